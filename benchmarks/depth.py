@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""What one call costs at each depth of the Python stack, for several interpreters.
+
+CPython keeps frames in chunks. A call that does not fit into the current chunk has to switch to another one,
+and where that is slow a program becomes slow at certain depths only. This program makes that visible: a
+recursion goes down one small frame at a time, and at each depth it times calls of a leaf function.
+
+    python3 benchmarks/depth.py --python stock=build/stock-release/python --python ferrule=build/release/python
+
+The interpreters take turns (A B A B ...), so that a noisy minute meets all of them, and the best time of each
+depth is kept: what is left is the cost that a depth always has.
+"""
+
+import sys
+
+# The child runs first and alone: it must not pay for, or disturb its memory with, the imports of the parent.
+
+CALLS_IN_A_ROW = 10     # written out in the timed loop, so that the loop itself weighs little
+TURNS = 20              # passes of the timed loop: 200 calls per timing
+TIMINGS = 5             # timings per depth, the best is kept
+SLOW_TIMING = 400_000   # ns for one timing (2 us a call): at such a depth two timings are enough
+SLOW_TIMINGS = 2
+
+
+def make_leaf(local_count):
+    """A function that does nothing and has `local_count` local variables."""
+    names = " = ".join(f"v{i}" for i in range(local_count))
+    # The names are assigned behind the return: they take room in the frame and no time.
+    source = "def leaf():\n    return None\n" + (f"    {names} = None\n" if local_count else "")
+    namespace = {}
+    exec(source, namespace)
+    leaf = namespace["leaf"]
+    if leaf.__code__.co_nlocals != local_count:
+        raise AssertionError(f"the leaf has {leaf.__code__.co_nlocals} locals, {local_count} were wanted")
+    return leaf
+
+
+def make_sweep(leaf, max_depth):
+    """Return a function that goes down to `max_depth` and returns ns per call for each depth on the way."""
+    source = f"""
+def measure():
+    best = NEVER
+    left = TIMINGS
+    while left:
+        passes = repeat(None, TURNS)
+        start = clock()
+        for _ in passes:
+            {"; ".join(["leaf()"] * CALLS_IN_A_ROW)}
+        took = clock() - start
+        if took < best:
+            best = took
+        left -= 1
+        if took > SLOW_TIMING and left >= SLOW_TIMINGS:
+            left = SLOW_TIMINGS - 1
+    times.append(best)
+    return len(times) <= max_depth
+
+def descend():
+    if measure():
+        descend()
+"""
+    from itertools import repeat
+    from time import perf_counter_ns
+
+    times = []
+    namespace = dict(leaf=leaf, times=times, max_depth=max_depth, repeat=repeat, clock=perf_counter_ns,
+                     NEVER=1 << 62, TIMINGS=TIMINGS, TURNS=TURNS, SLOW_TIMING=SLOW_TIMING,
+                     SLOW_TIMINGS=SLOW_TIMINGS)
+    exec(source, namespace)
+    step, end = (namespace["descend"].__code__, leaf.__code__)
+    # A leaf smaller than a step could pass between two depths without ever meeting the edge of a chunk.
+    if step.co_nlocals + step.co_stacksize > end.co_nlocals + end.co_stacksize:
+        raise AssertionError("a step of the recursion is bigger than the leaf: depths would not be dense")
+
+    def sweep():
+        times.clear()
+        namespace["descend"]()
+        return [took / (TURNS * CALLS_IN_A_ROW) for took in times]
+
+    def warm_up():
+        namespace["max_depth"] = 40
+        sweep()
+        namespace["max_depth"] = max_depth
+
+    return warm_up, sweep
+
+
+def child(local_count, max_depth):
+    """One sweep: prints the times as one line."""
+    import gc
+    gc.disable()
+    sys.setrecursionlimit(max_depth + 200)
+    warm_up, sweep = make_sweep(make_leaf(local_count), max_depth)
+    warm_up()
+    print(" ".join(f"{ns:.2f}" for ns in sweep()))
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
+    child(int(sys.argv[2]), int(sys.argv[3]))
+    sys.exit(0)
+
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import time
+
+DEFAULT_LOCALS = (3, 30, 300)
+DEFAULT_DEPTH = 2000
+DEFAULT_SWEEPS = 12
+
+
+def pin_to_one_core():
+    """Keep this process and its children on one core where the system can do so; True if it did."""
+    try:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+def run_sweep(python, local_count, max_depth):
+    """One sweep in a fresh process of `python`: a list of ns per call, one for each depth."""
+    command = [python, "-I", "-S", os.path.abspath(__file__), "--child", str(local_count), str(max_depth)]
+    environment = {"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{python} failed in a sweep (exit code {done.returncode}):\n{done.stderr}")
+    times = [float(word) for word in done.stdout.split()]
+    if len(times) != max_depth + 1:
+        raise SystemExit(f"{python} printed {len(times)} times, {max_depth + 1} were expected")
+    return times
+
+
+def summarize(sweeps):
+    """What the sweeps of one interpreter and one leaf say."""
+    best = [min(times) for times in zip(*sweeps)]
+    median = statistics.median(best)
+    worst_depth = max(range(len(best)), key=best.__getitem__)
+    medians = [statistics.median(times) for times in sweeps]
+    single = [max(times) / statistics.median(times) for times in sweeps]
+    return {
+        "median_ns": median,
+        "worst_ns": best[worst_depth],
+        "worst_depth": worst_depth,
+        "ratio": best[worst_depth] / median,
+        "sweep_median_ns_min": min(medians),
+        "sweep_median_ns_max": max(medians),
+        "sweep_ratio_min": min(single),
+        "sweep_ratio_max": max(single),
+        "best_ns": best,
+    }
+
+
+class Progress:
+    """A line with the time left, on a terminal only."""
+
+    def __init__(self, total):
+        self.total = total
+        self.done = 0
+        self.started = time.monotonic()
+        self.active = sys.stderr.isatty()
+
+    def step(self, what):
+        self.done += 1
+        if self.active:
+            passed = time.monotonic() - self.started
+            left = passed / self.done * (self.total - self.done)
+            sys.stderr.write(f"\r\x1b[K{self.done}/{self.total}  {what}  about {left:.0f} s left")
+            sys.stderr.flush()
+
+    def end(self):
+        if self.active:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def measure(pythons, locals_counts, max_depth, sweep_count):
+    """Interleaved sweeps: {locals count: {name: summary}}."""
+    progress = Progress(len(pythons) * len(locals_counts) * sweep_count)
+    results = {}
+    for local_count in locals_counts:
+        sweeps = {name: [] for name in pythons}
+        for number in range(sweep_count):
+            for name, path in pythons.items():
+                sweeps[name].append(run_sweep(path, local_count, max_depth))
+                progress.step(f"{local_count} locals, sweep {number + 1}, {name}")
+        results[local_count] = {name: summarize(list_) for name, list_ in sweeps.items()}
+    progress.end()
+    return results
+
+
+def print_table(results, pythons, max_depth, sweep_count):
+    width = max(len(name) for name in pythons)
+    print(f"Cost of a call at depths 0 to {max_depth:,}: the best of {sweep_count} sweeps at each depth")
+    print()
+    print(f"{'locals':>6}  {'python':<{width}}  {'median':>9}  {'worst':>11}  {'at depth':>8}  {'worst/median':>12}"
+          f"  {'of single sweeps':>18}")
+    for local_count, rows in results.items():
+        for name, row in rows.items():
+            spread = f"{row['sweep_ratio_min']:.2f} to {row['sweep_ratio_max']:.2f}"
+            print(f"{local_count:>6}  {name:<{width}}  {row['median_ns']:>6.1f} ns  {row['worst_ns']:>8.1f} ns"
+                  f"  {row['worst_depth']:>8,}  {row['ratio']:>12.2f}  {spread:>18}")
+    print()
+    noise = max((row["sweep_median_ns_max"] / row["sweep_median_ns_min"] - 1) * 100
+                for rows in results.values() for row in rows.values())
+    print(f"Noise: the medians of single sweeps of the same program differ by up to {noise:.1f} %.")
+    print("A single sweep's worst depth is often one where the machine did something else; only a cost that")
+    print("comes back in every sweep counts as the depth's.")
+
+
+def named_python(text):
+    name, separator, path = text.partition("=")
+    if not separator:
+        name, path = os.path.basename(text), text
+    path = os.path.abspath(path)
+    if not os.access(path, os.X_OK) or os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"no such program: {path}")
+    return name, path
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Cost of a Python call at each depth of the stack.")
+    parser.add_argument("--python", metavar="NAME=PATH", action="append", type=named_python, required=True,
+                        help="an interpreter to measure; give it once for each")
+    parser.add_argument("--locals", metavar="N,N", default=",".join(map(str, DEFAULT_LOCALS)),
+                        help="how many locals the leaf functions have (default %(default)s; at least 3)")
+    parser.add_argument("--depth", type=int, default=DEFAULT_DEPTH, help="deepest depth (default %(default)s)")
+    parser.add_argument("--sweeps", type=int, default=DEFAULT_SWEEPS,
+                        help="sweeps for each interpreter and leaf (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="three sweeps: a first look")
+    parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE")
+    parser.add_argument("--max-ratio", type=float, metavar="X",
+                        help="fail when worst/median of the interpreter named by --of is above X")
+    parser.add_argument("--of", metavar="NAME", help="the interpreter that --max-ratio is about")
+    arguments = parser.parse_args()
+    names = [name for name, _ in arguments.python]
+    if len(set(names)) != len(names):
+        parser.error("two interpreters have the same name")
+    if (arguments.max_ratio is None) != (arguments.of is None):
+        parser.error("--max-ratio and --of go together")
+    if arguments.of is not None and arguments.of not in names:
+        parser.error(f"--of {arguments.of}: no such interpreter among {', '.join(names)}")
+    try:
+        arguments.locals = [int(word) for word in arguments.locals.split(",")]
+    except ValueError:
+        parser.error("--locals takes numbers with commas between them")
+    if min(arguments.locals) < 3 or arguments.depth < 1 or arguments.sweeps < 1:
+        parser.error("at least 3 locals, depth 1 and one sweep")
+    if arguments.quick:
+        arguments.sweeps = 3
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    pythons = dict(arguments.python)
+    pinned = pin_to_one_core()
+    results = measure(pythons, arguments.locals, arguments.depth, arguments.sweeps)
+    print_table(results, pythons, arguments.depth, arguments.sweeps)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump({"depth": arguments.depth, "sweeps": arguments.sweeps, "pinned": pinned,
+                       "pythons": pythons, "results": results}, file, indent=1)
+            file.write("\n")
+    if arguments.max_ratio is not None:
+        worst = max(rows[arguments.of]["ratio"] for rows in results.values())
+        if worst > arguments.max_ratio:
+            print(f"\n{arguments.of}: worst/median {worst:.2f} is above {arguments.max_ratio:.2f}")
+            return 1
+        print(f"\n{arguments.of}: worst/median {worst:.2f} is within {arguments.max_ratio:.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
