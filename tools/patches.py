@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+"""Apply the project's patches to a CPython source tree, and measure them.
+
+  patches.py apply --source DIR --version 3.13.5
+  patches.py stat
+
+patches/<major.minor>/series names the patches in order.  Where one hunk cannot
+serve two releases, NNNN-name@3.13.15.patch beside NNNN-name.patch is taken for
+that release instead.
+
+Patches only insert: the code they stand beside stays as upstream wrote it, so
+that one tree builds both with and without the Rust core.  `stat` checks that
+and counts the added lines against the budget.
+
+Exit codes: 0 fine, 1 a patch or the rules are broken, 2 wrong usage.
+"""
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUDGET = 500
+
+# Left in a tree so that nobody builds what is only half patched.
+FAILED_MARK = ".ferrule-patch-failed"
+APPLIED_MARK = ".ferrule-patches"
+
+HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+# What git writes for changes that are not lines: none of them is an insertion.
+NOT_INSERTIONS = ("deleted file mode", "rename from", "rename to", "copy from",
+                  "copy to", "old mode", "GIT binary patch", "Binary files")
+
+
+class PatchError(Exception):
+    """Something about the patches that the user has to know."""
+
+
+# ---- which patches ---------------------------------------------------------
+
+def default_directory(version):
+    return ROOT / "patches" / ".".join(version.split(".")[:2])
+
+
+def read_series(directory):
+    """The patch names in order; a missing series is an error, an empty one is not."""
+    series = Path(directory) / "series"
+    try:
+        text = series.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PatchError(f"{series} is missing: it lists the patches to apply, in order "
+                         "(an empty file means none)") from None
+    names = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#", 1)[0].split()
+        if not words:
+            continue
+        if words[1:] not in ([], ["-p1"]):
+            raise PatchError(f"{series}:{number}: only a patch name is understood here "
+                             f"(every patch is applied with -p1), found: {line.strip()}")
+        if not (series.parent / words[0]).is_file():
+            raise PatchError(f"{series}:{number}: {words[0]} does not exist")
+        if words[0] in names:
+            raise PatchError(f"{series}:{number}: {words[0]} is listed twice")
+        names.append(words[0])
+    return names
+
+
+def variant_of(name):
+    """('NNNN-name.patch', '3.13.15') for 'NNNN-name@3.13.15.patch', else (name, None)."""
+    match = re.fullmatch(r"(.+)@([0-9][0-9A-Za-z.]*)(\.patch|\.diff)", name)
+    if not match:
+        return name, None
+    return match[1] + match[3], match[2]
+
+
+def variants(directory):
+    """Every variant beside the series, as {(base name, version): path}."""
+    found = {}
+    for path in sorted(Path(directory).iterdir()):
+        base, version = variant_of(path.name)
+        if version:
+            found[base, version] = path
+    return found
+
+
+def selected(directory, version):
+    """Paths of the patches that make up the series for this version."""
+    special = variants(directory)
+    return [special.get((name, version), Path(directory) / name)
+            for name in read_series(directory)]
+
+
+def digest(directory, version):
+    """Changes whenever a tree would have to be patched differently."""
+    total = hashlib.sha256()
+    for path in selected(directory, version):
+        content = path.read_bytes()
+        total.update(f"{path.name} {len(content)}\n".encode())
+        total.update(content)
+    return total.hexdigest()
+
+
+# ---- reading a patch -------------------------------------------------------
+
+def strip_first(path):
+    """What -p1 makes of a path in a header line (a tab starts the time stamp)."""
+    return path.split("\t")[0].strip().partition("/")[2]
+
+
+def scan(path):
+    """Yield (line number, kind, file, text), kind '+', '-' or '!' (not an insertion).
+
+    Hunk lengths are followed, since a deleted line may itself look like a header.
+    """
+    target, old_left, new_left = None, 0, 0
+    text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        if old_left > 0 or new_left > 0:
+            kind = line[:1]
+            if kind == "+":
+                new_left -= 1
+                yield number, "+", target, line[1:]
+            elif kind == "-":
+                old_left -= 1
+                yield number, "-", target, line[1:]
+            elif kind != "\\":
+                old_left -= 1
+                new_left -= 1
+            continue
+        match = HUNK.match(line)
+        if match:
+            if target is None:
+                raise PatchError(f"{path}:{number}: a hunk without a file name before it")
+            old_left, new_left = (int(n) if n is not None else 1 for n in match.groups())
+        elif line.startswith("+++ "):
+            if line[4:].startswith("/dev/null"):
+                yield number, "!", target, "deletes a whole file"
+            else:
+                target = strip_first(line[4:])
+        elif line.startswith("--- "):
+            target = strip_first(line[4:])
+        elif line.startswith(NOT_INSERTIONS):
+            yield number, "!", target, line
+    if old_left > 0 or new_left > 0:
+        raise PatchError(f"{path}: the last hunk is cut short")
+
+
+def files_of(path):
+    """The files a patch writes, relative to the source tree."""
+    names = dict.fromkeys(file for _, _, file, _ in scan(path) if file)
+    return list(names)
+
+
+# ---- apply -----------------------------------------------------------------
+
+def apply_one(source, path):
+    """Apply one patch exactly (fuzz 0); raise with the file and hunk that failed."""
+    if shutil.which("patch") is None:
+        raise PatchError("the program `patch` is missing: run `make deps`")
+    run = subprocess.run(
+        ["patch", "-p1", "-F0", "--forward", "--batch", "--no-backup-if-mismatch",
+         "--reject-file=-", "--input", os.path.abspath(path)],
+        cwd=source, env={**os.environ, "LC_ALL": "C"}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    if run.returncode != 0:
+        raise PatchError(f"{Path(path).name} does not apply: {why(run.stdout)}")
+
+
+def why(output):
+    """Out of patch's output, the files and hunks that failed."""
+    file, reasons = "?", []
+    for line in output.splitlines():
+        named = re.match(r"(?:patching|checking) file '?(.*?)'?$", line)
+        if named:
+            file = named[1]
+        elif re.match(r"Hunk #\d+ FAILED", line):
+            reasons.append(f"{file}: {line.rstrip('.')}")
+        elif "can't find file to patch" in line:
+            reasons.append("a file that it patches is not in this tree")
+        elif "previously applied" in line:
+            reasons.append(f"{file}: already applied")
+        elif "malformed patch" in line or "No space left" in line:
+            reasons.append(line.strip())
+    return "; ".join(dict.fromkeys(reasons)) or output.strip()[-400:] or "no reason given"
+
+
+def apply_list(source, paths, progress=None):
+    """Apply patches in order; return the files they wrote. Marks the tree on failure."""
+    source, touched = Path(source), {}
+    for done, path in enumerate(paths):
+        if progress:
+            progress(done, len(paths))
+        try:
+            apply_one(source, path)
+            touched.update(dict.fromkeys(files_of(path)))
+        except PatchError as error:
+            (source / FAILED_MARK).write_text(f"{error}\n", encoding="utf-8")
+            raise
+    return list(touched)
+
+
+def apply_series(source, directory, version, progress=None):
+    """Apply the project's series to a fresh tree; return the files it wrote."""
+    source = Path(source)
+    if not source.is_dir():
+        raise PatchError(f"{source} is not a directory: run `make fetch` first")
+    failed, applied = source / FAILED_MARK, source / APPLIED_MARK
+    if failed.exists():
+        raise PatchError(f"{source} is half patched ({failed.read_text().strip()}): "
+                         "unpack it anew with `make fetch`")
+    wanted = digest(directory, version)
+    if applied.exists():
+        if applied.read_text().strip() == wanted:
+            return []
+        raise PatchError(f"{source} carries other patches already: "
+                         "unpack it anew with `make fetch`")
+    touched = apply_list(source, selected(directory, version), progress)
+    applied.write_text(wanted + "\n", encoding="utf-8")
+    return touched
+
+
+# ---- stat ------------------------------------------------------------------
+
+def is_c(file):
+    return file.endswith((".c", ".h"))
+
+
+def measure(path):
+    """(added C lines, {other file: added lines}, [complaints]) of one patch."""
+    c_lines, others, complaints = 0, {}, []
+    for number, kind, file, text in scan(path):
+        if kind == "-":
+            complaints.append(f"{path}:{number}: deletes or rewrites a line of {file}: "
+                              f"{text.strip()}")
+        elif kind == "!":
+            complaints.append(f"{path}:{number}: not an insertion: {text}")
+        elif is_c(file):
+            c_lines += 1
+        else:
+            others[file] = others.get(file, 0) + 1
+    return c_lines, others, complaints
+
+
+def strays(directory, names):
+    """Patch files that nothing would ever apply."""
+    for path in sorted(Path(directory).iterdir()):
+        base, _ = variant_of(path.name)
+        if path.suffix in (".patch", ".diff") and base not in names:
+            yield f"{path}: not in the series, nor a variant of a patch that is"
+
+
+def stat(directory, budget, out=print):
+    """Print the table for one series; return the complaints."""
+    names = read_series(directory)
+    special = variants(directory)
+    complaints = list(strays(directory, names))
+    versions = sorted({version for base, version in special if base in names})
+    c_lines, others = {}, {}
+    out(f"{directory}: added lines")
+    paths = [Path(directory) / name for name in names]
+    for path in paths + [special[key] for key in sorted(special) if key[0] in names]:
+        c_lines[path], other, bad = measure(path)
+        complaints += bad
+        extra = "".join(f", {count} in {file}" for file, count in sorted(other.items()))
+        out(f"  {c_lines[path]:5} C  {path.name}{extra}")
+    for version in [None] + versions:
+        chosen = [special.get((name, version), Path(directory) / name) for name in names]
+        total = sum(c_lines[path] for path in chosen)
+        label = f" for {version}" if version else ""
+        out(f"  {total:5} C  in all{label}, of {budget} allowed")
+        if total > budget:
+            complaints.append(f"{directory}: {total} added lines of C{label}, "
+                              f"{total - budget} over the budget of {budget}")
+    return complaints
+
+
+def all_series():
+    found = sorted(p for p in (ROOT / "patches").glob("*") if p.is_dir())
+    if not found:
+        raise PatchError(f"{ROOT / 'patches'} holds no series")
+    return found
+
+
+# ---- command line ----------------------------------------------------------
+
+def arguments(argv):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("apply", help="patch a source tree, fuzz 0")
+    one.add_argument("--source", required=True, metavar="DIR", help="the unpacked tree")
+    one.add_argument("--version", required=True, help="its release, such as 3.13.5")
+    two = commands.add_parser("stat", help="count added lines, refuse what is no insertion")
+    two.add_argument("--budget", type=int, default=BUDGET, help="added C lines allowed")
+    for sub in (one, two):
+        sub.add_argument("--patches", metavar="DIR",
+                         help="the directory of the series (default: patches/<major.minor>)")
+    return parser.parse_args(argv)
+
+
+def main(argv=None):
+    args = arguments(argv)
+    try:
+        if args.command == "apply":
+            directory = Path(args.patches or default_directory(args.version))
+            touched = apply_series(args.source, directory, args.version)
+            count = len(selected(directory, args.version))
+            print(f"{count} patches for {args.version}: " +
+                  (f"wrote {len(touched)} files" if touched else "nothing to do"))
+            return 0
+        complaints = []
+        for directory in [Path(args.patches)] if args.patches else all_series():
+            complaints += stat(directory, args.budget)
+    except PatchError as error:
+        complaints = [str(error)]
+    for complaint in complaints:
+        print(f"error: {complaint}", file=sys.stderr)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
