@@ -66,8 +66,8 @@ class Case(unittest.TestCase):
 class Apply(Case):
     def test_in_order(self):
         self.put("0001-a.patch", insertion(text="first"))
-        second = ("--- a/a.c\n+++ b/a.c\n@@ -9,3 +9,4 @@\n line 9\n first 0\n"
-                  "+second 0\n line 10\n")
+        second = ("--- a/a.c\n+++ b/a.c\n@@ -9,4 +9,5 @@\n line 9\n first 0\n"
+                  "+second 0\n line 10\n line 11\n")
         self.put("0002-b.patch", second)
         self.series("# comment", "", "0001-a.patch -p1", "0002-b.patch")
         self.assertEqual(self.apply(), ["a.c"])
