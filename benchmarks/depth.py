@@ -123,7 +123,8 @@ def pin_to_one_core():
 
 def run_sweep(python, local_count, max_depth):
     """One sweep in a fresh process of `python`: a list of ns per call, one for each depth."""
-    command = [python, "-I", "-S", os.path.abspath(__file__), "--child", str(local_count), str(max_depth)]
+    # Not -I: it would ignore the hash seed, which the sweeps are to share.
+    command = [python, "-S", "-s", "-P", os.path.abspath(__file__), "--child", str(local_count), str(max_depth)]
     environment = {"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:

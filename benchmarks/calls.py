@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""Call microbenchmarks: one interpreter against another, in time or in instructions.
+
+    python3 benchmarks/calls.py --base build/stock-release/python --python build/release/python
+    python3 benchmarks/calls.py --base ... --python ... --instructions
+
+Every number is a ratio against the base. Times come from fresh processes that take turns. Instructions are
+counted by valgrind on copies without debug information, less those of a run with no iterations, so that only
+the work itself is compared.
+"""
+
+import sys
+
+
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+
+class Point:
+    def __init__(self, x, y):
+        self.x = x
+        self.y = y
+
+    def add(self, other):
+        return self.x + other
+
+    @property
+    def total(self):
+        return self.x + self.y
+
+    def __getitem__(self, index):
+        return index
+
+
+def count_to(n):
+    i = 0
+    while i < n:
+        yield i
+        i += 1
+
+
+def make_counter():
+    count = 0
+
+    def counter():
+        nonlocal count
+        count += 1
+        return count
+    return counter
+
+
+def with_keywords(a, *, b, c=3):
+    return a + b + c
+
+
+def with_star(*args):
+    return args
+
+
+def recursion(n):
+    for _ in range(n):
+        fib(12)
+
+
+def methods(n):
+    point = Point(1, 2)
+    for _ in range(n):
+        for _ in range(100):
+            point.add(3)
+            point.add(4)
+
+
+def generators(n):
+    for _ in range(n):
+        for _ in count_to(200):
+            pass
+
+
+def closures(n):
+    counter = make_counter()
+    for _ in range(n):
+        for _ in range(200):
+            counter()
+
+
+def inits(n):
+    for _ in range(n):
+        for _ in range(100):
+            Point(1, 2)
+
+
+def properties(n):
+    point = Point(1, 2)
+    for _ in range(n):
+        for _ in range(100):
+            point.total
+            point.total
+
+
+def subscripts(n):
+    point = Point(1, 2)
+    for _ in range(n):
+        for _ in range(100):
+            point[1]
+            point[2]
+
+
+def keywords(n):
+    for _ in range(n):
+        for _ in range(100):
+            with_keywords(1, b=2)
+
+
+def stars(n):
+    arguments = (1, 2, 3)
+    for _ in range(n):
+        for _ in range(100):
+            with_star(*arguments)
+
+
+def many_leaves(n):
+    # A new generator for each pass: frames are pushed, moved into the generator and popped.
+    for _ in range(n):
+        for _ in range(50):
+            next(count_to(1))
+
+
+BENCHMARKS = {function.__name__: function for function in
+              (recursion, methods, generators, closures, inits, properties, subscripts, keywords, stars, many_leaves)}
+
+
+def child_times(iterations, rounds):
+    """Print the best ns per iteration for each benchmark."""
+    import gc
+    from time import perf_counter_ns
+    gc.disable()
+    for name, run in BENCHMARKS.items():
+        run(20)
+        best = None
+        for _ in range(rounds):
+            start = perf_counter_ns()
+            run(iterations)
+            took = perf_counter_ns() - start
+            best = took if best is None or took < best else best
+        print(name, best / iterations)
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
+    if sys.argv[2] == "times":
+        child_times(int(sys.argv[3]), int(sys.argv[4]))
+    else:
+        BENCHMARKS[sys.argv[2]](int(sys.argv[3]))
+    sys.exit(0)
+
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import time
+
+from depth import Progress, pin_to_one_core
+
+ITERATIONS = 300        # per timing: a few ms
+ROUNDS = 10             # timings in one process, the best is kept
+DEFAULT_TURNS = 25      # processes for each interpreter
+CALLGRIND_ITERATIONS = 40
+# No site, no user site, no script directory on the path. Not -I or -E: these would ignore PYTHONHASHSEED, and
+# another hash seed is another number of instructions.
+QUIET = ("-S", "-s", "-P")
+COUNT_DIGITS = 6        # the count on the command line has one width, whatever it is
+
+
+def run(command, directory=None):
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"this failed with exit code {done.returncode}: {' '.join(command)}\n{done.stderr[-2000:]}")
+    return done
+
+
+def measure_times(pythons, turns):
+    """Interleaved runs: {benchmark: {"base": [ns], "python": [ns]}}."""
+    results = {name: {which: [] for which in pythons} for name in BENCHMARKS}
+    progress = Progress(turns * len(pythons))
+    script = os.path.abspath(__file__)
+    for turn in range(turns):
+        # Whoever runs second in a pair must not always be the same one.
+        order = list(pythons) if turn % 2 == 0 else list(reversed(pythons))
+        for which in order:
+            done = run([pythons[which], *QUIET, script, "--child", "times", str(ITERATIONS), str(ROUNDS)])
+            for line in done.stdout.splitlines():
+                name, ns = line.split()
+                results[name][which].append(float(ns))
+            progress.step(f"turn {turn + 1}, {which}")
+    progress.end()
+    return results
+
+
+def report_times(results, turns):
+    """Print the table; return the geometric mean of the median ratios and the rows."""
+    print(f"Time per call benchmark, median of {turns} pairs of processes that took turns")
+    print()
+    print(f"{'benchmark':<12}  {'base':>10}  {'python':>10}  {'ratio':>6}  {'middle half of the ratios':>26}")
+    rows = {}
+    for name, times in results.items():
+        ratios = sorted(mine / base for mine, base in zip(times["python"], times["base"]))
+        ratio = statistics.median(ratios)
+        low, high = ratios[len(ratios) // 4], ratios[(3 * len(ratios)) // 4]
+        base, mine = (statistics.median(times[which]) / 1000 for which in ("base", "python"))
+        best = min(times["python"]) / min(times["base"])
+        rows[name] = {"ratio": ratio, "low": low, "high": high, "best_ratio": best, "base_us": base,
+                      "python_us": mine}
+        print(f"{name:<12}  {base:>7.2f} us  {mine:>7.2f} us  {ratio:>6.3f}  {f'{low:.3f} to {high:.3f}':>26}")
+    return statistics.geometric_mean(row["ratio"] for row in rows.values()), rows
+
+
+def stripped_copy(python):
+    """A copy without debug information, beside the original: a build tree's python finds its library that way."""
+    copy = python + ".stripped"
+    shutil.copy2(python, copy)
+    run(["strip", "--strip-debug", copy])
+    return copy
+
+
+def count_instructions(python, name, iterations):
+    # From its own directory and by a short name: argv is then the same for every interpreter.
+    done = run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "./" + os.path.basename(python),
+                *QUIET, os.path.abspath(__file__), "--child", name, str(iterations).zfill(COUNT_DIGITS)],
+               os.path.dirname(python))
+    found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
+    if not found:
+        raise SystemExit(f"valgrind printed no count:\n{done.stderr[-2000:]}")
+    return int(found.group(1))
+
+
+def measure_instructions(pythons):
+    """{benchmark: {"base": instructions, "python": instructions}} for the work alone."""
+    for tool in ("valgrind", "strip"):
+        if not shutil.which(tool):
+            raise SystemExit(f"--instructions needs {tool}")
+    results = {name: {} for name in BENCHMARKS}
+    progress = Progress(len(BENCHMARKS) * len(pythons) * 2)
+    for which, path in pythons.items():
+        copy = stripped_copy(path)
+        try:
+            for name in BENCHMARKS:
+                counts = []
+                for iterations in (0, CALLGRIND_ITERATIONS):
+                    counts.append(count_instructions(copy, name, iterations))
+                    progress.step(f"{which}, {name}")
+                results[name][which] = counts[1] - counts[0]
+        finally:
+            os.unlink(copy)
+    progress.end()
+    return results
+
+
+def report_instructions(results):
+    print(f"Instructions for {CALLGRIND_ITERATIONS} iterations, start-up taken off")
+    print()
+    print(f"{'benchmark':<12}  {'base':>14}  {'python':>14}  {'ratio':>7}")
+    rows = {}
+    for name, counts in results.items():
+        ratio = counts["python"] / counts["base"]
+        rows[name] = {"ratio": ratio, "base": counts["base"], "python": counts["python"]}
+        print(f"{name:<12}  {counts['base']:>14,}  {counts['python']:>14,}  {ratio:>7.4f}")
+    return statistics.geometric_mean(row["ratio"] for row in rows.values()), rows
+
+
+def program(path):
+    path = os.path.abspath(path)
+    if not os.access(path, os.X_OK) or os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"no such program: {path}")
+    return path
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Call microbenchmarks, as ratios against a base.")
+    parser.add_argument("--base", type=program, required=True, help="the interpreter to compare with (stock)")
+    parser.add_argument("--python", type=program, required=True, help="the interpreter to measure")
+    parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind")
+    parser.add_argument("--turns", type=int, default=DEFAULT_TURNS,
+                        help="processes for each interpreter (default %(default)s; for times)")
+    parser.add_argument("--quick", action="store_true", help="three turns: a first look")
+    parser.add_argument("--max-ratio", type=float, metavar="X",
+                        help="fail when the geometric mean of the ratios is above X")
+    parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.turns = 3
+    if arguments.turns < 1:
+        parser.error("at least one turn")
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    pythons = {"base": arguments.base, "python": arguments.python}
+    started = time.monotonic()
+    if arguments.instructions:
+        mean, rows = report_instructions(measure_instructions(pythons))
+        digits = 4
+    else:
+        pin_to_one_core()
+        mean, rows = report_times(measure_times(pythons, arguments.turns), arguments.turns)
+        digits = 3
+    print()
+    print(f"geometric mean of the ratios: {mean:.{digits}f}   ({time.monotonic() - started:.0f} s)")
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump({"kind": "instructions" if arguments.instructions else "time", "mean_ratio": mean,
+                       "pythons": pythons, "benchmarks": rows}, file, indent=1)
+            file.write("\n")
+    if arguments.max_ratio is not None and mean > arguments.max_ratio:
+        print(f"above the limit of {arguments.max_ratio}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
