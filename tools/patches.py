@@ -91,9 +91,9 @@ def variants(directory):
 
 def selected(directory, version):
     """Paths of the patches that make up the series for this version."""
+    names = read_series(directory)
     special = variants(directory)
-    return [special.get((name, version), Path(directory) / name)
-            for name in read_series(directory)]
+    return [special.get((name, version), Path(directory) / name) for name in names]
 
 
 def digest(directory, version):
