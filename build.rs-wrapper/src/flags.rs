@@ -1,0 +1,82 @@
+//! What of a C compiler's flags concerns bindgen and rustc.
+
+/// The flags that decide what a header means: macros, search paths, the
+/// language, the target. Everything else libclang may not know (gcc's flags).
+pub fn for_bindgen(cflags: &[String]) -> Vec<String> {
+    const WITH_SEPARATE_VALUE: [&str; 4] = ["-I", "-D", "-isystem", "-include"];
+    let mut kept = Vec::new();
+    let mut flags = cflags.iter();
+    while let Some(flag) = flags.next() {
+        if WITH_SEPARATE_VALUE.contains(&flag.as_str()) {
+            kept.push(flag.clone());
+            kept.extend(flags.next().cloned());
+        } else if ["-I", "-D", "-U", "-isystem", "-std=", "-m", "--target="]
+            .iter()
+            .any(|prefix| flag.starts_with(prefix))
+        {
+            kept.push(flag.clone());
+        }
+    }
+    kept
+}
+
+/// rustc's counterparts of C flags that must agree on both sides: a callee is
+/// not inlined into a caller that lacks its CPU features, and a profiler that
+/// walks frame pointers needs all of them.
+pub fn for_rustc(cflags: &[String]) -> Vec<String> {
+    let mut flags = Vec::new();
+    if let Some(cpu) = last_value(cflags, "-march=") {
+        flags.push(format!("-Ctarget-cpu={cpu}"));
+    }
+    let pointer = cflags.iter().rev().find(|flag| flag.ends_with("omit-frame-pointer"));
+    if pointer.is_some_and(|flag| flag.starts_with("-fno-")) {
+        flags.push("-Cforce-frame-pointers=yes".into());
+    }
+    flags
+}
+
+/// Whether the C side has its assertions.
+pub fn has_assertions(cflags: &[String]) -> bool {
+    let last = cflags.iter().rev().find(|f| f.starts_with("-DNDEBUG") || *f == "-UNDEBUG");
+    !last.is_some_and(|flag| flag.starts_with("-DNDEBUG"))
+}
+
+fn last_value<'a>(cflags: &'a [String], prefix: &str) -> Option<&'a str> {
+    cflags.iter().rev().find_map(|flag| flag.strip_prefix(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn bindgen_gets_macros_and_paths_and_none_of_gccs_own_flags() {
+        let flags = words("-Wall -O3 -I. -I Include -DNDEBUG -D A=1 -fno-semantic-interposition -std=c11");
+        assert_eq!(for_bindgen(&flags), words("-I. -I Include -DNDEBUG -D A=1 -std=c11"));
+    }
+
+    #[test]
+    fn the_last_march_decides_rustcs_target_cpu() {
+        let flags = words("-march=x86-64-v2 -O2 -march=x86-64-v3");
+        assert_eq!(for_rustc(&flags), words("-Ctarget-cpu=x86-64-v3"));
+        assert!(for_rustc(&words("-O2")).is_empty());
+    }
+
+    #[test]
+    fn frame_pointers_kept_in_c_are_kept_in_rust() {
+        let kept = words("-fomit-frame-pointer -fno-omit-frame-pointer");
+        assert_eq!(for_rustc(&kept), words("-Cforce-frame-pointers=yes"));
+        assert!(for_rustc(&words("-fno-omit-frame-pointer -fomit-frame-pointer")).is_empty());
+    }
+
+    #[test]
+    fn assertions_follow_the_last_word_on_ndebug() {
+        assert!(has_assertions(&words("-O2")));
+        assert!(!has_assertions(&words("-DNDEBUG -O2")));
+        assert!(has_assertions(&words("-DNDEBUG -O2 -UNDEBUG")));
+    }
+}

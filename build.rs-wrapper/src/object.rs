@@ -1,0 +1,112 @@
+//! The frame core as one object file, made with the flags of a CPython build.
+
+use crate::{bindings, flags, project_root, Outcome};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What to build.
+pub struct Request<'a> {
+    /// The object file.
+    pub output: &'a Path,
+    /// Where bindings and cargo's output go; one a CPython build.
+    pub work_dir: &'a Path,
+    /// Emit bitcode for the linker.
+    pub cross_lto: bool,
+    /// The build's archiver.
+    pub ar: &'a str,
+    /// Extra cfgs.
+    pub cfg: &'a [String],
+    /// The C compiler's flags.
+    pub cflags: &'a [String],
+}
+
+/// Builds the crate and takes its object out of the static library: as an
+/// object it goes everywhere that CPython's own objects go, `libpython` as an
+/// archive or as a shared library included.
+pub fn build(request: &Request) -> Outcome<()> {
+    let work_dir = absolute(request.work_dir)?;
+    let bindings_file = work_dir.join("bindings.rs");
+    bindings::write(&bindings_file, request.cflags)?;
+    let target_dir = work_dir.join("target");
+    run_cargo(request, &bindings_file, &target_dir)?;
+    extract_object(request, &target_dir.join("release/libferrule_core.rlib"), &work_dir)
+}
+
+fn run_cargo(request: &Request, bindings_file: &Path, target_dir: &Path) -> Outcome<()> {
+    let (rustc, llvm) = rustc_versions()?;
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args(["rustc", "--quiet", "--release", "--locked", "--lib", "--crate-type", "rlib"])
+        .args(["--package", "ferrule-core", "--manifest-path"])
+        .arg(project_root().join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target_dir)
+        .env("FERRULE_BINDINGS", bindings_file)
+        .env("FERRULE_RUSTC", rustc)
+        .env("FERRULE_LLVM", llvm)
+        .env("FERRULE_CROSS_LTO", if request.cross_lto { "1" } else { "0" })
+        .arg("--")
+        .args(flags::for_rustc(request.cflags));
+    if request.cross_lto {
+        cargo.arg("-Clinker-plugin-lto");
+    }
+    if flags::has_assertions(request.cflags) {
+        cargo.args(["--cfg", "ferrule_checks"]);
+    }
+    for cfg in request.cfg {
+        cargo.args(["--cfg", cfg]);
+    }
+    run(&mut cargo)
+}
+
+/// rustc's version and its LLVM's, as `rustc -vV` tells them.
+fn rustc_versions() -> Outcome<(String, String)> {
+    let output = Command::new("rustc")
+        .arg("-vV")
+        .output()
+        .map_err(|e| format!("cannot run rustc: {e}; run `make deps`"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let field = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("unknown").to_owned()
+    };
+    Ok((field("release: "), field("LLVM version: ")))
+}
+
+fn extract_object(request: &Request, archive: &Path, work_dir: &Path) -> Outcome<()> {
+    let listing = Command::new(request.ar)
+        .arg("t")
+        .arg(archive)
+        .output()
+        .map_err(|e| format!("cannot run the archiver {}: {e}", request.ar))?;
+    let listing = String::from_utf8_lossy(&listing.stdout);
+    let members: Vec<&str> = listing.lines().filter(|m| m.starts_with("ferrule_core-")).collect();
+    let [member] = members[..] else {
+        return Err(format!(
+            "{} has {} objects of the frame core, not one: codegen-units must be 1",
+            archive.display(),
+            members.len()
+        ));
+    };
+    run(Command::new(request.ar).arg("x").arg(archive).arg(member).current_dir(work_dir))?;
+    let from = work_dir.join(member);
+    let to = absolute(request.output)?;
+    if let Some(parent) = to.parent() {
+        std::fs::create_dir_all(parent).map_err(|e| format!("{}: {e}", parent.display()))?;
+    }
+    std::fs::copy(&from, &to).map_err(|e| format!("{}: {e}", to.display()))?;
+    std::fs::remove_file(&from).map_err(|e| format!("{}: {e}", from.display()))
+}
+
+fn run(command: &mut Command) -> Outcome<()> {
+    let status = command
+        .status()
+        .map_err(|e| format!("cannot run {}: {e}", command.get_program().to_string_lossy()))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("{} failed ({status})", command.get_program().to_string_lossy()))
+}
+
+fn absolute(path: &Path) -> Outcome<PathBuf> {
+    std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))
+}

@@ -1,0 +1,550 @@
+//! The data stack: where the frames of Python-to-Python calls live.
+//!
+//! ```text
+//!   PyThreadState                      _PyStackChunk (arena allocator)
+//!   datastack_chunk ───────────────►  ┌──────────┬──────┬─────┬───────────────────┐
+//!   datastack_top   ──────────────┐   │ previous │ size │ top │ data: frame frame │
+//!   datastack_limit ──────────┐   │   └────┬─────┴──────┴─────┴─────────▲─────────▲
+//!                             │   └────────┼────────────────────────────┘         │
+//!                             └────────────┼──────────────────────────────────────┘
+//!                                          ▼ the chunk below (NULL: this is the root)
+//! ```
+//!
+//! A frame is a run of pointer-sized slots. Pushing one moves `datastack_top`
+//! up; a frame that does not fit starts the next chunk at its first slot, and
+//! popping the frame at a chunk's first slot leaves that chunk. The root chunk's
+//! first slot is never used, so the root is never left.
+//!
+//! What differs from stock CPython 3.13, where every call at a chunk's edge asks
+//! the kernel for memory and gives it back:
+//! - A thread keeps one spare chunk, so a call at an edge switches chunks.
+//! - "Has space" counts the spare, so calls at an edge stay specialized.
+//! - Chunks grow: each is at least twice the one below, up to
+//!   [`LARGEST_GROWN_CHUNK`], so edges are rare and so are trips to the kernel.
+//!
+//! # Invariants
+//! - The three `datastack_*` fields and the chunk headers mean what they mean in
+//!   stock CPython at every moment when foreign code can run: extensions swap
+//!   these fields (greenlet), push chunks of their own (TorchDynamo), and set all
+//!   three to NULL. Nothing here remembers a chunk that is in use.
+//! - `spare` is NULL or a chunk that this module owns alone, and `spare_room` is
+//!   what it can hold, 0 without one. The spare is at most
+//!   [`LARGEST_SPARE_CHUNK`] bytes: that is what a thread keeps beyond its root
+//!   chunk once a recursion has ended.
+
+use crate::check::check;
+use crate::cpython::{
+    PyObject, PyThreadState, _PyInterpreterFrame, _PyStackChunk, _PyThreadStateImpl,
+};
+use crate::layout::CHUNK_DATA;
+use crate::memory::{arena_alloc, arena_free};
+use core::ptr::{null_mut, NonNull};
+
+/// A slot of a frame: one object pointer.
+type Slot = *mut PyObject;
+
+const SLOT_BYTES: usize = size_of::<Slot>();
+
+/// The smallest chunk in bytes; CPython's number, and the root's size.
+const SMALLEST_CHUNK: usize = 16 * 1024;
+
+/// Slots that a new chunk has room for beyond the frame that asked for it;
+/// CPython's number.
+const HEADROOM_SLOTS: usize = 1000;
+
+/// Where chunks stop growing, in bytes. Out-of-process profilers copy whole
+/// chunks, and transparent huge pages (2 MiB) must not back a chunk that is
+/// hardly used. A frame that needs more still gets a chunk of its own.
+pub const LARGEST_GROWN_CHUNK: usize = 1024 * 1024;
+
+/// The largest chunk, in bytes, that is kept as a thread's spare.
+pub const LARGEST_SPARE_CHUNK: usize = LARGEST_GROWN_CHUNK;
+
+/// What Ferrule keeps for one thread beside CPython's own fields; it lies at the
+/// end of `_PyThreadStateImpl`, and all zeros is its initial state.
+#[repr(C)]
+pub struct DataStackState {
+    /// The chunk kept for the next switch, or NULL.
+    spare: *mut _PyStackChunk,
+    /// Bytes of slots that the spare takes as any chunk, the root included; 0
+    /// without a spare. One load answers "does it fit".
+    spare_room: usize,
+    /// Chunks that came from the arena allocator.
+    chunks_allocated: usize,
+    /// Chunks entered that were the spare.
+    cache_hits: usize,
+    /// Chunks left, those that others had pushed included.
+    chunks_popped: usize,
+    /// The most bytes of chunks that this thread held at once.
+    bytes_high_water: usize,
+}
+
+/// The size of a frame.
+///
+/// A type of its own, so that slots and bytes cannot be mixed up.
+#[derive(Clone, Copy)]
+pub struct Slots(usize);
+
+impl Slots {
+    /// A frame of `count` slots, as `co_framesize` counts them. CPython keeps
+    /// that below `INT_MAX / sizeof(PyObject *)`.
+    #[inline(always)]
+    pub fn new(count: usize) -> Self {
+        Slots(count)
+    }
+
+    #[inline(always)]
+    const fn bytes(self) -> usize {
+        self.0 * SLOT_BYTES
+    }
+}
+
+/// A chunk's header. A `Chunk` may be copied; owning the memory is the matter of
+/// the list it is in, or of `DataStackState::spare`.
+///
+/// # Invariants
+/// Points to a live chunk whose `size` is the size of its allocation.
+#[derive(Clone, Copy, PartialEq)]
+struct Chunk(NonNull<_PyStackChunk>);
+
+impl Chunk {
+    /// # Safety
+    /// `chunk` is NULL or points to a live chunk.
+    #[inline(always)]
+    unsafe fn from_raw(chunk: *mut _PyStackChunk) -> Option<Self> {
+        NonNull::new(chunk).map(Chunk)
+    }
+
+    /// A new chunk of `bytes` bytes, in no list yet; `None` without memory.
+    fn allocate(bytes: usize) -> Option<Self> {
+        let header: NonNull<_PyStackChunk> = arena_alloc(bytes)?.cast();
+        let raw = header.as_ptr();
+        // SAFETY: the block is ours, pointer-aligned, and larger than a header.
+        // Fields are written one by one: the block is not initialized yet.
+        unsafe {
+            (&raw mut (*raw).previous).write(null_mut());
+            (&raw mut (*raw).size).write(bytes);
+            (&raw mut (*raw).top).write(0);
+        }
+        // INVARIANT: live, and `size` is what was asked for.
+        Some(Chunk(header))
+    }
+
+    /// # Safety
+    /// The chunk is in no list any more and nothing uses its slots.
+    unsafe fn free(self) {
+        let bytes = self.size();
+        // SAFETY: chunks come from the arena allocator, those of other tools
+        // too, with the size that their header says (the type's invariant).
+        unsafe { arena_free(self.0.cast(), bytes) };
+    }
+
+    #[inline(always)]
+    fn as_ptr(self) -> *mut _PyStackChunk {
+        self.0.as_ptr()
+    }
+
+    #[inline(always)]
+    fn size(self) -> usize {
+        // SAFETY: live, by the type's invariant.
+        unsafe { (*self.as_ptr()).size }
+    }
+
+    #[inline(always)]
+    fn previous(self) -> Option<Chunk> {
+        // SAFETY: live, and the list holds live chunks only.
+        unsafe { Chunk::from_raw((*self.as_ptr()).previous) }
+    }
+
+    /// The first slot.
+    #[inline(always)]
+    fn data(self) -> *mut Slot {
+        // SAFETY: every chunk is larger than its header.
+        unsafe { self.as_ptr().byte_add(CHUNK_DATA).cast() }
+    }
+
+    /// Behind the last slot.
+    #[inline(always)]
+    fn limit(self) -> *mut Slot {
+        // SAFETY: one past the end of the allocation.
+        unsafe { self.as_ptr().byte_add(self.size()).cast() }
+    }
+
+    /// Bytes for frames when the chunk is used as any chunk, the root included.
+    fn room(self) -> usize {
+        self.size() - CHUNK_DATA - SLOT_BYTES
+    }
+}
+
+/// The data stack of one thread, borrowed from its thread state for one call.
+///
+/// # Invariants
+/// The thread state is live, and nobody else uses its data stack meanwhile.
+pub struct DataStack(NonNull<_PyThreadStateImpl>);
+
+impl DataStack {
+    /// # Safety
+    /// `tstate` is the calling thread's own thread state, or one that only the
+    /// caller can reach because it is being torn down; not NULL.
+    #[inline(always)]
+    pub unsafe fn of(tstate: *mut PyThreadState) -> Self {
+        // SAFETY: not NULL by contract. CPython allocates every thread state as
+        // a `_PyThreadStateImpl` whose first field is the `PyThreadState`.
+        DataStack(unsafe { NonNull::new_unchecked(tstate.cast()) })
+    }
+
+    #[inline(always)]
+    fn ts(&self) -> &PyThreadState {
+        // SAFETY: live by the type's invariant.
+        unsafe { &(*self.0.as_ptr()).base }
+    }
+
+    #[inline(always)]
+    fn ts_mut(&mut self) -> &mut PyThreadState {
+        // SAFETY: live and unshared by the type's invariant.
+        unsafe { &mut (*self.0.as_ptr()).base }
+    }
+
+    #[inline(always)]
+    fn state(&self) -> &DataStackState {
+        // SAFETY: live by the type's invariant.
+        unsafe { &(*self.0.as_ptr()).data_stack }
+    }
+
+    #[inline(always)]
+    fn state_mut(&mut self) -> &mut DataStackState {
+        // SAFETY: live and unshared by the type's invariant.
+        unsafe { &mut (*self.0.as_ptr()).data_stack }
+    }
+
+    #[inline(always)]
+    fn current(&self) -> Option<Chunk> {
+        // SAFETY: the field is NULL or a live chunk (module invariants).
+        unsafe { Chunk::from_raw(self.ts().datastack_chunk) }
+    }
+
+    /// Whether the current chunk has room. NULL fields have none, which needs
+    /// no test of its own: NULL minus NULL is 0.
+    #[inline(always)]
+    fn fits_here(&self, size: Slots) -> bool {
+        let free = self.ts().datastack_limit as isize - self.ts().datastack_top as isize;
+        (size.bytes() as isize) < free
+    }
+
+    /// Whether [`push_unchecked`](Self::push_unchecked) may push frames of
+    /// `size` slots in all. Two loads and a comparison; at an edge, one more.
+    #[inline(always)]
+    pub fn has_space(&self, size: Slots) -> bool {
+        self.fits_here(size) || size.bytes() < self.state().spare_room
+    }
+
+    /// Pushes a frame whose slots are not initialized; `None` when memory ran
+    /// out, and then nothing has changed and no exception is set.
+    #[inline(always)]
+    pub fn push(&mut self, size: Slots) -> Option<NonNull<Slot>> {
+        if self.fits_here(size) {
+            Some(self.bump(size))
+        } else {
+            NonNull::new(push_slow(self, size))
+        }
+    }
+
+    /// Pushes a frame that [`has_space`](Self::has_space) has admitted.
+    ///
+    /// # Safety
+    /// `has_space` was true for this frame, or for this frame and others pushed
+    /// together with it, and nothing was pushed or popped in between.
+    #[inline(always)]
+    pub unsafe fn push_unchecked(&mut self, size: Slots) -> NonNull<Slot> {
+        if self.fits_here(size) {
+            self.bump(size)
+        } else {
+            // SAFETY: it does not fit here, so `has_space` spoke of the spare.
+            // That holds for the second of two frames as well: the spare takes
+            // both, or the first fitted here and the spare is still unused, or
+            // the first has entered the spare, and then this one fits above.
+            unsafe { NonNull::new_unchecked(push_on_spare(self, size)) }
+        }
+    }
+
+    #[inline(always)]
+    fn bump(&mut self, size: Slots) -> NonNull<Slot> {
+        let base = self.ts().datastack_top;
+        // SAFETY: `size` slots fit below the limit (`fits_here`), and a chunk
+        // is one allocation.
+        self.ts_mut().datastack_top = unsafe { base.add(size.0) };
+        // SAFETY: room was found, so the fields are not NULL.
+        unsafe { NonNull::new_unchecked(base) }
+    }
+
+    /// Pops the topmost frame, which begins at `base`.
+    ///
+    /// # Safety
+    /// `base` is where the topmost frame begins, and its slots are dead.
+    #[inline(always)]
+    pub unsafe fn pop(&mut self, base: *mut Slot) {
+        check!(self.current().is_some(), "a frame is popped from no chunk");
+        // SAFETY: a frame is on the stack, so there is a current chunk.
+        let chunk = unsafe { self.current().unwrap_unchecked() };
+        if base == chunk.data() {
+            leave_chunk(self);
+        } else {
+            check!(
+                chunk.data() < base && base <= self.ts().datastack_top,
+                "the frame popped is not in the current chunk"
+            );
+            self.ts_mut().datastack_top = base;
+        }
+    }
+
+    /// Makes `chunk` the current one and pushes a frame of `size` slots on it.
+    #[inline(always)]
+    fn enter(&mut self, chunk: Chunk, size: Slots) -> *mut Slot {
+        let below = self.ts().datastack_chunk;
+        let mut first = chunk.data();
+        match self.current() {
+            Some(current) => {
+                let used = self.ts().datastack_top as usize - current.data() as usize;
+                // SAFETY: live by `Chunk`'s invariant. `top` counts slots.
+                unsafe { (*current.as_ptr()).top = used / SLOT_BYTES };
+            }
+            // The root's first slot stays free, so that no frame of it is taken
+            // for the chunk's first and the root is never left.
+            // SAFETY: every chunk has room for more than one slot.
+            None => first = unsafe { first.add(1) },
+        }
+        // SAFETY: `chunk` is live and in no list: it is the new or spare one.
+        unsafe { (*chunk.as_ptr()).previous = below };
+        let ts = self.ts_mut();
+        ts.datastack_chunk = chunk.as_ptr();
+        ts.datastack_limit = chunk.limit();
+        // SAFETY: both callers made sure that the frame fits.
+        ts.datastack_top = unsafe { first.add(size.0) };
+        first
+    }
+
+    /// Drops every chunk and the spare. The counters stay.
+    pub fn clear(&mut self) {
+        let mut next = self.current();
+        let ts = self.ts_mut();
+        ts.datastack_chunk = null_mut();
+        ts.datastack_top = null_mut();
+        ts.datastack_limit = null_mut();
+        while let Some(chunk) = next {
+            next = chunk.previous();
+            // SAFETY: the thread runs no frame any more, and the chunk is out
+            // of the list.
+            unsafe { chunk.free() };
+        }
+        self.replace_spare(None);
+    }
+
+    /// Frees the old spare and keeps `chunk` instead.
+    fn replace_spare(&mut self, chunk: Option<Chunk>) {
+        let state = self.state_mut();
+        // SAFETY: NULL or live (module invariants).
+        let old = unsafe { Chunk::from_raw(state.spare) };
+        // INVARIANT: `spare` and `spare_room` change together.
+        state.spare = chunk.map_or(null_mut(), Chunk::as_ptr);
+        state.spare_room = chunk.map_or(0, Chunk::room);
+        if let Some(old) = old {
+            // SAFETY: the spare is in no list and has no frames.
+            unsafe { old.free() };
+        }
+    }
+
+    /// Bytes of all chunks of the current stack, without the spare. Walks the
+    /// chunks: one step each, and there are few of them.
+    fn bytes_in_chunks(&self) -> usize {
+        let mut bytes = 0;
+        let mut next = self.current();
+        while let Some(chunk) = next {
+            bytes += chunk.size();
+            next = chunk.previous();
+        }
+        bytes
+    }
+
+    /// The counters of this thread.
+    pub fn stats(&self) -> Stats {
+        let state = self.state();
+        // SAFETY: NULL or live (module invariants).
+        let spare = unsafe { Chunk::from_raw(state.spare) };
+        Stats {
+            chunks_pushed: state.chunks_allocated + state.cache_hits,
+            chunks_popped: state.chunks_popped,
+            chunks_cached: usize::from(spare.is_some()),
+            cache_hits: state.cache_hits,
+            bytes_held: self.bytes_in_chunks() + spare.map_or(0, Chunk::size),
+            bytes_high_water: state.bytes_high_water,
+        }
+    }
+}
+
+/// What [`DataStack::stats`] tells of a thread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stats {
+    /// Chunks entered since the thread state was made.
+    pub chunks_pushed: usize,
+    /// Chunks left, those that other tools had pushed included.
+    pub chunks_popped: usize,
+    /// Spare chunks kept: 0 or 1.
+    pub chunks_cached: usize,
+    /// Chunks entered that were the spare: no memory was asked for.
+    pub cache_hits: usize,
+    /// Bytes of the chunks in use and of the spare.
+    pub bytes_held: usize,
+    /// The most `bytes_held` has been.
+    pub bytes_high_water: usize,
+}
+
+/// The size in bytes of a new chunk above `below` that takes `size` slots;
+/// `None` where the number does not fit.
+fn new_chunk_bytes(below: Option<Chunk>, size: Slots) -> Option<usize> {
+    let needed = size.0.checked_add(HEADROOM_SLOTS)?.checked_mul(SLOT_BYTES)?;
+    let grown = below.map_or(SMALLEST_CHUNK, |chunk| chunk.size().saturating_mul(2));
+    let wanted = grown.clamp(SMALLEST_CHUNK, LARGEST_GROWN_CHUNK);
+    needed.max(wanted).checked_next_power_of_two()
+}
+
+/// Pushes on another chunk: the spare if the frame fits, else a new one. NULL
+/// without memory.
+#[cold]
+#[inline(never)]
+fn push_slow(stack: &mut DataStack, size: Slots) -> *mut Slot {
+    if size.bytes() < stack.state().spare_room {
+        return push_on_spare(stack, size);
+    }
+    let Some(bytes) = new_chunk_bytes(stack.current(), size) else {
+        return null_mut();
+    };
+    let Some(chunk) = Chunk::allocate(bytes) else {
+        return null_mut();
+    };
+    let first = stack.enter(chunk, size);
+    let held = stack.stats().bytes_held;
+    let state = stack.state_mut();
+    state.chunks_allocated += 1;
+    // Only here can the bytes held rise: taking the spare moves bytes, and
+    // leaving a chunk keeps or frees them.
+    state.bytes_high_water = state.bytes_high_water.max(held);
+    first
+}
+
+/// Pushes on the spare, which the frame is known to fit.
+#[cold]
+#[inline(never)]
+fn push_on_spare(stack: &mut DataStack, size: Slots) -> *mut Slot {
+    check!(size.bytes() < stack.state().spare_room, "an unchecked push finds no room");
+    let state = stack.state_mut();
+    // SAFETY: room was found, so there is a spare, and it is live.
+    let spare = unsafe { Chunk::from_raw(state.spare).unwrap_unchecked() };
+    // INVARIANT: the spare leaves its place before it enters the list.
+    state.spare = null_mut();
+    state.spare_room = 0;
+    state.cache_hits += 1;
+    stack.enter(spare, size)
+}
+
+/// Leaves the current chunk, whose only frame is being popped, for the one below.
+#[cold]
+#[inline(never)]
+fn leave_chunk(stack: &mut DataStack) {
+    // SAFETY: the caller found the frame in the current chunk.
+    let chunk = unsafe { stack.current().unwrap_unchecked() };
+    let Some(below) = chunk.previous() else {
+        // Somebody else's root with a frame at its first slot: keep it.
+        stack.ts_mut().datastack_top = chunk.data();
+        return;
+    };
+    let ts = stack.ts_mut();
+    ts.datastack_chunk = below.as_ptr();
+    ts.datastack_limit = below.limit();
+    // SAFETY: `top` was set when the chunk above was entered, and counts slots
+    // of this chunk. Live by `Chunk`'s invariant.
+    ts.datastack_top = unsafe { below.data().add((*below.as_ptr()).top) };
+    let state = stack.state_mut();
+    state.chunks_popped += 1;
+    if chunk.size() <= LARGEST_SPARE_CHUNK {
+        if state.spare.is_null() {
+            // INVARIANT: the chunk has left the list, and the two fields agree.
+            state.spare = chunk.as_ptr();
+            state.spare_room = chunk.room();
+        } else {
+            stack.replace_spare(Some(chunk));
+        }
+    } else {
+        // SAFETY: out of the list, and its only frame is dead.
+        unsafe { chunk.free() };
+    }
+}
+
+/// `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be
+/// pushed unchecked. Never fails; costs two loads and a comparison.
+///
+/// # Safety
+/// `tstate` is the calling thread's own; `size` is not negative.
+#[no_mangle]
+pub unsafe extern "C" fn _PyThreadState_HasStackSpace(
+    tstate: *mut PyThreadState,
+    size: core::ffi::c_int,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { DataStack::of(tstate) }.has_space(Slots::new(size as usize))
+}
+
+/// `_PyThreadState_PushFrame`: a frame of `size` slots, not initialized. NULL
+/// without an exception when memory ran out; the stack is then as before.
+///
+/// # Safety
+/// `tstate` is the calling thread's own.
+#[no_mangle]
+pub unsafe extern "C" fn _PyThreadState_PushFrame(
+    tstate: *mut PyThreadState,
+    size: usize,
+) -> *mut _PyInterpreterFrame {
+    // SAFETY: the caller's contract.
+    let pushed = unsafe { DataStack::of(tstate) }.push(Slots::new(size));
+    pushed.map_or(null_mut(), |base| base.as_ptr().cast())
+}
+
+/// The push behind `_PyFrame_PushUnchecked`: a frame of `size` slots, not
+/// initialized. Never NULL.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, and `_PyThreadState_HasStackSpace` was
+/// true for this frame and those pushed with it, with no push or pop since.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_PushFrameUnchecked(
+    tstate: *mut PyThreadState,
+    size: core::ffi::c_int,
+) -> *mut _PyInterpreterFrame {
+    // SAFETY: the caller's contract.
+    let base = unsafe { DataStack::of(tstate).push_unchecked(Slots::new(size as usize)) };
+    base.as_ptr().cast()
+}
+
+/// `_PyThreadState_PopFrame`: takes the topmost frame off the data stack. The
+/// chunk that it was alone in becomes the thread's spare, or is freed.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, `frame` its topmost frame, already
+/// cleared.
+#[no_mangle]
+pub unsafe extern "C" fn _PyThreadState_PopFrame(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { DataStack::of(tstate).pop(frame.cast()) };
+}
+
+/// Frees every chunk of a thread state that runs no frame any more.
+///
+/// # Safety
+/// Nobody else can reach `tstate`'s data stack: it is being torn down.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_ClearDataStack(tstate: *mut PyThreadState) {
+    // SAFETY: the caller's contract.
+    unsafe { DataStack::of(tstate) }.clear();
+}

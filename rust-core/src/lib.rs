@@ -1,0 +1,18 @@
+//! Ferrule's frame core: the parts of CPython that keep frames, in Rust.
+//!
+//! A `no_std` static library without a path to a panic: there is no panic handler
+//! and `core` is not linked, so a reachable panic would not link. CPython's
+//! Makefile links its one object like any of its own. C calls the `extern "C"` functions that cbindgen lists in
+//! `include/ferrule_core.h`; everything else is private. `ARCHITECTURE.md` says
+//! which module may use which.
+#![cfg_attr(not(test), no_std)]
+
+mod check;
+mod cpython;
+mod data_stack;
+mod layout;
+mod memory;
+#[cfg(not(test))]
+mod python_api;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! What Python sees: the built-in module `_framecore`, and the build's name.
+//!
+//! Nothing here is on a hot path. Every object made is owned by an [`Owned`]
+//! until it is handed to the caller, so an early return leaks nothing.
+
+use crate::cpython as c;
+use crate::cpython::{PyObject, PyThreadState_Get};
+use crate::data_stack::DataStack;
+use core::cell::UnsafeCell;
+use core::ffi::{c_char, c_int, c_long, c_void, CStr};
+use core::mem::zeroed;
+use core::ptr::{null_mut, NonNull};
+
+/// `text` as a C string that lives for ever.
+macro_rules! c_text {
+    ($($text:expr),+) => {
+        match CStr::from_bytes_with_nul(concat!($($text),+, "\0").as_bytes()) {
+            Ok(text) => text,
+            Err(_) => c"",
+        }
+    };
+}
+
+const VERSION: &CStr = c_text!(env!("CARGO_PKG_VERSION"));
+const BUILD_IDENTIFIER: &CStr = c_text!("Ferrule ", env!("CARGO_PKG_VERSION"));
+const RUSTC: &CStr = c_text!(env!("FERRULE_RUSTC"));
+const LLVM: &CStr = c_text!(env!("FERRULE_LLVM"));
+const DEBIAN_REVISION: &CStr = c_text!(env!("FERRULE_DEBIAN_REVISION"));
+const CROSS_LTO: bool = matches!(env!("FERRULE_CROSS_LTO").as_bytes(), b"1");
+
+/// The parts of the interpreter that are Rust in this build.
+const RUST_PARTS: [&CStr; 1] = [c"data_stack"];
+
+/// A strong reference, or an error that is set.
+struct Owned(NonNull<PyObject>);
+
+impl Owned {
+    /// Takes over a new reference; `None` when the call that made it failed.
+    ///
+    /// # Safety
+    /// `object` is NULL or a reference that the caller owns.
+    unsafe fn new(object: *mut PyObject) -> Option<Self> {
+        NonNull::new(object).map(Owned)
+    }
+
+    fn text(text: &CStr) -> Option<Self> {
+        // SAFETY: NUL-terminated UTF-8; the thread holds a thread state, as in
+        // every function of a module.
+        unsafe { Owned::new(c::PyUnicode_FromString(text.as_ptr())) }
+    }
+
+    fn number(number: usize) -> Option<Self> {
+        // SAFETY: any number will do, and a thread state is held.
+        unsafe { Owned::new(c::PyLong_FromSize_t(number)) }
+    }
+
+    fn truth(value: bool) -> Option<Self> {
+        // SAFETY: any number will do, and a thread state is held.
+        unsafe { Owned::new(c::PyBool_FromLong(c_long::from(value))) }
+    }
+
+    fn none() -> Self {
+        // SAFETY: None is never NULL and lives for ever.
+        unsafe {
+            c::Py_IncRef(&raw mut c::_Py_NoneStruct);
+            Owned(NonNull::new_unchecked(&raw mut c::_Py_NoneStruct))
+        }
+    }
+
+    fn dict() -> Option<Self> {
+        // SAFETY: a thread state is held.
+        unsafe { Owned::new(c::PyDict_New()) }
+    }
+
+    /// Stores `value` in this dict; `None` with an exception set on failure.
+    fn set(&self, key: &CStr, value: Owned) -> Option<()> {
+        // SAFETY: self is a dict made by `dict`; the call takes references of
+        // its own, and a thread state is held.
+        let status =
+            unsafe { c::PyDict_SetItemString(self.0.as_ptr(), key.as_ptr(), value.0.as_ptr()) };
+        (status == 0).then_some(())
+    }
+
+    fn into_raw(self) -> *mut PyObject {
+        let object = self.0.as_ptr();
+        core::mem::forget(self);
+        object
+    }
+}
+
+impl Drop for Owned {
+    // Inlined, or its symbol would be exported from the interpreter.
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: we own one reference, and a thread state is held.
+        unsafe { c::Py_DecRef(self.0.as_ptr()) };
+    }
+}
+
+fn rust_parts() -> Option<Owned> {
+    // SAFETY: a thread state is held.
+    let list = unsafe { Owned::new(c::PyList_New(0)) }?;
+    for part in RUST_PARTS {
+        let name = Owned::text(part)?;
+        // SAFETY: a list made above; append takes a reference of its own.
+        if unsafe { c::PyList_Append(list.0.as_ptr(), name.0.as_ptr()) } != 0 {
+            return None;
+        }
+    }
+    Some(list)
+}
+
+fn build_info() -> Option<Owned> {
+    let info = Owned::dict()?;
+    info.set(c"version", Owned::text(VERSION)?)?;
+    info.set(c"cpython", Owned::text(c::CPYTHON_VERSION)?)?;
+    let revision = if DEBIAN_REVISION.is_empty() {
+        Owned::none()
+    } else {
+        Owned::text(DEBIAN_REVISION)?
+    };
+    info.set(c"debian_revision", revision)?;
+    info.set(c"rust", rust_parts()?)?;
+    info.set(c"rustc", Owned::text(RUSTC)?)?;
+    info.set(c"llvm", Owned::text(LLVM)?)?;
+    info.set(c"cross_lto", Owned::truth(CROSS_LTO)?)?;
+    info.set(c"debug_assertions", Owned::truth(cfg!(ferrule_checks))?)?;
+    Some(info)
+}
+
+fn thread_stats() -> Option<Owned> {
+    // SAFETY: a function of a module runs with its thread's own thread state.
+    let stats = unsafe { DataStack::of(PyThreadState_Get()) }.stats();
+    let dict = Owned::dict()?;
+    dict.set(c"chunks_pushed", Owned::number(stats.chunks_pushed)?)?;
+    dict.set(c"chunks_popped", Owned::number(stats.chunks_popped)?)?;
+    dict.set(c"chunks_cached", Owned::number(stats.chunks_cached)?)?;
+    dict.set(c"cache_hits", Owned::number(stats.cache_hits)?)?;
+    dict.set(c"bytes_held", Owned::number(stats.bytes_held)?)?;
+    dict.set(c"bytes_high_water", Owned::number(stats.bytes_high_water)?)?;
+    Some(dict)
+}
+
+unsafe extern "C" fn info(_module: *mut PyObject, _args: *mut PyObject) -> *mut PyObject {
+    build_info().map_or(null_mut(), Owned::into_raw)
+}
+
+unsafe extern "C" fn datastack_stats(
+    _module: *mut PyObject,
+    _args: *mut PyObject,
+) -> *mut PyObject {
+    thread_stats().map_or(null_mut(), Owned::into_raw)
+}
+
+/// A static that C fills in and that Rust itself never reads or writes.
+#[repr(transparent)]
+struct ForC<T>(UnsafeCell<T>);
+
+// SAFETY: Rust touches none of these after the program's start; CPython writes
+// the definition's header under its own import lock.
+unsafe impl<T> Sync for ForC<T> {}
+
+const fn method(
+    name: &'static CStr,
+    function: unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject,
+    doc: &'static CStr,
+) -> c::PyMethodDef {
+    c::PyMethodDef {
+        ml_name: name.as_ptr(),
+        ml_meth: Some(function),
+        ml_flags: c::METH_NOARGS as c_int,
+        ml_doc: doc.as_ptr(),
+    }
+}
+
+static METHODS: ForC<[c::PyMethodDef; 3]> = ForC(UnsafeCell::new([
+    method(
+        c"info",
+        info,
+        c"info($module, /)\n--\n\nReturn a new dict of facts about this build: what is Rust and what made it.",
+    ),
+    method(
+        c"datastack_stats",
+        datastack_stats,
+        c"datastack_stats($module, /)\n--\n\nReturn a new dict of the calling thread's data stack counters.",
+    ),
+    // SAFETY: all zeros is the sentinel that ends the table.
+    unsafe { zeroed() },
+]));
+
+// The two slot values are the constants 2 and 1 of `moduleobject.h`, cast to
+// pointers as that header does.
+static SLOTS: ForC<[c::PyModuleDef_Slot; 3]> = ForC(UnsafeCell::new([
+    c::PyModuleDef_Slot {
+        slot: c::Py_mod_multiple_interpreters as c_int,
+        value: core::ptr::without_provenance_mut::<c_void>(2), // Py_MOD_PER_INTERPRETER_GIL_SUPPORTED
+    },
+    c::PyModuleDef_Slot {
+        slot: c::Py_mod_gil as c_int,
+        value: core::ptr::without_provenance_mut::<c_void>(1), // Py_MOD_GIL_NOT_USED
+    },
+    // SAFETY: all zeros is the sentinel that ends the table.
+    unsafe { zeroed() },
+]));
+
+static MODULE: ForC<c::PyModuleDef> = ForC(UnsafeCell::new(c::PyModuleDef {
+    m_name: c"_framecore".as_ptr(),
+    m_doc: c"The Rust frame core: what this build has, and its counters.".as_ptr(),
+    m_methods: METHODS.0.get().cast(),
+    m_slots: SLOTS.0.get().cast(),
+    // SAFETY: zeros are valid for every field; `PyModuleDef_Init` sets the
+    // reference count and the type.
+    ..unsafe { zeroed() }
+}));
+
+/// The module's entry in `Modules/config.c`. A new reference, as for any module
+/// with slots.
+///
+/// # Safety
+/// Called by the import system, with a thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyInit__framecore() -> *mut PyObject {
+    // SAFETY: the definition lives for ever and is written by CPython only.
+    unsafe { c::PyModuleDef_Init(MODULE.0.get()) }
+}
+
+/// What stands before the date in `sys.version`: "Ferrule" and its version. A
+/// string that lives for ever.
+#[no_mangle]
+pub extern "C" fn _PyRust_BuildIdentifier() -> *const c_char {
+    BUILD_IDENTIFIER.as_ptr()
+}
