@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""A short tour of Ferrule: what is Rust in this Python, a deep recursion, and what a call costs at each depth.
+
+    build/ferrule/python examples/tour.py [--stock PATH]
+"""
+
+import argparse
+import locale
+import math
+import os
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
+
+RECURSION_DEPTH = 50_000
+PICTURE_DEPTH = 2_000
+PICTURE_LOCALS = 30
+PICTURE_SWEEPS = 4      # of each interpreter; a sweep takes a second at most
+PICTURE_SECONDS = 12    # no new sweep is begun after this time
+PICTURE_ROWS = 7
+LABEL_WIDTH = 9         # what stands left of a row of the picture
+BLOCKS = " ▁▂▃▄▅▆▇█"
+ASCII_BLOCKS = "    .::##"
+
+
+def can_print_blocks():
+    try:
+        BLOCKS.encode(sys.stdout.encoding or locale.getpreferredencoding(False))
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def headline(text):
+    print()
+    print(text)
+    print("-" * len(text))
+
+
+def as_size(count):
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024 or unit == "MiB":
+            return f"{count:,.0f} {unit}" if unit == "bytes" or count == int(count) else f"{count:,.1f} {unit}"
+        count /= 1024
+
+
+def show_build(framecore):
+    info = framecore.info()
+    origin = f"CPython {info['cpython']}"
+    if info["debian_revision"]:
+        origin += f" with the fixes of Debian's {info['debian_revision']}"
+    print(f"Ferrule {info['version']}: {origin}, with a Rust frame core")
+    print()
+    print(f"  in Rust     {', '.join(part.replace('_', ' ') for part in info['rust'])}")
+    print(f"  built with  rustc {info['rustc']} (LLVM {info['llvm']})")
+    inlining = "cross-language: Rust is inlined into the C eval loop" if info["cross_lto"] else "none"
+    print(f"  LTO         {inlining}")
+    if info["debug_assertions"]:
+        print("  debug assertions are on")
+    print(f"  version     {sys.version.splitlines()[0]}")
+
+
+def go_down(depth, at_the_bottom):
+    if depth == 0:
+        return at_the_bottom()
+    return go_down(depth - 1, at_the_bottom)
+
+
+def show_recursion(framecore):
+    headline(f"{RECURSION_DEPTH:,} Python frames deep")
+    sys.setrecursionlimit(RECURSION_DEPTH + 1_000)
+    before = framecore.datastack_stats()
+    started = time.perf_counter()
+    bottom = go_down(RECURSION_DEPTH, framecore.datastack_stats)
+    took = time.perf_counter() - started
+    after = framecore.datastack_stats()
+    print(f"{'':22}{'before':>14}{'at the bottom':>16}{'after':>14}")
+    for label, key in (("chunks pushed", "chunks_pushed"), ("chunks popped", "chunks_popped"),
+                       ("pushes from the spare", "cache_hits"), ("spare chunks kept", "chunks_cached")):
+        print(f"{label:22}{before[key]:>14,}{bottom[key]:>16,}{after[key]:>14,}")
+    for label, key in (("memory held", "bytes_held"), ("most ever held", "bytes_high_water")):
+        row = [as_size(stats[key]) for stats in (before, bottom, after)]
+        print(f"{label:22}{row[0]:>14}{row[1]:>16}{row[2]:>14}")
+    print()
+    print(f"Down and up again in {took * 1000:.1f} ms, {took / RECURSION_DEPTH * 1e9:.0f} ns a call and its return.")
+
+
+def bars(worst, low, high, blocks):
+    """Rows of text, top first: one column a value, on a logarithmic axis from `low` to `high`."""
+    steps = PICTURE_ROWS * (len(blocks) - 1)
+    span = math.log(high / low)
+    heights = [max(1, min(steps, round(math.log(max(value, low) / low) / span * steps))) for value in worst]
+    for row in reversed(range(PICTURE_ROWS)):
+        filled = (min(len(blocks) - 1, max(0, height - row * (len(blocks) - 1))) for height in heights)
+        yield "".join(blocks[part] for part in filled)
+
+
+def as_time(ns):
+    return f"{ns:,.0f} ns" if ns < 1000 else f"{ns / 1000:,.1f} us"
+
+
+def show_picture(summaries, width):
+    """One panel for each interpreter, all with the same axis."""
+    columns = width - LABEL_WIDTH - 1
+    unicode = can_print_blocks()
+    blocks = BLOCKS if unicode else ASCII_BLOCKS
+    edge = "┤" if unicode else "|"
+    low = min(min(summary["best_ns"]) for summary in summaries.values()) / 1.5
+    high = max(max(summary["worst_ns"] for summary in summaries.values()) * 1.05, low * 20)
+    span = math.log(high / low)
+    for name, summary in summaries.items():
+        best = summary["best_ns"]
+        bounds = [len(best) * column // columns for column in range(columns + 1)]
+        worst = [max(best[start:max(end, start + 1)]) for start, end in zip(bounds, bounds[1:])]
+        print()
+        print(f"{name}: median {as_time(summary['median_ns'])}, worst {as_time(summary['worst_ns'])} "
+              f"at depth {summary['worst_depth']:,}: {summary['ratio']:.2f} times the median")
+        for number, row in enumerate(bars(worst, low, high, blocks)):
+            top = low * math.exp(span * (PICTURE_ROWS - number) / PICTURE_ROWS)
+            print(f"{as_time(top):>{LABEL_WIDTH - 1}} {edge}{row.rstrip()}")
+    left, middle, right = "0", f"{PICTURE_DEPTH // 2:,}", f"depth {PICTURE_DEPTH:,}"
+    scale = left + middle.rjust(columns // 2) + right.rjust(columns - columns // 2 - len(left))
+    print(" " * (LABEL_WIDTH + 1) + scale)
+    print()
+    print(f"One column is {math.ceil(PICTURE_DEPTH / columns)} depths and shows the worst of them; the axis is "
+          "logarithmic.")
+
+
+def find_stock(path):
+    """The stock interpreter to compare with, or None."""
+    if path:
+        if not os.access(path, os.X_OK):
+            raise SystemExit(f"--stock {path}: no such program")
+        return path
+    # An LTO build is compared with an LTO build, and a plain one with a plain one.
+    here = os.path.basename(os.path.dirname(os.path.abspath(sys.executable)))
+    names = ["stock-release", "stock"] if here == "release" else ["stock", "stock-release"]
+    for name in names:
+        candidate = os.path.join(ROOT, "build", name, "python")
+        if os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+def show_costs(stock):
+    import depth
+
+    headline(f"What one call costs at depths 0 to {PICTURE_DEPTH:,}")
+    pythons = {"Ferrule": sys.executable}
+    if stock:
+        pythons = {"stock": stock, **pythons}
+    else:
+        print("(No stock build to compare with: `make stock` makes one.)")
+    sweeps = {name: [] for name in pythons}
+    started = time.monotonic()
+    for number in range(PICTURE_SWEEPS):
+        if number and time.monotonic() - started > PICTURE_SECONDS:
+            break
+        for name, path in pythons.items():
+            sweeps[name].append(depth.run_sweep(path, PICTURE_LOCALS, PICTURE_DEPTH))
+    summaries = {name: depth.summarize(list_) for name, list_ in sweeps.items()}
+    try:
+        width = os.get_terminal_size().columns
+    except OSError:
+        width = 80
+    show_picture(summaries, max(40, min(width, 80)))
+    print(f"Best of {len(sweeps['Ferrule'])} sweeps, a function with {PICTURE_LOCALS} locals; "
+          "`make bench-depth` measures with care.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="A short tour of Ferrule.")
+    parser.add_argument("--stock", metavar="PATH", help="a stock build of the same CPython, for comparison")
+    arguments = parser.parse_args()
+    try:
+        import _framecore
+    except ImportError:
+        print(f"{sys.executable} is a Python {sys.version.split()[0]} without a Rust frame core.\n"
+              "Run this with Ferrule's: `make run`, or build/ferrule/python examples/tour.py after `make`.",
+              file=sys.stderr)
+        return 1
+    show_build(_framecore)
+    show_recursion(_framecore)
+    show_costs(find_stock(arguments.stock))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
