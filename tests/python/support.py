@@ -1,0 +1,140 @@
+"""What the tests in this directory share.
+
+They run under the interpreter that they test. The same files also run on a stock build, with
+FERRULE_TESTS_ON_STOCK=1, where everything about _framecore is skipped: so a test of CPython's behaviour proves
+itself against CPython.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import sysconfig
+import threading
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+ON_STOCK = os.environ.get("FERRULE_TESTS_ON_STOCK") == "1"
+STOCK_PYTHON = os.environ.get("STOCK_PYTHON") or None
+
+if ON_STOCK:
+    framecore = None
+else:
+    import _framecore as framecore
+
+needs_framecore = unittest.skipIf(ON_STOCK, "stock CPython has no _framecore")
+needs_stock = unittest.skipIf(STOCK_PYTHON is None, "no stock build to compare with: STOCK_PYTHON is not set")
+
+ROOT_CHUNK_BYTES = 16 * 1024
+SPARE_CHUNK_BYTES = 1024 * 1024     # the most that one thread keeps besides its chunks in use
+
+# The main thread's stack is small on some systems, and so is a thread's: deep recursion of Python functions needs
+# none of it, but destructors and the like do.
+THREAD_STACK_BYTES = 16 * 1024 * 1024
+
+
+def extension_directory():
+    """Where the test extensions for the running interpreter are; builds them if need be."""
+    source = os.path.join(ROOT, "tests", "c", "build_extensions.py")
+    spec = importlib.util.spec_from_file_location("build_extensions", source)
+    builder = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(builder)
+    # One directory per interpreter: those of two builds may differ in ABI.
+    tag = os.path.basename(os.path.dirname(os.path.abspath(sys.executable))) or "python"
+    kind = sysconfig.get_config_var("SOABI") or "abi"
+    return builder.build(sys.executable, os.path.join(ROOT, "build", "test-extensions", f"{tag}-{kind}"))
+
+
+def use_extensions():
+    """Make the test extensions importable."""
+    directory = extension_directory()
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    return directory
+
+
+def run_program(source, *arguments, python=None, timeout=300, environment=None):
+    """Run Python source in a fresh process: a crash there is a result here. The extensions can be imported."""
+    python = python or sys.executable
+    variables = dict(os.environ)
+    variables["PYTHONPATH"] = os.pathsep.join([HERE, extension_directory()])
+    variables["PYTHONFAULTHANDLER"] = "1"
+    variables.update(environment or {})
+    return subprocess.run([python, "-c", source, *map(str, arguments)], capture_output=True, text=True,
+                          env=variables, timeout=timeout)
+
+
+class ProgramTestCase(unittest.TestCase):
+    def assert_program_succeeds(self, source, *arguments, **options):
+        """The program ends with exit code 0; what it printed is returned."""
+        done = run_program(source, *arguments, **options)
+        if done.returncode:
+            self.fail(f"exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
+        return done.stdout
+
+
+def in_new_thread(function, *arguments):
+    """Run a function in a thread of its own, with an almost empty data stack; return or raise what it did."""
+    outcome = []
+
+    def body():
+        try:
+            outcome.append((True, function(*arguments)))
+        except BaseException as error:
+            outcome.append((False, error))
+
+    previous = threading.stack_size(THREAD_STACK_BYTES)
+    try:
+        thread = threading.Thread(target=body)
+        thread.start()
+    finally:
+        threading.stack_size(previous)
+    thread.join()
+    succeeded, value = outcome[0]
+    if not succeeded:
+        raise value
+    return value
+
+
+class recursion_limit:
+    """Allow `depth` more frames, for the time of a `with` block."""
+
+    def __init__(self, depth):
+        self.depth = depth
+
+    def __enter__(self):
+        self.previous = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(self.previous, self.depth + 500))
+
+    def __exit__(self, *exception):
+        sys.setrecursionlimit(self.previous)
+
+
+def make_recursion(local_count):
+    """A function recurse(n, at_bottom) with `local_count` locals besides, the first and last of which are used.
+
+    It returns what at_bottom() returned, and fails when a local does not keep its value below deeper frames.
+    """
+    names = [f"v{i}" for i in range(local_count)]
+    first, last = names[0], names[-1]
+    source = (f"def recurse(n, at_bottom):\n"
+              f"    {first} = n\n"
+              f"    {last} = n\n"
+              f"    result = recurse(n - 1, at_bottom) if n else at_bottom()\n"
+              f"    if {first} != n or {last} != n:\n"
+              f"        raise AssertionError('a local of frame %d has changed' % n)\n"
+              f"    return result\n")
+    # Assigned where nothing gets to: they make the frame big and take no time.
+    for start in range(0, local_count, 500):
+        source += f"    {' = '.join(names[start:start + 500])} = None\n"
+    namespace = {}
+    exec(source, namespace)
+    return namespace["recurse"]
+
+
+def stack_words(function):
+    """Words of the data stack that depend on the function (the fixed part of a frame comes on top)."""
+    code = function.__code__
+    return code.co_nlocals + len(code.co_cellvars) + len(code.co_freevars) + code.co_stacksize
