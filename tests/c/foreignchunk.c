@@ -163,6 +163,23 @@ call_on_empty_stack(PyObject *module, PyObject *callable)
     return Py_BuildValue("Nnn", result, chunks, bytes);
 }
 
+/* leave_chunks(): push foreign chunks and leave them. Only for a thread that has this as its function: no Python
+ * frame may run on that thread afterwards. */
+#define CHUNKS_LEFT 3
+
+static PyObject *
+leave_chunks(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    for (int i = 0; i < CHUNKS_LEFT; i++) {
+        if (push_foreign_chunk(PyThreadState_Get(), 1) == NULL) {
+            return NULL;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
 /* chunks() -> [(address, size, words in use)], the current chunk first: what an outside profiler reads. */
 static PyObject *
 chunks(PyObject *module, PyObject *unused)
@@ -227,6 +244,7 @@ limit_is_end(PyObject *module, PyObject *unused)
 static PyMethodDef methods[] = {
     {"call_on_chunk", call_on_chunk, METH_VARARGS, "Call on a foreign chunk; it is popped by the interpreter or not."},
     {"call_on_empty_stack", call_on_empty_stack, METH_O, "Call with the data stack taken away for the time."},
+    {"leave_chunks", leave_chunks, METH_NOARGS, "Push foreign chunks that nobody pops."},
     {"chunks", chunks, METH_NOARGS, "The chunks of this thread: (address, size, words in use)."},
     {"copy_chunks", copy_chunks, METH_NOARGS, "Copy every chunk by its size; the bytes copied."},
     {"limit_is_end", limit_is_end, METH_NOARGS, "Whether the limit is the end of the current chunk."},
@@ -244,5 +262,9 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC
 PyInit_foreignchunk(void)
 {
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+    if (module != NULL && PyModule_AddIntMacro(module, CHUNKS_LEFT) < 0) {
+        Py_CLEAR(module);
+    }
+    return module;
 }
