@@ -1,0 +1,80 @@
+# What each target does: `make help`. The work is done by scripts; this file
+# only says which script makes what.
+
+PYTHON3 = python3
+BUILD = +@$(PYTHON3) tools/build.py
+FERRULE = build/ferrule/python
+STOCK = build/stock/python
+RELEASE = build/release/python
+STOCK_RELEASE = build/stock-release/python
+prefix =
+
+.PHONY: all stock release stock-release run test test-release test-cpython \
+	bench-depth bench-calls install deps fetch patch-stat header check-header \
+	lint clean distclean help
+
+all: tools-present
+	$(BUILD) make ferrule
+
+stock: tools-present
+	$(BUILD) make stock
+
+release: tools-present
+	$(BUILD) make release
+
+stock-release: tools-present
+	$(BUILD) make stock-release
+
+# The four above start from the same source tree and would race for it.
+stock: | all
+stock-release: | release
+.NOTPARALLEL:
+
+run: deps all
+	@$(FERRULE) examples/tour.py
+
+test: deps all stock
+	@$(PYTHON3) tests/run.py --python $(FERRULE) --stock $(STOCK)
+
+test-release: release stock-release
+	@$(PYTHON3) tests/run.py --python $(RELEASE) --stock $(STOCK_RELEASE) --groups release
+
+test-cpython: all
+	@$(PYTHON3) tests/run.py --suite --python $(FERRULE) --stock $(STOCK) --stock-command '$(MAKE) stock'
+
+bench-depth: release stock-release
+	@$(PYTHON3) benchmarks/depth.py --python stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
+
+bench-calls: release stock-release
+	@$(PYTHON3) benchmarks/calls.py --base $(STOCK_RELEASE) --python $(RELEASE)
+
+install: all
+	$(BUILD) make ferrule install $(if $(prefix),prefix=$(abspath $(prefix))) $(if $(DESTDIR),DESTDIR=$(abspath $(DESTDIR)))
+
+deps:
+	@sh tools/deps.sh
+
+tools-present:
+	@command -v $(PYTHON3) >/dev/null || { echo "ferrule: python3 is missing: run 'make deps' first" >&2; exit 1; }
+.PHONY: tools-present
+
+fetch: tools-present
+	@$(PYTHON3) cpython/fetch.py --dest build/src
+
+patch-stat:
+	@$(PYTHON3) tools/patches.py stat
+
+header:
+	@build.rs-wrapper/run header
+
+check-header:
+	@build.rs-wrapper/run header --check
+
+clean:
+	rm -rf build/ferrule build/stock build/release build/stock-release build/logs
+
+distclean:
+	rm -rf build
+
+help:
+	@sed 's/^/  /' tools/make-help.txt

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Configure and build the interpreters of this project.
+
+  build.py configure [FLAG...]   choose flags for all variants, configure ferrule
+  build.py make VARIANT [TARGET...]   get, patch, configure and build one variant
+
+Variants (each in build/VARIANT):
+  ferrule        the Rust frame core, no LTO
+  stock          the same tree and flags, --without-rust-core
+  release        the Rust frame core, ThinLTO across C and Rust
+  stock-release  the same tree and flags, --without-rust-core
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import progress
+import toolchain
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+LOGS = BUILD / "logs"
+USER_FLAGS = BUILD / "configure.flags"
+SOURCE_FACTS = BUILD / "src" / "current.json"
+STOCK = "--without-rust-core"
+VARIANTS = {
+    "ferrule": [],
+    "stock": [STOCK],
+    "release": ["--with-lto=thin", "--with-cross-lto=yes"],
+    "stock-release": [STOCK, "--with-lto=thin"],
+}
+
+
+class BuildError(Exception):
+    """A message for the user; the details are in a log."""
+
+
+def fetch_source() -> dict:
+    """The patched source's facts; gets and patches it where that is needed."""
+    command = [sys.executable, ROOT / "cpython" / "fetch.py", "--dest", BUILD / "src"]
+    if subprocess.run(command).returncode != 0:
+        raise BuildError("no CPython source, see above")
+    return json.loads(SOURCE_FACTS.read_text())
+
+
+def user_flags() -> list[str]:
+    return shlex.split(USER_FLAGS.read_text()) if USER_FLAGS.exists() else []
+
+
+def wants_lto(flags: list[str]) -> bool:
+    lto = [flag for flag in flags if flag.startswith("--with-lto")]
+    return bool(lto) and lto[-1] != "--with-lto=no"
+
+
+def configure_command(variant: str, facts: dict) -> list[str]:
+    flags = [*user_flags(), *VARIANTS[variant]]
+    rust = toolchain.find_rust()
+    compiler = toolchain.find_compiler(rust.llvm)
+    named = {flag.partition("=")[0] for flag in flags if re.match(r"[A-Z_]+=", flag)}
+    chosen = [] if "CC" in named else [
+        argument for argument in compiler.arguments if argument.partition("=")[0] not in named
+    ]
+    if wants_lto(flags) and chosen and compiler.has_lld and "LDFLAGS_NODIST" not in named | set(os.environ):
+        chosen.append("LDFLAGS_NODIST=-fuse-ld=lld")
+    source = ROOT / facts["source"]
+    command = [str(source / "configure"), *flags, *chosen]
+    if STOCK not in flags:
+        command.append(f"FERRULE_DIR={ROOT}")
+        command.append(f"FERRULE_DEBIAN_REVISION={facts.get('debian_revision') or ''}")
+    return command
+
+
+def configure(variant: str, facts: dict) -> None:
+    """Runs CPython's configure unless it has run with the very same command."""
+    directory = BUILD / variant
+    command = configure_command(variant, facts)
+    stamp = directory / "ferrule-configure.json"
+    if (directory / "Makefile").exists() and stamp.exists() and json.loads(stamp.read_text()) == command:
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    stamp.unlink(missing_ok=True)
+    log = LOGS / f"{variant}-configure.log"
+    if progress.run(command, label=f"configure {variant}", log=log, cwd=directory) != 0:
+        raise BuildError(f"configuring {variant} failed; the whole log is {log}")
+    for line in log.read_text(errors="replace").splitlines():
+        if re.search("rust|cross-language", line, re.I):
+            progress.say(f"  {line.strip()}")
+    stamp.write_text(json.dumps(command))
+
+
+def jobs() -> list[str]:
+    """`-j` for a make that is not under another make's job server."""
+    if "-j" in os.environ.get("MAKEFLAGS", ""):
+        return []
+    return [f"-j{os.cpu_count() or 1}"]
+
+
+def make(variant: str, arguments: list[str]) -> None:
+    configure(variant, fetch_source())
+    label = f"make {variant}" + "".join(f" {argument}" for argument in arguments)
+    suffix = "".join(f"-{word}" for word in arguments if "=" not in word)
+    log = LOGS / f"{variant}-make{suffix}.log"
+    command = ["make", *jobs(), *arguments]
+    # close_fds: the job server of an outer make is two open descriptors.
+    if progress.run(command, label=label, log=log, cwd=BUILD / variant, close_fds=False) != 0:
+        raise BuildError(f"building {variant} failed; the whole log is {log}")
+
+
+def choose_flags(flags: list[str]) -> None:
+    BUILD.mkdir(exist_ok=True)
+    facts = fetch_source()
+    if {"--help", "-h", "--help=short"} & set(flags):
+        print("Ferrule takes CPython's own flags, the two of the Rust frame core among them.\n")
+        raise SystemExit(subprocess.run([ROOT / facts["source"] / "configure", *flags]).returncode)
+    USER_FLAGS.write_text(shlex.join(flags) + "\n")
+    configure("ferrule", facts)
+    print("Configured. Now run `make`.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("configure", add_help=False)
+    maker = commands.add_parser("make")
+    maker.add_argument("variant", choices=VARIANTS)
+    maker.add_argument("arguments", nargs="*", help="make's targets and variables")
+    # configure's flags are CPython's, --help among them: argparse keeps off.
+    if sys.argv[1:2] == ["configure"]:
+        choose_flags(sys.argv[2:])
+        return
+    options = parser.parse_args()
+    make(options.variant, options.arguments)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (BuildError, toolchain.ToolchainError) as error:
+        sys.exit(f"ferrule: {error}")
+    except KeyboardInterrupt:
+        sys.exit("ferrule: interrupted; run the same command again to go on")

@@ -1,0 +1,61 @@
+"""Run a long command: its output goes to a log, a sign of life to the screen."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TAIL_LINES = 40
+SECONDS_BETWEEN_LINES = 30
+
+
+def run(command: list[str], *, label: str, log: Path, **options) -> int:
+    """Runs `command` and returns its exit status; on failure prints the log's end.
+
+    On a terminal one line is rewritten; elsewhere a line appears every half
+    minute, so that a log of logs stays short.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    on_terminal = sys.stderr.isatty()
+    say(f"{label} ... (log: {log})")
+    count = 0
+    last_shown = started
+    with log.open("wb") as out, subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, **options
+    ) as process:
+        for line in process.stdout:
+            out.write(line)
+            out.flush()
+            count += 1
+            now = time.monotonic()
+            if now - last_shown >= (0.2 if on_terminal else SECONDS_BETWEEN_LINES):
+                last_shown = now
+                show(f"  {label}: {clock(now - started)}, {count} lines", on_terminal)
+    status = process.returncode
+    took = clock(time.monotonic() - started)
+    if on_terminal:
+        sys.stderr.write("\r\033[K")
+    if status == 0:
+        say(f"{label}: done in {took}")
+    else:
+        say(f"{label}: FAILED after {took}; the end of {log}:")
+        for line in log.read_text(errors="replace").splitlines()[-TAIL_LINES:]:
+            say(f"  | {line}")
+    return status
+
+
+def clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def show(text: str, on_terminal: bool) -> None:
+    if on_terminal:
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()
+    else:
+        say(text)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

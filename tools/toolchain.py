@@ -1,0 +1,94 @@
+"""Which C compiler builds CPython here, and with which flags.
+
+Cross-language LTO needs clang and lld whose LLVM is at least rustc's, so that
+is what is looked for first; gcc is the fallback and works without it.
+Everything is given to CPython's configure as full paths: it would otherwise
+pair clang with an older llvm-ar or a foreign llvm-profdata.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+OLDEST_RUST = (1, 85)
+
+
+class ToolchainError(Exception):
+    """A message that says what is missing and what to do about it."""
+
+
+@dataclass(frozen=True)
+class Rust:
+    version: tuple[int, int]
+    llvm: int
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """Arguments for CPython's configure, and what they mean."""
+
+    arguments: tuple[str, ...]
+    has_lld: bool
+    description: str
+
+
+def find_rust() -> Rust:
+    try:
+        text = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        raise ToolchainError("rustc is not on PATH or does not run: `make deps` installs it") from None
+    version = re.search(r"^release: (\d+)\.(\d+)", text, re.M)
+    llvm = re.search(r"^LLVM version: (\d+)", text, re.M)
+    if version is None or llvm is None:
+        raise ToolchainError(f"cannot read the versions in `rustc -vV`:\n{text}")
+    found = Rust((int(version[1]), int(version[2])), int(llvm[1]))
+    if found.version < OLDEST_RUST:
+        raise ToolchainError(
+            "rustc %d.%d is too old: %d.%d or newer is needed, and `make deps` says how to get it"
+            % (found.version + OLDEST_RUST)
+        )
+    return found
+
+
+def installed_llvms() -> list[int]:
+    """LLVM majors with a clang of their own under /usr/lib, newest first."""
+    homes = Path("/usr/lib").glob("llvm-*/bin/clang")
+    majors = (re.fullmatch(r"llvm-(\d+)", home.parent.parent.name) for home in homes)
+    return sorted((int(major[1]) for major in majors if major), reverse=True)
+
+
+def find_compiler(rust_llvm: int | None) -> Compiler:
+    """The compiler named by CC=, else clang beside rustc's LLVM, else gcc.
+
+    `rust_llvm` is None where no Rust is wanted; the choice is then the same as
+    long as the same compilers are there.
+    """
+    if os.environ.get("CC"):
+        return Compiler((), False, f"{os.environ['CC']} (from CC=)")
+    majors = installed_llvms()
+    fitting = [major for major in majors if rust_llvm is None or major >= rust_llvm]
+    # The oldest that fits is nearest to rustc's own LLVM.
+    if fitting:
+        return clang(fitting[-1] if rust_llvm is not None else fitting[0])
+    if majors:
+        return clang(majors[0])
+    if shutil.which("gcc"):
+        return Compiler(("CC=gcc",), False, "gcc (calls into Rust stay calls)")
+    raise ToolchainError("no clang and no gcc found: run `make deps`, or name a compiler with CC=")
+
+
+def clang(major: int) -> Compiler:
+    home = Path(f"/usr/lib/llvm-{major}/bin")
+    arguments = [f"CC={home}/clang", f"CXX={home}/clang++"]
+    for variable, tool in (
+        ("AR", "llvm-ar"),
+        ("RANLIB", "llvm-ranlib"),
+        ("LLVM_AR", "llvm-ar"),
+        ("LLVM_PROFDATA", "llvm-profdata"),
+    ):
+        if (home / tool).exists():
+            arguments.append(f"{variable}={home}/{tool}")
+    return Compiler(tuple(arguments), (home / "ld.lld").exists(), f"clang-{major}")
