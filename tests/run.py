@@ -1,0 +1,534 @@
+#!/usr/bin/env python3
+"""Runs the project's tests, and CPython's own.
+
+    python3 tests/run.py --python build/ferrule/python --stock build/stock/python
+    python3 tests/run.py --python build/ferrule/python --groups python,c
+    python3 tests/run.py --python build/ferrule/python --suite --stock-command 'make stock'
+
+Each step keeps its output in build/logs/test-<step>.log. The last line is `N passed, N failed, N skipped`; the exit
+code is 0 only when something was run and nothing failed.
+"""
+
+import json
+import os
+import re
+import sys
+import unittest
+
+# --- Under the interpreter that is tested: run unittest and write down what came of each test. -----------------
+
+PASSED, SKIPPED, FAILED = range(3)
+
+
+class RecordingResult(unittest.TextTestResult):
+    """Keeps one outcome for each test, whatever its subtests say: the worst."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.outcomes = {}
+
+    def record(self, test, outcome):
+        # A subtest counts for the test that it is a part of.
+        name = getattr(test, "test_case", test).id()
+        self.outcomes[name] = max(outcome, self.outcomes.get(name, PASSED))
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.record(test, PASSED)
+
+    def addError(self, test, error):
+        super().addError(test, error)
+        self.record(test, FAILED)
+
+    def addFailure(self, test, error):
+        super().addFailure(test, error)
+        self.record(test, FAILED)
+
+    def addSubTest(self, test, subtest, error):
+        super().addSubTest(test, subtest, error)
+        self.record(test, PASSED if error is None else FAILED)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.record(test, SKIPPED)
+
+    def addExpectedFailure(self, test, error):
+        super().addExpectedFailure(test, error)
+        self.record(test, PASSED)
+
+    def addUnexpectedSuccess(self, test):
+        super().addUnexpectedSuccess(test)
+        self.record(test, FAILED)
+
+
+def unittest_child(report, directory, names):
+    sys.path.insert(0, directory)
+    loader = unittest.TestLoader()
+    if names:
+        suite = loader.loadTestsFromNames(names)
+    else:
+        suite = loader.discover(directory, top_level_dir=directory)
+    result = unittest.TextTestRunner(verbosity=2, resultclass=RecordingResult).run(suite)
+    with open(report, "w", encoding="utf-8") as file:
+        json.dump(result.outcomes, file)
+    return 0
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--unittest"]:
+    sys.exit(unittest_child(sys.argv[2], sys.argv[3], sys.argv[4:]))
+
+
+# --- The runner. ------------------------------------------------------------------------------------------------
+
+import argparse
+import queue
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LOGS = os.path.join(ROOT, "build", "logs")
+PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
+
+DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "cpython")
+# Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
+C_MODULES = ("test_arena_faults", "test_foreign_chunks")
+
+PROGRESS_SECONDS = 20       # between two lines about a long step, where there is no terminal
+SILENCE_SECONDS = 1800      # a step that prints nothing for so long hangs
+TAIL_LINES = 40             # of the log, printed when a step fails
+TEST_TIMEOUT = 900          # for one test file of CPython
+RELEASE_MAX_INSTRUCTIONS = 1.0
+RELEASE_MAX_DEPTH_RATIO = 1.5
+
+# CPython's own tests of what a frame takes part in: calls, generators, tracing, threads, the end of an interpreter.
+CPYTHON_TESTS = """
+test__interpreters test_asyncgen test_atexit test_bdb test_call test_capi.test_mem test_capi.test_misc
+test_capi.test_frame test_class test_code test_context test_contextlib test_coroutines test_decorators test_descr
+test_dynamic test_embed test_except_star test_exception_group test_exception_variations test_exceptions
+test_extcall test_faulthandler test_finalization test_fork1 test_frame test_funcattrs test_gc test_generator_stop
+test_generators test_genexps test_inspect test_interpreters test_keywordonlyarg test_listcomps test_monitoring
+test_opcache test_patma test_perf_profiler test_positional_only_arg test_property test_raise test_scope
+test_super test_sys test_sys_setprofile test_sys_settrace test_thread test_threading test_threading_local
+test_threadsignals test_trace test_traceback test_tracemalloc test_types test_unpack_ex test_weakref test_with
+test_yield_from
+""".split()
+
+
+class Counts:
+    def __init__(self, passed=0, failed=0, skipped=0):
+        self.passed, self.failed, self.skipped = passed, failed, skipped
+
+    def __add__(self, other):
+        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+    def __str__(self):
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def as_duration(seconds):
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+class Step:
+    """One command with a log of its own, and signs of life while it runs."""
+
+    def __init__(self, name, command, directory=ROOT, environment=None, interesting=None):
+        self.name = name
+        self.command = command
+        self.directory = directory
+        self.environment = {**os.environ, **(environment or {})}
+        # A function from a line of output to what to say about progress, or None.
+        self.interesting = interesting or (lambda line: line.strip()[:90] or None)
+        self.log = os.path.join(LOGS, f"test-{name}.log")
+        self.exit_code = None
+        self.lines = []
+
+    def run(self):
+        os.makedirs(LOGS, exist_ok=True)
+        started = time.monotonic()
+        terminal = sys.stdout.isatty()
+        with open(self.log, "w", encoding="utf-8") as log:
+            log.write(f"$ {shlex.join(self.command)}\n")
+            try:
+                process = subprocess.Popen(self.command, cwd=self.directory, env=self.environment,
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                           stderr=subprocess.STDOUT, text=True, errors="replace")
+            except OSError as error:
+                self.lines = [f"cannot be started: {error}\n"]
+                log.writelines(self.lines)
+                self.exit_code = 127
+                return self
+            arriving = queue.Queue()
+            threading.Thread(target=self.read, args=(process.stdout, arriving), daemon=True).start()
+            latest, told, heard = "", started, started
+            while True:
+                try:
+                    line = arriving.get(timeout=1)
+                except queue.Empty:
+                    line = ""
+                if line is None:
+                    break
+                now = time.monotonic()
+                if line:
+                    heard = now
+                    self.lines.append(line)
+                    log.write(line)
+                    log.flush()
+                    latest = self.interesting(line) or latest
+                elif now - heard > SILENCE_SECONDS:
+                    process.kill()
+                    self.lines.append(f"killed after {SILENCE_SECONDS} s without output\n")
+                    log.write(self.lines[-1])
+                if terminal and now - told >= 0.2:
+                    told = now
+                    sys.stdout.write(f"\r\x1b[K  {self.name}  {as_duration(now - started)}  {latest[:60]}")
+                    sys.stdout.flush()
+                elif not terminal and now - told >= PROGRESS_SECONDS:
+                    told = now
+                    say(f"  {self.name}  {as_duration(now - started)}  {latest}")
+            self.exit_code = process.wait()
+        if terminal:
+            sys.stdout.write("\r\x1b[K")
+        self.seconds = time.monotonic() - started
+        return self
+
+    @staticmethod
+    def read(stream, arriving):
+        for line in stream:
+            arriving.put(line)
+        arriving.put(None)
+
+    @property
+    def output(self):
+        return "".join(self.lines)
+
+    def report(self, counts, details=()):
+        """One line about the step, and the end of its log when something failed."""
+        took = as_duration(getattr(self, "seconds", 0))
+        say(f"{'FAIL' if counts.failed else 'ok  '}  {self.name}: {counts} ({took})")
+        for detail in details:
+            say(f"      {detail}")
+        if counts.failed:
+            say(f"      the end of {os.path.relpath(self.log, ROOT)}:")
+            for line in self.lines[-TAIL_LINES:]:
+                say("      | " + line.rstrip())
+        return counts
+
+
+def run_unittest(name, python, directory, names=(), environment=None):
+    """Run unittest under `python`; a run that does not live to write its report is one failure more."""
+    handle, report = tempfile.mkstemp(suffix=".json")
+    os.close(handle)
+    os.unlink(report)
+    step = Step(name, [python, os.path.abspath(__file__), "--unittest", report, directory, *names],
+                environment={"PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1", **(environment or {})})
+    step.run()
+    details = []
+    try:
+        with open(report, encoding="utf-8") as file:
+            outcomes = json.load(file)
+        os.unlink(report)
+        counts = Counts(*(list(outcomes.values()).count(kind) for kind in (PASSED, FAILED, SKIPPED)))
+        details += [f"failed: {test}" for test, outcome in outcomes.items() if outcome == FAILED]
+        if not outcomes:
+            counts.failed, details = 1, ["no test was found"]
+        elif step.exit_code:
+            # All tests were over by then: a crash at the end of the interpreter.
+            counts.failed += 1
+            details.append(f"exit code {step.exit_code} after the last test")
+    except FileNotFoundError:
+        counts = Counts(failed=1)
+        details.append(f"the run did not get to its end: exit code {step.exit_code}")
+    return step.report(counts, details)
+
+
+def group_rust(options):
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        say("FAIL  rust: cargo is not on PATH")
+        return Counts(failed=1)
+    total = Counts()
+    for crate in ("rust-core", "build.rs-wrapper"):
+        step = Step(f"rust-{crate}", [cargo, "test", "--locked", "--manifest-path", os.path.join(crate, "Cargo.toml"),
+                                      "--target-dir", os.path.join(ROOT, "build", "cargo")]).run()
+        counts, finished = Counts(), 0
+        for line in step.lines:
+            found = re.match(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", line)
+            if found:
+                finished += 1
+                counts += Counts(*map(int, found.groups()))
+        details = [line.strip() for line in step.lines if re.match(r"test .* \.\.\. FAILED", line)]
+        if step.exit_code and not counts.failed:
+            counts.failed = 1
+            details.append(f"cargo ended with exit code {step.exit_code}")
+        elif not finished:
+            counts.failed = 1
+            details.append("no test was run")
+        total += step.report(counts, details)
+    return total
+
+
+def group_packaging(options):
+    return run_unittest("packaging", sys.executable, os.path.join(ROOT, "tests", "packaging"))
+
+
+def stock_environment(options):
+    return {"STOCK_PYTHON": options.stock} if options.stock else {"STOCK_PYTHON": ""}
+
+
+def python_modules():
+    return sorted(name[:-3] for name in os.listdir(PYTHON_TESTS) if re.fullmatch(r"test_\w+\.py", name))
+
+
+def group_c(options):
+    return run_unittest("c", options.python, PYTHON_TESTS, C_MODULES, stock_environment(options))
+
+
+def group_python(options):
+    names = [name for name in python_modules() if name not in C_MODULES]
+    return run_unittest("python", options.python, PYTHON_TESTS, names, stock_environment(options))
+
+
+def group_differential(options):
+    """The Python tests on stock: what they say of CPython must be true of CPython. And tests/differential."""
+    if not options.stock:
+        say("skip  differential: no stock build (--stock PATH)")
+        return Counts(skipped=1)
+    total = run_unittest("differential-stock", options.stock, PYTHON_TESTS, python_modules(),
+                         {"FERRULE_TESTS_ON_STOCK": "1", "STOCK_PYTHON": ""})
+    own = os.path.join(ROOT, "tests", "differential")
+    if os.path.isdir(own):
+        total += run_unittest("differential", sys.executable, own, environment={
+            **stock_environment(options), "FERRULE_PYTHON": options.python})
+    return total
+
+
+def group_release(options):
+    """What holds for the release builds alone: the shape of the code, instructions, cost by depth."""
+    total = Counts()
+    own = os.path.join(ROOT, "tests", "release")
+    if os.path.isdir(own):
+        total += run_unittest("release", sys.executable, own, environment={
+            **stock_environment(options), "FERRULE_PYTHON": options.python})
+    if not options.stock:
+        say("skip  release-instructions, release-depth: no stock build (--stock PATH)")
+        return total + Counts(skipped=2)
+    benchmarks = os.path.join(ROOT, "benchmarks")
+    for name, command in (
+            ("release-instructions", ["calls.py", "--instructions", "--base", options.stock, "--python",
+                                      options.python, "--max-ratio", str(RELEASE_MAX_INSTRUCTIONS)]),
+            ("release-depth", ["depth.py", "--python", f"stock={options.stock}", "--python",
+                               f"ferrule={options.python}", "--max-ratio", str(RELEASE_MAX_DEPTH_RATIO),
+                               "--of", "ferrule"])):
+        step = Step(name, [sys.executable, os.path.join(benchmarks, command[0]), *command[1:]]).run()
+        total += step.report(Counts(failed=1) if step.exit_code else Counts(passed=1))
+        if not step.exit_code:
+            for line in step.lines:
+                say("      " + line.rstrip())
+    return total
+
+
+def group_greenlet(options):
+    step = Step("greenlet", [sys.executable, os.path.join(ROOT, "tests", "greenlet", "run.py"),
+                             "--python", options.python]).run()
+    found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", step.output, re.MULTILINE)
+    counts = Counts(*map(int, found.groups())) if found else Counts(failed=1)
+    if step.exit_code and not counts.failed:
+        counts.failed = 1
+    return step.report(counts)
+
+
+# --- CPython's own tests. ---------------------------------------------------------------------------------------
+
+RESULT_LINE = re.compile(r"\[\s*\d+/\d+(?:/\d+)?\] (test[_.]\S+) (.+)")
+
+
+def outcome_of(words):
+    """What a line of regrtest says about a test file."""
+    if words.startswith(("passed", "run no tests")) or "env changed" in words:
+        return PASSED
+    if words.startswith("skipped"):
+        return SKIPPED
+    return FAILED
+
+
+class Regrtest:
+    """One run of `python -m test`; with -jN, even for one file: only then each result has a line of its own."""
+
+    def __init__(self, name, python, arguments):
+        self.step = Step(name, [python, "-m", "test", "--timeout", str(TEST_TIMEOUT), *arguments],
+                         environment={"PYTHONUNBUFFERED": "1"}, interesting=self.progress)
+        self.outcomes = {}
+        self.reasons = {}
+
+    @staticmethod
+    def progress(line):
+        found = re.search(r"\[\s*\d+/\d+.*", line)
+        return found.group() if found else None
+
+    def run(self):
+        self.step.run()
+        for line in self.step.lines:
+            found = RESULT_LINE.search(line)
+            if not found:
+                continue
+            name, words = found.groups()
+            outcome = outcome_of(words)
+            self.outcomes[name] = max(outcome, self.outcomes.get(name, PASSED))
+            if outcome != PASSED:
+                self.reasons[name] = words
+        for name in self.listed_as_failed():
+            self.outcomes[name] = FAILED
+            self.reasons.setdefault(name, "failed")
+        return self
+
+    def listed_as_failed(self):
+        """The names under "N tests failed:" in the summary, whose words regrtest wraps over indented lines."""
+        inside = False
+        for line in self.step.lines:
+            if re.match(r"\d+ tests? failed:$", line.rstrip()):
+                inside = True
+            elif inside and line.startswith("    "):
+                yield from line.split()
+            else:
+                inside = False
+
+    @property
+    def failed(self):
+        return sorted(name for name, outcome in self.outcomes.items() if outcome == FAILED)
+
+    @property
+    def finished(self):
+        return "Total test files:" in self.step.output
+
+    def counts(self):
+        values = list(self.outcomes.values())
+        return Counts(*(values.count(kind) for kind in (PASSED, FAILED, SKIPPED)))
+
+
+def file_safe(name):
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+def find_stock(options):
+    """The stock build, built now if there is a command for it; None if there is none."""
+    candidate = options.stock or os.path.join(ROOT, "build", "stock", "python")
+    if os.access(candidate, os.X_OK):
+        return candidate
+    if not options.stock_command:
+        return None
+    say(f"building stock to compare with: {options.stock_command}")
+    step = Step("build-stock", shlex.split(options.stock_command)).run()
+    if step.exit_code or not os.access(candidate, os.X_OK):
+        step.report(Counts(failed=1), ["the stock build failed"])
+        return None
+    return candidate
+
+
+def judge_failures(options, failed):
+    """Which failures are Ferrule's: those of files that pass on stock, and fail again on Ferrule alone.
+
+    Returns {name: (PASSED, SKIPPED or FAILED, why)}."""
+    judged = {}
+    stock = find_stock(options) if failed else None
+    for number, name in enumerate(failed, 1):
+        if stock is None:
+            judged[name] = (FAILED, "failed, and there is no stock build to compare with")
+            continue
+        say(f"  {name} failed ({number} of {len(failed)}): again on stock")
+        on_stock = Regrtest(f"stock-{file_safe(name)}", stock, ["-j1", name]).run()
+        if name not in on_stock.outcomes:
+            judged[name] = (FAILED, "failed, and the run on stock gave no result")
+            continue
+        if on_stock.outcomes[name] == FAILED:
+            judged[name] = (SKIPPED, f"fails on stock too: {on_stock.reasons[name]}")
+            continue
+        say(f"  {name} passes on stock: again on Ferrule, alone")
+        again = Regrtest(f"again-{file_safe(name)}", options.python, ["-j1", name]).run()
+        if again.outcomes.get(name) == PASSED:
+            judged[name] = (PASSED, "flaky: failed beside other tests, passes alone, passes on stock")
+        else:
+            judged[name] = (FAILED, f"passes on stock, fails on Ferrule twice: {again.reasons.get(name, 'no result')}")
+    return judged
+
+
+def run_cpython(options, name, tests):
+    run = Regrtest(name, options.python, [f"-j{options.jobs}", *tests]).run()
+    counts = run.counts()
+    details = []
+    for test, (outcome, why) in judge_failures(options, run.failed).items():
+        details.append(f"{test}: {why}")
+        if outcome != FAILED:
+            counts.failed -= 1
+            if outcome == PASSED:
+                counts.passed += 1
+            else:
+                counts.skipped += 1
+    if not run.finished:
+        counts.failed += 1
+        details.append(f"the run did not get to its end: exit code {run.step.exit_code}")
+    return run.step.report(counts, details)
+
+
+def group_cpython(options):
+    return run_cpython(options, "cpython", CPYTHON_TESTS)
+
+
+GROUPS = {name[len("group_"):]: function for name, function in list(globals().items()) if name.startswith("group_")}
+
+
+def existing_program(path):
+    path = os.path.abspath(path)
+    if os.path.isdir(path) or not os.access(path, os.X_OK):
+        raise argparse.ArgumentTypeError(f"no such program: {path}")
+    return path
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Runs the project's tests, and CPython's own.")
+    parser.add_argument("--python", type=existing_program, required=True, help="the Ferrule to test")
+    parser.add_argument("--stock", metavar="PATH", type=os.path.abspath,
+                        help="a stock build of the same tree, to compare with")
+    parser.add_argument("--stock-command", metavar="COMMAND",
+                        help="how to build the stock one, when it is needed and not there (build/stock/python)")
+    parser.add_argument("--groups", default=",".join(DEFAULT_GROUPS),
+                        help=f"some of {', '.join(GROUPS)} (default %(default)s)")
+    parser.add_argument("--suite", action="store_true", help="CPython's whole test suite instead")
+    parser.add_argument("--jobs", type=int, default=2, help="processes for CPython's tests (default %(default)s)")
+    options = parser.parse_args()
+    options.groups = [name for name in options.groups.split(",") if name]
+    unknown = [name for name in options.groups if name not in GROUPS]
+    if unknown or not options.groups:
+        parser.error(f"--groups takes some of {', '.join(GROUPS)}")
+    if options.stock and not os.access(options.stock, os.X_OK):
+        if not (options.suite or options.stock_command):
+            parser.error(f"--stock {options.stock}: no such program")
+        if not options.suite:
+            options.stock = find_stock(options)
+    return options
+
+
+def main():
+    options = parse_arguments()
+    started = time.monotonic()
+    if options.suite:
+        total = run_cpython(options, "cpython-suite", [])
+    else:
+        total = Counts()
+        for name in options.groups:
+            total += GROUPS[name](options)
+    say(f"({as_duration(time.monotonic() - started)}; logs are in {os.path.relpath(LOGS)})")
+    say(str(total))
+    return 0 if total.passed and not total.failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
