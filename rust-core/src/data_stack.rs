@@ -235,7 +235,12 @@ impl DataStack {
     /// `size` slots in all. Two loads and a comparison; at an edge, one more.
     #[inline(always)]
     pub fn has_space(&self, size: Slots) -> bool {
-        self.fits_here(size) || size.bytes() < self.state().spare_room
+        if self.fits_here(size) {
+            true
+        } else {
+            unlikely();
+            size.bytes() < self.state().spare_room
+        }
     }
 
     /// Pushes a frame whose slots are not initialized; `None` when memory ran
@@ -245,7 +250,7 @@ impl DataStack {
         if self.fits_here(size) {
             Some(self.bump(size))
         } else {
-            NonNull::new(push_slow(self, size))
+            push_slow(self, size)
         }
     }
 
@@ -259,11 +264,12 @@ impl DataStack {
         if self.fits_here(size) {
             self.bump(size)
         } else {
-            // SAFETY: it does not fit here, so `has_space` spoke of the spare.
-            // That holds for the second of two frames as well: the spare takes
-            // both, or the first fitted here and the spare is still unused, or
-            // the first has entered the spare, and then this one fits above.
-            unsafe { NonNull::new_unchecked(push_on_spare(self, size)) }
+            unlikely();
+            // It does not fit here, so `has_space` spoke of the spare. That
+            // holds for the second of two frames as well: the spare takes both,
+            // or the first fitted here and the spare is still unused, or the
+            // first has entered the spare, and then this one fits above it.
+            self.push_on_spare(size)
         }
     }
 
@@ -299,7 +305,7 @@ impl DataStack {
 
     /// Makes `chunk` the current one and pushes a frame of `size` slots on it.
     #[inline(always)]
-    fn enter(&mut self, chunk: Chunk, size: Slots) -> *mut Slot {
+    fn enter(&mut self, chunk: Chunk, size: Slots) -> NonNull<Slot> {
         let below = self.ts().datastack_chunk;
         let mut first = chunk.data();
         match self.current() {
@@ -320,7 +326,25 @@ impl DataStack {
         ts.datastack_limit = chunk.limit();
         // SAFETY: both callers made sure that the frame fits.
         ts.datastack_top = unsafe { first.add(size.0) };
-        first
+        // SAFETY: inside a chunk.
+        unsafe { NonNull::new_unchecked(first) }
+    }
+
+    /// Pushes on the spare, which the frame is known to fit.
+    ///
+    /// Inlined although it is rare: it makes no call, so the eval loop need not
+    /// keep its registers free of a call's clobbers, which costs every push.
+    #[inline(always)]
+    fn push_on_spare(&mut self, size: Slots) -> NonNull<Slot> {
+        check!(size.bytes() < self.state().spare_room, "an unchecked push finds no room");
+        let state = self.state_mut();
+        // SAFETY: room was found, so there is a spare, and it is live.
+        let spare = unsafe { Chunk::from_raw(state.spare).unwrap_unchecked() };
+        // INVARIANT: the spare leaves its place before it enters the list.
+        state.spare = null_mut();
+        state.spare_room = 0;
+        state.cache_hits += 1;
+        self.enter(spare, size)
     }
 
     /// Drops every chunk and the spare. The counters stay.
@@ -407,20 +431,21 @@ fn new_chunk_bytes(below: Option<Chunk>, size: Slots) -> Option<usize> {
     needed.max(wanted).checked_next_power_of_two()
 }
 
-/// Pushes on another chunk: the spare if the frame fits, else a new one. NULL
+/// Tells the compiler that the branch that calls this is rarely taken.
+#[cold]
+#[inline]
+fn unlikely() {}
+
+/// Pushes on another chunk: the spare if the frame fits, else a new one. `None`
 /// without memory.
 #[cold]
 #[inline(never)]
-fn push_slow(stack: &mut DataStack, size: Slots) -> *mut Slot {
+fn push_slow(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
     if size.bytes() < stack.state().spare_room {
-        return push_on_spare(stack, size);
+        return Some(stack.push_on_spare(size));
     }
-    let Some(bytes) = new_chunk_bytes(stack.current(), size) else {
-        return null_mut();
-    };
-    let Some(chunk) = Chunk::allocate(bytes) else {
-        return null_mut();
-    };
+    let bytes = new_chunk_bytes(stack.current(), size)?;
+    let chunk = Chunk::allocate(bytes)?;
     let first = stack.enter(chunk, size);
     let held = stack.stats().bytes_held;
     let state = stack.state_mut();
@@ -428,22 +453,7 @@ fn push_slow(stack: &mut DataStack, size: Slots) -> *mut Slot {
     // Only here can the bytes held rise: taking the spare moves bytes, and
     // leaving a chunk keeps or frees them.
     state.bytes_high_water = state.bytes_high_water.max(held);
-    first
-}
-
-/// Pushes on the spare, which the frame is known to fit.
-#[cold]
-#[inline(never)]
-fn push_on_spare(stack: &mut DataStack, size: Slots) -> *mut Slot {
-    check!(size.bytes() < stack.state().spare_room, "an unchecked push finds no room");
-    let state = stack.state_mut();
-    // SAFETY: room was found, so there is a spare, and it is live.
-    let spare = unsafe { Chunk::from_raw(state.spare).unwrap_unchecked() };
-    // INVARIANT: the spare leaves its place before it enters the list.
-    state.spare = null_mut();
-    state.spare_room = 0;
-    state.cache_hits += 1;
-    stack.enter(spare, size)
+    Some(first)
 }
 
 /// Leaves the current chunk, whose only frame is being popped, for the one below.
@@ -485,6 +495,8 @@ fn leave_chunk(stack: &mut DataStack) {
 /// # Safety
 /// `tstate` is the calling thread's own; `size` is not negative.
 #[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
 pub unsafe extern "C" fn _PyThreadState_HasStackSpace(
     tstate: *mut PyThreadState,
     size: core::ffi::c_int,
@@ -515,6 +527,8 @@ pub unsafe extern "C" fn _PyThreadState_PushFrame(
 /// `tstate` is the calling thread's own, and `_PyThreadState_HasStackSpace` was
 /// true for this frame and those pushed with it, with no push or pop since.
 #[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
 pub unsafe extern "C" fn _PyRust_PushFrameUnchecked(
     tstate: *mut PyThreadState,
     size: core::ffi::c_int,
