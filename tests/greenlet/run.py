@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""greenlet on Ferrule: its own tests, and many deep stacks that give their memory back.
+
+    python3 tests/greenlet/run.py --python build/ferrule/python
+
+greenlet switches data stacks by exchanging fields of the thread state, and frees those of dead greenlets by itself:
+nothing outside of CPython depends more on how the data stack looks. Its source comes from the package index, once;
+it is kept in the download cache (FERRULE_CACHE, or ferrule in the user's cache directory).
+"""
+
+import argparse
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "c"))
+
+import build_extensions
+
+GREENLET = "3.5.6"
+NEEDED_BY_ITS_TESTS = ("psutil", "objgraph")
+OWN_TESTS = 172     # how many tests this version has on stock CPython
+
+
+def cache_directory():
+    chosen = os.environ.get("FERRULE_CACHE")
+    if not chosen:
+        user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        chosen = os.path.join(user, "ferrule")
+    return os.path.join(chosen, "greenlet")
+
+
+def run(command, **options):
+    """Run and print what came out of it; the output."""
+    print("$", " ".join(command), flush=True)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", **options)
+    print(done.stdout, flush=True)
+    return done
+
+
+def source_archive(python):
+    """The path of greenlet's sdist, downloaded if the cache has none; None if it cannot be had."""
+    cache = cache_directory()
+    os.makedirs(cache, exist_ok=True)
+    pattern = os.path.join(cache, f"greenlet-{GREENLET}.tar.gz")
+    if not glob.glob(pattern):
+        run([python, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--disable-pip-version-check",
+             "--dest", cache, f"greenlet=={GREENLET}"])
+    return pattern if glob.glob(pattern) else None
+
+
+def make_environment(python, directory):
+    """A virtual environment of the interpreter; its python."""
+    # A build tree has no pip of its own, but ensurepip.
+    done = run([python, "-m", "venv", directory])
+    if done.returncode:
+        raise SystemExit("no virtual environment can be made")
+    return os.path.join(directory, "bin", "python")
+
+
+def build_environment(python):
+    """An environment in which the interpreter's own compiler and linker are found; else the system's compiler."""
+    asked = "import sysconfig; print(*map(sysconfig.get_config_var, ('AR', 'CC', 'CXX')), sep='\\n')"
+    archiver, *compilers = subprocess.run([python, "-c", asked], capture_output=True, text=True,
+                                          check=True).stdout.splitlines()
+    # A toolchain outside of PATH has its archiver's full path recorded: the rest of it is beside that.
+    path = os.pathsep.join(filter(None, (os.path.dirname(archiver), os.environ.get("PATH"))))
+    environment = {**os.environ, "PATH": path}
+    for variable, compiler, fallback in zip(("CC", "CXX"), compilers, ("cc", "c++")):
+        if not shutil.which(compiler.split()[0], path=path):
+            environment.setdefault(variable, fallback)
+    return environment
+
+
+def run_own_tests(python, directory):
+    """greenlet's own tests: (passed, failed, skipped)."""
+    done = run([python, "-m", "unittest", "discover", "-q", "greenlet.tests"], cwd=directory)
+    ran = re.search(r"^Ran (\d+) tests? in", done.stdout, re.MULTILINE)
+    if not ran:
+        print("greenlet's tests did not get to their end: exit code", done.returncode)
+        return 0, 1, 0
+    total = int(ran.group(1))
+    words = dict(re.findall(r"(failures|errors|skipped|unexpected successes)=(\d+)", done.stdout[ran.end():]))
+    failed = sum(int(words.get(kind, 0)) for kind in ("failures", "errors", "unexpected successes"))
+    skipped = int(words.get("skipped", 0))
+    if done.returncode and not failed:
+        print("greenlet's tests ended with exit code", done.returncode)
+        failed = 1
+    if total != OWN_TESTS:
+        print(f"{total} of greenlet's tests were run, {OWN_TESTS} are expected")
+        failed += 1
+    return max(0, total - failed - skipped), failed, skipped
+
+
+def run_deep_stacks(python, build_python):
+    """Programs of our own: (passed, failed, skipped)."""
+    extensions = build_extensions.build(
+        build_python, os.path.join(ROOT, "build", "test-extensions", "greenlet-" + os.path.basename(
+            os.path.dirname(build_python))))
+    done = run([python, os.path.join(HERE, "deep_stacks.py")],
+               env={**os.environ, "PYTHONPATH": extensions, "PYTHONFAULTHANDLER": "1"})
+    passed = len(re.findall(r"^ok ", done.stdout, re.MULTILINE))
+    if done.returncode or not passed:
+        print("deep_stacks.py ended with exit code", done.returncode)
+        return passed, 1, 0
+    return passed, 0, 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="greenlet's tests, and many deep stacks, on one interpreter.")
+    parser.add_argument("--python", required=True, help="the interpreter, from a build tree or installed")
+    arguments = parser.parse_args()
+    build_python = os.path.abspath(arguments.python)
+
+    # Not below the clone: the tests of greenlet must find the installed greenlet only.
+    work = tempfile.mkdtemp(prefix="ferrule-greenlet-")
+    try:
+        python = make_environment(build_python, os.path.join(work, "venv"))
+        archive = source_archive(python)
+        if archive is None:
+            print(f"greenlet {GREENLET} cannot be downloaded; put greenlet-{GREENLET}.tar.gz into {cache_directory()}")
+            print("0 passed, 0 failed, 1 skipped")
+            return 0
+        if run([python, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", archive],
+               env=build_environment(python)).returncode:
+            print("greenlet does not build")
+            print("0 passed, 1 failed, 0 skipped")
+            return 1
+        if run([python, "-m", "pip", "install", "--disable-pip-version-check", *NEEDED_BY_ITS_TESTS]).returncode:
+            print("what greenlet's tests need cannot be installed")
+            print("0 passed, 1 failed, 0 skipped")
+            return 1
+        results = [run_own_tests(python, work), run_deep_stacks(python, build_python)]
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    passed, failed, skipped = map(sum, zip(*results))
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
