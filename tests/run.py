@@ -107,15 +107,17 @@ RELEASE_MAX_DEPTH_RATIO = 1.5
 
 # CPython's own tests of what a frame takes part in: calls, generators, tracing, threads, the end of an interpreter.
 CPYTHON_TESTS = """
-test__interpreters test_asyncgen test_atexit test_bdb test_call test_capi.test_mem test_capi.test_misc
-test_class test_code test_context test_contextlib test_coroutines test_decorators test_descr
-test_dynamic test_embed test_except_star test_exception_group test_exception_variations test_exceptions
-test_extcall test_faulthandler test_finalization test_fork1 test_frame test_funcattrs test_gc test_generator_stop
-test_generators test_genexps test_inspect test_interpreters test_keywordonlyarg test_listcomps test_monitoring
-test_opcache test_patma test_perf_profiler test_positional_only_arg test_property test_raise test_scope
-test_super test_sys test_sys_setprofile test_sys_settrace test_thread test_threading test_threading_local
-test_threadsignals test_trace test_traceback test_tracemalloc test_types test_unpack_ex test_weakref test_with
-test_yield_from
+test__interpreters test_asyncgen test_asyncio test_atexit test_bdb test_builtin test_call test_capi.test_mem
+test_capi.test_misc test_class test_code test_collections test_compile test_concurrent_futures test_context
+test_contextlib test_coroutines test_dataclasses test_decorators test_descr test_dis test_dynamic test_embed
+test_enum test_except_star test_exception_group test_exception_variations test_exceptions test_extcall
+test_faulthandler test_finalization test_fork1 test_frame test_funcattrs test_functools test_gc
+test_generator_stop test_generators test_genexps test_grammar test_inspect test_interpreters test_keywordonlyarg
+test_listcomps test_monitoring test_opcache test_ordered_dict test_patma test_pdb test_peepholer
+test_perf_profiler test_positional_only_arg test_property test_raise test_scope test_signal test_super
+test_syntax test_sys test_sys_setprofile test_sys_settrace test_thread test_threading test_threading_local
+test_threadsignals test_trace test_traceback test_tracemalloc test_types test_typing test_unittest
+test_unpack_ex test_weakref test_with test_yield_from
 """.split()
 
 
