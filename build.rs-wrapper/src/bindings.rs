@@ -77,8 +77,7 @@ pub fn write(output: &Path, cflags: &[String]) -> Outcome<()> {
     for name in VARIABLES {
         builder = builder.allowlist_var(name);
     }
-    let bindings = builder
-        .generate()
-        .map_err(|e| format!("bindgen cannot read CPython's headers: {e}"))?;
+    let bindings =
+        builder.generate().map_err(|e| format!("bindgen cannot read CPython's headers: {e}"))?;
     write_if_changed(output, &bindings.to_string())
 }

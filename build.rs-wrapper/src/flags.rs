@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn bindgen_gets_macros_and_paths_and_none_of_gccs_own_flags() {
-        let flags = words("-Wall -O3 -I. -I Include -DNDEBUG -D A=1 -fno-semantic-interposition -std=c11");
+        let flags =
+            words("-Wall -O3 -I. -I Include -DNDEBUG -D A=1 -fno-semantic-interposition -std=c11");
         assert_eq!(for_bindgen(&flags), words("-I. -I Include -DNDEBUG -D A=1 -std=c11"));
     }
 

@@ -103,7 +103,7 @@ struct _PyInterpreterFrame;
  */
 typedef struct _PyRust_DataStackState {
   /*
-   The chunk kept for the next switch, or NULL.
+   The chunk kept for the next switch; means nothing while `spare_room` is 0.
    */
   _PyStackChunk *spare;
   /*
@@ -116,13 +116,13 @@ typedef struct _PyRust_DataStackState {
    */
   size_t chunks_allocated;
   /*
-   Chunks entered that were the spare.
-   */
-  size_t cache_hits;
-  /*
    Chunks left, those that others had pushed included.
    */
   size_t chunks_popped;
+  /*
+   Chunks entered that were the spare.
+   */
+  size_t cache_hits;
   /*
    The most bytes of chunks that this thread held at once.
    */

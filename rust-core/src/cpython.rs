@@ -26,16 +26,16 @@ mod raw {
 }
 
 pub use raw::{
-    PyObject, PyThreadState, _PyInterpreterFrame, _PyObject_VirtualAlloc, _PyObject_VirtualFree,
-    _PyStackChunk, _PyThreadStateImpl,
+    _PyInterpreterFrame, _PyObject_VirtualAlloc, _PyObject_VirtualFree, _PyStackChunk,
+    _PyThreadStateImpl, PyObject, PyThreadState,
 };
 
 #[cfg(not(test))]
 pub use raw::{
-    PyBool_FromLong, PyDict_New, PyDict_SetItemString, PyList_Append, PyList_New,
+    _Py_NoneStruct, PyBool_FromLong, PyDict_New, PyDict_SetItemString, PyList_Append, PyList_New,
     PyLong_FromSize_t, PyMethodDef, PyModuleDef, PyModuleDef_Init, PyModuleDef_Slot,
     PyThreadState_Get, PyUnicode_FromString, Py_DecRef, Py_IncRef, Py_mod_gil,
-    Py_mod_multiple_interpreters, _Py_NoneStruct, METH_NOARGS,
+    Py_mod_multiple_interpreters, METH_NOARGS,
 };
 
 #[cfg(all(ferrule_checks, not(test)))]

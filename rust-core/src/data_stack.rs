@@ -27,14 +27,14 @@
 //!   stock CPython at every moment when foreign code can run: extensions swap
 //!   these fields (greenlet), push chunks of their own (TorchDynamo), and set all
 //!   three to NULL. Nothing here remembers a chunk that is in use.
-//! - `spare` is NULL or a chunk that this module owns alone, and `spare_room` is
-//!   what it can hold, 0 without one. The spare is at most
+//! - `spare_room` is 0, and there is no spare, or it is what the chunk `spare`
+//!   can hold, which this module then owns alone. The spare is at most
 //!   [`LARGEST_SPARE_CHUNK`] bytes: that is what a thread keeps beyond its root
 //!   chunk once a recursion has ended.
 
 use crate::check::check;
 use crate::cpython::{
-    PyObject, PyThreadState, _PyInterpreterFrame, _PyStackChunk, _PyThreadStateImpl,
+    _PyInterpreterFrame, _PyStackChunk, _PyThreadStateImpl, PyObject, PyThreadState,
 };
 use crate::layout::CHUNK_DATA;
 use crate::memory::{arena_alloc, arena_free};
@@ -64,17 +64,17 @@ pub const LARGEST_SPARE_CHUNK: usize = LARGEST_GROWN_CHUNK;
 /// end of `_PyThreadStateImpl`, and all zeros is its initial state.
 #[repr(C)]
 pub struct DataStackState {
-    /// The chunk kept for the next switch, or NULL.
+    /// The chunk kept for the next switch; means nothing while `spare_room` is 0.
     spare: *mut _PyStackChunk,
     /// Bytes of slots that the spare takes as any chunk, the root included; 0
     /// without a spare. One load answers "does it fit".
     spare_room: usize,
     /// Chunks that came from the arena allocator.
     chunks_allocated: usize,
-    /// Chunks entered that were the spare.
-    cache_hits: usize,
     /// Chunks left, those that others had pushed included.
     chunks_popped: usize,
+    /// Chunks entered that were the spare.
+    cache_hits: usize,
     /// The most bytes of chunks that this thread held at once.
     bytes_high_water: usize,
 }
@@ -231,6 +231,17 @@ impl DataStack {
         (size.bytes() as isize) < free
     }
 
+    /// The chunk kept for the next switch.
+    #[inline(always)]
+    fn spare(&self) -> Option<Chunk> {
+        let state = self.state();
+        if state.spare_room == 0 {
+            return None;
+        }
+        // SAFETY: there is a spare, and it is live (module invariants).
+        unsafe { Chunk::from_raw(state.spare) }
+    }
+
     /// Whether [`push_unchecked`](Self::push_unchecked) may push frames of
     /// `size` slots in all. Two loads and a comparison; at an edge, one more.
     #[inline(always)]
@@ -269,7 +280,8 @@ impl DataStack {
             // holds for the second of two frames as well: the spare takes both,
             // or the first fitted here and the spare is still unused, or the
             // first has entered the spare, and then this one fits above it.
-            self.push_on_spare(size)
+            // SAFETY: as said.
+            unsafe { push_on_spare(self, size) }
         }
     }
 
@@ -304,47 +316,33 @@ impl DataStack {
     }
 
     /// Makes `chunk` the current one and pushes a frame of `size` slots on it.
-    #[inline(always)]
-    fn enter(&mut self, chunk: Chunk, size: Slots) -> NonNull<Slot> {
-        let below = self.ts().datastack_chunk;
-        let mut first = chunk.data();
-        match self.current() {
-            Some(current) => {
-                let used = self.ts().datastack_top as usize - current.data() as usize;
+    ///
+    /// # Safety
+    /// `chunk` is in no list, and the frame fits with one slot to spare.
+    unsafe fn enter(&mut self, chunk: Chunk, size: Slots) -> NonNull<Slot> {
+        let below = self.current();
+        let base = match below {
+            Some(below) => {
+                let used = self.ts().datastack_top as usize - below.data() as usize;
                 // SAFETY: live by `Chunk`'s invariant. `top` counts slots.
-                unsafe { (*current.as_ptr()).top = used / SLOT_BYTES };
+                unsafe { (*below.as_ptr()).top = used / SLOT_BYTES };
+                chunk.data()
             }
             // The root's first slot stays free, so that no frame of it is taken
             // for the chunk's first and the root is never left.
-            // SAFETY: every chunk has room for more than one slot.
-            None => first = unsafe { first.add(1) },
-        }
-        // SAFETY: `chunk` is live and in no list: it is the new or spare one.
-        unsafe { (*chunk.as_ptr()).previous = below };
+            // SAFETY: every chunk has more than one slot.
+            None => unsafe { chunk.data().add(1) },
+        };
+        // SAFETY: live by `Chunk`'s invariant.
+        unsafe { (*chunk.as_ptr()).previous = below.map_or(null_mut(), Chunk::as_ptr) };
         let ts = self.ts_mut();
         ts.datastack_chunk = chunk.as_ptr();
         ts.datastack_limit = chunk.limit();
-        // SAFETY: both callers made sure that the frame fits.
-        ts.datastack_top = unsafe { first.add(size.0) };
-        // SAFETY: inside a chunk.
-        unsafe { NonNull::new_unchecked(first) }
-    }
-
-    /// Pushes on the spare, which the frame is known to fit.
-    ///
-    /// Inlined although it is rare: it makes no call, so the eval loop need not
-    /// keep its registers free of a call's clobbers, which costs every push.
-    #[inline(always)]
-    fn push_on_spare(&mut self, size: Slots) -> NonNull<Slot> {
-        check!(size.bytes() < self.state().spare_room, "an unchecked push finds no room");
-        let state = self.state_mut();
-        // SAFETY: room was found, so there is a spare, and it is live.
-        let spare = unsafe { Chunk::from_raw(state.spare).unwrap_unchecked() };
-        // INVARIANT: the spare leaves its place before it enters the list.
-        state.spare = null_mut();
-        state.spare_room = 0;
-        state.cache_hits += 1;
-        self.enter(spare, size)
+        // SAFETY: the frame fits by contract, and slots of a chunk are not NULL.
+        unsafe {
+            ts.datastack_top = base.add(size.0);
+            NonNull::new_unchecked(base)
+        }
     }
 
     /// Drops every chunk and the spare. The counters stay.
@@ -365,10 +363,9 @@ impl DataStack {
 
     /// Frees the old spare and keeps `chunk` instead.
     fn replace_spare(&mut self, chunk: Option<Chunk>) {
+        let old = self.spare();
         let state = self.state_mut();
-        // SAFETY: NULL or live (module invariants).
-        let old = unsafe { Chunk::from_raw(state.spare) };
-        // INVARIANT: `spare` and `spare_room` change together.
+        // INVARIANT: the two fields change together.
         state.spare = chunk.map_or(null_mut(), Chunk::as_ptr);
         state.spare_room = chunk.map_or(0, Chunk::room);
         if let Some(old) = old {
@@ -392,8 +389,7 @@ impl DataStack {
     /// The counters of this thread.
     pub fn stats(&self) -> Stats {
         let state = self.state();
-        // SAFETY: NULL or live (module invariants).
-        let spare = unsafe { Chunk::from_raw(state.spare) };
+        let spare = self.spare();
         Stats {
             chunks_pushed: state.chunks_allocated + state.cache_hits,
             chunks_popped: state.chunks_popped,
@@ -436,17 +432,38 @@ fn new_chunk_bytes(below: Option<Chunk>, size: Slots) -> Option<usize> {
 #[inline]
 fn unlikely() {}
 
+/// Pushes on the spare.
+///
+/// # Safety
+/// There is a spare, and the frame fits.
+#[cold]
+#[inline(never)]
+unsafe fn push_on_spare(stack: &mut DataStack, size: Slots) -> NonNull<Slot> {
+    check!(size.bytes() < stack.state().spare_room, "an unchecked push finds no room");
+    // SAFETY: there is one, by contract.
+    let spare = unsafe { Chunk(NonNull::new_unchecked(stack.state().spare)) };
+    // INVARIANT: no spare from here on; it enters the list.
+    let state = stack.state_mut();
+    state.spare_room = 0;
+    state.cache_hits += 1;
+    // SAFETY: in no list any more, and the room of a spare leaves the slot aside
+    // that a root does not use.
+    unsafe { stack.enter(spare, size) }
+}
+
 /// Pushes on another chunk: the spare if the frame fits, else a new one. `None`
 /// without memory.
 #[cold]
 #[inline(never)]
 fn push_slow(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
     if size.bytes() < stack.state().spare_room {
-        return Some(stack.push_on_spare(size));
+        // SAFETY: a room that is not 0 is a spare's.
+        return Some(unsafe { push_on_spare(stack, size) });
     }
     let bytes = new_chunk_bytes(stack.current(), size)?;
     let chunk = Chunk::allocate(bytes)?;
-    let first = stack.enter(chunk, size);
+    // SAFETY: new, and made with headroom beyond the frame.
+    let first = unsafe { stack.enter(chunk, size) };
     let held = stack.stats().bytes_held;
     let state = stack.state_mut();
     state.chunks_allocated += 1;
@@ -476,13 +493,7 @@ fn leave_chunk(stack: &mut DataStack) {
     let state = stack.state_mut();
     state.chunks_popped += 1;
     if chunk.size() <= LARGEST_SPARE_CHUNK {
-        if state.spare.is_null() {
-            // INVARIANT: the chunk has left the list, and the two fields agree.
-            state.spare = chunk.as_ptr();
-            state.spare_room = chunk.room();
-        } else {
-            stack.replace_spare(Some(chunk));
-        }
+        stack.replace_spare(Some(chunk));
     } else {
         // SAFETY: out of the list, and its only frame is dead.
         unsafe { chunk.free() };

@@ -6,7 +6,7 @@
 //! `include/ferrule_layout.h` asserts the same numbers against C's `offsetof`:
 //! a layout that differs anywhere stops the build on whichever side sees it.
 
-use crate::cpython::{PyThreadState, _PyInterpreterFrame, _PyStackChunk, _PyThreadStateImpl};
+use crate::cpython::{_PyInterpreterFrame, _PyStackChunk, _PyThreadStateImpl, PyThreadState};
 use core::mem::size_of;
 use memoffset::offset_of;
 use static_assertions::const_assert_eq;

@@ -114,11 +114,8 @@ fn build_info() -> Option<Owned> {
     let info = Owned::dict()?;
     info.set(c"version", Owned::text(VERSION)?)?;
     info.set(c"cpython", Owned::text(c::CPYTHON_VERSION)?)?;
-    let revision = if DEBIAN_REVISION.is_empty() {
-        Owned::none()
-    } else {
-        Owned::text(DEBIAN_REVISION)?
-    };
+    let revision =
+        if DEBIAN_REVISION.is_empty() { Owned::none() } else { Owned::text(DEBIAN_REVISION)? };
     info.set(c"debian_revision", revision)?;
     info.set(c"rust", rust_parts()?)?;
     info.set(c"rustc", Owned::text(RUSTC)?)?;

@@ -4,7 +4,7 @@
 //! Each frame is filled with a number of its own and checked when it is popped,
 //! so that two frames that overlap, or one in freed memory, are seen.
 
-use crate::cpython::{PyObject, PyThreadState, _PyStackChunk, _PyThreadStateImpl};
+use crate::cpython::{_PyStackChunk, _PyThreadStateImpl, PyObject, PyThreadState};
 use crate::data_stack::{DataStack, Slots, Stats, LARGEST_GROWN_CHUNK, LARGEST_SPARE_CHUNK};
 use proptest::prelude::*;
 use std::alloc::{alloc, dealloc, Layout};
@@ -241,7 +241,11 @@ impl Thread {
             assert!(chunk as usize + 24 <= top as usize && top <= limit);
         }
         if let Some(frame) = self.frames.last() {
-            assert_eq!(top, frame.base.wrapping_add(frame.size), "top is where the last frame ends");
+            assert_eq!(
+                top,
+                frame.base.wrapping_add(frame.size),
+                "top is where the last frame ends"
+            );
             frame.check();
         }
         let stats = self.stats();
@@ -307,7 +311,11 @@ fn run(steps: Vec<Step>) {
         match step {
             Step::Push(size) => {
                 if !thread.push(size) {
-                    assert_eq!(thread.fields().1, before, "a failed push leaves the stack as it was");
+                    assert_eq!(
+                        thread.fields().1,
+                        before,
+                        "a failed push leaves the stack as it was"
+                    );
                     assert_eq!(thread.frames.len(), depth);
                 }
             }
@@ -463,4 +471,14 @@ fn a_frame_too_large_for_any_memory_is_refused() {
     assert!(thread.stack().push(Slots::new(usize::MAX / 16)).is_none());
     assert_eq!(thread.fields().1, before);
     thread.finish();
+}
+
+/// Not a test of ours: `ci/asan` runs it and expects AddressSanitizer to stop it.
+#[test]
+#[ignore = "must be stopped by AddressSanitizer; ci/asan runs it"]
+fn reads_freed_memory() {
+    let block = _PyObject_VirtualAlloc(4096).cast::<usize>();
+    _PyObject_VirtualFree(block.cast(), 4096);
+    // SAFETY: none. Wrong on purpose.
+    std::hint::black_box(unsafe { block.read_volatile() });
 }

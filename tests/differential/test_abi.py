@@ -1,0 +1,174 @@
+"""What binary extensions and outside tools see: the same as in stock CPython.
+
+Run by tests/run.py with FERRULE_PYTHON and STOCK_PYTHON naming the two builds.
+"""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FERRULE = Path(os.environ["FERRULE_PYTHON"]).resolve()
+STOCK = Path(os.environ["STOCK_PYTHON"]).resolve()
+HEADER = ROOT / "rust-core" / "include" / "ferrule_core.h"
+
+# The structures that extensions, debuggers and profilers read.
+STRUCTURES = {
+    "PyThreadState": "prev next interp eval_breaker current_frame exc_info dict thread_id native_thread_id"
+    " context id datastack_chunk datastack_top datastack_limit exc_state threading_local_sentinel",
+    "_PyThreadStateImpl": "base asyncio_running_loop qsbr mem_free_queue",
+    "PyInterpreterState": "ceval threads runtime gc imports sysdict builtins eval_frame co_extra_user_count"
+    " co_extra_freefuncs types dtoa _initial_thread",
+    "PyCodeObject": "co_consts co_flags co_framesize co_nlocalsplus co_filename co_qualname co_linetable"
+    " _co_firsttraceable co_extra co_code_adaptive",
+    "_PyInterpreterFrame": "f_executable previous f_funcobj f_globals f_builtins f_locals frame_obj instr_ptr"
+    " stacktop return_offset owner localsplus",
+    "_PyStackChunk": "previous size top data",
+    "PyGenObject": "gi_weakreflist gi_name gi_exc_state gi_frame_state gi_iframe",
+    "struct _frame": "f_back f_frame f_trace f_lineno f_extra_locals f_locals_cache _f_frame_data",
+    "_PyRuntimeState": "debug_offsets finalizing interpreters main_thread xi allocators autoTSSkey",
+}
+
+
+def output(*command, **options):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    if result.returncode:
+        raise AssertionError(f"{command[0]} failed:\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def facts(python, *names):
+    code = f"import sysconfig, json; print(json.dumps([sysconfig.get_config_var(n) for n in {names!r}]))"
+    return json.loads(output(python, "-c", code))
+
+
+def exported(python):
+    """The dynamic symbols that the interpreter defines."""
+    return {line.split()[-1].partition("@")[0] for line in output("nm", "-D", "--defined-only", python).splitlines()}
+
+
+def header_functions():
+    return set(re.findall(r"\b(_Py\w+)\(", HEADER.read_text()))
+
+
+def core_flags(python):
+    """The flags that the build gave to the interpreter's own C files."""
+    flags = output("make", "-s", "-f", "Makefile", "-f", "-", "print-flags", cwd=python.parent,
+                   input="print-flags:\n\t@echo $(PY_CORE_CFLAGS)\n")
+    return flags.split()
+
+
+def compile_c(python, source, *extra):
+    """Compiles C text with the build's own flags; returns the finished process."""
+    compiler, = facts(python, "CC")
+    command = [*compiler.split(), *core_flags(python), "-Wno-everything", *extra, "-x", "c", "-"]
+    return subprocess.run(command, input=source, capture_output=True, text=True, cwd=python.parent)
+
+
+OFFSETS = """
+#include "Python.h"
+#include "pycore_code.h"
+#include "pycore_frame.h"
+#include "pycore_interp.h"
+#include "pycore_runtime.h"
+#include "pycore_tstate.h"
+#include <stdio.h>
+int main(void) {
+%s
+    return 0;
+}
+"""
+
+
+def offsets(python):
+    lines = []
+    for structure, fields in STRUCTURES.items():
+        lines += [f'printf("{structure}.{field} %zu\\n", offsetof({structure}, {field}));' for field in fields.split()]
+        # Ferrule's own state is at the very end of this one.
+        if structure != "_PyThreadStateImpl":
+            lines.append(f'printf("sizeof {structure} %zu\\n", sizeof({structure}));')
+    with tempfile.TemporaryDirectory() as directory:
+        program = os.path.join(directory, "offsets")
+        result = compile_c(python, OFFSETS % "\n".join(lines), "-fno-lto", "-o", program)
+        if result.returncode:
+            raise AssertionError(result.stderr)
+        return dict(line.rsplit(" ", 1) for line in output(program).splitlines())
+
+
+class ExportedSymbols(unittest.TestCase):
+    def test_every_symbol_that_stock_exports_is_there(self):
+        self.assertEqual(exported(STOCK) - exported(FERRULE), set())
+
+    def test_what_is_added_is_the_committed_header_and_the_module(self):
+        added = exported(FERRULE) - exported(STOCK)
+        self.assertLessEqual(added, header_functions() | {"PyInit__framecore"})
+        self.assertIn("_PyRust_PushFrameUnchecked", added)
+
+    def test_make_smelly_is_clean(self):
+        output("make", "smelly", cwd=FERRULE.parent)
+
+
+class Layout(unittest.TestCase):
+    maxDiff = None
+
+    def test_offsets_and_sizes_equal_those_of_stock(self):
+        self.assertEqual(offsets(FERRULE), offsets(STOCK))
+
+    def test_debug_offsets_equal_those_of_stock(self):
+        # What out-of-process profilers read at the start of _PyRuntime.
+        source = OFFSETS % """
+            const unsigned char *bytes = (const unsigned char *)&_PyRuntime.debug_offsets;
+            for (size_t i = 0; i < sizeof(_Py_DebugOffsets); i++) printf("%02x", bytes[i]);
+        """
+        self.assertIn("debug_offsets", source)
+        ours, theirs = (self.debug_offsets(python) for python in (FERRULE, STOCK))
+        self.assertEqual(ours, theirs)
+
+    def debug_offsets(self, python):
+        code = ("import ctypes; size = %d; "
+                "print((ctypes.c_char * size).in_dll(ctypes.pythonapi, '_PyRuntime').raw.hex())")
+        with tempfile.TemporaryDirectory() as directory:
+            program = os.path.join(directory, "size")
+            result = compile_c(python, OFFSETS % 'printf("%zu", sizeof(_Py_DebugOffsets));', "-fno-lto", "-o", program)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return output(python, "-c", code % int(output(program)))
+
+    def test_a_wrong_layout_stops_the_c_compiler(self):
+        source = '#include "Python.h"\n#include "pycore_frame.h"\n#include "pycore_tstate.h"\n#include "ferrule_layout.h"\n'
+        right = compile_c(FERRULE, source, "-fsyntax-only")
+        self.assertEqual(right.returncode, 0, right.stderr)
+        wrong = compile_c(FERRULE, source, "-fsyntax-only", "-DFERRULE_WRONG_LAYOUT")
+        self.assertNotEqual(wrong.returncode, 0)
+        self.assertIn("PyThreadState.datastack_chunk is not where", wrong.stderr)
+
+    def test_a_wrong_layout_stops_rustc(self):
+        with tempfile.TemporaryDirectory() as directory:
+            result = subprocess.run(
+                [ROOT / "build.rs-wrapper" / "run", "object", "--output", f"{directory}/core.o", "--work-dir", directory,
+                 "--cfg", "ferrule_wrong_layout", "--", *core_flags(FERRULE)],
+                capture_output=True, text=True, cwd=FERRULE.parent)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("const_assert_eq!(offset_of!(PyThreadState, datastack_chunk)", result.stderr)
+
+
+class RustObject(unittest.TestCase):
+    def test_the_committed_header_is_what_cbindgen_writes(self):
+        output(ROOT / "build.rs-wrapper" / "run", "header", "--check")
+
+    def test_the_object_has_no_path_to_a_panic(self):
+        undefined = output("nm", "-u", FERRULE.parent / "Python" / "rust_core.o").split()
+        strange = [name for name in undefined if name != "U" and not re.match(r"_?Py", name)]
+        # LLVM may turn a loop into one of these.
+        self.assertLessEqual(set(strange), {"memcpy", "memmove", "memset"})
+
+    def test_sysconfig_tells_the_build_apart(self):
+        self.assertEqual(facts(FERRULE, "RUST_CORE"), [1])
+        self.assertEqual(facts(STOCK, "RUST_CORE"), [0])
+
+
+if __name__ == "__main__":
+    unittest.main()
