@@ -121,11 +121,12 @@ class SwappedStacks(unittest.TestCase):
         before = foreignchunk.chunks()
         result, chunks, size = foreignchunk.call_on_empty_stack(lambda: recurse(0, lambda: "bottom"))
         self.assertEqual(result, "bottom")
-        self.assertEqual((chunks, size), (1, ROOT_CHUNK_BYTES))
+        self.assertEqual(chunks, 1)
+        self.assertIn(size, range(ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES + 1))
         self.assertEqual(foreignchunk.chunks(), before)
         self.assertEqual(recurse(100, lambda: "bottom"), "bottom")
 
-    def test_deep_recursion_on_an_empty_stack_leaves_its_root_chunk_alone(self):
+    def test_deep_recursion_on_an_empty_stack_leaves_one_chunk_for_its_owner_to_free(self):
         def scenario():
             recurse = make_recursion(10)
             outcomes = set()
@@ -135,7 +136,11 @@ class SwappedStacks(unittest.TestCase):
             return outcomes
 
         with recursion_limit(5_000):
-            self.assertEqual(in_new_thread(scenario), {("bottom", 1, ROOT_CHUNK_BYTES)})
+            outcomes = in_new_thread(scenario)
+        for result, chunks, size in outcomes:
+            self.assertEqual((result, chunks), ("bottom", 1))
+            # The thread's spare chunk may have served as the root.
+            self.assertIn(size, range(ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES + 1))
 
     def test_stacks_nest_at_every_depth(self):
         def nest(left):
