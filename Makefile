@@ -70,6 +70,11 @@ header:
 check-header:
 	@build.rs-wrapper/run header --check
 
+# The crate is linted with the bindings of build/ferrule, which `all` makes.
+lint: all
+	@cargo fmt --check
+	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
+
 clean:
 	rm -rf build/ferrule build/stock build/release build/stock-release build/logs
 

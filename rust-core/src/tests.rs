@@ -408,7 +408,7 @@ fn chunks_double_up_to_a_bound() {
         sizes.push(unsafe { (*thread.state.base.datastack_chunk).size });
         fill_chunk(&mut thread, 20);
     }
-    let doubled: Vec<usize> = (0..9).map(|i| (16 * 1024 << i).min(LARGEST_GROWN_CHUNK)).collect();
+    let doubled: Vec<usize> = (14..23).map(|i| (1 << i).min(LARGEST_GROWN_CHUNK)).collect();
     assert_eq!(sizes, doubled);
     thread.finish();
 }
