@@ -107,8 +107,8 @@ typedef struct _PyRust_DataStackState {
    */
   _PyStackChunk *spare;
   /*
-   Bytes of slots that the spare takes as any chunk, the root included; 0
-   without a spare. One load answers "does it fit".
+   Bytes of slots that the spare takes; 0 without a spare. One load answers
+   "does it fit".
    */
   size_t spare_room;
   /*

@@ -435,6 +435,27 @@ fn after_a_deep_recursion_a_thread_keeps_its_root_and_one_bounded_spare() {
 }
 
 #[test]
+fn a_new_stack_gets_a_small_root_and_leaves_the_spare_alone() {
+    allow(None);
+    let mut thread = Thread::new();
+    assert!(thread.push(20));
+    for _ in 0..5 {
+        fill_chunk(&mut thread, 20);
+    }
+    while thread.stats().chunks_cached == 0 {
+        assert!(thread.pop());
+    }
+    thread.swap_out();
+    assert!(!thread.push_if_space(&[20]), "the spare is no space for a root");
+    assert!(thread.push(20));
+    // SAFETY: a frame is on the stack, so there is a current chunk.
+    assert_eq!(unsafe { (*thread.state.base.datastack_chunk).size }, 16 * 1024);
+    assert_eq!(thread.stats().chunks_cached, 1);
+    thread.free_one_from_outside();
+    thread.finish();
+}
+
+#[test]
 fn a_foreign_chunk_is_left_like_any_other_and_freed_once() {
     allow(None);
     let mut thread = Thread::new();
