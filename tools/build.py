@@ -67,7 +67,9 @@ def configure_command(variant: str, facts: dict) -> list[str]:
         argument for argument in compiler.arguments if argument.partition("=")[0] not in named
     ]
     if wants_lto(flags) and chosen and compiler.has_lld and "LDFLAGS_NODIST" not in named | set(os.environ):
-        chosen.append("LDFLAGS_NODIST=-fuse-ld=lld")
+        # The interpreter is linked three times, and again after each change:
+        # lld keeps what ThinLTO made of the modules that stayed the same.
+        chosen.append(f"LDFLAGS_NODIST=-fuse-ld=lld -Wl,--thinlto-cache-dir={BUILD / variant / 'thinlto-cache'}")
     source = ROOT / facts["source"]
     command = [str(source / "configure"), *flags, *chosen]
     if STOCK not in flags:

@@ -253,7 +253,12 @@ impl DataStack {
     /// `size` slots in all. Two loads and a comparison; at an edge, two more.
     #[inline(always)]
     pub fn has_space(&self, size: Slots) -> bool {
-        self.fits_here(size) || self.spare_fits(size)
+        if self.fits_here(size) {
+            true
+        } else {
+            unlikely();
+            self.spare_fits(size)
+        }
     }
 
     /// Pushes a frame whose slots are not initialized; `None` when memory ran
@@ -277,12 +282,13 @@ impl DataStack {
         if self.fits_here(size) {
             self.bump(size)
         } else {
+            unlikely();
             // It does not fit here, so `has_space` spoke of the spare. That
             // holds for the second of two frames as well: the spare takes both,
             // or the first fitted here and the spare is still unused, or the
             // first has entered the spare, and then this one fits above it.
             // SAFETY: as said.
-            unsafe { self.push_on_spare(size) }
+            unsafe { push_on_spare(self, size) }
         }
     }
 
@@ -316,66 +322,31 @@ impl DataStack {
         }
     }
 
-    /// Pushes on the spare.
-    ///
-    /// Inlined although it is rare: it makes no call, so the eval loop need not
-    /// keep registers free of a call's clobbers, which costs every push.
+    /// Makes `chunk` the current one and pushes a frame of `size` slots on it.
     ///
     /// # Safety
-    /// There are a current chunk and a spare, and the frame fits the spare.
-    #[inline(always)]
-    unsafe fn push_on_spare(&mut self, size: Slots) -> NonNull<Slot> {
-        check!(self.spare_fits(size), "an unchecked push finds no room");
-        // SAFETY: both are there, by contract.
-        let (current, spare) = unsafe {
-            (self.current().unwrap_unchecked(), Chunk(NonNull::new_unchecked(self.state().spare)))
+    /// `chunk` is in no list, and the frame fits; with a slot to spare where the
+    /// chunk becomes the root.
+    unsafe fn enter(&mut self, chunk: Chunk, size: Slots) -> NonNull<Slot> {
+        let below = self.current();
+        let base = match below {
+            Some(below) => {
+                let used = self.ts().datastack_top as usize - below.data() as usize;
+                // SAFETY: live by `Chunk`'s invariant. `top` counts slots.
+                unsafe { (*below.as_ptr()).top = used / SLOT_BYTES };
+                chunk.data()
+            }
+            // The root's first slot stays free, so that no frame of it is taken
+            // for the chunk's first and the root is never left.
+            // SAFETY: every chunk has more than one slot.
+            None => unsafe { chunk.data().add(1) },
         };
-        let state = self.state_mut();
-        // INVARIANT: no spare from here on; it enters the list.
-        state.spare_room = 0;
-        state.cache_hits += 1;
-        // SAFETY: `spare` is in no list any more, and the frame fits.
-        unsafe { self.enter_above(current, spare, size) }
-    }
-
-    /// Puts `chunk` above `current`, the current one, and pushes on it.
-    ///
-    /// # Safety
-    /// `current` is the current chunk, `chunk` is in no list, the frame fits.
-    #[inline(always)]
-    unsafe fn enter_above(&mut self, current: Chunk, chunk: Chunk, size: Slots) -> NonNull<Slot> {
-        let used = self.ts().datastack_top as usize - current.data() as usize;
-        // SAFETY: both are live by `Chunk`'s invariant. `top` counts slots.
-        unsafe {
-            (*current.as_ptr()).top = used / SLOT_BYTES;
-            (*chunk.as_ptr()).previous = current.as_ptr();
-        }
-        // SAFETY: the caller's contract.
-        unsafe { self.make_current(chunk, chunk.data(), size) }
-    }
-
-    /// Makes `chunk` the root, and pushes on it.
-    ///
-    /// # Safety
-    /// There is no current chunk, `chunk` is in no list, and the frame fits with
-    /// one slot to spare.
-    unsafe fn enter_root(&mut self, chunk: Chunk, size: Slots) -> NonNull<Slot> {
-        // The first slot stays free, so that no frame is taken for the chunk's
-        // first and the root is never left.
-        // SAFETY: the caller's contract; a chunk has more than one slot.
-        unsafe { self.make_current(chunk, chunk.data().add(1), size) }
-    }
-
-    /// Points the thread state at `chunk`, with a frame of `size` slots at `base`.
-    ///
-    /// # Safety
-    /// The frame lies within `chunk`.
-    #[inline(always)]
-    unsafe fn make_current(&mut self, chunk: Chunk, base: *mut Slot, size: Slots) -> NonNull<Slot> {
+        // SAFETY: live by `Chunk`'s invariant.
+        unsafe { (*chunk.as_ptr()).previous = below.map_or(null_mut(), Chunk::as_ptr) };
         let ts = self.ts_mut();
         ts.datastack_chunk = chunk.as_ptr();
         ts.datastack_limit = chunk.limit();
-        // SAFETY: within the chunk by contract, so neither is NULL.
+        // SAFETY: the frame fits by contract, and slots of a chunk are not NULL.
         unsafe {
             ts.datastack_top = base.add(size.0);
             NonNull::new_unchecked(base)
@@ -464,23 +435,42 @@ fn new_chunk_bytes(below: Option<Chunk>, size: Slots) -> Option<usize> {
     needed.max(wanted).checked_next_power_of_two()
 }
 
+/// Tells the compiler that the branch that calls this is rarely taken.
+#[cold]
+#[inline]
+fn unlikely() {}
+
+/// Pushes on the spare.
+///
+/// # Safety
+/// There are a current chunk and a spare, and the frame fits the spare.
+#[cold]
+#[inline(never)]
+unsafe fn push_on_spare(stack: &mut DataStack, size: Slots) -> NonNull<Slot> {
+    check!(stack.spare_fits(size), "an unchecked push finds no room");
+    // SAFETY: there is one, by contract.
+    let spare = unsafe { Chunk(NonNull::new_unchecked(stack.state().spare)) };
+    // INVARIANT: no spare from here on; it enters the list.
+    let state = stack.state_mut();
+    state.spare_room = 0;
+    state.cache_hits += 1;
+    // SAFETY: in no list any more, and the frame fits.
+    unsafe { stack.enter(spare, size) }
+}
+
 /// Pushes on another chunk: the spare if the frame fits, else a new one. `None`
 /// without memory.
 #[cold]
 #[inline(never)]
 fn push_slow(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
     if stack.spare_fits(size) {
-        // SAFETY: that is only true with a current chunk and a spare.
-        return Some(unsafe { stack.push_on_spare(size) });
+        // SAFETY: a room that is not 0 is a spare's.
+        return Some(unsafe { push_on_spare(stack, size) });
     }
     let bytes = new_chunk_bytes(stack.current(), size)?;
     let chunk = Chunk::allocate(bytes)?;
-    let first = match stack.current() {
-        // SAFETY: a new chunk, made with headroom beyond the frame.
-        Some(current) => unsafe { stack.enter_above(current, chunk, size) },
-        // SAFETY: the same.
-        None => unsafe { stack.enter_root(chunk, size) },
-    };
+    // SAFETY: new, and made with headroom beyond the frame.
+    let first = unsafe { stack.enter(chunk, size) };
     let held = stack.stats().bytes_held;
     let state = stack.state_mut();
     state.chunks_allocated += 1;
