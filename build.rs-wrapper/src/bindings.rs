@@ -45,6 +45,7 @@ const VARIABLES: [&str; 5] =
 
 const HEADERS: &str = "\
 #include \"Python.h\"
+#include \"pycore_interp.h\"
 #include \"pycore_frame.h\"
 #include \"pycore_tstate.h\"
 #include \"pycore_obmalloc.h\"
