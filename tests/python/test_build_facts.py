@@ -71,7 +71,7 @@ class SysVersion(unittest.TestCase):
         self.assertRegex(date, r"\d{4}")
 
     def test_sys_version_begins_like_that_of_any_cpython(self):
-        self.assertTrue(re.match(r"\d+\.\d+\.\d+\+? \(", sys.version), sys.version)
+        self.assertTrue(re.match(r"\d+\.\d+\.\d+\+? (experimental free-threading build )?\(", sys.version), sys.version)
 
     def test_cache_tag_and_implementation_are_those_of_cpython(self):
         self.assertEqual(sys.implementation.name, "cpython")
