@@ -122,7 +122,7 @@ class SwappedStacks(unittest.TestCase):
         result, chunks, size = foreignchunk.call_on_empty_stack(lambda: recurse(0, lambda: "bottom"))
         self.assertEqual(result, "bottom")
         self.assertEqual(chunks, 1)
-        self.assertIn(size, range(ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES + 1))
+        self.assertEqual(size, ROOT_CHUNK_BYTES)
         self.assertEqual(foreignchunk.chunks(), before)
         self.assertEqual(recurse(100, lambda: "bottom"), "bottom")
 
@@ -139,8 +139,8 @@ class SwappedStacks(unittest.TestCase):
             outcomes = in_new_thread(scenario)
         for result, chunks, size in outcomes:
             self.assertEqual((result, chunks), ("bottom", 1))
-            # The thread's spare chunk may have served as the root.
-            self.assertIn(size, range(ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES + 1))
+            # The spare of the deep recursion before is no root for a new stack.
+            self.assertEqual(size, ROOT_CHUNK_BYTES)
 
     def test_stacks_nest_at_every_depth(self):
         def nest(left):
@@ -151,7 +151,7 @@ class SwappedStacks(unittest.TestCase):
 
         recurse = make_recursion(30)
         with recursion_limit(100_000):
-            self.assertEqual(in_new_thread(nest, 300), 300)
+            self.assertEqual(in_new_thread(nest, 100), 100)
 
     def test_a_swap_at_every_depth_of_the_outer_stack_keeps_it_whole(self):
         def at_every_depth(left):
