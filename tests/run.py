@@ -94,7 +94,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LOGS = os.path.join(ROOT, "build", "logs")
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
-DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "cpython")
+DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "greenlet", "cpython")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
 C_MODULES = ("test_arena_faults", "test_foreign_chunks")
 
