@@ -25,9 +25,8 @@ release: tools-present
 stock-release: tools-present
 	$(BUILD) make stock-release
 
-# The four above start from the same source tree and would race for it.
-stock: | all
-stock-release: | release
+# The four above start from the same source tree and would race for it; what
+# each of them builds, it builds in parallel.
 .NOTPARALLEL:
 
 run: deps all

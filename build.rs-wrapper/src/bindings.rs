@@ -14,13 +14,12 @@ const TYPES: [&str; 6] = [
 ];
 
 /// Large structs that only lie in between: their size counts, not their fields.
-const OPAQUE: [&str; 6] = [
+const OPAQUE: [&str; 5] = [
     "_is",
     "_gc_thread_state",
     "_mimalloc_thread_state",
     "_Py_object_freelists",
     "_brc_thread_state",
-    "_PyRuntimeState",
 ];
 
 const FUNCTIONS: [&str; 14] = [

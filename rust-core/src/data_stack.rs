@@ -104,7 +104,7 @@ impl Slots {
 ///
 /// # Invariants
 /// Points to a live chunk whose `size` is the size of its allocation.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 struct Chunk(NonNull<_PyStackChunk>);
 
 impl Chunk {
@@ -287,7 +287,7 @@ impl DataStack {
             // holds for the second of two frames as well: the spare takes both,
             // or the first fitted here and the spare is still unused, or the
             // first has entered the spare, and then this one fits above it.
-            // SAFETY: as said.
+            // SAFETY: so there are a current chunk and a spare that the frame fits.
             unsafe { push_on_spare(self, size) }
         }
     }
@@ -312,7 +312,8 @@ impl DataStack {
         // SAFETY: a frame is on the stack, so there is a current chunk.
         let chunk = unsafe { self.current().unwrap_unchecked() };
         if base == chunk.data() {
-            leave_chunk(self);
+            // SAFETY: the topmost frame is the only one in the current chunk.
+            unsafe { leave_chunk(self) };
         } else {
             check!(
                 chunk.data() < base && base <= self.ts().datastack_top,
@@ -354,7 +355,10 @@ impl DataStack {
     }
 
     /// Drops every chunk and the spare. The counters stay.
-    pub fn clear(&mut self) {
+    ///
+    /// # Safety
+    /// No frame on this stack is alive.
+    pub unsafe fn clear(&mut self) {
         let mut next = self.current();
         let ts = self.ts_mut();
         ts.datastack_chunk = null_mut();
@@ -362,8 +366,8 @@ impl DataStack {
         ts.datastack_limit = null_mut();
         while let Some(chunk) = next {
             next = chunk.previous();
-            // SAFETY: the thread runs no frame any more, and the chunk is out
-            // of the list.
+            // SAFETY: no frame is alive, by contract, and the thread state no
+            // longer leads to the chunk.
             unsafe { chunk.free() };
         }
         self.replace_spare(None);
@@ -464,7 +468,7 @@ unsafe fn push_on_spare(stack: &mut DataStack, size: Slots) -> NonNull<Slot> {
 #[inline(never)]
 fn push_slow(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
     if stack.spare_fits(size) {
-        // SAFETY: a room that is not 0 is a spare's.
+        // SAFETY: there are a current chunk and a spare that the frame fits.
         return Some(unsafe { push_on_spare(stack, size) });
     }
     let bytes = new_chunk_bytes(stack.current(), size)?;
@@ -481,10 +485,13 @@ fn push_slow(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
 }
 
 /// Leaves the current chunk, whose only frame is being popped, for the one below.
+///
+/// # Safety
+/// There is a current chunk, and no frame in it is alive.
 #[cold]
 #[inline(never)]
-fn leave_chunk(stack: &mut DataStack) {
-    // SAFETY: the caller found the frame in the current chunk.
+unsafe fn leave_chunk(stack: &mut DataStack) {
+    // SAFETY: there is a current chunk, by contract.
     let chunk = unsafe { stack.current().unwrap_unchecked() };
     let Some(below) = chunk.previous() else {
         // Somebody else's root with a frame at its first slot: keep it.
@@ -578,5 +585,5 @@ pub unsafe extern "C" fn _PyThreadState_PopFrame(
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_ClearDataStack(tstate: *mut PyThreadState) {
     // SAFETY: the caller's contract.
-    unsafe { DataStack::of(tstate) }.clear();
+    unsafe { DataStack::of(tstate).clear() };
 }

@@ -258,7 +258,8 @@ impl Thread {
         while !self.swapped_out.is_empty() {
             self.free_one_from_outside();
         }
-        self.stack().clear();
+        // SAFETY: the thread state goes away, and the model reads no frame any more.
+        unsafe { self.stack().clear() };
         assert_eq!(bytes_outstanding(), 0, "a thread that ended keeps memory");
         assert_eq!(self.stats().bytes_held, 0);
     }
