@@ -14,8 +14,7 @@ const TYPES: [&str; 6] = [
 ];
 
 /// Large structs that only lie in between: their size counts, not their fields.
-const OPAQUE: [&str; 5] = [
-    "_is",
+const OPAQUE: [&str; 4] = [
     "_gc_thread_state",
     "_mimalloc_thread_state",
     "_Py_object_freelists",
