@@ -1,0 +1,121 @@
+/* Frame hooks: look at a Python frame before its first instruction, and let it
+   run other code if you like. Many hooks work side by side.
+
+   Unstable API, of Ferrule only: no other CPython has it. An extension that
+   wants to load elsewhere too looks the functions up at run time (dlsym).
+
+   Include it after Python.h. Unless it says otherwise, a function needs an
+   attached thread state (the GIL), returns 0 for success, and -1 with an
+   exception set for failure. */
+
+#ifndef Py_CPYTHON_FRAMEHOOK_H
+#define Py_CPYTHON_FRAMEHOOK_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct _PyInterpreterFrame;
+
+/* ---- Hooks ---------------------------------------------------------------
+
+   A hook is asked once for each frame, when the frame is about to run for the
+   first time: never when a generator resumes. It is not asked for frames that
+   start while a hook runs in the same thread, nor for those of trace, profile
+   and monitoring callbacks.
+
+   The frame is the hook's to read, with the functions below, until it returns;
+   not longer. */
+
+/* The simple hook: returns a new reference to the code that shall run instead,
+   or NULL for no change; NULL with an exception set fails the call. Returning
+   the frame's own code is no change either. */
+typedef PyCodeObject *(*_PyFrameHookFunction)(struct _PyInterpreterFrame *frame);
+
+/* What an extended hook answers. */
+typedef enum {
+    PyUnstable_FRAMEHOOK_ERROR = -1,   /* an exception is set: the call fails */
+    PyUnstable_FRAMEHOOK_PASS = 0,     /* no change; ask again next time */
+    PyUnstable_FRAMEHOOK_REPLACE = 1,  /* run *replacement instead */
+    PyUnstable_FRAMEHOOK_SETTLED = 2,  /* no change; never ask again about this code object */
+} PyUnstable_FrameHookVerdict;
+
+/* The extended hook. For REPLACE it stores a new reference in *replacement. */
+typedef PyUnstable_FrameHookVerdict (*PyUnstable_FrameHookFunction)(
+    struct _PyInterpreterFrame *frame, void *user_data, PyCodeObject **replacement);
+
+/* Installs a hook, behind those that are there. ValueError: that function is
+   installed already. RuntimeError: 64 hooks are installed. Every code object is
+   asked about again at its next call; that costs each of them one slow start.
+   The thread state must belong to `interp`. */
+PyAPI_FUNC(int) PyUnstable_AddFrameHook(PyInterpreterState *interp, _PyFrameHookFunction hook);
+
+/* Removes it; it is not asked again, in a round that is under way neither.
+   ValueError: not installed. */
+PyAPI_FUNC(int) PyUnstable_RemoveFrameHook(PyInterpreterState *interp, _PyFrameHookFunction hook);
+
+/* 1 if the function is installed, 0 if not. Cannot fail. */
+PyAPI_FUNC(int) PyUnstable_ContainsFrameHook(PyInterpreterState *interp, _PyFrameHookFunction hook);
+
+/* Removes every hook of the interpreter. */
+PyAPI_FUNC(int) PyUnstable_ClearFrameHooks(PyInterpreterState *interp);
+
+/* A hook's handle: a positive number, never used twice in an interpreter. */
+typedef long long PyUnstable_FrameHookId;
+
+/* Installs an extended hook and returns its handle, or -1 with an exception.
+   `name` is copied and appears in messages. `free_user_data` (may be NULL) is
+   called with `user_data` once the hook is gone and no round uses it any more:
+   on removal, or before the interpreter's last garbage collection. `flags` is 0. */
+PyAPI_FUNC(PyUnstable_FrameHookId) PyUnstable_AddFrameHookEx(
+    PyInterpreterState *interp, PyUnstable_FrameHookFunction hook, void *user_data,
+    void (*free_user_data)(void *), const char *name, int flags);
+
+/* Removes the hook with this handle. ValueError: there is none. */
+PyAPI_FUNC(int) PyUnstable_RemoveFrameHookEx(PyInterpreterState *interp, PyUnstable_FrameHookId id);
+
+/* The handle of a simple hook. ValueError: not installed. */
+PyAPI_FUNC(PyUnstable_FrameHookId) PyUnstable_FrameHook_GetId(
+    PyInterpreterState *interp, _PyFrameHookFunction hook);
+
+/* Asks the hook (1) or does not ask it (0) from now on, everywhere. A disabled
+   hook keeps its place in the order and what it has settled. */
+PyAPI_FUNC(int) PyUnstable_EnableFrameHook(PyInterpreterState *interp, PyUnstable_FrameHookId id);
+PyAPI_FUNC(int) PyUnstable_DisableFrameHook(PyInterpreterState *interp, PyUnstable_FrameHookId id);
+
+/* The same for frames of the calling thread only. */
+PyAPI_FUNC(int) PyUnstable_EnableFrameHookInThread(PyUnstable_FrameHookId id);
+PyAPI_FUNC(int) PyUnstable_DisableFrameHookInThread(PyUnstable_FrameHookId id);
+
+/* The same for one code object: enabling forgets that it was settled, disabling
+   settles it. TypeError: not a code object. */
+PyAPI_FUNC(int) PyUnstable_EnableFrameHookForCode(PyUnstable_FrameHookId id, PyObject *code);
+PyAPI_FUNC(int) PyUnstable_DisableFrameHookForCode(PyUnstable_FrameHookId id, PyObject *code);
+
+/* ---- Reading the frame ---------------------------------------------------
+
+   Only while a hook is being asked about this frame. None of these changes the
+   frame or makes a frame object. New references; a few instructions each, but
+   for the last two, which compare names. */
+
+/* The code that is to run, as the hooks before have left it. */
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetCode(struct _PyInterpreterFrame *frame);
+/* The function that was called; CPython makes one for a module, a class body and
+   exec() too. */
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetFunction(struct _PyInterpreterFrame *frame);
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetGlobals(struct _PyInterpreterFrame *frame);
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetBuiltins(struct _PyInterpreterFrame *frame);
+
+/* How many parameters the code has, *args and **kwargs included. Cannot fail. */
+PyAPI_FUNC(Py_ssize_t) PyUnstable_HookFrame_GetArgumentCount(struct _PyInterpreterFrame *frame);
+/* The value of parameter `index`: positional ones first, then keyword-only, *args,
+   **kwargs. IndexError: no such parameter. */
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetArgument(struct _PyInterpreterFrame *frame, Py_ssize_t index);
+/* The name of parameter `index`. IndexError: no such parameter. */
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetArgumentName(struct _PyInterpreterFrame *frame, Py_ssize_t index);
+/* The value of the parameter of that name (a str). KeyError: no such parameter. */
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpreterFrame *frame, PyObject *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* !Py_CPYTHON_FRAMEHOOK_H */
