@@ -1,0 +1,164 @@
+//! A hook's view of the frame that is about to start.
+
+use crate::api::{Hooks, InterpreterFrame};
+use crate::object::{Code, Object};
+use crate::python::Python;
+use crate::Result;
+use std::ptr::NonNull;
+
+/// A frame before its first instruction. Reading it neither changes it nor makes
+/// a frame object.
+///
+/// It is the hook's to read until the hook returns, and cannot be kept longer:
+///
+/// ```
+/// use framehook::{Frame, FrameHook, Result, Verdict};
+/// struct Hook(std::sync::Mutex<Vec<isize>>);
+/// impl FrameHook for Hook {
+///     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
+///         self.0.lock().unwrap().push(frame.argument_count());
+///         Ok(Verdict::Pass)
+///     }
+/// }
+/// ```
+/// A hook that stores the frame does not compile, whether it is to be kept for
+/// ever or for the hook's own life:
+/// ```compile_fail,E0521
+/// use framehook::{Frame, Result, Verdict};
+/// struct Hook(std::sync::Mutex<Vec<&'static Frame<'static>>>);
+/// impl Hook {
+///     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
+///         self.0.lock().unwrap().push(frame);
+///         Ok(Verdict::Pass)
+///     }
+/// }
+/// ```
+/// ```compile_fail
+/// use framehook::{Frame, Result, Verdict};
+/// struct Hook<'h>(std::sync::Mutex<Vec<Frame<'h>>>);
+/// impl<'h> Hook<'h> {
+///     fn on_frame<'call>(&self, frame: Frame<'call>) -> Result<'call, Verdict<'call>> {
+///         self.0.lock().unwrap().push(frame);
+///         Ok(Verdict::Pass)
+///     }
+/// }
+/// ```
+/// And one that could hold it is no hook, since a frame belongs to its thread:
+/// ```compile_fail,E0277
+/// fn needs_hook<H: Send + Sync>() {}
+/// needs_hook::<std::sync::Mutex<Vec<framehook::Frame<'static>>>>();
+/// ```
+/// Nor can a frame be made up:
+/// ```compile_fail,E0451
+/// fn forge<'a>(py: framehook::Python<'a>) -> framehook::Frame<'a> {
+///     framehook::Frame { python: py, hooks: todo!(), frame: todo!() }
+/// }
+/// ```
+///
+/// # Invariants
+/// `frame` is being offered to a hook in this thread, as long as `'call` lasts.
+pub struct Frame<'call> {
+    python: Python<'call>,
+    hooks: &'static Hooks,
+    frame: NonNull<InterpreterFrame>,
+}
+
+impl<'call> Frame<'call> {
+    /// # Safety
+    /// A hook is being asked about `frame` in this thread until `'call` ends.
+    pub(crate) unsafe fn new(
+        python: Python<'call>,
+        hooks: &'static Hooks,
+        frame: NonNull<InterpreterFrame>,
+    ) -> Self {
+        // INVARIANT: the caller promises it.
+        Self { python, hooks, frame }
+    }
+
+    /// The proof that this thread may touch Python objects.
+    pub fn python(&self) -> Python<'call> {
+        self.python
+    }
+
+    /// The code that is to run, as the hooks before have left it.
+    pub fn code(&self) -> Result<'call, Code<'call>> {
+        // SAFETY: attached, and the frame is being offered; a new reference or NULL
+        // with an exception.
+        let code = unsafe {
+            self.python.own((self.hooks.PyUnstable_HookFrame_GetCode)(self.frame.as_ptr()))
+        }?;
+        code.into_code()
+    }
+
+    /// The function that was called. CPython makes one for a module, a class body
+    /// and `exec()` too.
+    pub fn function(&self) -> Result<'call, Object<'call>> {
+        // SAFETY: as in `code`.
+        unsafe {
+            self.python.own((self.hooks.PyUnstable_HookFrame_GetFunction)(self.frame.as_ptr()))
+        }
+    }
+
+    /// The global names: a dict.
+    pub fn globals(&self) -> Result<'call, Object<'call>> {
+        // SAFETY: as in `code`.
+        unsafe {
+            self.python.own((self.hooks.PyUnstable_HookFrame_GetGlobals)(self.frame.as_ptr()))
+        }
+    }
+
+    /// The built-in names: a dict.
+    pub fn builtins(&self) -> Result<'call, Object<'call>> {
+        // SAFETY: as in `code`.
+        unsafe {
+            self.python.own((self.hooks.PyUnstable_HookFrame_GetBuiltins)(self.frame.as_ptr()))
+        }
+    }
+
+    /// How many parameters the code has, `*args` and `**kwargs` included.
+    pub fn argument_count(&self) -> isize {
+        // SAFETY: attached, and the frame is being offered.
+        unsafe { (self.hooks.PyUnstable_HookFrame_GetArgumentCount)(self.frame.as_ptr()) }
+    }
+
+    /// The value of a parameter: positional ones first, then keyword-only ones,
+    /// `*args`, `**kwargs`. IndexError if there is no such parameter.
+    pub fn argument(&self, index: isize) -> Result<'call, Object<'call>> {
+        // SAFETY: as in `code`; any index is allowed.
+        unsafe {
+            self.python
+                .own((self.hooks.PyUnstable_HookFrame_GetArgument)(self.frame.as_ptr(), index))
+        }
+    }
+
+    /// The name of a parameter, in the same order. IndexError if there is no such parameter.
+    pub fn argument_name(&self, index: isize) -> Result<'call, String> {
+        // SAFETY: as in `code`; any index is allowed.
+        let name = unsafe {
+            self.python
+                .own((self.hooks.PyUnstable_HookFrame_GetArgumentName)(self.frame.as_ptr(), index))
+        }?;
+        name.as_str().map(str::to_owned)
+    }
+
+    /// The value of the parameter of that name; names are compared one by one.
+    /// KeyError if there is no such parameter.
+    pub fn argument_named(&self, name: &str) -> Result<'call, Object<'call>> {
+        let name = self.python.string(name)?;
+        // SAFETY: as in `code`; the name is a str that lives.
+        unsafe {
+            self.python.own((self.hooks.PyUnstable_HookFrame_GetArgumentByName)(
+                self.frame.as_ptr(),
+                name.as_raw().cast(),
+            ))
+        }
+    }
+
+    /// Names and values of all parameters, in order.
+    pub fn arguments(
+        &self,
+    ) -> impl Iterator<Item = Result<'call, (String, Object<'call>)>> + use<'_, 'call> {
+        (0..self.argument_count())
+            .map(|index| Ok((self.argument_name(index)?, self.argument(index)?)))
+    }
+}
