@@ -260,8 +260,8 @@ def group_rust(options):
         say("FAIL  rust: cargo is not on PATH")
         return Counts(failed=1)
     total = Counts()
-    for crate in ("rust-core", "build.rs-wrapper"):
-        step = Step(f"rust-{crate}", [cargo, "test", "--locked", "--manifest-path", os.path.join(crate, "Cargo.toml"),
+    for crate in ("rust-core", "rust-core/framehook-sdk", "build.rs-wrapper"):
+        step = Step(f"rust-{os.path.basename(crate)}", [cargo, "test", "--locked", "--manifest-path", os.path.join(crate, "Cargo.toml"),
                                       "--target-dir", os.path.join(ROOT, "build", "cargo")]).run()
         counts, finished = Counts(), 0
         for line in step.lines:

@@ -13,40 +13,50 @@ use std::ptr::NonNull;
 ///
 /// ```
 /// use framehook::{Frame, FrameHook, Result, Verdict};
-/// struct Hook(std::sync::Mutex<Vec<isize>>);
+/// use std::cell::Cell;
+/// thread_local!(static KEPT: Cell<Option<isize>> = Cell::default());
+/// struct Hook;
 /// impl FrameHook for Hook {
 ///     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
-///         self.0.lock().unwrap().push(frame.argument_count());
+///         KEPT.set(Some(frame.argument_count()));
 ///         Ok(Verdict::Pass)
 ///     }
 /// }
 /// ```
-/// A hook that stores the frame does not compile, whether it is to be kept for
-/// ever or for the hook's own life:
+/// A hook that stores the frame does not compile, not even where no other thread gets to:
 /// ```compile_fail,E0521
-/// use framehook::{Frame, Result, Verdict};
-/// struct Hook(std::sync::Mutex<Vec<&'static Frame<'static>>>);
-/// impl Hook {
+/// use framehook::{Frame, FrameHook, Result, Verdict};
+/// use std::cell::Cell;
+/// thread_local!(static KEPT: Cell<Option<&'static Frame<'static>>> = Cell::default());
+/// struct Hook;
+/// impl FrameHook for Hook {
 ///     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
-///         self.0.lock().unwrap().push(frame);
+///         KEPT.set(Some(frame));
 ///         Ok(Verdict::Pass)
 ///     }
 /// }
 /// ```
-/// ```compile_fail
-/// use framehook::{Frame, Result, Verdict};
-/// struct Hook<'h>(std::sync::Mutex<Vec<Frame<'h>>>);
-/// impl<'h> Hook<'h> {
-///     fn on_frame<'call>(&self, frame: Frame<'call>) -> Result<'call, Verdict<'call>> {
-///         self.0.lock().unwrap().push(frame);
+/// Nor does one that only works with frames of a longer life:
+/// ```compile_fail,E0308
+/// use framehook::{Frame, FrameHook, Result, Verdict};
+/// use std::cell::Cell;
+/// thread_local!(static KEPT: Cell<Option<&'static Frame<'static>>> = Cell::default());
+/// struct Hook;
+/// impl FrameHook for Hook {
+///     fn on_frame(&self, frame: &'static Frame<'static>) -> Result<'static, Verdict<'static>> {
+///         KEPT.set(Some(frame));
 ///         Ok(Verdict::Pass)
 ///     }
 /// }
 /// ```
-/// And one that could hold it is no hook, since a frame belongs to its thread:
+/// And what could hold one is no part of a hook, since a frame belongs to its thread:
+/// ```
+/// fn part_of_a_hook<T: Send + Sync>() {}
+/// part_of_a_hook::<std::sync::Mutex<Vec<framehook::Stored>>>();
+/// ```
 /// ```compile_fail,E0277
-/// fn needs_hook<H: Send + Sync>() {}
-/// needs_hook::<std::sync::Mutex<Vec<framehook::Frame<'static>>>>();
+/// fn part_of_a_hook<T: Send + Sync>() {}
+/// part_of_a_hook::<std::sync::Mutex<Vec<framehook::Frame<'static>>>>();
 /// ```
 /// Nor can a frame be made up:
 /// ```compile_fail,E0451

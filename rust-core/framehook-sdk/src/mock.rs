@@ -675,7 +675,7 @@ extern "C" fn PyUnstable_ClearFrameHooks(interpreter: *mut InterpreterState) -> 
 }
 
 fn enable(interpreter: &Interpreter, id: i64, on: bool) -> c_int {
-    for hook in interpreter.hooks.borrow_mut().iter_mut().filter(|hook| hook.id == id) {
+    if let Some(hook) = interpreter.hooks.borrow_mut().iter_mut().find(|hook| hook.id == id) {
         hook.enabled = on;
         return 0;
     }

@@ -100,9 +100,9 @@ pub type RawModule = *mut PyObject;
 
 const METH_FASTCALL: c_int = 0x80;
 const SLOT_MULTIPLE_INTERPRETERS: c_int = 3;
-const OWN_GIL_SUPPORTED: *mut c_void = 2 as *mut c_void;
+const OWN_GIL_SUPPORTED: *mut c_void = std::ptr::without_provenance_mut(2);
 const SLOT_GIL: c_int = 4;
-const GIL_NOT_USED: *mut c_void = 1 as *mut c_void;
+const GIL_NOT_USED: *mut c_void = std::ptr::without_provenance_mut(1);
 
 /// One function of a module, as the macro lists it.
 #[doc(hidden)]
@@ -301,19 +301,20 @@ macro_rules! module {
         #[no_mangle]
         #[allow(non_snake_case)]
         pub unsafe extern "C" fn $init() -> $crate::__private::RawModule {
+            // What the user of the macro has written is looked at outside of the unsafe
+            // blocks, so that nothing unsafe slips in.
             static DEFINITION: $crate::__private::Definition =
                 $crate::__private::Definition::new();
+            let (name, doc): (&'static str, &'static str) = ($name, $doc);
             let functions = [$({
                 unsafe extern "C" fn call(
                     _module: $crate::__private::RawModule,
                     arguments: *const $crate::__private::RawModule,
                     count: isize,
                 ) -> $crate::__private::RawModule {
+                    let (name, function) = (::core::stringify!($function), $function);
                     // SAFETY: CPython calls it, with so many arguments.
-                    unsafe {
-                        $crate::__private::call(
-                            ::core::stringify!($function), $function, arguments, count)
-                    }
+                    unsafe { $crate::__private::call(name, function, arguments, count) }
                 }
                 $crate::__private::Function {
                     name: ::core::stringify!($function),
@@ -322,7 +323,7 @@ macro_rules! module {
                 }
             }),*];
             // SAFETY: CPython is importing the module, as this function's caller promises.
-            unsafe { $crate::__private::define(&DEFINITION, $name, $doc, &functions) }
+            unsafe { $crate::__private::define(&DEFINITION, name, doc, &functions) }
         }
     };
 }

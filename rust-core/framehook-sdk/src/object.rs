@@ -15,32 +15,30 @@ use std::ptr::{null_mut, NonNull};
 /// longer, [`store`](Self::store) it:
 ///
 /// ```
-/// struct Keeper(std::sync::Mutex<Option<framehook::Stored>>);
-/// impl framehook::FrameHook for Keeper {
-///     fn on_frame<'call>(
-///         &self,
-///         frame: &framehook::Frame<'call>,
-///     ) -> framehook::Result<'call, framehook::Verdict<'call>> {
-///         let globals = frame.globals()?.store()?;
-///         *self.0.lock().unwrap() = Some(globals);
-///         Ok(framehook::Verdict::Pass)
+/// use framehook::{Frame, FrameHook, Object, Result, Stored, Verdict};
+/// use std::cell::RefCell;
+/// thread_local!(static KEPT: RefCell<Option<Stored>> = RefCell::default());
+/// struct Hook;
+/// impl FrameHook for Hook {
+///     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
+///         KEPT.set(Some(frame.globals()?.store()?));
+///         Ok(Verdict::Pass)
 ///     }
 /// }
 /// ```
 /// ```compile_fail,E0521
-/// struct Keeper(std::sync::Mutex<Option<framehook::Object<'static>>>);
-/// // As far as the borrow checker is concerned; such a hook is not Send either.
-/// impl Keeper {
-///     fn on_frame<'call>(
-///         &self,
-///         frame: &framehook::Frame<'call>,
-///     ) -> framehook::Result<'call, framehook::Verdict<'call>> {
-///         let globals = frame.globals()?;
-///         *self.0.lock().unwrap() = Some(globals);
-///         Ok(framehook::Verdict::Pass)
+/// use framehook::{Frame, FrameHook, Object, Result, Stored, Verdict};
+/// use std::cell::RefCell;
+/// thread_local!(static KEPT: RefCell<Option<Object<'static>>> = RefCell::default());
+/// struct Hook;
+/// impl FrameHook for Hook {
+///     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
+///         KEPT.set(Some(frame.globals()?));
+///         Ok(Verdict::Pass)
 ///     }
 /// }
 /// ```
+/// Nor can it go to another thread:
 /// ```compile_fail,E0277
 /// fn elsewhere(object: framehook::Object<'_>) {
 ///     std::thread::scope(|scope| { scope.spawn(|| object.is_none()); });

@@ -18,9 +18,16 @@ use std::marker::PhantomData;
 ///     py.int(1)
 /// }
 /// ```
-/// ```compile_fail,E0621
-/// fn number(py: framehook::Python<'_>) -> framehook::Result<'static, framehook::Object<'static>> {
-///     py.int(1)
+/// ```compile_fail,E0521
+/// use framehook::{Frame, FrameHook, Python, Result, Verdict};
+/// use std::cell::Cell;
+/// thread_local!(static KEPT: Cell<Option<Python<'static>>> = Cell::default());
+/// struct Hook;
+/// impl FrameHook for Hook {
+///     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
+///         KEPT.set(Some(frame.python()));
+///         Ok(Verdict::Pass)
+///     }
 /// }
 /// ```
 /// ```compile_fail,E0277
