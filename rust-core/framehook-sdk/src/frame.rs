@@ -58,12 +58,6 @@ use std::ptr::NonNull;
 /// fn part_of_a_hook<T: Send + Sync>() {}
 /// part_of_a_hook::<std::sync::Mutex<Vec<framehook::Frame<'static>>>>();
 /// ```
-/// Nor can a frame be made up:
-/// ```compile_fail,E0451
-/// fn forge<'a>(py: framehook::Python<'a>) -> framehook::Frame<'a> {
-///     framehook::Frame { python: py, hooks: todo!(), frame: todo!() }
-/// }
-/// ```
 ///
 /// # Invariants
 /// `frame` is being offered to a hook in this thread, as long as `'call` lasts.
