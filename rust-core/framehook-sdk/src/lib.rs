@@ -82,3 +82,8 @@ pub mod __private {
 pub fn available() -> bool {
     api::Api::get().is_ok_and(|api| api.hooks.is_ok())
 }
+
+/// The guide's example is compiled with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/frame-hooks-rust.md")]
+struct Guide;
