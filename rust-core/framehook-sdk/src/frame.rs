@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 /// ```
 /// use framehook::{Frame, FrameHook, Result, Verdict};
 /// use std::cell::Cell;
-/// thread_local!(static KEPT: Cell<Option<isize>> = Cell::default());
+/// thread_local!(static KEPT: Cell<Option<usize>> = Cell::default());
 /// struct Hook;
 /// impl FrameHook for Hook {
 ///     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
@@ -120,27 +120,33 @@ impl<'call> Frame<'call> {
     }
 
     /// How many parameters the code has, `*args` and `**kwargs` included.
-    pub fn argument_count(&self) -> isize {
+    pub fn argument_count(&self) -> usize {
         // SAFETY: attached, and the frame is being offered.
-        unsafe { (self.hooks.PyUnstable_HookFrame_GetArgumentCount)(self.frame.as_ptr()) }
+        let count =
+            unsafe { (self.hooks.PyUnstable_HookFrame_GetArgumentCount)(self.frame.as_ptr()) };
+        usize::try_from(count).unwrap_or(0) // it is never negative
     }
 
     /// The value of a parameter: positional ones first, then keyword-only ones,
     /// `*args`, `**kwargs`. IndexError if there is no such parameter.
-    pub fn argument(&self, index: isize) -> Result<'call, Object<'call>> {
+    pub fn argument(&self, index: usize) -> Result<'call, Object<'call>> {
         // SAFETY: as in `code`; any index is allowed.
         unsafe {
-            self.python
-                .own((self.hooks.PyUnstable_HookFrame_GetArgument)(self.frame.as_ptr(), index))
+            self.python.own((self.hooks.PyUnstable_HookFrame_GetArgument)(
+                self.frame.as_ptr(),
+                signed(index),
+            ))
         }
     }
 
     /// The name of a parameter, in the same order. IndexError if there is no such parameter.
-    pub fn argument_name(&self, index: isize) -> Result<'call, String> {
+    pub fn argument_name(&self, index: usize) -> Result<'call, String> {
         // SAFETY: as in `code`; any index is allowed.
         let name = unsafe {
-            self.python
-                .own((self.hooks.PyUnstable_HookFrame_GetArgumentName)(self.frame.as_ptr(), index))
+            self.python.own((self.hooks.PyUnstable_HookFrame_GetArgumentName)(
+                self.frame.as_ptr(),
+                signed(index),
+            ))
         }?;
         name.as_str().map(str::to_owned)
     }
@@ -165,4 +171,9 @@ impl<'call> Frame<'call> {
         (0..self.argument_count())
             .map(|index| Ok((self.argument_name(index)?, self.argument(index)?)))
     }
+}
+
+/// An index as C has it. What does not fit is no parameter's index in any case.
+fn signed(index: usize) -> isize {
+    isize::try_from(index).unwrap_or(isize::MAX)
 }

@@ -80,7 +80,7 @@ fn a_hook_reads_everything_about_its_frame() {
                 notes.push(format!("{name}={}", value.repr()?));
             }
             notes.push(frame.argument(2).unwrap_err().to_string());
-            notes.push(frame.argument(-1).unwrap_err().to_string());
+            notes.push(frame.argument(usize::MAX).unwrap_err().to_string());
             notes.push(frame.argument_name(2).unwrap_err().to_string());
             assert!(frame.argument_named("z").unwrap_err().is(Exception::KeyError));
             assert!(frame.function()?.code_of()?.is(&code));
