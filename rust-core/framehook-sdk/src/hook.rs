@@ -100,7 +100,7 @@ impl<'py> Interpreter<'py> {
     /// Installs a hook in this interpreter, behind those that are there. `name`
     /// appears in messages and in `framehook.hooks()`.
     ///
-    /// RuntimeError if the interpreter has no frame hooks, or 64 already; ValueError
+    /// RuntimeError if the interpreter has no frame hooks, or as many as it allows; ValueError
     /// if the name has a zero byte. Each code object is asked about again at its next
     /// call, which costs each of them one slow start.
     pub fn install<H: FrameHook>(self, name: &str, hook: H) -> Result<'py, Installed<H>> {
