@@ -4,10 +4,11 @@ use crate::{flags, write_if_changed, Outcome};
 use std::path::Path;
 
 /// Types that Rust takes as they are.
-const TYPES: [&str; 6] = [
+const TYPES: [&str; 7] = [
     "_PyThreadStateImpl",
     "_PyStackChunk",
     "_PyInterpreterFrame",
+    "PyInterpreterState",
     "PyModuleDef",
     "PyModuleDef_Slot",
     "PyMethodDef",
@@ -21,7 +22,11 @@ const OPAQUE: [&str; 4] = [
     "_brc_thread_state",
 ];
 
-const FUNCTIONS: [&str; 14] = [
+const FUNCTIONS: [&str; 18] = [
+    "_PyEval_EvalFrameDefault",
+    "_PyEval_EvaluatorChanged",
+    "_PyEval_StartTheWorld",
+    "_PyEval_StopTheWorld",
     "_PyObject_VirtualAlloc",
     "_PyObject_VirtualFree",
     "PyBool_FromLong",
@@ -44,6 +49,8 @@ const VARIABLES: [&str; 5] =
 const HEADERS: &str = "\
 #include \"Python.h\"
 #include \"pycore_interp.h\"
+#include \"pycore_ceval.h\"
+#include \"pycore_pystate.h\"
 #include \"pycore_frame.h\"
 #include \"pycore_tstate.h\"
 #include \"pycore_obmalloc.h\"
@@ -61,9 +68,11 @@ pub fn write(output: &Path, cflags: &[String]) -> Outcome<()> {
         .layout_tests(true)
         .merge_extern_blocks(true)
         .formatter(bindgen::Formatter::None)
-        // The crate's own struct, which the header exports to C.
+        // The crate's own structs, which the header exports to C.
         .blocklist_type("_PyRust_DataStackState")
-        .raw_line("use crate::data_stack::DataStackState as _PyRust_DataStackState;");
+        .raw_line("use crate::data_stack::DataStackState as _PyRust_DataStackState;")
+        .blocklist_type("_PyRust_EvalGate")
+        .raw_line("use crate::eval_frame::EvalGate as _PyRust_EvalGate;");
     for name in TYPES {
         builder = builder.allowlist_type(name);
     }

@@ -26,8 +26,9 @@ mod raw {
 }
 
 pub use raw::{
-    _PyInterpreterFrame, _PyObject_VirtualAlloc, _PyObject_VirtualFree, _PyStackChunk,
-    _PyThreadStateImpl, PyObject, PyThreadState,
+    _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
+    _PyEval_StopTheWorld, _PyInterpreterFrame, _PyObject_VirtualAlloc, _PyObject_VirtualFree,
+    _PyStackChunk, _PyThreadStateImpl, PyInterpreterState, PyObject, PyThreadState,
 };
 
 #[cfg(not(test))]

@@ -10,6 +10,7 @@
 mod check;
 mod cpython;
 mod data_stack;
+mod eval_frame;
 mod layout;
 mod memory;
 #[cfg(not(test))]
