@@ -11,6 +11,8 @@ mod check;
 mod cpython;
 mod data_stack;
 mod eval_frame;
+#[cfg(test)]
+mod eval_frame_tests;
 mod layout;
 mod memory;
 #[cfg(not(test))]
