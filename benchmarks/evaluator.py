@@ -142,7 +142,7 @@ def parse_arguments():
     parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind")
     parser.add_argument("--turns", type=int, default=DEFAULT_TURNS,
                         help="processes for each column (default %(default)s; for times)")
-    parser.add_argument("--only", action="append", choices=BENCHMARKS, metavar="NAME",
+    parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME",
                         help="count only this benchmark's instructions; may be repeated")
     parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE")
     arguments = parser.parse_args()
