@@ -4,7 +4,7 @@ use crate::{flags, write_if_changed, Outcome};
 use std::path::Path;
 
 /// Types that Rust takes as they are.
-const TYPES: [&str; 13] = [
+const TYPES: &[&str] = &[
     "PyMutex",
     "PyGetSetDef",
     "PyType_Spec",
@@ -15,20 +15,17 @@ const TYPES: [&str; 13] = [
     "PyFunctionObject",
     "_PyStackChunk",
     "_PyInterpreterFrame",
+    "PyInterpreterState",
     "PyModuleDef",
     "PyModuleDef_Slot",
     "PyMethodDef",
 ];
 
 /// Large structs that only lie in between: their size counts, not their fields.
-const OPAQUE: [&str; 4] = [
-    "_gc_thread_state",
-    "_mimalloc_thread_state",
-    "_Py_object_freelists",
-    "_brc_thread_state",
-];
+const OPAQUE: &[&str] =
+    &["_gc_thread_state", "_mimalloc_thread_state", "_Py_object_freelists", "_brc_thread_state"];
 
-const FUNCTIONS: [&str; 55] = [
+const FUNCTIONS: &[&str] = &[
     "PyBool_FromLong",
     "PyBytes_AsString",
     "PyCallable_Check",
@@ -77,6 +74,8 @@ const FUNCTIONS: [&str; 55] = [
     "PyUnstable_Eval_RequestCodeExtraIndex",
     "Py_DecRef",
     "Py_IncRef",
+    "_PyEval_EvalFrameDefault",
+    "_PyEval_EvaluatorChanged",
     "_PyEval_StartTheWorld",
     "_PyEval_StopTheWorld",
     "_PyObject_VirtualAlloc",
@@ -86,7 +85,7 @@ const FUNCTIONS: [&str; 55] = [
     "_Py_FatalErrorFunc",
 ];
 
-const VARIABLES: [&str; 12] = [
+const VARIABLES: &[&str] = &[
     "_Py_NoneStruct",
     "PyCode_Type",
     "PyUnicode_Type",
@@ -104,6 +103,7 @@ const VARIABLES: [&str; 12] = [
 const HEADERS: &str = "\
 #include \"Python.h\"
 #include \"pycore_interp.h\"
+#include \"pycore_ceval.h\"
 #include \"pycore_frame.h\"
 #include \"pycore_tstate.h\"
 #include \"pycore_obmalloc.h\"
@@ -138,6 +138,8 @@ pub fn write(output: &Path, cflags: &[String]) -> Outcome<()> {
         .blocklist_type("_PyRust_DataStackState")
         .blocklist_type("_PyRust_FrameHook(State|Thread)")
         .raw_line("use crate::data_stack::DataStackState as _PyRust_DataStackState;")
+        .blocklist_type("_PyRust_EvalGate")
+        .raw_line("use crate::eval_frame::EvalGate as _PyRust_EvalGate;")
         .raw_line("use crate::frame_hook::FrameHookState as _PyRust_FrameHookState;")
         .raw_line("use crate::frame_hook::FrameHookThread as _PyRust_FrameHookThread;");
     for name in TYPES {

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct _PyInterpreterFrame;
 
@@ -25,6 +26,16 @@ struct _PyInterpreterFrame;
  The largest chunk, in bytes, that is kept as a thread's spare.
  */
 #define _PyRust_LARGEST_SPARE_CHUNK _PyRust_LARGEST_GROWN_CHUNK
+
+/*
+ An evaluator runs frames.
+ */
+#define _PyRust_GATE_EVALUATOR (1 << 0)
+
+/*
+ Frame hooks are consulted. Nobody sets this yet; it leaves calls inlined.
+ */
+#define _PyRust_GATE_HOOKS (1 << 1)
 
 /*
  How many hooks an interpreter can have: as many as a `SlotMask` has slots.
@@ -171,6 +182,29 @@ typedef struct _PyRust_DataStackState {
 } _PyRust_DataStackState;
 
 /*
+ What Ferrule keeps for one interpreter beside `eval_frame`; it lies at the end
+ of `PyInterpreterState`, and all zeros is its initial state.
+ */
+typedef struct _PyRust_EvalGate {
+  /*
+   Who is asked when a frame starts: `GATE_*` bits, 0 for nobody.
+   */
+  uint32_t word;
+  /*
+   Whether instructions are specialized while an evaluator is there.
+   */
+  bool allow_specialization;
+  /*
+   What was set as the evaluator; NULL for none.
+   */
+  _PyFrameEvalFunction evaluator;
+  /*
+   The perf trampoline's evaluator while it is active, else NULL.
+   */
+  _PyFrameEvalFunction trampoline;
+} _PyRust_EvalGate;
+
+/*
  What Ferrule keeps for the hooks of one interpreter; at the end of
  `PyInterpreterState`. All zeros is its initial state.
  */
@@ -296,6 +330,73 @@ void _PyThreadState_PopFrame(PyThreadState *tstate, struct _PyInterpreterFrame *
  Nobody else can reach `tstate`'s data stack: it is being torn down.
  */
 void _PyRust_ClearDataStack(PyThreadState *tstate);
+
+/*
+ Runs a frame the way the interpreter wants it: by the trampoline or the
+ evaluator, or by the eval loop. For callers that found the gate's word not 0.
+
+ Returns a new reference, or NULL with an exception set.
+
+ # Safety
+ What `_PyEval_EvalFrameDefault` asks for: `tstate` is the calling thread's own
+ and `frame` ready to run and not running. The frame may be freed on return.
+ */
+PyObject *_PyRust_EvalFrame(PyThreadState *tstate,
+                            struct _PyInterpreterFrame *frame,
+                            int throwflag);
+
+/*
+ The interpreter's evaluator, `_PyEval_EvalFrameDefault` for none; never the
+ perf trampoline's.
+
+ # Safety
+ `interp` is live, and the calling thread holds a thread state.
+ */
+_PyFrameEvalFunction _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState *interp);
+
+/*
+ Sets the interpreter's evaluator for every frame that starts from now on, and
+ for resumed generators. NULL or `_PyEval_EvalFrameDefault` means none.
+
+ The perf trampoline, if active, stays and calls it. Costs stopping the other
+ threads on the free-threaded build, unless nothing changes.
+
+ # Safety
+ `interp` is live, the calling thread holds a thread state, and `eval_frame`
+ keeps `_PyFrameEvalFunction`'s contract for as long as it is set.
+ */
+void _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState *interp,
+                                          _PyFrameEvalFunction eval_frame);
+
+/*
+ Whether instructions go on being specialized for Python functions while an
+ evaluator is set; 0 at first. Holds for later evaluators too.
+
+ It asks nothing of the evaluator: it sees every frame either way.
+
+ # Safety
+ `interp` is live, and the calling thread holds a thread state.
+ */
+void _PyInterpreterState_SetEvalFrameAllowSpecialization(PyInterpreterState *interp,
+                                                         int allow_specialization);
+
+/*
+ 1 where instructions are specialized for Python functions now, else 0.
+
+ # Safety
+ `interp` is live, and the calling thread holds a thread state.
+ */
+int _PyInterpreterState_IsSpecializationEnabled(PyInterpreterState *interp);
+
+/*
+ Puts the perf trampoline's evaluator in front of the evaluator; NULL takes it
+ away.
+
+ # Safety
+ `interp` is live, the calling thread holds a thread state, and `trampoline`
+ runs what `_PyInterpreterState_GetEvalFrameFunc` returns.
+ */
+void _PyRust_SetTrampoline(PyInterpreterState *interp, _PyFrameEvalFunction trampoline);
 
 /*
  `_PyFrame_Initialize`: makes a frame for a call of `func` out of raw slots.

@@ -10,6 +10,9 @@
 mod check;
 mod cpython;
 mod data_stack;
+mod eval_frame;
+#[cfg(test)]
+mod eval_frame_tests;
 mod frame;
 #[cfg(not(test))]
 mod frame_hook;
