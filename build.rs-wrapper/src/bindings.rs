@@ -4,7 +4,9 @@ use crate::{flags, write_if_changed, Outcome};
 use std::path::Path;
 
 /// Types that Rust takes as they are.
-const TYPES: [&str; 6] = [
+const TYPES: [&str; 8] = [
+    "PyCodeObject",
+    "PyInterpreterState",
     "_PyThreadStateImpl",
     "_PyStackChunk",
     "_PyInterpreterFrame",
@@ -21,7 +23,7 @@ const OPAQUE: [&str; 4] = [
     "_brc_thread_state",
 ];
 
-const FUNCTIONS: [&str; 14] = [
+const FUNCTIONS: [&str; 27] = [
     "_PyObject_VirtualAlloc",
     "_PyObject_VirtualFree",
     "PyBool_FromLong",
@@ -36,10 +38,34 @@ const FUNCTIONS: [&str; 14] = [
     "Py_DecRef",
     "Py_IncRef",
     "_Py_FatalErrorFunc",
+    // co_extra
+    "_PyMem_FreeDelayed",
+    "PyErr_Format",
+    "PyErr_FormatUnraisable",
+    "PyErr_GetRaisedException",
+    "PyErr_NoMemory",
+    "PyErr_Occurred",
+    "PyErr_SetRaisedException",
+    "PyMem_Free",
+    "PyMem_Malloc",
+    "PyMem_RawCalloc",
+    "PyMem_RawFree",
+    "PyMutex_Lock",
+    "PyMutex_Unlock",
 ];
 
-const VARIABLES: [&str; 5] =
-    ["_Py_NoneStruct", "Py_mod_gil", "Py_mod_multiple_interpreters", "METH_NOARGS", "PY_VERSION"];
+const VARIABLES: [&str; 9] = [
+    "_Py_NoneStruct",
+    "Py_mod_gil",
+    "Py_mod_multiple_interpreters",
+    "METH_NOARGS",
+    "PY_VERSION",
+    // co_extra
+    "PyCode_Type",
+    "PyExc_RuntimeError",
+    "PyExc_SystemError",
+    "PyExc_ValueError",
+];
 
 const HEADERS: &str = "\
 #include \"Python.h\"
@@ -47,6 +73,7 @@ const HEADERS: &str = "\
 #include \"pycore_frame.h\"
 #include \"pycore_tstate.h\"
 #include \"pycore_obmalloc.h\"
+#include \"pycore_pymem.h\"
 ";
 
 /// Writes bindings for the headers that `cflags` lead to.
@@ -63,7 +90,9 @@ pub fn write(output: &Path, cflags: &[String]) -> Outcome<()> {
         .formatter(bindgen::Formatter::None)
         // The crate's own struct, which the header exports to C.
         .blocklist_type("_PyRust_DataStackState")
-        .raw_line("use crate::data_stack::DataStackState as _PyRust_DataStackState;");
+        .raw_line("use crate::data_stack::DataStackState as _PyRust_DataStackState;")
+        .blocklist_type("_PyRust_CodeExtraState")
+        .raw_line("use crate::code_extra::CodeExtraState as _PyRust_CodeExtraState;");
     for name in TYPES {
         builder = builder.allowlist_type(name);
     }

@@ -30,6 +30,18 @@ pub use raw::{
     _PyThreadStateImpl, PyObject, PyThreadState,
 };
 
+// co_extra
+#[cfg(not(test))]
+pub use raw::{
+    PyCode_Type, PyErr_Format, PyErr_FormatUnraisable, PyErr_GetRaisedException, PyErr_NoMemory,
+    PyErr_Occurred, PyErr_SetRaisedException, PyExc_RuntimeError, PyExc_SystemError,
+    PyExc_ValueError, PyInterpreterState,
+};
+pub use raw::{
+    PyCodeObject, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex_Lock,
+    PyMutex_Unlock, _PyMem_FreeDelayed,
+};
+
 #[cfg(not(test))]
 pub use raw::{
     _Py_NoneStruct, PyBool_FromLong, PyDict_New, PyDict_SetItemString, PyList_Append, PyList_New,
