@@ -31,15 +31,15 @@ pub use raw::{
 };
 
 // co_extra
+pub use raw::{
+    _PyMem_FreeDelayed, PyCodeObject, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree,
+    PyMutex_Lock, PyMutex_Unlock,
+};
 #[cfg(not(test))]
 pub use raw::{
     PyCode_Type, PyErr_Format, PyErr_FormatUnraisable, PyErr_GetRaisedException, PyErr_NoMemory,
     PyErr_Occurred, PyErr_SetRaisedException, PyExc_RuntimeError, PyExc_SystemError,
     PyExc_ValueError, PyInterpreterState,
-};
-pub use raw::{
-    PyCodeObject, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex_Lock,
-    PyMutex_Unlock, _PyMem_FreeDelayed,
 };
 
 #[cfg(not(test))]

@@ -35,13 +35,13 @@ mod tests;
 pub use registry::CodeExtraState;
 
 use crate::check::check;
-use crate::cpython::{PyCodeObject, _PyMem_FreeDelayed};
+use crate::cpython::{_PyMem_FreeDelayed, PyCodeObject};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use index::{Index, Key};
 use memory::{FreshSegment, FreshTable};
-use registry::{Locked, Refused, Registry, SegmentSize, Standing, EVER_RELEASED};
+use registry::{free_segments, Locked, Refused, Registry, SegmentSize, Standing, EVER_RELEASED};
 use table::{capacity_for, extra_of, TableRef};
 
 /// What frees a value; `None`: nothing needs to be done.
@@ -189,12 +189,8 @@ impl Locked {
         let expected = old.map_or(null_mut(), TableRef::as_ptr);
         // Under the lock nobody of this interpreter changes `co_extra`; another
         // interpreter may put its own table where none was.
-        let published = extra.compare_exchange(
-            expected,
-            table.as_ptr(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        let published =
+            extra.compare_exchange(expected, table.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
         if published.is_err() {
             *spare = Some(fresh);
             return Err(Refused::For(Error::ForeignCode));
@@ -413,8 +409,11 @@ impl Registry {
             // SAFETY: no lock is held.
             unsafe { leftover.finish() };
         }
-        // SAFETY: the last thread, by contract.
-        unsafe { self.lock().clear() };
+        // SAFETY: the last thread, by contract. The lock is given back in between.
+        unsafe {
+            let segments = self.lock().clear();
+            free_segments(segments);
+        }
     }
 }
 

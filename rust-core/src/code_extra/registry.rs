@@ -52,6 +52,8 @@ pub struct Slot {
 }
 
 const FIRST_SEGMENT: usize = 16;
+// A number in the struct, which cbindgen cannot look up.
+const SEGMENTS: usize = 17;
 static_assertions::const_assert_eq!(FIRST_SEGMENT << 16, MOST_INDICES);
 
 /// The segment of a slot, the slot's place in it, and the segment's size.
@@ -117,9 +119,7 @@ impl Registry {
     fn segment(&self, number: usize) -> &AtomicPtr<Slot> {
         // SAFETY: live by the type's invariant. `place_of` gives 0 to 16.
         unsafe {
-            AtomicPtr::from_ptr(
-                (&raw mut (*self.state()).segments).cast::<*mut Slot>().add(number),
-            )
+            AtomicPtr::from_ptr((&raw mut (*self.state()).segments).cast::<*mut Slot>().add(number))
         }
     }
 
@@ -305,25 +305,31 @@ impl Locked {
         }
     }
 
-    /// Frees the segments: the registry is as new, but finished.
+    /// Forgets every slot, and takes the segments out, for
+    /// [`free_segments`] when the lock was given back.
     ///
     /// # Safety
     /// No other thread of this interpreter runs any more.
-    pub unsafe fn clear(&mut self) {
+    pub unsafe fn clear(&mut self) -> [*mut Slot; SEGMENTS] {
         let state = self.0.state();
         self.0.count().store(0, Ordering::Relaxed);
-        let mut number = 0;
-        while number < 17 {
-            let segment = self.0.segment(number).swap(null_mut(), Ordering::Relaxed);
-            // SAFETY: no slot is used any more, by contract and by the count.
-            unsafe { free_segment(segment) };
-            number += 1;
-        }
         // SAFETY: live, and the lock is held.
         unsafe {
             (*state).in_use = 0;
             (*state).first_free = 0;
             (*state).perf_trampoline_index = -1;
+            core::mem::replace(&mut (*state).segments, [null_mut(); SEGMENTS])
         }
+    }
+}
+
+/// Frees what [`Locked::clear`] took out.
+///
+/// # Safety
+/// No slot is used any more, and no lock is held.
+pub unsafe fn free_segments(segments: [*mut Slot; SEGMENTS]) {
+    for segment in segments {
+        // SAFETY: NULL, or a segment that `hand_out` put in its place.
+        unsafe { free_segment(segment) };
     }
 }

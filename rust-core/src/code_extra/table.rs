@@ -144,10 +144,8 @@ impl TableRef {
         unsafe { block.write(header) };
         let mut position = 0;
         while position < capacity {
-            let entry = Entry {
-                key: AtomicUsize::new(Key::EMPTY.0),
-                value: AtomicPtr::new(null_mut()),
-            };
+            let entry =
+                Entry { key: AtomicUsize::new(Key::EMPTY.0), value: AtomicPtr::new(null_mut()) };
             // SAFETY: as above; position is below the capacity.
             unsafe { block.add(1).cast::<Entry>().add(position).write(entry) };
             position += 1;

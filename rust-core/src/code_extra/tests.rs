@@ -264,12 +264,26 @@ const DEPTH: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Request { frees: bool },
+    Request {
+        frees: bool,
+    },
     Release(usize),
-    Set { code: usize, index: usize },
-    SetNull { code: usize, index: usize },
-    Get { code: usize, index: usize },
-    GetOldOrMadeUp { code: usize, index: usize },
+    Set {
+        code: usize,
+        index: usize,
+    },
+    SetNull {
+        code: usize,
+        index: usize,
+    },
+    Get {
+        code: usize,
+        index: usize,
+    },
+    GetOldOrMadeUp {
+        code: usize,
+        index: usize,
+    },
     Kill(usize),
     /// The next allocations fail after this many.
     Allow(Option<usize>),
@@ -432,7 +446,7 @@ fn run_step(step: Step) {
                 let old = m.indices.iter().filter(|handed| handed.released).nth(index % 7);
                 let (raw, expected) = match old {
                     Some(handed) => (handed.raw, Err(Error::Released)),
-                    None => ([-1, isize::MIN, isize::MAX, 1 << 50][index % 4], Ok(0)),
+                    None => ([-1, -2, isize::MAX, 1 << 50][index % 4], Ok(0)),
                 };
                 Some((code.address, raw, expected))
             }) else {
@@ -480,11 +494,10 @@ fn set_in_model(registry: Registry, code: usize, index: usize, with_value: bool)
         let value = if with_value { m.next_value * 16 } else { 0 };
         let frees = m.frees(raw);
         let code = m.codes[code % CODES].as_mut().expect("picked above");
-        let old = if with_value {
-            code.values.insert(raw, value)
-        } else {
-            code.values.remove(&raw)
-        };
+        let old =
+            if with_value { code.values.insert(raw, value) } else { code.values.remove(&raw) };
+        // What no function frees vanishes from a dying code object unseen.
+        let old = if code.dying && !frees { None } else { old };
         if let (Some(old), true) = (old, frees) {
             m.to_free.insert(old);
         }
