@@ -792,6 +792,9 @@ struct Shared {
     registry: Registry,
     code: *mut PyCodeObject,
     fixed: [isize; 3],
+    /// Threads that are done. Orders the end, also for ThreadSanitizer, which does
+    /// not see how the standard library joins threads.
+    finished: AtomicUsize,
 }
 
 // SAFETY: what is behind it is made for several threads, which is what is tested.
@@ -851,6 +854,7 @@ fn one_thread(shared: &Shared, number: usize, operations: usize) {
         reclaim::outside();
     }
     reclaim::detach();
+    shared.finished.fetch_add(1, Ordering::Release);
 }
 
 /// Two threads, each with half of the operations; `ci/tsan` asks for ten million.
@@ -861,13 +865,14 @@ fn two_threads_set_and_get_on_one_code_object() {
     let mut interpreter = Interpreter::new(0);
     let registry = interpreter.registry();
     let fixed = [(); 3].map(|()| registry.request(Some(count_freed)).expect("memory").raw());
-    let shared = Shared { registry, code: new_code(), fixed };
+    let shared = Shared { registry, code: new_code(), fixed, finished: AtomicUsize::new(0) };
     std::thread::scope(|scope| {
         for number in 0..2 {
             let shared = &shared;
             scope.spawn(move || one_thread(shared, number, operations / 2));
         }
     });
+    assert_eq!(shared.finished.load(Ordering::Acquire), 2);
     kill(registry, shared.code);
     finish(registry);
     assert_eq!(FREED.load(Ordering::Relaxed), STORED.load(Ordering::Relaxed));
