@@ -220,7 +220,7 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
         };
         match look_once(checked, index) {
             Ok(value) => *extra = value,
-            Err(Elsewhere::NoTable) if !EVER_RELEASED.load(Ordering::Relaxed) => {
+            Err(Elsewhere::Nowhere) if !EVER_RELEASED.load(Ordering::Relaxed) => {
                 *extra = null_mut();
             }
             Err(_) => return get_elsewhere(code, index, extra),
@@ -229,11 +229,10 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
     0
 }
 
-/// [`PyUnstable_Code_GetExtra`] where the first look did not do.
+/// [`PyUnstable_Code_GetExtra`] where the first look did not settle it.
 ///
 /// # Safety
 /// As there.
-#[cold]
 #[inline(never)]
 unsafe fn get_elsewhere(code: *mut PyObject, index: isize, extra: *mut *mut c_void) -> c_int {
     const NAME: &CStr = c"PyUnstable_Code_GetExtra";
@@ -244,7 +243,7 @@ unsafe fn get_elsewhere(code: *mut PyObject, index: isize, extra: *mut *mut c_vo
             Code(code).refuse(NAME);
             return -1;
         };
-        match current_registry().get(checked, index) {
+        match super::get_further(checked, index, || current_registry()) {
             Ok(value) => {
                 *extra = value;
                 0

@@ -29,15 +29,16 @@ const GONE: usize = 1 << 63;
 /// An index that may or may not be in use.
 ///
 /// # Invariants
-/// The highest bit is clear.
+/// The highest bit is clear, and the generation is not the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Index(usize);
 
 impl Index {
-    /// `None` for a negative number, which is never an index.
+    /// `None` for a number that is never an index: negative, or too large.
     pub fn from_raw(raw: isize) -> Option<Self> {
-        // INVARIANT: not negative, so the highest bit is clear.
-        (raw >= 0).then_some(Index(raw as usize))
+        // INVARIANT: checked here, both parts at once.
+        let index = Index(raw as usize);
+        (index.generation() < LAST_GENERATION).then_some(index)
     }
 
     /// The index that a slot gives when it is used for the first time.
@@ -48,8 +49,8 @@ impl Index {
 
     /// The index that the same slot gives next; `None` when it has no more.
     pub fn successor(self) -> Option<Self> {
-        // INVARIANT: the generation stays within its bits.
-        (self.generation() < LAST_GENERATION).then_some(Index(self.0 + ONE_GENERATION))
+        // INVARIANT: the generation stays within its bits, and below the last.
+        (self.generation() + 1 < LAST_GENERATION).then_some(Index(self.0 + ONE_GENERATION))
     }
 
     pub fn raw(self) -> isize {
@@ -72,7 +73,7 @@ impl Index {
 /// Tells the indices of interpreters apart.
 ///
 /// # Invariants
-/// Less than [`LAST_TAG`], which [`Key::EMPTY`] has to itself.
+/// At most [`LAST_TAG`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tag(usize);
 
@@ -82,8 +83,8 @@ impl Tag {
     pub fn of_interpreter(id: i64) -> Self {
         match id {
             0 => Tag(0),
-            // INVARIANT: 1 to LAST_TAG - 1.
-            _ => Tag(1 + (id as u64 % (LAST_TAG as u64 - 1)) as usize),
+            // INVARIANT: 1 to LAST_TAG.
+            _ => Tag(1 + (id as u64 % LAST_TAG as u64) as usize),
         }
     }
 }
@@ -93,8 +94,10 @@ impl Tag {
 pub struct Key(pub usize);
 
 impl Key {
-    /// Stands where no index was put yet. Equal to no index, and to no other key.
-    pub(super) const EMPTY: Key = Key(GONE | LAST_TAG << SLOT_BITS);
+    /// Stands where no index was put yet. Equal to no index, and to no other
+    /// key, because no index has the last generation. A number that an
+    /// instruction can hold.
+    pub(super) const EMPTY: Key = Key(i32::MIN as usize);
 
     pub fn live(index: Index) -> Self {
         Key(index.0)

@@ -42,7 +42,7 @@ use core::sync::atomic::Ordering;
 use index::{Index, Key};
 use memory::{FreshSegment, FreshTable};
 use registry::{free_segments, Locked, Refused, Registry, SegmentSize, Standing, EVER_RELEASED};
-use table::{capacity_for, extra_of, TableRef};
+use table::{capacity_for, extra_of, look_further, TableRef};
 
 /// What frees a value; `None`: nothing needs to be done.
 pub type FreeFunction = Option<unsafe extern "C" fn(*mut c_void)>;
@@ -235,6 +235,28 @@ impl Locked {
 /// A new table's capacity.
 struct TableSize(usize);
 
+/// The value of `code` under `raw` where [`look_once`] did not settle it: NULL
+/// when there is none; fails for an index that was released. Takes no lock, and
+/// asks for the registry only when the value is missing and any index was ever
+/// released.
+///
+/// # Safety
+/// `code` is a live code object, and the calling thread is attached to the
+/// interpreter whose registry it is.
+unsafe fn get_further(
+    code: *mut PyCodeObject,
+    raw: isize,
+    registry: impl FnOnce() -> Registry,
+) -> Result<*mut c_void, Error> {
+    // SAFETY: the caller's contract.
+    match unsafe { look_further(code, raw) } {
+        Some(value) => Ok(value),
+        None if !EVER_RELEASED.load(Ordering::Relaxed) => Ok(null_mut()),
+        None if registry().standing(raw) == Standing::Released => Err(Error::Released),
+        None => Ok(null_mut()),
+    }
+}
+
 impl Registry {
     /// Hands out an index that nobody has. Memory grows with the number in use,
     /// 24 bytes each and at most twice that.
@@ -283,25 +305,6 @@ impl Registry {
                 }
             }
         }
-    }
-
-    /// The value under `raw` where [`look_once`] did not find it; NULL when
-    /// there is none. Fails for an index that was released. Takes no lock.
-    ///
-    /// # Safety
-    /// As for [`set`](Self::set).
-    unsafe fn get(self, code: *mut PyCodeObject, raw: isize) -> Result<*mut c_void, Error> {
-        // SAFETY: NULL, or a table that is not freed while this thread is attached.
-        let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) };
-        if let (Some(table), Some(index)) = (table, Index::from_raw(raw)) {
-            if let Some(value) = table.find(index) {
-                return Ok(value);
-            }
-        }
-        if EVER_RELEASED.load(Ordering::Acquire) && self.standing(raw) == Standing::Released {
-            return Err(Error::Released);
-        }
-        Ok(null_mut())
     }
 
     /// Releases the index `raw`: nobody finds its values any more, then each is
@@ -355,7 +358,7 @@ impl Registry {
     unsafe fn forget(self, code: *mut PyCodeObject) {
         let mut from = 0;
         loop {
-            // SAFETY: live until the caller frees it; tables as in `get`.
+            // SAFETY: live until the caller frees it; tables as in `look_once`.
             let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) };
             let Some(table) = table else {
                 return;

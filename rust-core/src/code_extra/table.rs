@@ -87,7 +87,7 @@ pub unsafe fn extra_of<'a>(code: *mut PyCodeObject) -> &'a AtomicPtr<Table> {
 }
 
 /// The value where `index` belongs in the table of `code`, if that is where it
-/// is; `Err` says whether there is a table at all. Takes no lock.
+/// is; `Err` says whether it may be elsewhere. Takes no lock.
 ///
 /// # Safety
 /// `code` is a live code object, and the calling thread is attached.
@@ -96,26 +96,42 @@ pub unsafe fn look_once(code: *mut PyCodeObject, index: isize) -> Result<*mut c_
     // SAFETY: the caller's contract.
     let table = unsafe { extra_of(code) }.load(Ordering::Acquire);
     if table.is_null() {
-        return Err(Elsewhere::NoTable);
+        return Err(Elsewhere::Nowhere);
     }
     // SAFETY: a table that was found in `co_extra` is not freed while this
     // thread is attached; `mask` never changes, and keeps the entry inside.
-    let entry = unsafe {
-        let words = (index as usize).wrapping_mul(WORDS_PER_ENTRY) & (*table).mask;
-        &*table.add(1).cast::<usize>().add(words).cast::<Entry>()
+    let (mask, entry) = unsafe {
+        let mask = (*table).mask;
+        let words = (index as usize).wrapping_mul(WORDS_PER_ENTRY) & mask;
+        (mask, &*table.add(1).cast::<usize>().add(words).cast::<Entry>())
     };
-    if entry.key.load(Ordering::Acquire) == index as usize {
+    let key = entry.key.load(Ordering::Acquire);
+    if key == index as usize {
         Ok(entry.value.load(Ordering::Acquire))
+    } else if key == Key::EMPTY.0 || mask == 0 {
+        Err(Elsewhere::Nowhere)
     } else {
-        Err(Elsewhere::AnotherEntry)
+        Err(Elsewhere::MaybeFurther)
     }
+}
+
+/// The value under `raw` anywhere in the table of `code`. Takes no lock.
+///
+/// # Safety
+/// As for [`look_once`].
+pub unsafe fn look_further(code: *mut PyCodeObject, raw: isize) -> Option<*mut c_void> {
+    let index = Index::from_raw(raw)?;
+    // SAFETY: NULL, or a table that is not freed while this thread is attached.
+    let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) }?;
+    table.entry_of(Key::live(index)).map(|entry| entry.value.load(Ordering::Acquire))
 }
 
 /// Why [`look_once`] found nothing.
 pub enum Elsewhere {
-    NoTable,
-    /// Another index is where this one belongs: [`TableRef::find`] may find it.
-    AnotherEntry,
+    /// It is not in the table, or there is none.
+    Nowhere,
+    /// Another index is where this one belongs: [`look_further`].
+    MaybeFurther,
 }
 
 /// A table; may be copied. Who frees it is said by the list it is in.
@@ -204,12 +220,6 @@ impl TableRef {
             step += 1;
         }
         None
-    }
-
-    /// The value under `index`, NULL included; `None` when it is not here. Takes
-    /// no lock.
-    pub fn find(self, index: Index) -> Option<*mut c_void> {
-        self.entry_of(Key::live(index)).map(|entry| entry.value.load(Ordering::Acquire))
     }
 }
 
