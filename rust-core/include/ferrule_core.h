@@ -140,6 +140,16 @@ typedef enum _PyRust_Answer {
 } _PyRust_Answer;
 
 /*
+ One place of the registry.
+ */
+typedef struct _PyRust_Slot _PyRust_Slot;
+
+/*
+ The header; the entries follow.
+ */
+typedef struct _PyRust_Table _PyRust_Table;
+
+/*
  A simple hook, as the header has it.
  */
 typedef PyCodeObject *(*_PyRust_SimpleHook)(struct _PyInterpreterFrame*);
@@ -180,6 +190,47 @@ typedef struct _PyRust_DataStackState {
    */
   size_t bytes_high_water;
 } _PyRust_DataStackState;
+
+/*
+ What one interpreter keeps; it lies at the end of `PyInterpreterState`, and
+ all zeros is its initial state but for the first field.
+ */
+typedef struct _PyRust_CodeExtraState {
+  /*
+   The perf trampoline's index in this interpreter, -1 for none. C's own:
+   Python/perf_trampoline.c.
+   */
+  ptrdiff_t perf_trampoline_index;
+  /*
+   Slots that were used at least once.
+   */
+  size_t count;
+  /*
+   Slots whose index is in use.
+   */
+  size_t in_use;
+  /*
+   One more than the number of a free slot; 0 when there is none.
+   */
+  size_t first_free;
+  /*
+   The tables of this interpreter's code objects, and the markers of walks.
+   */
+  struct _PyRust_Table *tables;
+  /*
+   16 slots, 16, 32, 64 and so on.
+   */
+  _PyRust_Slot *segments[17];
+  /*
+   A `PyMutex`. Guards everything here, the tables' lists and counts, and
+   `co_extra`, against other writers. Held for no allocation and no free function.
+   */
+  uint8_t lock;
+  /*
+   The interpreter is at its end: nothing is handed out or stored any more.
+   */
+  bool finished;
+} _PyRust_CodeExtraState;
 
 /*
  What Ferrule keeps for one interpreter beside `eval_frame`; it lies at the end
@@ -284,6 +335,34 @@ typedef struct _PyRust_FrameHookThread {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/*
+ Frees the values of a code object that is being deallocated.
+
+ # Safety
+ `code` is a code object without references, whose memory is freed next; the
+ calling thread is attached.
+ */
+void _PyRust_ForgetCodeExtra(PyCodeObject *code);
+
+/*
+ The bytes that a code object takes for its values, as `__sizeof__` counts
+ them: 0 without values.
+
+ # Safety
+ `code` is a live code object, and the calling thread is attached.
+ */
+size_t _PyRust_CodeExtraBytes(PyCodeObject *code);
+
+/*
+ The interpreter's end: every value that is still set is freed, with the
+ tables and the registry.
+
+ # Safety
+ `interpreter` is being cleared by the calling thread, and no other thread of
+ it runs any more.
+ */
+void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
 
 /*
  `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be

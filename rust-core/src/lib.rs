@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), no_std)]
 
 mod check;
+mod code_extra;
 mod cpython;
 mod data_stack;
 mod eval_frame;
