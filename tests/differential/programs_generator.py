@@ -897,7 +897,7 @@ class Generator:
         depth = self.pick((10, 60, 200, 600)) if pads < 500 else self.pick((10, 60))
         bottom = self.pick(("return chain(sys._getframe())[:90]", "KEPT.append(sys._getframe()); return n",
                             "raise Boom('at the bottom')", "return sys._getframe(3).f_lineno",
-                            "return sys._getframe(5).f_locals['n']", "sys._getframe(2).f_locals['held'] = 'changed'",
+                            "return sys._getframe(5).f_locals['n']", "sys._getframe(2).f_locals['held'] = 'changed'; return n",
                             "gc.collect(); return n", "return [i for i in range(3)]",
                             "return sum(i for i in range(4))"))
         self.put(f"def {name}(n, *rest):")
