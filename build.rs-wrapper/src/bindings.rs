@@ -21,7 +21,7 @@ const OPAQUE: [&str; 4] = [
     "_brc_thread_state",
 ];
 
-const FUNCTIONS: [&str; 14] = [
+const FUNCTIONS: [&str; 15] = [
     "_PyObject_VirtualAlloc",
     "_PyObject_VirtualFree",
     "PyBool_FromLong",
@@ -35,11 +35,20 @@ const FUNCTIONS: [&str; 14] = [
     "PyUnicode_FromString",
     "Py_DecRef",
     "Py_IncRef",
+    "_Py_Dealloc",
     "_Py_FatalErrorFunc",
 ];
 
-const VARIABLES: [&str; 5] =
-    ["_Py_NoneStruct", "Py_mod_gil", "Py_mod_multiple_interpreters", "METH_NOARGS", "PY_VERSION"];
+const VARIABLES: [&str; 7] = [
+    "_Py_NoneStruct",
+    "Py_mod_gil",
+    "Py_mod_multiple_interpreters",
+    "METH_NOARGS",
+    "PY_VERSION",
+    "_PyGC_BITS_DEFERRED",
+    // What rust-core/build.rs makes cfgs of.
+    "ferrule_.*",
+];
 
 const HEADERS: &str = "\
 #include \"Python.h\"
@@ -47,6 +56,16 @@ const HEADERS: &str = "\
 #include \"pycore_frame.h\"
 #include \"pycore_tstate.h\"
 #include \"pycore_obmalloc.h\"
+#include \"pycore_gc.h\"
+#ifdef Py_GIL_DISABLED
+static const int ferrule_free_threaded = 1;
+#endif
+#if defined(Py_REF_DEBUG) || defined(Py_STATS)
+static const int ferrule_counts_in_c = 1;
+#endif
+#if PY_VERSION_HEX >= 0x030e0000
+static const int ferrule_py314 = 1;
+#endif
 ";
 
 /// Writes bindings for the headers that `cflags` lead to.

@@ -29,7 +29,7 @@ const DEBIAN_REVISION: &CStr = c_text!(env!("FERRULE_DEBIAN_REVISION"));
 const CROSS_LTO: bool = matches!(env!("FERRULE_CROSS_LTO").as_bytes(), b"1");
 
 /// The parts of the interpreter that are Rust in this build.
-const RUST_PARTS: [&CStr; 1] = [c"data_stack"];
+const RUST_PARTS: [&CStr; 2] = [c"data_stack", c"stack_refs"];
 
 /// A strong reference, or an error that is set.
 struct Owned(NonNull<PyObject>);
