@@ -379,8 +379,8 @@ class Generator:
 
     def a_frame(self):
         return self.pick(("sys._getframe()", "sys._getframe()", "(sys._getframe().f_back or sys._getframe())",
-                          "next((f for f in KEPT if hasattr(f, 'f_code')), sys._getframe())",
-                          "next((f for f in KEPT[::-1] if hasattr(f, 'f_code')), sys._getframe())"))
+                          "kept(0, sys._getframe())",
+                          "kept(-1, sys._getframe())"))
 
     def look_at_kept(self, scope):
         self.use("frame looked at")

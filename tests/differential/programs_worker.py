@@ -13,6 +13,7 @@ set of addresses: the same program has the same trace in every process of the sa
 import _functools
 import faulthandler
 import gc
+import inspect
 import json
 import linecache
 import re
@@ -190,6 +191,32 @@ FINALIZER_ACTIONS = {
 }
 
 
+GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+GENERATOR_TYPES = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+
+
+def readable(frame):
+    """Whether the locals of this frame may be read without harm.
+
+    CPython 3.13 itself may crash over the locals of a frame that outlives its generator (gh-125723), so what it does
+    there is no measure.
+    """
+    if not frame.f_code.co_flags & GENERATOR_FLAGS:
+        return True
+    running = sys._getframe()
+    while running is not None:
+        if running is frame:
+            return True
+        running = running.f_back
+    return any(type(owner) in GENERATOR_TYPES for owner in gc.get_referrers(frame))
+
+
+def kept(index, otherwise):
+    """A frame that was kept, or `otherwise`."""
+    frames = [item for item in current.namespace["KEPT"] if isinstance(item, types.FrameType) and readable(item)]
+    return frames[index] if frames else otherwise
+
+
 def chain(frame):
     """The frames from this one down to where the program began."""
     found = []
@@ -204,6 +231,8 @@ def chain(frame):
 
 def locals_of(frame):
     """The locals by name; of the program's own level, how many."""
+    if not readable(frame):
+        return "of a dead generator"
     proxy = frame.f_locals
     if frame.f_code.co_name == "<module>":
         return f"module {len(proxy)}"
@@ -217,7 +246,7 @@ def look(frame):
         return
     emit("look", frame.f_code.co_qualname, frame.f_lineno, frame.f_lasti, own_frame(frame.f_back) and frame.f_back,
          frame.f_trace is None, frame.f_trace_lines, frame.f_trace_opcodes)
-    if own_frame(frame):
+    if own_frame(frame) and readable(frame):
         emit("look.locals", locals_of(frame))
         if frame.f_code.co_name != "<module>":
             emit("look.referents", sorted(type(item).__name__ for item in gc.get_referents(frame)))
@@ -420,7 +449,7 @@ def globals_for_a_program(source):
         "__name__": "program", "__builtins__": __builtins__,
         "KEPT": [], "ERRORS": [], "GENERATORS": [], "SAVED": [],
         "emit": emit, "fuel": fuel, "attempt": attempt, "show": show, "Probe": Probe, "Boom": Boom,
-        "chain": chain, "locals_of": locals_of, "look": look, "look_error": look_error, "error_text": error_text,
+        "chain": chain, "locals_of": locals_of, "look": look, "kept": kept, "look_error": look_error, "error_text": error_text,
         "make_tracer": make_tracer, "make_profiler": make_profiler, "monitor": monitor, "monitor_off": monitor_off,
         "Suspend": Suspend, "drive": drive, "in_thread": in_thread, "Manager": Manager, "LoggingDict": LoggingDict,
         "sys": sys, "gc": gc, "weakref": weakref, "traceback": traceback,

@@ -6,6 +6,7 @@ guard in pycore_stackref.h leaves out.
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -51,7 +52,7 @@ def ends(module):
 def total(module):
     "References left over in all, where the build counts them."
     if not hasattr(sys, "gettotalrefcount"):
-        return 0
+        return True
     value = [7, "text"]
     for _ in range(3):
         module.exercise(value)
@@ -110,7 +111,7 @@ class StackRefs(unittest.TestCase):
 
     def test_every_helper_was_called(self):
         header = (ROOT / "rust-core" / "include" / "ferrule_stackref.h").read_text()
-        names = set(test_abi.re.findall(r"#define (?:PyStackRef|_Py)_(\w+)\(", header))
+        names = set(re.findall(r"#define (?:PyStackRef|_Py)_(\w+)\(", header))
         called = {row[0] for rows in self.result["seen"][0].values() for row in rows}
         self.assertGreater(len(names), 20)
         self.assertEqual(names - called, set())
