@@ -14,12 +14,8 @@ const TYPES: [&str; 6] = [
 ];
 
 /// Large structs that only lie in between: their size counts, not their fields.
-const OPAQUE: [&str; 4] = [
-    "_gc_thread_state",
-    "_mimalloc_thread_state",
-    "_Py_object_freelists",
-    "_brc_thread_state",
-];
+const OPAQUE: [&str; 4] =
+    ["_gc_thread_state", "_mimalloc_thread_state", "_Py_object_freelists", "_brc_thread_state"];
 
 const FUNCTIONS: [&str; 15] = [
     "_PyObject_VirtualAlloc",

@@ -41,10 +41,10 @@ pub use raw::{
 #[cfg(all(ferrule_checks, not(test)))]
 pub use raw::_Py_FatalErrorFunc;
 
-#[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
-pub use raw::_Py_Dealloc;
 #[cfg(all(not(test), ferrule_free_threaded))]
 pub use raw::_PyGC_BITS_DEFERRED;
+#[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
+pub use raw::_Py_Dealloc;
 
 /// The version of the CPython headers, such as `3.13.5`.
 #[cfg(not(test))]

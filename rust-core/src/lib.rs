@@ -16,9 +16,9 @@ mod memory;
 #[allow(dead_code)]
 mod reference_count;
 // The frame lifecycle is to use what C does not call.
-#[allow(dead_code)]
-mod stack_ref;
 #[cfg(not(test))]
 mod python_api;
+#[allow(dead_code)]
+mod stack_ref;
 #[cfg(test)]
 mod tests;

@@ -120,6 +120,9 @@ pub unsafe fn has_deferred_count(_object: *mut PyObject) -> bool {
     false
 }
 
+#[cfg(test)]
+pub use stand_in::*;
+
 /// What the Rust tests count with: objects of every kind, and no interpreter.
 #[cfg(test)]
 mod stand_in {
@@ -179,5 +182,3 @@ mod stand_in {
         of(object).deferred
     }
 }
-#[cfg(test)]
-pub use stand_in::*;

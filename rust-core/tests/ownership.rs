@@ -47,7 +47,11 @@ fn write_crate(directory: &Path, case: &Case, weakened: bool) -> PathBuf {
     stack_ref = stack_ref.replace("pub mod exports;", "");
     if weakened {
         for (from, to) in &case.without {
-            assert!(stack_ref.contains(from), "{}: stack_ref has no {from:?} to take out", case.name);
+            assert!(
+                stack_ref.contains(from),
+                "{}: stack_ref has no {from:?} to take out",
+                case.name
+            );
             stack_ref = stack_ref.replace(from, to);
         }
     }

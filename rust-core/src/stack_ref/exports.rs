@@ -233,7 +233,9 @@ pub extern "C" fn _PyRust_StackRef_IsNull(reference: StackRefBits) -> bool {
 #[no_mangle]
 #[inline(always)]
 #[allow(unused_attributes)]
-pub unsafe extern "C" fn _PyRust_StackRef_AsPyObjectBorrow(reference: StackRefBits) -> *mut PyObject {
+pub unsafe extern "C" fn _PyRust_StackRef_AsPyObjectBorrow(
+    reference: StackRefBits,
+) -> *mut PyObject {
     lent(reference, object_or_null)
 }
 
@@ -244,7 +246,9 @@ pub unsafe extern "C" fn _PyRust_StackRef_AsPyObjectBorrow(reference: StackRefBi
 #[no_mangle]
 #[inline(always)]
 #[allow(unused_attributes)]
-pub unsafe extern "C" fn _PyRust_StackRef_AsPyObjectSteal(reference: StackRefBits) -> *mut PyObject {
+pub unsafe extern "C" fn _PyRust_StackRef_AsPyObjectSteal(
+    reference: StackRefBits,
+) -> *mut PyObject {
     // SAFETY: the same contract.
     unsafe { _PyRust_StackRef_StealObject(reference) }
 }
@@ -280,7 +284,9 @@ pub unsafe extern "C" fn _PyRust_StackRef_FromPyObjectNew(object: *mut PyObject)
 #[no_mangle]
 #[inline(always)]
 #[allow(unused_attributes)]
-pub unsafe extern "C" fn _PyRust_StackRef_FromPyObjectImmortal(object: *mut PyObject) -> StackRefBits {
+pub unsafe extern "C" fn _PyRust_StackRef_FromPyObjectImmortal(
+    object: *mut PyObject,
+) -> StackRefBits {
     // SAFETY: immortal by contract, and therefore not NULL.
     give(unsafe { Ref::immortal(NonNull::new_unchecked(object)) })
 }
