@@ -151,7 +151,7 @@ def run_batch(ferrule, stock, seeds):
         if ours[seed].same(theirs[seed]):
             continue
         mine, reference = (run_alone(python, sources[seed]) for python in (ferrule, stock))
-        if reference.died:
+        if reference.died or (theirs[seed].died and theirs[seed].end != "hung"):
             # Stock itself crashes over it: there is nothing to compare with.
             summary.stock_died.append(seed)
         elif not mine.same(reference):
@@ -168,11 +168,15 @@ def run_all(ferrule, stock, seeds, jobs, progress=None):
     total = Summary()
     # Processes, not threads: making the programs takes this side's time.
     with concurrent.futures.ProcessPoolExecutor(max_workers=jobs) as pool:
-        for future in concurrent.futures.as_completed(pool.submit(run_batch, ferrule, stock, batch)
-                                                      for batch in batches):
-            total.add(future.result())
-            if progress:
-                progress(total)
+        futures = [pool.submit(run_batch, ferrule, stock, batch) for batch in batches]
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                total.add(future.result())
+                if progress:
+                    progress(total)
+        finally:
+            # After an error, nothing of the rest.
+            pool.shutdown(cancel_futures=True)
     total.failures.sort(key=lambda failure: failure.seed)
     return total
 
@@ -313,7 +317,9 @@ def main():
         nonlocal told
         if time.monotonic() - told > 10:
             told = time.monotonic()
-            print(f"  {total.programs} programs, {len(total.failures)} differ, {told - started:.0f} s", flush=True)
+            print(f"  {total.programs} programs, {len(total.failures)} differ"
+                  f"{' ' + str([f.seed for f in total.failures[:5]]) if total.failures else ''}, "
+                  f"{told - started:.0f} s", flush=True)
 
     seeds = list(range(options.seed, options.seed + options.count))
     try:
