@@ -192,6 +192,12 @@ void _PyThreadState_PopFrame(PyThreadState *tstate, struct _PyInterpreterFrame *
 void _PyRust_ClearDataStack(PyThreadState *tstate);
 
 /*
+ What stands before the date in `sys.version`: "Ferrule" and its version. A
+ string that lives for ever.
+ */
+const char *_PyRust_BuildIdentifier(void);
+
+/*
  `PyStackRef_Get`: the object, borrowed; NULL of NULL.
 
  # Safety
@@ -359,12 +365,6 @@ void _PyRust_StackRef_CLOSE(union _PyRust_StackRefBits reference);
  `reference` is NULL or the caller's own.
  */
 void _PyRust_StackRef_XCLOSE(union _PyRust_StackRefBits reference);
-
-/*
- What stands before the date in `sys.version`: "Ferrule" and its version. A
- string that lives for ever.
- */
-const char *_PyRust_BuildIdentifier(void);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -46,8 +46,11 @@ pub unsafe fn incref(object: *mut PyObject) {
     // SAFETY: alive by contract, and the GIL keeps other threads away from the
     // count. Both halves of the union are plain integers.
     let count = unsafe { &mut (*object).__bindgen_anon_1.ob_refcnt_split[LOW_HALF] };
-    if *count < IMMORTAL_FROM {
-        *count = count.wrapping_add(1);
+    let next = count.wrapping_add(1);
+    // Of 3.13's count all bits are set, so the sum says it: no comparison.
+    let immortal = if IMMORTAL_FROM == u32::MAX { next == 0 } else { *count >= IMMORTAL_FROM };
+    if !immortal {
+        *count = next;
     }
 }
 

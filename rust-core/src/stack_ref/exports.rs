@@ -3,8 +3,10 @@
 //! `include/ferrule_stackref.h` gives them the names that CPython's code uses. A macro of C may evaluate its argument
 //! twice; these are functions and do not. All of them want a thread state and live objects.
 
-use super::{InFrame, Native, StackRef, StackSlot};
+use super::{InFrame, Native, StackRef, StackRefBorrow, StackSlot};
+use crate::check::check;
 use crate::cpython::PyObject;
+use core::marker::PhantomData;
 use core::mem::size_of;
 use core::ptr::{null_mut, NonNull};
 use static_assertions::const_assert_eq;
@@ -45,6 +47,17 @@ fn lent<T>(reference: StackRefBits, use_it: impl FnOnce(Option<&Ref>) -> T) -> T
         let _still_the_callers = own.into_bits();
     }
     result
+}
+
+/// The same where it is not NULL: no test for that is made.
+///
+/// # Safety
+/// `reference` is alive, and not NULL.
+#[inline(always)]
+unsafe fn lent_not_null(reference: &StackRefBits) -> StackRefBorrow<'_, Native> {
+    check!(word(*reference) != word(NULL), "NULL where a reference must be");
+    // INVARIANT: the caller's word for it.
+    StackRefBorrow { bits: word(*reference), _of: PhantomData }
 }
 
 #[inline(always)]
@@ -131,7 +144,8 @@ pub unsafe extern "C" fn _PyRust_StackRef_StealObject(reference: StackRefBits) -
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_Incref(reference: StackRefBits) {
-    let _now_the_callers = lent(reference, |own| own.map(|own| own.dup().into_bits()));
+    // SAFETY: alive and not NULL by contract.
+    let _now_the_callers = give(unsafe { lent_not_null(&reference) }.dup());
 }
 
 /// `PyStackRef_DECREF`: closes the reference.
@@ -168,8 +182,8 @@ pub unsafe extern "C" fn _PyRust_StackRef_XDecref(reference: StackRefBits) {
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_NewRef(reference: StackRefBits) -> StackRefBits {
-    // SAFETY: the caller's contract is that of the next.
-    unsafe { _PyRust_StackRef_XNewRef(reference) }
+    // SAFETY: alive and not NULL by contract.
+    give(unsafe { lent_not_null(&reference) }.dup())
 }
 
 /// `PyStackRef_XNewRef`: a second reference of the same kind; NULL of NULL.
