@@ -6,10 +6,10 @@
 
 use crate::cpython::PyObject;
 
-/// Counts of this value and above never change. From 3.14 on there is room for
-/// counts that went astray.
+/// From 3.14 on, counts of this value and above never change: there is room for
+/// counts that went astray. 3.13 has one such value, with all bits set.
 #[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
-const IMMORTAL_FROM: u32 = if cfg!(ferrule_py314) { 3 << 30 } else { u32::MAX };
+const IMMORTAL_SINCE_3_14: u32 = 3 << 30;
 
 #[cfg(all(not(test), not(ferrule_free_threaded)))]
 const LOW_HALF: usize = if cfg!(target_endian = "big") { 1 } else { 0 };
@@ -47,8 +47,7 @@ pub unsafe fn incref(object: *mut PyObject) {
     // count. Both halves of the union are plain integers.
     let count = unsafe { &mut (*object).__bindgen_anon_1.ob_refcnt_split[LOW_HALF] };
     let next = count.wrapping_add(1);
-    // Of 3.13's count all bits are set, so the sum says it: no comparison.
-    let immortal = if IMMORTAL_FROM == u32::MAX { next == 0 } else { *count >= IMMORTAL_FROM };
+    let immortal = next == 0 || (cfg!(ferrule_py314) && *count >= IMMORTAL_SINCE_3_14);
     if !immortal {
         *count = next;
     }
