@@ -103,8 +103,9 @@ const VARIABLES: &[&str] = &[
     "CO_(GENERATOR|COROUTINE|ASYNC_GENERATOR|ITERABLE_COROUTINE)",
     "CO_(OPTIMIZED|NEWLOCALS|VARARGS|VARKEYWORDS|FAST_CELL)",
     "PY_VERSION",
-    "FERRULE_PLAIN_REFCOUNT",
-    "FERRULE_GIL_DISABLED",
+    "_PyGC_BITS_DEFERRED",
+    // What rust-core/build.rs makes cfgs of.
+    "ferrule_.*",
 ];
 
 const HEADERS: &str = "\
@@ -118,15 +119,15 @@ const HEADERS: &str = "\
 #include \"pycore_instruments.h\"
 #include \"pycore_code.h\"
 #include \"pycore_pystate.h\"
-#if defined(Py_GIL_DISABLED) || defined(Py_REF_DEBUG) || defined(Py_STATS)
-#  define FERRULE_PLAIN_REFCOUNT 0
-#else
-#  define FERRULE_PLAIN_REFCOUNT 1
-#endif
+#include \"pycore_gc.h\"
 #ifdef Py_GIL_DISABLED
-#  define FERRULE_GIL_DISABLED 1
-#else
-#  define FERRULE_GIL_DISABLED 0
+static const int ferrule_free_threaded = 1;
+#endif
+#if defined(Py_REF_DEBUG) || defined(Py_STATS)
+static const int ferrule_counts_in_c = 1;
+#endif
+#if PY_VERSION_HEX >= 0x030e0000
+static const int ferrule_py314 = 1;
 #endif
 ";
 

@@ -11,10 +11,6 @@
 
 struct _PyInterpreterFrame;
 
-
-
-
-
 /*
  Where chunks stop growing, in bytes. Out-of-process profilers copy whole
  chunks, and transparent huge pages (2 MiB) must not back a chunk that is
@@ -158,6 +154,16 @@ typedef PyCodeObject *(*_PyRust_SimpleHook)(struct _PyInterpreterFrame*);
  An extended hook, as the header has it.
  */
 typedef int (*_PyRust_ExtendedHook)(struct _PyInterpreterFrame*, void*, PyCodeObject**);
+
+/*
+ `_PyStackRef`: one word.
+ */
+typedef union _PyRust_StackRefBits {
+  /*
+   The address and the tag.
+   */
+  size_t bits;
+} _PyRust_StackRefBits;
 
 /*
  What Ferrule keeps for one thread beside CPython's own fields; it lies at the
@@ -681,6 +687,175 @@ void _PyRust_FiniFrameHooks(PyThreadState *tstate);
  string that lives for ever.
  */
 const char *_PyRust_BuildIdentifier(void);
+
+/*
+ `PyStackRef_Get`: the object, borrowed; NULL of NULL.
+
+ # Safety
+ `reference` is NULL or alive.
+ */
+PyObject *_PyRust_StackRef_Get(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_StealRef`: takes the caller's reference over; NULL of NULL.
+
+ # Safety
+ `object` is NULL or a reference of the caller's.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_StealRef(PyObject *object);
+
+/*
+ `PyStackRef_NewRefDeferred`: a new reference, counted only where it must be.
+
+ # Safety
+ `object` is alive; not NULL.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_NewRefDeferred(PyObject *object);
+
+/*
+ `PyStackRef_XNewRefDeferred`: the same; NULL of NULL.
+
+ # Safety
+ `object` is NULL or alive.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_XNewRefDeferred(PyObject *object);
+
+/*
+ `PyStackRef_StealObject`: gives the reference back as a counted one; NULL of NULL.
+
+ # Safety
+ `reference` is NULL or the caller's own.
+ */
+PyObject *_PyRust_StackRef_StealObject(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_INCREF`: one reference more, of the same kind.
+
+ # Safety
+ `reference` is alive; not NULL.
+ */
+void _PyRust_StackRef_Incref(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_DECREF`: closes the reference.
+
+ # Safety
+ `reference` is the caller's own; not NULL.
+ */
+void _PyRust_StackRef_Decref(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_XDECREF`: closes the reference; nothing for NULL.
+
+ # Safety
+ `reference` is NULL or the caller's own.
+ */
+void _PyRust_StackRef_XDecref(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_NewRef`: a second reference of the same kind.
+
+ # Safety
+ `reference` is alive; not NULL.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_NewRef(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_XNewRef`: a second reference of the same kind; NULL of NULL.
+
+ # Safety
+ `reference` is NULL or alive.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_XNewRef(union _PyRust_StackRefBits reference);
+
+/*
+ `_Py_untag_stack_borrowed`: the objects of `length` references, borrowed.
+
+ # Safety
+ `source` and `target` have `length` words and do not overlap, and the references are NULL or alive.
+ */
+void _PyRust_StackRef_UntagBorrowed(PyObject **target,
+                                    const union _PyRust_StackRefBits *source,
+                                    size_t length);
+
+/*
+ `_Py_untag_stack_steal`: the objects of `length` references, as counted ones that the caller owns.
+
+ # Safety
+ `source` and `target` have `length` words and do not overlap, and the references are NULL or the caller's.
+ */
+void _PyRust_StackRef_UntagSteal(PyObject **target,
+                                 const union _PyRust_StackRefBits *source,
+                                 size_t length);
+
+/*
+ 3.14's `PyStackRef_IsNull`.
+ */
+bool _PyRust_StackRef_IsNull(union _PyRust_StackRefBits reference);
+
+/*
+ 3.14's `PyStackRef_AsPyObjectBorrow`: the object, borrowed; NULL of NULL.
+
+ # Safety
+ `reference` is NULL or alive.
+ */
+PyObject *_PyRust_StackRef_AsPyObjectBorrow(union _PyRust_StackRefBits reference);
+
+/*
+ 3.14's `PyStackRef_AsPyObjectSteal`: gives the reference back as a counted one.
+
+ # Safety
+ `reference` is NULL or the caller's own.
+ */
+PyObject *_PyRust_StackRef_AsPyObjectSteal(union _PyRust_StackRefBits reference);
+
+/*
+ 3.14's `PyStackRef_FromPyObjectSteal`: takes the caller's reference over.
+
+ # Safety
+ `object` is NULL or a reference of the caller's.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_FromPyObjectSteal(PyObject *object);
+
+/*
+ 3.14's `PyStackRef_FromPyObjectNew`: a new reference, counted only where it must be.
+
+ # Safety
+ `object` is alive; not NULL.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_FromPyObjectNew(PyObject *object);
+
+/*
+ 3.14's `PyStackRef_FromPyObjectImmortal`: never counted.
+
+ # Safety
+ `object` is immortal.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_FromPyObjectImmortal(PyObject *object);
+
+/*
+ 3.14's `PyStackRef_DUP`: a second reference.
+
+ # Safety
+ `reference` is alive; not NULL.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_DUP(union _PyRust_StackRefBits reference);
+
+/*
+ 3.14's `PyStackRef_CLOSE`.
+
+ # Safety
+ `reference` is the caller's own; not NULL.
+ */
+void _PyRust_StackRef_CLOSE(union _PyRust_StackRefBits reference);
+
+/*
+ 3.14's `PyStackRef_XCLOSE`: nothing for NULL.
+
+ # Safety
+ `reference` is NULL or the caller's own.
+ */
+void _PyRust_StackRef_XCLOSE(union _PyRust_StackRefBits reference);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -28,20 +28,13 @@ mod raw {
 pub use raw::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
     _PyEval_StopTheWorld, _PyInterpreterFrame, _PyMem_FreeDelayed, _PyObject_VirtualAlloc,
-    _PyObject_VirtualFree, _PyStackChunk, _PyThreadStateImpl, _Py_Dealloc, PyCodeObject,
-    PyFunctionObject, PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree,
-    PyMutex, PyMutex_Lock, PyMutex_Unlock, PyObject, PyThreadState, Py_DecRef, Py_IncRef,
+    _PyObject_VirtualFree, _PyStackChunk, _PyThreadStateImpl, PyCodeObject, PyFunctionObject,
+    PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex,
+    PyMutex_Lock, PyMutex_Unlock, PyObject, PyThreadState, Py_DecRef, Py_IncRef,
 };
 
 /// The owner of a frame that lies on a thread's data stack.
 pub const FRAME_OWNED_BY_THREAD: core::ffi::c_char = raw::_frameowner_FRAME_OWNED_BY_THREAD as _;
-
-/// Whether threads run Python code at the same time.
-#[cfg(not(test))]
-pub const GIL_DISABLED: bool = raw::FERRULE_GIL_DISABLED != 0;
-
-/// Whether this build counts references in plain 32 bits, and nothing else.
-pub const PLAIN_REFCOUNT: bool = raw::FERRULE_PLAIN_REFCOUNT != 0;
 
 #[cfg(not(test))]
 pub use raw::{
@@ -67,6 +60,11 @@ pub use raw::{
 
 #[cfg(all(ferrule_checks, not(test)))]
 pub use raw::_Py_FatalErrorFunc;
+
+#[cfg(all(not(test), ferrule_free_threaded))]
+pub use raw::_PyGC_BITS_DEFERRED;
+#[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
+pub use raw::_Py_Dealloc;
 
 /// The version of the CPython headers, such as `3.13.5`.
 #[cfg(not(test))]
