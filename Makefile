@@ -10,7 +10,7 @@ STOCK_RELEASE = build/stock-release/python
 prefix =
 
 .PHONY: all stock release stock-release run test test-release test-cpython \
-	bench-depth bench-calls install deps fetch patch-stat header check-header \
+	bench-depth bench-calls bench-evaluator bench-code-extra install deps fetch patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -46,6 +46,12 @@ bench-depth: release stock-release
 
 bench-calls: release stock-release
 	@$(PYTHON3) benchmarks/calls.py --base $(STOCK_RELEASE) --python $(RELEASE)
+
+bench-evaluator: release stock-release
+	@$(PYTHON3) benchmarks/evaluator.py --base $(STOCK_RELEASE) --python $(RELEASE)
+
+bench-code-extra: release stock-release
+	@$(PYTHON3) benchmarks/code_extra.py --base $(STOCK_RELEASE) --python $(RELEASE)
 
 install: all
 	$(BUILD) make ferrule install $(if $(prefix),prefix=$(abspath $(prefix))) $(if $(DESTDIR),DESTDIR=$(abspath $(DESTDIR)))

@@ -96,7 +96,7 @@ PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
 DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "greenlet", "cpython")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
-C_MODULES = ("test_arena_faults", "test_foreign_chunks")
+C_MODULES = ("test_arena_faults", "test_code_extra", "test_evaluators", "test_foreign_chunks")
 
 PROGRESS_SECONDS = 20       # between two lines about a long step, where there is no terminal
 SILENCE_SECONDS = 1800      # a step that prints nothing for so long hangs

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODULES = ("arenafault", "foreignchunk")
+MODULES = ("arenafault", "codeextra", "evaluators", "foreignchunk")
 FLAGS = ["-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fno-strict-overflow", "-Wall", "-Wextra", "-Werror"]
 
 FACTS = """
