@@ -197,6 +197,22 @@ fn dropping_the_guard_removes_the_hook_and_drops_it_once() {
 }
 
 #[test]
+fn a_guard_that_comes_too_late_keeps_the_exception_on_its_way() {
+    attached(|py, _| {
+        let (hook, drops) = probe(|_| Ok(Verdict::Pass));
+        let installed = py.interpreter().install("in a round", hook).unwrap();
+        // Removed, while a round still uses it: so removing it again is an error.
+        let round = mock::hold_releases();
+        py.interpreter().clear_hooks().unwrap();
+        mock::raise("KeyError", "on its way");
+        drop(installed);
+        assert_eq!(mock::raised(), ("KeyError", "on its way".to_owned()));
+        drop(round);
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
 fn a_guard_that_is_kept_leaves_its_hook_until_the_end() {
     let (hook, drops) = probe(|_| Ok(Verdict::Pass));
     let counted = drops.clone();
