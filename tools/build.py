@@ -9,6 +9,8 @@ Variants (each in build/VARIANT):
   stock          the same tree and flags, --without-rust-core
   release        the Rust frame core, ThinLTO across C and Rust
   stock-release  the same tree and flags, --without-rust-core
+  pgo            as a distribution builds it: profile-guided, LTO across C and Rust
+  stock-pgo      the same tree and flags, --without-rust-core
 """
 
 import argparse
@@ -34,6 +36,8 @@ VARIANTS = {
     "stock": [STOCK],
     "release": ["--with-lto=thin", "--with-cross-lto=yes"],
     "stock-release": [STOCK, "--with-lto=thin"],
+    "pgo": ["--enable-optimizations", "--with-lto", "--with-cross-lto=yes"],
+    "stock-pgo": [STOCK, "--enable-optimizations", "--with-lto"],
 }
 
 
