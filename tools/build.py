@@ -111,17 +111,18 @@ def configure(variant: str, facts: dict) -> None:
     """Runs CPython's configure unless it has run with the very same command.
 
     With another command nothing that was built before is kept: make does not
-    know that objects, or a profile, came from other flags.
+    know that objects came from other flags, or a profile from other source.
     """
     directory = BUILD / variant
     command = configure_command(variant, facts)
+    made_of = [*command, facts["patches_sha256"]] if "--enable-optimizations" in command else command
     stamp = directory / "ferrule-configure.json"
-    if stamp.exists() and read_stamp(stamp) == command:
+    if stamp.exists() and read_stamp(stamp) == made_of:
         if (directory / "Makefile").exists():
             return
     elif directory.exists():
         if stamp.exists():
-            progress.say(f"other flags or tools than before: build/{variant} is made anew")
+            progress.say(f"other flags, tools or source than before: build/{variant} is made anew")
         shutil.rmtree(directory)
     directory.mkdir(parents=True, exist_ok=True)
     stamp.unlink(missing_ok=True)
@@ -131,7 +132,7 @@ def configure(variant: str, facts: dict) -> None:
     for line in log.read_text(errors="replace").splitlines():
         if re.search("rust|cross-language", line, re.I):
             progress.say(f"  {line.strip()}")
-    stamp.write_text(json.dumps(command))
+    stamp.write_text(json.dumps(made_of))
 
 
 def read_stamp(stamp: Path) -> list[str] | None:

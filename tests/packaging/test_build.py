@@ -37,7 +37,7 @@ class Case(unittest.TestCase):
         source.mkdir(parents=True)
         (source / "configure").write_text(CONFIGURE)
         (source / "configure").chmod(0o755)
-        self.facts = {"source": "build/src/tree", "debian_revision": "1-2"}
+        self.facts = {"source": "build/src/tree", "debian_revision": "1-2", "patches_sha256": "a"}
         for target, name, value in (
             (build, "ROOT", self.root),
             (build, "BUILD", self.root / "build"),
@@ -147,6 +147,13 @@ class Again(Case):
         self.assertIn("made anew", self.configure("--disable-gil"))
         self.assertFalse(stale.exists())
         self.assertNotIn("--with-pydebug", self.called())
+
+    def test_a_profile_does_not_outlive_its_source(self):
+        for variant in ("release", "pgo"):
+            self.quietly(build.configure, variant, self.facts)
+        self.facts["patches_sha256"] = "b"
+        self.assertEqual(self.quietly(build.configure, "release", self.facts), "")
+        self.assertIn("made anew", self.quietly(build.configure, "pgo", self.facts))
 
     def test_a_configure_that_failed_is_run_again_from_the_start(self):
         directory = self.root / "build" / "ferrule"
