@@ -37,7 +37,7 @@ VARIANTS = {
     "stock": [STOCK],
     "release": ["--with-lto=thin", "--with-cross-lto=yes"],
     "stock-release": [STOCK, "--with-lto=thin"],
-    "pgo": ["--enable-optimizations", "--with-lto", "--with-cross-lto=yes"],
+    "pgo": ["--enable-optimizations", "--with-lto"],
     "stock-pgo": [STOCK, "--enable-optimizations", "--with-lto"],
 }
 # What configure takes from the environment as well as from its command line.
@@ -150,11 +150,15 @@ def jobs() -> list[str]:
 
 
 def make(variant: str, arguments: list[str]) -> None:
-    configure(variant, fetch_source())
+    facts = fetch_source()
+    configure(variant, facts)
     label = f"make {variant}" + "".join(f" {argument}" for argument in arguments)
     suffix = "".join(f"-{word}" for word in arguments if "=" not in word)
     log = LOGS / f"{variant}-make{suffix}.log"
-    command = ["make", *jobs(), *arguments]
+    # CPython links _bootstrap_python without what configure knows of the linker;
+    # on make's command line it reaches that link too, and lld's cache serves it.
+    linker = [word for word in configure_command(variant, facts) if word.startswith("LDFLAGS_NODIST=-fuse-ld=lld")]
+    command = ["make", *jobs(), *linker, *arguments]
     # close_fds: the job server of an outer make is two open descriptors.
     if progress.run(command, label=label, log=log, cwd=BUILD / variant, close_fds=False) != 0:
         raise BuildError(f"building {variant} failed; the whole log is {log}")

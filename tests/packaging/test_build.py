@@ -102,10 +102,19 @@ class Command(Case):
         rust, stock = set(self.called("pgo")), set(self.called("stock-pgo"))
         self.assertIn("--enable-optimizations", rust & stock)
         self.assertIn("--with-lto", rust & stock)
-        ours = {"--with-cross-lto=yes", f"FERRULE_DIR={self.root}", "FERRULE_DEBIAN_REVISION=1-2"}
+        ours = {f"FERRULE_DIR={self.root}", "FERRULE_DEBIAN_REVISION=1-2"}
         self.assertEqual({word for word in rust - stock if not word.startswith("LDFLAGS_NODIST=")}, ours)
         self.assertEqual({word for word in stock - rust if not word.startswith("LDFLAGS_NODIST=")},
                          {"--without-rust-core"})
+
+    def test_every_link_of_an_lto_build_uses_lld(self):
+        for variant, wanted in (("release", 1), ("ferrule", 0)):
+            self.quietly(build.configure, variant, self.facts)
+            with unittest.mock.patch.object(build.progress, "run", return_value=0) as run:
+                build.make(variant, ["python"])
+            command = run.call_args.args[0]
+            self.assertEqual(command[0], "make")
+            self.assertEqual(sum(word.startswith("LDFLAGS_NODIST=-fuse-ld=lld") for word in command), wanted, variant)
 
 
 class Environment(Case):
