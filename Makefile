@@ -9,7 +9,7 @@ RELEASE = build/release/python
 STOCK_RELEASE = build/stock-release/python
 prefix =
 
-.PHONY: all stock release stock-release run test test-release test-cpython \
+.PHONY: all stock release stock-release pgo stock-pgo run test test-release test-cpython \
 	bench-depth bench-calls bench-evaluator bench-code-extra install deps fetch patch-stat header check-header \
 	lint clean distclean help
 
@@ -25,7 +25,13 @@ release: tools-present
 stock-release: tools-present
 	$(BUILD) make stock-release
 
-# The four above start from the same source tree and would race for it; what
+pgo: tools-present
+	$(BUILD) make pgo
+
+stock-pgo: tools-present
+	$(BUILD) make stock-pgo
+
+# The six above start from the same source tree and would race for it; what
 # each of them builds, it builds in parallel.
 .NOTPARALLEL:
 
@@ -81,7 +87,7 @@ lint: all
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
 
 clean:
-	rm -rf build/ferrule build/stock build/release build/stock-release build/logs
+	rm -rf build/ferrule build/stock build/release build/stock-release build/pgo build/stock-pgo build/logs
 
 distclean:
 	rm -rf build
