@@ -44,7 +44,7 @@ typedef PyUnstable_FrameHookVerdict (*PyUnstable_FrameHookFunction)(
     struct _PyInterpreterFrame *frame, void *user_data, PyCodeObject **replacement);
 
 /* Installs a hook, behind those that are there. ValueError: that function is
-   installed already. RuntimeError: 64 hooks are installed. Every code object is
+   installed already. RuntimeError: 32 hooks are installed. Every code object is
    asked about again at its next call; that costs each of them one slow start.
    The thread state must belong to `interp`. */
 PyAPI_FUNC(int) PyUnstable_AddFrameHook(PyInterpreterState *interp, _PyFrameHookFunction hook);
