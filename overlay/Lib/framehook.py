@@ -97,7 +97,7 @@ def add(callable, name=None):
 
 def remove(hook):
     """Remove a hook.  ValueError: it is not installed."""
-    remove_frame_hook(hook.handle if isinstance(hook, _Hook) else hook)
+    remove_frame_hook(hook.callable if isinstance(hook, _Hook) else hook)
 
 
 def clear():
@@ -257,10 +257,10 @@ def _find(handle):
 
 
 def _handle_of(hook):
-    if isinstance(hook, _Hook):
-        return hook.handle
     if isinstance(hook, int):
         return hook
+    if isinstance(hook, _Hook):
+        hook = hook.callable
     for installed in frame_hooks():
         if installed["hook"] is hook:
             return installed["id"]
