@@ -7,10 +7,11 @@ FERRULE = build/ferrule/python
 STOCK = build/stock/python
 RELEASE = build/release/python
 STOCK_RELEASE = build/stock-release/python
+DEBUG = build/debug/python
 prefix =
 
-.PHONY: all stock release stock-release run test test-release test-cpython \
-	bench-depth bench-calls install deps fetch patch-stat header check-header \
+.PHONY: all stock release stock-release debug run test test-release test-cpython \
+	test-leaks bench-depth bench-calls bench-hooks install deps fetch patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -25,7 +26,10 @@ release: tools-present
 stock-release: tools-present
 	$(BUILD) make stock-release
 
-# The four above start from the same source tree and would race for it; what
+debug: tools-present
+	$(BUILD) make debug
+
+# The five above start from the same source tree and would race for it; what
 # each of them builds, it builds in parallel.
 .NOTPARALLEL:
 
@@ -41,11 +45,17 @@ test-release: release stock-release
 test-cpython: all
 	@$(PYTHON3) tests/run.py --suite --python $(FERRULE) --stock $(STOCK) --stock-command '$(MAKE) stock'
 
+test-leaks: debug
+	@$(PYTHON3) tests/run.py --python $(DEBUG) --groups leaks
+
 bench-depth: release stock-release
 	@$(PYTHON3) benchmarks/depth.py --python stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
 
 bench-calls: release stock-release
 	@$(PYTHON3) benchmarks/calls.py --base $(STOCK_RELEASE) --python $(RELEASE)
+
+bench-hooks: release stock-release
+	@$(PYTHON3) benchmarks/hooks.py --stock $(STOCK_RELEASE) --python $(RELEASE)
 
 install: all
 	$(BUILD) make ferrule install $(if $(prefix),prefix=$(abspath $(prefix))) $(if $(DESTDIR),DESTDIR=$(abspath $(DESTDIR)))
@@ -75,7 +85,7 @@ lint: all
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
 
 clean:
-	rm -rf build/ferrule build/stock build/release build/stock-release build/logs
+	rm -rf build/ferrule build/stock build/release build/stock-release build/debug build/logs
 
 distclean:
 	rm -rf build

@@ -9,6 +9,7 @@ Variants (each in build/VARIANT):
   stock          the same tree and flags, --without-rust-core
   release        the Rust frame core, ThinLTO across C and Rust
   stock-release  the same tree and flags, --without-rust-core
+  debug          the Rust frame core and CPython's own checks, --with-pydebug
 """
 
 import argparse
@@ -34,6 +35,7 @@ VARIANTS = {
     "stock": [STOCK],
     "release": ["--with-lto=thin", "--with-cross-lto=yes"],
     "stock-release": [STOCK, "--with-lto=thin"],
+    "debug": ["--with-pydebug"],
 }
 
 
