@@ -82,7 +82,7 @@ def add(callable, name=None):
 
     Its `name` is for hooks() and messages; the callable's own is the default.
     ValueError: this very object is installed already.
-    RuntimeError: there are 64 hooks.
+    RuntimeError: there are 32 hooks.
 
     Every function is offered again at its next call, also where other hooks
     have settled; those are not asked again.

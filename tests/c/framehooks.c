@@ -14,6 +14,10 @@
 
 typedef struct _PyInterpreterFrame Frame;
 
+#ifndef PyUnstable_FRAMEHOOK_TIMED
+#  define PyUnstable_FRAMEHOOK_TIMED 1
+#endif
+
 /* ---- The functions under test, by their names without the prefix --------------------------------------------- */
 
 #define FUNCTIONS(X) \
@@ -615,6 +619,9 @@ execute(PyObject *module)
         if (settled == NULL) {
             return -1;
         }
+    }
+    if (PyModule_AddIntConstant(module, "TIMED", PyUnstable_FRAMEHOOK_TIMED) < 0) {
+        return -1;
     }
     return PyModule_AddObjectRef(module, "SETTLED", settled);
 }

@@ -770,8 +770,15 @@ class PythonHooks(HookTestCase):
         sys.remove_frame_hook(hook)
         target()
         self.assertEqual(hook.seen, ["target"])
-        self.assertIs(sys.add_frame_hook, framecore.add_frame_hook)
-        self.assertIs(sys.remove_frame_hook, framecore.remove_frame_hook)
+        sys.add_frame_hook(hook)
+        with self.assertRaises(ValueError):
+            framecore.add_frame_hook(hook)
+        framecore.remove_frame_hook(hook)
+        with self.assertRaises(ValueError):
+            sys.remove_frame_hook(hook)
+        sys.remove_frame_hook(sys.add_frame_hook(hook))
+        with self.assertRaises(TypeError):
+            sys.add_frame_hook(None)
 
     def test_wrong_answers(self):
         def target():

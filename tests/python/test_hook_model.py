@@ -29,47 +29,46 @@ class Failed(Exception):
 
 
 class Model:
-    """Knows functions by number and code by (function, variant); hooks by number."""
+    """Knows functions by number, code by (function, variant), and hooks by number."""
 
     def __init__(self, program, scripts):
         self.program, self.scripts = program, scripts
-        self.order, self.off, self.settled = [], set(), set()
+        self.hooks, self.added = {}, 0              # those installed, in order: number -> how many were added before
+        self.off, self.settled = set(), set()
         self.asked, self.ran, self.turns = [], [], {}
-        self.running = False
 
     def change(self, action, hook=None, code=None):
-        installed = hook in self.order
-        if action == "add" and not installed and len(self.order) < HOOKS:
-            self.order.append(hook)
-            self.settled = {(h, c) for h, c in self.settled if h != hook}
-            self.off.discard(hook)
-        elif action == "clear":
-            self.order.clear()
-        elif action in ("add", "remove") and installed != (action == "remove"):
+        if action == "clear":
+            self.hooks.clear()
+        elif action in ("add", "remove") and (hook in self.hooks) == (action == "add"):
             raise Failed("ValueError")
-        elif installed:
-            {"remove": lambda: self.order.remove(hook),
+        elif action == "add":
+            self.hooks[hook] = self.added = self.added + 1
+            self.settled = {(other, code) for other, code in self.settled if other != hook}
+            self.off.discard(hook)
+        elif hook in self.hooks:
+            {"remove": lambda: self.hooks.pop(hook),
              "disable": lambda: self.off.add(hook), "enable": lambda: self.off.discard(hook),
              "disable code": lambda: self.settled.add((hook, code)),
              "enable code": lambda: self.settled.discard((hook, code))}[action]()
 
     def start(self, function):
-        """The variant that runs."""
-        code = (function, 0)
-        for hook in self.order[:]:
-            if hook in self.order and hook not in self.off and (hook, code) not in self.settled:
+        """The code that runs. Switches for code count from the next frame on."""
+        code, settled = (function, 0), set(self.settled)
+        for hook, number in list(self.hooks.items()):
+            if self.hooks.get(hook) == number and hook not in self.off and (hook, code) not in settled:
                 self.asked.append((hook, code))
                 self.turns[hook, code] = turn = self.turns.get((hook, code), -1) + 1
                 action, *details = self.scripts[hook, code][turn % len(self.scripts[hook, code])]
                 if action == "settle":
                     self.settled.add((hook, code))
-                elif action == "replace":
-                    if details[0] == INCOMPATIBLE:
-                        raise Failed("IncompatibleCodeError")
-                    code = (function, details[0])
+                elif action == "replace" and details[0] == INCOMPATIBLE:
+                    raise Failed("IncompatibleCodeError")
+                elif action == "replace" and details[0] != code[1]:
+                    code, settled = (function, details[0]), set(self.settled)
                 elif action == "fail":
                     raise Failed(details[0])
-                elif action != "pass":
+                elif action not in ("pass", "replace"):
                     self.change(action, *details)
         return code
 
@@ -291,7 +290,7 @@ def run_sequence(seed, framehooks):
                     except (Refused, ValueError, TypeError) as error:
                         outcome = type(error).__name__
                     outcomes.append({"outcome": outcome, "asked": side.asked[:], "ran": side.ran[:]})
-                outcomes[0]["installed"], outcomes[1]["installed"] = model.order[:], real.installed()
+                outcomes[0]["installed"], outcomes[1]["installed"] = list(model.hooks), real.installed()
                 for key, expected in outcomes[0].items():
                     if outcomes[1][key] != expected:
                         raise AssertionError(f"seed {seed}, step {len(steps)}, {step}: {key}\n"
