@@ -221,7 +221,7 @@ class CFace:
     name = "C"
     SETTLED = "SETTLED"     # the extension interns it: there is one such string
 
-    @property
+    @functools.cached_property
     def c(self):
         use_extensions()
         import framehooks

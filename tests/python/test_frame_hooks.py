@@ -4,6 +4,7 @@ The classes that end in Points hold the tests, and run with both faces. What the
 test_frame_hooks_c.py; kinds of calls, threads and the interpreter's end in test_frame_hooks_everywhere.py.
 """
 
+import builtins
 import dis
 import gc
 import os
@@ -39,6 +40,15 @@ def specialized(function):
 def positions(error):
     """What a traceback shows, without the texts: (function, line, column)."""
     return [(frame.name, frame.lineno, frame.colno) for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def failure(kind, call, *arguments):
+    """The exception of a call with its traceback, which assertRaises would take away."""
+    try:
+        call(*arguments)
+    except kind as error:
+        return error
+    raise AssertionError(f"no {kind.__name__} was raised")
 
 
 class OrderAndAnswerPoints:
@@ -161,17 +171,11 @@ class OrderAndAnswerPoints:
         hook = self.failing(target)
         self.add(hook)
         for _ in range(WARM):
-            with self.assertRaises(TypeError) as wrong:
-                caller(too_many)
-            with self.assertRaises(KeyError) as caught:
-                caller(target)
-        expected = positions(wrong.exception)
-        self.assertEqual([name for name, _, _ in expected], [sys._getframe().f_code.co_name, "caller"])
-        found = positions(caught.exception)
-        # The two calls of caller() are on different lines of this function.
-        self.assertEqual(found[1:-1], expected[1:])
-        self.assertEqual((found[0][0], found[-1][0]), (expected[0][0], "hook"))
-        self.assertEqual(found[-1][1], hook.__code__.co_firstlineno + 2)
+            expected = positions(failure(TypeError, caller, too_many))
+            found = positions(failure(KeyError, caller, target))
+        self.assertEqual([name for name, _, _ in expected], ["failure", "caller"])
+        self.assertEqual(found[:-1], expected)
+        self.assertEqual(found[-1][:2], ("hook", hook.__code__.co_firstlineno + 2))
 
     def test_03_every_kind_of_call_can_fail(self):
         class Kinds:
@@ -189,7 +193,7 @@ class OrderAndAnswerPoints:
                 pass
 
         def function(*args, **kwargs):
-            pass
+            return 0
 
         def generator(*args):
             yield
@@ -360,18 +364,19 @@ class OrderAndAnswerPoints:
         self.add(later)
         before = foreignchunk.chunks()
         for _ in range(2):
-            with self.assertRaises(framecore.IncompatibleCodeError) as caught:
+            with self.assertRaises(framecore.IncompatibleCodeError):
                 caller()
         counts = list(map(sys.getrefcount, counted))
         for _ in range(50):
-            with self.assertRaises(framecore.IncompatibleCodeError) as caught:
+            with self.assertRaises(framecore.IncompatibleCodeError):
                 caller()
-        self.assertIsInstance(caught.exception, ValueError)
-        self.assertTrue(str(caught.exception))
-        # The frame that never ran is not in the traceback.
-        self.assertEqual([name for name, _, _ in positions(caught.exception)], ["check_incompatible", "caller"])
-        del caught
         self.assertEqual(list(map(sys.getrefcount, counted)), counts)
+        error = failure(framecore.IncompatibleCodeError, caller)
+        self.assertIsInstance(error, ValueError)
+        self.assertIn("cannot stand in", str(error))
+        # The frame that never ran is not in the traceback.
+        self.assertEqual([name for name, _, _ in positions(error)], ["failure", "caller"])
+        del error
         self.assertEqual(foreignchunk.chunks(), before)
         self.assertEqual(later.seen, [])
         self.remove(handle)
@@ -405,8 +410,7 @@ def make():
         {body}
     return target
 """
-        own_builtins = {**vars(__builtins__ if not isinstance(__builtins__, dict) else sys.modules["builtins"]),
-                        "len": lambda x: "own builtin"}
+        own_builtins = {**vars(builtins), "len": lambda x: "own builtin"}
         namespace = {"marker": "global", "__builtins__": own_builtins, "sys": sys}
         exec(source.format(body="return captured"), namespace)
         target = namespace["make"]()
@@ -445,7 +449,7 @@ def make():
         self.assertIs(frame.f_code, new)
         self.assertEqual((frame.f_lineno, frame.f_locals), (6, {"local": 5}))
         self.assertIs(frame.f_globals, target.__globals__)
-        self.assertEqual(frame.f_back, None)
+        self.assertIs(frame.f_back, sys._getframe())
 
     # 6. More locals, other cells, another stack size; arguments are mapped by name and kind.
 
@@ -719,7 +723,9 @@ def t(a, b, *rest, k, **others):
                     code = functions[new].__code__.replace()
                     crossed, replacements = in_new_thread(sweep, functions[old], code)
                     self.assertEqual(replacements, depth + 1)
-                    self.assertGreaterEqual(crossed, 1)
+                    # A frame smaller than a step of the recursion may pass between the edges.
+                    if max(old, new) >= 40:
+                        self.assertGreaterEqual(crossed, 1)
 
 
 class AskingPoints:
@@ -811,7 +817,7 @@ class AskingPoints:
         self.add(hook)
         del seen[:]
         target()
-        self.assertEqual(seen, ["target", "hook ends", "helper", "inner", "<genexpr>"])
+        self.assertEqual(seen[:], ["target", "hook ends", "helper", "inner", "<genexpr>"])
 
     def test_10_a_hook_that_fails_leaves_the_guard_open(self):
         def target():
@@ -1429,9 +1435,10 @@ class CoexistencePoints:
             framehooks.set_evaluator(None)
             framehooks.evaluations(None)
         self.assertEqual(results, (("replaced", 1), ["replaced"], [("replaced", 2)]))
-        mine = [name for name in names if name.startswith(("replaced", "target", "generator"))]
-        self.assertEqual([name for name in mine if name == "replaced"], ["replaced"] * 2)
-        self.assertEqual(set(mine), {"replaced", "replaced_generator"})
+        self.assertEqual(names.count("replaced"), 2)
+        self.assertIn("replaced_generator", names)
+        self.assertNotIn(target.__qualname__, names)
+        self.assertNotIn(generator.__qualname__, names)
         self.assertGreaterEqual(self.info(handle)["replacements"], 3 * WARM)
 
     def test_18_a_hook_that_fails_before_an_evaluator(self):

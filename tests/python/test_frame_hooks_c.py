@@ -1,11 +1,13 @@
 """What the C interface of frame hooks has besides what both faces share: the simple form, user data, hooks that
 break the rules."""
 
+import os
 import sys
+import sysconfig
 import unittest
 import weakref
 
-from support import (CView, HookTestCase, ProgramTestCase, code_named, framecore, needs_hooks, needs_framecore,
+from support import (CView, HookTestCase, ProgramTestCase, ROOT, code_named, framecore, needs_framecore, needs_hooks,
                      use_extensions)
 
 use_extensions()
@@ -17,6 +19,13 @@ class Availability(unittest.TestCase):
     def test_every_function_of_the_header_is_there(self):
         self.assertEqual(framehooks.missing(), [])
         self.assertTrue(framehooks.available())
+
+    @needs_framecore
+    def test_the_header_is_where_extensions_look_for_it(self):
+        header = os.path.join(sysconfig.get_path("include"), "cpython", "framehook.h")
+        with open(header, encoding="utf-8") as installed, open(
+                os.path.join(ROOT, "overlay", "Include", "cpython", "framehook.h"), encoding="utf-8") as ours:
+            self.assertEqual(installed.read(), ours.read())
 
     def test_an_extension_that_looks_them_up_loads_everywhere(self):
         self.assertEqual(framehooks.available(), framecore is not None)

@@ -290,7 +290,7 @@ class KindsOfCalls:
 
     def remove_quietly(self, handle, offered):
         self.remove(handle)
-        for key in [key for key in offered if key[0] in (SUPPORT, __file__) and key[1].endswith(("remove", "remove_quietly"))]:
+        for key in [key for key in offered if key[0] == SUPPORT or key[1].endswith("remove_quietly")]:
             del offered[key]
 
     def test_a_settled_frame_is_not_offered_again(self):
@@ -820,11 +820,15 @@ class PythonHooks(HookTestCase):
         def target():
             pass
         handle = framecore.add_frame_hook(lambda: None)
+        # Nothing else can be called until it is gone.
         try:
-            with self.assertRaises(TypeError):
-                target()
-        finally:
-            framecore.remove_frame_hook(handle)
+            target()
+        except TypeError:
+            failed = True
+        else:
+            failed = False
+        framecore.remove_frame_hook(handle)
+        self.assertTrue(failed)
 
     def test_what_cannot_be_added(self):
         for wrong in (None, 3, "hook", []):
