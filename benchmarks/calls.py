@@ -11,144 +11,14 @@ the work itself is compared.
 
 import sys
 
-
-def fib(n):
-    return n if n < 2 else fib(n - 1) + fib(n - 2)
-
-
-class Point:
-    def __init__(self, x, y):
-        self.x = x
-        self.y = y
-
-    def add(self, other):
-        return self.x + other
-
-    @property
-    def total(self):
-        return self.x + self.y
-
-    def __getitem__(self, index):
-        return index
-
-
-def count_to(n):
-    i = 0
-    while i < n:
-        yield i
-        i += 1
-
-
-def make_counter():
-    count = 0
-
-    def counter():
-        nonlocal count
-        count += 1
-        return count
-    return counter
-
-
-def with_keywords(a, *, b, c=3):
-    return a + b + c
-
-
-def with_star(*args):
-    return args
-
-
-def recursion(n):
-    for _ in range(n):
-        fib(12)
-
-
-def methods(n):
-    point = Point(1, 2)
-    for _ in range(n):
-        for _ in range(100):
-            point.add(3)
-            point.add(4)
-
-
-def generators(n):
-    for _ in range(n):
-        for _ in count_to(200):
-            pass
-
-
-def closures(n):
-    counter = make_counter()
-    for _ in range(n):
-        for _ in range(200):
-            counter()
-
-
-def inits(n):
-    for _ in range(n):
-        for _ in range(100):
-            Point(1, 2)
-
-
-def properties(n):
-    point = Point(1, 2)
-    for _ in range(n):
-        for _ in range(100):
-            point.total
-            point.total
-
-
-def subscripts(n):
-    point = Point(1, 2)
-    for _ in range(n):
-        for _ in range(100):
-            point[1]
-            point[2]
-
-
-def keywords(n):
-    for _ in range(n):
-        for _ in range(100):
-            with_keywords(1, b=2)
-
-
-def stars(n):
-    arguments = (1, 2, 3)
-    for _ in range(n):
-        for _ in range(100):
-            with_star(*arguments)
-
-
-def many_leaves(n):
-    # A new generator for each pass: frames are pushed, moved into the generator and popped.
-    for _ in range(n):
-        for _ in range(50):
-            next(count_to(1))
-
-
-BENCHMARKS = {function.__name__: function for function in
-              (recursion, methods, generators, closures, inits, properties, subscripts, keywords, stars, many_leaves)}
-
-
-def child_times(iterations, rounds):
-    """Print the best ns per iteration for each benchmark."""
-    import gc
-    from time import perf_counter_ns
-    gc.disable()
-    for name, run in BENCHMARKS.items():
-        run(20)
-        best = None
-        for _ in range(rounds):
-            start = perf_counter_ns()
-            run(iterations)
-            took = perf_counter_ns() - start
-            best = took if best is None or took < best else best
-        print(name, best / iterations)
-
+from workloads import BENCHMARKS, print_times
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
     if sys.argv[2] == "times":
-        child_times(int(sys.argv[3]), int(sys.argv[4]))
+        print_times(int(sys.argv[3]), int(sys.argv[4]))
     else:
+        import gc
+        gc.disable()    # a collection that falls into one of two runs would look like a difference
         BENCHMARKS[sys.argv[2]](int(sys.argv[3]))
     sys.exit(0)
 
@@ -168,9 +38,9 @@ ITERATIONS = 300        # per timing: a few ms
 ROUNDS = 10             # timings in one process, the best is kept
 DEFAULT_TURNS = 25      # processes for each interpreter
 CALLGRIND_ITERATIONS = 40
-# No site, no user site, no script directory on the path. Not -I or -E: these would ignore PYTHONHASHSEED, and
-# another hash seed is another number of instructions.
-QUIET = ("-S", "-s", "-P")
+# No site, no user site. Not -I or -E: these would ignore PYTHONHASHSEED, and another hash seed is another number of
+# instructions. Not -P: the script's directory is where workloads.py is.
+QUIET = ("-S", "-s")
 COUNT_DIGITS = 6        # the count on the command line has one width, whatever it is
 
 

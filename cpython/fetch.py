@@ -665,6 +665,45 @@ def add_overlay(tree, overlay):
     return [name.as_posix() for name in names]
 
 
+# What CPython's own tools make of the instructions' definitions, as its target
+# regen-cases does: (generator, output, inputs).
+BYTECODES = "Python/bytecodes.c"
+OPTIMIZER_BYTECODES = "Python/optimizer_bytecodes.c"
+GENERATED_CASES = (
+    ("opcode_id_generator.py", "Include/opcode_ids.h", (BYTECODES,)),
+    ("target_generator.py", "Python/opcode_targets.h", (BYTECODES,)),
+    ("uop_id_generator.py", "Include/internal/pycore_uop_ids.h", (BYTECODES,)),
+    ("py_metadata_generator.py", "Lib/_opcode_metadata.py", (BYTECODES,)),
+    ("tier1_generator.py", "Python/generated_cases.c.h", (BYTECODES,)),
+    ("tier2_generator.py", "Python/executor_cases.c.h", (BYTECODES,)),
+    ("optimizer_generator.py", "Python/optimizer_cases.c.h", (OPTIMIZER_BYTECODES, BYTECODES)),
+    ("opcode_metadata_generator.py", "Include/internal/pycore_opcode_metadata.h", (BYTECODES,)),
+    ("uop_metadata_generator.py", "Include/internal/pycore_uop_metadata.h", (BYTECODES,)),
+)
+OLDEST_GENERATOR_PYTHON = (3, 11)
+
+
+def regenerate_cases(tree, written):
+    """Generate anew what depends on a patched input; the files that came out different."""
+    if sys.version_info < OLDEST_GENERATOR_PYTHON:
+        raise FetchError(f"{BYTECODES} is patched, and CPython's generators need Python 3.11: "
+                         "run with a newer python3 (PYTHON3=)")
+    changed = []
+    for generator, output, inputs in GENERATED_CASES:
+        if not set(inputs) & set(written):
+            continue
+        before = (tree / output).read_bytes()
+        # -I would hide the generators' own modules from them; -B leaves no __pycache__.
+        run = subprocess.run([sys.executable, "-B", f"Tools/cases_generator/{generator}", "-o", output, *inputs],
+                             cwd=tree, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                             errors="replace")
+        if run.returncode != 0:
+            raise FetchError(f"{generator} failed in {tree}:\n{run.stderr.strip()[-1500:]}")
+        if (tree / output).read_bytes() != before:
+            changed.append(output)
+    return changed
+
+
 def settle_times(tree, written, old, old_written):
     """Let make see as changed what differs from the tree before, and only that.
 
@@ -716,6 +755,8 @@ def make_tree(source, pins, directory, overlay, dest):
         if "configure.ac" in written:
             regenerate_configure(tree, old)
             written.append("configure")
+        if {BYTECODES, OPTIMIZER_BYTECODES} & set(written):
+            written += regenerate_cases(tree, written)
         written += add_overlay(tree, overlay)
         written = list(dict.fromkeys(written))
         settle_times(tree, written, old, before.get("written", []))

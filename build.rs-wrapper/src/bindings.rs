@@ -4,49 +4,122 @@ use crate::{flags, write_if_changed, Outcome};
 use std::path::Path;
 
 /// Types that Rust takes as they are.
-const TYPES: [&str; 6] = [
+const TYPES: &[&str] = &[
+    "PyMutex",
+    "PyGetSetDef",
+    "PyType_Spec",
+    "_Py_CODEUNIT",
+    "_frameowner",
     "_PyThreadStateImpl",
+    "PyCodeObject",
+    "PyFunctionObject",
     "_PyStackChunk",
     "_PyInterpreterFrame",
+    "PyInterpreterState",
     "PyModuleDef",
     "PyModuleDef_Slot",
     "PyMethodDef",
 ];
 
 /// Large structs that only lie in between: their size counts, not their fields.
-const OPAQUE: [&str; 4] = [
-    "_gc_thread_state",
-    "_mimalloc_thread_state",
-    "_Py_object_freelists",
-    "_brc_thread_state",
-];
+const OPAQUE: &[&str] =
+    &["_gc_thread_state", "_mimalloc_thread_state", "_Py_object_freelists", "_brc_thread_state"];
 
-const FUNCTIONS: [&str; 14] = [
-    "_PyObject_VirtualAlloc",
-    "_PyObject_VirtualFree",
+const FUNCTIONS: &[&str] = &[
     "PyBool_FromLong",
+    "PyBytes_AsString",
+    "PyCallable_Check",
+    "PyCell_Get",
     "PyDict_New",
+    "PyDict_SetItem",
     "PyDict_SetItemString",
+    "PyErr_Clear",
+    "PyErr_Format",
+    "PyErr_NewExceptionWithDoc",
+    "PyErr_NoMemory",
+    "PyErr_Occurred",
+    "PyErr_SetObject",
+    "PyErr_SetString",
+    "PyIndex_Check",
     "PyList_Append",
+    "PyList_AsTuple",
     "PyList_New",
+    "PyLong_AsLongLong",
+    "PyLong_FromLongLong",
     "PyLong_FromSize_t",
+    "PyMem_RawCalloc",
+    "PyMem_RawFree",
+    "PyMem_RawMalloc",
     "PyModuleDef_Init",
+    "PyModule_AddObjectRef",
+    "PyMutex_Lock",
+    "PyMutex_Unlock",
+    "PyNumber_AsSsize_t",
+    "PyObject_CallOneArg",
+    "PyObject_Free",
+    "PyObject_GetOptionalAttrString",
+    "PyObject_IsTrue",
+    "PyObject_Repr",
     "PyThreadState_Get",
+    "PyTime_PerfCounterRaw",
+    "PyTuple_GetItem",
+    "PyType_FromSpec",
+    "PyType_GenericAlloc",
+    "PyType_IsSubtype",
+    "PyUnicode_AsUTF8",
+    "PyUnicode_Compare",
     "PyUnicode_FromString",
+    "PyUnstable_Code_GetExtra",
+    "PyUnstable_Code_SetExtra",
+    "PyUnstable_Eval_RequestCodeExtraIndex",
     "Py_DecRef",
     "Py_IncRef",
+    "_PyEval_EvalFrameDefault",
+    "_PyEval_EvaluatorChanged",
+    "_PyEval_StartTheWorld",
+    "_PyEval_StopTheWorld",
+    "_PyObject_VirtualAlloc",
+    "_PyObject_VirtualFree",
+    "_PyRust_UnsettleAllCode",
+    "_Py_Dealloc",
     "_Py_FatalErrorFunc",
 ];
 
-const VARIABLES: [&str; 5] =
-    ["_Py_NoneStruct", "Py_mod_gil", "Py_mod_multiple_interpreters", "METH_NOARGS", "PY_VERSION"];
+const VARIABLES: &[&str] = &[
+    "_Py_NoneStruct",
+    "PyCode_Type",
+    "PyUnicode_Type",
+    "PyExc_(Index|Key|Runtime|System|Type|Value)Error",
+    "Py_mod_(exec|gil|multiple_interpreters)",
+    "Py_tp_(dealloc|doc|getset|methods|repr)",
+    "METH_(FASTCALL|NOARGS|O)",
+    "CO_(GENERATOR|COROUTINE|ASYNC_GENERATOR|ITERABLE_COROUTINE)",
+    "CO_(OPTIMIZED|NEWLOCALS|VARARGS|VARKEYWORDS|FAST_CELL)",
+    "PY_VERSION",
+    "FERRULE_PLAIN_REFCOUNT",
+    "FERRULE_GIL_DISABLED",
+];
 
 const HEADERS: &str = "\
 #include \"Python.h\"
 #include \"pycore_interp.h\"
+#include \"pycore_ceval.h\"
 #include \"pycore_frame.h\"
 #include \"pycore_tstate.h\"
 #include \"pycore_obmalloc.h\"
+#include \"pycore_instruments.h\"
+#include \"pycore_code.h\"
+#include \"pycore_pystate.h\"
+#if defined(Py_GIL_DISABLED) || defined(Py_REF_DEBUG) || defined(Py_STATS)
+#  define FERRULE_PLAIN_REFCOUNT 0
+#else
+#  define FERRULE_PLAIN_REFCOUNT 1
+#endif
+#ifdef Py_GIL_DISABLED
+#  define FERRULE_GIL_DISABLED 1
+#else
+#  define FERRULE_GIL_DISABLED 0
+#endif
 ";
 
 /// Writes bindings for the headers that `cflags` lead to.
@@ -61,9 +134,14 @@ pub fn write(output: &Path, cflags: &[String]) -> Outcome<()> {
         .layout_tests(true)
         .merge_extern_blocks(true)
         .formatter(bindgen::Formatter::None)
-        // The crate's own struct, which the header exports to C.
+        // The crate's own structs, which the header exports to C.
         .blocklist_type("_PyRust_DataStackState")
-        .raw_line("use crate::data_stack::DataStackState as _PyRust_DataStackState;");
+        .blocklist_type("_PyRust_FrameHook(State|Thread)")
+        .raw_line("use crate::data_stack::DataStackState as _PyRust_DataStackState;")
+        .blocklist_type("_PyRust_EvalGate")
+        .raw_line("use crate::eval_frame::EvalGate as _PyRust_EvalGate;")
+        .raw_line("use crate::frame_hook::FrameHookState as _PyRust_FrameHookState;")
+        .raw_line("use crate::frame_hook::FrameHookThread as _PyRust_FrameHookThread;");
     for name in TYPES {
         builder = builder.allowlist_type(name);
     }

@@ -7,8 +7,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct _PyInterpreterFrame;
+
+
+
+
 
 /*
  Where chunks stop growing, in bytes. Out-of-process profilers copy whole
@@ -21,6 +26,21 @@ struct _PyInterpreterFrame;
  The largest chunk, in bytes, that is kept as a thread's spare.
  */
 #define _PyRust_LARGEST_SPARE_CHUNK _PyRust_LARGEST_GROWN_CHUNK
+
+/*
+ An evaluator runs frames.
+ */
+#define _PyRust_GATE_EVALUATOR (1 << 0)
+
+/*
+ Frame hooks are consulted. Nobody sets this yet; it leaves calls inlined.
+ */
+#define _PyRust_GATE_HOOKS (1 << 1)
+
+/*
+ How many hooks an interpreter can have: as many as a `SlotMask` has slots.
+ */
+#define _PyRust_MOST_HOOKS 32
 
 /*
  `_PyStackChunk.previous`
@@ -98,6 +118,38 @@ struct _PyInterpreterFrame;
 #define _PyRust_FRAME_SIZEOF 80
 
 /*
+ How a frame goes on after it was offered to the hooks.
+ */
+typedef enum _PyRust_Answer {
+  /*
+   An exception is set; the thread's current frame is to be unwound.
+   */
+  _PyRust_Answer_Failed = -1,
+  /*
+   Go on, and nobody wants to see this code object again.
+   */
+  _PyRust_Answer_Settled = 0,
+  /*
+   Go on, and offer the next frame of this code object too.
+   */
+  _PyRust_Answer_AskAgain = 1,
+  /*
+   The thread's current frame is another one now; start it.
+   */
+  _PyRust_Answer_Replaced = 2,
+} _PyRust_Answer;
+
+/*
+ A simple hook, as the header has it.
+ */
+typedef PyCodeObject *(*_PyRust_SimpleHook)(struct _PyInterpreterFrame*);
+
+/*
+ An extended hook, as the header has it.
+ */
+typedef int (*_PyRust_ExtendedHook)(struct _PyInterpreterFrame*, void*, PyCodeObject**);
+
+/*
  What Ferrule keeps for one thread beside CPython's own fields; it lies at the
  end of `_PyThreadStateImpl`, and all zeros is its initial state.
  */
@@ -128,6 +180,104 @@ typedef struct _PyRust_DataStackState {
    */
   size_t bytes_high_water;
 } _PyRust_DataStackState;
+
+/*
+ What Ferrule keeps for one interpreter beside `eval_frame`; it lies at the end
+ of `PyInterpreterState`, and all zeros is its initial state.
+ */
+typedef struct _PyRust_EvalGate {
+  /*
+   Who is asked when a frame starts: `GATE_*` bits, 0 for nobody.
+   */
+  uint32_t word;
+  /*
+   Whether instructions are specialized while an evaluator is there.
+   */
+  bool allow_specialization;
+  /*
+   What was set as the evaluator; NULL for none.
+   */
+  _PyFrameEvalFunction evaluator;
+  /*
+   The perf trampoline's evaluator while it is active, else NULL.
+   */
+  _PyFrameEvalFunction trampoline;
+} _PyRust_EvalGate;
+
+/*
+ What Ferrule keeps for the hooks of one interpreter; at the end of
+ `PyInterpreterState`. All zeros is its initial state.
+ */
+typedef struct _PyRust_FrameHookState {
+  /*
+   Whether any hook may have to be asked. The eval loop reads this.
+   */
+  bool active;
+  /*
+   Held while the hooks that a code object has settled are written down.
+   */
+  PyMutex verdicts;
+  /*
+   No hook can be added any more: the interpreter ends.
+   */
+  bool closed;
+  /*
+   One more than the index of the slot in code objects that holds their
+   settled hooks; 0 before the first hook.
+   */
+  ptrdiff_t extra_index_plus_one;
+  /*
+   The handle that was given out last.
+   */
+  int64_t last_id;
+  /*
+   Counts the hooks added; see `SlotMask`.
+   */
+  uint32_t epoch;
+  /*
+   The installed hooks, a `registry::Snapshot`; NULL: none yet. Owns one reference.
+   */
+  void *snapshot;
+  /*
+   The singleton `SETTLED`, or NULL. A strong reference, as the next two.
+   */
+  PyObject *settled;
+  /*
+   The type of Python's view of a frame, or NULL.
+   */
+  PyObject *view_type;
+  /*
+   `IncompatibleCodeError`, or NULL.
+   */
+  PyObject *incompatible;
+} _PyRust_FrameHookState;
+
+/*
+ A set of hooks, by slot, with the epoch in which it was written down: the
+ number of hooks that had ever been added by then.
+
+ A slot is used again for another hook. That hook has been added in a later
+ epoch than the set's, and so is known not to be meant.
+ */
+typedef struct _PyRust_SlotMask {
+  uint32_t epoch;
+  uint32_t slots;
+} _PyRust_SlotMask;
+
+/*
+ What Ferrule keeps for the hooks in one thread; at the end of
+ `_PyThreadStateImpl`. All zeros is its initial state.
+ */
+typedef struct _PyRust_FrameHookThread {
+  /*
+   Hooks that this thread does not ask.
+   */
+  struct _PyRust_SlotMask disabled;
+  /*
+   How many rounds of hooks are under way in this thread.
+   */
+  uint32_t rounds;
+} _PyRust_FrameHookThread;
 
 
 
@@ -180,6 +330,272 @@ void _PyThreadState_PopFrame(PyThreadState *tstate, struct _PyInterpreterFrame *
  Nobody else can reach `tstate`'s data stack: it is being torn down.
  */
 void _PyRust_ClearDataStack(PyThreadState *tstate);
+
+/*
+ Runs a frame the way the interpreter wants it: by the trampoline or the
+ evaluator, or by the eval loop. For callers that found the gate's word not 0.
+
+ Returns a new reference, or NULL with an exception set.
+
+ # Safety
+ What `_PyEval_EvalFrameDefault` asks for: `tstate` is the calling thread's own
+ and `frame` ready to run and not running. The frame may be freed on return.
+ */
+PyObject *_PyRust_EvalFrame(PyThreadState *tstate,
+                            struct _PyInterpreterFrame *frame,
+                            int throwflag);
+
+/*
+ The interpreter's evaluator, `_PyEval_EvalFrameDefault` for none; never the
+ perf trampoline's.
+
+ # Safety
+ `interp` is live, and the calling thread holds a thread state.
+ */
+_PyFrameEvalFunction _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState *interp);
+
+/*
+ Sets the interpreter's evaluator for every frame that starts from now on, and
+ for resumed generators. NULL or `_PyEval_EvalFrameDefault` means none.
+
+ The perf trampoline, if active, stays and calls it. Costs stopping the other
+ threads on the free-threaded build, unless nothing changes.
+
+ # Safety
+ `interp` is live, the calling thread holds a thread state, and `eval_frame`
+ keeps `_PyFrameEvalFunction`'s contract for as long as it is set.
+ */
+void _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState *interp,
+                                          _PyFrameEvalFunction eval_frame);
+
+/*
+ Whether instructions go on being specialized for Python functions while an
+ evaluator is set; 0 at first. Holds for later evaluators too.
+
+ It asks nothing of the evaluator: it sees every frame either way.
+
+ # Safety
+ `interp` is live, and the calling thread holds a thread state.
+ */
+void _PyInterpreterState_SetEvalFrameAllowSpecialization(PyInterpreterState *interp,
+                                                         int allow_specialization);
+
+/*
+ 1 where instructions are specialized for Python functions now, else 0.
+
+ # Safety
+ `interp` is live, and the calling thread holds a thread state.
+ */
+int _PyInterpreterState_IsSpecializationEnabled(PyInterpreterState *interp);
+
+/*
+ Puts the perf trampoline's evaluator in front of the evaluator; NULL takes it
+ away.
+
+ # Safety
+ `interp` is live, the calling thread holds a thread state, and `trampoline`
+ runs what `_PyInterpreterState_GetEvalFrameFunc` returns.
+ */
+void _PyRust_SetTrampoline(PyInterpreterState *interp, _PyFrameEvalFunction trampoline);
+
+/*
+ `_PyFrame_Initialize`: makes a frame for a call of `func` out of raw slots.
+ Locals from `null_locals_from` on are NULL; those before are the caller's to
+ set. `previous` is not set: linking the frame does that.
+
+ Consumes the references to `func` and `locals` (which may be NULL). Never
+ fails.
+
+ # Safety
+ `frame` has the `co_framesize` slots of `code`, which is `func`'s code;
+ `null_locals_from` is neither negative nor above `co_nlocalsplus`.
+ */
+void _PyFrame_Initialize(struct _PyInterpreterFrame *frame,
+                         PyFunctionObject *func,
+                         PyObject *locals,
+                         PyCodeObject *code,
+                         int null_locals_from);
+
+/*
+ Moves the arguments of a call whose number is just what the function takes
+ into the first locals of its frame: `self_or_null`, if it is not NULL, and
+ then the `count` references at `arguments`. Never fails.
+
+ # Safety
+ The frame is fresh from [`_PyFrame_Initialize`] and has that many arguments;
+ the caller gives up the references.
+ */
+void _PyRust_MoveArguments(struct _PyInterpreterFrame *frame,
+                           PyObject *self_or_null,
+                           PyObject *const *arguments,
+                           int count);
+
+/*
+ # Safety
+ The calling thread has an attached thread state.
+ */
+int PyUnstable_AddFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHook hook);
+
+/*
+ # Safety
+ The calling thread has an attached thread state.
+ */
+int PyUnstable_RemoveFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHook hook);
+
+/*
+ # Safety
+ The calling thread has an attached thread state.
+ */
+int PyUnstable_ContainsFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHook hook);
+
+/*
+ # Safety
+ The calling thread has an attached thread state.
+ */
+int PyUnstable_ClearFrameHooks(PyInterpreterState *interpreter);
+
+/*
+ # Safety
+ The calling thread has an attached thread state; `name` is NULL or a string;
+ `user_data` is what `hook` and `free_user_data` take.
+ */
+long long PyUnstable_AddFrameHookEx(PyInterpreterState *interpreter,
+                                    _PyRust_ExtendedHook hook,
+                                    void *user_data,
+                                    void (*free_user_data)(void*),
+                                    const char *name,
+                                    int flags);
+
+/*
+ # Safety
+ The calling thread has an attached thread state.
+ */
+int PyUnstable_RemoveFrameHookEx(PyInterpreterState *interpreter, long long id);
+
+/*
+ # Safety
+ The calling thread has an attached thread state.
+ */
+long long PyUnstable_FrameHook_GetId(PyInterpreterState *interpreter, _PyRust_SimpleHook hook);
+
+/*
+ # Safety
+ The calling thread has an attached thread state.
+ */
+int PyUnstable_EnableFrameHook(PyInterpreterState *interpreter, long long id);
+
+/*
+ # Safety
+ The calling thread has an attached thread state.
+ */
+int PyUnstable_DisableFrameHook(PyInterpreterState *interpreter, long long id);
+
+/*
+ # Safety
+ The calling thread has an attached thread state.
+ */
+int PyUnstable_EnableFrameHookInThread(long long id);
+
+/*
+ # Safety
+ The calling thread has an attached thread state.
+ */
+int PyUnstable_DisableFrameHookInThread(long long id);
+
+/*
+ # Safety
+ The calling thread has an attached thread state; `code` is a live object.
+ */
+int PyUnstable_EnableFrameHookForCode(long long id, PyObject *code);
+
+/*
+ # Safety
+ The calling thread has an attached thread state; `code` is a live object.
+ */
+int PyUnstable_DisableFrameHookForCode(long long id, PyObject *code);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended.
+ */
+PyObject *PyUnstable_HookFrame_GetCode(struct _PyInterpreterFrame *frame);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended.
+ */
+PyObject *PyUnstable_HookFrame_GetFunction(struct _PyInterpreterFrame *frame);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended.
+ */
+PyObject *PyUnstable_HookFrame_GetGlobals(struct _PyInterpreterFrame *frame);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended.
+ */
+PyObject *PyUnstable_HookFrame_GetBuiltins(struct _PyInterpreterFrame *frame);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended.
+ */
+ptrdiff_t PyUnstable_HookFrame_GetArgumentCount(struct _PyInterpreterFrame *frame);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended.
+ */
+PyObject *PyUnstable_HookFrame_GetArgument(struct _PyInterpreterFrame *frame, ptrdiff_t index);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended.
+ */
+PyObject *PyUnstable_HookFrame_GetArgumentName(struct _PyInterpreterFrame *frame, ptrdiff_t index);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended;
+ `name` is a live object.
+ */
+PyObject *PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpreterFrame *frame, PyObject *name);
+
+/*
+ Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
+ the hooks. A few loads when all have settled its code; else what they take.
+
+ # Safety
+ `tstate` is the calling thread's own, attached thread state; `frame` is its
+ current frame, with its stack pointer saved.
+ */
+enum _PyRust_Answer _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+
+/*
+ `sys.add_frame_hook`.
+
+ # Safety
+ Called by CPython as a method of a module.
+ */
+PyObject *_PyRust_SysAddFrameHook(PyObject *_module, PyObject *hook);
+
+/*
+ `sys.remove_frame_hook`.
+
+ # Safety
+ Called by CPython as a method of a module.
+ */
+PyObject *_PyRust_SysRemoveFrameHook(PyObject *module, PyObject *hook);
+
+/*
+ Removes every hook, and refuses new ones: the interpreter ends.
+
+ # Safety
+ `tstate` is the calling thread's own, attached thread state.
+ */
+void _PyRust_FiniFrameHooks(PyThreadState *tstate);
 
 /*
  What stands before the date in `sys.version`: "Ferrule" and its version. A

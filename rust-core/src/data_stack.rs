@@ -323,6 +323,73 @@ impl DataStack {
         }
     }
 
+    /// Takes the topmost frame off and pushes one of `size` slots in its place,
+    /// not initialized: at the same address if it fits there. `None` without
+    /// memory, and then nothing has changed.
+    ///
+    /// # Safety
+    /// `base` is where the topmost frame begins, and its slots are dead once this
+    /// succeeds.
+    pub unsafe fn exchange_top(&mut self, base: *mut Slot, size: Slots) -> Option<NonNull<Slot>> {
+        let room = self.ts().datastack_limit as isize - base as isize;
+        if (size.bytes() as isize) < room {
+            // SAFETY: within the chunk, and slots of a chunk are not NULL.
+            unsafe {
+                self.ts_mut().datastack_top = base.add(size.0);
+                return Some(NonNull::new_unchecked(base));
+            }
+        }
+        // SAFETY: a frame is on the stack, so there is a current chunk.
+        let chunk = unsafe { self.current().unwrap_unchecked() };
+        let top = self.ts().datastack_top;
+        match chunk.previous() {
+            // The frame is the only one of its chunk, which goes with it.
+            Some(below) if base == chunk.data() => {
+                self.make_current(below);
+                let pushed = push_slow(self, size);
+                if pushed.is_some() {
+                    self.retire(chunk);
+                } else {
+                    let ts = self.ts_mut();
+                    ts.datastack_chunk = chunk.as_ptr();
+                    ts.datastack_limit = chunk.limit();
+                    ts.datastack_top = top;
+                }
+                pushed
+            }
+            _ => {
+                self.ts_mut().datastack_top = base;
+                let pushed = push_slow(self, size);
+                if pushed.is_none() {
+                    self.ts_mut().datastack_top = top;
+                }
+                pushed
+            }
+        }
+    }
+
+    /// Goes back to a chunk that another one was entered above.
+    fn make_current(&mut self, chunk: Chunk) {
+        let ts = self.ts_mut();
+        ts.datastack_chunk = chunk.as_ptr();
+        ts.datastack_limit = chunk.limit();
+        // SAFETY: `top` was set when the chunk above was entered, and counts slots
+        // of this chunk. Live by `Chunk`'s invariant.
+        ts.datastack_top = unsafe { chunk.data().add((*chunk.as_ptr()).top) };
+    }
+
+    /// Keeps a chunk that is in no list any more, and holds no live frame, as the
+    /// spare; or frees it.
+    fn retire(&mut self, chunk: Chunk) {
+        self.state_mut().chunks_popped += 1;
+        if chunk.size() <= LARGEST_SPARE_CHUNK {
+            self.replace_spare(Some(chunk));
+        } else {
+            // SAFETY: in no list, and without a live frame.
+            unsafe { chunk.free() };
+        }
+    }
+
     /// Makes `chunk` the current one and pushes a frame of `size` slots on it.
     ///
     /// # Safety
@@ -498,20 +565,8 @@ unsafe fn leave_chunk(stack: &mut DataStack) {
         stack.ts_mut().datastack_top = chunk.data();
         return;
     };
-    let ts = stack.ts_mut();
-    ts.datastack_chunk = below.as_ptr();
-    ts.datastack_limit = below.limit();
-    // SAFETY: `top` was set when the chunk above was entered, and counts slots
-    // of this chunk. Live by `Chunk`'s invariant.
-    ts.datastack_top = unsafe { below.data().add((*below.as_ptr()).top) };
-    let state = stack.state_mut();
-    state.chunks_popped += 1;
-    if chunk.size() <= LARGEST_SPARE_CHUNK {
-        stack.replace_spare(Some(chunk));
-    } else {
-        // SAFETY: out of the list, and its only frame is dead.
-        unsafe { chunk.free() };
-    }
+    stack.make_current(below);
+    stack.retire(chunk);
 }
 
 /// `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be

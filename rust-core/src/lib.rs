@@ -10,9 +10,22 @@
 mod check;
 mod cpython;
 mod data_stack;
+mod eval_frame;
+#[cfg(test)]
+mod eval_frame_tests;
+mod frame;
+#[cfg(not(test))]
+mod frame_hook;
+// The tests need what lies in CPython's structures, and no interpreter.
+#[cfg(test)]
+#[path = "frame_hook/state.rs"]
+mod frame_hook;
 mod layout;
 mod memory;
 #[cfg(not(test))]
+mod object;
+#[cfg(not(test))]
 mod python_api;
+mod refcount;
 #[cfg(test)]
 mod tests;

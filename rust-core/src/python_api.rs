@@ -6,10 +6,11 @@
 use crate::cpython as c;
 use crate::cpython::{PyObject, PyThreadState_Get};
 use crate::data_stack::DataStack;
-use core::cell::UnsafeCell;
-use core::ffi::{c_char, c_int, c_long, c_void, CStr};
+use crate::frame_hook;
+use crate::object::{ForC, Owned};
+use core::ffi::{c_char, c_int, c_void, CStr};
 use core::mem::zeroed;
-use core::ptr::{null_mut, NonNull};
+use core::ptr::null_mut;
 
 /// `text` as a C string that lives for ever.
 macro_rules! c_text {
@@ -29,73 +30,8 @@ const DEBIAN_REVISION: &CStr = c_text!(env!("FERRULE_DEBIAN_REVISION"));
 const CROSS_LTO: bool = matches!(env!("FERRULE_CROSS_LTO").as_bytes(), b"1");
 
 /// The parts of the interpreter that are Rust in this build.
-const RUST_PARTS: [&CStr; 1] = [c"data_stack"];
-
-/// A strong reference, or an error that is set.
-struct Owned(NonNull<PyObject>);
-
-impl Owned {
-    /// Takes over a new reference; `None` when the call that made it failed.
-    ///
-    /// # Safety
-    /// `object` is NULL or a reference that the caller owns.
-    unsafe fn new(object: *mut PyObject) -> Option<Self> {
-        NonNull::new(object).map(Owned)
-    }
-
-    fn text(text: &CStr) -> Option<Self> {
-        // SAFETY: NUL-terminated UTF-8; the thread holds a thread state, as in
-        // every function of a module.
-        unsafe { Owned::new(c::PyUnicode_FromString(text.as_ptr())) }
-    }
-
-    fn number(number: usize) -> Option<Self> {
-        // SAFETY: any number will do, and a thread state is held.
-        unsafe { Owned::new(c::PyLong_FromSize_t(number)) }
-    }
-
-    fn truth(value: bool) -> Option<Self> {
-        // SAFETY: any number will do, and a thread state is held.
-        unsafe { Owned::new(c::PyBool_FromLong(c_long::from(value))) }
-    }
-
-    fn none() -> Self {
-        // SAFETY: None is never NULL and lives for ever.
-        unsafe {
-            c::Py_IncRef(&raw mut c::_Py_NoneStruct);
-            Owned(NonNull::new_unchecked(&raw mut c::_Py_NoneStruct))
-        }
-    }
-
-    fn dict() -> Option<Self> {
-        // SAFETY: a thread state is held.
-        unsafe { Owned::new(c::PyDict_New()) }
-    }
-
-    /// Stores `value` in this dict; `None` with an exception set on failure.
-    fn set(&self, key: &CStr, value: Owned) -> Option<()> {
-        // SAFETY: self is a dict made by `dict`; the call takes references of
-        // its own, and a thread state is held.
-        let status =
-            unsafe { c::PyDict_SetItemString(self.0.as_ptr(), key.as_ptr(), value.0.as_ptr()) };
-        (status == 0).then_some(())
-    }
-
-    fn into_raw(self) -> *mut PyObject {
-        let object = self.0.as_ptr();
-        core::mem::forget(self);
-        object
-    }
-}
-
-impl Drop for Owned {
-    // Inlined, or its symbol would be exported from the interpreter.
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: we own one reference, and a thread state is held.
-        unsafe { c::Py_DecRef(self.0.as_ptr()) };
-    }
-}
+const RUST_PARTS: [&CStr; 4] =
+    [c"data_stack", c"eval_frame", c"frame_initialization", c"frame_hooks"];
 
 fn rust_parts() -> Option<Owned> {
     // SAFETY: a thread state is held.
@@ -103,7 +39,7 @@ fn rust_parts() -> Option<Owned> {
     for part in RUST_PARTS {
         let name = Owned::text(part)?;
         // SAFETY: a list made above; append takes a reference of its own.
-        if unsafe { c::PyList_Append(list.0.as_ptr(), name.0.as_ptr()) } != 0 {
+        if unsafe { c::PyList_Append(list.as_ptr(), name.as_ptr()) } != 0 {
             return None;
         }
     }
@@ -149,14 +85,6 @@ unsafe extern "C" fn datastack_stats(
     thread_stats().map_or(null_mut(), Owned::into_raw)
 }
 
-/// A static that C fills in and that Rust itself never reads or writes.
-#[repr(transparent)]
-struct ForC<T>(UnsafeCell<T>);
-
-// SAFETY: Rust touches none of these after the program's start; CPython writes
-// the definition's header under its own import lock.
-unsafe impl<T> Sync for ForC<T> {}
-
 const fn method(
     name: &'static CStr,
     function: unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject,
@@ -170,7 +98,7 @@ const fn method(
     }
 }
 
-static METHODS: ForC<[c::PyMethodDef; 3]> = ForC(UnsafeCell::new([
+static METHODS: ForC<[c::PyMethodDef; 10]> = ForC::new([
     method(
         c"info",
         info,
@@ -181,13 +109,24 @@ static METHODS: ForC<[c::PyMethodDef; 3]> = ForC(UnsafeCell::new([
         datastack_stats,
         c"datastack_stats($module, /)\n--\n\nReturn a new dict of the calling thread's data stack counters.",
     ),
+    frame_hook::python::METHODS[0],
+    frame_hook::python::METHODS[1],
+    frame_hook::python::METHODS[2],
+    frame_hook::python::METHODS[3],
+    frame_hook::python::METHODS[4],
+    frame_hook::python::METHODS[5],
+    frame_hook::python::METHODS[6],
     // SAFETY: all zeros is the sentinel that ends the table.
     unsafe { zeroed() },
-]));
+]);
 
 // The two slot values are the constants 2 and 1 of `moduleobject.h`, cast to
 // pointers as that header does.
-static SLOTS: ForC<[c::PyModuleDef_Slot; 3]> = ForC(UnsafeCell::new([
+static SLOTS: ForC<[c::PyModuleDef_Slot; 4]> = ForC::new([
+    c::PyModuleDef_Slot {
+        slot: c::Py_mod_exec as c_int,
+        value: frame_hook::python::fill_module as *mut c_void,
+    },
     c::PyModuleDef_Slot {
         slot: c::Py_mod_multiple_interpreters as c_int,
         value: core::ptr::without_provenance_mut::<c_void>(2), // Py_MOD_PER_INTERPRETER_GIL_SUPPORTED
@@ -198,17 +137,17 @@ static SLOTS: ForC<[c::PyModuleDef_Slot; 3]> = ForC(UnsafeCell::new([
     },
     // SAFETY: all zeros is the sentinel that ends the table.
     unsafe { zeroed() },
-]));
+]);
 
-static MODULE: ForC<c::PyModuleDef> = ForC(UnsafeCell::new(c::PyModuleDef {
+static MODULE: ForC<c::PyModuleDef> = ForC::new(c::PyModuleDef {
     m_name: c"_framecore".as_ptr(),
     m_doc: c"The Rust frame core: what this build has, and its counters.".as_ptr(),
-    m_methods: METHODS.0.get().cast(),
-    m_slots: SLOTS.0.get().cast(),
+    m_methods: METHODS.get().cast(),
+    m_slots: SLOTS.get().cast(),
     // SAFETY: zeros are valid for every field; `PyModuleDef_Init` sets the
     // reference count and the type.
     ..unsafe { zeroed() }
-}));
+});
 
 /// The module's entry in `Modules/config.c`. A new reference, as for any module
 /// with slots.
@@ -218,7 +157,7 @@ static MODULE: ForC<c::PyModuleDef> = ForC(UnsafeCell::new(c::PyModuleDef {
 #[no_mangle]
 pub unsafe extern "C" fn PyInit__framecore() -> *mut PyObject {
     // SAFETY: the definition lives for ever and is written by CPython only.
-    unsafe { c::PyModuleDef_Init(MODULE.0.get()) }
+    unsafe { c::PyModuleDef_Init(MODULE.get()) }
 }
 
 /// What stands before the date in `sys.version`: "Ferrule" and its version. A

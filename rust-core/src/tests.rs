@@ -155,6 +155,23 @@ impl Thread {
         true
     }
 
+    /// As a frame hook does that chooses other code; false when memory ran out,
+    /// and then the frame is as it was.
+    fn exchange(&mut self, size: usize) -> bool {
+        let Some(frame) = self.frames.last() else {
+            return false;
+        };
+        frame.check();
+        let base = frame.base;
+        // SAFETY: it is the topmost frame, and dead where this succeeds.
+        let Some(base) = (unsafe { self.stack().exchange_top(base, Slots::new(size)) }) else {
+            return false;
+        };
+        self.frames.pop();
+        self.remember(base.as_ptr(), size);
+        true
+    }
+
     /// What TorchDynamo's copy of `push_chunk` does: a 16 KiB chunk (or more),
     /// put on top by hand, the frame at its first slot.
     fn push_foreign_chunk(&mut self, size: usize) -> bool {
@@ -271,6 +288,7 @@ enum Step {
     PushIfSpace(usize),
     PushTwoIfSpace(usize, usize),
     Pop(usize),
+    Exchange(usize),
     PushForeignChunk(usize),
     SwapOut,
     SwapWith(usize),
@@ -295,6 +313,7 @@ fn steps() -> impl Strategy<Value = Step> {
         10 => (frame_sizes(), 12usize..20).prop_map(|(a, b)| Step::PushTwoIfSpace(a, b)),
         45 => (1usize..5).prop_map(Step::Pop),
         1 => (20usize..200).prop_map(Step::Pop),
+        6 => frame_sizes().prop_map(Step::Exchange),
         2 => frame_sizes().prop_map(Step::PushForeignChunk),
         1 => Just(Step::SwapOut),
         2 => (0usize..8).prop_map(Step::SwapWith),
@@ -325,6 +344,12 @@ fn run(steps: Vec<Step>) {
             }
             Step::PushTwoIfSpace(a, b) => {
                 thread.push_if_space(&[a, b]);
+            }
+            Step::Exchange(size) => {
+                if !thread.exchange(size) {
+                    assert_eq!(thread.fields().1, before, "a failed exchange changes nothing");
+                    assert_eq!(thread.frames.len(), depth);
+                }
             }
             Step::Pop(count) => {
                 for _ in 0..count {

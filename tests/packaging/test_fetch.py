@@ -629,6 +629,55 @@ class Tree(Case):
         self.assertEqual(self.run_it(), 1)
         self.assertIn("make deps", self.err)
 
+    def serve_generators(self, generator_source):
+        """A release with instruction definitions, and these generators; each output says 'shipped'."""
+        top = "Python-3.13.15"
+        files = {f"{top}/a.c": SOURCE, f"{top}/{fetch.BYTECODES}": SOURCE,
+                 f"{top}/{fetch.OPTIMIZER_BYTECODES}": SOURCE}
+        for generator, output, _ in fetch.GENERATED_CASES:
+            files[f"{top}/Tools/cases_generator/{generator}"] = generator_source
+            files[f"{top}/{output}"] = "shipped\n"
+        self.data["3.13.15"] = tarball(files)
+        self.write_config()
+        self.serve()
+
+    def generated(self):
+        return {output: (self.tree() / output).read_text() for _, output, _ in fetch.GENERATED_CASES}
+
+    GENERATOR = ("import sys\n_, option, output, *inputs = sys.argv\nassert option == '-o'\n"
+                 "text = ''.join(open(name).read() for name in inputs)\n"
+                 "open(output, 'w').write('new\\n' if 'new' in text else 'shipped\\n')\n")
+
+    def test_cases_are_generated_from_patched_definitions(self):
+        self.serve_generators(self.GENERATOR)
+        self.series(one=patch_text(fetch.BYTECODES, 3, "new"))
+        self.works()
+        self.assertEqual(set(self.generated().values()), {"new\n"})
+        stamp = json.loads((self.tree().parent / "stamp.json").read_text())
+        self.assertLessEqual(set(self.generated()), set(stamp["written"]))
+        self.assertEqual(list(self.tree().rglob("__pycache__")), [])
+
+    def test_what_the_generators_leave_as_it_was_keeps_its_time(self):
+        self.serve_generators(self.GENERATOR)
+        self.series(one=patch_text(fetch.OPTIMIZER_BYTECODES, 3, "other"))
+        self.works()
+        self.assertEqual(set(self.generated().values()), {"shipped\n"})
+        stamp = json.loads((self.tree().parent / "stamp.json").read_text())
+        self.assertEqual(stamp["written"], [fetch.OPTIMIZER_BYTECODES])
+
+    def test_generators_are_left_alone_without_need(self):
+        self.serve_generators("raise SystemExit('not to be run')\n")
+        self.series(one=patch_text("a.c", 3, "new"))
+        self.works()
+        self.assertEqual(set(self.generated().values()), {"shipped\n"})
+
+    def test_a_generator_that_fails_stops_the_run(self):
+        self.serve_generators("raise SystemExit('line 3 is no instruction')\n")
+        self.series(one=patch_text(fetch.BYTECODES, 3, "new"))
+        self.assertEqual(self.run_it(), 1)
+        self.assertIn("line 3 is no instruction", self.err)
+        self.assert_no_litter()
+
 
 class Overlay(Case):
     def setUp(self):

@@ -1,0 +1,137 @@
+"""The call benchmarks, and how a child process times them.
+
+A module of its own that imports nothing: a process that runs under valgrind loads no more than it measures.
+"""
+
+
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+
+class Point:
+    def __init__(self, x, y):
+        self.x = x
+        self.y = y
+
+    def add(self, other):
+        return self.x + other
+
+    @property
+    def total(self):
+        return self.x + self.y
+
+    def __getitem__(self, index):
+        return index
+
+
+def count_to(n):
+    i = 0
+    while i < n:
+        yield i
+        i += 1
+
+
+def make_counter():
+    count = 0
+
+    def counter():
+        nonlocal count
+        count += 1
+        return count
+    return counter
+
+
+def with_keywords(a, *, b, c=3):
+    return a + b + c
+
+
+def with_star(*args):
+    return args
+
+
+def recursion(n):
+    for _ in range(n):
+        fib(12)
+
+
+def methods(n):
+    point = Point(1, 2)
+    for _ in range(n):
+        for _ in range(100):
+            point.add(3)
+            point.add(4)
+
+
+def generators(n):
+    for _ in range(n):
+        for _ in count_to(200):
+            pass
+
+
+def closures(n):
+    counter = make_counter()
+    for _ in range(n):
+        for _ in range(200):
+            counter()
+
+
+def inits(n):
+    for _ in range(n):
+        for _ in range(100):
+            Point(1, 2)
+
+
+def properties(n):
+    point = Point(1, 2)
+    for _ in range(n):
+        for _ in range(100):
+            point.total
+            point.total
+
+
+def subscripts(n):
+    point = Point(1, 2)
+    for _ in range(n):
+        for _ in range(100):
+            point[1]
+            point[2]
+
+
+def keywords(n):
+    for _ in range(n):
+        for _ in range(100):
+            with_keywords(1, b=2)
+
+
+def stars(n):
+    arguments = (1, 2, 3)
+    for _ in range(n):
+        for _ in range(100):
+            with_star(*arguments)
+
+
+def many_leaves(n):
+    # A new generator for each pass: frames are pushed, moved into the generator and popped.
+    for _ in range(n):
+        for _ in range(50):
+            next(count_to(1))
+
+
+BENCHMARKS = {function.__name__: function for function in
+              (recursion, methods, generators, closures, inits, properties, subscripts, keywords, stars, many_leaves)}
+
+
+def print_times(iterations, rounds):
+    """Print the best ns per iteration for each benchmark."""
+    import gc
+    from time import perf_counter_ns
+    gc.disable()
+    for name, run in BENCHMARKS.items():
+        run(20)
+        best = None
+        for _ in range(rounds):
+            start = perf_counter_ns()
+            run(iterations)
+            took = perf_counter_ns() - start
+            best = took if best is None or took < best else best
+        print(name, best / iterations)

@@ -1,0 +1,268 @@
+//! PEP 523 and the one gate: who is asked when a frame starts.
+//!
+//! Each start of a frame, in the eval loop or from C, tests one word of the
+//! interpreter. While it is 0 nobody is asked, and the test is all it costs.
+//! Otherwise it is a set of bits: who wants to know.
+//!
+//! ```text
+//!   PyInterpreterState
+//!     eval_frame ─────► what runs a frame; NULL: the eval loop itself
+//!     eval_gate.word         EVALUATOR: eval_frame is not NULL
+//!              .evaluator    what SetEvalFrameFunc set
+//!              .trampoline   perf's; runs first, and calls the evaluator
+//! ```
+//!
+//! `eval_frame` is CPython's field at CPython's offset, for outside readers: it
+//! says what runs first. [`Gate::settle`] alone writes it and the word.
+//!
+//! # Invariants
+//! - `eval_frame` is the trampoline, or else the evaluator, or else NULL.
+//! - The word has [`GATE_EVALUATOR`] exactly while `eval_frame` is not NULL.
+//! - `evaluator` is never `_PyEval_EvalFrameDefault`, and never the trampoline,
+//!   which would call itself.
+//! - Both change only while every other thread of the runtime that could read
+//!   them is stopped: under the interpreter's GIL, or on the free-threaded build
+//!   with the world stopped. No thread stops between reading the word and what
+//!   it stands for, so reads need no lock.
+
+use crate::check::check;
+use crate::cpython::{
+    _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
+    _PyEval_StopTheWorld, _PyInterpreterFrame, PyInterpreterState, PyObject, PyThreadState,
+};
+use core::ffi::c_int;
+use core::ptr::{fn_addr_eq, NonNull};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// An evaluator runs frames.
+pub const GATE_EVALUATOR: u32 = 1 << 0;
+
+/// Frame hooks are consulted. Nobody sets this yet; it leaves calls inlined.
+pub const GATE_HOOKS: u32 = 1 << 1;
+
+/// `_PyFrameEvalFunction`: runs a frame and returns its result, or NULL with an
+/// exception set.
+pub type EvalFrameFunction = Option<
+    unsafe extern "C" fn(*mut PyThreadState, *mut _PyInterpreterFrame, c_int) -> *mut PyObject,
+>;
+
+/// What Ferrule keeps for one interpreter beside `eval_frame`; it lies at the end
+/// of `PyInterpreterState`, and all zeros is its initial state.
+#[repr(C)]
+pub struct EvalGate {
+    /// Who is asked when a frame starts: `GATE_*` bits, 0 for nobody.
+    word: u32,
+    /// Whether instructions are specialized while an evaluator is there.
+    allow_specialization: bool,
+    /// What was set as the evaluator; NULL for none.
+    evaluator: EvalFrameFunction,
+    /// The perf trampoline's evaluator while it is active, else NULL.
+    trampoline: EvalFrameFunction,
+}
+
+fn same(one: EvalFrameFunction, other: EvalFrameFunction) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => fn_addr_eq(one, other),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// What others decide; the word and `eval_frame` follow from it.
+#[derive(Clone, Copy)]
+struct Settings {
+    evaluator: EvalFrameFunction,
+    trampoline: EvalFrameFunction,
+    allow_specialization: bool,
+}
+
+impl Settings {
+    fn same(&self, other: &Settings) -> bool {
+        same(self.evaluator, other.evaluator)
+            && same(self.trampoline, other.trampoline)
+            && self.allow_specialization == other.allow_specialization
+    }
+}
+
+/// The gate of one interpreter.
+///
+/// # Invariants
+/// Points to a live interpreter state, and the calling thread holds a thread
+/// state (and with it the GIL, where there is one).
+#[derive(Clone, Copy)]
+struct Gate(NonNull<PyInterpreterState>);
+
+impl Gate {
+    /// # Safety
+    /// `interp` is live, and the calling thread holds a thread state.
+    unsafe fn of(interp: *mut PyInterpreterState) -> Self {
+        check!(!interp.is_null(), "an interpreter is asked for its evaluator, and there is none");
+        // SAFETY: a live interpreter is not NULL.
+        // INVARIANT: the caller's contract.
+        Gate(unsafe { NonNull::new_unchecked(interp) })
+    }
+
+    fn settings(self) -> Settings {
+        // SAFETY: live by the type's invariant. Written only while this thread
+        // is stopped, or by it. No reference is made: C has pointers to it too.
+        unsafe {
+            let gate = &raw const (*self.0.as_ptr()).eval_gate;
+            Settings {
+                evaluator: (*gate).evaluator,
+                trampoline: (*gate).trampoline,
+                allow_specialization: (*gate).allow_specialization,
+            }
+        }
+    }
+
+    fn eval_frame(self) -> EvalFrameFunction {
+        // SAFETY: as in `settings`.
+        unsafe { (*self.0.as_ptr()).eval_frame }
+    }
+
+    /// The one place where anything here changes.
+    fn change(self, wanted: Settings) {
+        if wanted.same(&self.settings()) {
+            return;
+        }
+        // SAFETY: live, and a thread state is held, by the type's invariant.
+        unsafe { _PyEval_StopTheWorld(self.0.as_ptr()) };
+        // SAFETY: the world is stopped.
+        unsafe { self.settle(wanted) };
+        // SAFETY: as for stopping. Traces of tier 2 have forgotten to ask, so
+        // they go before anybody runs again.
+        unsafe {
+            _PyEval_EvaluatorChanged(self.0.as_ptr());
+            _PyEval_StartTheWorld(self.0.as_ptr());
+        }
+    }
+
+    /// # Safety
+    /// No other thread of the interpreter runs Python code.
+    unsafe fn settle(self, wanted: Settings) {
+        let first = wanted.trampoline.or(wanted.evaluator);
+        // SAFETY: live by the type's invariant, and nobody else looks. The word
+        // is atomic because C reads it so.
+        unsafe {
+            let interp = self.0.as_ptr();
+            let gate = &raw mut (*interp).eval_gate;
+            (*gate).evaluator = wanted.evaluator;
+            (*gate).trampoline = wanted.trampoline;
+            (*gate).allow_specialization = wanted.allow_specialization;
+            (*interp).eval_frame = first;
+            let word = AtomicU32::from_ptr(&raw mut (*gate).word);
+            let others = word.load(Ordering::Relaxed) & GATE_HOOKS;
+            let evaluator = if first.is_some() { GATE_EVALUATOR } else { 0 };
+            word.store(others | evaluator, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs a frame the way the interpreter wants it: by the trampoline or the
+/// evaluator, or by the eval loop. For callers that found the gate's word not 0.
+///
+/// Returns a new reference, or NULL with an exception set.
+///
+/// # Safety
+/// What `_PyEval_EvalFrameDefault` asks for: `tstate` is the calling thread's own
+/// and `frame` ready to run and not running. The frame may be freed on return.
+#[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
+pub unsafe extern "C" fn _PyRust_EvalFrame(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+    throwflag: c_int,
+) -> *mut PyObject {
+    // SAFETY: a thread state's interpreter is live, and the thread holds it.
+    match unsafe { Gate::of((*tstate).interp) }.eval_frame() {
+        // SAFETY: the caller's contract is the evaluator's.
+        Some(evaluator) => unsafe { evaluator(tstate, frame, throwflag) },
+        // SAFETY: the caller's contract.
+        None => unsafe { _PyEval_EvalFrameDefault(tstate, frame, throwflag) },
+    }
+}
+
+/// The interpreter's evaluator, `_PyEval_EvalFrameDefault` for none; never the
+/// perf trampoline's.
+///
+/// # Safety
+/// `interp` is live, and the calling thread holds a thread state.
+#[no_mangle]
+pub unsafe extern "C" fn _PyInterpreterState_GetEvalFrameFunc(
+    interp: *mut PyInterpreterState,
+) -> EvalFrameFunction {
+    // SAFETY: the caller's contract.
+    let settings = unsafe { Gate::of(interp) }.settings();
+    settings.evaluator.or(Some(_PyEval_EvalFrameDefault))
+}
+
+/// Sets the interpreter's evaluator for every frame that starts from now on, and
+/// for resumed generators. NULL or `_PyEval_EvalFrameDefault` means none.
+///
+/// The perf trampoline, if active, stays and calls it. Costs stopping the other
+/// threads on the free-threaded build, unless nothing changes.
+///
+/// # Safety
+/// `interp` is live, the calling thread holds a thread state, and `eval_frame`
+/// keeps `_PyFrameEvalFunction`'s contract for as long as it is set.
+#[no_mangle]
+pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameFunc(
+    interp: *mut PyInterpreterState,
+    eval_frame: EvalFrameFunction,
+) {
+    // SAFETY: the caller's contract.
+    let gate = unsafe { Gate::of(interp) };
+    let now = gate.settings();
+    let is_none =
+        same(eval_frame, Some(_PyEval_EvalFrameDefault)) || same(eval_frame, now.trampoline);
+    // INVARIANT: neither the default evaluator nor the trampoline gets in.
+    gate.change(Settings { evaluator: if is_none { None } else { eval_frame }, ..now });
+}
+
+/// Whether instructions go on being specialized for Python functions while an
+/// evaluator is set; 0 at first. Holds for later evaluators too.
+///
+/// It asks nothing of the evaluator: it sees every frame either way.
+///
+/// # Safety
+/// `interp` is live, and the calling thread holds a thread state.
+#[no_mangle]
+pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameAllowSpecialization(
+    interp: *mut PyInterpreterState,
+    allow_specialization: c_int,
+) {
+    // SAFETY: the caller's contract.
+    let gate = unsafe { Gate::of(interp) };
+    let allow_specialization = allow_specialization != 0;
+    gate.change(Settings { allow_specialization, ..gate.settings() });
+}
+
+/// 1 where instructions are specialized for Python functions now, else 0.
+///
+/// # Safety
+/// `interp` is live, and the calling thread holds a thread state.
+#[no_mangle]
+pub unsafe extern "C" fn _PyInterpreterState_IsSpecializationEnabled(
+    interp: *mut PyInterpreterState,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let gate = unsafe { Gate::of(interp) };
+    c_int::from(gate.eval_frame().is_none() || gate.settings().allow_specialization)
+}
+
+/// Puts the perf trampoline's evaluator in front of the evaluator; NULL takes it
+/// away.
+///
+/// # Safety
+/// `interp` is live, the calling thread holds a thread state, and `trampoline`
+/// runs what `_PyInterpreterState_GetEvalFrameFunc` returns.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_SetTrampoline(
+    interp: *mut PyInterpreterState,
+    trampoline: EvalFrameFunction,
+) {
+    // SAFETY: the caller's contract.
+    let gate = unsafe { Gate::of(interp) };
+    gate.change(Settings { trampoline, ..gate.settings() });
+}

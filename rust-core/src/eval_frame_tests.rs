@@ -1,0 +1,196 @@
+//! The gate against a model: whatever is set and taken away in whatever order,
+//! the word, `eval_frame` and what runs a frame agree.
+
+use crate::cpython::{_PyInterpreterFrame, PyInterpreterState, PyObject, PyThreadState};
+use crate::eval_frame::{
+    _PyInterpreterState_GetEvalFrameFunc, _PyInterpreterState_IsSpecializationEnabled,
+    _PyInterpreterState_SetEvalFrameAllowSpecialization, _PyInterpreterState_SetEvalFrameFunc,
+    _PyRust_EvalFrame, _PyRust_SetTrampoline, EvalFrameFunction, GATE_EVALUATOR, GATE_HOOKS,
+};
+use proptest::prelude::*;
+use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::ptr::{null_mut, without_provenance_mut};
+
+thread_local! {
+    static STOPPED: Cell<bool> = const { Cell::new(false) };
+    static CHANGES: Cell<usize> = const { Cell::new(0) };
+}
+
+#[no_mangle]
+extern "C" fn _PyEval_StopTheWorld(_interp: *mut PyInterpreterState) {
+    assert!(!STOPPED.replace(true), "stopped twice");
+}
+
+#[no_mangle]
+extern "C" fn _PyEval_StartTheWorld(_interp: *mut PyInterpreterState) {
+    assert!(STOPPED.replace(false), "started without having stopped");
+}
+
+#[no_mangle]
+extern "C" fn _PyEval_EvaluatorChanged(_interp: *mut PyInterpreterState) {
+    assert!(STOPPED.get(), "told while others run");
+    CHANGES.set(CHANGES.get() + 1);
+}
+
+/// Evaluators that return their own number as a pointer.
+macro_rules! evaluator {
+    ($(#[$attribute:meta])* $name:ident, $number:literal) => {
+        $(#[$attribute])*
+        unsafe extern "C" fn $name(
+            _tstate: *mut PyThreadState,
+            _frame: *mut _PyInterpreterFrame,
+            _throwflag: c_int,
+        ) -> *mut PyObject {
+            without_provenance_mut($number)
+        }
+    };
+}
+
+evaluator!(
+    #[no_mangle]
+    _PyEval_EvalFrameDefault,
+    1
+);
+evaluator!(first, 2);
+evaluator!(second, 3);
+evaluator!(trampoline, 4);
+
+fn number(function: EvalFrameFunction) -> usize {
+    // SAFETY: the functions above touch nothing.
+    function.map_or(0, |function| unsafe { function(null_mut(), null_mut(), 0) }.addr())
+}
+
+/// An interpreter of all zeros, with a thread state that leads to it.
+struct Interpreter {
+    interp: *mut PyInterpreterState,
+    tstate: *mut PyThreadState,
+}
+
+fn zeroed<T>() -> *mut T {
+    // SAFETY: neither of the two structs is empty.
+    let block = unsafe { alloc_zeroed(Layout::new::<T>()) };
+    if block.is_null() {
+        handle_alloc_error(Layout::new::<T>());
+    }
+    block.cast()
+}
+
+impl Interpreter {
+    fn new() -> Self {
+        let interpreter = Interpreter { interp: zeroed(), tstate: zeroed() };
+        // SAFETY: made above.
+        unsafe { (*interpreter.tstate).interp = interpreter.interp };
+        interpreter
+    }
+
+    fn word(&self) -> u32 {
+        // SAFETY: live; the word is the gate's first field, as C takes it to be.
+        unsafe { (&raw const (*self.interp).eval_gate).cast::<u32>().read() }
+    }
+
+    fn set_word(&self, word: u32) {
+        // SAFETY: as in `word`.
+        unsafe { (&raw mut (*self.interp).eval_gate).cast::<u32>().write(word) };
+    }
+}
+
+impl Drop for Interpreter {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with these layouts.
+        unsafe {
+            dealloc(self.interp.cast(), Layout::new::<PyInterpreterState>());
+            dealloc(self.tstate.cast(), Layout::new::<PyThreadState>());
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Evaluator(usize),
+    Trampoline(bool),
+    Allow(bool),
+    Hooks(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..5_usize).prop_map(Step::Evaluator),
+        any::<bool>().prop_map(Step::Trampoline),
+        any::<bool>().prop_map(Step::Allow),
+        any::<bool>().prop_map(Step::Hooks),
+    ]
+}
+
+/// What the settings should be; 0 is none.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Model {
+    evaluator: usize,
+    trampoline: usize,
+    allow: bool,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+    #[test]
+    fn the_gate_agrees_with_a_model(steps in prop::collection::vec(step(), 0..60)) {
+        let functions: [EvalFrameFunction; 5] =
+            [None, Some(_PyEval_EvalFrameDefault), Some(first), Some(second), Some(trampoline)];
+        let interpreter = Interpreter::new();
+        let (interp, tstate) = (interpreter.interp, interpreter.tstate);
+        let mut model = Model::default();
+        let mut hooks = 0;
+        CHANGES.set(0);
+        for step in steps {
+            let (before, changes) = (model, CHANGES.get());
+            // SAFETY: a live interpreter that only this thread knows.
+            unsafe {
+                match step {
+                    Step::Evaluator(which) => {
+                        _PyInterpreterState_SetEvalFrameFunc(interp, functions[which]);
+                        // The trampoline would call itself while it is active.
+                        let is_none = which < 2 || which == 4;
+                        if which == 4 && model.trampoline == 0 {
+                            // Not ours to know then: take it away again.
+                            _PyInterpreterState_SetEvalFrameFunc(interp, None);
+                            CHANGES.set(changes);
+                            model.evaluator = 0;
+                            continue;
+                        }
+                        model.evaluator = if is_none { 0 } else { which };
+                    }
+                    Step::Trampoline(active) => {
+                        _PyRust_SetTrampoline(interp, if active { functions[4] } else { None });
+                        model.trampoline = if active { 4 } else { 0 };
+                    }
+                    Step::Allow(allow) => {
+                        _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, c_int::from(allow));
+                        model.allow = allow;
+                    }
+                    Step::Hooks(active) => {
+                        hooks = if active { GATE_HOOKS } else { 0 };
+                        interpreter.set_word(interpreter.word() & !GATE_HOOKS | hooks);
+                    }
+                }
+            }
+            prop_assert!(!STOPPED.get());
+            prop_assert_eq!(CHANGES.get() - changes, usize::from(model != before));
+            let runs = if model.trampoline != 0 { model.trampoline } else { model.evaluator };
+            // SAFETY: as above.
+            unsafe {
+                prop_assert_eq!(number((*interp).eval_frame), runs);
+                prop_assert_eq!(
+                    number(_PyInterpreterState_GetEvalFrameFunc(interp)), model.evaluator.max(1)
+                );
+                prop_assert_eq!(
+                    _PyInterpreterState_IsSpecializationEnabled(interp),
+                    c_int::from(runs == 0 || model.allow)
+                );
+                prop_assert_eq!(_PyRust_EvalFrame(tstate, null_mut(), 0).addr(), runs.max(1));
+            }
+            let bit = if runs != 0 { GATE_EVALUATOR } else { 0 };
+            prop_assert_eq!(interpreter.word(), bit | hooks);
+        }
+    }
+}

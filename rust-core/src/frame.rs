@@ -1,0 +1,128 @@
+//! What a frame holds before its first instruction.
+//!
+//! This runs on every call of a Python function, inlined into the eval loop in
+//! release builds. Slots are written one by one (`volatile`) on purpose: LLVM
+//! otherwise makes a call of `memset`, or a vector loop with overlap checks,
+//! out of what is nearly always a handful of slots, and such a loop takes more
+//! instructions to set up than to run.
+
+use crate::cpython::{
+    _PyInterpreterFrame, PyCodeObject, PyFunctionObject, PyObject, FRAME_OWNED_BY_THREAD,
+};
+use crate::refcount::new_reference;
+use core::ffi::c_int;
+use core::ptr::null_mut;
+
+/// From how many slots on the vector loop is worth its set-up.
+const MANY_SLOTS: usize = 32;
+
+/// Writes NULL to `count` slots.
+///
+/// # Safety
+/// There are that many slots at `first`, and nobody reads them meanwhile.
+#[inline(always)]
+pub unsafe fn clear_slots(first: *mut *mut PyObject, count: usize) {
+    if count >= MANY_SLOTS {
+        // SAFETY: the caller's contract. All zeros is NULL.
+        unsafe { clear_many_slots(first, count) };
+        return;
+    }
+    let mut slot = first;
+    // SAFETY: one past the last slot.
+    let end = unsafe { first.add(count) };
+    while slot != end {
+        // SAFETY: between the first and the last slot.
+        unsafe {
+            slot.write_volatile(null_mut());
+            slot = slot.add(1);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`clear_slots`].
+#[cold]
+#[inline(never)]
+unsafe fn clear_many_slots(first: *mut *mut PyObject, count: usize) {
+    // SAFETY: the caller's contract. All zeros is NULL.
+    unsafe { first.write_bytes(0, count) };
+}
+
+/// `_PyFrame_Initialize`: makes a frame for a call of `func` out of raw slots.
+/// Locals from `null_locals_from` on are NULL; those before are the caller's to
+/// set. `previous` is not set: linking the frame does that.
+///
+/// Consumes the references to `func` and `locals` (which may be NULL). Never
+/// fails.
+///
+/// # Safety
+/// `frame` has the `co_framesize` slots of `code`, which is `func`'s code;
+/// `null_locals_from` is neither negative nor above `co_nlocalsplus`.
+#[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
+pub unsafe extern "C" fn _PyFrame_Initialize(
+    frame: *mut _PyInterpreterFrame,
+    func: *mut PyFunctionObject,
+    locals: *mut PyObject,
+    code: *mut PyCodeObject,
+    null_locals_from: c_int,
+) {
+    // SAFETY: all three are live and the frame is writable, by contract.
+    unsafe {
+        (*frame).f_executable = new_reference(code.cast());
+        (*frame).f_funcobj = func.cast();
+        (*frame).f_globals = (*func).func_globals;
+        (*frame).f_builtins = (*func).func_builtins;
+        (*frame).f_locals = locals;
+        (*frame).frame_obj = null_mut();
+        (*frame).instr_ptr = (&raw mut (*code).co_code_adaptive).cast();
+        let locals_and_cells = (*code).co_nlocalsplus;
+        (*frame).stacktop = locals_and_cells;
+        (*frame).return_offset = 0;
+        (*frame).owner = FRAME_OWNED_BY_THREAD;
+        if null_locals_from < locals_and_cells {
+            let first = localsplus(frame).add(null_locals_from as usize);
+            clear_slots(first, (locals_and_cells - null_locals_from) as usize);
+        }
+    }
+}
+
+/// The frame's locals, cells and free variables, and its evaluation stack.
+///
+/// # Safety
+/// `frame` is a frame.
+#[inline(always)]
+unsafe fn localsplus(frame: *mut _PyInterpreterFrame) -> *mut *mut PyObject {
+    // SAFETY: the field is where C's flexible array begins.
+    unsafe { (&raw mut (*frame).localsplus).cast() }
+}
+
+/// Moves the arguments of a call whose number is just what the function takes
+/// into the first locals of its frame: `self_or_null`, if it is not NULL, and
+/// then the `count` references at `arguments`. Never fails.
+///
+/// # Safety
+/// The frame is fresh from [`_PyFrame_Initialize`] and has that many arguments;
+/// the caller gives up the references.
+#[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
+pub unsafe extern "C" fn _PyRust_MoveArguments(
+    frame: *mut _PyInterpreterFrame,
+    self_or_null: *mut PyObject,
+    arguments: *const *mut PyObject,
+    count: c_int,
+) {
+    // SAFETY: every frame has a first slot, used or not: C's array has one.
+    unsafe {
+        let first = localsplus(frame);
+        first.write(self_or_null);
+        let target = first.add(usize::from(!self_or_null.is_null()));
+        let mut i = 0;
+        while i != count as isize {
+            target.offset(i).write_volatile(*arguments.offset(i));
+            i += 1;
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The C interface, as `Include/cpython/framehook.h` documents it.
+//!
+//! That header is written by hand, since extensions include it from an installed
+//! tree; nothing here is in the generated one. cbindgen leaves it out, and
+//! `tests/c/framehooks.c` calls every function.
+
+use super::error::{Outcome, Raised};
+use super::frame::Code;
+use super::registry::{self, Callee, Description, ExtendedHook, SimpleHook, SnapshotRef};
+use super::view::View;
+use super::{verdict, Thread};
+use crate::cpython::{_PyInterpreterFrame, PyInterpreterState, PyObject};
+use crate::object::Owned;
+use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
+use core::ptr::null_mut;
+
+fn status(outcome: Outcome<()>) -> c_int {
+    outcome.map_or(-1, |()| 0)
+}
+
+fn object(outcome: Outcome<Owned>) -> *mut PyObject {
+    outcome.map_or(null_mut(), Owned::into_raw)
+}
+
+/// The calling thread, if it belongs to that interpreter.
+///
+/// # Safety
+/// A thread state is attached.
+unsafe fn thread_of(interpreter: *mut PyInterpreterState) -> Outcome<Thread> {
+    // SAFETY: the caller's contract.
+    let thread = unsafe { Thread::current() };
+    if thread.interpreter() == interpreter {
+        return Ok(thread);
+    }
+    Err(Raised::runtime_error(thread, c"the calling thread belongs to another interpreter"))
+}
+
+/// # Safety
+/// A thread state is attached.
+unsafe fn id_of(thread: Thread, hook: SimpleHook) -> Outcome<c_longlong> {
+    let snapshot = SnapshotRef::current(thread);
+    let found = snapshot.as_ref().and_then(|hooks| hooks.get().find_simple(hook));
+    found
+        .map(|hook| hook.id)
+        .ok_or_else(|| Raised::value_error(thread, c"this frame hook is not installed"))
+}
+
+/// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_AddFrameHook(
+    interpreter: *mut PyInterpreterState,
+    hook: SimpleHook,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    status(unsafe { thread_of(interpreter) }.and_then(|thread| {
+        let description = Description {
+            callee: Callee::Simple(hook),
+            user_data: null_mut(),
+            free_user_data: None,
+            name: c"(C function)",
+            timed: false,
+        };
+        registry::add(thread, &description).map(|_| ())
+    }))
+}
+
+/// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_RemoveFrameHook(
+    interpreter: *mut PyInterpreterState,
+    hook: SimpleHook,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    status(unsafe { thread_of(interpreter) }.and_then(|thread| {
+        // SAFETY: the caller's contract.
+        registry::remove(thread, unsafe { id_of(thread, hook) }?)
+    }))
+}
+
+/// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_ContainsFrameHook(
+    interpreter: *mut PyInterpreterState,
+    hook: SimpleHook,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let thread = unsafe { Thread::current() };
+    let found = thread.interpreter() == interpreter
+        && SnapshotRef::current(thread)
+            .is_some_and(|hooks| hooks.get().find_simple(hook).is_some());
+    c_int::from(found)
+}
+
+/// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_ClearFrameHooks(interpreter: *mut PyInterpreterState) -> c_int {
+    // SAFETY: the caller's contract.
+    status(unsafe { thread_of(interpreter) }.and_then(registry::clear))
+}
+
+/// # Safety
+/// The calling thread has an attached thread state; `name` is NULL or a string;
+/// `user_data` is what `hook` and `free_user_data` take.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_AddFrameHookEx(
+    interpreter: *mut PyInterpreterState,
+    hook: ExtendedHook,
+    user_data: *mut c_void,
+    free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
+    name: *const c_char,
+    flags: c_int,
+) -> c_longlong {
+    // SAFETY: the caller's contract.
+    let added = unsafe { thread_of(interpreter) }.and_then(|thread| {
+        if flags & !FRAMEHOOK_TIMED != 0 {
+            return Err(Raised::value_error(thread, c"unknown flags for a frame hook"));
+        }
+        let description = Description {
+            callee: Callee::Extended(hook),
+            user_data,
+            free_user_data,
+            // SAFETY: a string, by contract.
+            name: if name.is_null() { c"(unnamed)" } else { unsafe { CStr::from_ptr(name) } },
+            timed: flags & FRAMEHOOK_TIMED != 0,
+        };
+        registry::add(thread, &description)
+    });
+    added.unwrap_or(-1)
+}
+
+/// Measure the time that the hook takes: `PyUnstable_FRAMEHOOK_TIMED`.
+const FRAMEHOOK_TIMED: c_int = 1;
+
+/// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_RemoveFrameHookEx(
+    interpreter: *mut PyInterpreterState,
+    id: c_longlong,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    status(unsafe { thread_of(interpreter) }.and_then(|thread| registry::remove(thread, id)))
+}
+
+/// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_FrameHook_GetId(
+    interpreter: *mut PyInterpreterState,
+    hook: SimpleHook,
+) -> c_longlong {
+    // SAFETY: the caller's contract.
+    unsafe { thread_of(interpreter).and_then(|thread| id_of(thread, hook)).unwrap_or(-1) }
+}
+
+/// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_EnableFrameHook(
+    interpreter: *mut PyInterpreterState,
+    id: c_longlong,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    status(unsafe { thread_of(interpreter) }.and_then(|thread| registry::enable(thread, id, true)))
+}
+
+/// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_DisableFrameHook(
+    interpreter: *mut PyInterpreterState,
+    id: c_longlong,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    status(unsafe { thread_of(interpreter) }.and_then(|thread| registry::enable(thread, id, false)))
+}
+
+/// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_EnableFrameHookInThread(id: c_longlong) -> c_int {
+    // SAFETY: the caller's contract.
+    status(registry::enable_in_thread(unsafe { Thread::current() }, id, true))
+}
+
+/// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_DisableFrameHookInThread(id: c_longlong) -> c_int {
+    // SAFETY: the caller's contract.
+    status(registry::enable_in_thread(unsafe { Thread::current() }, id, false))
+}
+
+/// Enables or disables a hook for one code object.
+///
+/// # Safety
+/// `code` is a live object.
+pub unsafe fn enable_for_code(
+    thread: Thread,
+    id: c_longlong,
+    code: *mut PyObject,
+    on: bool,
+) -> Outcome<()> {
+    // SAFETY: live, by contract.
+    let Some(code) = (unsafe { Code::from_object(code) }) else {
+        return Err(Raised::type_error(thread, c"a code object is expected"));
+    };
+    registry::with_hook(thread, id, |snapshot, hook| {
+        verdict::settle(thread, snapshot, code, hook.slot, !on)
+    })?;
+    if on {
+        registry::unsettle_all(thread)
+    } else {
+        Ok(())
+    }
+}
+
+/// # Safety
+/// The calling thread has an attached thread state; `code` is a live object.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_EnableFrameHookForCode(
+    id: c_longlong,
+    code: *mut PyObject,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    status(unsafe { enable_for_code(Thread::current(), id, code, true) })
+}
+
+/// # Safety
+/// The calling thread has an attached thread state; `code` is a live object.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_DisableFrameHookForCode(
+    id: c_longlong,
+    code: *mut PyObject,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    status(unsafe { enable_for_code(Thread::current(), id, code, false) })
+}
+
+/// # Safety
+/// A hook of the calling thread was asked about `frame`, which has not ended.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_HookFrame_GetCode(
+    frame: *mut _PyInterpreterFrame,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    object(unsafe { View::new(frame) }.map(View::code_object))
+}
+
+/// # Safety
+/// A hook of the calling thread was asked about `frame`, which has not ended.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_HookFrame_GetFunction(
+    frame: *mut _PyInterpreterFrame,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    object(unsafe { View::new(frame) }.map(View::function))
+}
+
+/// # Safety
+/// A hook of the calling thread was asked about `frame`, which has not ended.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_HookFrame_GetGlobals(
+    frame: *mut _PyInterpreterFrame,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    object(unsafe { View::new(frame) }.map(View::globals))
+}
+
+/// # Safety
+/// A hook of the calling thread was asked about `frame`, which has not ended.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_HookFrame_GetBuiltins(
+    frame: *mut _PyInterpreterFrame,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    object(unsafe { View::new(frame) }.map(View::builtins))
+}
+
+/// # Safety
+/// A hook of the calling thread was asked about `frame`, which has not ended.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_HookFrame_GetArgumentCount(
+    frame: *mut _PyInterpreterFrame,
+) -> isize {
+    // SAFETY: the caller's contract.
+    unsafe { View::new(frame) }.map_or(-1, |view| view.argument_count() as isize)
+}
+
+/// # Safety
+/// A hook of the calling thread was asked about `frame`, which has not ended.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_HookFrame_GetArgument(
+    frame: *mut _PyInterpreterFrame,
+    index: isize,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    object(unsafe { View::new(frame) }.and_then(|view| view.argument(index)))
+}
+
+/// # Safety
+/// A hook of the calling thread was asked about `frame`, which has not ended.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_HookFrame_GetArgumentName(
+    frame: *mut _PyInterpreterFrame,
+    index: isize,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    object(unsafe { View::new(frame) }.and_then(|view| view.argument_name(index)))
+}
+
+/// # Safety
+/// A hook of the calling thread was asked about `frame`, which has not ended;
+/// `name` is a live object.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_HookFrame_GetArgumentByName(
+    frame: *mut _PyInterpreterFrame,
+    name: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    object(unsafe { View::new(frame).and_then(|view| view.argument_by_name(name)) })
+}

@@ -1,0 +1,221 @@
+//! One round: a frame is offered to each hook in turn.
+
+use super::error::{Outcome, Raised};
+use super::frame::{Code, Frame, Stage};
+use super::registry::{count_one, Callee, Hook, SnapshotRef};
+use super::{replace, verdict, Answer, Thread};
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyThreadState};
+use core::ptr::{null_mut, NonNull};
+use core::sync::atomic::Ordering;
+
+/// What one hook has answered.
+enum Verdict {
+    Pass,
+    Settled,
+    /// Run this code, of which the reference is ours.
+    Replace(Code),
+}
+
+/// Asks one hook.
+///
+/// # Safety
+/// `frame` is being offered in this thread.
+unsafe fn ask(thread: Thread, hook: &Hook, frame: Frame) -> Outcome<Verdict> {
+    count_one(&hook.calls);
+    let mut replacement: *mut PyCodeObject = null_mut();
+    // SAFETY: the contract of whoever added the hook; a frame that is offered.
+    let verdict = unsafe {
+        match hook.callee {
+            Callee::Simple(function) => {
+                replacement = function(frame.as_ptr());
+                i32::from(!replacement.is_null())
+            }
+            Callee::Extended(function) => {
+                function(frame.as_ptr(), hook.user_data, &raw mut replacement)
+            }
+        }
+    };
+    let replacement = NonNull::new(replacement);
+    // SAFETY: a thread state is attached.
+    let raised = unsafe { !c::PyErr_Occurred().is_null() };
+    let answer = match (verdict, replacement) {
+        _ if raised => Err(Raised::by_cpython(thread)),
+        (0, None) => Ok(Verdict::Pass),
+        (2, None) => Ok(Verdict::Settled),
+        (1, Some(object)) => {
+            // SAFETY: a live object, which the hook has given us.
+            match unsafe { Code::from_object(object.as_ptr().cast()) } {
+                Some(code) => return Ok(Verdict::Replace(code)),
+                None => Err(Raised::type_error(
+                    thread,
+                    c"a frame hook returned something that is not a code object",
+                )),
+            }
+        }
+        (-1, _) => Err(Raised::system_error(
+            thread,
+            c"a frame hook answered with an error and set no exception",
+        )),
+        _ => Err(Raised::system_error(thread, c"a frame hook answered with no known verdict")),
+    };
+    if let Some(object) = replacement {
+        // SAFETY: the hook has given us the reference, and it is not used.
+        unsafe { crate::refcount::drop_reference(object.as_ptr().cast()) };
+    }
+    answer
+}
+
+/// Asks one hook, and measures how long that takes if it shall be known.
+///
+/// # Safety
+/// As for [`ask`].
+unsafe fn ask_timed(thread: Thread, hook: &Hook, frame: Frame) -> Outcome<Verdict> {
+    if !hook.timed {
+        // SAFETY: the caller's contract.
+        return unsafe { ask(thread, hook, frame) };
+    }
+    let (mut before, mut after) = (0, 0);
+    // SAFETY: reads a clock; a failure leaves 0. Then the caller's contract.
+    let answer = unsafe {
+        c::PyTime_PerfCounterRaw(&raw mut before);
+        let answer = ask(thread, hook, frame);
+        c::PyTime_PerfCounterRaw(&raw mut after);
+        answer
+    };
+    hook.nanoseconds.fetch_add(after.wrapping_sub(before) as u64, Ordering::Relaxed);
+    answer
+}
+
+/// A round that is under way: while it lives, the thread offers no other frame.
+struct Round(Thread);
+
+impl Round {
+    fn begin(thread: Thread) -> Self {
+        // SAFETY: the calling thread's own.
+        unsafe { (*thread.own()).rounds += 1 };
+        Round(thread)
+    }
+}
+
+impl Drop for Round {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the calling thread's own.
+        unsafe { (*self.0.own()).rounds -= 1 };
+    }
+}
+
+/// Offers a frame that has its arguments and has run nothing but its prologue.
+/// The frame that is to run, and whether it is another one, and whether some hook
+/// wants to see its code again. On failure, the frame to unwind.
+///
+/// # Safety
+/// `frame` is the topmost of this thread's data stack.
+unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
+    // SAFETY: the calling thread's own.
+    if unsafe { (*thread.own()).rounds } != 0 || thread.is_tracing() {
+        return (frame, Answer::AskAgain);
+    }
+    let Some(snapshot) = SnapshotRef::current(thread) else { return (frame, Answer::Settled) };
+    let hooks = snapshot.get();
+    let mut settled = verdict::settled(thread, frame.code()).valid(hooks);
+    let open = hooks.enabled() & !settled;
+    if open == 0 {
+        return (frame, Answer::Settled);
+    }
+    // SAFETY: the calling thread's own.
+    let here = !unsafe { (*thread.own()).disabled }.valid(hooks);
+    if open & here == 0 {
+        return (frame, Answer::AskAgain);
+    }
+    let next = frame.next_instruction();
+    // Incomplete while hooks look at it: tracebacks and `sys._getframe` pass it by.
+    frame.set_next_instruction(frame.code().first_instruction());
+    frame.set_stage(stage);
+    let round = Round::begin(thread);
+    let (mut current, mut failed, mut passed) = (frame, false, false);
+    for hook in hooks.iter().filter(|hook| hook.bit() & here != 0) {
+        let code = current.code();
+        if hook.is_silent() || settled & hook.bit() != 0 {
+            continue;
+        }
+        // SAFETY: the frame is being offered.
+        let done = match unsafe { ask_timed(thread, hook, current) } {
+            Ok(Verdict::Pass) => {
+                passed = true;
+                Ok(())
+            }
+            Ok(Verdict::Settled) => verdict::settle(thread, hooks, code, hook.slot, true),
+            Ok(Verdict::Replace(same)) if same == code => {
+                // SAFETY: the reference is ours; the frame has its own.
+                unsafe { crate::refcount::drop_reference(same.object()) };
+                passed = true;
+                Ok(())
+            }
+            // SAFETY: the frame is being offered, and the reference is ours.
+            Ok(Verdict::Replace(other)) => unsafe {
+                replace::replace(thread, current, other, hook.name()).map(|other| {
+                    count_one(&hook.replacements);
+                    current = other;
+                    settled = verdict::settled(thread, other.code()).valid(hooks);
+                })
+            },
+            Err(raised) => Err(raised),
+        };
+        if let Err(Raised { .. }) = done {
+            count_one(&hook.errors);
+            failed = true;
+            break;
+        }
+    }
+    drop(round);
+    if failed {
+        current.set_stage(Stage::Idle);
+        return (current, Answer::Failed);
+    }
+    if current != frame {
+        current.set_stage(Stage::Offered);
+        return (current, Answer::Replaced);
+    }
+    frame.set_stage(Stage::Idle);
+    frame.set_next_instruction(next);
+    // Hooks may have come and gone meanwhile.
+    (frame, if passed { Answer::AskAgain } else { standing(thread, frame.code()) })
+}
+
+/// Whether all hooks have settled `code`.
+fn standing(thread: Thread, code: Code) -> Answer {
+    let open = SnapshotRef::current(thread)
+        .map_or(0, |now| now.get().enabled() & !verdict::settled(thread, code).valid(now.get()));
+    if open == 0 {
+        Answer::Settled
+    } else {
+        Answer::AskAgain
+    }
+}
+
+/// Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
+/// the hooks. A few loads when all have settled its code; else what they take.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, attached thread state; `frame` is its
+/// current frame, with its stack pointer saved.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_OfferFrame(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) -> Answer {
+    // SAFETY: the caller's contract.
+    let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
+    if !frame.is_on_data_stack() {
+        // A generator that begins: it was offered when it was made.
+        return standing(thread, frame.code());
+    }
+    if frame.stage() == Stage::Offered {
+        frame.set_stage(Stage::Idle);
+        return Answer::AskAgain;
+    }
+    // SAFETY: a current frame on the data stack is the topmost one there.
+    unsafe { offer(thread, frame, Stage::AfterPrologue) }.1
+}

@@ -1,0 +1,65 @@
+//! Exceptions, as a type: whoever holds a [`Raised`] knows that one is set.
+
+use super::Thread;
+use crate::cpython as c;
+use crate::cpython::PyObject;
+use core::ffi::CStr;
+
+/// An exception is set in this thread.
+#[must_use]
+pub struct Raised(());
+
+pub type Outcome<T> = Result<T, Raised>;
+
+impl Raised {
+    /// Vouches that an exception is set: a call into CPython has just failed.
+    pub fn by_cpython(_thread: Thread) -> Self {
+        crate::check::check!(
+            // SAFETY: a thread state is attached, says the `Thread`.
+            unsafe { !c::PyErr_Occurred().is_null() },
+            "a call failed without an exception"
+        );
+        Raised(())
+    }
+
+    pub fn no_memory(_thread: Thread) -> Self {
+        // SAFETY: a thread state is attached, says the `Thread`.
+        unsafe { c::PyErr_NoMemory() };
+        Raised(())
+    }
+
+    /// Raises `kind` with a fixed text.
+    ///
+    /// # Safety
+    /// `kind` is an exception class.
+    unsafe fn with_text(_thread: Thread, kind: *mut PyObject, text: &CStr) -> Self {
+        // SAFETY: a class, by contract, and NUL-terminated UTF-8.
+        unsafe { c::PyErr_SetString(kind, text.as_ptr()) };
+        Raised(())
+    }
+
+    pub fn value_error(thread: Thread, text: &CStr) -> Self {
+        // SAFETY: `ValueError` is a class.
+        unsafe { Raised::with_text(thread, c::PyExc_ValueError, text) }
+    }
+
+    pub fn runtime_error(thread: Thread, text: &CStr) -> Self {
+        // SAFETY: `RuntimeError` is a class.
+        unsafe { Raised::with_text(thread, c::PyExc_RuntimeError, text) }
+    }
+
+    pub fn type_error(thread: Thread, text: &CStr) -> Self {
+        // SAFETY: `TypeError` is a class.
+        unsafe { Raised::with_text(thread, c::PyExc_TypeError, text) }
+    }
+
+    pub fn index_error(thread: Thread, text: &CStr) -> Self {
+        // SAFETY: `IndexError` is a class.
+        unsafe { Raised::with_text(thread, c::PyExc_IndexError, text) }
+    }
+
+    pub fn system_error(thread: Thread, text: &CStr) -> Self {
+        // SAFETY: `SystemError` is a class.
+        unsafe { Raised::with_text(thread, c::PyExc_SystemError, text) }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a hook may read of the frame that it is asked about.
+
+use super::error::{Outcome, Raised};
+use super::frame::{Code, Frame, Parameters, Stage};
+use super::Thread;
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyObject};
+use crate::object::Owned;
+use crate::refcount::new_reference;
+
+/// A frame while a hook is asked about it.
+#[derive(Clone, Copy)]
+pub struct View {
+    frame: Frame,
+    thread: Thread,
+}
+
+impl View {
+    /// `RuntimeError` where the frame is not being offered.
+    ///
+    /// # Safety
+    /// The calling thread has an attached thread state, and `frame` is a frame
+    /// that a hook of this thread was asked about and that has not ended since.
+    pub unsafe fn new(frame: *mut _PyInterpreterFrame) -> Outcome<Self> {
+        // SAFETY: the caller's contract.
+        let (thread, frame) = unsafe { (Thread::current(), Frame::new(frame)) };
+        match frame.stage() {
+            Stage::Fresh | Stage::AfterPrologue => Ok(View { frame, thread }),
+            Stage::Idle | Stage::Offered => Err(Raised::runtime_error(
+                thread,
+                c"this frame is not being offered: a hook may read it until it returns, no longer",
+            )),
+        }
+    }
+
+    pub fn code(self) -> Code {
+        self.frame.code()
+    }
+
+    fn parameters(self) -> Parameters {
+        self.code().parameters()
+    }
+
+    /// # Safety
+    /// `object` is live.
+    unsafe fn owned(object: *mut PyObject) -> Owned {
+        // SAFETY: live, so that a new reference can be made, which is not NULL.
+        unsafe { Owned::from_new_reference(new_reference(object)) }
+    }
+
+    pub fn code_object(self) -> Owned {
+        // SAFETY: the frame holds it.
+        unsafe { View::owned(self.code().object()) }
+    }
+
+    pub fn function(self) -> Owned {
+        // SAFETY: the frame holds it.
+        unsafe { View::owned((*self.frame.as_ptr()).f_funcobj) }
+    }
+
+    pub fn globals(self) -> Owned {
+        // SAFETY: the frame's function holds it.
+        unsafe { View::owned((*self.frame.as_ptr()).f_globals) }
+    }
+
+    pub fn builtins(self) -> Owned {
+        // SAFETY: the frame's function holds it.
+        unsafe { View::owned((*self.frame.as_ptr()).f_builtins) }
+    }
+
+    pub fn argument_count(self) -> usize {
+        self.parameters().count()
+    }
+
+    /// `index` as that of a parameter, or `IndexError`.
+    fn checked(self, index: isize) -> Outcome<usize> {
+        match usize::try_from(index) {
+            Ok(index) if index < self.argument_count() => Ok(index),
+            _ => Err(Raised::index_error(self.thread, c"the code has no parameter of that number")),
+        }
+    }
+
+    pub fn argument(self, index: isize) -> Outcome<Owned> {
+        let index = self.checked(index)?;
+        // SAFETY: a new reference to an argument, which is there.
+        Ok(unsafe { Owned::from_new_reference(self.frame.argument(index)) })
+    }
+
+    pub fn argument_name(self, index: isize) -> Outcome<Owned> {
+        let index = self.checked(index)?;
+        // SAFETY: the code object holds it.
+        Ok(unsafe { View::owned(self.code().slot_name(index)) })
+    }
+
+    /// The argument called `name`, or `KeyError`.
+    ///
+    /// # Safety
+    /// `name` is a live object.
+    pub unsafe fn argument_by_name(self, name: *mut PyObject) -> Outcome<Owned> {
+        // SAFETY: live by contract.
+        if unsafe { c::PyType_IsSubtype((*name).ob_type, &raw mut c::PyUnicode_Type) } == 0 {
+            return Err(Raised::type_error(self.thread, c"the name of a parameter is a str"));
+        }
+        for index in 0..self.argument_count() {
+            // SAFETY: two strings.
+            if unsafe { c::PyUnicode_Compare(self.code().slot_name(index), name) } == 0 {
+                // SAFETY: a new reference to an argument, which is there.
+                return Ok(unsafe { Owned::from_new_reference(self.frame.argument(index)) });
+            }
+        }
+        // SAFETY: a class, and a live object.
+        unsafe { c::PyErr_SetObject(c::PyExc_KeyError, name) };
+        Err(Raised::by_cpython(self.thread))
+    }
+}

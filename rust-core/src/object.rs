@@ -1,0 +1,133 @@
+//! Python objects that Rust makes, and the static tables that CPython reads.
+
+use crate::cpython as c;
+use crate::cpython::PyObject;
+use core::cell::UnsafeCell;
+use core::ffi::{c_long, CStr};
+use core::ptr::NonNull;
+
+/// A strong reference.
+pub struct Owned(NonNull<PyObject>);
+
+impl Owned {
+    /// Takes over a new reference; `None` when the call that made it failed.
+    ///
+    /// # Safety
+    /// `object` is NULL or a reference that the caller owns.
+    pub unsafe fn new(object: *mut PyObject) -> Option<Self> {
+        NonNull::new(object).map(Owned)
+    }
+
+    /// Takes over a new reference that is not NULL.
+    ///
+    /// # Safety
+    /// As it says.
+    pub unsafe fn from_new_reference(object: *mut PyObject) -> Self {
+        // SAFETY: not NULL, by contract.
+        Owned(unsafe { NonNull::new_unchecked(object) })
+    }
+
+    /// Another reference to a live object.
+    ///
+    /// # Safety
+    /// `object` is live, and a thread state is held.
+    pub unsafe fn share(object: *mut PyObject) -> Self {
+        // SAFETY: live, by contract.
+        unsafe {
+            c::Py_IncRef(object);
+            Owned::from_new_reference(object)
+        }
+    }
+
+    /// The object, borrowed.
+    pub fn as_ptr(&self) -> *mut PyObject {
+        self.0.as_ptr()
+    }
+
+    pub fn signed(number: i64) -> Option<Self> {
+        // SAFETY: any number will do, and a thread state is held.
+        unsafe { Owned::new(c::PyLong_FromLongLong(number)) }
+    }
+
+    pub fn list() -> Option<Self> {
+        // SAFETY: a thread state is held.
+        unsafe { Owned::new(c::PyList_New(0)) }
+    }
+
+    /// Appends to this list; `None` with an exception set on failure.
+    pub fn append(&self, item: &Owned) -> Option<()> {
+        // SAFETY: a list, and a live object; a thread state is held.
+        (unsafe { c::PyList_Append(self.as_ptr(), item.as_ptr()) } == 0).then_some(())
+    }
+
+    pub fn text(text: &CStr) -> Option<Self> {
+        // SAFETY: NUL-terminated UTF-8; the thread holds a thread state, as in
+        // every function of a module.
+        unsafe { Owned::new(c::PyUnicode_FromString(text.as_ptr())) }
+    }
+
+    pub fn number(number: usize) -> Option<Self> {
+        // SAFETY: any number will do, and a thread state is held.
+        unsafe { Owned::new(c::PyLong_FromSize_t(number)) }
+    }
+
+    pub fn truth(value: bool) -> Option<Self> {
+        // SAFETY: any number will do, and a thread state is held.
+        unsafe { Owned::new(c::PyBool_FromLong(c_long::from(value))) }
+    }
+
+    pub fn none() -> Self {
+        // SAFETY: None is never NULL and lives for ever.
+        unsafe {
+            c::Py_IncRef(&raw mut c::_Py_NoneStruct);
+            Owned(NonNull::new_unchecked(&raw mut c::_Py_NoneStruct))
+        }
+    }
+
+    pub fn dict() -> Option<Self> {
+        // SAFETY: a thread state is held.
+        unsafe { Owned::new(c::PyDict_New()) }
+    }
+
+    /// Stores `value` in this dict; `None` with an exception set on failure.
+    pub fn set(&self, key: &CStr, value: Owned) -> Option<()> {
+        // SAFETY: self is a dict made by `dict`; the call takes references of
+        // its own, and a thread state is held.
+        let status =
+            unsafe { c::PyDict_SetItemString(self.0.as_ptr(), key.as_ptr(), value.0.as_ptr()) };
+        (status == 0).then_some(())
+    }
+
+    pub fn into_raw(self) -> *mut PyObject {
+        let object = self.0.as_ptr();
+        core::mem::forget(self);
+        object
+    }
+}
+
+impl Drop for Owned {
+    // Inlined, or its symbol would be exported from the interpreter.
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: we own one reference, and a thread state is held.
+        unsafe { c::Py_DecRef(self.0.as_ptr()) };
+    }
+}
+
+/// A static that C fills in and that Rust itself never reads or writes.
+#[repr(transparent)]
+pub struct ForC<T>(UnsafeCell<T>);
+
+impl<T> ForC<T> {
+    pub const fn new(value: T) -> Self {
+        ForC(UnsafeCell::new(value))
+    }
+
+    pub const fn get(&self) -> *mut T {
+        self.0.get()
+    }
+}
+
+// SAFETY: Rust touches none of these after the program's start; CPython writes
+// the definition's header under its own import lock.
+unsafe impl<T> Sync for ForC<T> {}
