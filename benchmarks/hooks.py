@@ -9,10 +9,7 @@ number is a ratio against stock without one. Times come from fresh processes, on
 Instructions are counted by valgrind in the steady state: a run with few iterations is taken off.
 """
 
-import os
 import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 BENCHMARKS = ("recursion", "methods", "properties", "generators", "inits")
 
@@ -59,21 +56,21 @@ BASE = "stock"
 
 
 def child(kind, setup, extensions, *arguments):
-    import calls
+    import gc
+    import workloads
     sys.path.append(extensions)
-    benchmarks = {name: calls.BENCHMARKS[name] for name in BENCHMARKS}
+    workloads.BENCHMARKS = {name: workloads.BENCHMARKS[name] for name in BENCHMARKS}
+    gc.disable()    # a collection that falls into one of two runs would look like a difference
     if kind == "times":
-        iterations, rounds = map(int, arguments)
-        calls.BENCHMARKS = benchmarks
-        for run in benchmarks.values():
+        for run in workloads.BENCHMARKS.values():
             run(20)     # specialized before the hook comes, as in a program that runs
         SETUPS[setup][1]()
-        calls.child_times(iterations, rounds)
+        workloads.print_times(*map(int, arguments))
     else:
         name, iterations = arguments
-        benchmarks[name](20)
+        workloads.BENCHMARKS[name](20)
         SETUPS[setup][1]()
-        benchmarks[name](int(iterations))
+        workloads.BENCHMARKS[name](int(iterations))
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
@@ -86,6 +83,7 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 import argparse
 import importlib.util
 import json
+import os
 import re
 import shutil
 import statistics
