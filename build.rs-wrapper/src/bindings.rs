@@ -76,6 +76,7 @@ const FUNCTIONS: &[&str] = &[
     "Py_IncRef",
     "_PyEval_EvalFrameDefault",
     "_PyEval_EvaluatorChanged",
+    "_PyEval_FrameClearAndPop",
     "_PyEval_StartTheWorld",
     "_PyEval_StopTheWorld",
     "_PyObject_VirtualAlloc",

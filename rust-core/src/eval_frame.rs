@@ -176,8 +176,15 @@ pub unsafe extern "C" fn _PyRust_EvalFrame(
 ) -> *mut PyObject {
     // SAFETY: a thread state's interpreter is live, and the thread holds it.
     match unsafe { Gate::of((*tstate).interp) }.eval_frame() {
-        // SAFETY: the caller's contract is the evaluator's.
-        Some(evaluator) => unsafe { evaluator(tstate, frame, throwflag) },
+        // SAFETY: the caller's contract is the evaluator's; the hooks may have put
+        // another frame in the place of this one.
+        Some(evaluator) => unsafe {
+            #[cfg(not(test))] // there the hooks are not
+            let Some(frame) = crate::frame_hook::offer_before_evaluator(tstate, frame) else {
+                return core::ptr::null_mut();
+            };
+            evaluator(tstate, frame, throwflag)
+        },
         // SAFETY: the caller's contract.
         None => unsafe { _PyEval_EvalFrameDefault(tstate, frame, throwflag) },
     }

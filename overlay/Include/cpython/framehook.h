@@ -65,7 +65,11 @@ typedef long long PyUnstable_FrameHookId;
 /* Installs an extended hook and returns its handle, or -1 with an exception.
    `name` is copied and appears in messages. `free_user_data` (may be NULL) is
    called with `user_data` once the hook is gone and no round uses it any more:
-   on removal, or before the interpreter's last garbage collection. `flags` is 0. */
+   on removal, or before the interpreter's last garbage collection; not when this
+   call fails. `flags` is 0, or PyUnstable_FRAMEHOOK_TIMED to measure the time that
+   the hook takes (two clock readings a call). ValueError: that function is
+   installed with that data already; unknown flags. */
+#define PyUnstable_FRAMEHOOK_TIMED 1
 PyAPI_FUNC(PyUnstable_FrameHookId) PyUnstable_AddFrameHookEx(
     PyInterpreterState *interp, PyUnstable_FrameHookFunction hook, void *user_data,
     void (*free_user_data)(void *), const char *name, int flags);

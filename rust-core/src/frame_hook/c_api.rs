@@ -209,9 +209,7 @@ pub unsafe fn enable_for_code(
     let Some(code) = (unsafe { Code::from_object(code) }) else {
         return Err(Raised::type_error(thread, c"a code object is expected"));
     };
-    registry::with_hook(thread, id, |snapshot, hook| {
-        verdict::settle(thread, snapshot, code, hook.slot, !on)
-    })?;
+    registry::with_hook(thread, id, |_, hook| verdict::settle(thread, code, hook.id, !on))?;
     if on {
         registry::unsettle_all(thread)
     } else {

@@ -134,7 +134,8 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
     frame.set_next_instruction(frame.code().first_instruction());
     frame.set_stage(stage);
     let round = Round::begin(thread);
-    let (mut current, mut failed, mut passed) = (frame, false, false);
+    let mut current = frame;
+    let (mut replaced, mut failed, mut passed) = (false, false, false);
     for hook in hooks.iter().filter(|hook| hook.bit() & here != 0) {
         let code = current.code();
         if hook.is_silent() || settled & hook.bit() != 0 {
@@ -146,7 +147,7 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
                 passed = true;
                 Ok(())
             }
-            Ok(Verdict::Settled) => verdict::settle(thread, hooks, code, hook.slot, true),
+            Ok(Verdict::Settled) => verdict::settle(thread, code, hook.id, true),
             Ok(Verdict::Replace(same)) if same == code => {
                 // SAFETY: the reference is ours; the frame has its own.
                 unsafe { crate::refcount::drop_reference(same.object()) };
@@ -157,7 +158,8 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
             Ok(Verdict::Replace(other)) => unsafe {
                 replace::replace(thread, current, other, hook.name()).map(|other| {
                     count_one(&hook.replacements);
-                    current = other;
+                    current = other; // perhaps at the same address
+                    replaced = true;
                     settled = verdict::settled(thread, other.code()).valid(hooks);
                 })
             },
@@ -174,7 +176,7 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
         current.set_stage(Stage::Idle);
         return (current, Answer::Failed);
     }
-    if current != frame {
+    if replaced {
         current.set_stage(Stage::Offered);
         return (current, Answer::Replaced);
     }
@@ -218,4 +220,40 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     }
     // SAFETY: a current frame on the data stack is the topmost one there.
     unsafe { offer(thread, frame, Stage::AfterPrologue) }.1
+}
+
+/// Offers a frame that an evaluator is about to get, before anything of it has
+/// run. The frame to evaluate; `None` with an exception set if the call fails,
+/// and then the frame is gone.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, attached thread state, and `frame` ready
+/// to be evaluated; the caller hands it over.
+pub unsafe fn offer_before_evaluator(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) -> Option<*mut _PyInterpreterFrame> {
+    // SAFETY: the caller's contract.
+    let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
+    // SAFETY: the state is live.
+    let active = unsafe { (*thread.state()).active };
+    let starts = frame.is_on_data_stack()
+        && frame.stage() == Stage::Idle
+        && frame.next_instruction() == frame.code().first_instruction();
+    if !active || !starts {
+        return Some(frame.as_ptr());
+    }
+    // SAFETY: a frame that is about to start is the topmost of the data stack.
+    let (frame, answer) = unsafe { offer(thread, frame, Stage::Fresh) };
+    match answer {
+        Answer::Failed => {
+            // SAFETY: the frame was handed over, has not run, and is not linked.
+            unsafe { c::_PyEval_FrameClearAndPop(tstate, frame.as_ptr()) };
+            return None;
+        }
+        // Else `RESUME` would offer it once more.
+        Answer::AskAgain => frame.set_stage(Stage::Offered),
+        Answer::Settled | Answer::Replaced => {}
+    }
+    Some(frame.as_ptr())
 }

@@ -32,6 +32,7 @@ mod view;
 
 use crate::cpython::{_PyThreadStateImpl, PyInterpreterState, PyThreadState};
 use core::ptr::NonNull;
+pub use dispatch::offer_before_evaluator;
 pub use state::{FrameHookState, FrameHookThread};
 
 /// How a frame goes on after it was offered to the hooks.

@@ -76,6 +76,8 @@ pub struct Hook {
     pub callee: Callee,
     pub user_data: *mut c_void,
     free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// Adding it has failed, so `user_data` is still the caller's.
+    disowned: AtomicBool,
     name: *mut c_char,
     pub timed: bool,
     /// Not to be asked any more, in a round that is under way neither.
@@ -109,6 +111,7 @@ impl Hook {
                 callee: description.callee,
                 user_data: description.user_data,
                 free_user_data: description.free_user_data,
+                disowned: AtomicBool::new(false),
                 name: name.as_ptr(),
                 timed: description.timed,
                 silent: AtomicBool::new(false),
@@ -154,7 +157,9 @@ impl Drop for HookRef {
         if add_to(&self.get().references, u64::MAX) != 1 {
             return;
         }
-        let (free, user_data) = (self.get().free_user_data, self.get().user_data);
+        let user_data = self.get().user_data;
+        let free =
+            self.get().free_user_data.filter(|_| !self.get().disowned.load(Ordering::Relaxed));
         // SAFETY: nobody refers to the hook any more; both blocks came from the
         // raw allocator.
         unsafe {
@@ -377,6 +382,11 @@ fn change<T>(
         };
         // SAFETY: this thread's own state, and the world is stopped.
         if unsettle && unsafe { c::_PyRust_UnsettleAllCode(thread.tstate()) } != 0 {
+            for hook in new.get().iter() {
+                if before.is_none_or(|before| before.find(hook.id).is_none()) {
+                    hook.disowned.store(true, Ordering::Relaxed);
+                }
+            }
             // SAFETY: as above. The new snapshot is dropped, the old one stays.
             unsafe {
                 (*state).snapshot = old.cast();

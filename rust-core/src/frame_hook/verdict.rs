@@ -2,11 +2,11 @@
 
 use super::error::{Outcome, Raised};
 use super::frame::Code;
-use super::registry::Snapshot;
+use super::registry::{Snapshot, SnapshotRef};
 use super::state::SlotMask;
 use super::Thread;
 use crate::cpython as c;
-use core::ffi::c_void;
+use core::ffi::{c_longlong, c_void};
 use core::ptr::null_mut;
 
 impl SlotMask {
@@ -84,16 +84,16 @@ pub fn settled(thread: Thread, code: Code) -> SlotMask {
     SlotMask::from_extra(extra)
 }
 
-/// Writes down that the hook in `slot` has settled `code`, or has not.
-pub fn settle(
-    thread: Thread,
-    snapshot: &Snapshot,
-    code: Code,
-    slot: u32,
-    member: bool,
-) -> Outcome<()> {
+/// Writes down that a hook has settled `code`, or has not. Nothing happens if the
+/// hook has been removed.
+pub fn settle(thread: Thread, code: Code, id: c_longlong, member: bool) -> Outcome<()> {
     while_writing(thread, || {
-        let mask = settled(thread, code).with(snapshot, slot, member);
+        // The hooks of now, not those of the round under way: what hooks added
+        // since have settled must not get lost.
+        let Some(snapshot) = SnapshotRef::current(thread) else { return Ok(()) };
+        let hooks = snapshot.get();
+        let Some(hook) = hooks.find(id) else { return Ok(()) };
+        let mask = settled(thread, code).with(hooks, hook.slot, member);
         // SAFETY: a live code object, and an index that was handed out.
         let status = unsafe {
             let index = (*thread.state()).extra_index_plus_one - 1;
