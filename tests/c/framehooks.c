@@ -14,10 +14,6 @@
 
 typedef struct _PyInterpreterFrame Frame;
 
-#ifndef PyUnstable_FRAMEHOOK_TIMED
-#  define PyUnstable_FRAMEHOOK_TIMED 1
-#endif
-
 /* ---- The functions under test, by their names without the prefix --------------------------------------------- */
 
 #define FUNCTIONS(X) \

@@ -75,9 +75,10 @@ class Module(HookTestCase):
         with framehook.hook(self.count, "counter") as hook:
             target()
             info, = framehook.hooks()
-            self.assertEqual((info.order, info.name, info.handle, info.hook, info.enabled),
-                             (0, "counter", hook.handle, self.count, True))
+            handle = hook.handle
         target()
+        self.assertEqual((info.order, info.name, info.handle, info.hook, info.enabled),
+                         (0, "counter", handle, self.count, True))
         self.assertEqual(framehook.hooks(), [])
         # Nothing of the module itself is offered, nor what else it calls.
         self.assertEqual(self.asked, ["target"])
