@@ -11,7 +11,8 @@ DEBUG = build/debug/python
 prefix =
 
 .PHONY: all stock release stock-release debug run test test-release test-cpython \
-	test-leaks bench-depth bench-calls bench-hooks install deps fetch patch-stat header check-header \
+	test-leaks bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
+	install deps fetch patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -53,6 +54,12 @@ bench-depth: release stock-release
 
 bench-calls: release stock-release
 	@$(PYTHON3) benchmarks/calls.py --base $(STOCK_RELEASE) --python $(RELEASE)
+
+bench-evaluator: release stock-release
+	@$(PYTHON3) benchmarks/evaluator.py --base $(STOCK_RELEASE) --python $(RELEASE)
+
+bench-code-extra: release stock-release
+	@$(PYTHON3) benchmarks/code_extra.py --base $(STOCK_RELEASE) --python $(RELEASE)
 
 bench-hooks: release stock-release
 	@$(PYTHON3) benchmarks/hooks.py --stock $(STOCK_RELEASE) --python $(RELEASE)

@@ -25,6 +25,14 @@ fn main() {
     println!("cargo:rerun-if-env-changed=FERRULE_BINDINGS");
     println!("cargo:rustc-check-cfg=cfg(ferrule_checks)");
     println!("cargo:rustc-check-cfg=cfg(ferrule_wrong_layout)");
+    // The wrapper leaves these names in the bindings where they are true of the build.
+    let text = std::fs::read_to_string(&bindings).expect("bindings are text");
+    for fact in ["ferrule_free_threaded", "ferrule_counts_in_c", "ferrule_py314"] {
+        println!("cargo:rustc-check-cfg=cfg({fact})");
+        if text.contains(fact) {
+            println!("cargo:rustc-cfg={fact}");
+        }
+    }
     for fact in ["FERRULE_RUSTC", "FERRULE_LLVM", "FERRULE_CROSS_LTO", "FERRULE_DEBIAN_REVISION"] {
         println!("cargo:rerun-if-env-changed={fact}");
         println!("cargo:rustc-env={fact}={}", env::var(fact).unwrap_or_default());

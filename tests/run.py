@@ -96,7 +96,7 @@ PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
 DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "greenlet", "cpython")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
-C_MODULES = ("test_arena_faults", "test_evaluators", "test_foreign_chunks")
+C_MODULES = ("test_arena_faults", "test_code_extra", "test_evaluators", "test_foreign_chunks")
 # What is run over and over to find leaks.
 LEAK_MODULES = ("test_frame_hooks", "test_frame_hooks_c", "test_frame_hooks_everywhere", "test_framehook",
                 "test_hook_model")

@@ -35,10 +35,13 @@ const FUNCTIONS: &[&str] = &[
     "PyDict_SetItemString",
     "PyErr_Clear",
     "PyErr_Format",
+    "PyErr_FormatUnraisable",
+    "PyErr_GetRaisedException",
     "PyErr_NewExceptionWithDoc",
     "PyErr_NoMemory",
     "PyErr_Occurred",
     "PyErr_SetObject",
+    "PyErr_SetRaisedException",
     "PyErr_SetString",
     "PyIndex_Check",
     "PyList_Append",
@@ -47,6 +50,8 @@ const FUNCTIONS: &[&str] = &[
     "PyLong_AsLongLong",
     "PyLong_FromLongLong",
     "PyLong_FromSize_t",
+    "PyMem_Free",
+    "PyMem_Malloc",
     "PyMem_RawCalloc",
     "PyMem_RawFree",
     "PyMem_RawMalloc",
@@ -79,6 +84,7 @@ const FUNCTIONS: &[&str] = &[
     "_PyEval_FrameClearAndPop",
     "_PyEval_StartTheWorld",
     "_PyEval_StopTheWorld",
+    "_PyMem_FreeDelayed",
     "_PyObject_VirtualAlloc",
     "_PyObject_VirtualFree",
     "_PyRust_UnsettleAllCode",
@@ -97,8 +103,9 @@ const VARIABLES: &[&str] = &[
     "CO_(GENERATOR|COROUTINE|ASYNC_GENERATOR|ITERABLE_COROUTINE)",
     "CO_(OPTIMIZED|NEWLOCALS|VARARGS|VARKEYWORDS|FAST_CELL)",
     "PY_VERSION",
-    "FERRULE_PLAIN_REFCOUNT",
-    "FERRULE_GIL_DISABLED",
+    "_PyGC_BITS_DEFERRED",
+    // What rust-core/build.rs makes cfgs of.
+    "ferrule_.*",
 ];
 
 const HEADERS: &str = "\
@@ -108,18 +115,19 @@ const HEADERS: &str = "\
 #include \"pycore_frame.h\"
 #include \"pycore_tstate.h\"
 #include \"pycore_obmalloc.h\"
+#include \"pycore_pymem.h\"
 #include \"pycore_instruments.h\"
 #include \"pycore_code.h\"
 #include \"pycore_pystate.h\"
-#if defined(Py_GIL_DISABLED) || defined(Py_REF_DEBUG) || defined(Py_STATS)
-#  define FERRULE_PLAIN_REFCOUNT 0
-#else
-#  define FERRULE_PLAIN_REFCOUNT 1
-#endif
+#include \"pycore_gc.h\"
 #ifdef Py_GIL_DISABLED
-#  define FERRULE_GIL_DISABLED 1
-#else
-#  define FERRULE_GIL_DISABLED 0
+static const int ferrule_free_threaded = 1;
+#endif
+#if defined(Py_REF_DEBUG) || defined(Py_STATS)
+static const int ferrule_counts_in_c = 1;
+#endif
+#if PY_VERSION_HEX >= 0x030e0000
+static const int ferrule_py314 = 1;
 #endif
 ";
 
@@ -139,6 +147,8 @@ pub fn write(output: &Path, cflags: &[String]) -> Outcome<()> {
         .blocklist_type("_PyRust_DataStackState")
         .blocklist_type("_PyRust_FrameHook(State|Thread)")
         .raw_line("use crate::data_stack::DataStackState as _PyRust_DataStackState;")
+        .blocklist_type("_PyRust_CodeExtraState")
+        .raw_line("use crate::code_extra::CodeExtraState as _PyRust_CodeExtraState;")
         .blocklist_type("_PyRust_EvalGate")
         .raw_line("use crate::eval_frame::EvalGate as _PyRust_EvalGate;")
         .raw_line("use crate::frame_hook::FrameHookState as _PyRust_FrameHookState;")

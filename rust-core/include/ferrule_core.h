@@ -11,10 +11,6 @@
 
 struct _PyInterpreterFrame;
 
-
-
-
-
 /*
  Where chunks stop growing, in bytes. Out-of-process profilers copy whole
  chunks, and transparent huge pages (2 MiB) must not back a chunk that is
@@ -140,6 +136,16 @@ typedef enum _PyRust_Answer {
 } _PyRust_Answer;
 
 /*
+ One place of the registry.
+ */
+typedef struct _PyRust_Slot _PyRust_Slot;
+
+/*
+ The header; the entries follow.
+ */
+typedef struct _PyRust_Table _PyRust_Table;
+
+/*
  A simple hook, as the header has it.
  */
 typedef PyCodeObject *(*_PyRust_SimpleHook)(struct _PyInterpreterFrame*);
@@ -148,6 +154,16 @@ typedef PyCodeObject *(*_PyRust_SimpleHook)(struct _PyInterpreterFrame*);
  An extended hook, as the header has it.
  */
 typedef int (*_PyRust_ExtendedHook)(struct _PyInterpreterFrame*, void*, PyCodeObject**);
+
+/*
+ `_PyStackRef`: one word.
+ */
+typedef union _PyRust_StackRefBits {
+  /*
+   The address and the tag.
+   */
+  size_t bits;
+} _PyRust_StackRefBits;
 
 /*
  What Ferrule keeps for one thread beside CPython's own fields; it lies at the
@@ -180,6 +196,47 @@ typedef struct _PyRust_DataStackState {
    */
   size_t bytes_high_water;
 } _PyRust_DataStackState;
+
+/*
+ What one interpreter keeps; it lies at the end of `PyInterpreterState`, and
+ all zeros is its initial state but for the first field.
+ */
+typedef struct _PyRust_CodeExtraState {
+  /*
+   The perf trampoline's index in this interpreter, -1 for none. C's own:
+   Python/perf_trampoline.c.
+   */
+  ptrdiff_t perf_trampoline_index;
+  /*
+   Slots that were used at least once.
+   */
+  size_t count;
+  /*
+   Slots whose index is in use.
+   */
+  size_t in_use;
+  /*
+   One more than the number of a free slot; 0 when there is none.
+   */
+  size_t first_free;
+  /*
+   The tables of this interpreter's code objects, and the markers of walks.
+   */
+  struct _PyRust_Table *tables;
+  /*
+   16 slots, 16, 32, 64 and so on.
+   */
+  _PyRust_Slot *segments[17];
+  /*
+   A `PyMutex`. Guards everything here, the tables' lists and counts, and
+   `co_extra`, against other writers. Held for no allocation and no free function.
+   */
+  uint8_t lock;
+  /*
+   The interpreter is at its end: nothing is handed out or stored any more.
+   */
+  bool finished;
+} _PyRust_CodeExtraState;
 
 /*
  What Ferrule keeps for one interpreter beside `eval_frame`; it lies at the end
@@ -284,6 +341,34 @@ typedef struct _PyRust_FrameHookThread {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/*
+ Frees the values of a code object that is being deallocated.
+
+ # Safety
+ `code` is a code object without references, whose memory is freed next; the
+ calling thread is attached.
+ */
+void _PyRust_ForgetCodeExtra(PyCodeObject *code);
+
+/*
+ The bytes that a code object takes for its values, as `__sizeof__` counts
+ them: 0 without values.
+
+ # Safety
+ `code` is a live code object, and the calling thread is attached.
+ */
+size_t _PyRust_CodeExtraBytes(PyCodeObject *code);
+
+/*
+ The interpreter's end: every value that is still set is freed, with the
+ tables and the registry.
+
+ # Safety
+ `interpreter` is being cleared by the calling thread, and no other thread of
+ it runs any more.
+ */
+void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
 
 /*
  `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be
@@ -602,6 +687,175 @@ void _PyRust_FiniFrameHooks(PyThreadState *tstate);
  string that lives for ever.
  */
 const char *_PyRust_BuildIdentifier(void);
+
+/*
+ `PyStackRef_Get`: the object, borrowed; NULL of NULL.
+
+ # Safety
+ `reference` is NULL or alive.
+ */
+PyObject *_PyRust_StackRef_Get(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_StealRef`: takes the caller's reference over; NULL of NULL.
+
+ # Safety
+ `object` is NULL or a reference of the caller's.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_StealRef(PyObject *object);
+
+/*
+ `PyStackRef_NewRefDeferred`: a new reference, counted only where it must be.
+
+ # Safety
+ `object` is alive; not NULL.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_NewRefDeferred(PyObject *object);
+
+/*
+ `PyStackRef_XNewRefDeferred`: the same; NULL of NULL.
+
+ # Safety
+ `object` is NULL or alive.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_XNewRefDeferred(PyObject *object);
+
+/*
+ `PyStackRef_StealObject`: gives the reference back as a counted one; NULL of NULL.
+
+ # Safety
+ `reference` is NULL or the caller's own.
+ */
+PyObject *_PyRust_StackRef_StealObject(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_INCREF`: one reference more, of the same kind.
+
+ # Safety
+ `reference` is alive; not NULL.
+ */
+void _PyRust_StackRef_Incref(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_DECREF`: closes the reference.
+
+ # Safety
+ `reference` is the caller's own; not NULL.
+ */
+void _PyRust_StackRef_Decref(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_XDECREF`: closes the reference; nothing for NULL.
+
+ # Safety
+ `reference` is NULL or the caller's own.
+ */
+void _PyRust_StackRef_XDecref(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_NewRef`: a second reference of the same kind.
+
+ # Safety
+ `reference` is alive; not NULL.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_NewRef(union _PyRust_StackRefBits reference);
+
+/*
+ `PyStackRef_XNewRef`: a second reference of the same kind; NULL of NULL.
+
+ # Safety
+ `reference` is NULL or alive.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_XNewRef(union _PyRust_StackRefBits reference);
+
+/*
+ `_Py_untag_stack_borrowed`: the objects of `length` references, borrowed.
+
+ # Safety
+ `source` and `target` have `length` words and do not overlap, and the references are NULL or alive.
+ */
+void _PyRust_StackRef_UntagBorrowed(PyObject **target,
+                                    const union _PyRust_StackRefBits *source,
+                                    size_t length);
+
+/*
+ `_Py_untag_stack_steal`: the objects of `length` references, as counted ones that the caller owns.
+
+ # Safety
+ `source` and `target` have `length` words and do not overlap, and the references are NULL or the caller's.
+ */
+void _PyRust_StackRef_UntagSteal(PyObject **target,
+                                 const union _PyRust_StackRefBits *source,
+                                 size_t length);
+
+/*
+ 3.14's `PyStackRef_IsNull`.
+ */
+bool _PyRust_StackRef_IsNull(union _PyRust_StackRefBits reference);
+
+/*
+ 3.14's `PyStackRef_AsPyObjectBorrow`: the object, borrowed; NULL of NULL.
+
+ # Safety
+ `reference` is NULL or alive.
+ */
+PyObject *_PyRust_StackRef_AsPyObjectBorrow(union _PyRust_StackRefBits reference);
+
+/*
+ 3.14's `PyStackRef_AsPyObjectSteal`: gives the reference back as a counted one.
+
+ # Safety
+ `reference` is NULL or the caller's own.
+ */
+PyObject *_PyRust_StackRef_AsPyObjectSteal(union _PyRust_StackRefBits reference);
+
+/*
+ 3.14's `PyStackRef_FromPyObjectSteal`: takes the caller's reference over.
+
+ # Safety
+ `object` is NULL or a reference of the caller's.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_FromPyObjectSteal(PyObject *object);
+
+/*
+ 3.14's `PyStackRef_FromPyObjectNew`: a new reference, counted only where it must be.
+
+ # Safety
+ `object` is alive; not NULL.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_FromPyObjectNew(PyObject *object);
+
+/*
+ 3.14's `PyStackRef_FromPyObjectImmortal`: never counted.
+
+ # Safety
+ `object` is immortal.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_FromPyObjectImmortal(PyObject *object);
+
+/*
+ 3.14's `PyStackRef_DUP`: a second reference.
+
+ # Safety
+ `reference` is alive; not NULL.
+ */
+union _PyRust_StackRefBits _PyRust_StackRef_DUP(union _PyRust_StackRefBits reference);
+
+/*
+ 3.14's `PyStackRef_CLOSE`.
+
+ # Safety
+ `reference` is the caller's own; not NULL.
+ */
+void _PyRust_StackRef_CLOSE(union _PyRust_StackRefBits reference);
+
+/*
+ 3.14's `PyStackRef_XCLOSE`: nothing for NULL.
+
+ # Safety
+ `reference` is NULL or the caller's own.
+ */
+void _PyRust_StackRef_XCLOSE(union _PyRust_StackRefBits reference);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -27,44 +27,44 @@ mod raw {
 
 pub use raw::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
-    _PyEval_StopTheWorld, _PyInterpreterFrame, _PyObject_VirtualAlloc, _PyObject_VirtualFree,
-    _PyStackChunk, _PyThreadStateImpl, _Py_Dealloc, PyCodeObject, PyFunctionObject,
-    PyInterpreterState, PyMutex, PyObject, PyThreadState, Py_DecRef, Py_IncRef,
+    _PyEval_StopTheWorld, _PyInterpreterFrame, _PyMem_FreeDelayed, _PyObject_VirtualAlloc,
+    _PyObject_VirtualFree, _PyStackChunk, _PyThreadStateImpl, PyCodeObject, PyFunctionObject,
+    PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex,
+    PyMutex_Lock, PyMutex_Unlock, PyObject, PyThreadState, Py_DecRef, Py_IncRef,
 };
 
 /// The owner of a frame that lies on a thread's data stack.
 pub const FRAME_OWNED_BY_THREAD: core::ffi::c_char = raw::_frameowner_FRAME_OWNED_BY_THREAD as _;
 
-/// Whether threads run Python code at the same time.
-#[cfg(not(test))]
-pub const GIL_DISABLED: bool = raw::FERRULE_GIL_DISABLED != 0;
-
-/// Whether this build counts references in plain 32 bits, and nothing else.
-pub const PLAIN_REFCOUNT: bool = raw::FERRULE_PLAIN_REFCOUNT != 0;
-
 #[cfg(not(test))]
 pub use raw::{
     _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _Py_CODEUNIT, _Py_NoneStruct,
     PyBool_FromLong, PyBytes_AsString, PyCallable_Check, PyCell_Get, PyCode_Type, PyDict_New,
-    PyDict_SetItem, PyDict_SetItemString, PyErr_Clear, PyErr_Format, PyErr_NewExceptionWithDoc,
-    PyErr_NoMemory, PyErr_Occurred, PyErr_SetObject, PyErr_SetString, PyExc_IndexError,
-    PyExc_KeyError, PyExc_RuntimeError, PyExc_SystemError, PyExc_TypeError, PyExc_ValueError,
-    PyGetSetDef, PyIndex_Check, PyList_Append, PyList_AsTuple, PyList_New, PyLong_AsLongLong,
-    PyLong_FromLongLong, PyLong_FromSize_t, PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc,
-    PyMethodDef, PyModuleDef, PyModuleDef_Init, PyModuleDef_Slot, PyModule_AddObjectRef,
-    PyMutex_Lock, PyMutex_Unlock, PyNumber_AsSsize_t, PyObject_CallOneArg, PyObject_Free,
-    PyObject_GetOptionalAttrString, PyObject_IsTrue, PyObject_Repr, PyThreadState_Get,
-    PyTime_PerfCounterRaw, PyTuple_GetItem, PyType_FromSpec, PyType_GenericAlloc, PyType_IsSubtype,
-    PyType_Slot, PyType_Spec, PyUnicode_AsUTF8, PyUnicode_Compare, PyUnicode_FromString,
-    PyUnicode_Type, PyUnstable_Code_GetExtra, PyUnstable_Code_SetExtra,
-    PyUnstable_Eval_RequestCodeExtraIndex, Py_mod_exec, Py_mod_gil, Py_mod_multiple_interpreters,
-    Py_tp_dealloc, Py_tp_doc, Py_tp_getset, Py_tp_methods, Py_tp_repr, CO_ASYNC_GENERATOR,
-    CO_COROUTINE, CO_FAST_CELL, CO_GENERATOR, CO_ITERABLE_COROUTINE, CO_NEWLOCALS, CO_OPTIMIZED,
-    CO_VARARGS, CO_VARKEYWORDS, METH_FASTCALL, METH_NOARGS, METH_O,
+    PyDict_SetItem, PyDict_SetItemString, PyErr_Clear, PyErr_Format, PyErr_FormatUnraisable,
+    PyErr_GetRaisedException, PyErr_NewExceptionWithDoc, PyErr_NoMemory, PyErr_Occurred,
+    PyErr_SetObject, PyErr_SetRaisedException, PyErr_SetString, PyExc_IndexError, PyExc_KeyError,
+    PyExc_RuntimeError, PyExc_SystemError, PyExc_TypeError, PyExc_ValueError, PyGetSetDef,
+    PyIndex_Check, PyList_Append, PyList_AsTuple, PyList_New, PyLong_AsLongLong,
+    PyLong_FromLongLong, PyLong_FromSize_t, PyMem_RawMalloc, PyMethodDef, PyModuleDef,
+    PyModuleDef_Init, PyModuleDef_Slot, PyModule_AddObjectRef, PyNumber_AsSsize_t,
+    PyObject_CallOneArg, PyObject_Free, PyObject_GetOptionalAttrString, PyObject_IsTrue,
+    PyObject_Repr, PyThreadState_Get, PyTime_PerfCounterRaw, PyTuple_GetItem, PyType_FromSpec,
+    PyType_GenericAlloc, PyType_IsSubtype, PyType_Slot, PyType_Spec, PyUnicode_AsUTF8,
+    PyUnicode_Compare, PyUnicode_FromString, PyUnicode_Type, PyUnstable_Code_GetExtra,
+    PyUnstable_Code_SetExtra, PyUnstable_Eval_RequestCodeExtraIndex, Py_mod_exec, Py_mod_gil,
+    Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc, Py_tp_getset, Py_tp_methods,
+    Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_FAST_CELL, CO_GENERATOR,
+    CO_ITERABLE_COROUTINE, CO_NEWLOCALS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS, METH_FASTCALL,
+    METH_NOARGS, METH_O,
 };
 
 #[cfg(all(ferrule_checks, not(test)))]
 pub use raw::_Py_FatalErrorFunc;
+
+#[cfg(all(not(test), ferrule_free_threaded))]
+pub use raw::_PyGC_BITS_DEFERRED;
+#[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
+pub use raw::_Py_Dealloc;
 
 /// The version of the CPython headers, such as `3.13.5`.
 #[cfg(not(test))]

@@ -9,7 +9,7 @@
 use crate::cpython::{
     _PyInterpreterFrame, PyCodeObject, PyFunctionObject, PyObject, FRAME_OWNED_BY_THREAD,
 };
-use crate::refcount::new_reference;
+use crate::reference_count::new_reference;
 use core::ffi::c_int;
 use core::ptr::null_mut;
 

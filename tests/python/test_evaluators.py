@@ -795,11 +795,13 @@ def perf_trampoline_works():
     return sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE") == 1
 
 
-class Programs(ProgramTestCase):
+class EvaluatorProgram(ProgramTestCase):
     def program(self, source, *arguments):
         return self.assert_program_succeeds(PREAMBLE + textwrap.dedent(source), *arguments,
                                             environment={"FERRULE_TESTS_ON_STOCK": "1" if ON_STOCK else ""})
 
+
+class Programs(EvaluatorProgram):
     def test_the_end_of_an_interpreter_runs_under_the_evaluator(self):
         printed = self.program("""
             import atexit
@@ -900,7 +902,7 @@ class Programs(ProgramTestCase):
 
 
 @unittest.skipUnless(perf_trampoline_works(), "no perf trampoline on this platform")
-class PerfTrampoline(Programs):
+class PerfTrampoline(EvaluatorProgram):
     """It shows in the perf map: a function gets an entry when it first runs through the trampoline."""
 
     MAP = textwrap.dedent("""

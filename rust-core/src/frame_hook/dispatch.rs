@@ -61,7 +61,7 @@ unsafe fn ask(thread: Thread, hook: &Hook, frame: Frame) -> Outcome<Verdict> {
     };
     if let Some(object) = replacement {
         // SAFETY: the hook has given us the reference, and it is not used.
-        unsafe { crate::refcount::drop_reference(object.as_ptr().cast()) };
+        unsafe { crate::reference_count::decref(object.as_ptr().cast()) };
     }
     answer
 }
@@ -150,7 +150,7 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
             Ok(Verdict::Settled) => verdict::settle(thread, code, hook.id, true),
             Ok(Verdict::Replace(same)) if same == code => {
                 // SAFETY: the reference is ours; the frame has its own.
-                unsafe { crate::refcount::drop_reference(same.object()) };
+                unsafe { crate::reference_count::decref(same.object()) };
                 passed = true;
                 Ok(())
             }

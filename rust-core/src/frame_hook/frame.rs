@@ -2,7 +2,7 @@
 
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, FRAME_OWNED_BY_THREAD};
-use crate::refcount::new_reference;
+use crate::reference_count::new_reference;
 use core::ptr::NonNull;
 
 /// `_PyInterpreterFrame.return_offset` means nothing before the frame makes its

@@ -23,7 +23,7 @@ pub const MOST_HOOKS: usize = 32;
 /// Adds to a counter. With the GIL that needs no atomic instruction.
 #[inline(always)]
 pub fn add_to(counter: &AtomicU64, amount: u64) -> u64 {
-    if GIL_DISABLED {
+    if cfg!(ferrule_free_threaded) {
         counter.fetch_add(amount, Ordering::AcqRel)
     } else {
         let before = counter.load(Ordering::Relaxed);

@@ -12,7 +12,7 @@ use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::data_stack::{DataStack, Slots};
 use crate::frame::clear_slots;
-use crate::refcount::drop_reference;
+use crate::reference_count::decref;
 use core::ffi::{c_char, CStr};
 use core::ptr::{null_mut, NonNull};
 
@@ -158,7 +158,7 @@ pub unsafe fn replace(
     let result = unsafe { exchange(thread, frame, new, name) };
     if result.is_err() {
         // SAFETY: given up by the caller, and not in any frame.
-        unsafe { drop_reference(new.object()) };
+        unsafe { decref(new.object()) };
     }
     result
 }
@@ -236,11 +236,11 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
         unsafe {
             let left = *saved.add(slot);
             if !left.is_null() {
-                drop_reference(left);
+                decref(left);
             }
         }
     }
     // SAFETY: the reference was the old frame's.
-    unsafe { drop_reference(old.object()) };
+    unsafe { decref(old.object()) };
     Ok(replaced)
 }

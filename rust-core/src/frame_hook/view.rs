@@ -6,7 +6,7 @@ use super::Thread;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::object::Owned;
-use crate::refcount::new_reference;
+use crate::reference_count::new_reference;
 
 /// A frame while a hook is asked about it.
 #[derive(Clone, Copy)]

@@ -1,0 +1,437 @@
+//! `co_extra`: values that extensions attach to code objects (PEP 523).
+//!
+//! ```text
+//!   PyInterpreterState                          PyCodeObject
+//!   code_extra ──► registry: index, free fn     co_extra ──► table: index, value
+//!       │                                                     ▲        │
+//!       └── tables ───────────────────────────────────────────┘ ◄──────┘ owner
+//! ```
+//!
+//! An interpreter owns the indices that it hands out and every value under them;
+//! it knows all tables of its code objects, so that an index can be released. A
+//! value is freed exactly once: by whoever takes it out of its table, under the
+//! lock, and after the lock was given back.
+//!
+//! `index` says what an index is made of, `registry` which ones are in use,
+//! `table` holds a code object's values, `memory` allocates. Here is what callers
+//! do with them, with errors as values; `api` is the same for C, with exceptions.
+//!
+//! # Invariants
+//! - No free function and no allocator runs while a lock is held. So a free
+//!   function may call anything here, on the same code object too.
+//! - Nothing of a table, or of a code object, is touched after a free function
+//!   ran, without looking it up again: either may be gone.
+
+mod index;
+mod memory;
+mod registry;
+mod table;
+
+#[cfg(not(test))]
+mod api;
+#[cfg(test)]
+mod tests;
+
+pub use registry::CodeExtraState;
+
+use crate::check::check;
+use crate::cpython::{_PyMem_FreeDelayed, PyCodeObject};
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
+use index::{Index, Key};
+use memory::{FreshSegment, FreshTable};
+use registry::{free_segments, Locked, Refused, Registry, SegmentSize, Standing, EVER_RELEASED};
+use table::{capacity_for, extra_of, look_further, TableRef};
+
+/// What frees a value; `None`: nothing needs to be done.
+pub type FreeFunction = Option<unsafe extern "C" fn(*mut c_void)>;
+
+/// Why a call did nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// An allocation failed.
+    NoMemory,
+    /// The index was released.
+    Released,
+    /// The interpreter never handed the index out.
+    Unknown {
+        /// How many it has in use.
+        in_use: usize,
+    },
+    /// No more indices.
+    Exhausted {
+        /// How many are in use: all.
+        in_use: usize,
+    },
+    /// The code object holds values of another interpreter.
+    ForeignCode,
+    /// The interpreter is at its end.
+    Finished,
+}
+
+/// What one step under the lock leaves to be done without it.
+#[must_use]
+struct Leftover {
+    /// A value that was taken out, or NULL.
+    value: *mut c_void,
+    free: FreeFunction,
+    index: Index,
+    /// A table that is in no list any more. Readers may still hold it.
+    table: Option<TableRef>,
+}
+
+impl Leftover {
+    fn nothing(index: Index) -> Self {
+        Leftover { value: null_mut(), free: None, index, table: None }
+    }
+
+    /// Frees the table, then the value. Anything may have happened meanwhile.
+    ///
+    /// # Safety
+    /// No lock is held, and the calling thread is attached.
+    unsafe fn finish(self) {
+        if let Some(table) = self.table {
+            // SAFETY: nothing leads to the table any more, and this waits for
+            // the readers that found it before.
+            unsafe { _PyMem_FreeDelayed(table.as_ptr().cast()) };
+        }
+        if let (Some(free), false) = (self.free, self.value.is_null()) {
+            // SAFETY: the value was stored for this free function, and whoever
+            // takes it out of its table frees it: this is the one time.
+            unsafe { call_free_function(free, self.value, self.index) };
+        }
+    }
+}
+
+#[cfg(not(test))]
+use api::call_free_function;
+
+#[cfg(test)]
+unsafe fn call_free_function(
+    free: unsafe extern "C" fn(*mut c_void),
+    value: *mut c_void,
+    _index: Index,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { free(value) };
+}
+
+impl Locked {
+    /// Takes a table that has no value left away from its code object.
+    fn detach(&mut self, table: TableRef) -> Option<TableRef> {
+        if table.live() != 0 {
+            return None;
+        }
+        table.unlink(self.tables());
+        if !table.code().is_null() {
+            // SAFETY: a code object takes its table out of the list before it
+            // dies, so it is alive. Not touched again after this store: it may
+            // be waiting for just that.
+            unsafe { extra_of(table.code()) }.store(null_mut(), Ordering::Release);
+        }
+        Some(table)
+    }
+
+    /// What is to be done about a value that was just taken out of `table`.
+    fn taken(&mut self, key: Key, value: *mut c_void, table: TableRef) -> Leftover {
+        let index = key.index();
+        let free = self.free_function(index);
+        Leftover { value, free, index, table: self.detach(table) }
+    }
+
+    /// Stores `value`; needs memory where the table is missing or full.
+    ///
+    /// # Safety
+    /// `code` is a live code object.
+    unsafe fn store(
+        &mut self,
+        code: *mut PyCodeObject,
+        raw: isize,
+        value: *mut c_void,
+        spare: &mut Option<FreshTable>,
+    ) -> Result<Leftover, Refused<TableSize>> {
+        let index = self.index_in_use(raw).map_err(Refused::For)?;
+        let state = self.registry().state();
+        // SAFETY: live by contract.
+        let extra = unsafe { extra_of(code) };
+        // SAFETY: NULL or a table, which stays as long as its owner is locked,
+        // or is another interpreter's, whose tables outlive the borrow of `code`.
+        let old = unsafe { TableRef::from_raw(extra.load(Ordering::Acquire)) };
+        if let Some(table) = old {
+            if table.owner() != state {
+                return Err(Refused::For(Error::ForeignCode));
+            }
+            if let Some(before) = table.replace(index, value) {
+                return Ok(self.taken(Key::live(index), before, table));
+            }
+            if value.is_null() {
+                return Ok(Leftover::nothing(index));
+            }
+            if table.has_room() {
+                table.append(Key::live(index), value);
+                return Ok(Leftover::nothing(index));
+            }
+        } else if value.is_null() {
+            return Ok(Leftover::nothing(index));
+        }
+        let needed = capacity_for(1 + old.map_or(0, TableRef::live));
+        let Some(fresh) = spare.take_if(|spare| spare.capacity() >= needed) else {
+            return Err(Refused::Needs(TableSize(needed)));
+        };
+        let table = fresh.table();
+        table.set_owner(state);
+        table.set_code(code);
+        if let Some(old) = old {
+            table.copy_from(old);
+        }
+        table.append(Key::live(index), value);
+        let expected = old.map_or(null_mut(), TableRef::as_ptr);
+        // Under the lock nobody of this interpreter changes `co_extra`; another
+        // interpreter may put its own table where none was.
+        let published =
+            extra.compare_exchange(expected, table.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
+        if published.is_err() {
+            *spare = Some(fresh);
+            return Err(Refused::For(Error::ForeignCode));
+        }
+        fresh.into_table();
+        // INVARIANT: a table takes the place of the one before, so that a walk
+        // that has not got there yet still meets its values.
+        match old {
+            Some(old) => {
+                table.link_behind(old);
+                old.unlink(self.tables());
+            }
+            None => table.link_at_head(self.tables()),
+        }
+        Ok(Leftover { value: null_mut(), free: None, index, table: old })
+    }
+
+    /// The first table behind `marker` in whose code object `index`, which was
+    /// released, still has a value: takes it out, and moves the marker there.
+    fn take_next_gone(&mut self, marker: TableRef, index: Index) -> Option<Leftover> {
+        while let Some(table) = marker.next() {
+            marker.unlink(self.tables());
+            marker.link_behind(table);
+            if table.is_marker() {
+                continue;
+            }
+            let value = table.take_gone(index);
+            if !value.is_null() {
+                return Some(self.taken(Key::gone(index), value, table));
+            }
+        }
+        None
+    }
+
+    /// The first table with values, from the head of the list.
+    fn first_table(&mut self) -> Option<TableRef> {
+        // SAFETY: the list holds live tables only, and the lock is held.
+        unsafe { TableRef::from_raw(*self.tables()) }
+    }
+}
+
+/// A new table's capacity.
+struct TableSize(usize);
+
+/// The value of `code` under `raw` where [`look_once`] did not settle it: NULL
+/// when there is none; fails for an index that was released. Takes no lock, and
+/// asks for the registry only when the value is missing and any index was ever
+/// released.
+///
+/// # Safety
+/// `code` is a live code object, and the calling thread is attached to the
+/// interpreter whose registry it is.
+unsafe fn get_further(
+    code: *mut PyCodeObject,
+    raw: isize,
+    registry: impl FnOnce() -> Registry,
+) -> Result<*mut c_void, Error> {
+    // SAFETY: the caller's contract.
+    match unsafe { look_further(code, raw) } {
+        Some(value) => Ok(value),
+        None if !EVER_RELEASED.load(Ordering::Relaxed) => Ok(null_mut()),
+        None if registry().standing(raw) == Standing::Released => Err(Error::Released),
+        None => Ok(null_mut()),
+    }
+}
+
+impl Registry {
+    /// Hands out an index that nobody has. Memory grows with the number in use,
+    /// 24 bytes each and at most twice that.
+    fn request(self, free: FreeFunction) -> Result<Index, Error> {
+        let mut spare = None;
+        loop {
+            let handed_out = self.lock().hand_out(free, &mut spare);
+            match handed_out {
+                Ok(index) => return Ok(index),
+                Err(Refused::For(error)) => return Err(error),
+                Err(Refused::Needs(SegmentSize(count))) => {
+                    // SAFETY: zeros are valid for every field of a slot.
+                    let fresh = unsafe { FreshSegment::allocate(count) };
+                    spare = Some(fresh.ok_or(Error::NoMemory)?);
+                }
+            }
+        }
+    }
+
+    /// Stores `value` under the index `raw`, then frees the one before. On
+    /// failure nothing has changed, and `value` stays the caller's.
+    ///
+    /// # Safety
+    /// `code` is a live code object of this interpreter, and this is the
+    /// interpreter of the calling thread.
+    unsafe fn set(
+        self,
+        code: *mut PyCodeObject,
+        raw: isize,
+        value: *mut c_void,
+    ) -> Result<(), Error> {
+        let mut spare = None;
+        loop {
+            // SAFETY: the caller's contract. The lock is given back right after.
+            let stored = unsafe { self.lock().store(code, raw, value, &mut spare) };
+            match stored {
+                Ok(leftover) => {
+                    drop(spare);
+                    // SAFETY: no lock is held.
+                    unsafe { leftover.finish() };
+                    return Ok(());
+                }
+                Err(Refused::For(error)) => return Err(error),
+                Err(Refused::Needs(TableSize(capacity))) => {
+                    spare = Some(FreshTable::allocate(capacity).ok_or(Error::NoMemory)?);
+                }
+            }
+        }
+    }
+
+    /// Releases the index `raw`: nobody finds its values any more, then each is
+    /// freed, and then the index's slot can be used again. Looks at every table
+    /// of the interpreter twice.
+    ///
+    /// # Safety
+    /// This is the interpreter of the calling thread.
+    unsafe fn release(self, raw: isize) -> Result<(), Error> {
+        // On the heap: a thread that a free function ends at exit leaves it behind.
+        let marker = FreshTable::allocate(1).ok_or(Error::NoMemory)?;
+        let index = {
+            let mut locked = self.lock();
+            let index = locked.index_in_use(raw)?;
+            locked.retire(index);
+            let mut next = locked.first_table();
+            while let Some(table) = next {
+                if !table.is_marker() {
+                    table.mark_gone(index);
+                }
+                next = table.next();
+            }
+            marker.table().link_at_head(locked.tables());
+            index
+        };
+        let marker = marker.into_table();
+        loop {
+            let taken = self.lock().take_next_gone(marker, index);
+            let Some(leftover) = taken else {
+                break;
+            };
+            // SAFETY: no lock is held.
+            unsafe { leftover.finish() };
+        }
+        {
+            let mut locked = self.lock();
+            marker.unlink(locked.tables());
+            locked.free_slot(index);
+        }
+        // SAFETY: in no list any more, and no reader ever saw it.
+        unsafe { _PyMem_FreeDelayed(marker.as_ptr().cast()) };
+        Ok(())
+    }
+
+    /// Frees the values of a code object that dies, those too that free
+    /// functions store meanwhile.
+    ///
+    /// # Safety
+    /// `code` is a code object whose memory is freed next, and this is the
+    /// interpreter of the calling thread. The thread is attached.
+    unsafe fn forget(self, code: *mut PyCodeObject) {
+        let mut from = 0;
+        loop {
+            // SAFETY: live until the caller frees it; tables as in `look_once`.
+            let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) };
+            let Some(table) = table else {
+                return;
+            };
+            if table.owner() != self.state() {
+                // SAFETY: the owner is live, or its last act would have been to
+                // take its table away from `code`.
+                unsafe { leave_to_owner(code, table.owner(), self) };
+                return;
+            }
+            let taken = {
+                let mut locked = self.lock();
+                // SAFETY: as above.
+                let now = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) };
+                now.and_then(|table| {
+                    let (key, value) = table.take_any(&mut from)?;
+                    Some(locked.taken(key, value, table))
+                })
+            };
+            if let Some(leftover) = taken {
+                // SAFETY: no lock is held.
+                unsafe { leftover.finish() };
+            }
+        }
+    }
+
+    /// The interpreter's end: frees every value that is still set, every table
+    /// and the registry. Code objects that live on have no table any more.
+    ///
+    /// # Safety
+    /// This is the interpreter of the calling thread, which is its last.
+    unsafe fn finish(self) {
+        self.lock().set_finished();
+        loop {
+            let mut from = 0;
+            let leftover = {
+                let mut locked = self.lock();
+                let Some(table) = locked.first_table() else {
+                    break;
+                };
+                match table.take_any(&mut from) {
+                    Some((key, value)) => locked.taken(key, value, table),
+                    None => {
+                        // The marker of a walk whose thread was ended.
+                        check!(table.is_marker(), "a table without values is in the list");
+                        table.unlink(locked.tables());
+                        Leftover { table: Some(table), ..Leftover::nothing(Key(0).index()) }
+                    }
+                }
+            };
+            // SAFETY: no lock is held.
+            unsafe { leftover.finish() };
+        }
+        // SAFETY: the last thread, by contract. The lock is given back in between.
+        unsafe {
+            let segments = self.lock().clear();
+            free_segments(segments);
+        }
+    }
+}
+
+/// Leaves the table of a dying code object to the interpreter that owns it: that
+/// one frees the values when it releases their index, or when it ends.
+///
+/// # Safety
+/// `owner` is live, and was found as the owner of the table of `code`.
+#[cold]
+unsafe fn leave_to_owner(code: *mut PyCodeObject, owner: *mut CodeExtraState, any: Registry) {
+    // SAFETY: live by contract. The tag is not used for what follows.
+    let owner = unsafe { any.sibling(owner) };
+    let _locked = owner.lock();
+    // SAFETY: `code` is live, and tables stay while the owner is locked.
+    if let Some(table) = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) } {
+        table.set_code(null_mut());
+    }
+}

@@ -1,0 +1,335 @@
+//! Which indices an interpreter has handed out, and what frees their values.
+//!
+//! A slot is one place of the registry; it gives one index after another, each
+//! released before the next. Slots lie in segments that never move and that
+//! double in size, so a slot is found without a lock.
+//!
+//! # Invariants
+//! - The first `count` slots have been used; the segments that hold them are there.
+//! - A slot's key is the index that it gave last, and is "gone" from the moment
+//!   that index is released.
+//! - A slot on the list of free slots has no value left in any table of the
+//!   interpreter: so its free function may be overwritten.
+
+use super::index::{Index, Key, Tag, MOST_INDICES};
+use super::memory::{free_segment, FreshSegment};
+use super::table::Table;
+use super::{Error, FreeFunction};
+use crate::cpython::{PyMutex_Lock, PyMutex_Unlock};
+use core::ptr::{null_mut, NonNull};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+/// What one interpreter keeps; it lies at the end of `PyInterpreterState`, and
+/// all zeros is its initial state but for the first field.
+#[repr(C)]
+pub struct CodeExtraState {
+    /// The perf trampoline's index in this interpreter, -1 for none. C's own:
+    /// Python/perf_trampoline.c.
+    perf_trampoline_index: isize,
+    /// Slots that were used at least once.
+    count: usize,
+    /// Slots whose index is in use.
+    in_use: usize,
+    /// One more than the number of a free slot; 0 when there is none.
+    first_free: usize,
+    /// The tables of this interpreter's code objects, and the markers of walks.
+    tables: *mut Table,
+    /// 16 slots, 16, 32, 64 and so on.
+    segments: [*mut Slot; 17],
+    /// A `PyMutex`. Guards everything here, the tables' lists and counts, and
+    /// `co_extra`, against other writers. Held for no allocation and no free function.
+    lock: u8,
+    /// The interpreter is at its end: nothing is handed out or stored any more.
+    finished: bool,
+}
+
+/// One place of the registry.
+pub struct Slot {
+    key: usize,
+    free: FreeFunction,
+    /// As `first_free`, while this slot is free.
+    next_free: usize,
+}
+
+const FIRST_SEGMENT: usize = 16;
+// A number in the struct, which cbindgen cannot look up.
+const SEGMENTS: usize = 17;
+static_assertions::const_assert_eq!(FIRST_SEGMENT << 16, MOST_INDICES);
+
+/// The segment of a slot, the slot's place in it, and the segment's size.
+fn place_of(slot: usize) -> (usize, usize, usize) {
+    if slot < FIRST_SEGMENT {
+        return (0, slot, FIRST_SEGMENT);
+    }
+    let size = 1 << slot.ilog2();
+    (slot.ilog2() as usize - 3, slot - size, size)
+}
+
+/// Whether any index of any interpreter was ever released. While not, a value
+/// that is missing needs no second look: no index can be out of use.
+pub static EVER_RELEASED: AtomicBool = AtomicBool::new(false);
+
+/// What an index is at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Handed out and not released.
+    InUse,
+    /// Handed out by this interpreter, and released.
+    Released,
+    /// This interpreter never handed it out.
+    Unknown,
+}
+
+/// One interpreter's registry.
+///
+/// # Invariants
+/// The state is live: it is part of an interpreter that has not been deleted.
+#[derive(Clone, Copy)]
+pub struct Registry {
+    state: NonNull<CodeExtraState>,
+    tag: Tag,
+}
+
+impl Registry {
+    /// # Safety
+    /// `state` is the field of a live interpreter whose tag is `tag`; not NULL.
+    pub unsafe fn new(state: *mut CodeExtraState, tag: Tag) -> Self {
+        // SAFETY: not NULL by contract.
+        Registry { state: unsafe { NonNull::new_unchecked(state) }, tag }
+    }
+
+    /// Another interpreter's registry, for what needs no tag: its lock and its list.
+    ///
+    /// # Safety
+    /// `state` is the field of a live interpreter; not NULL.
+    pub unsafe fn sibling(self, state: *mut CodeExtraState) -> Self {
+        // SAFETY: the caller's contract.
+        unsafe { Registry::new(state, self.tag) }
+    }
+
+    pub fn state(self) -> *mut CodeExtraState {
+        self.state.as_ptr()
+    }
+
+    fn count(&self) -> &AtomicUsize {
+        // SAFETY: live by the type's invariant, and shared only as an atomic.
+        unsafe { AtomicUsize::from_ptr(&raw mut (*self.state()).count) }
+    }
+
+    fn segment(&self, number: usize) -> &AtomicPtr<Slot> {
+        // SAFETY: live by the type's invariant. `place_of` gives 0 to 16.
+        unsafe {
+            AtomicPtr::from_ptr((&raw mut (*self.state()).segments).cast::<*mut Slot>().add(number))
+        }
+    }
+
+    /// A slot that was used before.
+    fn slot(&self, slot: usize) -> *mut Slot {
+        let (segment, offset, _) = place_of(slot);
+        // SAFETY: below `count`, so the segment is there.
+        unsafe { self.segment(segment).load(Ordering::Acquire).add(offset) }
+    }
+
+    fn key(&self, slot: usize) -> &AtomicUsize {
+        // SAFETY: below `count`; shared only as an atomic.
+        unsafe { AtomicUsize::from_ptr(&raw mut (*self.slot(slot)).key) }
+    }
+
+    /// What `raw` is. Takes no lock.
+    pub fn standing(&self, raw: isize) -> Standing {
+        let Some(index) = Index::from_raw(raw) else {
+            return Standing::Unknown;
+        };
+        if index.tag() != self.tag || index.slot() >= self.count().load(Ordering::Acquire) {
+            return Standing::Unknown;
+        }
+        let key = Key(self.key(index.slot()).load(Ordering::Acquire));
+        if key == Key::live(index) {
+            Standing::InUse
+        } else if index.generation() <= key.index().generation() {
+            Standing::Released
+        } else {
+            Standing::Unknown
+        }
+    }
+
+    /// Keeps every other writer of this interpreter out.
+    pub fn lock(self) -> Locked {
+        // SAFETY: a PyMutex is one byte, zero when it is free; a thread state is held.
+        unsafe { PyMutex_Lock((&raw mut (*self.state()).lock).cast()) };
+        Locked(self)
+    }
+}
+
+/// The registry while its lock is held.
+///
+/// # Invariants
+/// This thread holds the lock.
+pub struct Locked(Registry);
+
+impl Drop for Locked {
+    // Inlined, or its symbol would be exported from the interpreter.
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: locked by this thread, in `Registry::lock`.
+        unsafe { PyMutex_Unlock((&raw mut (*self.0.state()).lock).cast()) };
+    }
+}
+
+/// Why nothing was handed out, or stored, at this try.
+pub enum Refused<Room> {
+    /// Memory is needed: try again with that.
+    Needs(Room),
+    /// It cannot be.
+    For(Error),
+}
+
+/// A new segment's size in slots.
+pub struct SegmentSize(pub usize);
+
+impl Locked {
+    pub fn registry(&self) -> Registry {
+        self.0
+    }
+
+    pub fn tables(&mut self) -> &mut *mut Table {
+        // SAFETY: live, and the lock is held: no other reference is in use.
+        unsafe { &mut (*self.0.state()).tables }
+    }
+
+    pub fn in_use(&self) -> usize {
+        // SAFETY: live, and the lock is held.
+        unsafe { (*self.0.state()).in_use }
+    }
+
+    pub fn finished(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { (*self.0.state()).finished }
+    }
+
+    /// From now on nothing is handed out, and no index is in use.
+    pub fn set_finished(&mut self) {
+        // SAFETY: as above.
+        unsafe { (*self.0.state()).finished = true };
+    }
+
+    /// The index `raw`, if it is in use.
+    pub fn index_in_use(&self, raw: isize) -> Result<Index, Error> {
+        if self.finished() {
+            return Err(Error::Finished);
+        }
+        match (self.0.standing(raw), Index::from_raw(raw)) {
+            (Standing::InUse, Some(index)) => Ok(index),
+            (Standing::Released, _) => Err(Error::Released),
+            _ => Err(Error::Unknown { in_use: self.in_use() }),
+        }
+    }
+
+    /// What frees the values under `index`, which this interpreter handed out.
+    pub fn free_function(&self, index: Index) -> FreeFunction {
+        // SAFETY: below `count`, and the lock is held.
+        unsafe { (*self.0.slot(index.slot())).free }
+    }
+
+    /// Hands an index out; needs memory where a segment is missing.
+    pub fn hand_out(
+        &mut self,
+        free: FreeFunction,
+        spare: &mut Option<FreshSegment<Slot>>,
+    ) -> Result<Index, Refused<SegmentSize>> {
+        if self.finished() {
+            return Err(Refused::For(Error::Finished));
+        }
+        let state = self.0.state();
+        // SAFETY: live, and the lock is held.
+        let first_free = unsafe { (*state).first_free };
+        let count = self.0.count().load(Ordering::Relaxed);
+        let (number, index) = if first_free != 0 {
+            let number = first_free - 1;
+            // A slot with no successor never gets on the list of free ones.
+            let before = Key(self.0.key(number).load(Ordering::Relaxed)).index();
+            let Some(index) = before.successor() else {
+                return Err(Refused::For(Error::Exhausted { in_use: self.in_use() }));
+            };
+            // SAFETY: as above; the slot was used before.
+            unsafe { (*state).first_free = (*self.0.slot(number)).next_free };
+            (number, index)
+        } else if count < MOST_INDICES {
+            let (segment, _, size) = place_of(count);
+            if self.0.segment(segment).load(Ordering::Relaxed).is_null() {
+                let Some(fresh) = spare.take() else {
+                    return Err(Refused::Needs(SegmentSize(size)));
+                };
+                self.0.segment(segment).store(fresh.into_raw(), Ordering::Release);
+            }
+            (count, Index::first(self.0.tag, count))
+        } else {
+            return Err(Refused::For(Error::Exhausted { in_use: self.in_use() }));
+        };
+        // SAFETY: the segment is there; the lock is held, and nobody reads the
+        // free function or the list without it.
+        unsafe {
+            (*self.0.slot(number)).free = free;
+            (*state).in_use += 1;
+        }
+        // INVARIANT: the key comes before the count that lets readers see it.
+        self.0.key(number).store(Key::live(index).0, Ordering::Release);
+        if number == count {
+            self.0.count().store(count + 1, Ordering::Release);
+        }
+        Ok(index)
+    }
+
+    /// Makes `index`, which is in use, one that nobody may use any more. Its
+    /// slot is not free yet.
+    pub fn retire(&mut self, index: Index) {
+        EVER_RELEASED.store(true, Ordering::Release);
+        self.0.key(index.slot()).store(Key::gone(index).0, Ordering::Release);
+        // SAFETY: live, and the lock is held.
+        unsafe { (*self.0.state()).in_use -= 1 };
+    }
+
+    /// Lets the slot of a retired index be used again. No table has a value
+    /// under it any more.
+    pub fn free_slot(&mut self, index: Index) {
+        if index.successor().is_none() {
+            return;
+        }
+        let state = self.0.state();
+        let slot = self.0.slot(index.slot());
+        // SAFETY: live; the slot was used before, and the lock is held.
+        unsafe {
+            (*slot).free = None;
+            (*slot).next_free = (*state).first_free;
+            (*state).first_free = index.slot() + 1;
+        }
+    }
+
+    /// Forgets every slot, and takes the segments out, for
+    /// [`free_segments`] when the lock was given back.
+    ///
+    /// # Safety
+    /// No other thread of this interpreter runs any more.
+    pub unsafe fn clear(&mut self) -> [*mut Slot; SEGMENTS] {
+        let state = self.0.state();
+        self.0.count().store(0, Ordering::Relaxed);
+        // SAFETY: live, and the lock is held.
+        unsafe {
+            (*state).in_use = 0;
+            (*state).first_free = 0;
+            (*state).perf_trampoline_index = -1;
+            core::mem::replace(&mut (*state).segments, [null_mut(); SEGMENTS])
+        }
+    }
+}
+
+/// Frees what [`Locked::clear`] took out.
+///
+/// # Safety
+/// No slot is used any more, and no lock is held.
+pub unsafe fn free_segments(segments: [*mut Slot; SEGMENTS]) {
+    for segment in segments {
+        // SAFETY: NULL, or a segment that `hand_out` put in its place.
+        unsafe { free_segment(segment) };
+    }
+}

@@ -1,0 +1,385 @@
+//! The table behind `PyCodeObject.co_extra`: the values of one code object.
+//!
+//! ```text
+//!   co_extra ──► ┌──────────────────────────────┬─────┬───────┬─────┬───────┬── ─ ─
+//!                │ mask, list, owner, code, used│ key │ value │ key │ value │
+//!                └──────────────────────────────┴─────┴───────┴─────┴───────┴── ─ ─
+//! ```
+//!
+//! A hash table with open addressing: an index belongs at its slot's number
+//! modulo the capacity, so small indices never collide, and a single value of
+//! any index is found at the first look. A table has room for what is in it and
+//! little more; large indices cost no more than small ones.
+//!
+//! Readers take no lock. What makes that right:
+//! - A table's size never changes; a larger one takes its place in `co_extra`,
+//!   and the old one is freed when no reader can hold it any more.
+//! - A key is written once, and may then become "gone", but never another
+//!   index: whoever finds his key may read the value beside it.
+//! - The value is stored after the key, and with release order.
+//!
+//! # Invariants
+//! - A table that `co_extra` leads to is in its owner's list, and holds at least
+//!   one value: `live` counts those that are not NULL, `used` the keys. Both
+//!   counts, the list and `code` belong to whoever holds the owner's lock.
+//! - At least one key is `EMPTY` from a capacity of four on.
+
+use super::index::{Index, Key};
+use super::CodeExtraState;
+use crate::cpython::PyCodeObject;
+use core::ffi::c_void;
+use core::ptr::{null_mut, NonNull};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// The header; the entries follow.
+pub struct Table {
+    /// Words from one entry to the next, times the largest position: ANDed with
+    /// twice an index it gives where the index belongs, in words.
+    mask: usize,
+    next: *mut Table,
+    previous: *mut Table,
+    /// The registry whose list this table is in; NULL in a walk's marker.
+    owner: *mut CodeExtraState,
+    /// NULL when the code object died under another interpreter.
+    code: *mut PyCodeObject,
+    used: u32,
+    live: u32,
+}
+
+#[repr(C)]
+struct Entry {
+    key: AtomicUsize,
+    value: AtomicPtr<c_void>,
+}
+
+const WORDS_PER_ENTRY: usize = size_of::<Entry>() / size_of::<usize>();
+
+/// How many keys a table of `capacity` entries takes.
+const fn limit(capacity: usize) -> usize {
+    capacity - capacity / 4
+}
+
+/// The smallest capacity that takes `count` keys.
+pub fn capacity_for(count: usize) -> usize {
+    let mut capacity = 1;
+    while limit(capacity) < count {
+        capacity *= 2;
+    }
+    capacity
+}
+
+impl Table {
+    /// The bytes of a table with `capacity` entries.
+    pub const fn bytes(capacity: usize) -> usize {
+        size_of::<Table>() + capacity * size_of::<Entry>()
+    }
+}
+
+/// `co_extra` of a code object.
+///
+/// # Safety
+/// `code` points to a code object that lives as long as the reference is used.
+#[inline(always)]
+pub unsafe fn extra_of<'a>(code: *mut PyCodeObject) -> &'a AtomicPtr<Table> {
+    // SAFETY: a pointer-sized field of a live object, used atomically by all of
+    // this crate; C only asks whether it is NULL.
+    unsafe { AtomicPtr::from_ptr((&raw mut (*code).co_extra).cast()) }
+}
+
+/// The value where `index` belongs in the table of `code`, if that is where it
+/// is; `Err` says whether it may be elsewhere. Takes no lock.
+///
+/// # Safety
+/// `code` is a live code object, and the calling thread is attached.
+#[inline(always)]
+pub unsafe fn look_once(code: *mut PyCodeObject, index: isize) -> Result<*mut c_void, Elsewhere> {
+    // SAFETY: the caller's contract.
+    let table = unsafe { extra_of(code) }.load(Ordering::Acquire);
+    if table.is_null() {
+        return Err(Elsewhere::Nowhere);
+    }
+    // SAFETY: a table that was found in `co_extra` is not freed while this
+    // thread is attached; `mask` never changes, and keeps the entry inside.
+    let (mask, entry) = unsafe {
+        let mask = (*table).mask;
+        let words = (index as usize).wrapping_mul(WORDS_PER_ENTRY) & mask;
+        (mask, &*table.add(1).cast::<usize>().add(words).cast::<Entry>())
+    };
+    let key = entry.key.load(Ordering::Acquire);
+    if key == index as usize {
+        Ok(entry.value.load(Ordering::Acquire))
+    } else if key == Key::EMPTY.0 || mask == 0 {
+        Err(Elsewhere::Nowhere)
+    } else {
+        Err(Elsewhere::MaybeFurther)
+    }
+}
+
+/// The value under `raw` anywhere in the table of `code`. Takes no lock.
+///
+/// # Safety
+/// As for [`look_once`].
+pub unsafe fn look_further(code: *mut PyCodeObject, raw: isize) -> Option<*mut c_void> {
+    let index = Index::from_raw(raw)?;
+    // SAFETY: NULL, or a table that is not freed while this thread is attached.
+    let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) }?;
+    table.entry_of(Key::live(index)).map(|entry| entry.value.load(Ordering::Acquire))
+}
+
+/// Why [`look_once`] found nothing.
+pub enum Elsewhere {
+    /// It is not in the table, or there is none.
+    Nowhere,
+    /// Another index is where this one belongs: [`look_further`].
+    MaybeFurther,
+}
+
+/// A table; may be copied. Who frees it is said by the list it is in.
+///
+/// # Invariants
+/// Points to a live, initialized table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TableRef(NonNull<Table>);
+
+impl TableRef {
+    /// Makes a block an empty table that is in no list.
+    ///
+    /// # Safety
+    /// `block` has [`Table::bytes`] of `capacity` bytes, and is the caller's.
+    pub unsafe fn initialize(block: NonNull<Table>, capacity: usize) -> Self {
+        let header = Table {
+            mask: (capacity - 1) * WORDS_PER_ENTRY,
+            next: null_mut(),
+            previous: null_mut(),
+            owner: null_mut(),
+            code: null_mut(),
+            used: 0,
+            live: 0,
+        };
+        // SAFETY: the block is large enough by contract.
+        unsafe { block.write(header) };
+        let mut position = 0;
+        while position < capacity {
+            let entry =
+                Entry { key: AtomicUsize::new(Key::EMPTY.0), value: AtomicPtr::new(null_mut()) };
+            // SAFETY: as above; position is below the capacity.
+            unsafe { block.add(1).cast::<Entry>().add(position).write(entry) };
+            position += 1;
+        }
+        // INVARIANT: initialized just now.
+        TableRef(block)
+    }
+
+    /// # Safety
+    /// `table` is NULL or a live table.
+    pub unsafe fn from_raw(table: *mut Table) -> Option<Self> {
+        NonNull::new(table).map(TableRef)
+    }
+
+    pub fn as_ptr(self) -> *mut Table {
+        self.0.as_ptr()
+    }
+
+    pub fn capacity(self) -> usize {
+        // SAFETY: live by the type's invariant, and the field never changes.
+        unsafe { (*self.as_ptr()).mask / WORDS_PER_ENTRY + 1 }
+    }
+
+    pub fn bytes(self) -> usize {
+        Table::bytes(self.capacity())
+    }
+
+    pub fn owner(self) -> *mut CodeExtraState {
+        // SAFETY: live by the type's invariant; set before the table was published.
+        unsafe { (*self.as_ptr()).owner }
+    }
+
+    pub fn is_marker(self) -> bool {
+        self.owner().is_null()
+    }
+
+    fn entry(&self, position: usize) -> &Entry {
+        let position = position & (self.capacity() - 1);
+        // SAFETY: below the capacity, which is a power of two.
+        unsafe { &*self.as_ptr().add(1).cast::<Entry>().add(position) }
+    }
+
+    /// Where `key` is.
+    fn entry_of(&self, key: Key) -> Option<&Entry> {
+        let home = key.0;
+        let mut step = 0;
+        while step < self.capacity() {
+            let entry = self.entry(home.wrapping_add(step));
+            let found = Key(entry.key.load(Ordering::Acquire));
+            if found == key {
+                return Some(entry);
+            }
+            if found == Key::EMPTY {
+                return None;
+            }
+            step += 1;
+        }
+        None
+    }
+}
+
+/// What only the holder of the owner's lock may do, or who alone has the table.
+impl TableRef {
+    pub fn live(self) -> usize {
+        // SAFETY: live by the type's invariant; the lock is held.
+        unsafe { (*self.as_ptr()).live as usize }
+    }
+
+    pub fn has_room(self) -> bool {
+        // SAFETY: as above.
+        unsafe { ((*self.as_ptr()).used as usize) < limit(self.capacity()) }
+    }
+
+    fn count(self, appeared: bool, vanished: bool) {
+        // SAFETY: as above. A table has at most 2^21 entries, and `live` counts
+        // those whose value vanishes.
+        unsafe {
+            (*self.as_ptr()).live =
+                (*self.as_ptr()).live.wrapping_add(appeared as u32).wrapping_sub(vanished as u32);
+        }
+    }
+
+    /// Puts `value` in the place of the one under `index`, which is returned;
+    /// `None`, and nothing changed, when the index has no entry.
+    pub fn replace(self, index: Index, value: *mut c_void) -> Option<*mut c_void> {
+        let entry = self.entry_of(Key::live(index))?;
+        let old = entry.value.swap(value, Ordering::AcqRel);
+        self.count(old.is_null() && !value.is_null(), !old.is_null() && value.is_null());
+        Some(old)
+    }
+
+    /// Adds a key that is not here. There must be room; `value` is not NULL.
+    pub fn append(self, key: Key, value: *mut c_void) {
+        let home = key.0;
+        let mut step = 0;
+        while step < self.capacity() {
+            let entry = self.entry(home.wrapping_add(step));
+            if entry.key.load(Ordering::Relaxed) == Key::EMPTY.0 {
+                entry.key.store(key.0, Ordering::Relaxed);
+                entry.value.store(value, Ordering::Release);
+                // SAFETY: live by the type's invariant; the lock is held.
+                unsafe { (*self.as_ptr()).used += 1 };
+                self.count(true, false);
+                return;
+            }
+            step += 1;
+        }
+    }
+
+    /// Copies what has a value into this new table, released indices too.
+    pub fn copy_from(self, old: TableRef) {
+        let mut position = 0;
+        while position < old.capacity() {
+            let entry = old.entry(position);
+            let value = entry.value.load(Ordering::Acquire);
+            if !value.is_null() {
+                self.append(Key(entry.key.load(Ordering::Relaxed)), value);
+            }
+            position += 1;
+        }
+    }
+
+    /// From now on nobody finds `index` here; its value waits for [`take_gone`](Self::take_gone).
+    pub fn mark_gone(self, index: Index) {
+        if let Some(entry) = self.entry_of(Key::live(index)) {
+            entry.key.store(Key::gone(index).0, Ordering::Release);
+        }
+    }
+
+    /// Takes the value of a released index out; NULL when there is none.
+    pub fn take_gone(self, index: Index) -> *mut c_void {
+        let Some(entry) = self.entry_of(Key::gone(index)) else {
+            return null_mut();
+        };
+        let value = entry.value.swap(null_mut(), Ordering::AcqRel);
+        self.count(false, !value.is_null());
+        value
+    }
+
+    /// Takes any value out, looking from position `from` on, which moves behind
+    /// the one found.
+    pub fn take_any(self, from: &mut usize) -> Option<(Key, *mut c_void)> {
+        let mut step = 0;
+        while step < self.capacity() {
+            let position = from.wrapping_add(step) & (self.capacity() - 1);
+            let entry = self.entry(position);
+            let value = entry.value.swap(null_mut(), Ordering::AcqRel);
+            if !value.is_null() {
+                *from = position + 1;
+                self.count(false, true);
+                return Some((Key(entry.key.load(Ordering::Relaxed)), value));
+            }
+            step += 1;
+        }
+        None
+    }
+
+    pub fn code(self) -> *mut PyCodeObject {
+        // SAFETY: live by the type's invariant; the lock is held.
+        unsafe { (*self.as_ptr()).code }
+    }
+
+    pub fn set_code(self, code: *mut PyCodeObject) {
+        // SAFETY: as above.
+        unsafe { (*self.as_ptr()).code = code };
+    }
+
+    pub fn set_owner(self, owner: *mut CodeExtraState) {
+        // SAFETY: as above; nobody else has seen the table yet.
+        unsafe { (*self.as_ptr()).owner = owner };
+    }
+
+    pub fn next(self) -> Option<TableRef> {
+        // SAFETY: as above, and a list holds live tables only.
+        unsafe { TableRef::from_raw((*self.as_ptr()).next) }
+    }
+
+    /// Puts this table, which is in no list, at the head of `list`.
+    pub fn link_at_head(self, list: &mut *mut Table) {
+        let head = *list;
+        // SAFETY: both are live, and the lock is held.
+        unsafe {
+            (*self.as_ptr()).next = head;
+            (*self.as_ptr()).previous = null_mut();
+            if !head.is_null() {
+                (*head).previous = self.as_ptr();
+            }
+        }
+        *list = self.as_ptr();
+    }
+
+    /// Puts this table, which is in no list, behind `before`.
+    pub fn link_behind(self, before: TableRef) {
+        // SAFETY: all are live, and the lock is held.
+        unsafe {
+            let next = (*before.as_ptr()).next;
+            (*self.as_ptr()).next = next;
+            (*self.as_ptr()).previous = before.as_ptr();
+            (*before.as_ptr()).next = self.as_ptr();
+            if !next.is_null() {
+                (*next).previous = self.as_ptr();
+            }
+        }
+    }
+
+    /// Takes this table out of `list`.
+    pub fn unlink(self, list: &mut *mut Table) {
+        // SAFETY: the neighbours are live, and the lock is held.
+        unsafe {
+            let (previous, next) = ((*self.as_ptr()).previous, (*self.as_ptr()).next);
+            if previous.is_null() {
+                *list = next;
+            } else {
+                (*previous).next = next;
+            }
+            if !next.is_null() {
+                (*next).previous = previous;
+            }
+        }
+    }
+}

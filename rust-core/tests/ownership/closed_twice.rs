@@ -1,0 +1,12 @@
+//! error: E0382
+//! without: pub struct StackRef< => #[derive(Clone, Copy)] pub struct StackRef<
+//! without: impl<R: Representation> Drop for StackRef<R> { => impl<R: Representation> StackRef<R> {
+//! without: pub enum Untagged {} => #[derive(Clone, Copy)] pub enum Untagged {}
+//! without: drop(self) => ()
+use crate::stack_ref::{StackRef, Untagged};
+
+pub fn misuse(reference: StackRef<Untagged>) {
+    reference.close();
+    #[cfg(not(corrected))]
+    reference.close();
+}
