@@ -405,6 +405,40 @@ add_replacer(PyObject *module, PyObject *replacements)
     return id_or_error(id);
 }
 
+/* Exchanges one code object for another, and is not interested in the rest: the least that a tool which rewrites
+   code can do. User data is a tuple of the two. */
+static PyUnstable_FrameHookVerdict
+exchange(Frame *frame, void *pair, PyCodeObject **replacement)
+{
+    PyObject *code = api.HookFrame_GetCode(frame);
+    if (code == NULL) {
+        return PyUnstable_FRAMEHOOK_ERROR;
+    }
+    bool wanted = code == PyTuple_GET_ITEM(pair, 0);
+    Py_DECREF(code);
+    if (!wanted) {
+        return PyUnstable_FRAMEHOOK_SETTLED;
+    }
+    *replacement = (PyCodeObject *)Py_NewRef(PyTuple_GET_ITEM(pair, 1));
+    return PyUnstable_FRAMEHOOK_REPLACE;
+}
+
+static PyObject *
+add_exchange(PyObject *module, PyObject *pair)
+{
+    (void)module;
+    if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
+        return PyErr_Format(PyExc_TypeError, "a tuple of two code objects");
+    }
+    Py_INCREF(pair);
+    PyUnstable_FrameHookId id = api.AddFrameHookEx(PyInterpreterState_Get(), exchange, pair, free_callable,
+                                                   "exchange", 0);
+    if (id < 0) {
+        Py_DECREF(pair);
+    }
+    return id_or_error(id);
+}
+
 /* ---- By handle ------------------------------------------------------------------------------------------------ */
 
 static PyObject *
@@ -588,6 +622,7 @@ static PyMethodDef methods[] = {
     {"add_extended", add_extended, METH_VARARGS, "Install an extended hook that asks a callable: its handle."},
     {"add_native", add_native, METH_O, "Install one of the hooks in C: its handle."},
     {"add_replacer", add_replacer, METH_O, "Install a hook that replaces by a dictionary: its handle."},
+    {"add_exchange", add_exchange, METH_O, "Install a hook that exchanges one code object for another: its handle."},
     {"freed", freed_count, METH_NOARGS, "How often user data was freed."},
     {"remove", remove_extended, METH_O, "Remove by handle."},
     {"switch", switch_hook, METH_VARARGS, "Enable or disable by handle."},

@@ -695,7 +695,7 @@ def t(a, b, *rest, k, **others):
             namespace = {}
             exec(f"def t(a, *b, c):\n {locals_} = a\n return v0, b, c, v{size - 1}", namespace)
             functions[size] = namespace["t"]
-        depth = 600
+        depth = 2_000
 
         def sweep(function, replacement):
             expected = function(1, 2, c=3)

@@ -261,6 +261,21 @@ class ExtendedHooks(HookTestCase):
             self.assertIs(target(1), target.__code__)
         self.assertEqual(self.info(handle)["replacements"], 0)
 
+    def test_a_hook_that_exchanges_one_code_object(self):
+        def target(a):
+            return "original", a
+
+        def other(a):
+            return target(a)
+
+        new = code_named("target", "def target(a):\n b = c = a\n return 'replaced', (lambda: c)()")
+        handle = framehooks.add_exchange((target.__code__, new))
+        for n in range(100):
+            self.assertEqual(other(n), ("replaced", n))
+        self.assertEqual(self.info(handle)["replacements"], 100)
+        framehooks.remove(handle)
+        self.assertEqual(other(1), ("original", 1))
+
     def test_hooks_in_c_alone(self):
         def target():
             return "ran"
