@@ -11,6 +11,7 @@ Variants (each in build/VARIANT):
   stock-release  the same tree and flags, --without-rust-core
   pgo            as a distribution builds it: profile-guided, LTO across C and Rust
   stock-pgo      the same tree and flags, --without-rust-core
+  debug          the Rust frame core and CPython's own checks, --with-pydebug
 """
 
 import argparse
@@ -39,6 +40,7 @@ VARIANTS = {
     "stock-release": [STOCK, "--with-lto=thin"],
     "pgo": ["--enable-optimizations", "--with-lto"],
     "stock-pgo": [STOCK, "--enable-optimizations", "--with-lto"],
+    "debug": ["--with-pydebug"],
 }
 # What configure takes from the environment as well as from its command line.
 CONFIGURE_VARIABLES = (
