@@ -10,7 +10,7 @@ STOCK_RELEASE = build/stock-release/python
 DEBUG = build/debug/python
 prefix =
 
-.PHONY: all stock release stock-release debug run test test-release test-cpython \
+.PHONY: all stock release stock-release pgo stock-pgo debug run test test-release test-cpython \
 	test-leaks bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
 	install deps fetch patch-stat header check-header \
 	lint clean distclean help
@@ -27,10 +27,16 @@ release: tools-present
 stock-release: tools-present
 	$(BUILD) make stock-release
 
+pgo: tools-present
+	$(BUILD) make pgo
+
+stock-pgo: tools-present
+	$(BUILD) make stock-pgo
+
 debug: tools-present
 	$(BUILD) make debug
 
-# The five above start from the same source tree and would race for it; what
+# The seven above start from the same source tree and would race for it; what
 # each of them builds, it builds in parallel.
 .NOTPARALLEL:
 
@@ -92,7 +98,7 @@ lint: all
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
 
 clean:
-	rm -rf build/ferrule build/stock build/release build/stock-release build/debug build/logs
+	rm -rf build/ferrule build/stock build/release build/stock-release build/pgo build/stock-pgo build/debug build/logs
 
 distclean:
 	rm -rf build

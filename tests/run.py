@@ -263,9 +263,10 @@ def group_rust(options):
         say("FAIL  rust: cargo is not on PATH")
         return Counts(failed=1)
     total = Counts()
-    for crate in ("rust-core", "build.rs-wrapper"):
-        step = Step(f"rust-{crate}", [cargo, "test", "--locked", "--manifest-path", os.path.join(crate, "Cargo.toml"),
-                                      "--target-dir", os.path.join(ROOT, "build", "cargo")]).run()
+    for crate in ("rust-core", "rust-core/framehook-sdk", "build.rs-wrapper"):
+        command = [cargo, "test", "--locked", "--manifest-path", os.path.join(crate, "Cargo.toml"),
+                   "--target-dir", os.path.join(ROOT, "build", "cargo")]
+        step = Step(f"rust-{os.path.basename(crate)}", command).run()
         counts, finished = Counts(), 0
         for line in step.lines:
             found = re.match(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", line)

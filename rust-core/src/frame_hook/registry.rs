@@ -12,7 +12,7 @@ use super::error::{Outcome, Raised};
 use super::verdict;
 use super::{FrameHookState, Thread};
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject, GIL_DISABLED};
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
 use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
