@@ -74,7 +74,7 @@ HookInfo.enabled.__doc__ = "whether it is asked at all"
 HookInfo.calls.__doc__ = "how often it was asked"
 HookInfo.replacements.__doc__ = "how often it answered with other code"
 HookInfo.errors.__doc__ = "how often it failed"
-HookInfo.seconds.__doc__ = "how long it has run in all"
+HookInfo.seconds.__doc__ = "how long it has run in all; 0 for a hook in C that is not to be timed"
 
 
 def add(callable, name=None):

@@ -228,11 +228,9 @@ class Real:
 # --- Sequences. ----------------------------------------------------------------------------------------------------
 
 def random_action(chance, function, functions):
-    kind = chance.choices(["pass", "settle", "replace", "same", "fail", "change"], [5, 3, 5, 1, 1, 1])[0]
+    kind = chance.choices(["pass", "settle", "replace", "fail", "change"], [6, 3, 5, 1, 3])[0]
     if kind == "replace":
         return kind, chance.choices(range(VARIANTS + 1), [2, 4, 4, 1])[0]
-    if kind == "same":
-        return ("pass",)
     if kind == "fail":
         return kind, chance.choice(["Refused", "TypeError"])
     return random_change(chance, functions) if kind == "change" else (kind,)
@@ -269,12 +267,18 @@ def run_sequence(seed, framehooks):
     model, real = Model(program, scripts), Real(program, scripts)
     steps = []
     try:
-        for _ in range(chance.randint(4, 16)):
-            what = chance.choices(["call", "change", "surroundings"], [6, 5, 0.5])[0]
-            if what == "surroundings":
+        first = [("add", hook) for hook in chance.sample(range(HOOKS), chance.randint(0, HOOKS))]
+        for number in range(len(first) + chance.randint(4, 16)):
+            what = chance.choices(["call", "change", "surroundings"], [6, 4, 0.5])[0]
+            if number < len(first):
+                what, step = "change", first[number]
+            elif what == "surroundings":
                 surroundings(chance, framehooks)()
                 continue
-            step = ("call", chance.randrange(functions)) if what == "call" else random_change(chance, functions)
+            elif what == "call":
+                step = "call", chance.randrange(functions)
+            else:
+                step = random_change(chance, functions)
             # Often enough for a call to be specialized, now and then.
             times = chance.choice([1, 1, 1, 3, 30]) if what == "call" else 1
             for _ in range(times):
