@@ -7,10 +7,12 @@ FERRULE = build/ferrule/python
 STOCK = build/stock/python
 RELEASE = build/release/python
 STOCK_RELEASE = build/stock-release/python
+DEBUG = build/debug/python
 prefix =
 
-.PHONY: all stock release stock-release run test test-release test-cpython \
-	bench-depth bench-calls bench-evaluator bench-code-extra install deps fetch patch-stat header check-header \
+.PHONY: all stock release stock-release pgo stock-pgo debug run test test-release test-cpython \
+	test-leaks bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
+	install deps fetch patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -25,7 +27,16 @@ release: tools-present
 stock-release: tools-present
 	$(BUILD) make stock-release
 
-# The four above start from the same source tree and would race for it; what
+pgo: tools-present
+	$(BUILD) make pgo
+
+stock-pgo: tools-present
+	$(BUILD) make stock-pgo
+
+debug: tools-present
+	$(BUILD) make debug
+
+# The seven above start from the same source tree and would race for it; what
 # each of them builds, it builds in parallel.
 .NOTPARALLEL:
 
@@ -41,6 +52,9 @@ test-release: release stock-release
 test-cpython: all
 	@$(PYTHON3) tests/run.py --suite --python $(FERRULE) --stock $(STOCK) --stock-command '$(MAKE) stock'
 
+test-leaks: debug
+	@$(PYTHON3) tests/run.py --python $(DEBUG) --groups leaks
+
 bench-depth: release stock-release
 	@$(PYTHON3) benchmarks/depth.py --python stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
 
@@ -52,6 +66,9 @@ bench-evaluator: release stock-release
 
 bench-code-extra: release stock-release
 	@$(PYTHON3) benchmarks/code_extra.py --base $(STOCK_RELEASE) --python $(RELEASE)
+
+bench-hooks: release stock-release
+	@$(PYTHON3) benchmarks/hooks.py --stock $(STOCK_RELEASE) --python $(RELEASE)
 
 install: all
 	$(BUILD) make ferrule install $(if $(prefix),prefix=$(abspath $(prefix))) $(if $(DESTDIR),DESTDIR=$(abspath $(DESTDIR)))
@@ -81,7 +98,7 @@ lint: all
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
 
 clean:
-	rm -rf build/ferrule build/stock build/release build/stock-release build/logs
+	rm -rf build/ferrule build/stock build/release build/stock-release build/pgo build/stock-pgo build/debug build/logs
 
 distclean:
 	rm -rf build

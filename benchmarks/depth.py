@@ -7,6 +7,8 @@ recursion goes down one small frame at a time, and at each depth it times calls 
 
     python3 benchmarks/depth.py --python stock=build/stock-release/python --python ferrule=build/release/python
 
+With --replaced, a frame hook has other code run instead of the leaf, at each call: for interpreters that have hooks.
+
 The interpreters take turns (A B A B ...), so that a noisy minute meets all of them, and the best time of each
 depth is kept: what is left is the cost that a depth always has.
 """
@@ -20,6 +22,7 @@ TURNS = 20              # passes of the timed loop: 200 calls per timing
 TIMINGS = 5             # timings per depth, the best is kept
 SLOW_TIMING = 400_000   # ns for one timing (2 us a call): at such a depth two timings are enough
 SLOW_TIMINGS = 2
+MORE_LOCALS = 10        # of the code that runs instead of the leaf's
 
 
 def make_leaf(local_count):
@@ -85,18 +88,28 @@ def descend():
     return warm_up, sweep
 
 
-def child(local_count, max_depth):
+def replace(leaf, local_count, extensions):
+    """Has a hook in C run code with more locals in the place of the leaf's."""
+    sys.path.append(extensions)
+    import framehooks
+    framehooks.add_exchange((leaf.__code__, make_leaf(local_count + MORE_LOCALS).__code__))
+
+
+def child(local_count, max_depth, extensions):
     """One sweep: prints the times as one line."""
     import gc
     gc.disable()
     sys.setrecursionlimit(max_depth + 200)
-    warm_up, sweep = make_sweep(make_leaf(local_count), max_depth)
+    leaf = make_leaf(local_count)
+    if extensions:
+        replace(leaf, local_count, extensions)
+    warm_up, sweep = make_sweep(leaf, max_depth)
     warm_up()
     print(" ".join(f"{ns:.2f}" for ns in sweep()))
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
-    child(int(sys.argv[2]), int(sys.argv[3]))
+    child(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
     sys.exit(0)
 
 
@@ -121,10 +134,11 @@ def pin_to_one_core():
     return True
 
 
-def run_sweep(python, local_count, max_depth):
+def run_sweep(python, local_count, max_depth, extensions=""):
     """One sweep in a fresh process of `python`: a list of ns per call, one for each depth."""
     # Not -I: it would ignore the hash seed, which the sweeps are to share.
-    command = [python, "-S", "-s", "-P", os.path.abspath(__file__), "--child", str(local_count), str(max_depth)]
+    command = [python, "-S", "-s", "-P", os.path.abspath(__file__), "--child", str(local_count), str(max_depth),
+               extensions]
     environment = {"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -178,15 +192,16 @@ class Progress:
             sys.stderr.flush()
 
 
-def measure(pythons, locals_counts, max_depth, sweep_count):
-    """Interleaved sweeps: {locals count: {name: summary}}."""
+def measure(pythons, locals_counts, max_depth, sweep_count, extensions):
+    """Interleaved sweeps: {locals count: {name: summary}}. `extensions` says for each name where the test extensions
+    are, if the leaf is to be replaced."""
     progress = Progress(len(pythons) * len(locals_counts) * sweep_count)
     results = {}
     for local_count in locals_counts:
         sweeps = {name: [] for name in pythons}
         for number in range(sweep_count):
             for name, path in pythons.items():
-                sweeps[name].append(run_sweep(path, local_count, max_depth))
+                sweeps[name].append(run_sweep(path, local_count, max_depth, extensions.get(name, "")))
                 progress.step(f"{local_count} locals, sweep {number + 1}, {name}")
         results[local_count] = {name: summarize(list_) for name, list_ in sweeps.items()}
     progress.end()
@@ -232,6 +247,7 @@ def parse_arguments():
     parser.add_argument("--sweeps", type=int, default=DEFAULT_SWEEPS,
                         help="sweeps for each interpreter and leaf (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="three sweeps: a first look")
+    parser.add_argument("--replaced", action="store_true", help="with a frame hook that replaces the leaf's code")
     parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE")
     parser.add_argument("--max-ratio", type=float, metavar="X",
                         help="fail when worst/median of the interpreter named by --of is above X")
@@ -259,7 +275,11 @@ def main():
     arguments = parse_arguments()
     pythons = dict(arguments.python)
     pinned = pin_to_one_core()
-    results = measure(pythons, arguments.locals, arguments.depth, arguments.sweeps)
+    extensions = {}
+    if arguments.replaced:
+        from hooks import build_extensions
+        extensions = build_extensions(pythons)
+    results = measure(pythons, arguments.locals, arguments.depth, arguments.sweeps, extensions)
     print_table(results, pythons, arguments.depth, arguments.sweeps)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:

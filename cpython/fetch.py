@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Get CPython's source, verify it, unpack it and apply the patches.
+"""Get CPython's source, verify it, unpack it, apply the patches, add the overlay.
 
 Looked for in this order: the tarball named by CPYTHON_TARBALL, the download
 cache, python.org, and Debian's source package by way of apt (its package lists
 go to a temporary directory; nothing on the system changes).  Debian's 3.13.5
 gets Debian's security fixes first.  Run again when all is there, it does
-nothing; when the patches changed, it makes the tree anew from the cache.
+nothing; when the patches or the overlay changed, it makes the tree anew from
+the cache.
 
 environment:
   CPYTHON_TARBALL   a tarball to use instead; it must be one that is pinned
@@ -627,6 +628,43 @@ def regenerate_configure(tree, old):
         raise FetchError(f"autoconf failed in {tree}:\n{run.stderr.strip()[-1500:]}")
 
 
+def overlay_files(overlay):
+    """The files that are added to the tree as they are, as paths relative to the overlay."""
+    if not overlay.is_dir():
+        raise FetchError(f"{overlay} is missing: it holds the files to add to the tree "
+                         "(an empty directory means none)")
+    found = (path.relative_to(overlay) for path in overlay.rglob("*") if path.is_file())
+    return sorted(path for path in found if "__pycache__" not in path.parts)
+
+
+def overlay_digest(overlay):
+    """Changes whenever a tree would have to get other files."""
+    total = hashlib.sha256()
+    for name in overlay_files(overlay):
+        content = (overlay / name).read_bytes()
+        total.update(f"{name.as_posix()} {len(content)}\n".encode())
+        total.update(content)
+    return total.hexdigest()
+
+
+def add_overlay(tree, overlay):
+    """Copy the overlay's files into the patched tree; return their names.
+
+    One that is there already is an error: what is upstream's is changed by
+    patches, where the change can be seen.
+    """
+    names = overlay_files(overlay)
+    for name in names:
+        taken = next((p for p in (name, *name.parents[:-1])
+                      if os.path.lexists(tree / p) and (p == name or not (tree / p).is_dir())), None)
+        if taken:
+            raise FetchError(f"{overlay / name} cannot be added: CPython has a {taken} of its own "
+                             "(an overlay only adds files; a patch changes them)")
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(overlay / name, tree / name)
+    return [name.as_posix() for name in names]
+
+
 # What CPython's own tools make of the instructions' definitions, as its target
 # regen-cases does: (generator, output, inputs).
 BYTECODES = "Python/bytecodes.c"
@@ -669,7 +707,7 @@ def regenerate_cases(tree, written):
 def settle_times(tree, written, old, old_written):
     """Let make see as changed what differs from the tree before, and only that.
 
-    Patching gives each file it writes the present time, also where the result
+    Patching and copying give each file the present time, also where the result
     is as before; and a file that is patched no more comes back with the old
     time of the tarball.
     """
@@ -690,7 +728,7 @@ def settle_times(tree, written, old, old_written):
         os.utime(made, ns=(stamp, stamp))
 
 
-def make_tree(source, pins, directory, dest):
+def make_tree(source, pins, directory, overlay, dest):
     """Build <dest>/<version>-<origin>/ anew and swap it in whole; return its stamp."""
     version = source.release["version"]
     place, top = dest / source.name, f"Python-{version}"
@@ -719,6 +757,7 @@ def make_tree(source, pins, directory, dest):
             written.append("configure")
         if {BYTECODES, OPTIMIZER_BYTECODES} & set(written):
             written += regenerate_cases(tree, written)
+        written += add_overlay(tree, overlay)
         written = list(dict.fromkeys(written))
         settle_times(tree, written, old, before.get("written", []))
         stamp = {"version": version, "origin": source.origin,
@@ -726,6 +765,7 @@ def make_tree(source, pins, directory, dest):
                  "security_patches": [path.name for path in fixes],
                  "tarball_sha256": source.release["sha256"],
                  "patches_sha256": patches.digest(directory, version),
+                 "overlay_sha256": overlay_digest(overlay),
                  "fixes_sha256": source.fixes_sha256(),
                  "fixes_chosen": pins.security if source.fixes else [],
                  "written": written}
@@ -738,8 +778,8 @@ def make_tree(source, pins, directory, dest):
     return stamp
 
 
-def finished(release, origin, pins, directory, dest):
-    """The stamp of a tree that is as the pins and patches want it, else None.
+def finished(release, origin, pins, directory, overlay, dest):
+    """The stamp of a tree that is as the pins, patches and overlay want it, else None.
 
     Needs neither the cache nor a network, so that a finished tree stays usable.
     """
@@ -749,6 +789,7 @@ def finished(release, origin, pins, directory, dest):
         return None
     wanted = {"tarball_sha256": release["sha256"],
               "patches_sha256": patches.digest(directory, release["version"]),
+              "overlay_sha256": overlay_digest(overlay),
               "fixes_chosen": pins.security if origin == "debian" else []}
     return stamp if all(stamp.get(key) == value for key, value in wanted.items()) else None
 
@@ -829,13 +870,14 @@ def fetch(args, env):
     version = args.version or env.get("CPYTHON_VERSION") or None
     tarball = env.get("CPYTHON_TARBALL")
     dest, cache = Path(args.dest).absolute(), Cache(default_cache(env).absolute())
+    overlay = Path(args.overlay)
     attempts = pins.attempts(version)
 
     def series(release):
         return Path(args.patches or patches.default_directory(release["version"]))
 
     def ready(release, origin):
-        return finished(release, origin, pins, series(release), dest)
+        return finished(release, origin, pins, series(release), overlay, dest)
 
     with locked(dest):
         if tarball:
@@ -852,7 +894,7 @@ def fetch(args, env):
         warn_if_vulnerable(source.release if source else pins.release(stamp["version"]),
                            source.origin if source else stamp["origin"])
         if not done:
-            stamp = make_tree(source, pins, series(source.release), dest)
+            stamp = make_tree(source, pins, series(source.release), overlay, dest)
         path = publish(stamp, dest, default=not version and not tarball)
     print(f"{describe(stamp)}: {path}{' is up to date' if done else ''}")
 
@@ -867,6 +909,8 @@ def arguments(argv):
                         help="ask Debian for newer fixes than those in the cache")
     parser.add_argument("--patches", metavar="DIR",
                         help="the project's patches (default: patches/<major.minor>)")
+    parser.add_argument("--overlay", default=str(ROOT / "overlay"), metavar="DIR",
+                        help="files to add to the tree as they are (default: overlay)")
     parser.add_argument("--config", default=str(HERE / "upstream.toml"), metavar="FILE",
                         help="the pins (default: cpython/upstream.toml)")
     return parser.parse_args(argv)

@@ -97,6 +97,9 @@ PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "greenlet", "cpython")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
 C_MODULES = ("test_arena_faults", "test_code_extra", "test_evaluators", "test_foreign_chunks")
+# What is run over and over to find leaks.
+LEAK_MODULES = ("test_frame_hooks", "test_frame_hooks_c", "test_frame_hooks_everywhere", "test_framehook",
+                "test_hook_model")
 
 PROGRESS_SECONDS = 20       # between two lines about a long step, where there is no terminal
 SILENCE_SECONDS = 1800      # a step that prints nothing for so long hangs
@@ -260,9 +263,10 @@ def group_rust(options):
         say("FAIL  rust: cargo is not on PATH")
         return Counts(failed=1)
     total = Counts()
-    for crate in ("rust-core", "build.rs-wrapper"):
-        step = Step(f"rust-{crate}", [cargo, "test", "--locked", "--manifest-path", os.path.join(crate, "Cargo.toml"),
-                                      "--target-dir", os.path.join(ROOT, "build", "cargo")]).run()
+    for crate in ("rust-core", "rust-core/framehook-sdk", "build.rs-wrapper"):
+        command = [cargo, "test", "--locked", "--manifest-path", os.path.join(crate, "Cargo.toml"),
+                   "--target-dir", os.path.join(ROOT, "build", "cargo")]
+        step = Step(f"rust-{os.path.basename(crate)}", command).run()
         counts, finished = Counts(), 0
         for line in step.lines:
             found = re.match(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", line)
@@ -478,6 +482,23 @@ def run_cpython(options, name, tests):
 
 def group_cpython(options):
     return run_cpython(options, "cpython", CPYTHON_TESTS)
+
+
+def group_leaks(options):
+    """regrtest's hunt for leaks, on a debug build: references, memory blocks and descriptors must not grow."""
+    asked = subprocess.run([options.python, "-c", "import sys; print(hasattr(sys, 'gettotalrefcount'))"],
+                           capture_output=True, text=True)
+    if asked.stdout.strip() != "True":
+        say("skip  leaks: not a debug build (make debug)")
+        return Counts(skipped=1)
+    # One warm-up more than usual: what hooks remember about code objects grows until all code was called.
+    run = Regrtest("leaks", options.python, ["-j1", "-R", "4:3", "--testdir", PYTHON_TESTS, *LEAK_MODULES]).run()
+    counts = run.counts()
+    details = [f"{name}: {run.reasons[name]}" for name in run.failed]
+    if not run.finished:
+        counts.failed += 1
+        details.append(f"the run did not get to its end: exit code {run.step.exit_code}")
+    return run.step.report(counts, details)
 
 
 GROUPS = {name[len("group_"):]: function for name, function in list(globals().items()) if name.startswith("group_")}

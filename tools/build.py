@@ -9,6 +9,9 @@ Variants (each in build/VARIANT):
   stock          the same tree and flags, --without-rust-core
   release        the Rust frame core, ThinLTO across C and Rust
   stock-release  the same tree and flags, --without-rust-core
+  pgo            as a distribution builds it: profile-guided, LTO across C and Rust
+  stock-pgo      the same tree and flags, --without-rust-core
+  debug          the Rust frame core and CPython's own checks, --with-pydebug
 """
 
 import argparse
@@ -16,6 +19,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +38,16 @@ VARIANTS = {
     "stock": [STOCK],
     "release": ["--with-lto=thin", "--with-cross-lto=yes"],
     "stock-release": [STOCK, "--with-lto=thin"],
+    "pgo": ["--enable-optimizations", "--with-lto"],
+    "stock-pgo": [STOCK, "--enable-optimizations", "--with-lto"],
+    "debug": ["--with-pydebug"],
 }
+# What configure takes from the environment as well as from its command line.
+CONFIGURE_VARIABLES = (
+    "CC", "CXX", "CPP", "AR", "RANLIB", "LLVM_AR", "LLVM_PROFDATA", "PROFILE_TASK", "MACHDEP",
+    "CPPFLAGS", "CFLAGS", "CFLAGS_NODIST", "LDFLAGS", "LDFLAGS_NODIST", "LIBS",
+    "PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR",
+)
 
 
 class BuildError(Exception):
@@ -53,20 +66,38 @@ def user_flags() -> list[str]:
     return shlex.split(USER_FLAGS.read_text()) if USER_FLAGS.exists() else []
 
 
+def variables_in(flags: list[str]) -> set[str]:
+    return {flag.partition("=")[0] for flag in flags if re.match(r"[A-Z_]+=", flag)}
+
+
+def with_environment(flags: list[str]) -> list[str]:
+    """The flags and what the environment adds to them, said aloud.
+
+    A `CC=gcc ./configure` holds for the makes after it, whose environment is
+    another one, and a build is known by all that went into it.
+    """
+    named = variables_in(flags)
+    return flags + [
+        f"{name}={os.environ[name]}"
+        for name in CONFIGURE_VARIABLES
+        if os.environ.get(name) and name not in named
+    ]
+
+
 def wants_lto(flags: list[str]) -> bool:
     lto = [flag for flag in flags if flag.startswith("--with-lto")]
-    return bool(lto) and lto[-1] != "--with-lto=no"
+    return bool(lto) and lto[-1] != "--with-lto=no" and "--without-lto" not in flags
 
 
 def configure_command(variant: str, facts: dict) -> list[str]:
-    flags = [*user_flags(), *VARIANTS[variant]]
+    flags = with_environment([*user_flags(), *VARIANTS[variant]])
     rust = toolchain.find_rust()
     compiler = toolchain.find_compiler(rust.llvm)
-    named = {flag.partition("=")[0] for flag in flags if re.match(r"[A-Z_]+=", flag)}
+    named = variables_in(flags)
     chosen = [] if "CC" in named else [
         argument for argument in compiler.arguments if argument.partition("=")[0] not in named
     ]
-    if wants_lto(flags) and chosen and compiler.has_lld and "LDFLAGS_NODIST" not in named | set(os.environ):
+    if wants_lto(flags) and chosen and compiler.has_lld and "LDFLAGS_NODIST" not in named:
         # The interpreter is linked three times, and again after each change:
         # lld keeps what ThinLTO made of the modules that stayed the same.
         chosen.append(f"LDFLAGS_NODIST=-fuse-ld=lld -Wl,--thinlto-cache-dir={BUILD / variant / 'thinlto-cache'}")
@@ -79,12 +110,22 @@ def configure_command(variant: str, facts: dict) -> list[str]:
 
 
 def configure(variant: str, facts: dict) -> None:
-    """Runs CPython's configure unless it has run with the very same command."""
+    """Runs CPython's configure unless it has run with the very same command.
+
+    With another command nothing that was built before is kept: make does not
+    know that objects came from other flags, or a profile from other source.
+    """
     directory = BUILD / variant
     command = configure_command(variant, facts)
+    made_of = [*command, facts["patches_sha256"]] if "--enable-optimizations" in command else command
     stamp = directory / "ferrule-configure.json"
-    if (directory / "Makefile").exists() and stamp.exists() and json.loads(stamp.read_text()) == command:
-        return
+    if stamp.exists() and read_stamp(stamp) == made_of:
+        if (directory / "Makefile").exists():
+            return
+    elif directory.exists():
+        if stamp.exists():
+            progress.say(f"other flags, tools or source than before: build/{variant} is made anew")
+        shutil.rmtree(directory)
     directory.mkdir(parents=True, exist_ok=True)
     stamp.unlink(missing_ok=True)
     log = LOGS / f"{variant}-configure.log"
@@ -93,7 +134,14 @@ def configure(variant: str, facts: dict) -> None:
     for line in log.read_text(errors="replace").splitlines():
         if re.search("rust|cross-language", line, re.I):
             progress.say(f"  {line.strip()}")
-    stamp.write_text(json.dumps(command))
+    stamp.write_text(json.dumps(made_of))
+
+
+def read_stamp(stamp: Path) -> list[str] | None:
+    try:
+        return json.loads(stamp.read_text())
+    except ValueError:
+        return None
 
 
 def jobs() -> list[str]:
@@ -104,11 +152,15 @@ def jobs() -> list[str]:
 
 
 def make(variant: str, arguments: list[str]) -> None:
-    configure(variant, fetch_source())
+    facts = fetch_source()
+    configure(variant, facts)
     label = f"make {variant}" + "".join(f" {argument}" for argument in arguments)
     suffix = "".join(f"-{word}" for word in arguments if "=" not in word)
     log = LOGS / f"{variant}-make{suffix}.log"
-    command = ["make", *jobs(), *arguments]
+    # CPython links _bootstrap_python without what configure knows of the linker;
+    # on make's command line it reaches that link too, and lld's cache serves it.
+    linker = [word for word in configure_command(variant, facts) if word.startswith("LDFLAGS_NODIST=-fuse-ld=lld")]
+    command = ["make", *jobs(), *linker, *arguments]
     # close_fds: the job server of an outer make is two open descriptors.
     if progress.run(command, label=label, log=log, cwd=BUILD / variant, close_fds=False) != 0:
         raise BuildError(f"building {variant} failed; the whole log is {log}")
@@ -120,7 +172,7 @@ def choose_flags(flags: list[str]) -> None:
     if {"--help", "-h", "--help=short"} & set(flags):
         print("Ferrule takes CPython's own flags, the two of the Rust frame core among them.\n")
         raise SystemExit(subprocess.run([ROOT / facts["source"] / "configure", *flags]).returncode)
-    USER_FLAGS.write_text(shlex.join(flags) + "\n")
+    USER_FLAGS.write_text(shlex.join(with_environment(flags)) + "\n")
     configure("ferrule", facts)
     print("Configured. Now run `make`.")
 

@@ -35,6 +35,14 @@ pub fn for_rustc(cflags: &[String]) -> Vec<String> {
     flags
 }
 
+/// The kind of LTO that the C side is compiled for, as its flag.
+pub fn lto(cflags: &[String]) -> Option<&str> {
+    let last = cflags.iter().rev().find(|flag| {
+        flag.as_str() == "-fno-lto" || flag.as_str() == "-flto" || flag.starts_with("-flto=")
+    });
+    last.map(String::as_str).filter(|flag| *flag != "-fno-lto")
+}
+
 /// Whether the C side has its assertions.
 pub fn has_assertions(cflags: &[String]) -> bool {
     let last = cflags.iter().rev().find(|f| f.starts_with("-DNDEBUG") || *f == "-UNDEBUG");
@@ -72,6 +80,14 @@ mod tests {
         let kept = words("-fomit-frame-pointer -fno-omit-frame-pointer");
         assert_eq!(for_rustc(&kept), words("-Cforce-frame-pointers=yes"));
         assert!(for_rustc(&words("-fno-omit-frame-pointer -fomit-frame-pointer")).is_empty());
+    }
+
+    #[test]
+    fn the_last_word_on_lto_counts() {
+        assert_eq!(lto(&words("-flto=full -O3 -flto=thin")), Some("-flto=thin"));
+        assert_eq!(lto(&words("-flto -flto-partition=none")), Some("-flto"));
+        assert_eq!(lto(&words("-flto=thin -fno-lto")), None);
+        assert_eq!(lto(&words("-O3")), None);
     }
 
     #[test]

@@ -43,6 +43,9 @@ enum Command {
         /// 1: emit bitcode, for the linker to inline into C
         #[arg(long, default_value = "0")]
         cross_lto: String,
+        /// The C compiler of the build, which takes the bitcode over
+        #[arg(long, default_value = "cc")]
+        cc: String,
         /// The archiver of the build
         #[arg(long, default_value = "ar")]
         ar: String,
@@ -83,11 +86,12 @@ fn write_if_changed(path: &std::path::Path, text: &str) -> Outcome<()> {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Bindings { output, cflags } => bindings::write(&output, &cflags),
-        Command::Object { output, work_dir, cross_lto, ar, cfg, cflags } => {
+        Command::Object { output, work_dir, cross_lto, cc, ar, cfg, cflags } => {
             object::build(&object::Request {
                 output: &output,
                 work_dir: &work_dir,
                 cross_lto: cross_lto == "1",
+                cc: &cc,
                 ar: &ar,
                 cfg: &cfg,
                 cflags: &cflags,

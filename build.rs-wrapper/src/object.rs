@@ -12,6 +12,8 @@ pub struct Request<'a> {
     pub work_dir: &'a Path,
     /// Emit bitcode for the linker.
     pub cross_lto: bool,
+    /// The build's C compiler, with the words that belong to it.
+    pub cc: &'a str,
     /// The build's archiver.
     pub ar: &'a str,
     /// Extra cfgs.
@@ -93,8 +95,30 @@ fn extract_object(request: &Request, archive: &Path, work_dir: &Path) -> Outcome
     if let Some(parent) = to.parent() {
         std::fs::create_dir_all(parent).map_err(|e| format!("{}: {e}", parent.display()))?;
     }
-    std::fs::copy(&from, &to).map_err(|e| format!("{}: {e}", to.display()))?;
+    if request.cross_lto {
+        take_over_bitcode(request, &from, &to)?;
+    } else {
+        std::fs::copy(&from, &to).map_err(|e| format!("{}: {e}", to.display()))?;
+    }
     std::fs::remove_file(&from).map_err(|e| format!("{}: {e}", from.display()))
+}
+
+/// Has clang write rustc's bitcode anew as if it were its own: with the target
+/// triple of the C objects, which rustc spells otherwise (the linker warns of
+/// each pair), and for the kind of LTO of the build, since a linker inlines
+/// nothing between modules for thin and for full LTO. The code itself stays as
+/// rustc optimized it.
+fn take_over_bitcode(request: &Request, from: &Path, to: &Path) -> Outcome<()> {
+    let lto = flags::lto(request.cflags).ok_or("--cross-lto without -flto in the C flags")?;
+    let mut cc = request.cc.split_whitespace();
+    let mut command = Command::new(cc.next().ok_or("--cc names no compiler")?);
+    command
+        .args(cc)
+        .args([lto, "-O0", "-Wno-override-module", "-Qunused-arguments", "-x", "ir", "-c"])
+        .arg(from)
+        .arg("-o")
+        .arg(to);
+    run(&mut command)
 }
 
 fn run(command: &mut Command) -> Outcome<()> {

@@ -14,7 +14,10 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODULES = ("arenafault", "codeextra", "evaluators", "foreignchunk")
+ROOT = os.path.dirname(os.path.dirname(HERE))
+MODULES = ("arenafault", "codeextra", "evaluators", "foreignchunk", "framehooks")
+# Last on the path: an interpreter that has the header finds its own first.
+OVERLAY = os.path.join(ROOT, "overlay", "Include")
 FLAGS = ["-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fno-strict-overflow", "-Wall", "-Wextra", "-Werror"]
 
 FACTS = """
@@ -52,12 +55,13 @@ def build(python, out):
     for name in MODULES:
         source = os.path.join(HERE, name + ".c")
         target = os.path.join(out, name + facts["suffix"])
-        if is_current(target, [source, python, os.path.abspath(__file__)]):
+        if is_current(target, [source, python, os.path.join(OVERLAY, "cpython", "framehook.h"),
+                               os.path.abspath(__file__)]):
             continue
         # Written beside and moved: another test process may be loading the old one.
         unfinished = f"{target}.{os.getpid()}.tmp"
-        command = [*compiler, *FLAGS, *(f"-I{directory}" for directory in facts["includes"]), source,
-                   "-o", unfinished]
+        command = [*compiler, *FLAGS, *(f"-I{directory}" for directory in facts["includes"]), f"-I{OVERLAY}",
+                   source, "-o", unfinished]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{name} does not build:\n{shlex.join(command)}\n{done.stderr}")

@@ -113,6 +113,8 @@ class Case(unittest.TestCase):
         self.patches, self.apt = self.base / "patches", self.base / "apt"
         self.patches.mkdir()
         (self.patches / "series").write_text("")
+        self.overlay = self.base / "overlay"
+        self.overlay.mkdir()
         self.server = Server()
         self.addCleanup(self.server.close)
         self.data = {v: release_tarball(v) for v in ("3.13.15", "3.13.5")}
@@ -193,7 +195,8 @@ class Case(unittest.TestCase):
         env.setdefault("FERRULE_CACHE", str(self.cache))
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = fetch.main(["--dest", str(self.dest), "--config", str(self.config),
-                               "--patches", str(self.patches), *argv], env)
+                               "--patches", str(self.patches), "--overlay", str(self.overlay),
+                               *argv], env)
         self.out, self.err = out.getvalue(), err.getvalue()
         return code
 
@@ -208,6 +211,11 @@ class Case(unittest.TestCase):
         for name, text in named.items():
             (self.patches / f"{name}.patch").write_text(text)
         (self.patches / "series").write_text("".join(f"{n}.patch\n" for n in named))
+
+    def add(self, name, text):
+        path = self.overlay / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
     def assert_no_litter(self):
         for place in (self.dest, self.cache):
@@ -671,11 +679,94 @@ class Tree(Case):
         self.assert_no_litter()
 
 
+class Overlay(Case):
+    def setUp(self):
+        super().setUp()
+        self.serve()
+
+    def time_of(self, name):
+        return (self.tree() / name).stat().st_mtime_ns
+
+    def test_files_are_added_as_they_are(self):
+        self.add("new.h", "one\n")
+        self.add("sub/deep/er/new.py", "two\n")
+        self.add("sub/__pycache__/new.pyc", "made by whoever imported it here\n")
+        self.works()
+        self.assertEqual((self.tree() / "new.h").read_text(), "one\n")
+        self.assertEqual((self.tree() / "sub" / "deep" / "er" / "new.py").read_text(), "two\n")
+        self.assertFalse((self.tree() / "sub" / "__pycache__").exists())
+        self.works()
+        self.assertIn("up to date", self.out)
+
+    def test_a_file_that_is_there_is_not_replaced(self):
+        for name in ("a.c", "sub", "README/new.py"):
+            with self.subTest(name):
+                shutil.rmtree(self.overlay)
+                self.add(name, "ours\n")
+                self.assertEqual(self.run_it(), 1)
+                self.assertIn(f"{self.overlay / name} cannot be added: CPython has a "
+                              f"{name.split('/')[0]} of its own", self.err)
+                self.assertFalse((self.dest / "current.json").exists())
+                self.assert_no_litter()
+
+    def test_a_file_that_a_patch_makes_is_not_replaced(self):
+        self.series(one="--- /dev/null\n+++ b/made.h\n@@ -0,0 +1 @@\n+by a patch\n")
+        self.add("made.h", "ours\n")
+        self.assertEqual(self.run_it(), 1)
+        self.assertIn("CPython has a made.h of its own", self.err)
+
+    def test_a_refused_overlay_leaves_the_good_tree(self):
+        self.add("new.h", "one\n")
+        self.works()
+        good = self.tree()
+        self.add("a.c", "ours\n")
+        self.assertEqual(self.run_it(), 1)
+        self.assertEqual((good / "a.c").read_text(), SOURCE)
+        self.assertEqual((good / "new.h").read_text(), "one\n")
+        (self.overlay / "a.c").unlink()
+        self.works()
+        self.assertIn("up to date", self.out)
+
+    def test_only_what_changed_is_newer(self):
+        self.series(one=patch_text("a.c", 3, "patched"))
+        self.add("changes.h", "one\n")
+        self.add("stays.h", "one\n")
+        self.works()
+        names = ("changes.h", "stays.h", "a.c", "b.c")
+        before = {name: self.time_of(name) for name in names}
+        self.add("changes.h", "two\n")
+        os.utime(self.overlay / "stays.h")
+        self.works()
+        self.assertNotIn("up to date", self.out)
+        self.assertEqual(len(self.server.asked), 1)
+        self.assertEqual((self.tree() / "changes.h").read_text(), "two\n")
+        self.assertGreater(self.time_of("changes.h"), before["changes.h"])
+        self.assertEqual({name: self.time_of(name) for name in names[1:]},
+                         {name: before[name] for name in names[1:]})
+
+    def test_a_file_renamed_or_taken_away(self):
+        self.add("new.h", "one\n")
+        self.works()
+        (self.overlay / "new.h").rename(self.overlay / "other.h")
+        self.works()
+        self.assertFalse((self.tree() / "new.h").exists())
+        self.assertEqual((self.tree() / "other.h").read_text(), "one\n")
+        (self.overlay / "other.h").unlink()
+        self.works()
+        self.assertFalse((self.tree() / "other.h").exists())
+
+    def test_a_missing_overlay_is_an_error(self):
+        self.overlay.rmdir()
+        self.assertEqual(self.run_it(), 1)
+        self.assertIn("overlay is missing", self.err)
+
+
 class TwoRuns(Case):
     def start(self):
         return subprocess.Popen(
             [sys.executable, str(SCRIPT), "--dest", str(self.dest), "--config",
-             str(self.config), "--patches", str(self.patches)], text=True,
+             str(self.config), "--patches", str(self.patches), "--overlay", str(self.overlay)],
+            text=True,
             env={**os.environ, "FERRULE_CACHE": str(self.cache)},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

@@ -5,6 +5,7 @@ FERRULE_TESTS_ON_STOCK=1, where everything about _framecore is skipped: so a tes
 itself against CPython.
 """
 
+import functools
 import importlib.util
 import os
 import subprocess
@@ -138,3 +139,152 @@ def stack_words(function):
     """Words of the data stack that depend on the function (the fixed part of a frame comes on top)."""
     code = function.__code__
     return code.co_nlocals + len(code.co_cellvars) + len(code.co_freevars) + code.co_stacksize
+
+
+# --- Frame hooks. -------------------------------------------------------------------------------------------------
+
+needs_hooks = unittest.skipIf(ON_STOCK, "stock CPython has no frame hooks")
+
+
+def code_of(thing):
+    """The code object of a function, method or property; a code object is its own."""
+    thing = getattr(thing, "fget", thing)
+    return getattr(thing, "__code__", thing)
+
+
+def code_named(name, source, filename="<replacement>"):
+    """The code object called `name`, wherever in the source it is."""
+    found = []
+
+    def search(code):
+        found.extend([code] if code.co_name == name else [])
+        for constant in code.co_consts:
+            if isinstance(constant, type(code)):
+                search(constant)
+
+    search(compile(source, filename, "exec"))
+    if len(found) != 1:
+        raise AssertionError(f"{len(found)} code objects called {name}")
+    return found[0]
+
+
+class CView:
+    """What a hook written in C can read, as the view of a hook written in Python."""
+
+    def __init__(self, framehooks):
+        self._c = framehooks
+
+    code = property(lambda self: self._c.get_code())
+    function = property(lambda self: self._c.get_function())
+    globals = property(lambda self: self._c.get_globals())
+    builtins = property(lambda self: self._c.get_builtins())
+
+    @property
+    def argument_names(self):
+        return tuple([self._c.argument_name(i) for i in range(self._c.argument_count())])
+
+    def argument(self, which):
+        return self._c.argument(which) if isinstance(which, int) else self._c.argument_by_name(which)
+
+    def arguments(self):
+        return {self._c.argument_name(i): self._c.argument(i) for i in range(self._c.argument_count())}
+
+
+class PythonFace:
+    """Hooks through _framecore."""
+
+    name = "Python"
+    SETTLED = getattr(framecore, "SETTLED", None)
+
+    def add(self, hook, name=None):
+        return framecore.add_frame_hook(hook, name)
+
+    def remove(self, handle):
+        framecore.remove_frame_hook(handle)
+
+    def clear(self):
+        framecore.clear_frame_hooks()
+
+    def switch(self, handle, on):
+        framecore.enable_frame_hook(handle, on)
+
+    def switch_in_thread(self, handle, on):
+        framecore.enable_frame_hook_in_thread(handle, on)
+
+    def switch_for_code(self, handle, code, on):
+        framecore.enable_frame_hook_for_code(handle, code, on)
+
+
+class CFace:
+    """Hooks through the extended form of the C interface; each asks a Python callable."""
+
+    name = "C"
+    SETTLED = "SETTLED"     # the extension interns it: there is one such string
+
+    @functools.cached_property
+    def c(self):
+        use_extensions()
+        import framehooks
+        return framehooks
+
+    def add(self, hook, name=None):
+        view = CView(self.c)
+        # Not a lambda: it would be a frame more in tracebacks.
+        return self.c.add_extended(functools.partial(hook, view), name)
+
+    def remove(self, handle):
+        self.c.remove(handle)
+
+    def clear(self):
+        self.c.clear()
+
+    def switch(self, handle, on):
+        self.c.switch(handle, on)
+
+    def switch_in_thread(self, handle, on):
+        self.c.switch_in_thread(handle, on)
+
+    def switch_for_code(self, handle, code, on):
+        self.c.switch_for_code(handle, code, on)
+
+
+class HookTestCase(unittest.TestCase):
+    """Leaves no hook behind, and says so when a test finds one."""
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(framecore.frame_hooks(), [])
+        self.addCleanup(framecore.clear_frame_hooks)
+
+    def recorder(self, *things, answer=None):
+        """A hook that answers the same about each of these, and keeps their names in its `seen`."""
+        codes = [code_of(thing) for thing in things]
+        seen = []
+
+        def hook(view):
+            code = view.code
+            for wanted in codes:
+                # Not `in`: code objects are equal by their contents.
+                if code is wanted:
+                    seen.append(code.co_name)
+                    return answer
+            return None
+
+        hook.seen = seen
+        return hook
+
+    def replacer(self, *pairs):
+        """A hook that has one code run instead of another."""
+        table = [(code_of(old), code_of(new)) for old, new in pairs]
+
+        def hook(view):
+            code = view.code
+            for old, new in table:
+                if code is old:
+                    return new
+            return None
+
+        return hook
+
+    def info(self, handle):
+        return next(info for info in framecore.frame_hooks() if info["id"] == handle)

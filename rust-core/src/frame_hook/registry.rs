@@ -12,7 +12,7 @@ use super::error::{Outcome, Raised};
 use super::verdict;
 use super::{FrameHookState, Thread};
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject, GIL_DISABLED};
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
 use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -89,7 +89,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    fn new(description: &Description, id: c_longlong, slot: u32, epoch: u32) -> Option<HookRef> {
+    fn create(description: &Description, id: c_longlong, slot: u32, epoch: u32) -> Option<HookRef> {
         let bytes = description.name.to_bytes_with_nul();
         // SAFETY: the raw allocator takes any size at any time.
         let name = NonNull::new(unsafe { c::PyMem_RawMalloc(bytes.len()) })?.cast::<c_char>();
@@ -434,7 +434,7 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
         }
         let slot = used.trailing_ones();
         let (id, epoch) = (state.last_id + 1, state.epoch.wrapping_add(1));
-        let hook = Hook::new(description, id, slot, epoch).ok_or(Refusal::NoMemory)?;
+        let hook = Hook::create(description, id, slot, epoch).ok_or(Refusal::NoMemory)?;
         after.epoch = epoch;
         after.push(hook.get(), true);
         state.last_id = id;

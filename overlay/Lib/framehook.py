@@ -1,0 +1,284 @@
+"""Frame hooks: look at a Python function before it runs, and let it run other code.
+
+A hook is a callable.  It is asked when a frame is about to run for the first
+time, gets a view of that frame, and answers with one of three things:
+
+    None        no change; ask again at the next call
+    SETTLED     no change; never ask again about this code object
+    a code object   run this instead, with the same arguments
+
+Here is a hook that counts how often each function is called:
+
+    import collections, framehook
+
+    calls = collections.Counter()
+
+    def count(view):
+        calls[view.code.co_qualname] += 1
+
+    with framehook.hook(count):
+        sorted(["b", "a"], key=lambda word: word.upper())
+
+    print(calls)        # Counter({'<lambda>': 2})
+
+Answer SETTLED whenever you can.  A function about which every hook has settled
+runs as fast as one that no hook ever saw; a Python hook that is asked costs
+some hundred nanoseconds each time.
+
+Several hooks work side by side: they are asked in the order in which they were
+added, and each sees the code that the one before has chosen.  While a hook runs,
+the frames that it starts in its thread are not offered to any hook.  A hook that
+raises makes the call fail with that exception.  A code object that cannot stand
+in for the original (other parameters, other free variables, another kind of
+function) makes it fail with IncompatibleCodeError.
+
+The view has the attributes `code`, `function`, `globals`, `builtins` and
+`argument_names`, and the methods `argument(index_or_name)` and `arguments()`.
+It is good until the hook returns.
+
+Hooks belong to one interpreter, and are asked in all its threads.  Wherever a
+function here takes a `hook`, that is the callable, the handle that add()
+returned, or the object that hook() made.
+"""
+
+import sys
+from _thread import allocate_lock
+from collections import namedtuple
+from contextlib import ContextDecorator
+
+try:
+    from _framecore import (
+        SETTLED, FrameView, IncompatibleCodeError, add_frame_hook, clear_frame_hooks,
+        enable_frame_hook, enable_frame_hook_for_code, enable_frame_hook_in_thread,
+        frame_hooks, remove_frame_hook)
+except ImportError:
+    raise ImportError(
+        "framehook needs an interpreter that has frame hooks: a Ferrule, built with its Rust "
+        f"frame core. This one is {sys.executable or 'another'} ({sys.version.split()[0]}).",
+        name="framehook") from None
+
+__all__ = [
+    "SETTLED", "FrameView", "HookInfo", "IncompatibleCodeError",
+    "add", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled",
+    "disabled_for_code", "disabled_in_thread", "enable", "enable_for_code",
+    "enable_in_thread", "hook", "hooks", "remove",
+]
+
+HookInfo = namedtuple("HookInfo", "order name handle hook enabled calls replacements errors seconds")
+HookInfo.__doc__ = """One installed hook, as hooks() reports it."""
+HookInfo.order.__doc__ = "its place among the hooks, from 0: the one at 0 is asked first"
+HookInfo.name.__doc__ = "the name that it was added with"
+HookInfo.handle.__doc__ = "the number that add() returned"
+HookInfo.hook.__doc__ = "the callable; None for a hook written in C"
+HookInfo.enabled.__doc__ = "whether it is asked at all"
+HookInfo.calls.__doc__ = "how often it was asked"
+HookInfo.replacements.__doc__ = "how often it answered with other code"
+HookInfo.errors.__doc__ = "how often it failed"
+HookInfo.seconds.__doc__ = "how long it has run in all; 0 for a hook in C that is not to be timed"
+
+
+def add(callable, name=None):
+    """Install a hook behind those that are there, and return its handle.
+
+    Its `name` is for hooks() and messages; the callable's own is the default.
+    ValueError: this very object is installed already.
+    RuntimeError: there are 32 hooks.
+
+    Every function is offered again at its next call, also where other hooks
+    have settled; those are not asked again.
+    """
+    if isinstance(callable, _Hook):
+        callable, name = callable.callable, name or callable.name
+    handle = add_frame_hook(callable, name)
+    for code in _own_code:
+        enable_frame_hook_for_code(handle, code, False)
+    return handle
+
+
+def remove(hook):
+    """Remove a hook.  ValueError: it is not installed."""
+    remove_frame_hook(hook.callable if isinstance(hook, _Hook) else hook)
+
+
+def clear():
+    """Remove all hooks, also those of others."""
+    clear_frame_hooks()
+
+
+def hooks():
+    """What is installed, as a list of HookInfo in the order of asking."""
+    return [HookInfo(order, h["name"], h["id"], h["hook"], h["enabled"], h["calls"],
+                     h["replacements"], h["errors"], h["nanoseconds"] / 1e9)
+            for order, h in enumerate(frame_hooks())]
+
+
+class hook(ContextDecorator):
+    """A hook that is installed for the time of a `with` block or of a call.
+
+        with framehook.hook(callable):
+            ...                         # callable is asked here
+
+        @framehook.hook(callable)       # and here while function() runs
+        def function(): ...
+
+        @framehook.hook                 # makes the hook itself such an object
+        def my_hook(view): ...
+        with my_hook: ...
+
+    It is installed in all threads of the interpreter, not only where the block
+    is.  Blocks may be nested, and overlap in several threads: the hook is
+    installed by the first that begins and removed by the last that ends.  A
+    generator function or coroutine that is decorated has its hook for the call
+    that makes the generator only; use `with` inside it instead.
+    """
+
+    def __init__(self, callable, name=None):
+        self.callable = callable
+        self.name = name
+        self._handle = None
+        self._last = None
+        self._users = 0
+        self._lock = allocate_lock()
+
+    def __repr__(self):
+        state = "not installed" if self._handle is None else f"handle {self._handle}"
+        return f"<framehook.hook of {self.callable!r}, {state}>"
+
+    @property
+    def handle(self):
+        """The hook's handle.  ValueError: it is not installed now."""
+        if self._handle is None:
+            raise ValueError(f"{self.callable!r} is not installed as a frame hook")
+        return self._handle
+
+    @property
+    def info(self):
+        """The HookInfo; after the block, as it was at its end.  None: there is none."""
+        return _find(self._handle) or self._last
+
+    def __enter__(self):
+        with self._lock:
+            if not self._users:
+                self._handle = add(self.callable, self.name)
+            self._users += 1
+        return self
+
+    def __exit__(self, *exception):
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                handle, self._handle = self._handle, None
+                self._last = _find(handle)
+                # Somebody may have removed it in the block: that is what is wanted anyway.
+                if self._last is not None:
+                    remove_frame_hook(handle)
+
+
+_Hook = hook
+
+
+def enable(hook):
+    """Ask a hook again that disable() has silenced."""
+    enable_frame_hook(_handle_of(hook), True)
+
+
+def disable(hook):
+    """Do not ask a hook any more.  It keeps its place, and what it has settled."""
+    enable_frame_hook(_handle_of(hook), False)
+
+
+def enable_in_thread(hook):
+    """Take a disable_in_thread() in this thread back."""
+    enable_frame_hook_in_thread(_handle_of(hook), True)
+
+
+def disable_in_thread(hook):
+    """Do not ask a hook about frames of this thread."""
+    enable_frame_hook_in_thread(_handle_of(hook), False)
+
+
+def enable_for_code(hook, code):
+    """Ask a hook about a code object again, although it has settled.
+
+    `code` is a code object, or a function or method that has one.
+    """
+    enable_frame_hook_for_code(_handle_of(hook), _code_of(code), True)
+
+
+def disable_for_code(hook, code):
+    """Settle a code object for a hook: it is not asked about it any more.
+
+    `code` is a code object, or a function or method that has one.
+    """
+    enable_frame_hook_for_code(_handle_of(hook), _code_of(code), False)
+
+
+class _Switched:
+    """Switches off, and on again when the block ends."""
+
+    def __init__(self, switch, hook, *whats):
+        self.switch = switch
+        self.handle = _handle_of(hook)
+        self.whats = whats or [()]
+
+    def __enter__(self):
+        for what in self.whats:
+            self.switch(self.handle, *what, False)
+
+    def __exit__(self, *exception):
+        try:
+            for what in self.whats:
+                self.switch(self.handle, *what, True)
+        except ValueError:
+            pass    # The hook was removed in the block.
+
+
+def disabled(hook):
+    """A context manager: the hook is not asked, in any thread, until the block ends."""
+    return _Switched(enable_frame_hook, hook)
+
+
+def disabled_in_thread(hook):
+    """A context manager: the hook is not asked in this thread until the block ends."""
+    return _Switched(enable_frame_hook_in_thread, hook)
+
+
+def disabled_for_code(hook, *codes):
+    """A context manager: the hook is not asked about these until the block ends.
+
+    After it, the hook is asked about them again, also where it had settled
+    before.
+    """
+    return _Switched(enable_frame_hook_for_code, hook, *((_code_of(code),) for code in codes))
+
+
+def _find(handle):
+    return next((info for info in hooks() if info.handle == handle), None)
+
+
+def _handle_of(hook):
+    if isinstance(hook, int):
+        return hook
+    if isinstance(hook, _Hook):
+        hook = hook.callable
+    for installed in frame_hooks():
+        if installed["hook"] is hook:
+            return installed["id"]
+    raise ValueError(f"{hook!r} is not installed as a frame hook")
+
+
+def _code_of(code):
+    # A bound method has its function's attributes.
+    return getattr(code, "__code__", code)
+
+
+def _code_below(code):
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, type(code)):
+            yield from _code_below(constant)
+
+
+# All code of this module: no hook is asked about it, for nobody wants to see how a
+# `with` block is left.
+_own_code = [*_code_below(sys._getframe().f_code), HookInfo.__new__.__code__]

@@ -1,0 +1,186 @@
+"""tools/build.py: which command configures a build, and when it is run again.
+
+CPython's configure is a script that notes how it was called; no compiler runs.
+"""
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import sys
+import tempfile
+import unittest
+import unittest.mock
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+build = importlib.import_module("build")
+toolchain = importlib.import_module("toolchain")
+
+CLANG = toolchain.Compiler(("CC=/llvm/clang", "AR=/llvm/llvm-ar"), True, "clang")
+
+CONFIGURE = """#!/bin/sh
+for word in "$@"; do printf '%s\\n' "$word"; done >>called
+echo "checking for cross-language LTO... maybe"
+[ ! -e fail ] && echo all: >Makefile
+"""
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        temp = tempfile.TemporaryDirectory()
+        self.addCleanup(temp.cleanup)
+        self.root = Path(temp.name)
+        source = self.root / "build" / "src" / "tree"
+        source.mkdir(parents=True)
+        (source / "configure").write_text(CONFIGURE)
+        (source / "configure").chmod(0o755)
+        self.facts = {"source": "build/src/tree", "debian_revision": "1-2", "patches_sha256": "a"}
+        for target, name, value in (
+            (build, "ROOT", self.root),
+            (build, "BUILD", self.root / "build"),
+            (build, "LOGS", self.root / "build" / "logs"),
+            (build, "USER_FLAGS", self.root / "build" / "configure.flags"),
+            (build, "fetch_source", lambda: self.facts),
+            (toolchain, "find_rust", lambda: toolchain.Rust((1, 95), 22)),
+            (toolchain, "find_compiler", lambda llvm: CLANG),
+        ):
+            patch = unittest.mock.patch.object(target, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.environment()
+
+    def environment(self, **variables):
+        """From here on the environment is this."""
+        patch = unittest.mock.patch.dict(os.environ, {"PATH": os.environ["PATH"], **variables}, clear=True)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def configure(self, *flags):
+        with contextlib.redirect_stdout(io.StringIO()):
+            return self.quietly(build.choose_flags, list(flags))
+
+    def quietly(self, function, *arguments):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            function(*arguments)
+        return said.getvalue()
+
+    def called(self, variant="ferrule"):
+        return (self.root / "build" / variant / "called").read_text().splitlines()
+
+
+class Command(Case):
+    def test_the_users_flags_go_to_configure_with_the_tools_chosen(self):
+        self.configure("--with-pydebug", "--prefix=/a b")
+        called = self.called()
+        self.assertEqual(called[:2], ["--with-pydebug", "--prefix=/a b"])
+        self.assertIn("CC=/llvm/clang", called)
+        self.assertIn(f"FERRULE_DIR={self.root}", called)
+        self.assertIn("FERRULE_DEBIAN_REVISION=1-2", called)
+
+    def test_lld_links_an_lto_build_made_with_the_chosen_clang(self):
+        self.configure("--with-lto")
+        self.assertTrue([word for word in self.called() if word.startswith("LDFLAGS_NODIST=-fuse-ld=lld")])
+
+    def test_a_compiler_that_the_user_names_gets_nothing_of_clangs(self):
+        self.configure("--with-lto", "CC=gcc")
+        called = self.called()
+        self.assertIn("CC=gcc", called)
+        self.assertEqual([word for word in called if "llvm" in word or "lld" in word], [])
+
+    def test_lto_that_is_switched_off_needs_no_lld(self):
+        for flag in ("--with-lto=no", "--without-lto"):
+            self.configure(flag)
+            self.assertEqual([word for word in self.called() if "lld" in word], [], flag)
+
+    def test_the_pgo_builds_differ_in_the_rust_core_alone(self):
+        for variant in ("pgo", "stock-pgo"):
+            self.quietly(build.configure, variant, self.facts)
+        rust, stock = set(self.called("pgo")), set(self.called("stock-pgo"))
+        self.assertIn("--enable-optimizations", rust & stock)
+        self.assertIn("--with-lto", rust & stock)
+        ours = {f"FERRULE_DIR={self.root}", "FERRULE_DEBIAN_REVISION=1-2"}
+        self.assertEqual({word for word in rust - stock if not word.startswith("LDFLAGS_NODIST=")}, ours)
+        self.assertEqual({word for word in stock - rust if not word.startswith("LDFLAGS_NODIST=")},
+                         {"--without-rust-core"})
+
+    def test_every_link_of_an_lto_build_uses_lld(self):
+        for variant, wanted in (("release", 1), ("ferrule", 0)):
+            self.quietly(build.configure, variant, self.facts)
+            with unittest.mock.patch.object(build.progress, "run", return_value=0) as run:
+                build.make(variant, ["python"])
+            command = run.call_args.args[0]
+            self.assertEqual(command[0], "make")
+            self.assertEqual(sum(word.startswith("LDFLAGS_NODIST=-fuse-ld=lld") for word in command), wanted, variant)
+
+
+class Environment(Case):
+    def test_variables_given_to_configure_hold_for_the_makes_after_it(self):
+        self.environment(CC="gcc", CFLAGS="-g1 -O1")
+        self.configure("--with-lto")
+        self.environment()
+        said = self.quietly(build.configure, "ferrule", self.facts)
+        self.assertEqual(said, "")
+        self.assertEqual(self.called().count("CC=gcc"), 1)
+        self.assertIn("CFLAGS=-g1 -O1", self.called())
+        self.assertNotIn("CC=/llvm/clang", self.called())
+
+    def test_a_flag_wins_over_the_environment(self):
+        self.environment(CC="gcc")
+        self.configure("CC=tcc")
+        self.assertIn("CC=tcc", self.called())
+        self.assertNotIn("CC=gcc", self.called())
+
+    def test_another_compiler_for_make_configures_anew(self):
+        self.quietly(build.configure, "stock", self.facts)
+        self.environment(CC="gcc")
+        said = self.quietly(build.configure, "stock", self.facts)
+        self.assertIn("made anew", said)
+        self.assertIn("CC=gcc", self.called("stock"))
+
+
+class Again(Case):
+    def test_the_same_flags_do_nothing(self):
+        self.configure("--with-pydebug")
+        before = self.called()
+        self.assertEqual(self.configure("--with-pydebug"), "")
+        self.assertEqual(self.called(), before)
+
+    def test_other_flags_leave_nothing_of_the_build_before(self):
+        self.configure("--with-pydebug")
+        stale = self.root / "build" / "ferrule" / "stale.o"
+        stale.touch()
+        self.assertIn("made anew", self.configure("--disable-gil"))
+        self.assertFalse(stale.exists())
+        self.assertNotIn("--with-pydebug", self.called())
+
+    def test_a_profile_does_not_outlive_its_source(self):
+        for variant in ("release", "pgo"):
+            self.quietly(build.configure, variant, self.facts)
+        self.facts["patches_sha256"] = "b"
+        self.assertEqual(self.quietly(build.configure, "release", self.facts), "")
+        self.assertIn("made anew", self.quietly(build.configure, "pgo", self.facts))
+
+    def test_a_configure_that_failed_is_run_again_from_the_start(self):
+        directory = self.root / "build" / "ferrule"
+        self.configure()
+        with unittest.mock.patch.object(build.progress, "run", lambda *_, **__: 1):
+            with self.assertRaisesRegex(build.BuildError, "configuring ferrule failed"):
+                self.configure("--disable-gil")
+        self.assertFalse((directory / "ferrule-configure.json").exists())
+        self.configure("--disable-gil")
+        self.assertIn("--disable-gil", self.called())
+
+    def test_a_cut_short_stamp_counts_as_none(self):
+        self.configure()
+        stamp = self.root / "build" / "ferrule" / "ferrule-configure.json"
+        stamp.write_text(stamp.read_text()[:10])
+        self.configure()
+        self.assertIn(f"FERRULE_DIR={self.root}", json.loads(stamp.read_text()))
+
+
+if __name__ == "__main__":
+    unittest.main()
