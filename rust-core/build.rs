@@ -27,7 +27,12 @@ fn main() {
     println!("cargo:rustc-check-cfg=cfg(ferrule_wrong_layout)");
     // The wrapper leaves these names in the bindings where they are true of the build.
     let text = std::fs::read_to_string(&bindings).expect("bindings are text");
-    for fact in ["ferrule_free_threaded", "ferrule_counts_in_c", "ferrule_py314"] {
+    for fact in [
+        "ferrule_free_threaded",
+        "ferrule_counts_in_c",
+        "ferrule_delayed_frees_have_sizes",
+        "ferrule_py314",
+    ] {
         println!("cargo:rustc-check-cfg=cfg({fact})");
         if text.contains(fact) {
             println!("cargo:rustc-cfg={fact}");

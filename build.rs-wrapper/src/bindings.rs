@@ -126,6 +126,9 @@ static const int ferrule_free_threaded = 1;
 #if defined(Py_REF_DEBUG) || defined(Py_STATS)
 static const int ferrule_counts_in_c = 1;
 #endif
+#if PY_VERSION_HEX >= 0x030d0600
+static const int ferrule_delayed_frees_have_sizes = 1;
+#endif
 #if PY_VERSION_HEX >= 0x030e0000
 static const int ferrule_py314 = 1;
 #endif

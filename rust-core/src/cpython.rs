@@ -27,11 +27,32 @@ mod raw {
 
 pub use raw::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
-    _PyEval_StopTheWorld, _PyInterpreterFrame, _PyMem_FreeDelayed, _PyObject_VirtualAlloc,
-    _PyObject_VirtualFree, _PyStackChunk, _PyThreadStateImpl, PyCodeObject, PyFunctionObject,
-    PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex,
-    PyMutex_Lock, PyMutex_Unlock, PyObject, PyThreadState, Py_DecRef, Py_IncRef,
+    _PyEval_StopTheWorld, _PyInterpreterFrame, _PyObject_VirtualAlloc, _PyObject_VirtualFree,
+    _PyStackChunk, _PyThreadStateImpl, PyCodeObject, PyFunctionObject, PyInterpreterState,
+    PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex, PyMutex_Lock,
+    PyMutex_Unlock, PyObject, PyThreadState, Py_DecRef, Py_IncRef,
 };
+
+/// Frees a block of `PyMem_Malloc` of that many bytes when no thread reads it any
+/// more: at once where there is a GIL.
+///
+/// # Safety
+/// Nothing leads to the block any more, nobody else frees it, and the calling
+/// thread is attached.
+pub unsafe fn free_delayed(block: *mut core::ffi::c_void, bytes: usize) {
+    // From 3.13.6 on, CPython wants to know how much memory waits to be freed.
+    #[cfg(ferrule_delayed_frees_have_sizes)]
+    // SAFETY: the caller's contract.
+    unsafe {
+        raw::_PyMem_FreeDelayed(block, bytes);
+    }
+    #[cfg(not(ferrule_delayed_frees_have_sizes))]
+    // SAFETY: the caller's contract.
+    unsafe {
+        let _ = bytes;
+        raw::_PyMem_FreeDelayed(block);
+    }
+}
 
 /// The owner of a frame that lies on a thread's data stack.
 pub const FRAME_OWNED_BY_THREAD: core::ffi::c_char = raw::_frameowner_FRAME_OWNED_BY_THREAD as _;

@@ -708,6 +708,34 @@ class PerfTrampoline(ProgramTestCase):
     """)
 
     @needs_framecore
+    def test_the_backend_changes_while_trampolines_run(self):
+        output = self.assert_program_succeeds("""if True:
+            import gc, glob, os, sys
+            backends = ["perf", "perf_jit"] * 20
+            try:
+                sys.activate_stack_trampoline("perf_jit")
+            except ValueError:
+                backends = ["perf"] * 40    # 3.13.5 has the other one at the start only
+            def new_function():
+                space = {"run": run}
+                exec("def function(depth): return run(depth)", space)
+                return space["function"]
+            def run(depth):
+                # The functions that wait here were compiled for other backends, and their trampolines return later.
+                sys.activate_stack_trampoline(backends[depth])
+                if depth + 1 < len(backends):
+                    assert new_function()(depth + 1) == depth + 1
+                gc.collect()
+                return depth
+            new_function()(0)
+            print(run(len(backends) - 1), sys.is_stack_trampoline_active())
+            sys.deactivate_stack_trampoline()
+            for name in glob.glob(f"/tmp/perf-{os.getpid()}.map") + glob.glob(f"/tmp/jit-{os.getpid()}.dump"):
+                os.unlink(name)
+            """, environment={"PYTHON_PERF_JIT_SUPPORT": "1"})
+        self.assertEqual(output.strip(), "39 True")
+
+    @needs_framecore
     def test_a_child_after_fork_has_its_own_map(self):
         output = self.assert_program_succeeds("""if True:
             import os, sys

@@ -35,7 +35,7 @@ mod tests;
 pub use registry::CodeExtraState;
 
 use crate::check::check;
-use crate::cpython::{_PyMem_FreeDelayed, PyCodeObject};
+use crate::cpython::{free_delayed, PyCodeObject};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
@@ -94,7 +94,7 @@ impl Leftover {
         if let Some(table) = self.table {
             // SAFETY: nothing leads to the table any more, and this waits for
             // the readers that found it before.
-            unsafe { _PyMem_FreeDelayed(table.as_ptr().cast()) };
+            unsafe { free_delayed(table.as_ptr().cast(), table.bytes()) };
         }
         if let (Some(free), false) = (self.free, self.value.is_null()) {
             // SAFETY: the value was stored for this free function, and whoever
@@ -345,7 +345,7 @@ impl Registry {
             locked.free_slot(index);
         }
         // SAFETY: in no list any more, and no reader ever saw it.
-        unsafe { _PyMem_FreeDelayed(marker.as_ptr().cast()) };
+        unsafe { free_delayed(marker.as_ptr().cast(), marker.bytes()) };
         Ok(())
     }
 

@@ -171,7 +171,10 @@ mod reclaim {
 }
 
 #[no_mangle]
-extern "C" fn _PyMem_FreeDelayed(block: *mut c_void) {
+extern "C" fn _PyMem_FreeDelayed(
+    block: *mut c_void,
+    #[cfg(ferrule_delayed_frees_have_sizes)] _bytes: usize,
+) {
     reclaim::free_later(block);
 }
 
