@@ -30,7 +30,7 @@ pub use raw::{
     _PyEval_StopTheWorld, _PyInterpreterFrame, _PyObject_VirtualAlloc, _PyObject_VirtualFree,
     _PyStackChunk, _PyThreadStateImpl, PyCodeObject, PyFunctionObject, PyInterpreterState,
     PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex, PyMutex_Lock,
-    PyMutex_Unlock, PyObject, PyThreadState, Py_DecRef, Py_IncRef,
+    PyMutex_Unlock, PyObject, PyThreadState,
 };
 
 /// Frees a block of `PyMem_Malloc` of that many bytes when no thread reads it any
@@ -72,9 +72,9 @@ pub use raw::{
     PyObject_Repr, PyThreadState_Get, PyTime_PerfCounterRaw, PyTuple_GetItem, PyType_FromSpec,
     PyType_GenericAlloc, PyType_IsSubtype, PyType_Slot, PyType_Spec, PyUnicode_AsUTF8,
     PyUnicode_Compare, PyUnicode_FromString, PyUnicode_Type, PyUnstable_Code_GetExtra,
-    PyUnstable_Code_SetExtra, PyUnstable_Eval_RequestCodeExtraIndex, Py_mod_exec, Py_mod_gil,
-    Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc, Py_tp_getset, Py_tp_methods,
-    Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_FAST_CELL, CO_GENERATOR,
+    PyUnstable_Code_SetExtra, PyUnstable_Eval_RequestCodeExtraIndex, Py_DecRef, Py_IncRef,
+    Py_mod_exec, Py_mod_gil, Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc, Py_tp_getset,
+    Py_tp_methods, Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_FAST_CELL, CO_GENERATOR,
     CO_ITERABLE_COROUTINE, CO_NEWLOCALS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS, METH_FASTCALL,
     METH_NOARGS, METH_O,
 };
