@@ -1,8 +1,7 @@
 //! The C interface, as `Include/cpython/framehook.h` documents it.
 //!
 //! That header is written by hand, since extensions include it from an installed
-//! tree; nothing here is in the generated one. cbindgen leaves it out, and
-//! `tests/c/framehooks.c` calls every function.
+//! tree, and CPython's own files include the generated one: never both in a file.
 
 use super::error::{Outcome, Raised};
 use super::frame::Code;

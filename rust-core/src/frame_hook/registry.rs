@@ -223,16 +223,19 @@ impl Snapshot {
     }
 
     /// The slots of the hooks that were there in `epoch`.
+    #[inline] // or its symbol would be exported
     pub fn slots_added_until(&self, epoch: u32) -> u32 {
         self.iter().filter(|hook| hook.epoch <= epoch).fold(0, |slots, hook| slots | hook.bit())
     }
 
     /// The hook with this handle.
+    #[inline] // or its symbol would be exported
     pub fn find(&self, id: c_longlong) -> Option<&Hook> {
         self.iter().find(|hook| hook.id == id)
     }
 
     /// The simple hook that is this function.
+    #[inline] // or its symbol would be exported
     pub fn find_simple(&self, function: SimpleHook) -> Option<&Hook> {
         self.iter().find(|hook| match hook.callee {
             Callee::Simple(other) => core::ptr::fn_addr_eq(other, function),
@@ -241,6 +244,7 @@ impl Snapshot {
     }
 
     /// The extended hook with this function and data.
+    #[inline] // or its symbol would be exported
     pub fn find_extended(&self, function: ExtendedHook, data: *mut c_void) -> Option<&Hook> {
         self.iter().find(|hook| match hook.callee {
             Callee::Extended(other) => {
@@ -297,7 +301,7 @@ impl Drop for SnapshotRef {
 
 /// Frees a snapshot that nobody refers to.
 #[cold]
-#[inline(never)]
+#[inline] // or its symbol would be exported
 fn drop_snapshot(snapshot: NonNull<Snapshot>) {
     // SAFETY: nobody else refers to it; it owns a reference to each hook.
     unsafe {
