@@ -96,11 +96,15 @@ def stripped_copy(python):
     return copy
 
 
-def count_instructions(python, name, iterations):
+def run_child(python, name, iterations, tool=()):
     # From its own directory and by a short name: argv is then the same for every interpreter.
-    done = run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "./" + os.path.basename(python),
-                *QUIET, os.path.abspath(__file__), "--child", name, str(iterations).zfill(COUNT_DIGITS)],
-               os.path.dirname(python))
+    return run([*tool, "./" + os.path.basename(python), *QUIET, os.path.abspath(__file__), "--child", name,
+                str(iterations).zfill(COUNT_DIGITS)], os.path.dirname(python))
+
+
+def count_instructions(python, name, iterations):
+    done = run_child(python, name, iterations,
+                     ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"))
     found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
     if not found:
         raise SystemExit(f"valgrind printed no count:\n{done.stderr[-2000:]}")
@@ -117,11 +121,15 @@ def measure_instructions(pythons):
     for which, path in pythons.items():
         copy = stripped_copy(path)
         try:
+            # The first start of a fresh build compiles the modules it imports and caches them.
+            run_child(copy, next(iter(BENCHMARKS)), 0)
             for name in BENCHMARKS:
                 counts = []
                 for iterations in (0, CALLGRIND_ITERATIONS):
                     counts.append(count_instructions(copy, name, iterations))
                     progress.step(f"{which}, {name}")
+                if counts[1] <= counts[0]:
+                    raise SystemExit(f"{path}: {name} took {counts[1]:,} instructions, and {counts[0]:,} to do nothing")
                 results[name][which] = counts[1] - counts[0]
         finally:
             os.unlink(copy)
