@@ -1,29 +1,26 @@
 //! PEP 523 and the one gate: who is asked when a frame starts.
 //!
-//! Each start of a frame, in the eval loop or from C, tests one word of the
-//! interpreter. While it is 0 nobody is asked, and the test is all it costs.
-//! Otherwise it is a set of bits: who wants to know.
+//! Each start of a frame, in the eval loop or from C, tests one pointer of the
+//! interpreter. While it is NULL nobody is asked, and the test is all it costs.
 //!
 //! ```text
 //!   PyInterpreterState
 //!     eval_frame ─────► what runs a frame; NULL: the eval loop itself
-//!     eval_gate.word         EVALUATOR: eval_frame is not NULL
-//!              .evaluator    what SetEvalFrameFunc set
+//!     eval_gate.evaluator    what SetEvalFrameFunc set
 //!              .trampoline   perf's; runs first, and calls the evaluator
 //! ```
 //!
-//! `eval_frame` is CPython's field at CPython's offset, for outside readers: it
-//! says what runs first. [`Gate::settle`] alone writes it and the word.
+//! `eval_frame` is CPython's field at CPython's offset, where outside readers
+//! look for it. [`Gate::settle`] alone writes it.
 //!
 //! # Invariants
 //! - `eval_frame` is the trampoline, or else the evaluator, or else NULL.
-//! - The word has [`GATE_EVALUATOR`] exactly while `eval_frame` is not NULL.
 //! - `evaluator` is never `_PyEval_EvalFrameDefault`, and never the trampoline,
 //!   which would call itself.
-//! - Both change only while every other thread of the runtime that could read
+//! - All change only while every other thread of the runtime that could read
 //!   them is stopped: under the interpreter's GIL, or on the free-threaded build
-//!   with the world stopped. No thread stops between reading the word and what
-//!   it stands for, so reads need no lock.
+//!   with the world stopped. No thread stops between testing `eval_frame` and
+//!   using it, so reads need no lock.
 
 use crate::check::check;
 use crate::cpython::{
@@ -32,13 +29,6 @@ use crate::cpython::{
 };
 use core::ffi::c_int;
 use core::ptr::{fn_addr_eq, NonNull};
-use core::sync::atomic::{AtomicU32, Ordering};
-
-/// An evaluator runs frames.
-pub const GATE_EVALUATOR: u32 = 1 << 0;
-
-/// Frame hooks are consulted. Nobody sets this yet; it leaves calls inlined.
-pub const GATE_HOOKS: u32 = 1 << 1;
 
 /// `_PyFrameEvalFunction`: runs a frame and returns its result, or NULL with an
 /// exception set.
@@ -50,8 +40,6 @@ pub type EvalFrameFunction = Option<
 /// of `PyInterpreterState`, and all zeros is its initial state.
 #[repr(C)]
 pub struct EvalGate {
-    /// Who is asked when a frame starts: `GATE_*` bits, 0 for nobody.
-    word: u32,
     /// Whether instructions are specialized while an evaluator is there.
     allow_specialization: bool,
     /// What was set as the evaluator; NULL for none.
@@ -68,7 +56,7 @@ fn same(one: EvalFrameFunction, other: EvalFrameFunction) -> bool {
     }
 }
 
-/// What others decide; the word and `eval_frame` follow from it.
+/// What others decide; `eval_frame` follows from it.
 #[derive(Clone, Copy)]
 struct Settings {
     evaluator: EvalFrameFunction,
@@ -140,26 +128,21 @@ impl Gate {
     /// # Safety
     /// No other thread of the interpreter runs Python code.
     unsafe fn settle(self, wanted: Settings) {
-        let first = wanted.trampoline.or(wanted.evaluator);
-        // SAFETY: live by the type's invariant, and nobody else looks. The word
-        // is atomic because C reads it so.
+        // SAFETY: live by the type's invariant, and nobody else looks.
         unsafe {
             let interp = self.0.as_ptr();
             let gate = &raw mut (*interp).eval_gate;
             (*gate).evaluator = wanted.evaluator;
             (*gate).trampoline = wanted.trampoline;
             (*gate).allow_specialization = wanted.allow_specialization;
-            (*interp).eval_frame = first;
-            let word = AtomicU32::from_ptr(&raw mut (*gate).word);
-            let others = word.load(Ordering::Relaxed) & GATE_HOOKS;
-            let evaluator = if first.is_some() { GATE_EVALUATOR } else { 0 };
-            word.store(others | evaluator, Ordering::Relaxed);
+            // INVARIANT: the trampoline, or else the evaluator, or else none.
+            (*interp).eval_frame = wanted.trampoline.or(wanted.evaluator);
         }
     }
 }
 
 /// Runs a frame the way the interpreter wants it: by the trampoline or the
-/// evaluator, or by the eval loop. For callers that found the gate's word not 0.
+/// evaluator, or by the eval loop. For callers that found `eval_frame` not NULL.
 ///
 /// Returns a new reference, or NULL with an exception set.
 ///

@@ -1,11 +1,11 @@
 //! The gate against a model: whatever is set and taken away in whatever order,
-//! the word, `eval_frame` and what runs a frame agree.
+//! `eval_frame` and what runs a frame agree.
 
 use crate::cpython::{_PyInterpreterFrame, PyInterpreterState, PyObject, PyThreadState};
 use crate::eval_frame::{
     _PyInterpreterState_GetEvalFrameFunc, _PyInterpreterState_IsSpecializationEnabled,
     _PyInterpreterState_SetEvalFrameAllowSpecialization, _PyInterpreterState_SetEvalFrameFunc,
-    _PyRust_EvalFrame, _PyRust_SetTrampoline, EvalFrameFunction, GATE_EVALUATOR, GATE_HOOKS,
+    _PyRust_EvalFrame, _PyRust_SetTrampoline, EvalFrameFunction,
 };
 use proptest::prelude::*;
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
@@ -84,16 +84,6 @@ impl Interpreter {
         unsafe { (*interpreter.tstate).interp = interpreter.interp };
         interpreter
     }
-
-    fn word(&self) -> u32 {
-        // SAFETY: live; the word is the gate's first field, as C takes it to be.
-        unsafe { (&raw const (*self.interp).eval_gate).cast::<u32>().read() }
-    }
-
-    fn set_word(&self, word: u32) {
-        // SAFETY: as in `word`.
-        unsafe { (&raw mut (*self.interp).eval_gate).cast::<u32>().write(word) };
-    }
 }
 
 impl Drop for Interpreter {
@@ -111,7 +101,6 @@ enum Step {
     Evaluator(usize),
     Trampoline(bool),
     Allow(bool),
-    Hooks(bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -119,7 +108,6 @@ fn step() -> impl Strategy<Value = Step> {
         (0..5_usize).prop_map(Step::Evaluator),
         any::<bool>().prop_map(Step::Trampoline),
         any::<bool>().prop_map(Step::Allow),
-        any::<bool>().prop_map(Step::Hooks),
     ]
 }
 
@@ -140,7 +128,6 @@ proptest! {
         let interpreter = Interpreter::new();
         let (interp, tstate) = (interpreter.interp, interpreter.tstate);
         let mut model = Model::default();
-        let mut hooks = 0;
         CHANGES.set(0);
         for step in steps {
             let (before, changes) = (model, CHANGES.get());
@@ -168,10 +155,6 @@ proptest! {
                         _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, c_int::from(allow));
                         model.allow = allow;
                     }
-                    Step::Hooks(active) => {
-                        hooks = if active { GATE_HOOKS } else { 0 };
-                        interpreter.set_word(interpreter.word() & !GATE_HOOKS | hooks);
-                    }
                 }
             }
             prop_assert!(!STOPPED.get());
@@ -189,8 +172,6 @@ proptest! {
                 );
                 prop_assert_eq!(_PyRust_EvalFrame(tstate, null_mut(), 0).addr(), runs.max(1));
             }
-            let bit = if runs != 0 { GATE_EVALUATOR } else { 0 };
-            prop_assert_eq!(interpreter.word(), bit | hooks);
         }
     }
 }

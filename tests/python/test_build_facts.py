@@ -99,6 +99,9 @@ print(sys.implementation.cache_tag, sys.hexversion, sys.abiflags, sys.api_versio
 """
         stock = run_program(source, python=STOCK_PYTHON)
         self.assertEqual(stock.returncode, 0, stock.stderr)
+        flags = run_program("import sys; print(sys.abiflags)", python=STOCK_PYTHON).stdout.strip()
+        if flags != sys.abiflags:
+            self.skipTest(f"stock was built with other flags: {flags!r}, not {sys.abiflags!r}")
         self.assertEqual(self.assert_program_succeeds(source), stock.stdout)
 
     @needs_framecore
