@@ -499,16 +499,6 @@ int _PyInterpreterState_IsSpecializationEnabled(PyInterpreterState *interp);
 void _PyRust_SetTrampoline(PyInterpreterState *interp, _PyFrameEvalFunction trampoline);
 
 /*
- `_PyFrame_Copy`: moves a frame with all it owns from `source` to `target`, which is linked to no other frame
- afterwards; the caller sets its owner. What is left at `source` owns nothing. Never fails.
-
- # Safety
- `source` is a frame at rest, and `target` is memory for a frame of the same code, elsewhere.
- */
-void _PyFrame_Copy(struct _PyInterpreterFrame *source,
-                   struct _PyInterpreterFrame *target);
-
-/*
  `_PyFrame_HasHiddenLocals`: whether a comprehension that is part of this frame's code has variables with a value
  just now. Never fails; takes a look at each variable.
 
@@ -568,6 +558,16 @@ void _PyFrame_ClearLocals(struct _PyInterpreterFrame *frame);
  marked as cleared.
  */
 void _PyFrame_ClearExceptCode(struct _PyInterpreterFrame *frame);
+
+/*
+ What `_PyFrame_Copy` does: moves a frame with all it owns from `source` to `target`, which is linked to no other frame
+ afterwards; the caller sets its owner. What is left at `source` owns nothing. Never fails.
+
+ # Safety
+ `source` is a frame at rest, and `target` is memory for a frame of the same code, elsewhere.
+ */
+void _PyRust_MoveFrame(struct _PyInterpreterFrame *source,
+                       struct _PyInterpreterFrame *target);
 
 /*
  `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame owns it. An exception

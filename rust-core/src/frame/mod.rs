@@ -3,7 +3,7 @@
 //! ```text
 //!   initialize ──► slots          what a call begins with
 //!   lifecycle ──► object ──► handle      clearing; a frame that outlives its call moves into its object
-//!   copy, traverse, hidden_locals, getters ──► handle ──► slots
+//!   move_frame, traverse, hidden_locals, getters ──► handle ──► slots
 //! ```
 //!
 //! A frame lies on a thread's data stack, in a generator, in a frame object, or (a mark between two eval loops, without
@@ -14,12 +14,12 @@
 //! A destructor may run at every reference that is given up, and may look at frames. So each function here leaves a
 //! frame as CPython leaves it at that very moment: what is emptied first, and what is left as it was.
 
-mod copy;
 mod getters;
 mod handle;
 mod hidden_locals;
 mod initialize;
 mod lifecycle;
+mod move_frame;
 mod object;
 mod slots;
 #[cfg(test)]

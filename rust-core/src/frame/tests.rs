@@ -1,11 +1,11 @@
 //! Frames made by hand, whose objects count references and tell when they die, against what CPython does with them.
 
-use super::copy::_PyFrame_Copy;
 use super::getters::*;
 use super::handle::AnyFrame;
 use super::hidden_locals::_PyFrame_HasHiddenLocals;
 use super::initialize::{_PyFrame_Initialize, _PyRust_MoveArguments};
 use super::lifecycle::{_PyFrame_ClearExceptCode, _PyFrame_ClearLocals};
+use super::move_frame::_PyRust_MoveFrame;
 use super::object::_PyFrame_MakeAndSetFrameObject;
 use super::traverse::_PyFrame_Traverse;
 use crate::cpython as c;
@@ -480,14 +480,14 @@ fn a_new_frame_owns_its_arguments_and_is_empty_otherwise() {
 }
 
 #[test]
-fn a_copy_has_everything_but_the_caller() {
+fn a_frame_that_moves_takes_everything_but_the_caller() {
     for filled in [0, 0b1, 0b101010, u32::MAX] {
         let made = Made::new(c::FRAME_OWNED_BY_THREAD, filled).called_by(Made::in_a_thread());
         let target: *mut _PyInterpreterFrame =
             zeroed(size_of::<_PyInterpreterFrame>() + PLACES * 8).cast();
         // SAFETY: memory for a frame of the same code.
         unsafe {
-            _PyFrame_Copy(made.frame, target);
+            _PyRust_MoveFrame(made.frame, target);
             assert!((*target).previous.is_null());
             assert_eq!((*target).instr_ptr, (*made.frame).instr_ptr);
             assert_eq!((*target).stacktop, PLACES as c_int);
@@ -497,7 +497,10 @@ fn a_copy_has_everything_but_the_caller() {
             assert!(made.held().into_iter().all(|it| count(it) == 2));
             _PyFrame_ClearExceptCode(target);
         }
-        assert!(made.held().into_iter().all(|it| count(it) == 1), "the copy owns what it holds");
+        assert!(
+            made.held().into_iter().all(|it| count(it) == 1),
+            "the new place owns what it holds"
+        );
     }
 }
 

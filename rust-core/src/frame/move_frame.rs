@@ -6,7 +6,7 @@ use crate::check::check;
 use crate::cpython::_PyInterpreterFrame;
 use core::ptr::null_mut;
 
-/// `_PyFrame_Copy`: moves a frame with all it owns from `source` to `target`, which is linked to no other frame
+/// What `_PyFrame_Copy` does: moves a frame with all it owns from `source` to `target`, which is linked to no other frame
 /// afterwards; the caller sets its owner. What is left at `source` owns nothing. Never fails.
 ///
 /// # Safety
@@ -14,7 +14,7 @@ use core::ptr::null_mut;
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
-pub unsafe extern "C" fn _PyFrame_Copy(
+pub unsafe extern "C" fn _PyRust_MoveFrame(
     source: *mut _PyInterpreterFrame,
     target: *mut _PyInterpreterFrame,
 ) {
