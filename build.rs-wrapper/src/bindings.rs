@@ -14,6 +14,7 @@ const TYPES: &[&str] = &[
     "PyBytesObject",
     "PyCellObject",
     "PyFrameObject",
+    "PyGC_Head",
     "PyGenObject",
     "_PyThreadStateImpl",
     "PyCodeObject",
@@ -113,7 +114,7 @@ const VARIABLES: &[&str] = &[
     "CO_(GENERATOR|COROUTINE|ASYNC_GENERATOR|ITERABLE_COROUTINE)",
     "CO_(OPTIMIZED|NEWLOCALS|VARARGS|VARKEYWORDS|FAST_(CELL|FREE|HIDDEN))",
     "PY_VERSION",
-    "_PyGC_BITS_DEFERRED",
+    "_PyGC_BITS_(DEFERRED|TRACKED)",
     "_Py_REF_SHARED_SHIFT",
     // What rust-core/build.rs makes cfgs of.
     "ferrule_.*",

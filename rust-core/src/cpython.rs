@@ -32,8 +32,8 @@ pub use raw::{
     PyCellObject, PyCell_Type, PyCodeObject, PyCode_Addr2Line, PyErr_Clear,
     PyErr_GetRaisedException, PyErr_SetRaisedException, PyFrameObject, PyFunctionObject,
     PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex,
-    PyMutex_Lock, PyMutex_Unlock, PyObject, PyObject_GC_IsTracked, PyObject_GC_Track,
-    PyThreadState, CO_FAST_CELL, CO_FAST_FREE, CO_FAST_HIDDEN,
+    PyMutex_Lock, PyMutex_Unlock, PyObject, PyObject_GC_Track, PyThreadState, CO_FAST_CELL,
+    CO_FAST_FREE, CO_FAST_HIDDEN,
 };
 
 /// Frees a block of `PyMem_Malloc` of that many bytes when no thread reads it any
@@ -97,8 +97,12 @@ pub const FRAME_CLEARED: i32 = raw::_framestate_FRAME_CLEARED;
 
 #[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
 pub use raw::_Py_Dealloc;
+#[cfg(all(not(test), not(ferrule_free_threaded)))]
+pub use raw::PyGC_Head;
+#[cfg(test)]
+pub use raw::PyObject_GC_IsTracked;
 #[cfg(all(not(test), ferrule_free_threaded))]
-pub use raw::{_PyGC_BITS_DEFERRED, _Py_REF_SHARED_SHIFT};
+pub use raw::{_PyGC_BITS_DEFERRED, _PyGC_BITS_TRACKED, _Py_REF_SHARED_SHIFT};
 
 /// The version of the CPython headers, such as `3.13.5`.
 #[cfg(not(test))]

@@ -4,6 +4,7 @@ use super::handle::{AnyFrame, Owner};
 use super::object::{self, FrameObject};
 use super::slots::close_slots;
 use crate::check::check;
+use crate::collector::is_tracked;
 use crate::cpython as c;
 use crate::cpython::_PyInterpreterFrame;
 use crate::reference_count::{incref, is_shared, new_reference};
@@ -117,7 +118,7 @@ unsafe fn take_ownership(object: FrameObject, frame: AnyFrame) {
     }
     // SAFETY: a live object of a kind that the collector knows.
     unsafe {
-        if c::PyObject_GC_IsTracked(object.as_object()) == 0 {
+        if !is_tracked(object.as_object()) {
             c::PyObject_GC_Track(object.as_object().cast());
         }
     }
