@@ -187,15 +187,13 @@ impl AnyFrame {
         }
     }
 
-    /// The number of slots in use of a frame that does not execute.
+    /// The number of slots in use of a frame that does not execute: it need not be asked for that.
     #[inline(always)]
     pub fn slots_at_rest(self) -> usize {
         // SAFETY: live by the type's invariant.
-        check!(
-            unsafe { (*self.as_ptr()).stacktop } >= 0,
-            "a frame that executes is taken for one at rest"
-        );
-        self.slots_in_use()
+        let top = unsafe { (*self.as_ptr()).stacktop };
+        check!(top >= 0, "a frame that executes is taken for one at rest");
+        top as u32 as usize
     }
 
     /// From now on the frame has no slot in use.
@@ -212,11 +210,16 @@ impl AnyFrame {
         unsafe { (*self.as_ptr()).frame_obj }
     }
 
-    /// The place of the reference to the frame's object.
+    /// Takes the reference to the frame's object out.
     #[inline(always)]
-    pub fn object_field(self) -> *mut Field {
-        // SAFETY: live by the type's invariant. A pointer that is NULL or owned is what a plain slot holds.
-        unsafe { (&raw mut (*self.as_ptr()).frame_obj).cast() }
+    pub fn take_object(self) -> Option<StackRef<Untagged>> {
+        // Nothing is written where there is none: that is the usual case, on every return.
+        let object = NonNull::new(self.object())?;
+        // SAFETY: live by the type's invariant, and the frame owned the reference.
+        unsafe {
+            (*self.as_ptr()).frame_obj = null_mut();
+            Some(StackRef::steal(object.cast()))
+        }
     }
 
     /// The place of the reference to the locals of a module, a class, or `exec`.

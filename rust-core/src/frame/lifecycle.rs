@@ -23,7 +23,8 @@ pub unsafe extern "C" fn _PyFrame_ClearLocals(frame: *mut _PyInterpreterFrame) {
     // SAFETY: the caller's contract. The slots are out of use before the first destructor runs.
     unsafe {
         let frame = AnyFrame::new(frame);
-        let count = frame.slots_at_rest();
+        check!((*frame.as_ptr()).stacktop >= 0, "the locals of a frame that executes are cleared");
+        let count = frame.slots_in_use();
         frame.forget_slots();
         close_slots(frame.first_slot(), count);
         // Out of the frame first, so that a destructor does not find it.
@@ -48,32 +49,40 @@ pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFram
         let this = AnyFrame::new(frame);
         #[cfg(all(ferrule_checks, not(test)))]
         check_that_it_is_over(this);
-        if !this.object().is_null() && let_go_of_object(this) {
-            return;
+        match this.take_object() {
+            Some(object) => end_with_object(this, object),
+            None => clear_all_but_code(this),
         }
-        _PyFrame_ClearLocals(frame);
-        drop(this.leave_function());
     }
 }
 
-/// Gives up the frame's reference to its object. If that was not the only one, the frame has moved into the object.
+/// # Safety
+/// As for [`_PyFrame_ClearExceptCode`], and the frame has no object any more.
+#[inline(always)]
+unsafe fn clear_all_but_code(frame: AnyFrame) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        _PyFrame_ClearLocals(frame.as_ptr());
+        drop(frame.leave_function());
+    }
+}
+
+/// The end of a frame that had an object, which is out of it already.
 ///
 /// # Safety
-/// As for [`_PyFrame_ClearExceptCode`], and the frame has an object.
+/// As for [`_PyFrame_ClearExceptCode`]; `object` was the frame's.
 #[inline(never)]
-unsafe fn let_go_of_object(frame: AnyFrame) -> bool {
-    // SAFETY: live by the caller's contract. Out of the frame first: it is nobody's while its object dies.
-    let Some(reference) = (unsafe { StackSlot::at(frame.object_field()).take() }) else {
-        return false;
-    };
-    // SAFETY: alive, since the reference is ours.
-    let outlives = unsafe { is_shared(reference.object().as_ptr()) };
-    if outlives {
-        // SAFETY: what a frame's object field refers to is its object; the frame is the caller's to give away.
-        unsafe { take_ownership(FrameObject::new(reference.object().cast()), frame) };
+unsafe fn end_with_object(frame: AnyFrame, object: StackRef<Untagged>) {
+    // SAFETY: alive, since the reference is ours; the frame is the caller's to give away or to clear.
+    unsafe {
+        if is_shared(object.object().as_ptr()) {
+            take_ownership(FrameObject::new(object.object().cast()), frame);
+            object.close();
+        } else {
+            object.close();
+            clear_all_but_code(frame);
+        }
     }
-    reference.close();
-    outlives
 }
 
 /// Moves the frame into its object, which is tracked by the collector from then on. The frame that called it, as far as

@@ -37,7 +37,7 @@ impl Visitor {
 }
 
 fn traverse(frame: AnyFrame, visitor: Visitor) -> Result<(), c_int> {
-    visitor.visit_field(frame.object_field())?;
+    visitor.visit(frame.object().cast())?;
     visitor.visit_field(frame.locals_field())?;
     visitor.visit_field(frame.function_field())?;
     visitor.visit(frame.code().cast())?;
