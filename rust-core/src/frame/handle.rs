@@ -211,14 +211,16 @@ impl AnyFrame {
     }
 
     /// Takes the reference to the frame's object out.
+    ///
+    /// # Safety
+    /// The frame has an object.
     #[inline(always)]
-    pub fn take_object(self) -> Option<StackRef<Untagged>> {
-        // Nothing is written where there is none: that is the usual case, on every return.
-        let object = NonNull::new(self.object())?;
-        // SAFETY: live by the type's invariant, and the frame owned the reference.
+    pub unsafe fn take_object(self) -> StackRef<Untagged> {
+        // SAFETY: live by the type's invariant, and the frame owns the reference, which is not NULL by contract.
         unsafe {
+            let object = NonNull::new_unchecked(self.object());
             (*self.as_ptr()).frame_obj = null_mut();
-            Some(StackRef::steal(object.cast()))
+            StackRef::steal(object.cast())
         }
     }
 

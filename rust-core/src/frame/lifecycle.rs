@@ -49,38 +49,31 @@ pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFram
         let this = AnyFrame::new(frame);
         #[cfg(all(ferrule_checks, not(test)))]
         check_that_it_is_over(this);
-        match this.take_object() {
-            Some(object) => end_with_object(this, object),
-            None => clear_all_but_code(this),
+        if !this.object().is_null() && let_go_of_object(this) {
+            return;
         }
+        _PyFrame_ClearLocals(frame);
+        drop(this.leave_function());
     }
 }
 
-/// # Safety
-/// As for [`_PyFrame_ClearExceptCode`], and the frame has no object any more.
-#[inline(always)]
-unsafe fn clear_all_but_code(frame: AnyFrame) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        _PyFrame_ClearLocals(frame.as_ptr());
-        drop(frame.leave_function());
-    }
-}
-
-/// The end of a frame that had an object, which is out of it already.
+/// Gives up the frame's reference to its object. If that was not the only one, the frame has moved into the object.
 ///
 /// # Safety
-/// As for [`_PyFrame_ClearExceptCode`]; `object` was the frame's.
+/// As for [`_PyFrame_ClearExceptCode`], and the frame has an object.
 #[inline(never)]
-unsafe fn end_with_object(frame: AnyFrame, object: StackRef<Untagged>) {
-    // SAFETY: alive, since the reference is ours; the frame is the caller's to give away or to clear.
+unsafe fn let_go_of_object(frame: AnyFrame) -> bool {
+    // SAFETY: the caller's contract. The object is out of the frame first: that is nobody's while its object dies.
+    let object = unsafe { frame.take_object() };
+    // SAFETY: alive, since the reference is ours; the frame is the caller's to give away.
     unsafe {
         if is_shared(object.object().as_ptr()) {
             take_ownership(FrameObject::new(object.object().cast()), frame);
             object.close();
+            true
         } else {
             object.close();
-            clear_all_but_code(frame);
+            false
         }
     }
 }
