@@ -21,7 +21,7 @@ SECONDS = 300
 NAME = "stopped_here.py"
 
 # The last optimization option counts.
-OPTIMIZED = (re.findall(r"-O\S+", sysconfig.get_config_var("PY_CORE_CFLAGS") or "") or ["-O0"])[-1] not in ("-O0", "-Og")
+OPTIMIZED = (re.findall(r"-O\S+", sysconfig.get_config_var("PY_CORE_CFLAGS") or "") or ["-O0"])[-1] != "-O0"
 
 # id() is where gdb takes over: what comes before is the interpreter's start.
 PROGRAM = """
@@ -106,12 +106,14 @@ class PythonFramesInGdb(unittest.TestCase):
         self.assertEqual(len(seen_in_full(here)), len(seen(here)), said)
         self.assertNotIn("Error occurred in Python", stderr)
         names = seen(here)
-        self.assertEqual(names[-2:], [("method", 13), ("<module>", 15)], said)
+        expected = [("innermost", 6), ("middle", 9), ("<lambda>", 13), ("method", 13), ("<module>", 15)]
+        expected = expected[0 if innermost else 1:]
         if OPTIMIZED:
             # In an optimized eval loop gdb cannot always find the frame, wherever the process is stopped.
+            self.assertNotEqual(names, [], said)
+            self.assertEqual(names, [frame for frame in expected if frame in names], said)
             return
-        expected = [("innermost", 6), ("middle", 9), ("<lambda>", 13), ("method", 13), ("<module>", 15)]
-        self.assertEqual(names, expected[0 if innermost else 1:], said)
+        self.assertEqual(names, expected, said)
         self.assertIn("(word='word'", here)
         if innermost:
             self.assertIn("(number=17)", here)
