@@ -1,7 +1,11 @@
 """The call benchmarks, and how a child process times them.
 
-A module of its own that imports nothing: a process that runs under valgrind loads no more than it measures.
+A module of its own that imports nothing but `sys`: a process that runs under valgrind loads no more than it measures.
 """
+
+import sys
+
+ERROR = ValueError("the same one always: making it is not what is measured")
 
 
 def fib(n):
@@ -47,6 +51,21 @@ def with_keywords(a, *, b, c=3):
 
 def with_star(*args):
     return args
+
+
+def own_frame():
+    return sys._getframe().f_lineno
+
+
+def raise_through(n):
+    if n:
+        raise_through(n - 1)
+    raise ERROR
+
+
+def endless():
+    while True:
+        yield
 
 
 def recursion(n):
@@ -117,8 +136,33 @@ def many_leaves(n):
             next(count_to(1))
 
 
+def frame_objects(n):
+    # Each call makes a frame object, which dies with it.
+    for _ in range(n):
+        for _ in range(100):
+            own_frame()
+
+
+def exceptions(n):
+    # Ten frames outlive their calls until the traceback goes.
+    for _ in range(n):
+        for _ in range(5):
+            try:
+                raise_through(9)
+            except Exception:
+                ERROR.__traceback__ = None
+
+
+def resumptions(n):
+    resume = endless().__next__
+    for _ in range(n):
+        for _ in range(200):
+            resume()
+
+
 BENCHMARKS = {function.__name__: function for function in
-              (recursion, methods, generators, closures, inits, properties, subscripts, keywords, stars, many_leaves)}
+              (recursion, methods, generators, closures, inits, properties, subscripts, keywords, stars, many_leaves,
+               frame_objects, exceptions, resumptions)}
 
 
 def print_times(iterations, rounds):

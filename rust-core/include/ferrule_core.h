@@ -11,6 +11,8 @@
 
 struct _PyInterpreterFrame;
 
+
+
 /*
  Where chunks stop growing, in bytes. Out-of-process profilers copy whole
  chunks, and transparent huge pages (2 MiB) must not back a chunk that is
@@ -134,6 +136,11 @@ typedef enum _PyRust_Answer {
    */
   _PyRust_Answer_Replaced = 2,
 } _PyRust_Answer;
+
+/*
+ Whose memory a frame lies in.
+ */
+typedef struct _PyRust_Owner _PyRust_Owner;
 
 /*
  One place of the registry.
@@ -338,6 +345,14 @@ typedef struct _PyRust_FrameHookThread {
 
 
 
+
+
+
+
+
+
+
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -484,6 +499,15 @@ int _PyInterpreterState_IsSpecializationEnabled(PyInterpreterState *interp);
 void _PyRust_SetTrampoline(PyInterpreterState *interp, _PyFrameEvalFunction trampoline);
 
 /*
+ `_PyFrame_HasHiddenLocals`: whether a comprehension that is part of this frame's code has variables with a value
+ just now. Never fails; takes a look at each variable.
+
+ # Safety
+ `frame` is a frame with code.
+ */
+bool _PyFrame_HasHiddenLocals(struct _PyInterpreterFrame *frame);
+
+/*
  `_PyFrame_Initialize`: makes a frame for a call of `func` out of raw slots.
  Locals from `null_locals_from` on are NULL; those before are the caller's to
  set. `previous` is not set: linking the frame does that.
@@ -508,12 +532,62 @@ void _PyFrame_Initialize(struct _PyInterpreterFrame *frame,
 
  # Safety
  The frame is fresh from [`_PyFrame_Initialize`] and has that many arguments;
- the caller gives up the references.
+ the caller gives up the references, which are stack references of this build.
  */
 void _PyRust_MoveArguments(struct _PyInterpreterFrame *frame,
                            PyObject *self_or_null,
                            PyObject *const *arguments,
                            int count);
+
+/*
+ `_PyFrame_ClearLocals`: gives up what the slots hold, from the first to the last, and then the locals mapping. From
+ the beginning on, the frame has no slot in use. Destructors may run.
+
+ # Safety
+ `frame` is a frame that does not execute; the calling thread owns it.
+ */
+void _PyFrame_ClearLocals(struct _PyInterpreterFrame *frame);
+
+/*
+ `_PyFrame_ClearExceptCode`: a frame's call is over. Gives up all that the frame owns, but for its code: the caller
+ does that. Where somebody else still has the frame's object, the frame moves into that object instead, and nothing
+ but the reference to the object is given up. Destructors may run. Never fails.
+
+ # Safety
+ `frame` is linked from nowhere any more, does not execute, and is the calling thread's; a generator that owns it is
+ marked as cleared.
+ */
+void _PyFrame_ClearExceptCode(struct _PyInterpreterFrame *frame);
+
+/*
+ What `_PyFrame_Copy` does: moves a frame with all it owns from `source` to `target`, which is linked to no other frame
+ afterwards; the caller sets its owner. What is left at `source` owns nothing. Never fails.
+
+ # Safety
+ `source` is a frame at rest, and `target` is memory for a frame of the same code, elsewhere.
+ */
+void _PyRust_MoveFrame(struct _PyInterpreterFrame *source,
+                       struct _PyInterpreterFrame *target);
+
+/*
+ `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame owns it. An exception
+ that is set stays set; NULL with `MemoryError` set instead where there is no memory. Runs no Python code.
+
+ # Safety
+ `frame` is complete, its object's memory is not its own, and it has no object yet. A thread state is held.
+ */
+PyFrameObject *_PyFrame_MakeAndSetFrameObject(struct _PyInterpreterFrame *frame);
+
+/*
+ `_PyFrame_Traverse`: shows each object that the frame owns to `visit`, its frame object and its code included, and
+ ends with the first number that is not 0. A frame that executes shows no slots.
+
+ # Safety
+ `frame` is a frame with code, and no thread changes it meanwhile; `visit` takes live objects and `arg`.
+ */
+int _PyFrame_Traverse(struct _PyInterpreterFrame *frame,
+                      visitproc visit,
+                      void *arg);
 
 /*
  # Safety

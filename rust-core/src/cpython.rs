@@ -27,10 +27,13 @@ mod raw {
 
 pub use raw::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
-    _PyEval_StopTheWorld, _PyInterpreterFrame, _PyObject_VirtualAlloc, _PyObject_VirtualFree,
-    _PyStackChunk, _PyThreadStateImpl, PyCodeObject, PyFunctionObject, PyInterpreterState,
-    PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex, PyMutex_Lock,
-    PyMutex_Unlock, PyObject, PyThreadState,
+    _PyEval_StopTheWorld, _PyFrame_New_NoTrack, _PyInterpreterFrame, _PyObject_VirtualAlloc,
+    _PyObject_VirtualFree, _PyStackChunk, _PyThreadStateImpl, _Py_CODEUNIT, PyBytesObject,
+    PyCellObject, PyCell_Type, PyCodeObject, PyCode_Addr2Line, PyErr_Clear,
+    PyErr_GetRaisedException, PyErr_SetRaisedException, PyFrameObject, PyFunctionObject,
+    PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex,
+    PyMutex_Lock, PyMutex_Unlock, PyObject, PyObject_GC_Track, PyThreadState, CO_FAST_CELL,
+    CO_FAST_FREE, CO_FAST_HIDDEN,
 };
 
 /// Frees a block of `PyMem_Malloc` of that many bytes when no thread reads it any
@@ -56,16 +59,23 @@ pub unsafe fn free_delayed(block: *mut core::ffi::c_void, bytes: usize) {
 
 /// The owner of a frame that lies on a thread's data stack.
 pub const FRAME_OWNED_BY_THREAD: core::ffi::c_char = raw::_frameowner_FRAME_OWNED_BY_THREAD as _;
+/// The owner of a frame that lies in a generator.
+pub const FRAME_OWNED_BY_GENERATOR: core::ffi::c_char =
+    raw::_frameowner_FRAME_OWNED_BY_GENERATOR as _;
+/// The owner of a frame that lies in a frame object.
+pub const FRAME_OWNED_BY_FRAME_OBJECT: core::ffi::c_char =
+    raw::_frameowner_FRAME_OWNED_BY_FRAME_OBJECT as _;
+/// The owner of a frame without code, which lies on the C stack.
+pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNED_BY_CSTACK as _;
 
 #[cfg(not(test))]
 pub use raw::{
-    _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _Py_CODEUNIT, _Py_NoneStruct,
-    PyBool_FromLong, PyBytes_AsString, PyCallable_Check, PyCell_Get, PyCode_Type, PyDict_New,
-    PyDict_SetItem, PyDict_SetItemString, PyErr_Clear, PyErr_Format, PyErr_FormatUnraisable,
-    PyErr_GetRaisedException, PyErr_NewExceptionWithDoc, PyErr_NoMemory, PyErr_Occurred,
-    PyErr_SetObject, PyErr_SetRaisedException, PyErr_SetString, PyExc_IndexError, PyExc_KeyError,
-    PyExc_RuntimeError, PyExc_SystemError, PyExc_TypeError, PyExc_ValueError, PyGetSetDef,
-    PyIndex_Check, PyList_Append, PyList_AsTuple, PyList_New, PyLong_AsLongLong,
+    _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _Py_NoneStruct, PyBool_FromLong,
+    PyBytes_AsString, PyCallable_Check, PyCell_Get, PyCode_Type, PyDict_New, PyDict_SetItem,
+    PyDict_SetItemString, PyErr_Format, PyErr_FormatUnraisable, PyErr_NewExceptionWithDoc,
+    PyErr_NoMemory, PyErr_Occurred, PyErr_SetObject, PyErr_SetString, PyExc_IndexError,
+    PyExc_KeyError, PyExc_RuntimeError, PyExc_SystemError, PyExc_TypeError, PyExc_ValueError,
+    PyGetSetDef, PyIndex_Check, PyList_Append, PyList_AsTuple, PyList_New, PyLong_AsLongLong,
     PyLong_FromLongLong, PyLong_FromSize_t, PyMem_RawMalloc, PyMethodDef, PyModuleDef,
     PyModuleDef_Init, PyModuleDef_Slot, PyModule_AddObjectRef, PyNumber_AsSsize_t,
     PyObject_CallOneArg, PyObject_Free, PyObject_GetOptionalAttrString, PyObject_IsTrue,
@@ -74,18 +84,25 @@ pub use raw::{
     PyUnicode_Compare, PyUnicode_FromString, PyUnicode_Type, PyUnstable_Code_GetExtra,
     PyUnstable_Code_SetExtra, PyUnstable_Eval_RequestCodeExtraIndex, Py_DecRef, Py_IncRef,
     Py_mod_exec, Py_mod_gil, Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc, Py_tp_getset,
-    Py_tp_methods, Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_FAST_CELL, CO_GENERATOR,
+    Py_tp_methods, Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR,
     CO_ITERABLE_COROUTINE, CO_NEWLOCALS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS, METH_FASTCALL,
     METH_NOARGS, METH_O,
 };
 
 #[cfg(all(ferrule_checks, not(test)))]
-pub use raw::_Py_FatalErrorFunc;
+pub use raw::{_Py_FatalErrorFunc, PyGenObject};
+/// The state of a generator whose frame is over.
+#[cfg(all(ferrule_checks, not(test)))]
+pub const FRAME_CLEARED: i32 = raw::_framestate_FRAME_CLEARED;
 
-#[cfg(all(not(test), ferrule_free_threaded))]
-pub use raw::_PyGC_BITS_DEFERRED;
 #[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
 pub use raw::_Py_Dealloc;
+#[cfg(all(not(test), not(ferrule_free_threaded)))]
+pub use raw::PyGC_Head;
+#[cfg(test)]
+pub use raw::PyObject_GC_IsTracked;
+#[cfg(all(not(test), ferrule_free_threaded))]
+pub use raw::{_PyGC_BITS_DEFERRED, _PyGC_BITS_TRACKED, _Py_REF_SHARED_SHIFT};
 
 /// The version of the CPython headers, such as `3.13.5`.
 #[cfg(not(test))]

@@ -9,6 +9,7 @@
 
 mod check;
 mod code_extra;
+mod collector;
 mod cpython;
 mod data_stack;
 mod eval_frame;

@@ -30,8 +30,15 @@ const DEBIAN_REVISION: &CStr = c_text!(env!("FERRULE_DEBIAN_REVISION"));
 const CROSS_LTO: bool = matches!(env!("FERRULE_CROSS_LTO").as_bytes(), b"1");
 
 /// The parts of the interpreter that are Rust in this build.
-const RUST_PARTS: [&CStr; 6] =
-    [c"data_stack", c"stack_refs", c"code_extra", c"frame", c"eval_frame", c"frame_hooks"];
+const RUST_PARTS: [&CStr; 7] = [
+    c"data_stack",
+    c"stack_refs",
+    c"code_extra",
+    c"frame",
+    c"frame_lifecycle",
+    c"eval_frame",
+    c"frame_hooks",
+];
 
 fn rust_parts() -> Option<Owned> {
     // SAFETY: a thread state is held.

@@ -98,6 +98,37 @@ pub unsafe fn is_immortal(object: *mut PyObject) -> bool {
     local.load(Ordering::Relaxed) == u32::MAX
 }
 
+/// Whether there are more references than one; always of an immortal object.
+///
+/// # Safety
+/// `object` is alive.
+#[cfg(all(not(test), not(ferrule_free_threaded)))]
+#[inline(always)]
+pub unsafe fn is_shared(object: *mut PyObject) -> bool {
+    // SAFETY: alive by contract, and the GIL keeps other threads away.
+    unsafe { (*object).__bindgen_anon_1.ob_refcnt > 1 }
+}
+
+/// Whether there are more references than one; always of an immortal object.
+/// Those that other threads take or give up meanwhile may be counted or not.
+///
+/// # Safety
+/// `object` is alive.
+#[cfg(all(not(test), ferrule_free_threaded))]
+#[inline(always)]
+pub unsafe fn is_shared(object: *mut PyObject) -> bool {
+    use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering};
+    // SAFETY: alive by contract; others access both fields atomically too.
+    let (local, shared) = unsafe {
+        (
+            AtomicU32::from_ptr(&raw mut (*object).ob_ref_local).load(Ordering::Relaxed),
+            AtomicIsize::from_ptr(&raw mut (*object).ob_ref_shared).load(Ordering::Relaxed),
+        )
+    };
+    let counted = (local as isize).wrapping_add(shared >> crate::cpython::_Py_REF_SHARED_SHIFT);
+    local == u32::MAX || counted > 1
+}
+
 /// Whether frames may refer to the object without counting: only the collector
 /// of a free-threaded build frees such an object.
 ///
@@ -140,9 +171,22 @@ pub use stand_in::*;
 #[cfg(test)]
 mod stand_in {
     use super::PyObject;
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
 
-    /// An object that knows how often it is referred to.
+    thread_local! {
+        static AT_THE_END: RefCell<Option<Destructor>> = const { RefCell::new(None) };
+    }
+
+    type Destructor = Rc<dyn Fn(*mut PyObject)>;
+
+    /// From now on `destructor` is called in this thread for each object that is given up for good.
+    pub fn set_destructor(destructor: Option<Destructor>) {
+        AT_THE_END.set(destructor);
+    }
+
+    /// An object that knows how often it is referred to. It is as large as the
+    /// head of each of CPython's objects, so that one of those can begin with it.
     #[repr(C, align(16))]
     #[derive(Default)]
     pub struct TestObject {
@@ -153,8 +197,10 @@ mod stand_in {
         /// Frames may refer to it without counting.
         pub deferred: bool,
         /// How often it was freed.
-        pub freed: Cell<usize>,
+        pub freed: Cell<u32>,
     }
+
+    const _: () = assert!(size_of::<TestObject>() == size_of::<PyObject>());
 
     impl TestObject {
         /// As the pointer that the code under test sees.
@@ -184,7 +230,16 @@ mod stand_in {
         assert!(object.count.get() >= 0, "a reference is given up twice");
         if object.count.get() == 0 {
             object.freed.set(object.freed.get() + 1);
+            let destructor = AT_THE_END.with_borrow(|destructor| destructor.clone());
+            if let Some(destructor) = destructor {
+                destructor(object.as_object());
+            }
         }
+    }
+
+    pub unsafe fn is_shared(object: *mut PyObject) -> bool {
+        let object = of(object);
+        object.immortal || object.count.get() > 1
     }
 
     pub unsafe fn is_immortal(object: *mut PyObject) -> bool {

@@ -33,7 +33,7 @@ class FramecoreInfo(unittest.TestCase):
 
     def test_the_rust_parts_are_named(self):
         self.assertEqual(self.info["rust"],
-                         ["data_stack", "stack_refs", "code_extra", "frame", "eval_frame", "frame_hooks"])
+                         ["data_stack", "stack_refs", "code_extra", "frame", "frame_lifecycle", "eval_frame", "frame_hooks"])
         self.assertEqual(len(set(self.info["rust"])), len(self.info["rust"]))
 
     def test_switches_are_booleans(self):

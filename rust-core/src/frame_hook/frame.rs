@@ -3,6 +3,7 @@
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, FRAME_OWNED_BY_THREAD};
 use crate::reference_count::new_reference;
+use crate::stack_ref::StackSlot;
 use core::ptr::NonNull;
 
 /// `_PyInterpreterFrame.return_offset` means nothing before the frame makes its
@@ -192,7 +193,7 @@ impl Frame {
 
     /// The first local.
     #[inline(always)]
-    pub fn slots(self) -> *mut *mut PyObject {
+    pub fn slots(self) -> *mut StackSlot {
         // SAFETY: live by the type's invariant; the field is where C's flexible
         // array begins.
         unsafe { (&raw mut (*self.as_ptr()).localsplus).cast() }
@@ -206,7 +207,7 @@ impl Frame {
             "a parameter that the code has not"
         );
         // SAFETY: a parameter's slot is one of the frame's, and holds a live object.
-        let value = unsafe { *self.slots().add(index) };
+        let value = unsafe { *self.slots().add(index).cast::<*mut PyObject>() };
         if self.stage() == Stage::AfterPrologue && self.code().is_cell(index) {
             // SAFETY: the prologue has put a cell there. A new reference.
             return unsafe { c::PyCell_Get(value) };

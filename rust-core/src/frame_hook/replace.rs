@@ -11,8 +11,9 @@ use super::Thread;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::data_stack::{DataStack, Slots};
-use crate::frame::clear_slots;
+use crate::frame::write_empty;
 use crate::reference_count::decref;
+use crate::stack_ref::{StackRef, StackSlot};
 use core::ffi::{c_char, CStr};
 use core::ptr::{null_mut, NonNull};
 
@@ -104,10 +105,11 @@ fn refuse(thread: Thread, name: *const c_char, old: Code, new: Code, why: &CStr)
     Raised::by_cpython(thread)
 }
 
-/// Memory for the old frame's slots while the new one is made over it.
+/// Memory for the old frame's slots while the new one is made over it. What is in
+/// them is the business of whoever fills them: dropping this closes none.
 struct Scratch {
-    few: [*mut PyObject; Scratch::FEW],
-    many: Option<NonNull<*mut PyObject>>,
+    few: [StackSlot; Scratch::FEW],
+    many: Option<NonNull<StackSlot>>,
 }
 
 impl Scratch {
@@ -115,17 +117,17 @@ impl Scratch {
     const FEW: usize = 48;
 
     fn new(thread: Thread, slots: usize) -> Outcome<Self> {
-        let mut scratch = Scratch { few: [null_mut(); Scratch::FEW], many: None };
+        let mut scratch = Scratch { few: [const { StackSlot::EMPTY }; Scratch::FEW], many: None };
         if slots > Scratch::FEW {
             // SAFETY: the raw allocator takes any size; a frame's fits.
-            let block = unsafe { c::PyMem_RawMalloc(slots * size_of::<*mut PyObject>()) };
+            let block = unsafe { c::PyMem_RawMalloc(slots * size_of::<StackSlot>()) };
             scratch.many =
                 Some(NonNull::new(block.cast()).ok_or_else(|| Raised::no_memory(thread))?);
         }
         Ok(scratch)
     }
 
-    fn slots(&mut self) -> *mut *mut PyObject {
+    fn slots(&mut self) -> *mut StackSlot {
         self.many.map_or(self.few.as_mut_ptr(), NonNull::as_ptr)
     }
 }
@@ -206,21 +208,28 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
         Frame::new(raw)
     };
     // SAFETY: so many slots are there.
-    unsafe { clear_slots(replaced.slots(), new.slots()) };
+    unsafe { write_empty(replaced.slots(), new.slots()) };
     let cells = header.return_offset == Stage::AfterPrologue as u16;
     for slot in 0..old.parameters().count() {
         let Some(target) = target_slot(old, new, slot) else { continue };
-        // SAFETY: within the old frame's slots, and the new one's. The reference
-        // moves; a cell of the prologue stays behind.
-        unsafe {
-            let value = *saved.add(slot);
-            if cells && old.is_cell(slot) {
-                replaced.slots().add(target).write(c::PyCell_Get(value));
-            } else {
-                replaced.slots().add(target).write(value);
-                *saved.add(slot) = null_mut();
-            }
-        }
+        // SAFETY: within the old frame's slots, and the new one's; no code runs while they are borrowed.
+        let (old_slot, new_slot) = unsafe {
+            (StackSlot::at(saved.add(slot)), StackSlot::at(replaced.slots().add(target)))
+        };
+        let value = if cells && old.is_cell(slot) {
+            // The cell of the prologue stays behind.
+            old_slot.get().and_then(|cell| {
+                // SAFETY: the prologue has put a cell there; what it returns is a new reference.
+                unsafe {
+                    let content = c::PyCell_Get(cell.object().as_ptr());
+                    NonNull::new(content).map(|content| StackRef::steal(content))
+                }
+            })
+        } else {
+            old_slot.take()
+        };
+        let nothing_was_there = new_slot.replace(value);
+        drop(nothing_was_there);
     }
     // SAFETY: the thread's own state.
     unsafe {
@@ -232,13 +241,8 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
     // What the old frame still holds: cells, free variables, its code. Only now,
     // since destructors may run.
     for slot in 0..count {
-        // SAFETY: NULL, or a reference that was the old frame's.
-        unsafe {
-            let left = *saved.add(slot);
-            if !left.is_null() {
-                decref(left);
-            }
-        }
+        // SAFETY: one of the old frame's slots; nobody else looks at it.
+        drop(unsafe { StackSlot::leave(saved.add(slot)) });
     }
     // SAFETY: the reference was the old frame's.
     unsafe { decref(old.object()) };

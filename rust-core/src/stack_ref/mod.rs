@@ -397,6 +397,18 @@ impl<R: Representation> StackSlot<R> {
         unsafe { &mut *place }
     }
 
+    /// Takes the reference out of the slot at `place` and leaves its word there: saves the write where a frame ends
+    /// and nobody reads the slot any more.
+    ///
+    /// # Safety
+    /// `place` points to an initialized slot, which from now on nobody takes for one: it is memory to be given
+    /// up, or written anew.
+    #[inline(always)]
+    pub unsafe fn leave(place: *mut StackSlot<R>) -> Option<StackRef<R>> {
+        // SAFETY: by the invariant the slot owned the reference, and by contract it does so no longer.
+        unsafe { StackRef::from_bits((*place).bits) }
+    }
+
     /// Whether there is no reference in it.
     #[inline(always)]
     pub const fn is_empty(&self) -> bool {

@@ -72,7 +72,7 @@ fn check_representation<R: Representation>(expected: Expected) {
         assert_eq!(bits, it.as_object() as usize | expected.stolen[i], "{kind:?}");
         // SAFETY: the word that was handed over.
         drop(unsafe { StackRef::<R>::from_bits(bits) });
-        let freed = usize::from(kind != Kind::Immortal);
+        let freed = u32::from(kind != Kind::Immortal);
         assert_eq!(it.freed.get(), freed, "{kind:?}");
     }
     let it = object(Kind::Immortal);

@@ -1,52 +1,16 @@
 //! What a frame holds before its first instruction.
 //!
 //! This runs on every call of a Python function, inlined into the eval loop in
-//! release builds. Slots are written one by one (`volatile`) on purpose: LLVM
-//! otherwise makes a call of `memset`, or a vector loop with overlap checks,
-//! out of what is nearly always a handful of slots, and such a loop takes more
-//! instructions to set up than to run.
+//! release builds.
 
+use super::handle::{first_slot, instructions};
+use super::slots::{move_slots, write_empty};
 use crate::cpython::{
     _PyInterpreterFrame, PyCodeObject, PyFunctionObject, PyObject, FRAME_OWNED_BY_THREAD,
 };
 use crate::reference_count::new_reference;
 use core::ffi::c_int;
 use core::ptr::null_mut;
-
-/// From how many slots on the vector loop is worth its set-up.
-const MANY_SLOTS: usize = 32;
-
-/// Writes NULL to `count` slots.
-///
-/// # Safety
-/// There are that many slots at `first`, and nobody reads them meanwhile.
-#[inline(always)]
-pub unsafe fn clear_slots(first: *mut *mut PyObject, count: usize) {
-    if count >= MANY_SLOTS {
-        // SAFETY: the caller's contract. All zeros is NULL.
-        unsafe { clear_many_slots(first, count) };
-        return;
-    }
-    let mut slot = first;
-    // SAFETY: one past the last slot.
-    let end = unsafe { first.add(count) };
-    while slot != end {
-        // SAFETY: between the first and the last slot.
-        unsafe {
-            slot.write_volatile(null_mut());
-            slot = slot.add(1);
-        }
-    }
-}
-
-/// # Safety
-/// As for [`clear_slots`].
-#[cold]
-#[inline(never)]
-unsafe fn clear_many_slots(first: *mut *mut PyObject, count: usize) {
-    // SAFETY: the caller's contract. All zeros is NULL.
-    unsafe { first.write_bytes(0, count) };
-}
 
 /// `_PyFrame_Initialize`: makes a frame for a call of `func` out of raw slots.
 /// Locals from `null_locals_from` on are NULL; those before are the caller's to
@@ -76,26 +40,16 @@ pub unsafe extern "C" fn _PyFrame_Initialize(
         (*frame).f_builtins = (*func).func_builtins;
         (*frame).f_locals = locals;
         (*frame).frame_obj = null_mut();
-        (*frame).instr_ptr = (&raw mut (*code).co_code_adaptive).cast();
+        (*frame).instr_ptr = instructions(code);
         let locals_and_cells = (*code).co_nlocalsplus;
         (*frame).stacktop = locals_and_cells;
         (*frame).return_offset = 0;
         (*frame).owner = FRAME_OWNED_BY_THREAD;
         if null_locals_from < locals_and_cells {
-            let first = localsplus(frame).add(null_locals_from as usize);
-            clear_slots(first, (locals_and_cells - null_locals_from) as usize);
+            let first = first_slot(frame).add(null_locals_from as usize);
+            write_empty(first, (locals_and_cells - null_locals_from) as usize);
         }
     }
-}
-
-/// The frame's locals, cells and free variables, and its evaluation stack.
-///
-/// # Safety
-/// `frame` is a frame.
-#[inline(always)]
-unsafe fn localsplus(frame: *mut _PyInterpreterFrame) -> *mut *mut PyObject {
-    // SAFETY: the field is where C's flexible array begins.
-    unsafe { (&raw mut (*frame).localsplus).cast() }
 }
 
 /// Moves the arguments of a call whose number is just what the function takes
@@ -104,7 +58,7 @@ unsafe fn localsplus(frame: *mut _PyInterpreterFrame) -> *mut *mut PyObject {
 ///
 /// # Safety
 /// The frame is fresh from [`_PyFrame_Initialize`] and has that many arguments;
-/// the caller gives up the references.
+/// the caller gives up the references, which are stack references of this build.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
@@ -116,13 +70,9 @@ pub unsafe extern "C" fn _PyRust_MoveArguments(
 ) {
     // SAFETY: every frame has a first slot, used or not: C's array has one.
     unsafe {
-        let first = localsplus(frame);
-        first.write(self_or_null);
+        let first = first_slot(frame);
+        first.cast::<*mut PyObject>().write(self_or_null);
         let target = first.add(usize::from(!self_or_null.is_null()));
-        let mut i = 0;
-        while i != count as isize {
-            target.offset(i).write_volatile(*arguments.offset(i));
-            i += 1;
-        }
+        move_slots(arguments.cast(), target, count as usize);
     }
 }

@@ -1,0 +1,39 @@
+//! What is asked of the garbage collector about an object.
+
+use crate::cpython as c;
+use crate::cpython::PyObject;
+
+/// Whether the collector knows the object. Here, and not a call of `PyObject_GC_IsTracked`, since each frame that
+/// outlives its call is asked.
+///
+/// # Safety
+/// `object` is alive and of a kind that the collector may know.
+#[cfg(all(not(test), not(ferrule_free_threaded)))]
+#[inline(always)]
+pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
+    // SAFETY: alive by contract; such an object has the collector's head before it, and is in a list if it is known.
+    unsafe { (*object.cast::<c::PyGC_Head>().sub(1))._gc_next != 0 }
+}
+
+/// Whether the collector knows the object.
+///
+/// # Safety
+/// `object` is alive and of a kind that the collector may know.
+#[cfg(all(not(test), ferrule_free_threaded))]
+#[inline(always)]
+pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
+    use core::sync::atomic::{AtomicU8, Ordering};
+    // SAFETY: alive by contract; others access the field atomically too.
+    let bits = unsafe { AtomicU8::from_ptr(&raw mut (*object).ob_gc_bits) };
+    bits.load(Ordering::Relaxed) & (c::_PyGC_BITS_TRACKED as u8) != 0
+}
+
+/// Whether the tests' collector knows the object.
+///
+/// # Safety
+/// None.
+#[cfg(test)]
+pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
+    // SAFETY: a stand-in that looks the address up.
+    unsafe { c::PyObject_GC_IsTracked(object) != 0 }
+}

@@ -1,0 +1,258 @@
+//! A frame, whoever owns it, and what its fields mean.
+
+use crate::check::check;
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyFrameObject, PyObject};
+use crate::stack_ref::{StackRef, StackSlot, Untagged};
+use core::ffi::c_char;
+use core::ptr::{null_mut, NonNull};
+
+/// Whose memory a frame lies in.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Owner(c_char);
+
+impl Owner {
+    /// A thread's data stack.
+    #[cfg(ferrule_checks)]
+    pub const THREAD: Self = Owner(c::FRAME_OWNED_BY_THREAD);
+    /// A generator, coroutine or asynchronous generator.
+    pub const GENERATOR: Self = Owner(c::FRAME_OWNED_BY_GENERATOR);
+    /// A frame object, whose call is over.
+    pub const FRAME_OBJECT: Self = Owner(c::FRAME_OWNED_BY_FRAME_OBJECT);
+    /// The C stack: a mark at the bottom of an eval loop, which has no code.
+    pub const C_STACK: Self = Owner(c::FRAME_OWNED_BY_CSTACK);
+}
+
+/// A field of a frame that owns a plain reference, or none.
+pub type Field = StackSlot<Untagged>;
+
+/// The first instruction of a code object.
+///
+/// # Safety
+/// `code` is a live code object.
+#[inline(always)]
+pub unsafe fn instructions(code: *mut PyCodeObject) -> *mut c::_Py_CODEUNIT {
+    // SAFETY: live by contract; the instructions begin where the structure ends.
+    unsafe { (&raw mut (*code).co_code_adaptive).cast() }
+}
+
+/// The first slot of a frame: where C's flexible array begins. There always is one, used or not.
+///
+/// # Safety
+/// `frame` points to a frame, or to memory for one.
+#[inline(always)]
+pub unsafe fn first_slot(frame: *mut _PyInterpreterFrame) -> *mut StackSlot {
+    // SAFETY: within the frame.
+    unsafe { (&raw mut (*frame).localsplus).cast() }
+}
+
+/// A frame.
+///
+/// # Invariants
+/// Points to a `_PyInterpreterFrame` whose fields are set, and that the calling thread alone works on: its own, or with
+/// every other thread stopped. The fields below `previous` have a meaning only where the owner is not the C stack.
+#[derive(Clone, Copy, PartialEq)]
+pub struct AnyFrame(NonNull<_PyInterpreterFrame>);
+
+impl AnyFrame {
+    /// # Safety
+    /// As the type's invariant says.
+    #[inline(always)]
+    pub unsafe fn new(frame: *mut _PyInterpreterFrame) -> Self {
+        // SAFETY: not NULL, by contract.
+        AnyFrame(unsafe { NonNull::new_unchecked(frame) })
+    }
+
+    /// `None` of NULL.
+    ///
+    /// # Safety
+    /// NULL, or as the type's invariant says.
+    #[inline(always)]
+    unsafe fn or_none(frame: *mut _PyInterpreterFrame) -> Option<Self> {
+        NonNull::new(frame).map(AnyFrame)
+    }
+
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut _PyInterpreterFrame {
+        self.0.as_ptr()
+    }
+
+    #[inline(always)]
+    pub fn owner(self) -> Owner {
+        // SAFETY: live by the type's invariant.
+        Owner(unsafe { (*self.as_ptr()).owner })
+    }
+
+    #[inline(always)]
+    pub fn set_owner(self, owner: Owner) {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).owner = owner.0 };
+    }
+
+    /// Whether the frame is that of a call that goes on, or of a generator.
+    #[cfg(ferrule_checks)]
+    pub fn belongs_to_a_call(self) -> bool {
+        self.owner() == Owner::THREAD || self.owner() == Owner::GENERATOR
+    }
+
+    /// The code, borrowed. The frame is not on the C stack.
+    #[inline(always)]
+    pub fn code(self) -> *mut PyCodeObject {
+        // SAFETY: live by the type's invariant.
+        let executable = unsafe { (*self.as_ptr()).f_executable };
+        #[cfg(all(ferrule_checks, not(test)))]
+        // SAFETY: a frame's executable is a live object.
+        check!(
+            unsafe { c::PyType_IsSubtype((*executable).ob_type, &raw mut c::PyCode_Type) } != 0,
+            "a frame runs what is no code"
+        );
+        executable.cast()
+    }
+
+    /// How many bytes lie between the first instruction and the one that runs or is to run.
+    #[inline(always)]
+    pub fn instruction_offset(self) -> isize {
+        // SAFETY: both are live by the type's invariant.
+        let (first, current) = unsafe { (instructions(self.code()), (*self.as_ptr()).instr_ptr) };
+        (current as isize).wrapping_sub(first as isize)
+    }
+
+    /// Whether the frame has not come to its first `RESUME`: its cells may not be there yet, or its generator. Such
+    /// a frame is never shown to anybody. Frames in generators never are incomplete, those on the C stack always.
+    #[inline(always)]
+    pub fn is_incomplete(self) -> bool {
+        if self.owner() == Owner::C_STACK {
+            return true;
+        }
+        if self.owner() == Owner::GENERATOR {
+            return false;
+        }
+        // SAFETY: both are live by the type's invariant; the number is one of the code's instructions, or one more.
+        unsafe {
+            let code = self.code();
+            (*self.as_ptr()).instr_ptr
+                < instructions(code).offset((*code)._co_firsttraceable as isize)
+        }
+    }
+
+    /// Takes the frame for one that has just come to its first `RESUME`.
+    #[inline(always)]
+    pub fn pretend_it_resumed(self) {
+        let code = self.code();
+        // SAFETY: both are live by the type's invariant; an instruction follows the first `RESUME`.
+        unsafe {
+            (*self.as_ptr()).instr_ptr =
+                instructions(code).offset((*code)._co_firsttraceable as isize + 1);
+        }
+    }
+
+    /// This frame, or the first one below it that is complete.
+    #[inline(always)]
+    pub fn first_complete(self) -> Option<AnyFrame> {
+        let mut frame = self;
+        while frame.is_incomplete() {
+            frame = frame.previous()?;
+        }
+        Some(frame)
+    }
+
+    /// The frame that called this one.
+    #[inline(always)]
+    pub fn previous(self) -> Option<AnyFrame> {
+        // SAFETY: live by the type's invariant; who is linked is a frame.
+        unsafe { AnyFrame::or_none((*self.as_ptr()).previous) }
+    }
+
+    #[inline(always)]
+    pub fn unlink(self) {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).previous = null_mut() };
+    }
+
+    #[inline(always)]
+    pub fn first_slot(self) -> *mut StackSlot {
+        // SAFETY: live by the type's invariant.
+        unsafe { first_slot(self.as_ptr()) }
+    }
+
+    /// How many slots hold something or are known to be empty: none while the frame executes.
+    #[inline(always)]
+    pub fn slots_in_use(self) -> usize {
+        // SAFETY: live by the type's invariant.
+        let top = unsafe { (*self.as_ptr()).stacktop };
+        if top > 0 {
+            top as usize
+        } else {
+            0
+        }
+    }
+
+    /// The number of slots in use of a frame that does not execute: it need not be asked for that.
+    #[inline(always)]
+    pub fn slots_at_rest(self) -> usize {
+        // SAFETY: live by the type's invariant.
+        let top = unsafe { (*self.as_ptr()).stacktop };
+        check!(top >= 0, "a frame that executes is taken for one at rest");
+        top as u32 as usize
+    }
+
+    /// From now on the frame has no slot in use.
+    #[inline(always)]
+    pub fn forget_slots(self) {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).stacktop = 0 };
+    }
+
+    /// The frame's object, borrowed, or NULL.
+    #[inline(always)]
+    pub fn object(self) -> *mut PyFrameObject {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).frame_obj }
+    }
+
+    /// Takes the reference to the frame's object out.
+    ///
+    /// # Safety
+    /// The frame has an object.
+    #[inline(always)]
+    pub unsafe fn take_object(self) -> StackRef<Untagged> {
+        // SAFETY: live by the type's invariant, and the frame owns the reference, which is not NULL by contract.
+        unsafe {
+            let object = NonNull::new_unchecked(self.object());
+            (*self.as_ptr()).frame_obj = null_mut();
+            StackRef::steal(object.cast())
+        }
+    }
+
+    /// The place of the reference to the locals of a module, a class, or `exec`.
+    #[inline(always)]
+    pub fn locals_field(self) -> *mut Field {
+        // SAFETY: live by the type's invariant. A pointer that is NULL or owned is what a plain slot holds.
+        unsafe { (&raw mut (*self.as_ptr()).f_locals).cast() }
+    }
+
+    /// The place of the reference to the function.
+    #[inline(always)]
+    pub fn function_field(self) -> *mut Field {
+        // SAFETY: live by the type's invariant. A pointer that is NULL or owned is what a plain slot holds.
+        unsafe { (&raw mut (*self.as_ptr()).f_funcobj).cast() }
+    }
+
+    /// Takes the reference to the function, which is never NULL, out of a frame that ends. The field keeps its word:
+    /// that saves a write on every return.
+    ///
+    /// # Safety
+    /// The frame owns the reference, and nobody takes the field for filled from now on.
+    #[inline(always)]
+    pub unsafe fn leave_function(self) -> StackRef<Untagged> {
+        // SAFETY: live by the type's invariant; owned by contract.
+        unsafe { StackRef::steal(NonNull::new_unchecked((*self.as_ptr()).f_funcobj)) }
+    }
+
+    /// What an owned field refers to, borrowed, or NULL.
+    #[inline(always)]
+    pub fn peek(field: *mut Field) -> *mut PyObject {
+        // SAFETY: one of the fields above, of a live frame.
+        unsafe { StackSlot::at(field) }.get().map_or(null_mut(), |it| it.object().as_ptr())
+    }
+}

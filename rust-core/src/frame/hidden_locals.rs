@@ -1,0 +1,76 @@
+//! Locals of comprehensions that were compiled into the function around them (PEP 709).
+
+use super::handle::AnyFrame;
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
+use crate::stack_ref::StackSlot;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// Whether a cell holds something.
+///
+/// # Safety
+/// `cell` is a live cell.
+#[inline(always)]
+unsafe fn is_filled(cell: *mut PyObject) -> bool {
+    let cell: *mut c::PyCellObject = cell.cast();
+    // Another thread may fill or empty it, where there is no GIL.
+    // SAFETY: live by contract; other threads access the field atomically or under a lock.
+    let content = unsafe { AtomicPtr::from_ptr(&raw mut (*cell).ob_ref) };
+    !content.load(Ordering::Relaxed).is_null()
+}
+
+/// What kind of variable a slot is: the code object's byte for it.
+///
+/// # Safety
+/// `code` is a live code object with more than `slot` variables.
+#[inline(always)]
+unsafe fn kind(code: *mut PyCodeObject, slot: usize) -> u32 {
+    // SAFETY: a bytes object with a byte for each variable.
+    unsafe {
+        let kinds: *mut c::PyBytesObject = (*code).co_localspluskinds.cast();
+        let first: *const u8 = (&raw const (*kinds).ob_sval).cast();
+        u32::from(*first.add(slot))
+    }
+}
+
+/// Whether the variable in this slot has a value.
+///
+/// # Safety
+/// The frame's code has more than `slot` variables, of which this is one of kind `kind`.
+unsafe fn has_value(frame: AnyFrame, slot: usize, kind: u32) -> bool {
+    // SAFETY: one of the frame's slots.
+    let Some(value) = unsafe { StackSlot::at(frame.first_slot().add(slot)) }.get() else {
+        return false;
+    };
+    let value = value.object().as_ptr();
+    let may_be_cell = kind == c::CO_FAST_FREE || kind & c::CO_FAST_CELL != 0;
+    // A variable of the comprehension may have the name of a cell without being one.
+    // SAFETY: what a slot refers to is alive; a cell is asked for its content.
+    unsafe {
+        let is_cell = may_be_cell && (*value).ob_type == &raw mut c::PyCell_Type;
+        !is_cell || is_filled(value)
+    }
+}
+
+/// `_PyFrame_HasHiddenLocals`: whether a comprehension that is part of this frame's code has variables with a value
+/// just now. Never fails; takes a look at each variable.
+///
+/// # Safety
+/// `frame` is a frame with code.
+#[no_mangle]
+pub unsafe extern "C" fn _PyFrame_HasHiddenLocals(frame: *mut _PyInterpreterFrame) -> bool {
+    // SAFETY: the caller's contract; slots are asked for that the code has.
+    unsafe {
+        let frame = AnyFrame::new(frame);
+        let code = frame.code();
+        let mut slot = 0;
+        while slot < (*code).co_nlocalsplus as usize {
+            let kind = kind(code, slot);
+            if kind & c::CO_FAST_HIDDEN != 0 && has_value(frame, slot, kind) {
+                return true;
+            }
+            slot += 1;
+        }
+    }
+    false
+}

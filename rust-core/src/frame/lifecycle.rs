@@ -1,0 +1,153 @@
+//! The end of a frame: it is cleared, or moves into its object.
+
+use super::handle::{AnyFrame, Owner};
+use super::object::{self, FrameObject};
+use super::slots::close_slots;
+use crate::check::check;
+use crate::collector::is_tracked;
+use crate::cpython as c;
+use crate::cpython::_PyInterpreterFrame;
+use crate::reference_count::{incref, is_shared, new_reference};
+use crate::stack_ref::{StackRef, StackSlot, Untagged};
+use core::mem::offset_of;
+
+/// `_PyFrame_ClearLocals`: gives up what the slots hold, from the first to the last, and then the locals mapping. From
+/// the beginning on, the frame has no slot in use. Destructors may run.
+///
+/// # Safety
+/// `frame` is a frame that does not execute; the calling thread owns it.
+#[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
+pub unsafe extern "C" fn _PyFrame_ClearLocals(frame: *mut _PyInterpreterFrame) {
+    // SAFETY: the caller's contract. The slots are out of use before the first destructor runs.
+    unsafe {
+        let frame = AnyFrame::new(frame);
+        check!((*frame.as_ptr()).stacktop >= 0, "the locals of a frame that executes are cleared");
+        let count = frame.slots_in_use();
+        frame.forget_slots();
+        close_slots(frame.first_slot(), count);
+        // Out of the frame first, so that a destructor does not find it.
+        let locals = StackSlot::at(frame.locals_field()).take();
+        drop(locals);
+    }
+}
+
+/// `_PyFrame_ClearExceptCode`: a frame's call is over. Gives up all that the frame owns, but for its code: the caller
+/// does that. Where somebody else still has the frame's object, the frame moves into that object instead, and nothing
+/// but the reference to the object is given up. Destructors may run. Never fails.
+///
+/// # Safety
+/// `frame` is linked from nowhere any more, does not execute, and is the calling thread's; a generator that owns it is
+/// marked as cleared.
+#[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
+pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFrame) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let this = AnyFrame::new(frame);
+        #[cfg(all(ferrule_checks, not(test)))]
+        check_that_it_is_over(this);
+        if !this.object().is_null() && let_go_of_object(this) {
+            return;
+        }
+        _PyFrame_ClearLocals(frame);
+        drop(this.leave_function());
+    }
+}
+
+/// Gives up the frame's reference to its object. If that was not the only one, the frame has moved into the object.
+///
+/// # Safety
+/// As for [`_PyFrame_ClearExceptCode`], and the frame has an object.
+#[inline(never)]
+unsafe fn let_go_of_object(frame: AnyFrame) -> bool {
+    // SAFETY: the caller's contract. The object is out of the frame first: that is nobody's while its object dies.
+    let object = unsafe { frame.take_object() };
+    // SAFETY: alive, since the reference is ours; the frame is the caller's to give away.
+    unsafe {
+        if is_shared(object.object().as_ptr()) {
+            take_ownership(FrameObject::new(object.object().cast()), frame);
+            object.close();
+            true
+        } else {
+            object.close();
+            false
+        }
+    }
+}
+
+/// Moves the frame into its object, which is tracked by the collector from then on. The frame that called it, as far as
+/// there is one that may be seen, gets an object too and is held by this one.
+///
+/// What is left at `frame` owns the code alone.
+///
+/// # Safety
+/// As for [`_PyFrame_ClearExceptCode`]; `object` is the frame's.
+unsafe fn take_ownership(object: FrameObject, frame: AnyFrame) {
+    check!(
+        frame.belongs_to_a_call(),
+        "a frame that is already its object's, or on the C stack, ends"
+    );
+    const BEFORE_SLOTS: usize = offset_of!(_PyInterpreterFrame, localsplus);
+    let bytes = BEFORE_SLOTS + frame.slots_at_rest() * size_of::<StackSlot>();
+    // SAFETY: an object has room for its frame's fields and all its slots. The references move, but for that to
+    // the code, which the caller keeps: the object gets one of its own.
+    let own = unsafe {
+        incref(frame.code().cast());
+        let own = object.own_frame();
+        own.cast::<u8>().copy_from_nonoverlapping(frame.as_ptr().cast(), bytes);
+        // INVARIANT: a copy of a frame, in memory that lives as long as the object.
+        AnyFrame::new(own)
+    };
+    object.set_frame(own);
+    own.set_owner(Owner::FRAME_OBJECT);
+    if own.is_incomplete() {
+        // A generator or coroutine that never started. It never will now.
+        own.pretend_it_resumed();
+    }
+    let caller = own.previous().and_then(AnyFrame::first_complete);
+    own.unlink();
+    if let Some(caller) = caller {
+        check!(caller.owner() != Owner::C_STACK, "a frame on the C stack is complete");
+        match object::of_frame(caller) {
+            // SAFETY: alive, as the frame of a call that goes on holds it.
+            Some(back) => unsafe { object.set_back(new_reference(back.as_object())) },
+            // SAFETY: a thread state is held; the chain of frames ends here, since there is no memory.
+            None => unsafe { c::PyErr_Clear() },
+        }
+    }
+    // SAFETY: a live object of a kind that the collector knows.
+    unsafe {
+        if !is_tracked(object.as_object()) {
+            c::PyObject_GC_Track(object.as_object().cast());
+        }
+    }
+}
+
+/// What must hold when a frame ends.
+///
+/// # Safety
+/// `frame` is live.
+#[cfg(all(ferrule_checks, not(test)))]
+unsafe fn check_that_it_is_over(frame: AnyFrame) {
+    // SAFETY: live by contract; who owns a generator's frame is a generator around it.
+    unsafe {
+        check!(
+            frame.owner() != Owner::GENERATOR || {
+                let within = offset_of!(c::PyGenObject, gi_iframe);
+                let generator: *mut c::PyGenObject = frame.as_ptr().byte_sub(within).cast();
+                i32::from((*generator).gi_frame_state) == c::FRAME_CLEARED
+            },
+            "the frame of a generator ends before the generator"
+        );
+        check!(
+            (*c::PyThreadState_Get()).current_frame != frame.as_ptr(),
+            "a frame ends that destructors can still see"
+        );
+    }
+}
+
+// A plain reference is what `frame_obj` holds.
+const _: () = assert!(size_of::<StackRef<Untagged>>() == size_of::<*mut c::PyFrameObject>());

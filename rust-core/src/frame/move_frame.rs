@@ -1,0 +1,37 @@
+//! The move of a frame into a generator.
+
+use super::handle::{first_slot, AnyFrame};
+use super::slots::move_slots;
+use crate::check::check;
+use crate::cpython::_PyInterpreterFrame;
+use core::ptr::null_mut;
+
+/// What `_PyFrame_Copy` does: moves a frame with all it owns from `source` to `target`, which is linked to no other frame
+/// afterwards; the caller sets its owner. What is left at `source` owns nothing. Never fails.
+///
+/// # Safety
+/// `source` is a frame at rest, and `target` is memory for a frame of the same code, elsewhere.
+#[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
+pub unsafe extern "C" fn _PyRust_MoveFrame(
+    source: *mut _PyInterpreterFrame,
+    target: *mut _PyInterpreterFrame,
+) {
+    // SAFETY: the caller's contract. The structure includes the first slot; whether it is in use or not, it is memory
+    // of both frames.
+    unsafe {
+        let frame = AnyFrame::new(source);
+        check!(
+            frame.slots_at_rest() >= (*frame.code()).co_nlocalsplus as usize,
+            "a frame without all its locals moves into a generator"
+        );
+        let slots = frame.slots_at_rest();
+        target.copy_from_nonoverlapping(source, 1);
+        if slots > 1 {
+            move_slots(first_slot(source).add(1), first_slot(target).add(1), slots - 1);
+        }
+        // It lives on without the frame that called it.
+        (*target).previous = null_mut();
+    }
+}

@@ -1,0 +1,116 @@
+//! Frame objects: what Python sees of a frame, made when somebody asks.
+
+use super::handle::AnyFrame;
+use crate::check::check;
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyFrameObject, PyObject};
+use crate::reference_count::decref;
+use core::ptr::{null_mut, NonNull};
+
+/// A frame object, borrowed.
+///
+/// # Invariants
+/// A live `PyFrameObject`, made for the code of its frame.
+#[derive(Clone, Copy)]
+pub struct FrameObject(NonNull<PyFrameObject>);
+
+impl FrameObject {
+    /// # Safety
+    /// As the type's invariant says, for as long as the caller uses it.
+    #[inline(always)]
+    pub unsafe fn new(object: NonNull<PyFrameObject>) -> Self {
+        FrameObject(object)
+    }
+
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut PyFrameObject {
+        self.0.as_ptr()
+    }
+
+    #[inline(always)]
+    pub fn as_object(self) -> *mut PyObject {
+        self.as_ptr().cast()
+    }
+
+    /// The object's own memory for a frame: room for the fields, and for all slots that the code needs.
+    #[inline(always)]
+    pub fn own_frame(self) -> *mut _PyInterpreterFrame {
+        // SAFETY: live by the type's invariant.
+        unsafe { (&raw mut (*self.as_ptr())._f_frame_data).cast() }
+    }
+
+    /// Says where the object's frame is.
+    #[inline(always)]
+    pub fn set_frame(self, frame: AnyFrame) {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).f_frame = frame.as_ptr() };
+    }
+
+    /// Says who called, once that cannot be found through the frame any more.
+    ///
+    /// # Safety
+    /// `back` is a reference to a frame object that the caller gives up.
+    #[inline(always)]
+    pub unsafe fn set_back(self, back: *mut PyObject) {
+        // SAFETY: live by the type's invariant.
+        unsafe {
+            check!((*self.as_ptr()).f_back.is_null(), "a frame object has its caller already");
+            (*self.as_ptr()).f_back = back.cast();
+        }
+    }
+}
+
+/// The frame's object, made if there is none yet; `None` with `MemoryError` set where that fails.
+#[inline(always)]
+pub fn of_frame(frame: AnyFrame) -> Option<FrameObject> {
+    check!(!frame.is_incomplete(), "an incomplete frame is shown");
+    let known = frame.object();
+    // SAFETY: a handle's frame is one that may get an object, and has none.
+    let object = if known.is_null() { unsafe { make(frame) } } else { known };
+    NonNull::new(object).map(FrameObject)
+}
+
+/// `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame owns it. An exception
+/// that is set stays set; NULL with `MemoryError` set instead where there is no memory. Runs no Python code.
+///
+/// # Safety
+/// `frame` is complete, its object's memory is not its own, and it has no object yet. A thread state is held.
+#[no_mangle]
+pub unsafe extern "C" fn _PyFrame_MakeAndSetFrameObject(
+    frame: *mut _PyInterpreterFrame,
+) -> *mut PyFrameObject {
+    // SAFETY: the caller's contract.
+    unsafe { make(AnyFrame::new(frame)) }
+}
+
+/// # Safety
+/// As for [`_PyFrame_MakeAndSetFrameObject`].
+#[inline]
+unsafe fn make(frame: AnyFrame) -> *mut PyFrameObject {
+    check!(frame.object().is_null(), "a frame gets a second object");
+    // Objects are also made while an exception is on its way, and a failing allocation raises another.
+    // SAFETY: a thread state is held, by contract.
+    let raised = unsafe { c::PyErr_GetRaisedException() };
+    // SAFETY: a code object. What is made is untracked: the collector does not see it before the frame moves in.
+    let object = unsafe { c::_PyFrame_New_NoTrack(frame.code()) };
+    if object.is_null() {
+        if !raised.is_null() {
+            // SAFETY: handed out above. The error of the allocation takes its place.
+            unsafe { decref(raised) };
+        }
+        return null_mut();
+    }
+    // SAFETY: NULL, or the reference from above.
+    unsafe { c::PyErr_SetRaisedException(raised) };
+    check!(frame.object().is_null(), "a frame got an object while its object was made");
+    check!(
+        frame.belongs_to_a_call(),
+        "a frame object is made for a frame that is in one, or on the C stack"
+    );
+    // SAFETY: both are live; the frame owns the new reference.
+    unsafe {
+        (*object).f_frame = frame.as_ptr();
+        (*frame.as_ptr()).frame_obj = object;
+    }
+    object
+}

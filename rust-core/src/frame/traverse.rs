@@ -1,0 +1,69 @@
+//! What the garbage collector sees of a frame.
+
+use super::handle::{AnyFrame, Field};
+use crate::cpython::{_PyInterpreterFrame, PyObject};
+use crate::stack_ref::StackSlot;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+
+/// CPython's `visitproc`.
+pub type VisitFunction = unsafe extern "C" fn(*mut PyObject, *mut c_void) -> c_int;
+
+/// The collector's function, with what it wants to be told besides.
+#[derive(Clone, Copy)]
+struct Visitor {
+    function: VisitFunction,
+    argument: *mut c_void,
+}
+
+impl Visitor {
+    /// `Err` with the visitor's number when it has seen enough; NULL is not visited.
+    #[inline(always)]
+    fn visit(self, object: *mut PyObject) -> Result<(), c_int> {
+        if object.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the collector's function takes any live object, with its own argument.
+        match unsafe { (self.function)(object, self.argument) } {
+            0 => Ok(()),
+            stop => Err(stop),
+        }
+    }
+
+    #[inline(always)]
+    fn visit_field(self, field: *mut Field) -> Result<(), c_int> {
+        self.visit(AnyFrame::peek(field))
+    }
+}
+
+fn traverse(frame: AnyFrame, visitor: Visitor) -> Result<(), c_int> {
+    visitor.visit(frame.object().cast())?;
+    visitor.visit_field(frame.locals_field())?;
+    visitor.visit_field(frame.function_field())?;
+    visitor.visit(frame.code().cast())?;
+    for i in 0..frame.slots_in_use() {
+        // SAFETY: a slot in use of a live frame.
+        let held = unsafe { StackSlot::at(frame.first_slot().add(i)) }.get();
+        visitor.visit(held.map_or(null_mut(), |it| it.object().as_ptr()))?;
+    }
+    Ok(())
+}
+
+/// `_PyFrame_Traverse`: shows each object that the frame owns to `visit`, its frame object and its code included, and
+/// ends with the first number that is not 0. A frame that executes shows no slots.
+///
+/// # Safety
+/// `frame` is a frame with code, and no thread changes it meanwhile; `visit` takes live objects and `arg`.
+#[no_mangle]
+pub unsafe extern "C" fn _PyFrame_Traverse(
+    frame: *mut _PyInterpreterFrame,
+    visit: VisitFunction,
+    arg: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let frame = unsafe { AnyFrame::new(frame) };
+    match traverse(frame, Visitor { function: visit, argument: arg }) {
+        Ok(()) => 0,
+        Err(stop) => stop,
+    }
+}

@@ -1,0 +1,133 @@
+"""gdb with CPython's own python-gdb.py, on a process that is stopped inside the frame core: Python frames as ever.
+
+Runs on stock too, where the same functions are C.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import unittest
+
+import support
+
+GDB = shutil.which("gdb")
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "python-gdb.py")
+EVAL_LOOP = "_PyEval_EvalFrameDefault"
+SECONDS = 300
+NAME = "stopped_here.py"
+
+# The last optimization option counts.
+OPTIMIZED = (re.findall(r"-O\S+", sysconfig.get_config_var("PY_CORE_CFLAGS") or "") or ["-O0"])[-1] != "-O0"
+
+# id() is where gdb takes over: what comes before is the interpreter's start.
+PROGRAM = """
+import gc, sys
+
+def innermost(number):
+    id('here')
+    {what}
+
+def middle(word):
+    return [innermost(n) for n in (17,)]
+
+class Outer:
+    def method(self):
+        return sorted([1], key=lambda one: middle('word'))
+
+Outer().method()
+"""
+
+
+def inside_gdb(program, function):
+    """What gdb prints about the process when it gets to the function: its own frames, then Python's."""
+    commands = ["set confirm off", "set breakpoint pending on", "set startup-with-shell off", f"source {SCRIPT}",
+                "break builtin_id", "run", f"break {function}", "continue", "echo --- native\\n", "backtrace 40",
+                "echo --- python\\n", "py-bt", "py-bt-full",
+                "echo --- from C\\n", f"frame function {EVAL_LOOP}", "py-bt", "py-bt-full", "echo --- end\\n"]
+    arguments = [word for command in commands for word in ("-ex", command)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, NAME)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(program)
+        done = subprocess.run([GDB, "-nx", "-batch", *arguments, "--args", sys.executable, "-S", path],
+                              capture_output=True, text=True, errors="replace", env=environment, timeout=SECONDS,
+                              stdin=subprocess.DEVNULL)
+    return done.stdout, done.stderr
+
+
+def can_stop_a_process():
+    """Whether gdb may run a program here: some containers forbid it."""
+    done = subprocess.run([GDB, "-nx", "-batch", "-ex", "set startup-with-shell off", "-ex", "break main", "-ex", "run",
+                           "-ex", "info registers rip", "--args", sys.executable, "-c", ""],
+                          capture_output=True, text=True, errors="replace", timeout=SECONDS, stdin=subprocess.DEVNULL)
+    return "Breakpoint 1, " in done.stdout
+
+
+def seen(text):
+    """The names and lines of the program's frames in what py-bt printed."""
+    return [(name, int(line)) for line, name in re.findall(rf'  File ".*/{NAME}", line (\d+), in (\S+)', text)]
+
+
+def seen_in_full(text):
+    """The program's frames in what py-bt-full printed, arguments and all."""
+    return re.findall(rf"Frame 0x\w+, for file .*/{NAME}.*", text)
+
+
+@unittest.skipIf(GDB is None, "gdb is not installed: `make deps` installs it")
+@unittest.skipUnless(os.path.exists(SCRIPT), f"no {SCRIPT}: the interpreter is not one in its build directory")
+class PythonFramesInGdb(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if not can_stop_a_process():
+            raise unittest.SkipTest("gdb cannot run a process here")
+
+    def check(self, function, what, innermost=True):
+        stdout, stderr = inside_gdb(PROGRAM.format(what=what), function)
+        said = f"{stdout[-6000:]}\n{stderr[-2000:]}"
+        native, stopped, python = stdout.partition("--- python\n")
+        self.assertTrue(stopped, said)
+        # Functions that were inlined into the one with the breakpoint come before it.
+        frames = re.findall(r"^#\d+ .*", native.partition("--- native\n")[2], re.MULTILINE)
+        top = frames[:1 + next(i for i, frame in enumerate(frames) if function in frame)]
+        if not support.ON_STOCK:
+            self.assertIn("rust-core/src/frame/", top[-1])
+            self.assertTrue(all(".rs:" in frame for frame in top), top)
+        here, _, from_c = python.partition("--- from C\n")
+        self.assertEqual(seen(here), seen(from_c), said)
+        self.assertEqual(seen_in_full(here), seen_in_full(from_c), said)
+        self.assertEqual(len(seen_in_full(here)), len(seen(here)), said)
+        self.assertNotIn("Error occurred in Python", stderr)
+        names = seen(here)
+        expected = [("innermost", 6), ("middle", 9), ("<lambda>", 13), ("method", 13), ("<module>", 15)]
+        expected = expected[0 if innermost else 1:]
+        if OPTIMIZED:
+            # In an optimized eval loop gdb cannot always find the frame, wherever the process is stopped.
+            self.assertNotEqual(names, [], said)
+            self.assertEqual(names, [frame for frame in expected if frame in names], said)
+            return
+        self.assertEqual(names, expected, said)
+        self.assertIn("(word='word'", here)
+        if innermost:
+            self.assertIn("(number=17)", here)
+
+    def test_while_a_frame_object_is_made(self):
+        self.check("_PyFrame_MakeAndSetFrameObject", "sys._getframe()")
+
+    def test_while_the_collector_looks_at_a_generator(self):
+        self.check("_PyFrame_Traverse", "gc.get_referents((i for i in 'x'))")
+
+    def test_while_a_frame_is_cleared(self):
+        # The frame that ends is not seen any more.
+        self.check("_PyFrame_ClearExceptCode", "pass", innermost=False)
+
+
+if __name__ == "__main__":
+    unittest.main()
