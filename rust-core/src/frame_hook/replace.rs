@@ -8,12 +8,14 @@
 use super::error::{Outcome, Raised};
 use super::frame::{Code, Frame, Stage};
 use super::Thread;
+use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::data_stack::{DataStack, Slots};
 use crate::frame::clear_slots;
 use crate::reference_count::decref;
 use core::ffi::{c_char, CStr};
+use core::mem::MaybeUninit;
 use core::ptr::{null_mut, NonNull};
 
 /// Flags that must be the same: what kind of object a call returns, and where
@@ -104,37 +106,90 @@ fn refuse(thread: Thread, name: *const c_char, old: Code, new: Code, why: &CStr)
     Raised::by_cpython(thread)
 }
 
-/// Memory for the old frame's slots while the new one is made over it.
-struct Scratch {
-    few: [*mut PyObject; Scratch::FEW],
+/// What a frame holds before its first instruction: its arguments, and behind them, in
+/// no order, the cells and free variables of its prologue. The other locals are NULL and
+/// may be many.
+///
+/// Owns nothing: whoever takes a reference out sees to it.
+struct Held {
+    few: [MaybeUninit<*mut PyObject>; Held::FEW],
     many: Option<NonNull<*mut PyObject>>,
+    arguments: usize,
+    /// Arguments, cells and free variables.
+    count: usize,
 }
 
-impl Scratch {
-    /// Slots that need no allocation.
-    const FEW: usize = 48;
+impl Held {
+    /// So many need no allocation.
+    const FEW: usize = 24;
 
-    fn new(thread: Thread, slots: usize) -> Outcome<Self> {
-        let mut scratch = Scratch { few: [null_mut(); Scratch::FEW], many: None };
-        if slots > Scratch::FEW {
+    /// Of a frame at that stage.
+    fn of(thread: Thread, frame: Frame, stage: Stage) -> Outcome<Self> {
+        let code = frame.code();
+        let arguments = code.parameters().count();
+        let most_others =
+            if stage == Stage::AfterPrologue { code.cells() + code.free_variables() } else { 0 };
+        let few = [MaybeUninit::uninit(); Held::FEW];
+        let mut held = Held { few, many: None, arguments, count: arguments };
+        if arguments + most_others > Held::FEW {
+            let bytes = (arguments + most_others) * size_of::<*mut PyObject>();
             // SAFETY: the raw allocator takes any size; a frame's fits.
-            let block = unsafe { c::PyMem_RawMalloc(slots * size_of::<*mut PyObject>()) };
-            scratch.many =
-                Some(NonNull::new(block.cast()).ok_or_else(|| Raised::no_memory(thread))?);
+            let block = unsafe { c::PyMem_RawMalloc(bytes) };
+            held.many = Some(NonNull::new(block.cast()).ok_or_else(|| Raised::no_memory(thread))?);
         }
-        Ok(scratch)
+        let kept = held.slots();
+        // SAFETY: there is room for all arguments, and a frame has them first.
+        unsafe { kept.copy_from_nonoverlapping(frame.slots(), arguments) };
+        if most_others != 0 {
+            for slot in arguments..code.slots() {
+                if held.count == arguments + most_others {
+                    break;
+                }
+                // SAFETY: one of the frame's slots, and there is room.
+                unsafe {
+                    let value = *frame.slots().add(slot);
+                    if !value.is_null() {
+                        kept.add(held.count).write(value);
+                        held.count += 1;
+                    }
+                }
+            }
+        }
+        Ok(held)
     }
 
+    /// Where they are; those before `count` are set.
     fn slots(&mut self) -> *mut *mut PyObject {
-        self.many.map_or(self.few.as_mut_ptr(), NonNull::as_ptr)
+        self.many.map_or(self.few.as_mut_ptr().cast(), NonNull::as_ptr)
+    }
+
+    /// Clears the slots of cells and free variables in the frame that they are from.
+    ///
+    /// # Safety
+    /// The frame's `slots` slots begin at `first`, as they were.
+    unsafe fn clear_others(&self, first: *mut *mut PyObject, slots: usize) {
+        let mut left = self.count - self.arguments;
+        for slot in self.arguments..slots {
+            if left == 0 {
+                break;
+            }
+            // SAFETY: one of the frame's slots.
+            unsafe {
+                let place = first.add(slot);
+                if !(*place).is_null() {
+                    place.write(null_mut());
+                    left -= 1;
+                }
+            }
+        }
     }
 }
 
-impl Drop for Scratch {
+impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
         if let Some(block) = self.many {
-            // SAFETY: allocated in `new`.
+            // SAFETY: allocated in `of`.
             unsafe { c::PyMem_RawFree(block.as_ptr().cast()) };
         }
     }
@@ -172,17 +227,15 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
     if let Some(why) = obstacle(old, new) {
         return Err(refuse(thread, name, old, new, why));
     }
-    let count = old.slots();
-    let mut scratch = Scratch::new(thread, count)?;
-    let saved = scratch.slots();
-    // The two frames may overlap, so all of the old one is kept aside. Nothing is
+    let stage = frame.stage();
+    // The two frames may overlap, so what the old one holds is kept aside. Nothing is
     // counted: the references are the same ones.
-    // SAFETY: there is room for the old frame's slots in `saved`.
-    unsafe { saved.copy_from_nonoverlapping(frame.slots(), count) };
+    let mut held = Held::of(thread, frame, stage)?;
+    let saved = held.slots();
     // SAFETY: the frame is live; what is copied is its fixed part.
     let header: _PyInterpreterFrame = unsafe { frame.as_ptr().read() };
-    crate::check::check!(header.frame_obj.is_null(), "a frame that is offered has been seen");
-    // SAFETY: the thread's own data stack, and its topmost frame, whose slots are
+    check!(header.frame_obj.is_null(), "a frame that is offered has been seen");
+    // SAFETY: the thread's own data stack, and its topmost frame; what it holds is
     // kept aside.
     let place = unsafe {
         DataStack::of(thread.tstate())
@@ -205,16 +258,25 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
         (&raw mut (*raw).owner).write(header.owner);
         Frame::new(raw)
     };
-    // SAFETY: so many slots are there.
-    unsafe { clear_slots(replaced.slots(), new.slots()) };
-    let cells = header.return_offset == Stage::AfterPrologue as u16;
-    for slot in 0..old.parameters().count() {
+    // SAFETY: so many slots are there. Where the frame stays in its place, the old one's
+    // other locals are NULL.
+    unsafe {
+        let first = replaced.slots();
+        if raw == frame.as_ptr() {
+            held.clear_others(first, old.slots());
+            clear_slots(first.add(old.slots()), new.slots().saturating_sub(old.slots()));
+        } else {
+            clear_slots(first, new.slots());
+        }
+    }
+    let any_cell = stage == Stage::AfterPrologue && old.cells() != 0;
+    for slot in 0..held.arguments {
         let Some(target) = target_slot(old, new, slot) else { continue };
         // SAFETY: within the old frame's slots, and the new one's. The reference
         // moves; a cell of the prologue stays behind.
         unsafe {
             let value = *saved.add(slot);
-            if cells && old.is_cell(slot) {
+            if any_cell && old.is_cell(slot) {
                 replaced.slots().add(target).write(c::PyCell_Get(value));
             } else {
                 replaced.slots().add(target).write(value);
@@ -231,7 +293,7 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
     }
     // What the old frame still holds: cells, free variables, its code. Only now,
     // since destructors may run.
-    for slot in 0..count {
+    for slot in 0..held.count {
         // SAFETY: NULL, or a reference that was the old frame's.
         unsafe {
             let left = *saved.add(slot);
