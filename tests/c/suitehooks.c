@@ -3,7 +3,7 @@
  * add(kind) installs one for the calling interpreter, which keeps it to its end:
  * - "copy" has an equal copy of each code object run in its place. A code object owns its copy, in an extra slot, so
  *   that the copy is specialized as the original would be. What `_co_code_adaptive` shows, for dis, are the instructions
- *   of the copy then: those that run.
+ *   of the copy then: those that run. The hook is disabled for the copies.
  * - "pass" lets everything run as it is, and wants to be asked again.
  * Where the interpreter has no frame hooks, add() does nothing.
  */
@@ -18,10 +18,17 @@
 typedef struct _PyInterpreterFrame Frame;
 
 static __typeof__(PyUnstable_AddFrameHookEx) *add_hook;
+static __typeof__(PyUnstable_DisableFrameHookForCode) *disable_for_code;
 static __typeof__(PyUnstable_HookFrame_GetCode) *get_code;
 
 /* The value of a code object that is a copy. */
 static char is_a_copy;
+
+/* What the hook that copies knows. */
+typedef struct {
+    Py_ssize_t index;               /* of the extra slot */
+    PyUnstable_FrameHookId id;      /* 0 until the hook is installed */
+} Copier;
 
 static void
 free_copy(void *copy)
@@ -33,13 +40,17 @@ free_copy(void *copy)
 
 /* The copy of `code`, a borrowed reference; NULL with an exception. */
 static PyObject *
-make_copy(PyObject *code, Py_ssize_t index)
+make_copy(PyObject *code, Copier *copier)
 {
+    Py_ssize_t index = copier->index;
     PyObject *copy = PyObject_CallMethod(code, "replace", NULL);
     if (copy == NULL) {
         return NULL;
     }
-    if (PyUnstable_Code_SetExtra(copy, index, &is_a_copy) < 0 || PyUnstable_Code_SetExtra(code, index, copy) < 0) {
+    if (PyUnstable_Code_SetExtra(copy, index, &is_a_copy) < 0
+        || (copier->id != 0 && disable_for_code(copier->id, copy) < 0)
+        || PyUnstable_Code_SetExtra(code, index, copy) < 0)
+    {
         Py_DECREF(copy);
         return NULL;
     }
@@ -49,12 +60,12 @@ make_copy(PyObject *code, Py_ssize_t index)
 static PyUnstable_FrameHookVerdict
 copy_code(Frame *frame, void *user_data, PyCodeObject **replacement)
 {
-    Py_ssize_t index = (Py_ssize_t)(intptr_t)user_data;
+    Copier *copier = user_data;
     PyObject *code = get_code(frame);
     void *copy = NULL;
-    PyUnstable_Code_GetExtra(code, index, &copy);
+    PyUnstable_Code_GetExtra(code, copier->index, &copy);
     if (copy == NULL) {
-        copy = make_copy(code, index);
+        copy = make_copy(code, copier);
     }
     if (copy != NULL && copy != &is_a_copy) {
         *replacement = (PyCodeObject *)Py_NewRef((PyObject *)copy);
@@ -124,8 +135,18 @@ add(PyObject *module, PyObject *kind)
         if (index < 0) {
             return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "no co_extra index is left");
         }
+        Copier *copier = PyMem_RawCalloc(1, sizeof(Copier));
+        if (copier == NULL) {
+            return PyErr_NoMemory();
+        }
+        copier->index = index;
         show_copies(index);
-        id = add_hook(PyInterpreterState_Get(), copy_code, (void *)(intptr_t)index, NULL, name, 0);
+        id = add_hook(PyInterpreterState_Get(), copy_code, copier, PyMem_RawFree, name, 0);
+        if (id < 0) {
+            PyMem_RawFree(copier);
+            return NULL;
+        }
+        copier->id = id;
     }
     else if (strcmp(name, "pass") == 0) {
         id = add_hook(PyInterpreterState_Get(), pass, NULL, NULL, name, 0);
@@ -147,6 +168,8 @@ execute(PyObject *module)
     (void)module;
     void *found = dlsym(RTLD_DEFAULT, "PyUnstable_AddFrameHookEx");
     memcpy(&add_hook, &found, sizeof(found));
+    found = dlsym(RTLD_DEFAULT, "PyUnstable_DisableFrameHookForCode");
+    memcpy(&disable_for_code, &found, sizeof(found));
     found = dlsym(RTLD_DEFAULT, "PyUnstable_HookFrame_GetCode");
     memcpy(&get_code, &found, sizeof(found));
     return 0;

@@ -41,16 +41,21 @@ class Methods:
         self.files = set(self.regrtest.outcomes)
         by_file = {file: set() for file in self.regrtest.failed}
         for line in self.regrtest.step.lines:
-            found = HEADLINE.match(line)
-            if not found:
-                continue
-            method, place = found.groups()
-            full = place if place.endswith("." + method) else f"{place}.{method}"
+            method = method_in(line)
             for file in by_file:
-                if full.startswith((f"test.{file}.", file + ".")):
-                    by_file[file].add(full)
+                if method and method.startswith((f"test.{file}.", file + ".")):
+                    by_file[file].add(method)
         # A file that crashed, hung or could not be imported: nobody knows about its methods.
         self.failed = {file: methods or {file} for file, methods in by_file.items()}
+
+
+def method_in(line):
+    """The full name of the test method in a headline of unittest; None for other lines."""
+    found = HEADLINE.match(line)
+    if not found:
+        return None
+    method, place = found.groups()
+    return place if place.endswith("." + method) else f"{place}.{method}"
 
 
 def read_expected(hook):
@@ -87,7 +92,7 @@ def failures_of_the_hook(options, environment, first):
             notes += [f"{method}: fails on stock too" for method in sorted(both)]
             unknown -= both
         if unknown:
-            again = Methods(f"hooked-again-{safe}", options.python, environment, ["-j1", file])
+            again = Methods(f"hooked-{options.hook}-again-{safe}", options.python, environment, ["-j1", file])
             twice = set(unknown) if again.failed.get(file) == {file} else unknown & again.failed.get(file, set())
             notes += [f"{method}: flaky, passes alone" for method in sorted(unknown - twice)]
             unknown = twice
@@ -126,7 +131,8 @@ def main():
     parser = argparse.ArgumentParser(description="Runs CPython's own tests with a frame hook in every process.")
     parser.add_argument("--python", type=runner.existing_program, required=True, help="the Ferrule to test")
     parser.add_argument("--stock", type=runner.existing_program, required=True, help="a stock build of the same tree")
-    parser.add_argument("--hook", choices=HOOKS, required=True)
+    parser.add_argument("--hook", choices=HOOKS, action="append", dest="hooks", help="may be given twice",
+                        required=True)
     parser.add_argument("--jobs", type=int, default=2, help="processes (default %(default)s)")
     parser.add_argument("--frames", action="store_true", help="the tests of what a frame takes part in alone")
     parser.add_argument("tests", nargs="*", help="test files (default: all)")
@@ -134,7 +140,9 @@ def main():
     if options.frames:
         options.tests += runner.CPYTHON_TESTS
     runner.heed_interrupts()
-    total = run_suite(options)
+    total = runner.Counts()
+    for options.hook in options.hooks:
+        total += run_suite(options)
     runner.say(str(total))
     return 0 if total.passed and not total.failed else 1
 

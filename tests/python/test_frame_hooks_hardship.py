@@ -183,9 +183,14 @@ def run_without_memory(kind):
 def run_first_uses(number):
     """In a fresh interpreter, where the first hook makes what is kept: types, an index."""
     from support import framecore
-    hook = framecore.SETTLED.__class__      # not called: nothing starts before it is removed
+    seen = []
+    hook = seen.append      # returns None
     handle = attempt(number, lambda: framecore.add_frame_hook(hook))
     check((handle is MemoryError) == (framecore.frame_hooks() == []), number, handle)
+    call = CALLS[target]
+    value = attempt(number, call)
+    check(value is MemoryError or value == RESULTS[target]("original"), number, value)
+    check((handle is MemoryError) == (seen == []) or value is MemoryError, number, handle, seen)
     framecore.clear_frame_hooks()
     check(framecore.frame_hooks() == [], number)
 

@@ -222,7 +222,10 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
         return (current, Answer::Failed);
     }
     if replaced {
-        current.set_stage(Stage::Offered);
+        // Where all have settled its code, `RESUME` may become quick, and need not be
+        // told that this frame has had its round.
+        let settled = standing(thread, current.code()) == Answer::Settled;
+        current.set_stage(if settled { Stage::Idle } else { Stage::Offered });
         return (current, Answer::Replaced);
     }
     frame.set_stage(Stage::Idle);
