@@ -253,6 +253,7 @@ fn standing(thread: Thread, code: Code) -> Answer {
 /// `tstate` is the calling thread's own, attached thread state; `frame` is its
 /// current frame, with its stack pointer saved.
 #[no_mangle]
+#[inline(never)] // the eval loop is large enough
 pub unsafe extern "C" fn _PyRust_OfferFrame(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
@@ -278,18 +279,34 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state, and `frame` ready
 /// to be evaluated; the caller hands it over.
+#[inline(always)]
 pub unsafe fn offer_before_evaluator(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) -> Option<*mut _PyInterpreterFrame> {
-    // SAFETY: the caller's contract.
-    let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
-    // SAFETY: the state is live.
-    let active = unsafe { (*thread.state()).active };
+    // SAFETY: the caller's contract; the state is live.
+    unsafe {
+        let thread = Thread::new(tstate);
+        if (*thread.state()).active {
+            offer_fresh(thread, Frame::new(frame))
+        } else {
+            Some(frame)
+        }
+    }
+}
+
+/// [`offer_before_evaluator`] where there may be somebody to ask. Out of line: what calls
+/// it is inlined into the eval loop.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Option<*mut _PyInterpreterFrame> {
     let starts = frame.is_on_data_stack()
         && frame.stage() == Stage::Idle
         && frame.next_instruction() == frame.code().first_instruction();
-    if !active || !starts {
+    if !starts {
         return Some(frame.as_ptr());
     }
     // SAFETY: a frame that is about to start is the topmost of the data stack.
@@ -297,7 +314,7 @@ pub unsafe fn offer_before_evaluator(
     match answer {
         Answer::Failed => {
             // SAFETY: the frame was handed over, has not run, and is not linked.
-            unsafe { c::_PyEval_FrameClearAndPop(tstate, frame.as_ptr()) };
+            unsafe { c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr()) };
             return None;
         }
         // Else `RESUME` would offer it once more.
