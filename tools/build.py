@@ -12,7 +12,7 @@ Variants (each in build/VARIANT):
   pgo            as a distribution builds it: profile-guided, LTO across C and Rust
   stock-pgo      the same tree and flags, --without-rust-core
   debug          the Rust frame core and CPython's own checks, --with-pydebug
-  asan           C under AddressSanitizer; Rust too with RUSTFLAGS, as ci/asan-hooks does it
+  asan           C under AddressSanitizer; Rust too with RUSTC_BOOTSTRAP=1, as ci/asan-hooks does it
 """
 
 import argparse
