@@ -11,7 +11,7 @@ DEBUG = build/debug/python
 prefix =
 
 .PHONY: all stock release stock-release pgo stock-pgo debug run test test-release test-cpython \
-	test-leaks bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
+	test-hooks test-leaks bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
 	install deps fetch patch-stat header check-header \
 	lint clean distclean help
 
@@ -51,6 +51,9 @@ test-release: release stock-release
 
 test-cpython: all
 	@$(PYTHON3) tests/run.py --suite --python $(FERRULE) --stock $(STOCK) --stock-command '$(MAKE) stock'
+
+test-hooks: all stock
+	@$(PYTHON3) tests/hooked/run.py --python $(FERRULE) --stock $(STOCK) --hook copy --hook pass
 
 test-leaks: debug
 	@$(PYTHON3) tests/run.py --python $(DEBUG) --groups leaks

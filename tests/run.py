@@ -365,9 +365,9 @@ def outcome_of(words):
 class Regrtest:
     """One run of `python -m test`; with -jN, even for one file: only then each result has a line of its own."""
 
-    def __init__(self, name, python, arguments):
+    def __init__(self, name, python, arguments, environment=None):
         self.step = Step(name, [python, "-m", "test", "--timeout", str(TEST_TIMEOUT), *arguments],
-                         environment={"PYTHONUNBUFFERED": "1"}, interesting=self.progress)
+                         environment={"PYTHONUNBUFFERED": "1", **(environment or {})}, interesting=self.progress)
         self.outcomes = {}
         self.reasons = {}
 
@@ -535,12 +535,17 @@ def parse_arguments():
     return options
 
 
-def main():
-    options = parse_arguments()
+def heed_interrupts():
+    """As in the foreground: CPython's tests inherit it."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         # A shell starts what runs in the background like this, and children inherit it: tests of CPython that
         # interrupt themselves would fail, or wait for ever.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def main():
+    options = parse_arguments()
+    heed_interrupts()
     started = time.monotonic()
     if options.suite:
         total = run_cpython(options, "cpython-suite", [])

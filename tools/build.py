@@ -12,6 +12,7 @@ Variants (each in build/VARIANT):
   pgo            as a distribution builds it: profile-guided, LTO across C and Rust
   stock-pgo      the same tree and flags, --without-rust-core
   debug          the Rust frame core and CPython's own checks, --with-pydebug
+  asan           C under AddressSanitizer; Rust too with RUSTC_BOOTSTRAP=1, as ci/asan-hooks does it
 """
 
 import argparse
@@ -41,6 +42,7 @@ VARIANTS = {
     "pgo": ["--enable-optimizations", "--with-lto"],
     "stock-pgo": [STOCK, "--enable-optimizations", "--with-lto"],
     "debug": ["--with-pydebug"],
+    "asan": ["--with-address-sanitizer"],
 }
 # What configure takes from the environment as well as from its command line.
 CONFIGURE_VARIABLES = (

@@ -83,7 +83,6 @@ const FUNCTIONS: &[&str] = &[
     "PyUnicode_AsUTF8",
     "PyUnicode_Compare",
     "PyUnicode_FromString",
-    "PyUnstable_Code_GetExtra",
     "PyUnstable_Code_SetExtra",
     "PyUnstable_Eval_RequestCodeExtraIndex",
     "Py_DecRef",

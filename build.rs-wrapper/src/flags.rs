@@ -49,6 +49,11 @@ pub fn has_assertions(cflags: &[String]) -> bool {
     !last.is_some_and(|flag| flag.starts_with("-DNDEBUG"))
 }
 
+/// Whether the C side is compiled with AddressSanitizer.
+pub fn has_address_sanitizer(cflags: &[String]) -> bool {
+    cflags.iter().any(|flag| flag == "-fsanitize=address")
+}
+
 fn last_value<'a>(cflags: &'a [String], prefix: &str) -> Option<&'a str> {
     cflags.iter().rev().find_map(|flag| flag.strip_prefix(prefix))
 }
@@ -95,5 +100,11 @@ mod tests {
         assert!(has_assertions(&words("-O2")));
         assert!(!has_assertions(&words("-DNDEBUG -O2")));
         assert!(has_assertions(&words("-DNDEBUG -O2 -UNDEBUG")));
+    }
+
+    #[test]
+    fn knows_the_sanitizer_of_the_c_side() {
+        assert!(has_address_sanitizer(&words("-O2 -fsanitize=address -g")));
+        assert!(!has_address_sanitizer(&words("-O2 -fsanitize=undefined -g")));
     }
 }

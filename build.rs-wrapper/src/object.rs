@@ -52,6 +52,11 @@ fn run_cargo(request: &Request, bindings_file: &Path, target_dir: &Path) -> Outc
     if request.cross_lto {
         cargo.arg("-Clinker-plugin-lto");
     }
+    // Sanitizers are an unstable flag: they want this variable with a stable compiler.
+    if flags::has_address_sanitizer(request.cflags) && std::env::var_os("RUSTC_BOOTSTRAP").is_some()
+    {
+        cargo.args(["-Zsanitizer=address", "-Cunsafe-allow-abi-mismatch=sanitizer"]);
+    }
     if flags::has_assertions(request.cflags) {
         cargo.args(["--cfg", "ferrule_checks"]);
     }

@@ -574,6 +574,37 @@ def make():
         self.remove(handle)
         self.assertEqual(target(1)[0], read())
 
+    def test_06_cells_that_are_no_arguments(self):
+        source = """
+def outer():
+    free = 5
+
+    def target(a, b):
+        {unused}
+        inner = a
+        # A cell that is a local besides: the comprehension is inlined.
+        readers = [lambda: (inner, b) for inner in range(a)]
+        one, two = "one", "two"
+        return [read() for read in readers], (lambda: (one, two, free))(), inner, free
+    return target
+"""
+        namespace = {}
+        exec(source.format(unused="pass"), namespace)
+        target = namespace["outer"]()
+        code = target.__code__
+        few, many = [code_named("target", source.format(unused=unused)) for unused in ("pass", f"{MANY} = 1")]
+        expected = target(3, "b")
+        self.assertEqual(expected, ([(2, "b")] * 3, ("one", "two", 5), 3, 5))
+        for new in (few, many):
+            counts = [sys.getrefcount(one) for one in (code, new, target)]
+            handle = self.add(self.replacer((code, new)))
+            for _ in range(WARM):
+                self.assertEqual(target(3, "b"), expected)
+            self.assertEqual(self.info(handle)["replacements"], WARM)
+            self.remove(handle)
+            self.assertEqual(target(3, "b"), expected)
+            self.assertEqual([sys.getrefcount(one) for one in (code, new, target)], counts)
+
     def test_06_another_stack_size(self):
         def target(a, b):
             return [a, b, *(a, b)]
@@ -1229,6 +1260,29 @@ class CostPoints:
         for _ in range(5):
             target(WARM)
         self.assertEqual(specialized(target), expected)
+
+    @unittest.skipIf(FREE_THREADED, "3.13 does not specialize without the GIL")
+    def test_15_a_replacement_that_is_settled_is_specialized(self):
+        def target():
+            return "original"
+
+        def other():
+            return "replaced"
+
+        handle = self.add(self.replacer((target, other)))
+        for _ in range(WARM):
+            self.assertEqual(target(), "replaced")
+        self.assertNotIn("RESUME_CHECK", specialized(other))
+        self.switch_for_code(handle, other.__code__, False)
+        for _ in range(WARM):
+            self.assertEqual(target(), "replaced")
+        self.assertIn("RESUME_CHECK", specialized(other))
+        # It is offered again when somebody cares for it.
+        recorder = self.recorder(other)
+        second = self.add(recorder)
+        self.assertEqual((target(), other()), ("replaced", "replaced"))
+        self.assertEqual(recorder.seen, ["other", "other"])
+        self.remove(second)
 
     # 16. Hooks active: every start of a frame is seen, and no C stack is used for it.
 

@@ -42,7 +42,7 @@ use core::sync::atomic::Ordering;
 use index::{Index, Key};
 use memory::{FreshSegment, FreshTable};
 use registry::{free_segments, Locked, Refused, Registry, SegmentSize, Standing, EVER_RELEASED};
-use table::{capacity_for, extra_of, look_further, TableRef};
+use table::{capacity_for, extra_of, look_further, look_once, Elsewhere, TableRef};
 
 /// What frees a value; `None`: nothing needs to be done.
 pub type FreeFunction = Option<unsafe extern "C" fn(*mut c_void)>;
@@ -255,6 +255,37 @@ unsafe fn get_further(
         None if registry().standing(raw) == Standing::Released => Err(Error::Released),
         None => Ok(null_mut()),
     }
+}
+
+/// The value of `code` under an index that is in use: NULL when there is none. Takes
+/// no lock.
+///
+/// # Safety
+/// `code` is a live code object, the calling thread is attached, and `index` was handed
+/// out to the caller, who has not released it.
+#[cfg_attr(test, allow(dead_code))] // for frame hooks, which the tests are built without
+#[inline(always)]
+pub unsafe fn value_in_use(code: *mut PyCodeObject, index: isize) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match look_once(code, index) {
+            Ok(value) => value,
+            Err(Elsewhere::Nowhere) => null_mut(),
+            Err(Elsewhere::MaybeFurther) => value_further(code, index),
+        }
+    }
+}
+
+/// [`value_in_use`] where another index is in the way.
+///
+/// # Safety
+/// As there.
+#[cfg_attr(test, allow(dead_code))]
+#[cold]
+#[inline(never)]
+unsafe fn value_further(code: *mut PyCodeObject, index: isize) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    unsafe { look_further(code, index) }.unwrap_or(null_mut())
 }
 
 impl Registry {

@@ -1,27 +1,28 @@
 //! One round: a frame is offered to each hook in turn.
+//!
+//! A hook that passes on every call pays for this path with each of them. So what is on
+//! it is in one function, and what is not (another verdict, a clock) is kept out of line.
 
-use super::error::{Outcome, Raised};
+use super::error::Raised;
 use super::frame::{Code, Frame, Stage};
 use super::registry::{count_one, Callee, Hook, SnapshotRef};
 use super::{replace, verdict, Answer, Thread};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyThreadState};
+use core::ffi::c_int;
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::Ordering;
 
-/// What one hook has answered.
-enum Verdict {
-    Pass,
-    Settled,
-    /// Run this code, of which the reference is ours.
-    Replace(Code),
-}
+/// The verdict of the header that a hook passes.
+const PASS: c_int = 0;
 
-/// Asks one hook.
+/// Calls one hook. What it answered: a verdict of the header, and a code object, which
+/// is then ours.
 ///
 /// # Safety
 /// `frame` is being offered in this thread.
-unsafe fn ask(thread: Thread, hook: &Hook, frame: Frame) -> Outcome<Verdict> {
+#[inline(always)]
+unsafe fn call(hook: &Hook, frame: Frame) -> (c_int, *mut PyCodeObject) {
     count_one(&hook.calls);
     let mut replacement: *mut PyCodeObject = null_mut();
     // SAFETY: the contract of whoever added the hook; a frame that is offered.
@@ -29,30 +30,76 @@ unsafe fn ask(thread: Thread, hook: &Hook, frame: Frame) -> Outcome<Verdict> {
         match hook.callee {
             Callee::Simple(function) => {
                 replacement = function(frame.as_ptr());
-                i32::from(!replacement.is_null())
+                c_int::from(!replacement.is_null())
             }
             Callee::Extended(function) => {
                 function(frame.as_ptr(), hook.user_data, &raw mut replacement)
             }
         }
     };
+    (verdict, replacement)
+}
+
+/// Calls one hook, and measures how long that takes.
+///
+/// # Safety
+/// As for [`call`].
+#[cold]
+#[inline(never)]
+unsafe fn call_timed(hook: &Hook, frame: Frame) -> (c_int, *mut PyCodeObject) {
+    let (mut before, mut after) = (0, 0);
+    // SAFETY: reads a clock; a failure leaves 0. Then the caller's contract.
+    let answer = unsafe {
+        c::PyTime_PerfCounterRaw(&raw mut before);
+        let answer = call(hook, frame);
+        c::PyTime_PerfCounterRaw(&raw mut after);
+        answer
+    };
+    hook.nanoseconds.fetch_add(after.wrapping_sub(before) as u64, Ordering::Relaxed);
+    answer
+}
+
+/// What one hook's answer means for the round.
+enum Heeded {
+    /// It wants to be asked again.
+    Passed,
+    /// It has settled the code.
+    Settled,
+    /// This frame is to run.
+    Replaced(Frame),
+    /// An exception is set.
+    Failed,
+}
+
+/// Does what a hook has answered, if that is more than that it passes.
+///
+/// # Safety
+/// `frame` is being offered in this thread, `hook` has answered just now, and the
+/// caller gives up the reference to `replacement`.
+#[cold]
+#[inline(never)]
+unsafe fn heed(
+    thread: Thread,
+    hook: &Hook,
+    frame: Frame,
+    verdict: c_int,
+    replacement: *mut PyCodeObject,
+) -> Heeded {
     let replacement = NonNull::new(replacement);
-    // SAFETY: a thread state is attached.
-    let raised = unsafe { !c::PyErr_Occurred().is_null() };
-    let answer = match (verdict, replacement) {
-        _ if raised => Err(Raised::by_cpython(thread)),
-        (0, None) => Ok(Verdict::Pass),
-        (2, None) => Ok(Verdict::Settled),
-        (1, Some(object)) => {
-            // SAFETY: a live object, which the hook has given us.
-            match unsafe { Code::from_object(object.as_ptr().cast()) } {
-                Some(code) => return Ok(Verdict::Replace(code)),
-                None => Err(Raised::type_error(
-                    thread,
-                    c"a frame hook returned something that is not a code object",
-                )),
-            }
-        }
+    let done = match (verdict, replacement) {
+        _ if thread.has_exception() => Err(Raised::by_cpython(thread)),
+        (PASS, None) => Ok(Heeded::Passed),
+        (2, None) => verdict::settle(thread, frame.code(), hook.id, true).map(|()| Heeded::Settled),
+        // SAFETY: a live object, which the hook has given us.
+        (1, Some(object)) => match unsafe { Code::from_object(object.as_ptr().cast()) } {
+            // SAFETY: the frame is being offered, and the reference is ours.
+            Some(code) if code != frame.code() => return unsafe { run(thread, hook, frame, code) },
+            Some(_) => Ok(Heeded::Passed),
+            None => Err(Raised::type_error(
+                thread,
+                c"a frame hook returned something that is not a code object",
+            )),
+        },
         (-1, _) => Err(Raised::system_error(
             thread,
             c"a frame hook answered with an error and set no exception",
@@ -60,31 +107,32 @@ unsafe fn ask(thread: Thread, hook: &Hook, frame: Frame) -> Outcome<Verdict> {
         _ => Err(Raised::system_error(thread, c"a frame hook answered with no known verdict")),
     };
     if let Some(object) = replacement {
-        // SAFETY: the hook has given us the reference, and it is not used.
+        // SAFETY: the hook has given us the reference, and it is not used; the frame
+        // has its own.
         unsafe { crate::reference_count::decref(object.as_ptr().cast()) };
     }
-    answer
+    done.unwrap_or_else(|Raised { .. }| fail(hook))
 }
 
-/// Asks one hook, and measures how long that takes if it shall be known.
+/// Has `code` run in the place of the frame's own.
 ///
 /// # Safety
-/// As for [`ask`].
-unsafe fn ask_timed(thread: Thread, hook: &Hook, frame: Frame) -> Outcome<Verdict> {
-    if !hook.timed {
-        // SAFETY: the caller's contract.
-        return unsafe { ask(thread, hook, frame) };
+/// `frame` is being offered in this thread, and the caller gives up the reference to
+/// `code`.
+unsafe fn run(thread: Thread, hook: &Hook, frame: Frame, code: Code) -> Heeded {
+    // SAFETY: the caller's contract.
+    match unsafe { replace::replace(thread, frame, code, hook.name()) } {
+        Ok(other) => {
+            count_one(&hook.replacements);
+            Heeded::Replaced(other)
+        }
+        Err(Raised { .. }) => fail(hook),
     }
-    let (mut before, mut after) = (0, 0);
-    // SAFETY: reads a clock; a failure leaves 0. Then the caller's contract.
-    let answer = unsafe {
-        c::PyTime_PerfCounterRaw(&raw mut before);
-        let answer = ask(thread, hook, frame);
-        c::PyTime_PerfCounterRaw(&raw mut after);
-        answer
-    };
-    hook.nanoseconds.fetch_add(after.wrapping_sub(before) as u64, Ordering::Relaxed);
-    answer
+}
+
+fn fail(hook: &Hook) -> Heeded {
+    count_one(&hook.errors);
+    Heeded::Failed
 }
 
 /// A round that is under way: while it lives, the thread offers no other frame.
@@ -112,6 +160,7 @@ impl Drop for Round {
 ///
 /// # Safety
 /// `frame` is the topmost of this thread's data stack.
+#[inline(always)]
 unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
     // SAFETY: the calling thread's own.
     if unsafe { (*thread.own()).rounds } != 0 || thread.is_tracing() {
@@ -136,39 +185,35 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
     let round = Round::begin(thread);
     let mut current = frame;
     let (mut replaced, mut failed, mut passed) = (false, false, false);
-    for hook in hooks.iter().filter(|hook| hook.bit() & here != 0) {
-        let code = current.code();
-        if hook.is_silent() || settled & hook.bit() != 0 {
+    for hook in hooks.iter() {
+        if hook.bit() & here & !settled == 0 || hook.is_silent() {
             continue;
         }
         // SAFETY: the frame is being offered.
-        let done = match unsafe { ask_timed(thread, hook, current) } {
-            Ok(Verdict::Pass) => {
-                passed = true;
-                Ok(())
+        let (verdict, replacement) = unsafe {
+            if hook.timed {
+                call_timed(hook, current)
+            } else {
+                call(hook, current)
             }
-            Ok(Verdict::Settled) => verdict::settle(thread, code, hook.id, true),
-            Ok(Verdict::Replace(same)) if same == code => {
-                // SAFETY: the reference is ours; the frame has its own.
-                unsafe { crate::reference_count::decref(same.object()) };
-                passed = true;
-                Ok(())
-            }
-            // SAFETY: the frame is being offered, and the reference is ours.
-            Ok(Verdict::Replace(other)) => unsafe {
-                replace::replace(thread, current, other, hook.name()).map(|other| {
-                    count_one(&hook.replacements);
-                    current = other; // perhaps at the same address
-                    replaced = true;
-                    settled = verdict::settled(thread, other.code()).valid(hooks);
-                })
-            },
-            Err(raised) => Err(raised),
         };
-        if let Err(Raised { .. }) = done {
-            count_one(&hook.errors);
-            failed = true;
-            break;
+        if verdict == PASS && replacement.is_null() && !thread.has_exception() {
+            passed = true;
+            continue;
+        }
+        // SAFETY: the frame is being offered, and the reference is ours to give up.
+        match unsafe { heed(thread, hook, current, verdict, replacement) } {
+            Heeded::Passed => passed = true,
+            Heeded::Settled => {}
+            Heeded::Replaced(other) => {
+                current = other; // perhaps at the same address
+                replaced = true;
+                settled = verdict::settled(thread, other.code()).valid(hooks);
+            }
+            Heeded::Failed => {
+                failed = true;
+                break;
+            }
         }
     }
     drop(round);
@@ -177,7 +222,10 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
         return (current, Answer::Failed);
     }
     if replaced {
-        current.set_stage(Stage::Offered);
+        // Where all have settled its code, `RESUME` may become quick, and need not be
+        // told that this frame has had its round.
+        let settled = standing(thread, current.code()) == Answer::Settled;
+        current.set_stage(if settled { Stage::Idle } else { Stage::Offered });
         return (current, Answer::Replaced);
     }
     frame.set_stage(Stage::Idle);
@@ -187,6 +235,7 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
 }
 
 /// Whether all hooks have settled `code`.
+#[inline(never)]
 fn standing(thread: Thread, code: Code) -> Answer {
     let open = SnapshotRef::current(thread)
         .map_or(0, |now| now.get().enabled() & !verdict::settled(thread, code).valid(now.get()));
@@ -204,6 +253,7 @@ fn standing(thread: Thread, code: Code) -> Answer {
 /// `tstate` is the calling thread's own, attached thread state; `frame` is its
 /// current frame, with its stack pointer saved.
 #[no_mangle]
+#[inline(never)] // the eval loop is large enough
 pub unsafe extern "C" fn _PyRust_OfferFrame(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
@@ -229,18 +279,34 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state, and `frame` ready
 /// to be evaluated; the caller hands it over.
+#[inline(always)]
 pub unsafe fn offer_before_evaluator(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) -> Option<*mut _PyInterpreterFrame> {
-    // SAFETY: the caller's contract.
-    let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
-    // SAFETY: the state is live.
-    let active = unsafe { (*thread.state()).active };
+    // SAFETY: the caller's contract; the state is live.
+    unsafe {
+        let thread = Thread::new(tstate);
+        if (*thread.state()).active {
+            offer_fresh(thread, Frame::new(frame))
+        } else {
+            Some(frame)
+        }
+    }
+}
+
+/// [`offer_before_evaluator`] where there may be somebody to ask. Out of line: what calls
+/// it is inlined into the eval loop.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Option<*mut _PyInterpreterFrame> {
     let starts = frame.is_on_data_stack()
         && frame.stage() == Stage::Idle
         && frame.next_instruction() == frame.code().first_instruction();
-    if !active || !starts {
+    if !starts {
         return Some(frame.as_ptr());
     }
     // SAFETY: a frame that is about to start is the topmost of the data stack.
@@ -248,7 +314,7 @@ pub unsafe fn offer_before_evaluator(
     match answer {
         Answer::Failed => {
             // SAFETY: the frame was handed over, has not run, and is not linked.
-            unsafe { c::_PyEval_FrameClearAndPop(tstate, frame.as_ptr()) };
+            unsafe { c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr()) };
             return None;
         }
         // Else `RESUME` would offer it once more.

@@ -14,11 +14,7 @@ pub type Outcome<T> = Result<T, Raised>;
 impl Raised {
     /// Vouches that an exception is set: a call into CPython has just failed.
     pub fn by_cpython(_thread: Thread) -> Self {
-        crate::check::check!(
-            // SAFETY: a thread state is attached, says the `Thread`.
-            unsafe { !c::PyErr_Occurred().is_null() },
-            "a call failed without an exception"
-        );
+        crate::check::check!(_thread.has_exception(), "a call failed without an exception");
         Raised(())
     }
 

@@ -105,6 +105,11 @@ impl Code {
         self.get().co_nlocalsplus as usize
     }
 
+    /// At most so many cells are made by the prologue.
+    pub fn cells(self) -> usize {
+        self.get().co_ncellvars as usize
+    }
+
     pub fn free_variables(self) -> usize {
         self.get().co_nfreevars as usize
     }

@@ -98,6 +98,13 @@ impl Thread {
         unsafe { &raw mut (*self.0.as_ptr()).frame_hooks }
     }
 
+    /// Whether an exception is set.
+    #[inline(always)]
+    fn has_exception(self) -> bool {
+        // SAFETY: live by the type's invariant; the field is the thread's own.
+        unsafe { !(*self.tstate()).current_exception.is_null() }
+    }
+
     /// Whether a trace, profile or monitoring callback runs.
     #[inline(always)]
     fn is_tracing(self) -> bool {

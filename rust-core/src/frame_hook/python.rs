@@ -561,20 +561,33 @@ unsafe extern "C" fn remove_frame_hook(_: *mut PyObject, hook: *mut PyObject) ->
     }
 }
 
+/// What the functions that switch a hook have in common: the first of their arguments is
+/// its handle, and the last says whether on or off.
+///
+/// # Safety
+/// As for [`exactly`], and a thread state is attached.
+unsafe fn switch<const N: usize>(
+    arguments: Arguments,
+    count: isize,
+    work: impl FnOnce(Thread, c_longlong, [*mut PyObject; N], bool) -> Outcome<()>,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let thread = Thread::current();
+        none(exactly::<N>(thread, arguments, count).and_then(|all| {
+            let [id, .., on] = all.as_slice() else { return Ok(()) }; // two, or more
+            work(thread, handle(thread, *id)?, all, truth(thread, *on)?)
+        }))
+    }
+}
+
 unsafe extern "C" fn enable_frame_hook(
     _: *mut PyObject,
     arguments: Arguments,
     count: isize,
 ) -> *mut PyObject {
     // SAFETY: as for `add_frame_hook`.
-    unsafe {
-        let thread = Thread::current();
-        none(
-            exactly::<2>(thread, arguments, count).and_then(|[id, on]| {
-                registry::enable(thread, handle(thread, id)?, truth(thread, on)?)
-            }),
-        )
-    }
+    unsafe { switch::<2>(arguments, count, |thread, id, _, on| registry::enable(thread, id, on)) }
 }
 
 unsafe extern "C" fn enable_frame_hook_in_thread(
@@ -584,10 +597,9 @@ unsafe extern "C" fn enable_frame_hook_in_thread(
 ) -> *mut PyObject {
     // SAFETY: as for `add_frame_hook`.
     unsafe {
-        let thread = Thread::current();
-        none(exactly::<2>(thread, arguments, count).and_then(|[id, on]| {
-            registry::enable_in_thread(thread, handle(thread, id)?, truth(thread, on)?)
-        }))
+        switch::<2>(arguments, count, |thread, id, _, on| {
+            registry::enable_in_thread(thread, id, on)
+        })
     }
 }
 
@@ -596,12 +608,11 @@ unsafe extern "C" fn enable_frame_hook_for_code(
     arguments: Arguments,
     count: isize,
 ) -> *mut PyObject {
-    // SAFETY: as for `add_frame_hook`.
+    // SAFETY: as for `add_frame_hook`; the code is one of the arguments.
     unsafe {
-        let thread = Thread::current();
-        none(exactly::<3>(thread, arguments, count).and_then(|[id, code, on]| {
-            enable_for_code(thread, handle(thread, id)?, code, truth(thread, on)?)
-        }))
+        switch::<3>(arguments, count, |thread, id, [_, code, _], on| {
+            enable_for_code(thread, id, code, on)
+        })
     }
 }
 

@@ -215,11 +215,9 @@ impl Snapshot {
     /// The hooks in order.
     #[inline(always)]
     pub fn iter(&self) -> impl Iterator<Item = &Hook> {
-        (0..self.count).map_while(|i| {
-            let hook = *self.hooks.get(i)?;
-            // SAFETY: live by the type's invariant.
-            Some(unsafe { &*hook })
-        })
+        let hooks = self.hooks.get(..self.count).unwrap_or_default();
+        // SAFETY: live by the type's invariant.
+        hooks.iter().map(|hook| unsafe { &**hook })
     }
 
     /// The slots of the hooks that were there in `epoch`.

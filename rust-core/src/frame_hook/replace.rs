@@ -8,6 +8,7 @@
 use super::error::{Outcome, Raised};
 use super::frame::{Code, Frame, Stage};
 use super::Thread;
+use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::data_stack::{DataStack, Slots};
@@ -15,6 +16,7 @@ use crate::frame::write_empty;
 use crate::reference_count::decref;
 use crate::stack_ref::{StackRef, StackSlot};
 use core::ffi::{c_char, CStr};
+use core::mem::MaybeUninit;
 use core::ptr::{null_mut, NonNull};
 
 /// Flags that must be the same: what kind of object a call returns, and where
@@ -105,38 +107,92 @@ fn refuse(thread: Thread, name: *const c_char, old: Code, new: Code, why: &CStr)
     Raised::by_cpython(thread)
 }
 
-/// Memory for the old frame's slots while the new one is made over it. What is in
-/// them is the business of whoever fills them: dropping this closes none.
-struct Scratch {
-    few: [StackSlot; Scratch::FEW],
+/// What a frame holds before its first instruction: its arguments, and behind them, in
+/// no order, the cells and free variables of its prologue. The other locals are NULL and
+/// may be many.
+///
+/// Dropping this closes none of them: whoever fills it sees to what is in it.
+struct Held {
+    few: [MaybeUninit<StackSlot>; Held::FEW],
     many: Option<NonNull<StackSlot>>,
+    arguments: usize,
+    /// Arguments, cells and free variables.
+    count: usize,
 }
 
-impl Scratch {
-    /// Slots that need no allocation.
-    const FEW: usize = 48;
+impl Held {
+    /// So many need no allocation.
+    const FEW: usize = 24;
 
-    fn new(thread: Thread, slots: usize) -> Outcome<Self> {
-        let mut scratch = Scratch { few: [const { StackSlot::EMPTY }; Scratch::FEW], many: None };
-        if slots > Scratch::FEW {
+    /// Of a frame at that stage.
+    fn of(thread: Thread, frame: Frame, stage: Stage) -> Outcome<Self> {
+        let code = frame.code();
+        let arguments = code.parameters().count();
+        let most_others =
+            if stage == Stage::AfterPrologue { code.cells() + code.free_variables() } else { 0 };
+        let few = [MaybeUninit::uninit(); Held::FEW];
+        let mut held = Held { few, many: None, arguments, count: arguments };
+        if arguments + most_others > Held::FEW {
+            let bytes = (arguments + most_others) * size_of::<StackSlot>();
             // SAFETY: the raw allocator takes any size; a frame's fits.
-            let block = unsafe { c::PyMem_RawMalloc(slots * size_of::<StackSlot>()) };
-            scratch.many =
-                Some(NonNull::new(block.cast()).ok_or_else(|| Raised::no_memory(thread))?);
+            let block = unsafe { c::PyMem_RawMalloc(bytes) };
+            held.many = Some(NonNull::new(block.cast()).ok_or_else(|| Raised::no_memory(thread))?);
         }
-        Ok(scratch)
+        let kept = held.slots();
+        // SAFETY: there is room for all arguments, and a frame has them first.
+        unsafe { kept.copy_from_nonoverlapping(frame.slots(), arguments) };
+        if most_others != 0 {
+            for slot in arguments..code.slots() {
+                if held.count == arguments + most_others {
+                    break;
+                }
+                // SAFETY: one of the frame's slots, and there is room.
+                unsafe {
+                    let place = frame.slots().add(slot);
+                    if !(*place).is_empty() {
+                        kept.add(held.count).write(place.read());
+                        held.count += 1;
+                    }
+                }
+            }
+        }
+        Ok(held)
     }
 
+    /// Where they are; those before `count` are set.
     fn slots(&mut self) -> *mut StackSlot {
-        self.many.map_or(self.few.as_mut_ptr(), NonNull::as_ptr)
+        self.many.map_or(self.few.as_mut_ptr().cast(), NonNull::as_ptr)
+    }
+
+    /// Makes all slots of the frame that they are from empty.
+    ///
+    /// # Safety
+    /// The frame's `slots` slots begin at `first`, as they were, and own nothing any more.
+    unsafe fn empty(&self, first: *mut StackSlot, slots: usize) {
+        // SAFETY: the first of the frame's slots.
+        unsafe { write_empty(first, self.arguments) };
+        let mut left = self.count - self.arguments;
+        for slot in self.arguments..slots {
+            if left == 0 {
+                break;
+            }
+            // SAFETY: one of the frame's slots.
+            unsafe {
+                let place = first.add(slot);
+                if !(*place).is_empty() {
+                    place.write(StackSlot::EMPTY);
+                    left -= 1;
+                }
+            }
+        }
     }
 }
 
-impl Drop for Scratch {
+impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
         if let Some(block) = self.many {
-            // SAFETY: allocated in `new`.
+            // SAFETY: allocated in `of`.
             unsafe { c::PyMem_RawFree(block.as_ptr().cast()) };
         }
     }
@@ -174,17 +230,15 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
     if let Some(why) = obstacle(old, new) {
         return Err(refuse(thread, name, old, new, why));
     }
-    let count = old.slots();
-    let mut scratch = Scratch::new(thread, count)?;
-    let saved = scratch.slots();
-    // The two frames may overlap, so all of the old one is kept aside. Nothing is
+    let stage = frame.stage();
+    // The two frames may overlap, so what the old one holds is kept aside. Nothing is
     // counted: the references are the same ones.
-    // SAFETY: there is room for the old frame's slots in `saved`.
-    unsafe { saved.copy_from_nonoverlapping(frame.slots(), count) };
+    let mut held = Held::of(thread, frame, stage)?;
+    let saved = held.slots();
     // SAFETY: the frame is live; what is copied is its fixed part.
     let header: _PyInterpreterFrame = unsafe { frame.as_ptr().read() };
-    crate::check::check!(header.frame_obj.is_null(), "a frame that is offered has been seen");
-    // SAFETY: the thread's own data stack, and its topmost frame, whose slots are
+    check!(header.frame_obj.is_null(), "a frame that is offered has been seen");
+    // SAFETY: the thread's own data stack, and its topmost frame; what it holds is
     // kept aside.
     let place = unsafe {
         DataStack::of(thread.tstate())
@@ -207,16 +261,25 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
         (&raw mut (*raw).owner).write(header.owner);
         Frame::new(raw)
     };
-    // SAFETY: so many slots are there.
-    unsafe { write_empty(replaced.slots(), new.slots()) };
-    let cells = header.return_offset == Stage::AfterPrologue as u16;
-    for slot in 0..old.parameters().count() {
+    // SAFETY: so many slots are there. Where the frame stays in its place, the old one's
+    // other locals are NULL.
+    unsafe {
+        let first = replaced.slots();
+        if raw == frame.as_ptr() {
+            held.empty(first, old.slots());
+            write_empty(first.add(old.slots()), new.slots().saturating_sub(old.slots()));
+        } else {
+            write_empty(first, new.slots());
+        }
+    }
+    let any_cell = stage == Stage::AfterPrologue && old.cells() != 0;
+    for slot in 0..held.arguments {
         let Some(target) = target_slot(old, new, slot) else { continue };
-        // SAFETY: within the old frame's slots, and the new one's; no code runs while they are borrowed.
+        // SAFETY: within what is kept, and within the new frame's slots; no code runs while they are borrowed.
         let (old_slot, new_slot) = unsafe {
             (StackSlot::at(saved.add(slot)), StackSlot::at(replaced.slots().add(target)))
         };
-        let value = if cells && old.is_cell(slot) {
+        let value = if any_cell && old.is_cell(slot) {
             // The cell of the prologue stays behind.
             old_slot.get().and_then(|cell| {
                 // SAFETY: the prologue has put a cell there; what it returns is a new reference.
@@ -228,8 +291,11 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
         } else {
             old_slot.take()
         };
-        let nothing_was_there = new_slot.replace(value);
-        drop(nothing_was_there);
+        if let Some(displaced) = new_slot.replace(value) {
+            // Two parameters of one name, which no compiler makes: the last one stays. The first
+            // is closed with the rest, below; so is what a cell that goes for it held.
+            drop(old_slot.replace(Some(displaced)));
+        }
     }
     // SAFETY: the thread's own state.
     unsafe {
@@ -240,8 +306,8 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
     }
     // What the old frame still holds: cells, free variables, its code. Only now,
     // since destructors may run.
-    for slot in 0..count {
-        // SAFETY: one of the old frame's slots; nobody else looks at it.
+    for slot in 0..held.count {
+        // SAFETY: kept here, and looked at no more.
         drop(unsafe { StackSlot::leave(saved.add(slot)) });
     }
     // SAFETY: the reference was the old frame's.

@@ -5,9 +5,9 @@ use super::frame::Code;
 use super::registry::{Snapshot, SnapshotRef};
 use super::state::SlotMask;
 use super::Thread;
+use crate::code_extra::value_in_use;
 use crate::cpython as c;
 use core::ffi::{c_longlong, c_void};
-use core::ptr::null_mut;
 
 impl SlotMask {
     /// The slots of those hooks of `snapshot` that are in the set.
@@ -31,6 +31,7 @@ impl SlotMask {
         core::ptr::without_provenance_mut(value as usize)
     }
 
+    #[inline(always)]
     fn from_extra(extra: *mut c_void) -> Self {
         let value = extra.addr() as u64;
         SlotMask { epoch: (value >> 32) as u32, slots: value as u32 }
@@ -74,14 +75,12 @@ pub fn reserve(thread: Thread) -> Outcome<()> {
 /// The hooks that have settled `code`. Needs no lock.
 #[inline(always)]
 pub fn settled(thread: Thread, code: Code) -> SlotMask {
-    let mut extra = null_mut();
-    // SAFETY: a live code object. A missing value reads as NULL; the call cannot
-    // fail with an index that was handed out, and nothing is written then.
+    // SAFETY: a live code object, and an index that was handed out when the first
+    // hook came. A missing value reads as NULL.
     unsafe {
         let index = (*thread.state()).extra_index_plus_one - 1;
-        c::PyUnstable_Code_GetExtra(code.object(), index, &raw mut extra);
+        SlotMask::from_extra(value_in_use(code.as_ptr(), index))
     }
-    SlotMask::from_extra(extra)
 }
 
 /// Writes down that a hook has settled `code`, or has not. Nothing happens if the

@@ -1,0 +1,60 @@
+"""How CPython's suite is judged that runs with frame hooks: tests/hooked."""
+
+import importlib.util
+import os
+import tomllib
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HOOKED = os.path.join(ROOT, "tests", "hooked")
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("hooked_run", os.path.join(HOOKED, "run.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+hooked = load()
+
+
+class Differences(unittest.TestCase):
+    def test_fewer_than_twenty_for_each_hook_and_each_has_its_reason(self):
+        with open(os.path.join(HOOKED, "expected.toml"), "rb") as file:
+            table = tomllib.load(file)
+        self.assertLessEqual(set(table), set(hooked.HOOKS))
+        for hook, files in table.items():
+            methods = [method for entries in files.values() for entry in entries for method in entry["methods"]]
+            self.assertLess(len(methods), 20, hook)
+            self.assertEqual(len(methods), len(set(methods)), hook)
+            for test_file, entries in files.items():
+                for entry in entries:
+                    self.assertGreater(len(entry["why"]), 30, test_file)
+                    for method in entry["methods"]:
+                        self.assertTrue(method.startswith(f"test.{test_file}."), method)
+
+    def test_headlines_of_unittest(self):
+        for line, expected in {
+            "FAIL: test_a (test.test_x.Class.test_a)": "test.test_x.Class.test_a",
+            "ERROR: test_a (test.test_x.Class.test_a) (n=3)": "test.test_x.Class.test_a",
+            "FAIL: syntax (test.test_generators.__test__)": "test.test_generators.__test__.syntax",
+            "ERROR: setUpClass (test.test_x.Class)": "test.test_x.Class.setUpClass",
+            "UNEXPECTED SUCCESS: test_a (test.test_x.Class.test_a)": "test.test_x.Class.test_a",
+            "test_a (test.test_x.Class.test_a) ... FAIL": None,
+            "FAIL: a sentence (about something)": None,
+        }.items():
+            self.assertEqual(hooked.method_in(line), expected, line)
+
+    def test_both_kinds_of_surprise_are_told(self):
+        expected = {"test.test_x.A.b": ("test_x", "why"), "test.test_y.A.b": ("test_y", "why"),
+                    "test.test_z.A.b": ("test_z", "why")}
+        # test_z was not run: nothing is known about it.
+        surprising, mended = hooked.compare(expected, {"test_x", "test_y"},
+                                            {"test_x": {"test.test_x.A.b", "test.test_x.A.c"}})
+        self.assertEqual(surprising, ["test.test_x.A.c"])
+        self.assertEqual(mended, [("test.test_y.A.b", "test_y")])
+
+
+if __name__ == "__main__":
+    unittest.main()

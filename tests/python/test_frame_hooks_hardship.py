@@ -1,0 +1,329 @@
+"""Frame hooks where memory runs out, and where many threads change them at once.
+
+Both run in processes of their own, with hooks in Python and in C: a crash is a failure there. By hand, and longer:
+
+    FERRULE_HOOK_ROUNDS=500 build/ferrule/python -m unittest discover -s tests/python -p 'test_frame_hooks_hardship.py'
+"""
+
+import gc
+import os
+import sys
+import threading
+import unittest
+
+from support import CFace, ProgramTestCase, PythonFace, code_named, framecore, needs_hooks, use_extensions
+
+try:
+    import _testcapi
+except ImportError:
+    _testcapi = None
+
+FACES = {"Python": PythonFace, "C": CFace}
+
+
+# --- No memory. ---------------------------------------------------------------------------------------------------
+
+ALLOCATIONS = 200       # of which one fails
+MANY_LOCALS = " = ".join(f"v{i}" for i in range(60)) + " = None"
+
+
+def target(a, b=2):
+    return "original", a, b
+
+
+def with_cells(a, b=2):
+    # Not run: CPython 3.13 loses a reference to the code where a function cannot be made.
+    if a is None:
+        lambda: (a, b)
+    return "original", (a, b)
+
+
+def make_generator(a, b=2):
+    yield "original", a, b
+
+
+REPLACEMENTS = {
+    target: code_named("target", f"def target(a, b):\n {MANY_LOCALS}\n return 'replaced', a, b"),
+    with_cells: code_named("with_cells", f"def with_cells(b, a):\n {MANY_LOCALS}\n if a is None:\n  lambda: v5\n"
+                                         " return 'replaced', (a, b)"),
+    make_generator: code_named("make_generator", f"def make_generator(a, b):\n {MANY_LOCALS}\n yield 'replaced', a, b"),
+}
+CALLS = {
+    target: lambda: target(ARGUMENT),
+    with_cells: lambda: with_cells(ARGUMENT),
+    make_generator: lambda: next(make_generator(ARGUMENT)),
+}
+ARGUMENT = object()
+RESULTS = {
+    target: lambda which: (which, ARGUMENT, 2),
+    with_cells: lambda which: (which, (ARGUMENT, 2)),
+    make_generator: lambda which: (which, ARGUMENT, 2),
+}
+
+
+def attempt(number, operation):
+    """What the operation returns while allocation `number` from now fails; or MemoryError."""
+    fail, succeed, following = _testcapi.set_nomemory, _testcapi.remove_mem_hooks, number + 1
+    fail(number, following)
+    try:
+        return operation()
+    except MemoryError:
+        return MemoryError
+    finally:
+        succeed()
+
+
+def check(condition, *what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def installed():
+    return [(info["id"], info["enabled"]) for info in framecore.frame_hooks()]
+
+
+class Scarcity:
+    """One round for each allocation that fails. What fails changes nothing; what succeeds is right."""
+
+    def __init__(self, face):
+        self.face = face
+        self.failures = self.successes = 0
+
+    def attempt(self, number, operation):
+        value = attempt(number, operation)
+        if value is MemoryError:
+            self.failures += 1
+        else:
+            self.successes += 1
+        return value
+
+    def change(self, number):
+        """A hook is added, switched and removed."""
+        def hook(view):
+            return None
+
+        count = sys.getrefcount(hook)
+        handle = self.attempt(number, lambda: self.face.add(hook))
+        if handle is MemoryError:
+            check(installed() == [], number, "add")
+            gc.collect()
+            check(sys.getrefcount(hook) == count, number, "add", sys.getrefcount(hook), count)
+            handle = self.face.add(hook)
+        check(installed() == [(handle, True)], number, "added")
+        for on in (False, True):
+            done = self.attempt(number, lambda: self.face.switch(handle, on))
+            check(installed() == [(handle, on != (done is MemoryError))], number, "switch", on, done)
+            self.face.switch(handle, on)
+        for on in (False, True):
+            self.attempt(number, lambda: self.face.switch_in_thread(handle, on))
+            self.attempt(number, lambda: self.face.switch_for_code(handle, target.__code__, on))
+            self.face.switch_in_thread(handle, on)
+            self.face.switch_for_code(handle, target.__code__, on)
+        calls = self.calls(handle)
+        target(1)
+        check(self.calls(handle) > calls, number, "the hook is not asked any more")
+        described = self.attempt(number, framecore.frame_hooks)
+        check(described is MemoryError or [info["id"] for info in described] == [handle], number, described)
+        del described
+        done = self.attempt(number, lambda: self.face.remove(handle))
+        check(installed() == ([(handle, True)] if done is MemoryError else []), number, "remove", done)
+        if done is MemoryError:
+            done = self.attempt(number, self.face.clear)
+            check(installed() == ([(handle, True)] if done is MemoryError else []), number, "clear", done)
+            self.face.clear()
+        gc.collect()
+        check(sys.getrefcount(hook) == count, number, "removed", sys.getrefcount(hook), count)
+
+    @staticmethod
+    def calls(handle):
+        return next(info["calls"] for info in framecore.frame_hooks() if info["id"] == handle)
+
+    def ask(self, number):
+        """A hook passes, settles and replaces, beside others."""
+        settled = self.face.SETTLED
+        for function, call in CALLS.items():
+            code, replacement = function.__code__, REPLACEMENTS[function]
+            for answer in (None, settled, replacement):
+                def hook(view, code=code, answer=answer):
+                    return answer if view.code is code else settled
+
+                objects = (hook, code, replacement, ARGUMENT, function)
+                counts = [sys.getrefcount(one) for one in objects]
+                self.face.add(lambda view: None)
+                self.face.add(hook)
+                expected = RESULTS[function]("replaced" if answer is replacement else "original")
+                value = self.attempt(number, call)
+                check(value is MemoryError or value == expected, number, function.__name__, answer, value)
+                again = call()
+                check(again == expected, number, function.__name__, answer, again)
+                self.face.clear()
+                again = call()
+                check(again == RESULTS[function]("original"), number, function.__name__, again)
+                del value, again, expected
+                gc.collect()
+                now = [sys.getrefcount(one) for one in objects]
+                check(now == counts, number, function.__name__, answer, counts, now)
+
+
+def run_without_memory(kind):
+    """Every allocation fails once, of those that each operation makes."""
+    use_extensions()
+    scarcity = Scarcity(FACES[kind]())
+    # What is made once and kept is there before references are counted.
+    warm = scarcity.face.add(lambda view: None)
+    for call in CALLS.values():
+        call()
+    scarcity.face.remove(warm)
+    for number in range(1, ALLOCATIONS + 1):
+        scarcity.change(number)
+        scarcity.ask(number)
+    print(scarcity.failures, scarcity.successes)
+
+
+def run_first_uses(number):
+    """In a fresh interpreter, where the first hook makes what is kept: types, an index."""
+    from support import framecore
+    seen = []
+    hook = seen.append      # returns None
+    handle = attempt(number, lambda: framecore.add_frame_hook(hook))
+    check((handle is MemoryError) == (framecore.frame_hooks() == []), number, handle)
+    call = CALLS[target]
+    value = attempt(number, call)
+    check(value is MemoryError or value == RESULTS[target]("original"), number, value)
+    check((handle is MemoryError) == (seen == []) or value is MemoryError, number, handle, seen)
+    framecore.clear_frame_hooks()
+    check(framecore.frame_hooks() == [], number)
+
+
+# --- Many threads. ------------------------------------------------------------------------------------------------
+
+ROUNDS = int(os.environ.get("FERRULE_HOOK_ROUNDS", "40"))
+WORKERS = 5
+CALLS_IN_A_ROW = 12
+
+
+class Worker:
+    """A thread with a function and hooks of its own. What others do meanwhile must not change a single count."""
+
+    def __init__(self, face, number):
+        self.face, self.number = face, number
+        namespace = {}
+        exec(f"def own(x):\n    return x + {number}", namespace)
+        self.own = namespace["own"]
+        self.replacement = code_named("own", f"def own(x):\n    y = z = x\n    return y - {number}")
+        self.asked = self.problems = 0
+        self.error = None
+
+    def count(self, view):
+        if view.code is self.code:
+            self.asked += 1
+        return None
+
+    def settle(self, view):
+        if view.code is self.code:
+            self.asked += 1
+        return self.face.SETTLED
+
+    def replace(self, view):
+        return self.replacement if view.code is self.code else None
+
+    def expect(self, asked, sign=1):
+        """Some calls, about which a hook is asked so often."""
+        before = self.asked
+        for x in range(CALLS_IN_A_ROW):
+            if self.own(x) != x + sign * self.number:
+                self.problems += 1
+        if self.asked - before != asked:
+            self.problems += 1
+
+    def round(self):
+        face, every = self.face, CALLS_IN_A_ROW
+        handle = face.add(self.count)
+        self.expect(every)
+        face.switch(handle, False)
+        self.expect(0)
+        face.switch(handle, True)
+        self.expect(every)
+        face.switch_in_thread(handle, False)
+        self.expect(0)
+        face.switch_in_thread(handle, True)
+        face.switch_for_code(handle, self.code, False)
+        self.expect(0)
+        face.switch_for_code(handle, self.code, True)
+        self.expect(every)
+        second = face.add(self.replace)
+        self.expect(every, sign=-1)
+        face.remove(handle)
+        self.expect(0, sign=-1)
+        face.switch(second, False)
+        self.expect(0)
+        face.remove(second)
+        third = face.add(self.settle)
+        self.expect(1)
+        self.expect(0)
+        face.remove(third)
+        self.expect(0)
+
+    def run(self):
+        try:
+            self.code = self.own.__code__
+            for _ in range(ROUNDS):
+                self.round()
+        except BaseException as error:
+            self.error = error
+
+
+def run_in_threads(kind):
+    use_extensions()
+    face = FACES[kind]()
+    sys.setswitchinterval(1e-5)
+    workers = [Worker(face, number + 1) for number in range(WORKERS)]
+    threads = [threading.Thread(target=worker.run) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for worker in workers:
+        check(worker.error is None and worker.problems == 0, worker.number, worker.error, worker.problems)
+    check(framecore.frame_hooks() == [], framecore.frame_hooks())
+    print(sum(worker.asked for worker in workers))
+
+
+@needs_hooks
+class Hardship(ProgramTestCase):
+    @unittest.skipIf(_testcapi is None or not hasattr(_testcapi, "set_nomemory"), "needs _testcapi.set_nomemory")
+    def test_each_allocation_fails_once(self):
+        for kind in FACES:
+            with self.subTest(kind):
+                output = self.assert_program_succeeds(
+                    f"import test_frame_hooks_hardship as t; t.run_without_memory({kind!r})")
+                failures, successes = map(int, output.split())
+                # Neither nothing but failures nor none.
+                self.assertGreater(failures, 20)
+                self.assertGreater(successes, ALLOCATIONS)
+
+    @unittest.skipIf(_testcapi is None or not hasattr(_testcapi, "set_nomemory"), "needs _testcapi.set_nomemory")
+    def test_each_allocation_of_the_first_hook_fails_once(self):
+        self.assert_program_succeeds("""if True:
+            import os, sys
+            import test_frame_hooks_hardship as t
+            # A child for each: what is kept is made anew in all of them.
+            for number in range(1, 60):
+                child = os.fork()
+                if not child:
+                    try:
+                        t.run_first_uses(number)
+                    except BaseException as error:
+                        print(number, repr(error), file=sys.stderr, flush=True)
+                        os._exit(1)
+                    os._exit(0)
+                status = os.waitpid(child, 0)[1]
+                assert status == 0, (number, status)
+            """)
+
+    def test_what_other_threads_do_changes_no_count(self):
+        for kind in FACES:
+            with self.subTest(kind):
+                output = self.assert_program_succeeds(
+                    f"import test_frame_hooks_hardship as t; t.run_in_threads({kind!r})")
+                self.assertEqual(int(output), WORKERS * ROUNDS * (4 * CALLS_IN_A_ROW + 1))
