@@ -27,6 +27,7 @@ import os
 import statistics
 import time
 
+import committed
 from measuring import (CALLGRIND_ITERATIONS, ITERATIONS, QUIET, ROUNDS, Progress, argument_parser, count_work,
                        measure_in_turns, parse, parse_times, pin_to_one_core, print_counts, print_ratios, run,
                        stripped_copies, write_json)
@@ -61,7 +62,13 @@ def main():
     parser = argument_parser("Call microbenchmarks, as ratios against a base.", DEFAULT_TURNS)
     parser.add_argument("--max-ratio", type=float, metavar="X",
                         help="fail when the geometric mean of the ratios is above X")
+    parser.add_argument("--committed", metavar="FILE", nargs="?", const=committed.FILE,
+                        help="fail when an instruction count is more than 1 %% above its figure in FILE")
+    parser.add_argument("--update", metavar="FILE", nargs="?", const=committed.FILE,
+                        help="write the instruction counts to FILE")
     arguments = parse(parser)
+    if (arguments.committed or arguments.update) and not arguments.instructions:
+        parser.error("--committed and --update are about --instructions")
     pythons = {"base": arguments.base, "python": arguments.python}
     started = time.monotonic()
     if arguments.instructions:
@@ -79,10 +86,18 @@ def main():
     if arguments.json:
         write_json(arguments.json, kind="instructions" if arguments.instructions else "time", mean_ratio=mean,
                    pythons=pythons, benchmarks=rows)
+    fine = True
     if arguments.max_ratio is not None and mean > arguments.max_ratio:
         print(f"above the limit of {arguments.max_ratio}")
-        return 1
-    return 0
+        fine = False
+    if arguments.update:
+        committed.write(arguments.update, counts, committed.facts_of(arguments.python))
+        print(f"written to {os.path.relpath(arguments.update)}")
+    if arguments.committed:
+        lines, within = committed.check(arguments.committed, counts, committed.facts_of(arguments.python))
+        print("\n".join(lines))
+        fine = fine and within
+    return 0 if fine else 1
 
 
 if __name__ == "__main__":

@@ -26,6 +26,18 @@ def add_native(kind, count=1):
         framehooks.add_native(kind)
 
 
+def add_exchange(count=1):
+    """Hooks that have a copy of a function's code run in its place; all but the first come after others that pass."""
+    import framehooks
+    import workloads
+    for _ in range(count - 1):
+        framehooks.add_native("pass")
+    point = workloads.Point
+    framehooks.add_replacer({code: code.replace() for code in (
+        workloads.fib.__code__, point.add.__code__, point.total.fget.__code__, workloads.count_to.__code__,
+        point.__init__.__code__)})
+
+
 def add_python():
     global SETTLED
     import framehook
@@ -51,6 +63,9 @@ SETUPS = {
     "8 settled": ("python", lambda: add_native("settle", 8), 1.08),
     "Python settled": ("python", add_python, 1.05),
     "C passes": ("python", lambda: add_native("pass"), 1.35),
+    "8 C pass": ("python", lambda: add_native("pass", 8), None),
+    "C replaces": ("python", add_exchange, None),
+    "8th replaces": ("python", lambda: add_exchange(8), None),
 }
 BASE = "stock"
 

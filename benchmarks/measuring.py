@@ -34,10 +34,14 @@ class ChildFailed(SystemExit):
     """A command that ended with an error; ends the program unless somebody goes on without its result."""
 
 
-def run(command, directory=None):
+def run(command, directory=None, timeout=None, **environment):
     """Runs a command in a small and fixed environment, so that nothing differs between two of them but what is run."""
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", **environment}
+    try:
+        done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise ChildFailed(f"this took more than {timeout} s: {' '.join(command)}") from None
     if done.returncode:
         raise ChildFailed(f"this failed with exit code {done.returncode}: {' '.join(command)}\n{done.stderr[-2000:]}")
     return done
@@ -154,11 +158,13 @@ def own_instructions(profile, path):
     numbers = {}            # names are given once, by a number: `ob=(3) /usr/lib/...`, later `ob=(3)`
     inside = of_callee = False
     for line in profile:
-        if line.startswith("ob="):
-            number, _, name = line[3:].strip().partition(" ")
+        if line.startswith(("ob=", "cob=")):
+            kind, _, rest = line.strip().partition("=")
+            number, _, name = rest.partition(" ")
             if name:
                 numbers[number] = name
-            inside = numbers.get(number) == path
+            if kind == "ob":
+                inside = numbers[number] == path
         elif line.startswith("calls="):
             of_callee = True    # the next line is the callee's cost
         elif line[:1] in "0123456789+-*":
