@@ -155,7 +155,7 @@ def make_environments(pythons, facts):
     return found
 
 
-def count_instructions(run, pythons, names):
+def count_instructions(run, pythons, names, sizes):
     """Once, not in rounds: instructions repeat."""
     wanted = [(name, python) for name in names for python in pythons
               if not run.journal.has(f"instructions {name}", python, 0)]
@@ -166,7 +166,7 @@ def count_instructions(run, pythons, names):
             measuring.run([copy, *measuring.QUIET, tasks.calls.SCRIPT, "--child", names[0], "0"])
         for name, python in wanted:
             run.tell(f"instructions of {name}, {python}")
-            run.record(f"instructions {name}", python, 0, lambda: [tasks.count_calls(copies[python], name)])
+            run.record(f"instructions {name}", python, 0, lambda: [tasks.count_calls(copies[python], name, sizes)])
 
 
 def find_calibration(run, environments, base, benchmark):
@@ -195,14 +195,15 @@ def go(run):
     environments = make_environments(pythons, facts) if facts["pyperformance"] else {}
     run.started = time.monotonic()      # what is made only once is not measuring time
     facts["pinned"] = measuring.pin_to_one_core()
-    todo = tasks.make_tasks(pythons, base, extensions, tasks.QUICK if quick else tasks.FULL)
+    sizes = tasks.QUICK if quick else tasks.FULL
+    todo = tasks.make_tasks(pythons, base, extensions, sizes)
     todo += tasks.make_scaling_tasks(facts["free_threaded"])
     if not facts["free_threaded"]:
         facts["remarks"].append("scaling with threads is for free-threaded builds, and there was none"
                                 " (--free-threaded NAME=PATH)")
     run.write()
     if facts["instructions"]:
-        count_instructions(run, pythons, QUICK_COUNTS if quick else tuple(CALLS))
+        count_instructions(run, pythons, QUICK_COUNTS if quick else tuple(CALLS), sizes)
     if environments:
         for benchmark in pyperformance_tasks.scripts(quick).values():
             calibration = find_calibration(run, environments, base, benchmark)

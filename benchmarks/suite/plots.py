@@ -36,17 +36,26 @@ def plain(value, _):
     return f"{value:g}"
 
 
+def ratio_ticks(low, high):
+    """Round ratios from 1 outwards, none so near to the one before that their labels would touch."""
+    apart = (high / low) ** (1 / 9)
+    ticks = [1]
+    for ladder in ((1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 300, 1000),
+                   (0.995, 0.99, 0.98, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)):
+        last = 1
+        for step in ladder:
+            if low <= step <= high and max(step / last, last / step) >= apart:
+                ticks.append(step)
+                last = step
+    return sorted(ticks)
+
+
 def ratio_axis(axes, values):
     """A log axis with plain numbers, and a line at 1.00. A ratio of 2 and one of 1/2 are equally far from it."""
     low, high = min(values + [0.98]), max(values + [1.02])
     axes.set_xscale("log")
     axes.set_xlim(low / 1.01, high * 1.01)
-    ladder = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 300)
-    inside = [step for step in ladder if low / 1.01 <= step <= high * 1.01]
-    while len(inside) > 7:      # every other one, outwards from 1
-        middle = inside.index(1)
-        inside = inside[middle % 2::2]
-    axes.xaxis.set_major_locator(FixedLocator(inside))
+    axes.xaxis.set_major_locator(FixedLocator(ratio_ticks(low / 1.01, high * 1.01)))
     axes.xaxis.set_major_formatter(FuncFormatter(plain))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_minor_locator(FixedLocator([]))

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from measuring import ROOT
-from suite import ratios
 from suite.page import Report, interval_text, ratio_text
 
 README = Path(ROOT, "README.md")

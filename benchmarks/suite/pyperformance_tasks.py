@@ -8,7 +8,6 @@ import os
 import tempfile
 
 import pyperf
-from pyperformance import __version__ as PYPERFORMANCE_VERSION  # noqa: F401  (for the page)
 from pyperformance._manifest import load_manifest
 
 from measuring import ChildFailed, run
@@ -18,8 +17,8 @@ from suite.tasks import TIMEOUT, Task
 PREFIX = "pyperformance/"
 SHORTEST = 0.05         # s for one value
 # Without requirements of their own, short, and of many kinds.
-QUICK = ("chaos", "deltablue", "float", "generators", "coroutines", "json_loads", "logging", "nbody", "pickle_pure_python",
-         "raytrace", "regex_compile", "richards", "unpack_sequence", "comprehensions")
+QUICK = ("chaos", "comprehensions", "coroutines", "deltablue", "float", "generators", "json_loads", "logging", "nbody",
+         "pickle_pure_python", "raytrace", "richards")
 
 
 def scripts(quick):
@@ -46,10 +45,16 @@ def calibrate(python, benchmark):
     found = []
     for measured in run_worker(python, benchmark, 0, "--calibrate-loops", "--warmups=0", "--values=1",
                                f"--min-time={SHORTEST}"):
-        loops, per_loop = measured.get_runs()[0].warmups[-1]
+        calibration, = measured.get_runs()
+        loops, per_loop = calibration.warmups[-1]
         found.append({"name": measured.get_name(), "loops": loops,
-                      "seconds": loops * per_loop * (measured.get_inner_loops() or 1)})
+                      "seconds": loops * per_loop * inner_loops(calibration)})
     return found
+
+
+def inner_loops(run):
+    """How often the script itself repeats what one loop is."""
+    return run.get_metadata().get("inner_loops", 1)
 
 
 def effort(seconds):
@@ -73,6 +78,6 @@ def make_task(environments, benchmark, number, name, loops, seconds):
             raise ChildFailed(f"{benchmark.name}: measured {measured.get_name()}, not {name}")
         result, = measured.get_runs()
         return [sample(PREFIX + name, result.values, measured.get_unit(), loops, result.warmups or (),
-                       **({"inner_loops": measured.get_inner_loops()} if measured.get_inner_loops() else {}))]
+                       inner_loops=inner_loops(result))]
 
     return Task(PREFIX + name, measure, tuple(environments), seconds=[(warmups + values) * seconds + 0.3])

@@ -20,7 +20,6 @@ NANOSECOND = 1e-9
 MEMORY = ("start", "imports", "calls", "200 threads", "10,000 generators")
 STARTS = {"python -S -c pass": ("-S", "-c", "pass"), "python -c pass": ("-c", "pass"),
           "import asyncio": ("-c", "import asyncio"), "import typing": ("-c", "import typing")}
-STARTS_IN_A_ROW = 10
 
 
 @dataclass(frozen=True)
@@ -40,10 +39,13 @@ class Sizes:
     rounds: int
     depth_locals: tuple
     extra_calls: int
+    starts: int         # one after another, of each kind
+    counts: int         # repeats of an instruction count
 
 
-FULL = Sizes(iterations=300, rounds=10, depth_locals=(3, 30, 300), extra_calls=500_000)
-QUICK = Sizes(iterations=100, rounds=5, depth_locals=(3, 300), extra_calls=200_000)
+FULL = Sizes(iterations=300, rounds=10, depth_locals=(3, 30, 300), extra_calls=500_000, starts=8,
+             counts=2)
+QUICK = Sizes(iterations=100, rounds=5, depth_locals=(3, 300), extra_calls=200_000, starts=3, counts=1)
 
 
 def of_lines(prefix, output, rounds=1):
@@ -129,7 +131,7 @@ def make_tasks(pythons, base, extensions, sizes):
         found = []
         for name, arguments in STARTS.items():
             times = []
-            for _ in range(STARTS_IN_A_ROW):
+            for _ in range(sizes.starts):
                 started = time.perf_counter()
                 run([pythons[python], "-s", *arguments], timeout=TIMEOUT)
                 times.append(time.perf_counter() - started)
@@ -154,9 +156,10 @@ def has_hooks(python):
     return True
 
 
-def count_calls(copy, name):
+def count_calls(copy, name, sizes):
     """The sample of one call benchmark's instructions, by iteration; of a stripped copy."""
     counted = measuring.count_work(copy, 0, measuring.CALLGRIND_ITERATIONS,
-                                   lambda count: (*QUIET, calls.SCRIPT, "--child", name, count))
+                                   lambda count: (*QUIET, calls.SCRIPT, "--child", name, count),
+                                   repeats=sizes.counts)
     return sample(f"instructions/{name}", [counted.all / measuring.CALLGRIND_ITERATIONS], "integer",
                   own=counted.own / measuring.CALLGRIND_ITERATIONS)
