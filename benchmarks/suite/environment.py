@@ -17,6 +17,7 @@ BENCHMARKS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(BENCHMARKS)
 HARNESS = os.path.join(ROOT, "build", "bench-env")
 HARNESS_REQUIREMENTS = os.path.join(BENCHMARKS, "requirements.txt")
+BROWSER_REQUIREMENTS = os.path.join(BENCHMARKS, "requirements-browser.txt")
 PYPERFORMANCE_REQUIREMENTS = os.path.join(BENCHMARKS, "requirements-pyperformance.txt")
 STAMP = "ferrule-requirements.json"
 
@@ -86,6 +87,17 @@ def ensure(directory, python, requirements, all_or_nothing=True):
 
 def ensure_harness():
     return ensure(HARNESS, sys.executable, HARNESS_REQUIREMENTS)[0]
+
+
+def ensure_browser_tools():
+    """What drives a browser in the tests, installed into the harness's environment; the browser is the system's."""
+    python = ensure_harness()
+    if subprocess.run([python, "-c", "import playwright"], capture_output=True).returncode:
+        say("installing what drives a browser (once)")
+        done = pip(python, "--require-hashes", "-r", BROWSER_REQUIREMENTS)
+        if done.returncode:
+            raise EnvironmentFailed(f"pip could not install {os.path.relpath(BROWSER_REQUIREMENTS)}:\n"
+                                    + done.stderr[-2000:])
 
 
 def ensure_measured(name, python):

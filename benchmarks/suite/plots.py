@@ -5,7 +5,7 @@ import re
 
 import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 WIDTH = 4.6         # inches: 331 points
 COLORS = ("#b3541e", "#1f5fa8", "#3a7d44", "#7a4fa0")     # the base first; told apart without colour by their marks too
@@ -100,6 +100,7 @@ def depth_lines(prefix, curves, title):
     for number, (name, times) in enumerate(curves.items()):
         axes.plot(range(len(times)), times, color=COLORS[number], linewidth=1.0 if number else 1.4, label=name)
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("depth of the stack, in frames")

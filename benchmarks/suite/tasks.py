@@ -28,7 +28,6 @@ class Task:
     name: str
     measure: Callable
     pythons: tuple
-    quick: bool = True
     pinned: bool = True
     seconds: list = field(default_factory=lambda: [1.0])    # what a run took so far, for the time left
 
@@ -43,8 +42,7 @@ class Sizes:
     counts: int         # repeats of an instruction count
 
 
-FULL = Sizes(iterations=300, rounds=10, depth_locals=(3, 30, 300), extra_calls=500_000, starts=8,
-             counts=2)
+FULL = Sizes(iterations=300, rounds=10, depth_locals=(3, 30, 300), extra_calls=500_000, starts=8, counts=2)
 QUICK = Sizes(iterations=100, rounds=5, depth_locals=(3, 300), extra_calls=200_000, starts=3, counts=1)
 
 
