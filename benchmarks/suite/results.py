@@ -26,10 +26,16 @@ class Journal:
             self.entries = [json.loads(line) for line in whole.splitlines()]
             if len(whole) != len(text):
                 os.truncate(self.path, len(whole))
+        self.done = set(map(self.key, self.entries))
         self.file = open(self.path, "a", encoding="utf-8")
+
+    @staticmethod
+    def key(entry):
+        return entry["task"], entry.get("python"), entry.get("round")
 
     def add(self, **entry):
         self.entries.append(entry)
+        self.done.add(self.key(entry))
         self.file.write(json.dumps(entry) + "\n")
         self.file.flush()
         os.fsync(self.file.fileno())
@@ -43,8 +49,7 @@ class Journal:
         return sum(entry["seconds"] for entry in self.entries)
 
     def has(self, task, python, round):
-        return any(entry["task"] == task and entry.get("python") == python and entry.get("round") == round
-                   for entry in self.entries)
+        return (task, python, round) in self.done
 
     def failures(self):
         """{task: what it said} of what failed under some interpreter."""
