@@ -213,6 +213,9 @@ def go(run):
         if not any([run.measure(task, number) for task in todo]):
             break
         run.write()
+    for name, path in pythons.items():
+        if machine.fingerprint(path) != facts["files"][name]:
+            facts["remarks"].append(f"{name}: {path} was built anew while it was measured: the figures are of two builds")
     run.progress.end()
 
 
@@ -224,7 +227,7 @@ def parse_arguments():
     parser.add_argument("--free-threaded", metavar="NAME=PATH", type=named_python, action="append", default=[],
                         help="a build without the GIL, for scaling with threads (default: those in build/)")
     parser.add_argument("--quick", action="store_true", help="five minutes instead of an hour, and fewer benchmarks")
-    parser.add_argument("--minutes", type=float, help="how long to measure")
+    parser.add_argument("--minutes", type=float, help="how long to measure; with --resume in all")
     parser.add_argument("--no-pyperformance", dest="pyperformance", action="store_false")
     parser.add_argument("--no-instructions", dest="instructions", action="store_false")
     parser.add_argument("--command", help="what the user typed, for the page")
@@ -253,6 +256,10 @@ def free_threaded_builds(named):
 def start(arguments):
     """A new run's directory and facts."""
     pythons = dict([arguments.base, *arguments.python])
+    free_threaded = free_threaded_builds(arguments.free_threaded)
+    if pythons.keys() & free_threaded.keys():   # each has a file of its own
+        free_threaded = {f"{name}-free-threaded": path for name, path in free_threaded.items()}
+    everyone = {**pythons, **free_threaded}
     now = datetime.datetime.now()
     directory = RUNS / now.strftime("%Y%m%d-%H%M%S")
     directory.mkdir(parents=True)
@@ -264,20 +271,20 @@ def start(arguments):
         "pythons": pythons, "base": arguments.base[0], "quick": arguments.quick,
         "minutes": arguments.minutes or (QUICK_MINUTES if arguments.quick else MINUTES),
         "pyperformance": arguments.pyperformance, "instructions": arguments.instructions,
-        "free_threaded": free_threaded_builds(arguments.free_threaded),
+        "free_threaded": free_threaded,
         "files": {name: machine.fingerprint(path) for name, path in pythons.items()},
         "machine": machine.describe(),
-        "builds": {name: machine.describe_python(path) for name, path in pythons.items()},
+        "builds": {name: machine.describe_python(path) for name, path in everyone.items()},
         "remarks": [],
     }
-    facts["metadata"] = {name: machine.pyperf_metadata(facts, name)
-                         for name in {**pythons, **facts["free_threaded"]}}
+    facts["metadata"] = {name: machine.pyperf_metadata(facts, name) for name in everyone}
     write_facts(directory, facts)
     return Run(directory, facts)
 
 
-def resume(directory):
+def resume(directory, minutes=None):
     facts = json.loads((directory / FACTS).read_text(encoding="utf-8"))
+    facts["minutes"] = minutes or facts["minutes"]
     for name, path in facts["pythons"].items():
         if machine.fingerprint(program(path)) != facts["files"][name]:
             raise SystemExit(f"{path} is another file than when the run began: start a new one")
@@ -292,7 +299,7 @@ def main():
         if arguments.publish:
             print("\n".join(map(str, publish.publish(Results(directory)))))
         return 0
-    run = resume(arguments.resume) if arguments.resume else start(arguments)
+    run = resume(arguments.resume, arguments.minutes) if arguments.resume else start(arguments)
     print(f"measuring for about {run.facts['minutes']:.0f} minutes into {os.path.relpath(run.directory)}; if it is"
           " interrupted, --resume goes on", flush=True)
     try:

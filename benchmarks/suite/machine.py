@@ -66,12 +66,12 @@ def fingerprint(path):
 
 def pyperf_metadata(facts, name):
     """What holds for every run of one interpreter, in the names that pyperf gives to such things."""
-    build = facts["builds"].get(name, {})
+    build = facts["builds"][name]
     return {
         "cpu_model_name": facts["machine"]["cpu"], "cpu_count": facts["machine"]["cores"],
         "platform": f"{facts['machine']['os']}, Linux {facts['machine']['kernel']}",
-        "python_implementation": "cpython", "python_version": build.get("version", "").split(" ")[0] or "unknown",
-        "python_compiler": build.get("compiler") or "unknown", "python_cflags": build.get("cflags") or "unknown",
-        "python_config_args": build.get("configure") or "none", "interpreter": name,
+        "python_implementation": "cpython", "python_version": build["version"].split(" ")[0],
+        "python_compiler": build["compiler"] or "unknown", "python_cflags": build["cflags"] or "unknown",
+        "python_config_args": build["configure"] or "none", "interpreter": name,
         "command": facts["command"],
     }

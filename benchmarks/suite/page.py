@@ -313,8 +313,7 @@ class Report:
 
     def all_figures(self):
         rows = []
-        for python in [*self.facts["pythons"], *(name for name in self.facts["free_threaded"]
-                                                 if name not in self.facts["pythons"])]:
+        for python in (*self.facts["pythons"], *self.facts["free_threaded"]):
             for name in self.results.names(python):
                 if name.startswith("depth/"):
                     continue

@@ -94,7 +94,7 @@ class Results:
         self.directory = Path(directory)
         self.facts = json.loads((self.directory / FACTS).read_text(encoding="utf-8"))
         self.suites = {}
-        for python in self.facts["pythons"]:
+        for python in {**self.facts["pythons"], **self.facts["free_threaded"]}:
             path = self.directory / f"{python}.json"
             if path.exists():
                 suite = pyperf.BenchmarkSuite.load(str(path))

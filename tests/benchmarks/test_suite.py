@@ -237,7 +237,7 @@ class Files(InDirectory):
 class Rounds(InDirectory):
     """The harness with tasks that measure nothing."""
 
-    FACTS = {"minutes": 60, "pythons": {"stock": "/s", "ferrule": "/f"}, "metadata": {"stock": {}, "ferrule": {}}}
+    FACTS = {"minutes": 60, "pythons": {"stock": "/s", "ferrule": "/f"}, "free_threaded": {}, "metadata": {"stock": {}, "ferrule": {}}}
 
     def new_run(self, **facts):
         run = harness.Run(self.directory, {**self.FACTS, **facts})
