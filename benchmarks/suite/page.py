@@ -309,7 +309,8 @@ class Report:
     def rounds(self):
         found = [len(self.results.figures(self.base, name)) for name in self.results.names(self.base)
                  if not name.startswith("instructions/")]
-        return (min(found), max(found)) if found else (0, 0)
+        fewest, most = (min(found), max(found)) if found else (0, 0)
+        return f"{fewest} rounds" if fewest == most else f"{fewest} to {most} rounds"
 
     def all_figures(self):
         rows = []

@@ -23,7 +23,7 @@ def as_svg(figure, prefix):
     """The figure as an SVG element to be put into HTML or written to a file. `prefix` keeps ids apart on one page."""
     out = io.StringIO()
     # No date: the same figures give the same file.
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.05)
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     text = out.getvalue()
     text = text[text.index("<svg"):]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
@@ -68,7 +68,7 @@ def ratio_bars(prefix, rows, label, series=None):
     """Horizontal bars from 1.00 to the ratio, with intervals. `rows` is [(name, [Ratio or None, one for each series])]."""
     count = max(len(ratios) for _, ratios in rows)
     height = 0.9 + len(rows) * (0.085 + 0.085 * count)
-    figure = Figure(figsize=(WIDTH, height))
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.subplots()
     values = []
     for place, (_, ratios) in enumerate(rows):
@@ -95,7 +95,7 @@ def ratio_bars(prefix, rows, label, series=None):
 
 def depth_lines(prefix, curves, title):
     """Cost of a call by depth on a log axis. `curves` is {interpreter: [ns at each depth]}."""
-    figure = Figure(figsize=(WIDTH, 2.5))
+    figure = Figure(figsize=(WIDTH, 2.5), layout="constrained")
     axes = figure.subplots()
     for number, (name, times) in enumerate(curves.items()):
         axes.plot(range(len(times)), times, color=COLORS[number], linewidth=1.0 if number else 1.4, label=name)
@@ -113,7 +113,7 @@ def depth_lines(prefix, curves, title):
 
 def mean_and_parts(prefix, rows, label):
     """A mean with its interval, and the single benchmarks as dots. `rows` is [(name, mean Ratio, [Ratio], colour)]."""
-    figure = Figure(figsize=(WIDTH, 0.8 + 0.27 * len(rows)))
+    figure = Figure(figsize=(WIDTH, 0.8 + 0.27 * len(rows)), layout="constrained")
     axes = figure.subplots()
     values = []
     for place, (_, mean, parts, color) in enumerate(rows):

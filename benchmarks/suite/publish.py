@@ -23,8 +23,8 @@ def text(report, names):
                       *(f"| {name}{f' ({python})' if len(report.others) > 1 else ''} | {ratio} | {interval} |"
                         for name, python, ratio, interval, _ in section.rows), ""]
     lines += [f"![{SHOWN[name]}](docs/benchmarks/{name}.svg)" for name in names]
-    lines += ["", f"{report.noise()[1]} Measured on {facts['date'][:10]} with `{facts['command']}`, {report.rounds()[0]} to"
-              f" {report.rounds()[1]} rounds, on {facts['machine']['cpu']}, {facts['machine']['cores']} cores"
+    lines += ["", f"{report.noise()[1]} Measured on {facts['date'][:10]} with `{facts['command']}`, {report.rounds()},"
+              f" on {facts['machine']['cpu']}, {facts['machine']['cores']} cores"
               f"{' of a virtual machine' if facts['machine']['virtual'] else ''}, {facts['machine']['os']};"
               f" {facts['builds'][report.base]['compiler']}"
               + "".join(f", rustc {facts['builds'][name]['ferrule']['rustc']}" for name in report.ferrules[:1]) + ".",

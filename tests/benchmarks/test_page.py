@@ -72,7 +72,9 @@ class InBrowser(unittest.TestCase):
                 with self.subTest(size=size, plot=name):
                     box = figure.locator("svg").bounding_box()
                     self.assertGreater(box["width"], 0.8 * min(size[0], 576))
-                    # Plots are drawn 331 points wide: a phone shows their 8-point text no smaller than 7 pixels.
+                    # Text is 8 points high in the plot's own measure.
+                    points = float(figure.locator("svg").get_attribute("viewBox").split()[2])
+                    self.assertGreater(8 * box["width"] / points, 7)
                     self.assertGreater(box["height"], 60)
                     picture = Image.open(io.BytesIO(figure.screenshot())).convert("RGB")
                     colors = dict((color, count) for count, color in picture.getcolors(1 << 24))
