@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from measuring import ROOT
-from suite.page import Report, interval_text, ratio_text
+from suite.page import Report
 
 README = Path(ROOT, "README.md")
 PLOTS = Path(ROOT, "docs", "benchmarks")
