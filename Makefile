@@ -8,10 +8,12 @@ STOCK = build/stock/python
 RELEASE = build/release/python
 STOCK_RELEASE = build/stock-release/python
 DEBUG = build/debug/python
+PGO = build/pgo/python
 prefix =
 
 .PHONY: all stock release stock-release pgo stock-pgo debug run test test-release test-cpython \
-	test-hooks test-leaks bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
+	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
+	bench-instructions-update bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
 	install deps fetch patch-stat header check-header \
 	lint clean distclean help
 
@@ -57,6 +59,35 @@ test-hooks: all stock
 
 test-leaks: debug
 	@$(PYTHON3) tests/run.py --python $(DEBUG) --groups leaks
+
+# Of the benchmarks' two environments, the one that measures is made with $(PYTHON3); see docs/benchmarks.md.
+BENCH = @$(PYTHON3) benchmarks/run.py
+
+bench: release stock-release
+	$(BENCH) --command 'make bench' --base stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
+
+bench-quick: release stock-release
+	$(BENCH) --command 'make bench-quick' --quick --base stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
+
+# With PYTHON=/path/to/python3.13, and Ferrule's pgo build where there is one: as distributions build theirs.
+COMPARED = $(if $(wildcard $(PGO)),$(PGO),$(RELEASE))
+
+bench-compare: release
+	@test -n '$(PYTHON)' || { echo 'usage: make bench-compare PYTHON=/path/to/python3.13' >&2; exit 2; }
+	$(BENCH) --command 'make bench-compare PYTHON=$(PYTHON)' $(if $(QUICK),--quick) --base other=$(PYTHON) --python ferrule=$(COMPARED)
+
+bench-resume:
+	$(BENCH) --resume
+
+# After `make bench` on a quiet machine: its plots go to docs/benchmarks/, its figures into README.md.
+bench-publish:
+	$(BENCH) --publish
+
+bench-requirements:
+	@sh benchmarks/pin_requirements.sh $(PYTHON3) $(STOCK_RELEASE)
+
+bench-instructions-update: release stock-release
+	@$(PYTHON3) benchmarks/calls.py --instructions --update --base $(STOCK_RELEASE) --python $(RELEASE)
 
 bench-depth: release stock-release
 	@$(PYTHON3) benchmarks/depth.py --python stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)

@@ -89,21 +89,14 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
     sys.exit(0)
 
 
-import argparse
-import json
 import os
-import re
 import statistics
 import time
 
-from calls import COUNT_DIGITS, QUIET, program, run, stripped_copy
-from depth import Progress, pin_to_one_core
+from measuring import (QUIET, Progress, argument_parser, build_extensions, count_work, measure_in_turns, parse,
+                       pin_to_one_core, print_counts, print_ratios, run, stripped_copies, write_json)
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(HERE)
-sys.path.insert(0, os.path.join(ROOT, "tests", "c"))
-import build_extensions
-
+SCRIPT = os.path.abspath(__file__)
 CALLS = 2_000_000       # per timing: a few ms
 ROUNDS = 10             # timings in one process, the best is kept
 DEFAULT_TURNS = 25      # processes for each interpreter
@@ -111,85 +104,42 @@ CALLGRIND_CALLS = 100_000
 THREAD_CALLS = 50_000_000
 
 
-def child(python, *arguments, directory=None):
-    return run([python, *QUIET, os.path.abspath(__file__), "--child", *map(str, arguments)], directory)
+def child(python, *arguments):
+    return run([python, *QUIET, SCRIPT, "--child", *map(str, arguments)]).stdout
 
 
 def measure_times(pythons, extensions, turns):
-    results = {case: {which: [] for which in pythons} for case in CASES}
-    progress = Progress(turns * len(pythons))
-    for turn in range(turns):
-        # Whoever runs second in a pair must not always be the same one.
-        order = list(pythons) if turn % 2 == 0 else list(reversed(pythons))
-        for which in order:
-            for case in CASES:
-                done = child(pythons[which], "times", extensions[which], case, CALLS, ROUNDS)
-                results[case][which].append(float(done.stdout))
-            progress.step(f"turn {turn + 1}, {which}")
-    progress.end()
-    return results
-
-
-def report_times(results, turns):
-    print(f"GetExtra, ns per call with the loop around it, median of {turns} pairs of processes that took turns")
-    print()
-    print(f"{'case':<14}  {'base':>8}  {'python':>8}  {'ratio':>6}  {'middle half of the ratios':>26}")
-    rows = {}
-    for case, times in results.items():
-        ratios = sorted(mine / base for mine, base in zip(times["python"], times["base"]))
-        ratio = statistics.median(ratios)
-        low, high = ratios[len(ratios) // 4], ratios[(3 * len(ratios)) // 4]
-        base, mine = (statistics.median(times[which]) for which in ("base", "python"))
-        rows[case] = {"ratio": ratio, "low": low, "high": high, "base_ns": base, "python_ns": mine}
-        print(f"{case:<14}  {base:>8.3f}  {mine:>8.3f}  {ratio:>6.3f}  {f'{low:.3f} to {high:.3f}':>26}")
-    return rows
+    return measure_in_turns(pythons, turns, lambda which: {
+        case: float(child(pythons[which], "times", extensions[which], case, CALLS, ROUNDS)) for case in CASES})
 
 
 def measure_instructions(pythons, extensions):
     results = {case: {} for case in CASES}
     progress = Progress(len(CASES) * len(pythons) * 2)
-    for which, path in pythons.items():
-        copy = stripped_copy(path)
-        try:
+    with stripped_copies(pythons) as copies:
+        for which, copy in copies.items():
             for case in CASES:
-                counts = []
-                for calls in (0, CALLGRIND_CALLS):
-                    # From its own directory and by a short name: argv is then the same for every interpreter.
-                    done = run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
-                                "./" + os.path.basename(copy), *QUIET, os.path.abspath(__file__), "--child", "calls",
-                                extensions[which], case, str(calls).zfill(COUNT_DIGITS)], os.path.dirname(copy))
-                    found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
-                    if not found:
-                        raise SystemExit(f"valgrind printed no count:\n{done.stderr[-2000:]}")
-                    counts.append(int(found.group(1)))
-                    progress.step(f"{which}, {case}")
-                results[case][which] = (counts[1] - counts[0]) / CALLGRIND_CALLS
-        finally:
-            os.unlink(copy)
+                counted = count_work(copy, 0, CALLGRIND_CALLS, lambda calls: (
+                    *QUIET, SCRIPT, "--child", "calls", extensions[which], case, calls),
+                    lambda: progress.step(f"{which}, {case}"))
+                results[case][which] = counted.all / CALLGRIND_CALLS
     progress.end()
     return results
 
 
-def report_instructions(results):
-    print("GetExtra, instructions per call with the loop around it")
-    print()
-    print(f"{'case':<14}  {'base':>8}  {'python':>8}  {'ratio':>7}")
-    rows = {}
-    for case, counts in results.items():
-        rows[case] = {"ratio": counts["python"] / counts["base"], **counts}
-        print(f"{case:<14}  {counts['base']:>8.2f}  {counts['python']:>8.2f}  {rows[case]['ratio']:>7.4f}")
-    return rows
+def has_gil(python):
+    code = "import sys; print(getattr(sys, '_is_gil_enabled', lambda: True)())"
+    return run([python, "-c", code]).stdout.strip() != "False"
 
 
 def report_threads(python, extension, turns):
     print(f"GetExtra, throughput of two threads on one code object against one thread, {turns} processes")
-    gil = run([python, "-c", "import sys; print(getattr(sys, '_is_gil_enabled', bool)())"]).stdout.strip()
-    if gil != "False":
+    if has_gil(python):
         raise SystemExit(f"{python} has a GIL: build one with --disable-gil")
     speedups = []
     progress = Progress(turns)
     for turn in range(turns):
-        one, two = map(float, child(python, "threads", extension, THREAD_CALLS, 3).stdout.split())
+        one, two = map(float, child(python, "threads", extension, THREAD_CALLS, 3).split())
         speedups.append(2 * one / two)
         progress.step(f"turn {turn + 1}")
     progress.end()
@@ -198,49 +148,31 @@ def report_threads(python, extension, turns):
     return {"two threads": {"ratio": statistics.median(speedups), "all": speedups}}
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description="GetExtra, as ratios against a base.")
-    parser.add_argument("--base", type=program, help="the interpreter to compare with (stock)")
-    parser.add_argument("--python", type=program, required=True, help="the interpreter to measure")
-    parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind")
+def main():
+    parser = argument_parser("GetExtra, as ratios against a base.", DEFAULT_TURNS, base_required=False)
     parser.add_argument("--threads", action="store_true", help="two threads against one; needs no base")
-    parser.add_argument("--turns", type=int, default=DEFAULT_TURNS,
-                        help="processes for each interpreter (default %(default)s; for times)")
-    parser.add_argument("--quick", action="store_true", help="three turns: a first look")
-    parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE")
-    arguments = parser.parse_args()
+    arguments = parse(parser)
     if not arguments.threads and not arguments.base:
         parser.error("--base is missing")
-    if arguments.quick:
-        arguments.turns = 3
-    if arguments.turns < 1:
-        parser.error("at least one turn")
-    return arguments
-
-
-def main():
-    arguments = parse_arguments()
     pythons = {"python": arguments.python}
     if not arguments.threads:
         pythons = {"base": arguments.base, **pythons}
-    # Names of one length: where a path is longer, more is copied.
-    extensions = {which: build_extensions.build(path, os.path.join(ROOT, "build", "benchmark-extensions",
-                                                                   which.rjust(6, "_")))
-                  for which, path in pythons.items()}
+    extensions = build_extensions(pythons)
     started = time.monotonic()
     if arguments.threads:
         rows = report_threads(arguments.python, extensions["python"], arguments.turns)
     elif arguments.instructions:
-        rows = report_instructions(measure_instructions(pythons, extensions))
+        rows = print_counts("GetExtra, instructions per call with the loop around it",
+                            measure_instructions(pythons, extensions), "case", digits=2)
     else:
         pin_to_one_core()
-        rows = report_times(measure_times(pythons, extensions, arguments.turns), arguments.turns)
+        rows = print_ratios(f"GetExtra, ns per call with the loop around it, median of {arguments.turns} pairs of"
+                            " processes that took turns", measure_times(pythons, extensions, arguments.turns), "case",
+                            "ns", digits=3)
     print(f"({time.monotonic() - started:.0f} s)")
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"kind": "threads" if arguments.threads else "instructions" if arguments.instructions else "time",
-                       "pythons": pythons, "benchmarks": rows}, file, indent=1)
-            file.write("\n")
+        write_json(arguments.json, kind="threads" if arguments.threads else "instructions" if arguments.instructions
+                   else "time", pythons=pythons, benchmarks=rows)
     return 0
 
 

@@ -114,35 +114,21 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
-import time
+
+from measuring import Progress, build_extensions, named_python, order_of_turn, pin_to_one_core, run, write_json
 
 DEFAULT_LOCALS = (3, 30, 300)
 DEFAULT_DEPTH = 2000
 DEFAULT_SWEEPS = 12
 
 
-def pin_to_one_core():
-    """Keep this process and its children on one core where the system can do so; True if it did."""
-    try:
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    except (AttributeError, OSError):
-        return False
-    return True
-
-
 def run_sweep(python, local_count, max_depth, extensions=""):
     """One sweep in a fresh process of `python`: a list of ns per call, one for each depth."""
     # Not -I: it would ignore the hash seed, which the sweeps are to share.
-    command = [python, "-S", "-s", "-P", os.path.abspath(__file__), "--child", str(local_count), str(max_depth),
-               extensions]
-    environment = {"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{python} failed in a sweep (exit code {done.returncode}):\n{done.stderr}")
+    done = run([python, "-S", "-s", "-P", os.path.abspath(__file__), "--child", str(local_count), str(max_depth),
+                extensions])
     times = [float(word) for word in done.stdout.split()]
     if len(times) != max_depth + 1:
         raise SystemExit(f"{python} printed {len(times)} times, {max_depth + 1} were expected")
@@ -169,29 +155,6 @@ def summarize(sweeps):
     }
 
 
-class Progress:
-    """A line with the time left, on a terminal only."""
-
-    def __init__(self, total):
-        self.total = total
-        self.done = 0
-        self.started = time.monotonic()
-        self.active = sys.stderr.isatty()
-
-    def step(self, what):
-        self.done += 1
-        if self.active:
-            passed = time.monotonic() - self.started
-            left = passed / self.done * (self.total - self.done)
-            sys.stderr.write(f"\r\x1b[K{self.done}/{self.total}  {what}  about {left:.0f} s left")
-            sys.stderr.flush()
-
-    def end(self):
-        if self.active:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
 def measure(pythons, locals_counts, max_depth, sweep_count, extensions):
     """Interleaved sweeps: {locals count: {name: summary}}. `extensions` says for each name where the test extensions
     are, if the leaf is to be replaced."""
@@ -200,8 +163,8 @@ def measure(pythons, locals_counts, max_depth, sweep_count, extensions):
     for local_count in locals_counts:
         sweeps = {name: [] for name in pythons}
         for number in range(sweep_count):
-            for name, path in pythons.items():
-                sweeps[name].append(run_sweep(path, local_count, max_depth, extensions.get(name, "")))
+            for name in order_of_turn(pythons, number):
+                sweeps[name].append(run_sweep(pythons[name], local_count, max_depth, extensions.get(name, "")))
                 progress.step(f"{local_count} locals, sweep {number + 1}, {name}")
         results[local_count] = {name: summarize(list_) for name, list_ in sweeps.items()}
     progress.end()
@@ -225,16 +188,6 @@ def print_table(results, pythons, max_depth, sweep_count):
     print(f"Noise: the medians of single sweeps of the same program differ by up to {noise:.1f} %.")
     print("A single sweep's worst depth is often one where the machine did something else; only a cost that")
     print("comes back in every sweep counts as the depth's.")
-
-
-def named_python(text):
-    name, separator, path = text.partition("=")
-    if not separator:
-        name, path = os.path.basename(text), text
-    path = os.path.abspath(path)
-    if not os.access(path, os.X_OK) or os.path.isdir(path):
-        raise argparse.ArgumentTypeError(f"no such program: {path}")
-    return name, path
 
 
 def parse_arguments():
@@ -277,15 +230,12 @@ def main():
     pinned = pin_to_one_core()
     extensions = {}
     if arguments.replaced:
-        from hooks import build_extensions
         extensions = build_extensions(pythons)
     results = measure(pythons, arguments.locals, arguments.depth, arguments.sweeps, extensions)
     print_table(results, pythons, arguments.depth, arguments.sweeps)
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"depth": arguments.depth, "sweeps": arguments.sweeps, "pinned": pinned,
-                       "pythons": pythons, "results": results}, file, indent=1)
-            file.write("\n")
+        write_json(arguments.json, depth=arguments.depth, sweeps=arguments.sweeps, pinned=pinned, pythons=pythons,
+                   results=results)
     if arguments.max_ratio is not None:
         worst = max(rows[arguments.of]["ratio"] for rows in results.values())
         if worst > arguments.max_ratio:

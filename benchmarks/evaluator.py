@@ -35,143 +35,83 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
     sys.exit(0)
 
 
-import argparse
-import json
 import os
-import re
-import shutil
 import statistics
 import time
 
-from calls import CALLGRIND_ITERATIONS, COUNT_DIGITS, ITERATIONS, QUIET, ROUNDS, program, run, stripped_copy
-from depth import Progress, pin_to_one_core
+from measuring import (CALLGRIND_ITERATIONS, ITERATIONS, QUIET, ROUNDS, Progress, argument_parser, build_extensions,
+                       count_work, measure_in_turns, parse, parse_times, pin_to_one_core, print_table, ratio_of_pairs,
+                       run, stripped_copies, write_json)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SCRIPT = os.path.abspath(__file__)
 DEFAULT_TURNS = 15
-# (column, interpreter, mode, the column it is compared with)
-COLUMNS = (("stock", "base", "plain", None),
-           ("stock, evaluator", "base", "evaluator", "stock"),
-           ("plain", "python", "plain", "stock"),
-           ("evaluator", "python", "evaluator", "plain"),
-           ("allowing", "python", "allowing", "plain"))
-HEADINGS = {"stock, evaluator": "evaluator/plain, stock", "plain": "plain/plain of stock",
-            "evaluator": "evaluator/plain", "allowing": "allowing/plain"}
-
-
-def build_extensions(pythons):
-    sys.path.insert(0, os.path.join(ROOT, "tests", "c"))
-    from build_extensions import build
-    return {which: build(path, os.path.join(ROOT, "build", "test-extensions", f"benchmark-{which}"))
-            for which, path in pythons.items()}
+# column: (interpreter, mode, the column it is compared with, heading)
+COLUMNS = {
+    "stock": ("base", "plain", None, None),
+    "stock, evaluator": ("base", "evaluator", "stock", "evaluator/plain, stock"),
+    "plain": ("python", "plain", "stock", "plain/plain of stock"),
+    "evaluator": ("python", "evaluator", "plain", "evaluator/plain"),
+    "allowing": ("python", "allowing", "plain", "allowing/plain"),
+}
 
 
 def measure_times(pythons, extensions, turns):
     """Interleaved runs: {benchmark: {column: [ns]}}."""
-    results = {name: {column: [] for column, *_ in COLUMNS} for name in BENCHMARKS}
-    progress = Progress(turns * len(COLUMNS))
-    for turn in range(turns):
-        # Whoever runs first in a turn must not always be the same one.
-        for column, which, mode, _ in COLUMNS if turn % 2 == 0 else tuple(reversed(COLUMNS)):
-            done = run([pythons[which], *QUIET, SCRIPT, "--child", "times", mode, extensions[which],
-                        str(ITERATIONS), str(ROUNDS)])
-            for line in done.stdout.splitlines():
-                name, ns = line.split()
-                results[name][column].append(float(ns))
-            progress.step(f"turn {turn + 1}, {column}")
-    progress.end()
-    return results
-
-
-def count(python, mode, extensions, name, iterations):
-    done = run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "./" + os.path.basename(python),
-                *QUIET, SCRIPT, "--child", "count", mode, extensions, name, str(iterations).zfill(COUNT_DIGITS)],
-               os.path.dirname(python))
-    found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
-    if not found:
-        raise SystemExit(f"valgrind printed no count:\n{done.stderr[-2000:]}")
-    return int(found.group(1))
+    def measure(column):
+        which, mode, *_ = COLUMNS[column]
+        return parse_times(run([pythons[which], *QUIET, SCRIPT, "--child", "times", mode, extensions[which],
+                                str(ITERATIONS), str(ROUNDS)]).stdout)
+    return measure_in_turns(COLUMNS, turns, measure)
 
 
 def measure_instructions(pythons, extensions, names):
     """{benchmark: {column: [instructions]}} for the work alone."""
-    for tool in ("valgrind", "strip"):
-        if not shutil.which(tool):
-            raise SystemExit(f"--instructions needs {tool}")
     results = {name: {} for name in names}
     progress = Progress(len(names) * len(COLUMNS) * 2)
-    copies = {which: stripped_copy(path) for which, path in pythons.items()}
-    try:
+    with stripped_copies(pythons) as copies:
         for name in names:
-            for column, which, mode, _ in COLUMNS:
-                counts = []
-                for iterations in (0, CALLGRIND_ITERATIONS):
-                    counts.append(count(copies[which], mode, extensions[which], name, iterations))
-                    progress.step(f"{name}, {column}")
-                results[name][column] = [counts[1] - counts[0]]
-    finally:
-        for copy in copies.values():
-            os.unlink(copy)
+            for column, (which, mode, *_) in COLUMNS.items():
+                counted = count_work(
+                    copies[which], 0, CALLGRIND_ITERATIONS,
+                    lambda count: (*QUIET, SCRIPT, "--child", "count", mode, extensions[which], name, count),
+                    lambda: progress.step(f"{name}, {column}"))
+                results[name][column] = [counted.all]
     progress.end()
     return results
 
 
 def report(results, unit):
     """Print the ratios; return {benchmark: {column: ratio}} and the geometric means."""
-    compared = [(column, against) for column, _, _, against in COLUMNS if against]
-    widths = {column: len(HEADINGS[column]) for column, _ in compared}
-    print(f"{'benchmark':<12}  {'stock plain':>14}  " + "  ".join(HEADINGS[column] for column, _ in compared))
-    rows = {}
-    for name, found in results.items():
-        rows[name] = {column: statistics.median(mine / base for mine, base in zip(found[column], found[against]))
-                      for column, against in compared}
-        base = statistics.median(found["stock"])
-        print(f"{name:<12}  {base:>11,.0f} {unit}  " +
-              "  ".join(f"{rows[name][column]:>{widths[column]}.3f}" for column, _ in compared))
-    means = {column: statistics.geometric_mean(row[column] for row in rows.values()) for column, _ in compared}
-    print()
-    print(f"{'geom. mean':<12}  {'':>14}  " +
-          "  ".join(f"{means[column]:>{widths[column]}.3f}" for column, _ in compared))
+    compared = {column: against for column, (_, _, against, _) in COLUMNS.items() if against}
+    rows = {name: {column: ratio_of_pairs(found[column], found[against]).median for column, against in compared.items()}
+            for name, found in results.items()}
+    means = {column: statistics.geometric_mean(row[column] for row in rows.values()) for column in compared}
+    print_table(("benchmark", "stock plain", *(COLUMNS[column][3] for column in compared)),
+                [*((name, f"{statistics.median(results[name]['stock']):,.0f} {unit}",
+                    *(f"{row[column]:.3f}" for column in compared)) for name, row in rows.items()),
+                 ("geom. mean", "", *(f"{means[column]:.3f}" for column in compared))])
     return rows, means
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description="The cost of a PEP 523 evaluator, as ratios.")
-    parser.add_argument("--base", type=program, required=True, help="the stock interpreter")
-    parser.add_argument("--python", type=program, required=True, help="the interpreter to measure")
-    parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind")
-    parser.add_argument("--turns", type=int, default=DEFAULT_TURNS,
-                        help="processes for each column (default %(default)s; for times)")
+def main():
+    parser = argument_parser("The cost of a PEP 523 evaluator, as ratios.", DEFAULT_TURNS)
     parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME",
                         help="count only this benchmark's instructions; may be repeated")
-    parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE")
-    arguments = parser.parse_args()
-    if arguments.turns < 1:
-        parser.error("at least one turn")
-    return arguments
-
-
-def main():
-    arguments = parse_arguments()
+    arguments = parse(parser)
     pythons = {"base": arguments.base, "python": arguments.python}
     extensions = build_extensions(pythons)
     started = time.monotonic()
     if arguments.instructions:
-        print(f"Instructions for {CALLGRIND_ITERATIONS} iterations, start-up taken off")
-        print()
-        results = measure_instructions(pythons, extensions, arguments.only or list(BENCHMARKS))
-        rows, means = report(results, "in")
+        print(f"Instructions for {CALLGRIND_ITERATIONS} iterations, start-up taken off\n")
+        rows, means = report(measure_instructions(pythons, extensions, arguments.only or list(BENCHMARKS)), "in")
     else:
         pin_to_one_core()
-        print(f"Time per call benchmark, median of the ratios of {arguments.turns} rounds that took turns")
-        print()
+        print(f"Time per call benchmark, median of the ratios of {arguments.turns} rounds that took turns\n")
         rows, means = report(measure_times(pythons, extensions, arguments.turns), "ns")
     print(f"({time.monotonic() - started:.0f} s)")
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"kind": "instructions" if arguments.instructions else "time", "means": means,
-                       "pythons": pythons, "benchmarks": rows}, file, indent=1)
-            file.write("\n")
+        write_json(arguments.json, kind="instructions" if arguments.instructions else "time", means=means,
+                   pythons=pythons, benchmarks=rows)
     return 0
 
 

@@ -26,6 +26,18 @@ def add_native(kind, count=1):
         framehooks.add_native(kind)
 
 
+def add_exchange(count=1):
+    """Hooks that have a copy of a function's code run in its place; all but the first come after others that pass."""
+    import framehooks
+    import workloads
+    for _ in range(count - 1):
+        framehooks.add_native("pass")
+    point = workloads.Point
+    framehooks.add_replacer({code: code.replace() for code in (
+        workloads.fib.__code__, point.add.__code__, point.total.fget.__code__, workloads.count_to.__code__,
+        point.__init__.__code__)})
+
+
 def add_python():
     global SETTLED
     import framehook
@@ -51,6 +63,9 @@ SETUPS = {
     "8 settled": ("python", lambda: add_native("settle", 8), 1.08),
     "Python settled": ("python", add_python, 1.05),
     "C passes": ("python", lambda: add_native("pass"), 1.35),
+    "8 C pass": ("python", lambda: add_native("pass", 8), None),
+    "C replaces": ("python", add_exchange, None),
+    "8th replaces": ("python", lambda: add_exchange(8), None),
 }
 BASE = "stock"
 
@@ -80,142 +95,73 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 
 # --- The parent. ---------------------------------------------------------------------------------------------------
 
-import argparse
-import importlib.util
-import json
 import os
-import re
-import shutil
 import statistics
 import time
 
-from calls import ITERATIONS, QUIET, ROUNDS, program, run, stripped_copy
-from depth import Progress, pin_to_one_core
+from measuring import (ITERATIONS, QUIET, ROUNDS, Progress, Ratio, argument_parser, build_extensions, count_work,
+                       measure_in_turns, parse, parse_times, pin_to_one_core, print_table, ratio_of_pairs, run,
+                       stripped_copies, write_json)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEFAULT_TURNS = 15
 FEW_ITERATIONS, MANY_ITERATIONS = 20, 60
 
 
-def build_extensions(pythons):
-    """{which: the directory of the test extensions for that interpreter}."""
-    source = os.path.join(ROOT, "tests", "c", "build_extensions.py")
-    spec = importlib.util.spec_from_file_location("build_extensions", source)
-    builder = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(builder)
-    return {which: builder.build(path, os.path.join(ROOT, "build", "test-extensions", "benchmark-" + which))
-            for which, path in pythons.items()}
-
-
-def command(pythons, extensions, kind, setup, *arguments):
-    which = SETUPS[setup][0]
-    return [pythons[which], *QUIET, os.path.abspath(__file__), "--child", kind, setup, extensions[which],
+def command(extensions, kind, setup, *arguments):
+    """What comes behind the interpreter."""
+    return [*QUIET, os.path.abspath(__file__), "--child", kind, setup, extensions[SETUPS[setup][0]],
             *map(str, arguments)]
 
 
 def measure_times(pythons, extensions, turns):
     """{benchmark: {setup: [ns, one for each turn]}}."""
-    results = {name: {setup: [] for setup in SETUPS} for name in BENCHMARKS}
-    progress = Progress(turns * len(SETUPS))
-    for turn in range(turns):
-        # Nobody is always the first, or always after the same one.
-        order = list(SETUPS)[turn % len(SETUPS):] + list(SETUPS)[:turn % len(SETUPS)]
-        for setup in order if turn % 2 else reversed(order):
-            done = run(command(pythons, extensions, "times", setup, ITERATIONS, ROUNDS))
-            for line in done.stdout.splitlines():
-                name, ns = line.split()
-                results[name][setup].append(float(ns))
-            progress.step(f"turn {turn + 1}, {setup}")
-    progress.end()
-    return results
+    return measure_in_turns(SETUPS, turns, lambda setup: parse_times(
+        run([pythons[SETUPS[setup][0]], *command(extensions, "times", setup, ITERATIONS, ROUNDS)]).stdout))
 
 
 def time_ratios(results):
-    """{benchmark: {setup: (median ratio, lower quartile, upper quartile)}}."""
-    rows = {}
-    for name, times in results.items():
-        rows[name] = {}
-        for setup in SETUPS:
-            ratios = sorted(mine / base for mine, base in zip(times[setup], times[BASE]))
-            rows[name][setup] = (statistics.median(ratios), ratios[len(ratios) // 4], ratios[3 * len(ratios) // 4])
-    return rows
-
-
-def count_instructions(arguments):
-    # By a short name and from its own directory: argv then differs between interpreters as little as can be.
-    python, *rest = arguments
-    done = run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "./" + os.path.basename(python),
-                *rest], os.path.dirname(python))
-    found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
-    if not found:
-        raise SystemExit(f"valgrind printed no count:\n{done.stderr[-2000:]}")
-    return int(found.group(1))
+    return {name: {setup: ratio_of_pairs(times[setup], times[BASE]) for setup in SETUPS}
+            for name, times in results.items()}
 
 
 def measure_instructions(pythons, extensions):
     """{benchmark: {setup: instructions of the iterations in between}}."""
-    for tool in ("valgrind", "strip"):
-        if not shutil.which(tool):
-            raise SystemExit(f"--instructions needs {tool}")
-    copies = {which: stripped_copy(path) for which, path in pythons.items()}
     results = {name: {} for name in BENCHMARKS}
     progress = Progress(len(BENCHMARKS) * len(SETUPS) * 2)
-    try:
+    with stripped_copies(pythons) as copies:
         for setup in SETUPS:
             for name in BENCHMARKS:
-                counts = []
-                for iterations in (FEW_ITERATIONS, MANY_ITERATIONS):
-                    counts.append(count_instructions(command(copies, extensions, "instructions", setup, name,
-                                                             iterations)))
-                    progress.step(f"{setup}, {name}")
-                results[name][setup] = counts[1] - counts[0]
-    finally:
-        for copy in copies.values():
-            os.unlink(copy)
+                counted = count_work(copies[SETUPS[setup][0]], FEW_ITERATIONS, MANY_ITERATIONS,
+                                     lambda count: command(extensions, "instructions", setup, name, count),
+                                     lambda: progress.step(f"{setup}, {name}"))
+                results[name][setup] = counted.all
     progress.end()
     return results
 
 
 def instruction_ratios(results):
-    return {name: {setup: (counts[setup] / counts[BASE],) * 3 for setup in SETUPS} for name, counts in results.items()}
+    return {name: {setup: Ratio(*(counts[setup] / counts[BASE],) * 3) for setup in SETUPS}
+            for name, counts in results.items()}
 
 
 def report(rows, digits):
     """Print the table; return {setup: geometric mean}."""
     columns = [setup for setup in SETUPS if setup != BASE]
-    width = max(map(len, columns)) + 2
-    print(f"{'':<12}" + "".join(f"{setup:>{width}}" for setup in columns))
-    for name, row in rows.items():
-        print(f"{name:<12}" + "".join(f"{row[setup][0]:>{width}.{digits}f}" for setup in columns))
-    means = {setup: statistics.geometric_mean(row[setup][0] for row in rows.values()) for setup in columns}
-    print(f"{'mean':<12}" + "".join(f"{means[setup]:>{width}.{digits}f}" for setup in columns))
-    print(f"{'aim':<12}" + "".join(f"{SETUPS[setup][2] or '':>{width}}" for setup in columns))
-    spread = max((high - low) / middle for row in rows.values() for middle, low, high in row.values())
+    means = {setup: statistics.geometric_mean(row[setup].median for row in rows.values()) for setup in columns}
+    print_table(("", *columns),
+                [*((name, *(f"{row[setup].median:.{digits}f}" for setup in columns)) for name, row in rows.items()),
+                 ("mean", *(f"{means[setup]:.{digits}f}" for setup in columns)),
+                 ("aim", *(str(SETUPS[setup][2] or "") for setup in columns))])
+    spread = max((ratio.high - ratio.low) / ratio.median for row in rows.values() for ratio in row.values())
     if spread:
         print(f"\nNoise: the middle half of a ratio's values is up to {100 * spread:.1f} % wide.")
     return means
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description="What frame hooks cost, as ratios against stock CPython.")
-    parser.add_argument("--stock", type=program, required=True, help="the interpreter to compare with")
-    parser.add_argument("--python", type=program, required=True, help="the Ferrule to measure")
-    parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind")
-    parser.add_argument("--turns", type=int, default=DEFAULT_TURNS,
-                        help="processes for each setup (default %(default)s; for times)")
-    parser.add_argument("--quick", action="store_true", help="three turns: a first look")
-    parser.add_argument("--check", action="store_true", help="fail when a mean is above its aim")
-    parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.turns = 3
-    if arguments.turns < 1:
-        parser.error("at least one turn")
-    return arguments
-
-
 def main():
-    arguments = parse_arguments()
+    parser = argument_parser("What frame hooks cost, as ratios against stock CPython.", DEFAULT_TURNS, base="--stock")
+    parser.add_argument("--check", action="store_true", help="fail when a mean is above its aim")
+    arguments = parse(parser)
     pythons = {"stock": arguments.stock, "python": arguments.python}
     extensions = build_extensions(pythons)
     started = time.monotonic()
@@ -232,10 +178,8 @@ def main():
         means = report(rows, 3)
     print(f"({time.monotonic() - started:.0f} s)")
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"kind": "instructions" if arguments.instructions else "time", "pythons": pythons,
-                       "means": means, "ratios": rows, "measured": results}, file, indent=1)
-            file.write("\n")
+        write_json(arguments.json, kind="instructions" if arguments.instructions else "time", pythons=pythons,
+                   means=means, ratios=rows, measured=results)
     above = [f"{setup}: {means[setup]:.3f} is above {limit}" for setup, (_, _, limit) in SETUPS.items()
              if limit and means[setup] > limit]
     if arguments.check and above:

@@ -12,7 +12,10 @@ libexpat1-dev tk-dev"
 BUILD_PACKAGES="python3 gcc libc6-dev make pkg-config autoconf patch xz-utils
 ca-certificates"
 # valgrind needs the C library's debug information to run anything.
-TEST_PACKAGES="valgrind libc6-dbg gdb"
+TEST_PACKAGES="valgrind libc6-dbg gdb python3-venv"
+# The smallest browser that there is (100 MB to fetch): the benchmarks' page is looked at in it. Where the
+# distribution has none, that test is skipped.
+BROWSER_PACKAGE="chromium-headless-shell"
 
 usage() {
     cat <<'EOF'
@@ -23,7 +26,7 @@ what derives from it).  As root it installs; otherwise it prints the command to
 run.  Where nothing is missing it does nothing.
 
   --print      only print the missing packages, one a line
-  --tests      the tools of the tests too: valgrind, gdb (the default)
+  --tests      the tools of the tests too: valgrind, gdb, a browser (the default)
   --no-tests   without them
   -h, --help   this text
 
@@ -74,6 +77,8 @@ missing_of() {
     done
 }
 
+browser_is_there() { have chromium-headless-shell || have chromium; }
+
 # The version apt would install, without epoch; nothing where there is none.
 candidate() {
     LC_ALL=C apt-cache policy "$1" 2>/dev/null |
@@ -118,7 +123,10 @@ llvm_packages() { say "clang-$1 lld-$1 llvm-$1 libclang-$1-dev libclang-rt-$1-de
 resolve() {
     remarks=
     wanted="$BUILD_PACKAGES $CPYTHON_PACKAGES"
-    [ "$tests" = yes ] && wanted="$wanted $TEST_PACKAGES"
+    if [ "$tests" = yes ]; then
+        wanted="$wanted $TEST_PACKAGES"
+        browser_is_there || [ -z "$(candidate "$BROWSER_PACKAGE")" ] || wanted="$wanted $BROWSER_PACKAGE"
+    fi
     if rust_is_fine; then
         llvm=$(rust_llvm)
     else

@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "deps.sh"
 EVERYTHING = """python3 gcc libc6-dev make pkg-config autoconf patch xz-utils ca-certificates
 libssl-dev zlib1g-dev libbz2-dev libreadline-dev libsqlite3-dev libffi-dev liblzma-dev
 libncurses-dev libgdbm-dev libgdbm-compat-dev uuid-dev libexpat1-dev tk-dev
-valgrind libc6-dbg gdb
+valgrind libc6-dbg gdb python3-venv
 clang-22 lld-22 llvm-22 libclang-22-dev libclang-rt-22-dev""".split()
 
 DPKG_QUERY = """
@@ -142,6 +142,13 @@ class Print(Case):
         self.installed(p for p in EVERYTHING if p not in ("gdb", "valgrind"))
         self.assertEqual(self.run_it("--print", "--no-tests").stdout, "")
         self.assertEqual(self.run_it("--print", "--tests").stdout.split(), ["valgrind", "gdb"])
+
+    def test_a_browser_for_the_tests_where_there_is_one_to_have(self):
+        self.available({"gcc": "12.2", "chromium-headless-shell": "150"})
+        self.assertEqual(self.run_it("--print").stdout, "chromium-headless-shell\n")
+        self.assertEqual(self.run_it("--print", "--no-tests").stdout, "")
+        self.tool("chromium", "exit 0")
+        self.assertEqual(self.run_it("--print").stdout, "")
 
     def test_old_rust_gets_the_newer_flavour_and_its_llvm(self):
         self.put("rust", "1.63.0 14")

@@ -292,8 +292,8 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
             old_slot.take()
         };
         if let Some(displaced) = new_slot.replace(value) {
-            // Two parameters of one name, which no compiler makes: the last one stays. The first
-            // is closed with the rest, below; so is what a cell that goes for it held.
+            // Two parameters of one name, which no compiler makes: the last one stays. The first is closed
+            // with the rest, below. A cell that makes room for it is not the last to hold its content.
             drop(old_slot.replace(Some(displaced)));
         }
     }

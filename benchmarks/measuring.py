@@ -1,0 +1,319 @@
+"""What the benchmarks share: turns, pairs of runs, counted instructions, progress, tables, arguments.
+
+For the process that measures; what runs in the measured interpreters imports none of this.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+ITERATIONS = 300        # of a call benchmark, per timing: a few ms
+ROUNDS = 10             # timings in one process, the best is kept
+CALLGRIND_ITERATIONS = 40
+# No site, no user site. Not -I or -E: these would ignore PYTHONHASHSEED, and another hash seed is another number of
+# instructions. Not -P: the script's directory is where workloads.py is.
+QUIET = ("-S", "-s")
+COUNT_DIGITS = 6        # a count on the command line has one width, whatever it is
+
+
+# --- Running. ------------------------------------------------------------------------------------------------------
+
+class ChildFailed(SystemExit):
+    """A command that ended with an error; ends the program unless somebody goes on without its result."""
+
+
+def run(command, directory=None, timeout=None, **environment):
+    """Runs a command in a small and fixed environment, so that nothing differs between two of them but what is run."""
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", **environment}
+    try:
+        done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise ChildFailed(f"this took more than {timeout} s: {' '.join(command)}") from None
+    if done.returncode:
+        raise ChildFailed(f"this failed with exit code {done.returncode}: {' '.join(command)}\n{done.stderr[-2000:]}")
+    return done
+
+
+def pin_to_one_core():
+    """Keep this process and its children on one core where the system can do so; True if it did."""
+    try:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+def order_of_turn(names, turn):
+    """The order in which a turn measures: nobody is always the first, or always after the same one."""
+    names = list(names)
+    shift = turn // 2 % len(names)
+    order = names[shift:] + names[:shift]
+    return order[::-1] if turn % 2 else order
+
+
+def parse_times(output):
+    """{name: ns} of a child that prints a name and its ns on each line."""
+    return {name: float(ns) for name, ns in (line.rsplit(None, 1) for line in output.splitlines())}
+
+
+def measure_in_turns(names, turns, measure):
+    """{benchmark: {name: [ns, one for each turn]}}. `measure` takes a name and returns {benchmark: ns} of one fresh
+    process, or of several."""
+    results = {}
+    progress = Progress(turns * len(names))
+    for turn in range(turns):
+        for name in order_of_turn(names, turn):
+            for benchmark, ns in measure(name).items():
+                results.setdefault(benchmark, {which: [] for which in names})[name].append(ns)
+            progress.step(f"turn {turn + 1}, {name}")
+    progress.end()
+    return results
+
+
+def build_extensions(pythons, place="benchmark"):
+    """{which: the directory of the tests' C extensions, built for that interpreter}."""
+    source = os.path.join(ROOT, "tests", "c", "build_extensions.py")
+    spec = importlib.util.spec_from_file_location("build_extensions", source)
+    builder = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(builder)
+    # Names of one length: where a path is longer, more is copied.
+    width = max(map(len, pythons))
+    return {which: builder.build(path, os.path.join(ROOT, "build", "test-extensions",
+                                                    f"{place}-{which.rjust(width, '_')}"))
+            for which, path in pythons.items()}
+
+
+# --- Ratios. -------------------------------------------------------------------------------------------------------
+
+class Ratio(NamedTuple):
+    """The median of the ratios of pairs, and the middle half of them."""
+    median: float
+    low: float
+    high: float
+
+
+def ratio_of_pairs(mine, base):
+    """Pair by pair: what was measured in the same turn is divided."""
+    ratios = sorted(a / b for a, b in zip(mine, base, strict=True))
+    return Ratio(statistics.median(ratios), ratios[len(ratios) // 4], ratios[3 * len(ratios) // 4])
+
+
+# --- Instructions. -------------------------------------------------------------------------------------------------
+
+class Instructions(NamedTuple):
+    """Instructions of one run: all, and those in the interpreter's own file.
+
+    The C library picks its string functions by the CPU; the interpreter's own code is the same on every machine.
+    """
+    all: int
+    own: int
+
+    def __sub__(self, other):
+        return Instructions(self.all - other.all, self.own - other.own)
+
+
+def require_callgrind():
+    for tool in ("valgrind", "strip"):
+        if not shutil.which(tool):
+            raise SystemExit(f"counting instructions needs {tool}")
+
+
+@contextlib.contextmanager
+def stripped_copies(pythons):
+    """{name: path of a copy without debug information}, for as long as the context lasts.
+
+    Valgrind cannot read the debug information of every compiler. The copies lie beside the originals, as a build tree's
+    python finds its library that way, and have names of their own, so that two runs in one tree do not meet.
+    """
+    copies = {}
+    try:
+        for name, python in pythons.items():
+            # The name has one length, whatever the process id is: it is a part of argv.
+            copies[name] = os.path.join(os.path.dirname(python), f"python.{os.getpid():010}")
+            shutil.copy2(python, copies[name])
+            run(["strip", "--strip-debug", copies[name]])
+        yield copies
+    finally:
+        for copy in copies.values():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(copy)
+
+
+def own_instructions(profile, path):
+    """Sum of what a callgrind profile says was executed in the code of the file `path`, without what that code called."""
+    total = 0
+    numbers = {}            # names are given once, by a number: `ob=(3) /usr/lib/...`, later `ob=(3)`
+    inside = of_callee = False
+    for line in profile:
+        if line.startswith(("ob=", "cob=")):
+            kind, _, rest = line.strip().partition("=")
+            number, _, name = rest.partition(" ")
+            if name:
+                numbers[number] = name
+            if kind == "ob":
+                inside = numbers[number] == path
+        elif line.startswith("calls="):
+            of_callee = True    # the next line is the callee's cost
+        elif line[:1] in "0123456789+-*":
+            if inside and not of_callee:
+                total += int(line.split()[1])
+            of_callee = False
+    return total
+
+
+def count_instructions(python, *arguments):
+    """Instructions of one run of `python` under valgrind."""
+    with tempfile.NamedTemporaryFile("r", prefix="callgrind-") as profile:
+        # From its own directory and by a short name: argv is then the same for every interpreter.
+        done = run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile.name}",
+                    "./" + os.path.basename(python), *map(str, arguments)], os.path.dirname(python))
+        found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
+        if not found:
+            raise SystemExit(f"valgrind printed no count:\n{done.stderr[-2000:]}")
+        return Instructions(int(found[1]), own_instructions(profile, os.path.realpath(python)))
+
+
+def count_work(python, few, many, arguments, step=lambda: None, repeats=1):
+    """Instructions of the iterations from `few` to `many`: what start-up takes is in both runs.
+
+    `arguments` makes the child's arguments from a number of iterations. The least of the repeats counts: somebody who
+    touches a file meanwhile can have a module compiled anew, and that only adds.
+    """
+    counts = []
+    for iterations in (few, many):
+        counts.append(min(count_instructions(python, *arguments(str(iterations).zfill(COUNT_DIGITS)))
+                          for _ in range(repeats)))
+        step()
+    if counts[1].all <= counts[0].all:
+        raise SystemExit(f"{python}: {counts[1].all:,} instructions for {many} iterations, {counts[0].all:,} for {few}:"
+                         f" {' '.join(arguments('N'))}")
+    return counts[1] - counts[0]
+
+
+# --- What a person sees. -------------------------------------------------------------------------------------------
+
+def as_time_left(seconds):
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+class Progress:
+    """A bar with the time left, on a terminal only."""
+
+    BAR = 24
+
+    def __init__(self, total, active=None):
+        self.total = total
+        self.done = 0
+        self.started = time.monotonic()
+        self.active = sys.stderr.isatty() if active is None else active
+
+    def step(self, what, amount=1):
+        self.done += amount
+        passed = time.monotonic() - self.started
+        self.show(self.done / self.total, passed / self.done * (self.total - self.done), what)
+
+    def show(self, part, left, what):
+        if self.active:
+            full = round(self.BAR * min(part, 1))
+            bar = "#" * full + "." * (self.BAR - full)
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write("\r\x1b[K" + f"[{bar}] {100 * part:3.0f} %  about {as_time_left(left)} left  {what}"[:width])
+            sys.stderr.flush()
+
+    def end(self):
+        if self.active:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def print_table(headings, rows):
+    """Rows of texts under their headings: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows)]
+    for row in (headings, *rows):
+        print("  ".join(text.rjust(width) if place else text.ljust(width)
+                        for place, (text, width) in enumerate(zip(row, widths))).rstrip())
+
+
+def print_ratios(title, results, columns, unit, scale=1, digits=2):
+    """Print a table of base, python and ratio; return {benchmark: row} for JSON."""
+    print(f"{title}\n")
+    rows, lines = {}, []
+    for name, times in results.items():
+        ratio = ratio_of_pairs(times["python"], times["base"])
+        base, mine = (statistics.median(times[which]) / scale for which in ("base", "python"))
+        rows[name] = {"ratio": ratio.median, "low": ratio.low, "high": ratio.high,
+                      "best_ratio": min(times["python"]) / min(times["base"]),
+                      f"base_{unit}": base, f"python_{unit}": mine}
+        lines.append((name, f"{base:.{digits}f} {unit}", f"{mine:.{digits}f} {unit}", f"{ratio.median:.3f}",
+                      f"{ratio.low:.3f} to {ratio.high:.3f}"))
+    print_table((columns, "base", "python", "ratio", "middle half of the ratios"), lines)
+    return rows
+
+
+def print_counts(title, results, columns, digits=0):
+    """Print a table of counts; return {benchmark: row} for JSON."""
+    print(f"{title}\n")
+    rows = {name: {"ratio": counts["python"] / counts["base"], **counts} for name, counts in results.items()}
+    print_table((columns, "base", "python", "ratio"),
+                [(name, f"{row['base']:,.{digits}f}", f"{row['python']:,.{digits}f}", f"{row['ratio']:.4f}")
+                 for name, row in rows.items()])
+    return rows
+
+
+def write_json(path, **content):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        file.write("\n")
+
+
+# --- Arguments. ----------------------------------------------------------------------------------------------------
+
+def program(path):
+    path = os.path.abspath(path)
+    if not os.access(path, os.X_OK) or os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"no such program: {path}")
+    return path
+
+
+def named_python(text):
+    name, separator, path = text.partition("=")
+    if not separator:
+        name, path = os.path.basename(text), text
+    return name, program(path)
+
+
+def argument_parser(description, turns, base="--base", base_required=True):
+    """With what every comparison of two interpreters takes. To be parsed with `parse`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(base, type=program, required=base_required, help="the interpreter to compare with (stock)")
+    parser.add_argument("--python", type=program, required=True, help="the interpreter to measure")
+    parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind")
+    parser.add_argument("--turns", type=int, default=turns,
+                        help="processes for each (default %(default)s; for times)")
+    parser.add_argument("--quick", action="store_true", help="three turns: a first look")
+    parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE")
+    return parser
+
+
+def parse(parser):
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.turns = 3
+    if arguments.turns < 1:
+        parser.error("at least one turn")
+    if arguments.instructions:
+        require_callgrind()
+    return arguments

@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+"""Everything that is measured, in one run: pyperf's JSON for each interpreter and one HTML page.
+
+    python3 benchmarks/run.py --base stock=build/stock-release/python --python ferrule=build/release/python
+    python3 benchmarks/run.py --base ... --python ... --quick
+    python3 benchmarks/run.py --resume                  # goes on with the last run
+    python3 benchmarks/run.py --page DIRECTORY          # makes its page anew
+    python3 benchmarks/run.py --publish DIRECTORY       # its plots and figures go into docs/ and README.md
+
+Rounds go over all benchmarks again and again until the time is used up; in each, the interpreters take turns with every
+benchmark. docs/benchmarks.md tells how to read what comes out.
+"""
+
+import sys
+
+if __name__ == "__main__":
+    # In the environment that the project makes: pyperf, scipy and matplotlib are there.
+    from suite.environment import enter_harness
+    enter_harness()
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import time
+from pathlib import Path
+
+import measuring
+from measuring import ROOT, ChildFailed, Progress, named_python, order_of_turn, program
+from suite import environment, machine, page, publish, pyperformance_tasks, tasks
+from suite.results import FACTS, Journal, Results, write_suites
+from workloads import BENCHMARKS as CALLS
+
+RUNS = Path(ROOT, "build", "bench")
+LATEST = RUNS / "latest"
+MINUTES, QUICK_MINUTES = 58, 4.5        # an hour and five minutes with what comes before and after
+MOST_ROUNDS = 30
+QUICK_COUNTS = ("recursion", "methods", "generators", "properties")
+FREE_THREADED = {"stock": "build/stock-nogil-release/python", "ferrule": "build/nogil-release/python"}
+NEWS_SECONDS = 30       # between two lines about progress, where there is no terminal
+
+
+class Run:
+    """One run: its directory, its journal, and its time."""
+
+    def __init__(self, directory, facts):
+        self.directory = directory
+        self.facts = facts
+        self.journal = Journal(directory)
+        self.broken = set(self.journal.failures())
+        self.budget = facts["minutes"] * 60
+        self.before = self.journal.seconds
+        self.started = time.monotonic()
+        self.progress = Progress(self.budget)
+        self.news = self.started
+
+    @property
+    def used(self):
+        return self.before + time.monotonic() - self.started
+
+    @property
+    def left(self):
+        return self.budget - self.used
+
+    def tell(self, what):
+        self.progress.show(self.used / self.budget, max(self.left, 0), what)
+        now = time.monotonic()
+        if not self.progress.active and now - self.news > NEWS_SECONDS:
+            self.news = now
+            print(f"{100 * self.used / self.budget:3.0f} %  about {measuring.as_time_left(max(self.left, 0))} left  {what}",
+                  flush=True)
+
+    def record(self, task, python, round, measure):
+        """Measure, and write down what came of it; None where it failed."""
+        started = time.monotonic()
+        date = datetime.datetime.now().isoformat(timespec="seconds")
+        try:
+            outcome = {"samples": measure()}
+        except (ChildFailed, ValueError) as failure:
+            outcome = {"failed": str(failure)[-1500:]}
+            self.broken.add(task)
+        self.journal.add(task=task, python=python, round=round, date=date,
+                         seconds=round_seconds(time.monotonic() - started), **outcome)
+        return outcome.get("samples")
+
+    def measure(self, task, round):
+        """One task under each of its interpreters, in turns; False where there is no time for it."""
+        if task.name in self.broken:
+            return True
+        expected = sum(task.seconds) / len(task.seconds) * len(task.pythons)
+        if expected > self.left:
+            return False
+        with contextlib.nullcontext() if task.pinned else on_all_cores():
+            for python in order_of_turn(task.pythons, round):
+                if not self.journal.has(task.name, python, round) and task.name not in self.broken:
+                    self.tell(f"round {round + 1}  {task.name}  {python}")
+                    started = time.monotonic()
+                    self.record(task.name, python, round, lambda: task.measure(python, round))
+                    task.seconds.append(time.monotonic() - started)
+        return True
+
+    def write(self):
+        """pyperf's JSON and the facts, as far as the run has come."""
+        self.facts["failures"] = {name: text for name, text in self.journal.failures().items()}
+        self.facts["seconds"] = round_seconds(self.used)
+        write_facts(self.directory, self.facts)
+        return write_suites(self.directory, self.journal.entries, self.facts["metadata"])
+
+
+def round_seconds(seconds):
+    return round(seconds, 3)
+
+
+@contextlib.contextmanager
+def on_all_cores():
+    """Not pinned, for as long as the context lasts: for what has threads of its own."""
+    pinned = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, range(os.cpu_count()))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, pinned)
+
+
+def write_facts(directory, facts):
+    unfinished = directory / (FACTS + ".unfinished")
+    unfinished.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(directory / FACTS)
+
+
+def build_extensions(pythons, facts):
+    """{name: directory}, without the interpreters that they cannot be built for."""
+    found = {}
+    for name, path in pythons.items():
+        try:
+            found[name] = measuring.build_extensions({name: path}, "suite")[name]
+        except RuntimeError as failure:
+            facts["remarks"].append(f"{name}: no C extensions, so no hooks, evaluators and values on code objects"
+                                    f" ({str(failure).splitlines()[0]})")
+    return found
+
+
+def make_environments(pythons, facts):
+    """{name: python of its environment} for pyperformance, or nothing."""
+    found = {}
+    try:
+        for name, path in pythons.items():
+            found[name], missing = environment.ensure_measured(name, path)
+            if missing:
+                facts["remarks"].append(f"{name}: could not be installed: {', '.join(missing)}")
+    except environment.EnvironmentFailed as failure:
+        facts["remarks"].append(f"no pyperformance: {str(failure).splitlines()[0]}")
+        return {}
+    return found
+
+
+def count_instructions(run, pythons, names, sizes):
+    """Once, not in rounds: instructions repeat."""
+    wanted = [(name, python) for name in names for python in pythons
+              if not run.journal.has(f"instructions {name}", python, 0)]
+    if not wanted:
+        return
+    with measuring.stripped_copies(pythons) as copies:
+        for copy in copies.values():    # the first start of a fresh build compiles the modules it imports
+            measuring.run([copy, *measuring.QUIET, tasks.calls.SCRIPT, "--child", names[0], "0"])
+        for name, python in wanted:
+            run.tell(f"instructions of {name}, {python}")
+            run.record(f"instructions {name}", python, 0, lambda: [tasks.count_calls(copies[python], name, sizes)])
+
+
+def find_calibration(run, environments, base, benchmark):
+    """How many loops a script of pyperformance gets, from the journal or measured now; None where it does not run."""
+    key = f"calibration {benchmark.name}"
+    for entry in run.journal.entries:
+        if entry["task"] == key:
+            return entry.get("calibration")
+    run.tell(f"calibrating {benchmark.name}")
+    started = time.monotonic()
+    outcome = {}
+    try:
+        outcome["calibration"] = pyperformance_tasks.calibrate(environments[base], benchmark)
+    except (ChildFailed, ValueError, RuntimeError) as failure:
+        outcome["failed"] = str(failure)[-1500:]
+    run.journal.add(task=key, python=base, seconds=round_seconds(time.monotonic() - started), **outcome)
+    return outcome.get("calibration")
+
+
+def go(run):
+    """Measure until the time is used up."""
+    facts = run.facts
+    pythons, base, quick = facts["pythons"], facts["base"], facts["quick"]
+    facts["remarks"] = []
+    extensions = build_extensions(pythons, facts)
+    environments = make_environments(pythons, facts) if facts["pyperformance"] else {}
+    run.started = time.monotonic()      # what is made only once is not measuring time
+    facts["pinned"] = measuring.pin_to_one_core()
+    sizes = tasks.QUICK if quick else tasks.FULL
+    todo = tasks.make_tasks(pythons, base, extensions, sizes)
+    todo += tasks.make_scaling_tasks(facts["free_threaded"])
+    if not facts["free_threaded"]:
+        facts["remarks"].append("scaling with threads is for free-threaded builds, and there was none"
+                                " (--free-threaded NAME=PATH)")
+    run.write()
+    if facts["instructions"]:
+        count_instructions(run, pythons, QUICK_COUNTS if quick else tuple(CALLS), sizes)
+    if environments:
+        for benchmark in pyperformance_tasks.scripts(quick).values():
+            calibration = find_calibration(run, environments, base, benchmark)
+            todo += pyperformance_tasks.make_tasks(environments, benchmark, calibration or ())
+    for number in range(MOST_ROUNDS):
+        # All of them: what does not fit any more is left out, and something shorter may still fit.
+        if not any([run.measure(task, number) for task in todo]):
+            break
+        run.write()
+    for name, path in pythons.items():
+        if machine.fingerprint(path) != facts["files"][name]:
+            facts["remarks"].append(f"{name}: {path} was built anew while it was measured: the figures are of two builds")
+    run.progress.end()
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Everything that is measured, in one run.")
+    parser.add_argument("--base", metavar="NAME=PATH", type=named_python, help="the interpreter to compare with")
+    parser.add_argument("--python", metavar="NAME=PATH", type=named_python, action="append", default=[],
+                        help="an interpreter to measure; may be given more than once")
+    parser.add_argument("--free-threaded", metavar="NAME=PATH", type=named_python, action="append", default=[],
+                        help="a build without the GIL, for scaling with threads (default: those in build/)")
+    parser.add_argument("--quick", action="store_true", help="five minutes instead of an hour, and fewer benchmarks")
+    parser.add_argument("--minutes", type=float, help="how long to measure; with --resume in all")
+    parser.add_argument("--no-pyperformance", dest="pyperformance", action="store_false")
+    parser.add_argument("--no-instructions", dest="instructions", action="store_false")
+    parser.add_argument("--command", help="what the user typed, for the page")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--resume", metavar="DIRECTORY", nargs="?", type=Path, const=LATEST,
+                      help="go on with a run that was interrupted (default: the last one)")
+    what.add_argument("--page", metavar="DIRECTORY", nargs="?", type=Path, const=LATEST, help="make a run's page anew")
+    what.add_argument("--publish", metavar="DIRECTORY", nargs="?", type=Path, const=LATEST,
+                      help="copy a run's plots to docs/ and its figures to README.md")
+    arguments = parser.parse_args()
+    if not (arguments.resume or arguments.page or arguments.publish) and not (arguments.base and arguments.python):
+        parser.error("--base and --python are needed")
+    names = [name for name, _ in [*arguments.python, arguments.base or ("", "")]]
+    if len(set(names)) != len(names):
+        parser.error("two interpreters have the same name")
+    return arguments
+
+
+def free_threaded_builds(named):
+    if named:
+        return dict(named)
+    return {name: os.path.join(ROOT, path) for name, path in FREE_THREADED.items()
+            if os.access(os.path.join(ROOT, path), os.X_OK)}
+
+
+def start(arguments):
+    """A new run's directory and facts."""
+    pythons = dict([arguments.base, *arguments.python])
+    free_threaded = free_threaded_builds(arguments.free_threaded)
+    if pythons.keys() & free_threaded.keys():   # each has a file of its own
+        free_threaded = {f"{name}-free-threaded": path for name, path in free_threaded.items()}
+    everyone = {**pythons, **free_threaded}
+    now = datetime.datetime.now()
+    directory = RUNS / now.strftime("%Y%m%d-%H%M%S")
+    directory.mkdir(parents=True)
+    LATEST.unlink(missing_ok=True)
+    LATEST.symlink_to(directory.name)
+    facts = {
+        "date": now.isoformat(timespec="seconds"),
+        "command": arguments.command or " ".join(["python3", *sys.argv]),
+        "pythons": pythons, "base": arguments.base[0], "quick": arguments.quick,
+        "minutes": arguments.minutes or (QUICK_MINUTES if arguments.quick else MINUTES),
+        "pyperformance": arguments.pyperformance, "instructions": arguments.instructions,
+        "free_threaded": free_threaded,
+        "files": {name: machine.fingerprint(path) for name, path in pythons.items()},
+        "machine": machine.describe(),
+        "builds": {name: machine.describe_python(path) for name, path in everyone.items()},
+        "remarks": [],
+    }
+    facts["metadata"] = {name: machine.pyperf_metadata(facts, name) for name in everyone}
+    write_facts(directory, facts)
+    return Run(directory, facts)
+
+
+def resume(directory, minutes=None):
+    facts = json.loads((directory / FACTS).read_text(encoding="utf-8"))
+    facts["minutes"] = minutes or facts["minutes"]
+    for name, path in facts["pythons"].items():
+        if machine.fingerprint(program(path)) != facts["files"][name]:
+            raise SystemExit(f"{path} is another file than when the run began: start a new one")
+    return Run(directory.resolve(), facts)
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.page or arguments.publish:
+        directory = arguments.page or arguments.publish
+        print(page.write(Results(directory)))
+        if arguments.publish:
+            print("\n".join(map(str, publish.publish(Results(directory)))))
+        return 0
+    run = resume(arguments.resume, arguments.minutes) if arguments.resume else start(arguments)
+    print(f"measuring for about {run.facts['minutes']:.0f} minutes into {os.path.relpath(run.directory)}; if it is"
+          " interrupted, --resume goes on", flush=True)
+    try:
+        go(run)
+    except KeyboardInterrupt:
+        run.progress.end()
+        print("interrupted: --resume goes on with it")
+        return 130
+    finally:
+        paths = run.write()
+        run.journal.close()
+    for path in paths.values():
+        print(os.path.relpath(path))
+    results = Results(run.directory)
+    written = page.write(results)
+    print(page.summary(results))
+    print(os.path.relpath(written))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

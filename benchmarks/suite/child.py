@@ -1,0 +1,269 @@
+"""What the measured interpreters run for the suite, beside the call benchmarks: frames, recursion, threads, memory.
+
+    python child.py frames ITERATIONS ROUNDS
+    python child.py recursion | threads | memory WHAT | scaling
+
+Prints lines: a name, then a figure: ns, but bytes where the name says so.
+"""
+
+import os
+import sys
+
+# The script's own directory has nothing to import; workloads.py is beside it.
+sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+# --- Frame objects, tracebacks, generators, coroutines. ------------------------------------------------------------
+
+def own_frame():
+    return sys._getframe()
+
+
+def own_locals():
+    a, b, c = 1, 2, 3
+    return sys._getframe().f_locals
+
+
+def callers(depth):
+    if depth:
+        return callers(depth - 1)
+    frame = sys._getframe()
+    while frame is not None:
+        frame = frame.f_back
+
+
+def fail(depth):
+    if depth:
+        fail(depth - 1)
+    else:
+        raise ValueError
+
+
+def caught(depth):
+    try:
+        fail(depth)
+    except ValueError as error:
+        return error.__traceback__
+
+
+def delegate(depth):
+    if depth:
+        yield from delegate(depth - 1)
+    else:
+        while True:
+            yield
+
+
+async def awaited(depth):
+    if depth:
+        return await awaited(depth - 1)
+    return 1
+
+
+async def asynchronous():
+    for number in range(20):
+        yield number
+
+
+async def consume():
+    async for _ in asynchronous():
+        pass
+
+
+def drive(coroutine):
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+
+
+def frame_object(n):
+    for _ in range(n):
+        for _ in range(50):
+            own_frame()
+
+
+def frame_locals(n):
+    for _ in range(n):
+        for _ in range(50):
+            own_locals()
+
+
+def walk_callers(n):
+    for _ in range(n):
+        callers(20)
+
+
+def exception_near(n):
+    for _ in range(n):
+        for _ in range(20):
+            caught(0)
+
+
+def exception_far(n):
+    for _ in range(n):
+        caught(20)
+
+
+def generator_next(n):
+    generator = delegate(0)
+    for _ in range(n):
+        for _ in range(100):
+            next(generator)
+
+
+def yield_from(n):
+    generator = delegate(10)
+    for _ in range(n):
+        for _ in range(20):
+            next(generator)
+
+
+def generator_dropped(n):
+    for _ in range(n):
+        for _ in range(50):
+            next(delegate(0))
+
+
+def coroutine_await(n):
+    for _ in range(n):
+        for _ in range(10):
+            drive(awaited(5))
+
+
+def async_generator(n):
+    for _ in range(n):
+        drive(consume())
+
+
+FRAMES = {function.__name__.replace("_", " "): function for function in (
+    frame_object, frame_locals, walk_callers, exception_near, exception_far, generator_next, yield_from,
+    generator_dropped, coroutine_await, async_generator)}
+
+
+def frames(iterations, rounds):
+    import workloads
+    workloads.BENCHMARKS = FRAMES
+    workloads.print_times(int(iterations), int(rounds))
+
+
+# --- Deep recursion and its memory. --------------------------------------------------------------------------------
+
+RECURSION = 100_000
+
+
+def memory(key):
+    """Bytes, from what the kernel says of this process: VmRSS is now, VmHWM the most there ever was."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(key + ":"):
+                return int(line.split()[1]) * 1024
+    raise LookupError(key)
+
+
+def down(n):
+    if n:
+        down(n - 1)
+
+
+def recursion():
+    from time import perf_counter_ns
+    sys.setrecursionlimit(RECURSION + 1000)
+    before = memory("VmRSS")
+    for name in ("first time", "again"):
+        start = perf_counter_ns()
+        down(RECURSION)
+        print(name, (perf_counter_ns() - start) / RECURSION)
+    print("bytes, at most", memory("VmHWM") - before)
+    # What is not returned; one page at least, as no figure may be zero.
+    print("bytes, kept afterwards", max(memory("VmRSS") - before, os.sysconf("SC_PAGE_SIZE")))
+
+
+# --- Threads. ------------------------------------------------------------------------------------------------------
+
+THREADS = 300
+
+
+def threads():
+    import threading
+    from time import perf_counter_ns
+
+    def call():
+        down(5)
+
+    for name, target in (("empty", lambda: None), ("a few calls", call), ("200 calls deep", lambda: down(200))):
+        best = None
+        for _ in range(3):
+            start = perf_counter_ns()
+            for _ in range(THREADS):
+                thread = threading.Thread(target=target)
+                thread.start()
+                thread.join()
+            took = perf_counter_ns() - start
+            best = took if best is None else min(took, best)
+        print(name, best / THREADS)
+
+
+def scaling():
+    """Without the GIL: the time of one thread, and of two that do as much each."""
+    import gc
+    import threading
+    from time import perf_counter_ns
+    from workloads import BENCHMARKS
+    gc.disable()
+    for name in ("recursion", "methods", "generators"):
+        work = BENCHMARKS[name]
+        work(20)
+        for count in (1, 2):
+            best = None
+            for _ in range(5):
+                barrier = threading.Barrier(count + 1)
+
+                def body():
+                    barrier.wait()
+                    work(2000)
+                    barrier.wait()
+
+                workers = [threading.Thread(target=body) for _ in range(count)]
+                for worker in workers:
+                    worker.start()
+                barrier.wait()
+                start = perf_counter_ns()
+                barrier.wait()
+                took = perf_counter_ns() - start
+                for worker in workers:
+                    worker.join()
+                best = took if best is None else min(took, best)
+            print(f"{name}, {count} thread{'s' * (count > 1)}", best)
+
+
+# --- Peak memory. --------------------------------------------------------------------------------------------------
+
+def peak(what):
+    if what == "imports":
+        import asyncio, email.message, http.client, json, logging, typing, unittest, urllib.request, xml.dom     # noqa
+    elif what == "calls":
+        from workloads import BENCHMARKS
+        for run in BENCHMARKS.values():
+            run(20)
+    elif what == "200 threads":
+        import threading
+        barrier = threading.Barrier(201)
+        workers = [threading.Thread(target=barrier.wait) for _ in range(200)]
+        for worker in workers:
+            worker.start()
+        barrier.wait()
+        for worker in workers:
+            worker.join()
+    elif what == "10,000 generators":
+        generators = [delegate(0) for _ in range(10_000)]
+        for generator in generators:
+            next(generator)
+    elif what != "start":
+        raise SystemExit(f"what is {what}?")
+    print("bytes,", what, memory("VmHWM"))
+
+
+if __name__ == "__main__":
+    {"frames": frames, "recursion": recursion, "threads": threads, "scaling": scaling, "memory": peak}[sys.argv[1]](
+        *sys.argv[2:])

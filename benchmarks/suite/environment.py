@@ -1,0 +1,116 @@
+"""The virtual environments that benchmarks need, made by the project in build/.
+
+Standard library only: it runs before anything is installed. One environment measures and draws, under the machine's
+own python3; each measured interpreter has one with what pyperformance's benchmarks import.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BENCHMARKS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(BENCHMARKS)
+HARNESS = os.path.join(ROOT, "build", "bench-env")
+HARNESS_REQUIREMENTS = os.path.join(BENCHMARKS, "requirements.txt")
+BROWSER_REQUIREMENTS = os.path.join(BENCHMARKS, "requirements-browser.txt")
+PYPERFORMANCE_REQUIREMENTS = os.path.join(BENCHMARKS, "requirements-pyperformance.txt")
+STAMP = "ferrule-requirements.json"
+
+
+class EnvironmentFailed(Exception):
+    """A message that says what could not be made."""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def blocks(requirements):
+    """The requirements of a pinned file, one by one: each with its hashes."""
+    with open(requirements, encoding="utf-8") as file:
+        text = file.read()
+    return re.findall(r"^[A-Za-z0-9].*(?:\n    --hash.*)*", text, re.MULTILINE)
+
+
+def pip(python, *arguments):
+    return subprocess.run([python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *arguments],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def install_one_by_one(python, requirements):
+    """What can be installed; returns the names of the rest."""
+    missing = []
+    for block in blocks(requirements):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(block + "\n")
+            file.flush()
+            if pip(python, "--require-hashes", "--no-deps", "-r", file.name).returncode:
+                missing.append(block.split("==")[0])
+    return missing
+
+
+def ensure(directory, python, requirements, all_or_nothing=True):
+    """An environment with what a pinned file says; made only where it is not there. Returns (its python, missing)."""
+    with open(requirements, "rb") as file:
+        stamp = {"python": os.path.realpath(python), "requirements": hashlib.sha256(file.read()).hexdigest()}
+    path = os.path.join(directory, STAMP)
+    inside = os.path.join(directory, "bin", "python")
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        if {key: found[key] for key in stamp} == stamp:
+            return inside, found["missing"]
+    except (FileNotFoundError, ValueError, KeyError):
+        pass
+    say(f"making {os.path.relpath(directory)} (once; a minute)")
+    shutil.rmtree(directory, ignore_errors=True)
+    made = subprocess.run([python, "-m", "venv", directory], capture_output=True, text=True)
+    if made.returncode:
+        raise EnvironmentFailed(f"{python} makes no virtual environment (Debian: python3-venv):\n"
+                                + made.stdout + made.stderr)
+    done = pip(inside, "--require-hashes", "-r", requirements)
+    missing = []
+    if done.returncode:
+        if all_or_nothing:
+            raise EnvironmentFailed(f"pip could not install {os.path.relpath(requirements)}:\n{done.stderr[-2000:]}")
+        say("not all could be installed together; one by one")
+        missing = install_one_by_one(inside, requirements)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**stamp, "missing": missing}, file)
+    return inside, missing
+
+
+def ensure_harness():
+    return ensure(HARNESS, sys.executable, HARNESS_REQUIREMENTS)[0]
+
+
+def ensure_browser_tools():
+    """What drives a browser in the tests, installed into the harness's environment; the browser is the system's."""
+    python = ensure_harness()
+    if subprocess.run([python, "-c", "import playwright"], capture_output=True).returncode:
+        say("installing what drives a browser (once)")
+        done = pip(python, "--require-hashes", "-r", BROWSER_REQUIREMENTS)
+        if done.returncode:
+            raise EnvironmentFailed(f"pip could not install {os.path.relpath(BROWSER_REQUIREMENTS)}:\n"
+                                    + done.stderr[-2000:])
+
+
+def ensure_measured(name, python):
+    """For one interpreter: (the environment's python, what could not be installed)."""
+    return ensure(os.path.join(ROOT, "build", f"bench-env-{name}"), python, PYPERFORMANCE_REQUIREMENTS,
+                  all_or_nothing=False)
+
+
+def enter_harness():
+    """Go on in the harness's environment: starts this program anew there unless it is there already."""
+    if os.path.realpath(sys.prefix) != os.path.realpath(HARNESS):
+        try:
+            python = ensure_harness()
+        except EnvironmentFailed as failure:
+            raise SystemExit(str(failure)) from None
+        os.execv(python, [python, *sys.argv])

@@ -1,0 +1,52 @@
+"""What the README shows of a run: its main plots as files, and its figures between two marks."""
+
+from pathlib import Path
+
+from measuring import ROOT
+from suite.page import Report
+
+README = Path(ROOT, "README.md")
+PLOTS = Path(ROOT, "docs", "benchmarks")
+BEGIN, END = "<!-- benchmarks: begin (make bench-publish) -->", "<!-- benchmarks: end -->"
+SHOWN = {"pyperformance": "pyperformance, each benchmark", "calls": "Call microbenchmarks",
+         "depth-3-locals": "Cost of a call by depth, 3 locals", "hooks": "Frame hooks against PEP 523"}
+
+
+def text(report, names):
+    """The README's part."""
+    facts = report.facts
+    lines = [BEGIN, ""]
+    for section in (*report.pyperformance(), *report.calls()):
+        lines += [f"{section.title}: {section.text}", ""]
+        if section.title == "pyperformance" and section.rows:
+            lines += ["| beyond 1.02 | ratio | 95 % interval |", "|---|---|---|",
+                      *(f"| {name}{f' ({python})' if len(report.others) > 1 else ''} | {ratio} | {interval} |"
+                        for name, python, ratio, interval, _ in section.rows), ""]
+    lines += [f"![{SHOWN[name]}](docs/benchmarks/{name}.svg)" for name in names]
+    lines += ["", f"{report.noise()[1]} Measured on {facts['date'][:10]} with `{facts['command']}`, {report.rounds()},"
+              f" on {facts['machine']['cpu']}, {facts['machine']['cores']} cores"
+              f"{' of a virtual machine' if facts['machine']['virtual'] else ''}, {facts['machine']['os']};"
+              f" {facts['builds'][report.base]['compiler']}"
+              + "".join(f", rustc {facts['builds'][name]['ferrule']['rustc']}" for name in report.ferrules[:1]) + ".",
+              "", END]
+    return "\n".join(lines)
+
+
+def publish(results):
+    """Writes the plots and the README's part; returns what was written."""
+    if results.facts["quick"]:
+        raise SystemExit(f"{results.directory} is a short run: what is published comes from `make bench`")
+    report = Report(results)
+    found = {plot.name: plot.svg for section in report.sections() for plot in section.plots if plot.name in SHOWN}
+    PLOTS.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, svg in found.items():
+        written.append(PLOTS / f"{name}.svg")
+        written[-1].write_text(svg, encoding="utf-8")
+    readme = README.read_text(encoding="utf-8")
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"README.md lacks its marks: {BEGIN} and {END}")
+    README.write_text(before + text(report, [name for name in SHOWN if name in found]) + after, encoding="utf-8")
+    return [*written, README]

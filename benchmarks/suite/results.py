@@ -1,0 +1,118 @@
+"""What was measured: a journal that is written as results come, and pyperf's own JSON made from it.
+
+The journal has one JSON document a line. Each line is on the disk before the next process starts, so an interrupted run
+loses the process that was running and nothing else.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pyperf
+
+JOURNAL = "journal.jsonl"
+FACTS = "run.json"
+
+
+class Journal:
+    """Appends to a run's directory, and knows what is there."""
+
+    def __init__(self, directory):
+        self.path = Path(directory) / JOURNAL
+        self.entries = []
+        if self.path.exists():
+            text = self.path.read_bytes()
+            whole = text[:text.rfind(b"\n") + 1]    # the last line may have been cut off
+            self.entries = [json.loads(line) for line in whole.splitlines()]
+            if len(whole) != len(text):
+                os.truncate(self.path, len(whole))
+        self.done = set(map(self.key, self.entries))
+        self.file = open(self.path, "a", encoding="utf-8")
+
+    @staticmethod
+    def key(entry):
+        return entry["task"], entry.get("python"), entry.get("round")
+
+    def add(self, **entry):
+        self.entries.append(entry)
+        self.done.add(self.key(entry))
+        self.file.write(json.dumps(entry) + "\n")
+        self.file.flush()
+        os.fsync(self.file.fileno())
+
+    def close(self):
+        self.file.close()
+
+    @property
+    def seconds(self):
+        """What the measuring took so far, in all its parts."""
+        return sum(entry["seconds"] for entry in self.entries)
+
+    def has(self, task, python, round):
+        return (task, python, round) in self.done
+
+    def failures(self):
+        """{task: what it said} of what failed under some interpreter."""
+        return {entry["task"]: f"{entry['python']}: {entry['failed']}"
+                for entry in self.entries if "failed" in entry}
+
+
+def sample(name, values, unit="second", loops=1, warmups=(), **metadata):
+    """What one process says about one benchmark, as the journal has it. Values are for one loop."""
+    return {"name": name, "values": list(values), "unit": unit, "loops": loops, "warmups": list(warmups), **metadata}
+
+
+def as_run(found, entry, common):
+    known = {"name", "values", "unit", "loops", "warmups"}
+    metadata = {**common, "name": found["name"], "unit": found["unit"], "loops": found["loops"], "date": entry["date"],
+                "round": entry["round"], **{key: value for key, value in found.items() if key not in known}}
+    return pyperf.Run(found["values"], warmups=[tuple(pair) for pair in found["warmups"]] or None, metadata=metadata,
+                      collect_metadata=False)
+
+
+def write_suites(directory, entries, metadata):
+    """One file in pyperf's format for each interpreter: {name: its path}. `metadata` has what holds for all its runs."""
+    runs = {python: {} for python in metadata}
+    for entry in entries:
+        for found in entry.get("samples", ()):
+            runs[entry["python"]].setdefault(found["name"], []).append(as_run(found, entry, metadata[entry["python"]]))
+    paths = {}
+    for python, benchmarks in runs.items():
+        if benchmarks:
+            suite = pyperf.BenchmarkSuite([pyperf.Benchmark(found) for found in benchmarks.values()])
+            paths[python] = Path(directory) / f"{python}.json"
+            unfinished = paths[python].with_suffix(".unfinished")
+            suite.dump(str(unfinished), replace=True)
+            unfinished.replace(paths[python])
+    return paths
+
+
+class Results:
+    """A run as its files tell it: pyperf's JSON of each interpreter, and the facts of the run."""
+
+    def __init__(self, directory):
+        self.directory = Path(directory)
+        self.facts = json.loads((self.directory / FACTS).read_text(encoding="utf-8"))
+        self.suites = {}
+        for python in {**self.facts["pythons"], **self.facts["free_threaded"]}:
+            path = self.directory / f"{python}.json"
+            if path.exists():
+                suite = pyperf.BenchmarkSuite.load(str(path))
+                self.suites[python] = {benchmark.get_name(): benchmark for benchmark in suite}
+
+    def names(self, python, prefix=""):
+        return [name for name in self.suites.get(python, ()) if name.startswith(prefix)]
+
+    def unit(self, python, name):
+        return self.suites[python][name].get_unit()
+
+    def runs(self, python, name):
+        """{round: values of its process}; empty where there is no such benchmark."""
+        benchmark = self.suites.get(python, {}).get(name)
+        if benchmark is None:
+            return {}
+        return {run.get_metadata()["round"]: run.values for run in benchmark.get_runs()}
+
+    def figures(self, python, name):
+        """{round: the figure of its process}, which is its fastest or smallest value."""
+        return {number: min(values) for number, values in self.runs(python, name).items()}

@@ -1,0 +1,352 @@
+"""The benchmarks' own logic: pairs, intervals, verdicts, the journal, pyperf's format, committed counts. No time is
+measured. Run by tests/run.py in the environment that benchmarks/suite/environment.py makes."""
+
+import contextlib
+import io
+import json
+import random
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import pyperf
+
+import committed
+import measuring
+import run as harness
+from made_up import make_run
+from suite import plots, ratios, tasks
+from suite.page import Report, render
+from suite.results import Journal, Results, sample, write_suites
+
+
+class Turns(unittest.TestCase):
+    def test_everybody_is_first_and_last_equally_often(self):
+        for names in ("ab", "abc"):
+            orders = [measuring.order_of_turn(names, turn) for turn in range(12)]
+            for name in names:
+                self.assertEqual(sum(order[0] == name for order in orders), 12 // len(names))
+                self.assertEqual(sum(order[-1] == name for order in orders), 12 // len(names))
+
+    def test_each_turn_has_each_once(self):
+        for turn in range(9):
+            self.assertEqual(sorted(measuring.order_of_turn("abcd", turn)), list("abcd"))
+
+    def test_what_was_measured_in_one_turn_is_divided(self):
+        # The second turn met a machine twice as slow; its ratio is the same.
+        figures = iter([("x", 20.0), ("x", 10.0), ("x", 20.0), ("x", 40.0)])
+        results = measuring.measure_in_turns(["python", "base"], 2, lambda which: dict([next(figures)]))
+        self.assertEqual(results, {"x": {"python": [20.0, 40.0], "base": [10.0, 20.0]}})
+        self.assertEqual(measuring.ratio_of_pairs(*results["x"].values()).median, 2.0)
+
+    def test_pairs_of_unequal_length_are_refused(self):
+        with self.assertRaises(ValueError):
+            measuring.ratio_of_pairs([1.0], [1.0, 2.0])
+
+
+class Profiles(unittest.TestCase):
+    PROFILE = """\
+events: Ir
+
+ob=(1) /lib/libc.so.6
+fn=(1) memcpy
+10 7
+ob=(2) /build/python
+fn=(2) main
+20 100
+cob=(1)
+cfn=(1)
+calls=1 10
++3 7
+-2 20
+* 3
+cob=(3) /lib/libm.so.6
+cfn=(3) exp
+calls=2 30
+* 50
+ob=(3)
+fn=(3)
+30 50
+ob=(2)
+fn=(4) other
+7 1000
+"""
+
+    def own(self, path):
+        return measuring.own_instructions(io.StringIO(self.PROFILE), path)
+
+    def test_the_files_own_cost_is_without_its_callees(self):
+        self.assertEqual(self.own("/build/python"), 1123)
+
+    def test_a_name_that_a_call_gave_first_is_known(self):
+        self.assertEqual(self.own("/lib/libm.so.6"), 50)
+
+    def test_a_file_that_is_not_there_has_none(self):
+        self.assertEqual(self.own("/build/other"), 0)
+
+
+class Committed(unittest.TestCase):
+    FACTS = {"compiler": "Clang 22"}
+
+    def check(self, own, committed_own=1000, facts=FACTS, name="calls"):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "counts.toml")
+            committed.write(path, self.counts("calls", committed_own), self.FACTS)
+            return committed.check(path, self.counts(name, own), facts)
+
+    @staticmethod
+    def counts(name, own):
+        own *= measuring.CALLGRIND_ITERATIONS
+        return {name: {"python": measuring.Instructions(own + 5, own)}}
+
+    def test_a_rise_of_one_per_cent_is_allowed_and_more_is_not(self):
+        self.assertTrue(self.check(1010)[1])
+        lines, fine = self.check(1011)
+        self.assertFalse(fine)
+        self.assertIn("+1.10 %", lines[0])
+
+    def test_a_fall_is_told_and_allowed(self):
+        lines, fine = self.check(900)
+        self.assertTrue(fine)
+        self.assertIn("better", lines[0])
+
+    def test_a_benchmark_without_a_figure_and_a_figure_without_one_fail(self):
+        lines, fine = self.check(1000, name="new")
+        self.assertFalse(fine)
+        self.assertEqual(len(lines), 2)
+
+    def test_figures_of_another_compiler_are_not_compared(self):
+        lines, fine = self.check(5000, facts={"compiler": "GCC 12"})
+        self.assertTrue(fine)
+        self.assertTrue(lines[0].startswith("not compared"))
+
+    def test_the_committed_file_has_the_benchmarks_there_are(self):
+        import tomllib
+        figures = tomllib.loads(Path(committed.FILE).read_text())["instructions"]
+        self.assertEqual(set(figures), set(harness.CALLS))
+        self.assertGreater(min(figures.values()), 1000)
+
+
+class Verdicts(unittest.TestCase):
+    def verdict(self, *values):
+        return ratios.median_with_interval(values).verdict
+
+    def test_each(self):
+        self.assertEqual(self.verdict(1.05, 1.06, 1.07, 1.05, 1.06, 1.06), ratios.SLOWER)
+        self.assertEqual(self.verdict(0.95, 0.96, 0.97, 0.95, 0.96, 0.96), ratios.FASTER)
+        self.assertEqual(self.verdict(0.99, 1.0, 1.01, 1.0, 1.0, 0.995), ratios.SAME)
+        self.assertEqual(self.verdict(0.8, 1.3, 1.0, 0.9, 1.2, 1.1), ratios.NOISY)
+        self.assertEqual(self.verdict(1.5, 1.5, 1.5, 1.5), ratios.FEW)
+
+    def test_few_values_have_their_whole_range_as_interval(self):
+        found = ratios.median_with_interval([1.0, 1.3, 1.1, 0.9, 1.2])
+        self.assertEqual((found.value, found.low, found.high), (1.1, 0.9, 1.3))
+
+    def test_values_that_are_all_equal(self):
+        self.assertEqual(ratios.median_with_interval([1.25] * 7), (1.25, 1.25, 1.25, 7))
+        self.assertEqual(ratios.median_with_interval([2.0]), (2.0, 2.0, 2.0, 1))
+
+    def test_one_wild_pair_moves_neither_the_ratio_nor_its_interval_far(self):
+        calm = [1.0, 1.001, 0.999, 1.0, 1.002, 0.998, 1.0, 1.001, 0.999, 1.0, 1.0]
+        found = ratios.median_with_interval([*calm, 9.0])
+        self.assertLess(found.high, 1.003)
+        self.assertAlmostEqual(found.value, 1.0, places=3)
+
+    def test_intervals_hold_the_truth_about_as_often_as_they_say(self):
+        source = random.Random(6)
+        held = 0
+        for _ in range(200):
+            found = ratios.median_with_interval([source.lognormvariate(0, 0.05) for _ in range(11)])
+            held += found.low <= 1 <= found.high
+        self.assertGreater(held, 180)
+
+    def test_what_is_listed_is_surely_beyond_two_per_cent(self):
+        self.assertTrue(ratios.Ratio(1.03, 1.01, 1.05, 9).is_beyond)
+        self.assertTrue(ratios.Ratio(0.97, 0.95, 0.99, 9).is_beyond)
+        self.assertFalse(ratios.Ratio(1.03, 0.99, 1.05, 9).is_beyond)
+        self.assertFalse(ratios.Ratio(1.01, 1.005, 1.015, 9).is_beyond)
+        self.assertFalse(ratios.Ratio(1.5, 1.4, 1.6, 3).is_beyond)
+
+    def test_only_rounds_that_both_have_are_pairs(self):
+        self.assertEqual(ratios.pair({0: 2.0, 1: 4.0, 3: 9.0}, {1: 2.0, 0: 2.0, 2: 1.0}), [1.0, 2.0])
+        self.assertIsNone(ratios.compare({0: 1.0}, {1: 1.0}))
+
+    def test_a_mean_is_of_the_rounds_that_have_every_benchmark(self):
+        one = {0: 2.0, 1: 2.0, 2: 99.0}, {0: 1.0, 1: 1.0, 2: 1.0}
+        two = {0: 8.0, 1: 8.0}, {0: 1.0, 1: 1.0}
+        found = ratios.mean_of([one, two])
+        self.assertAlmostEqual(found.value, 4.0)
+        self.assertEqual(found.pairs, 2)
+        self.assertIsNone(ratios.mean_of([]))
+        self.assertIsNone(ratios.mean_of([({0: 1.0}, {0: 1.0}), ({1: 1.0}, {1: 1.0})]))
+
+    def test_ticks_keep_their_distance_and_have_one(self):
+        for low, high in ((0.98, 1.02), (0.5, 20), (0.9, 400), (0.97, 1.2)):
+            ticks = plots.ratio_ticks(low, high)
+            self.assertIn(1, ticks)
+            self.assertTrue(all(low <= tick <= high for tick in ticks))
+            self.assertLessEqual(len(ticks), 11)
+
+
+class InDirectory(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+
+
+class Files(InDirectory):
+    def entry(self, round, values, python="stock"):
+        return {"task": "t", "python": python, "round": round, "date": "2026-01-01T00:00:00", "seconds": 1.0,
+                "samples": [sample("g/x", values, loops=4, warmups=[(4, 0.5)], best_of=3),
+                            sample("m/y", [4096], "byte")]}
+
+    def test_pyperf_reads_what_was_written(self):
+        write_suites(self.directory, [self.entry(0, [1.5, 1.25]), self.entry(1, [2.0])],
+                     {"stock": {"cpu_count": 2, "python_version": "3.13.5"}, "absent": {}})
+        self.assertFalse((self.directory / "absent.json").exists())
+        suite = pyperf.BenchmarkSuite.load(str(self.directory / "stock.json"))
+        found = suite.get_benchmark("g/x")
+        self.assertEqual([run.values for run in found.get_runs()], [(1.5, 1.25), (2.0,)])
+        self.assertEqual([run.warmups for run in found.get_runs()], [((4, 0.5),)] * 2)
+        self.assertEqual([run.get_metadata()["round"] for run in found.get_runs()], [0, 1])
+        self.assertEqual(found.get_metadata()["cpu_count"], 2)
+        self.assertEqual((found.get_unit(), suite.get_benchmark("m/y").get_unit()), ("second", "byte"))
+
+    def test_a_journal_goes_on_where_it_was_cut_off(self):
+        journal = Journal(self.directory)
+        journal.add(**self.entry(0, [1.0]))
+        journal.add(**self.entry(1, [1.0]))
+        journal.close()
+        path = self.directory / "journal.jsonl"
+        path.write_bytes(path.read_bytes()[:-30])       # power went while the second was written
+        journal = Journal(self.directory)
+        self.assertTrue(journal.has("t", "stock", 0))
+        self.assertFalse(journal.has("t", "stock", 1))
+        self.assertEqual(journal.seconds, 1.0)
+        journal.add(**self.entry(1, [3.0]))
+        journal.close()
+        self.assertEqual([json.loads(line)["round"] for line in path.read_text().splitlines()], [0, 1])
+
+
+class Rounds(InDirectory):
+    """The harness with tasks that measure nothing."""
+
+    FACTS = {"minutes": 60, "pythons": {"stock": "/s", "ferrule": "/f"}, "free_threaded": {}, "metadata": {"stock": {}, "ferrule": {}}}
+
+    def new_run(self, **facts):
+        run = harness.Run(self.directory, {**self.FACTS, **facts})
+        run.progress.active = True      # no lines about progress
+        run.progress.show = lambda *_: None
+        self.addCleanup(run.journal.close)
+        return run
+
+    def task(self, measure, name="calls/x"):
+        return tasks.Task(name, measure, ("stock", "ferrule"), seconds=[0.0])
+
+    def test_what_is_in_the_journal_is_not_measured_again(self):
+        measured = []
+
+        def measure(python, round):
+            if len(measured) == 3:
+                raise KeyboardInterrupt
+            measured.append((round, python))
+            return [sample("calls/x", [1.0])]
+
+        task, run = self.task(measure), self.new_run()
+        with self.assertRaises(KeyboardInterrupt):
+            for round in range(2):
+                run.measure(task, round)
+        measured_before, run = list(measured), self.new_run()
+        measured.clear()
+        for round in range(2):
+            run.measure(task, round)
+        self.assertEqual(measured_before, [(0, "stock"), (0, "ferrule"), (1, "ferrule")])
+        self.assertEqual(measured, [(1, "stock")])
+        self.assertEqual(run.write().keys(), {"stock", "ferrule"})
+        (self.directory / "run.json").write_text(json.dumps(run.facts))
+        self.assertEqual(Results(self.directory).figures("ferrule", "calls/x"), {0: 1.0, 1: 1.0})
+
+    def test_what_fails_is_told_and_left_out_from_then_on(self):
+        measured = []
+
+        def measure(python, round):
+            measured.append(python)
+            raise measuring.ChildFailed("no such luck")
+
+        task, run = self.task(measure), self.new_run()
+        for round in range(3):
+            self.assertTrue(run.measure(task, round))
+        self.assertEqual(measured, ["stock"])
+        self.assertEqual(run.journal.failures(), {"calls/x": "stock: no such luck"})
+        resumed = self.new_run()
+        resumed.measure(task, 3)
+        self.assertEqual(measured, ["stock"])
+
+    def test_a_task_that_does_not_fit_into_the_time_left_is_not_begun(self):
+        run = self.new_run(minutes=1)
+        task = tasks.Task("long", mock.Mock(side_effect=AssertionError), ("stock", "ferrule"), seconds=[40.0])
+        self.assertFalse(run.measure(task, 0))
+
+    def test_a_child_that_does_not_end_is_a_failure(self):
+        with self.assertRaises(measuring.ChildFailed):
+            measuring.run(["sleep", "60"], timeout=0.1)
+
+
+class Page(InDirectory):
+    def report(self, **options):
+        make_run(self.directory, **options)
+        return Report(Results(self.directory))
+
+    def test_it_says_what_is_in_the_results(self):
+        text = render(self.report())
+        for part in ("pyperformance", "geometric mean", "Cost of a call by depth", "Frame hooks against PEP 523",
+                     "What was not measured", "no such luck", "make bench", "EPYC"):
+            self.assertIn(part, text)
+        self.assertEqual(text.count("<figure"), text.count("<svg"))
+        self.assertEqual(text.count("<figure"), len({plot.name for section in Report(
+            Results(self.directory)).sections() for plot in section.plots}))
+
+    def test_it_is_made_of_the_results_alone(self):
+        report = self.report()
+        self.assertEqual(render(report), render(Report(Results(self.directory))))
+
+    def test_a_slow_benchmark_is_listed_and_an_equal_one_is_not(self):
+        section, = self.report().pyperformance()
+        self.assertEqual([row[0] for row in section.rows], ["slower", "faster"])
+
+    def test_noise_is_told(self):
+        self.assertIn("too noisy", self.report(noise=0.3).noise()[1])
+        self.assertNotIn("too noisy", self.report(noise=0.002).noise()[1])
+
+    def test_names_from_outside_are_escaped(self):
+        make_run(self.directory, remark="<script>alert(1)</script>")
+        text = render(Report(Results(self.directory)))
+        self.assertNotIn("<script", text)
+        self.assertIn("&lt;script&gt;", text)
+
+    def test_a_run_with_nothing_but_calls_has_a_page(self):
+        self.assertIn("Calls", render(self.report(only="calls/")))
+
+
+class Arguments(unittest.TestCase):
+    def refused(self, *arguments):
+        with mock.patch.object(sys, "argv", ["run.py", *arguments]), contextlib.redirect_stderr(io.StringIO()) as said:
+            with self.assertRaises(SystemExit) as caught:
+                harness.parse_arguments()
+        self.assertEqual(caught.exception.code, 2)
+        return said.getvalue()
+
+    def test_what_is_wrong_is_said(self):
+        self.assertIn("are needed", self.refused("--quick"))
+        self.assertIn("no such program", self.refused("--base", "a=/nowhere/python"))
+        self.assertIn("same name", self.refused("--base", "a=/bin/sh", "--python", "a=/bin/sh"))
+
+
+if __name__ == "__main__":
+    unittest.main()
