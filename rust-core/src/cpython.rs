@@ -84,9 +84,8 @@ pub use raw::{
     PyUnicode_Compare, PyUnicode_FromString, PyUnicode_Type, PyUnstable_Code_SetExtra,
     PyUnstable_Eval_RequestCodeExtraIndex, Py_DecRef, Py_IncRef, Py_mod_exec, Py_mod_gil,
     Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc, Py_tp_getset, Py_tp_methods,
-    Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_FAST_CELL, CO_GENERATOR,
-    CO_ITERABLE_COROUTINE, CO_NEWLOCALS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS, METH_FASTCALL,
-    METH_NOARGS, METH_O,
+    Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE,
+    CO_NEWLOCALS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS, METH_FASTCALL, METH_NOARGS, METH_O,
 };
 
 #[cfg(all(ferrule_checks, not(test)))]

@@ -130,7 +130,7 @@ impl Held {
         let arguments = code.parameters().count();
         let most_others =
             if stage == Stage::AfterPrologue { code.cells() + code.free_variables() } else { 0 };
-        let few = [MaybeUninit::uninit(); Held::FEW];
+        let few = [const { MaybeUninit::uninit() }; Held::FEW];
         let mut held = Held { few, many: None, arguments, count: arguments };
         if arguments + most_others > Held::FEW {
             let bytes = (arguments + most_others) * size_of::<StackSlot>();
