@@ -26,16 +26,6 @@ struct _PyInterpreterFrame;
 #define _PyRust_LARGEST_SPARE_CHUNK _PyRust_LARGEST_GROWN_CHUNK
 
 /*
- An evaluator runs frames.
- */
-#define _PyRust_GATE_EVALUATOR (1 << 0)
-
-/*
- Frame hooks are consulted. Nobody sets this yet; it leaves calls inlined.
- */
-#define _PyRust_GATE_HOOKS (1 << 1)
-
-/*
  How many hooks an interpreter can have: as many as a `SlotMask` has slots.
  */
 #define _PyRust_MOST_HOOKS 32
@@ -251,10 +241,6 @@ typedef struct _PyRust_CodeExtraState {
  */
 typedef struct _PyRust_EvalGate {
   /*
-   Who is asked when a frame starts: `GATE_*` bits, 0 for nobody.
-   */
-  uint32_t word;
-  /*
    Whether instructions are specialized while an evaluator is there.
    */
   bool allow_specialization;
@@ -433,7 +419,7 @@ void _PyRust_ClearDataStack(PyThreadState *tstate);
 
 /*
  Runs a frame the way the interpreter wants it: by the trampoline or the
- evaluator, or by the eval loop. For callers that found the gate's word not 0.
+ evaluator, or by the eval loop. For callers that found `eval_frame` not NULL.
 
  Returns a new reference, or NULL with an exception set.
 
