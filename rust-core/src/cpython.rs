@@ -15,6 +15,7 @@
     non_snake_case,
     non_upper_case_globals,
     unsafe_op_in_unsafe_fn,
+    unknown_lints, // of an older compiler
     unnecessary_transmutes,
     improper_ctypes,
     clippy::all,

@@ -7,8 +7,8 @@ use crate::eval_frame::{
     _PyInterpreterState_SetEvalFrameAllowSpecialization, _PyInterpreterState_SetEvalFrameFunc,
     _PyRust_EvalFrame, _PyRust_SetTrampoline, EvalFrameFunction,
 };
+use crate::tests::zeroed;
 use proptest::prelude::*;
-use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -68,30 +68,22 @@ struct Interpreter {
     tstate: *mut PyThreadState,
 }
 
-fn zeroed<T>() -> *mut T {
-    // SAFETY: neither of the two structs is empty.
-    let block = unsafe { alloc_zeroed(Layout::new::<T>()) };
-    if block.is_null() {
-        handle_alloc_error(Layout::new::<T>());
-    }
-    block.cast()
-}
-
 impl Interpreter {
     fn new() -> Self {
-        let interpreter = Interpreter { interp: zeroed(), tstate: zeroed() };
-        // SAFETY: made above.
-        unsafe { (*interpreter.tstate).interp = interpreter.interp };
-        interpreter
+        // SAFETY: CPython starts from zeros too, as far as the gate goes.
+        let (interp, mut tstate): (_, Box<PyThreadState>) =
+            unsafe { (Box::into_raw(zeroed()), zeroed()) };
+        tstate.interp = interp;
+        Interpreter { interp, tstate: Box::into_raw(tstate) }
     }
 }
 
 impl Drop for Interpreter {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with these layouts.
+        // SAFETY: boxes from `new`.
         unsafe {
-            dealloc(self.interp.cast(), Layout::new::<PyInterpreterState>());
-            dealloc(self.tstate.cast(), Layout::new::<PyThreadState>());
+            drop(Box::from_raw(self.interp));
+            drop(Box::from_raw(self.tstate));
         }
     }
 }

@@ -15,6 +15,15 @@ use std::ptr::null_mut;
 
 type Slot = *mut PyObject;
 
+/// A box of zeros. `Box::new_zeroed` does the same from Rust 1.92 on.
+///
+/// # Safety
+/// All zeros are a value of `T`.
+pub unsafe fn zeroed<T>() -> Box<T> {
+    // SAFETY: the caller's contract.
+    Box::new(unsafe { std::mem::zeroed() })
+}
+
 /// CPython's arena allocator, as far as the data stack can tell.
 #[derive(Default)]
 struct Arena {
@@ -103,7 +112,7 @@ struct Thread {
 impl Thread {
     fn new() -> Self {
         // SAFETY: CPython starts from zeros too, as far as the data stack goes.
-        let state = unsafe { Box::<_PyThreadStateImpl>::new_zeroed().assume_init() };
+        let state = unsafe { zeroed() };
         Thread { state, frames: Vec::new(), swapped_out: Vec::new(), next_mark: 1 }
     }
 

@@ -12,6 +12,7 @@ use super::registry::{CodeExtraState, Registry, Standing, EVER_RELEASED};
 use super::table::{capacity_for, extra_of, look_once, Elsewhere, Table, TableRef};
 use super::{Error, FreeFunction};
 use crate::cpython::PyCodeObject;
+use crate::tests::zeroed;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -189,7 +190,7 @@ struct Interpreter {
 impl Interpreter {
     fn new(id: i64) -> Self {
         // SAFETY: zeros are the state's first value, as in CPython.
-        let state = unsafe { Box::<CodeExtraState>::new_zeroed().assume_init() };
+        let state = unsafe { zeroed() };
         Interpreter { state, id }
     }
 
@@ -201,7 +202,7 @@ impl Interpreter {
 
 fn new_code() -> *mut PyCodeObject {
     // SAFETY: nothing but `co_extra` is looked at, and that starts as NULL.
-    Box::into_raw(unsafe { Box::<PyCodeObject>::new_zeroed().assume_init() })
+    Box::into_raw(unsafe { zeroed() })
 }
 
 /// What `code_dealloc` does.
