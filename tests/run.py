@@ -105,9 +105,9 @@ PROGRESS_SECONDS = 20       # between two lines about a long step, where there i
 SILENCE_SECONDS = 1800      # a step that prints nothing for so long hangs
 TAIL_LINES = 40             # of the log, printed when a step fails
 TEST_TIMEOUT = 900          # for one test file of CPython
-# The aim is 1.00. The compiler's register allocation in the eval loop moves the figure by up to half a per cent
-# with any change around a push, in either direction; what is above this limit is not that.
-RELEASE_MAX_INSTRUCTIONS = 1.005
+# Today it is 0.982. Register allocation in the eval loop moves it by up to two per cent with any change around a
+# push, in either direction; a change that takes the whole margin is to be done in another way.
+RELEASE_MAX_INSTRUCTIONS = 1.0
 
 # CPython's own tests of what a frame takes part in: calls, generators, tracing, threads, the end of an interpreter.
 CPYTHON_TESTS = """
