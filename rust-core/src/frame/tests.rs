@@ -38,7 +38,7 @@ struct Interpreter {
 thread_local! {
     static INTERPRETER: RefCell<Interpreter> = RefCell::default();
     static RAISED: Cell<*mut PyObject> = const { Cell::new(null_mut()) };
-    static MEMORY_ERROR: &'static TestObject = Box::leak(Box::new(immortal()));
+    static MEMORY_ERROR: TestObject = immortal();
 }
 
 fn immortal() -> TestObject {
