@@ -93,7 +93,7 @@ bench-depth: release stock-release
 	@$(PYTHON3) benchmarks/depth.py --python stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
 
 bench-calls: release stock-release
-	@$(PYTHON3) benchmarks/calls.py --base $(STOCK_RELEASE) --python $(RELEASE)
+	@$(PYTHON3) benchmarks/calls.py --layouts 6 --turns 15 --base $(STOCK_RELEASE) --python $(RELEASE)
 
 bench-evaluator: release stock-release
 	@$(PYTHON3) benchmarks/evaluator.py --base $(STOCK_RELEASE) --python $(RELEASE)

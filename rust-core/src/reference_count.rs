@@ -60,14 +60,17 @@ pub unsafe fn incref(object: *mut PyObject) {
 #[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
 #[inline(always)]
 pub unsafe fn decref(object: *mut PyObject) {
-    // SAFETY: alive by contract.
-    if unsafe { is_immortal(object) } {
+    // SAFETY: alive by contract, and the GIL keeps other threads away from the
+    // count. Both halves of the union are plain integers.
+    let halves = unsafe { &mut (*object).__bindgen_anon_1.ob_refcnt_split };
+    if (halves[LOW_HALF] as i32) < 0 {
         return;
     }
-    // SAFETY: alive by contract, and the GIL keeps other threads away.
-    let count = unsafe { &mut (*object).__bindgen_anon_1.ob_refcnt };
-    *count = count.wrapping_sub(1);
-    if *count == 0 {
+    // As wide as the store of `incref`: a processor cannot forward a narrow store to a wider load, and would wait here
+    // until the store has left its queue. There is no borrow: an upper half that is not zero comes from an extension
+    // of the days before immortal objects, and says that the object is one.
+    halves[LOW_HALF] = halves[LOW_HALF].wrapping_sub(1);
+    if halves[LOW_HALF] == 0 && halves[1 - LOW_HALF] == 0 {
         // SAFETY: that was the last reference.
         unsafe { crate::cpython::_Py_Dealloc(object) };
     }
