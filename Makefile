@@ -11,7 +11,7 @@ DEBUG = build/debug/python
 PGO = build/pgo/python
 prefix =
 
-.PHONY: all stock release stock-release pgo stock-pgo debug run test test-release test-cpython \
+.PHONY: all stock release stock-release pgo stock-pgo debug trace-refs free-threaded run test test-release test-cpython \
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
 	bench-instructions-update bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
 	install deps fetch patch-stat header check-header \
@@ -29,16 +29,10 @@ release: tools-present
 stock-release: tools-present
 	$(BUILD) make stock-release
 
-pgo: tools-present
-	$(BUILD) make pgo
+pgo stock-pgo debug trace-refs free-threaded: tools-present
+	$(BUILD) make $@
 
-stock-pgo: tools-present
-	$(BUILD) make stock-pgo
-
-debug: tools-present
-	$(BUILD) make debug
-
-# The seven above start from the same source tree and would race for it; what
+# Those above start from the same source tree and would race for it; what
 # each of them builds, it builds in parallel.
 .NOTPARALLEL:
 

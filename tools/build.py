@@ -12,6 +12,8 @@ Variants (each in build/VARIANT):
   pgo            as a distribution builds it: profile-guided, LTO across C and Rust
   stock-pgo      the same tree and flags, --without-rust-core
   debug          the Rust frame core and CPython's own checks, --with-pydebug
+  trace-refs     the same, and a list of all objects, --with-trace-refs
+  free-threaded  the Rust frame core without the GIL, --disable-gil
   asan           C under AddressSanitizer; Rust too with RUSTC_BOOTSTRAP=1, as ci/asan-hooks does it
 """
 
@@ -42,6 +44,8 @@ VARIANTS = {
     "pgo": ["--enable-optimizations", "--with-lto"],
     "stock-pgo": [STOCK, "--enable-optimizations", "--with-lto"],
     "debug": ["--with-pydebug"],
+    "trace-refs": ["--with-pydebug", "--with-trace-refs"],
+    "free-threaded": ["--disable-gil"],
     "asan": ["--with-address-sanitizer"],
 }
 # What configure takes from the environment as well as from its command line.

@@ -28,6 +28,14 @@ else:
 needs_framecore = unittest.skipIf(ON_STOCK, "stock CPython has no _framecore")
 needs_stock = unittest.skipIf(STOCK_PYTHON is None, "no stock build to compare with: STOCK_PYTHON is not set")
 
+try:
+    import _testcapi
+except ImportError:     # not every build has CPython's test modules
+    _testcapi = None
+needs_failing_allocations = unittest.skipIf(
+    not hasattr(_testcapi, "set_nomemory") or hasattr(sys, "getobjects"),
+    "needs _testcapi.set_nomemory, and no --with-trace-refs: CPython ends the process where its list of objects cannot grow")
+
 ROOT_CHUNK_BYTES = 16 * 1024
 SPARE_CHUNK_BYTES = 1024 * 1024     # the most that one thread keeps besides its chunks in use
 

@@ -12,15 +12,11 @@ import sysconfig
 import threading
 import unittest
 
-from support import ON_STOCK, ProgramTestCase, needs_framecore, run_program, use_extensions
+from support import (ON_STOCK, ProgramTestCase, _testcapi, needs_failing_allocations, needs_framecore, run_program,
+                     use_extensions)
 
 use_extensions()
 import codeextra
-
-try:
-    import _testcapi
-except ImportError:
-    _testcapi = None
 
 MOST_INDICES = 1 << 20
 STOCKS_INDICES = 254
@@ -258,7 +254,7 @@ class Mended(CodeExtraTestCase):
         self.assertEqual(codeextra.has_table(code), mended(stock=True, ferrule=False))
         self.assertEqual(code.__sizeof__() > size, mended(stock=True, ferrule=False))
 
-    @unittest.skipIf(_testcapi is None or not hasattr(_testcapi, "set_nomemory"), "needs _testcapi.set_nomemory")
+    @needs_failing_allocations
     def test_without_memory_there_is_an_exception_and_nothing_is_lost(self):
         code, first = new_code(), self.request()
         codeextra.set(code, first, FIRST)

@@ -11,12 +11,8 @@ import sys
 import threading
 import unittest
 
-from support import CFace, ProgramTestCase, PythonFace, code_named, framecore, needs_hooks, use_extensions
-
-try:
-    import _testcapi
-except ImportError:
-    _testcapi = None
+from support import (CFace, ProgramTestCase, PythonFace, _testcapi, code_named, framecore, needs_failing_allocations,
+                     needs_hooks, use_extensions)
 
 FACES = {"Python": PythonFace, "C": CFace}
 
@@ -291,7 +287,7 @@ def run_in_threads(kind):
 
 @needs_hooks
 class Hardship(ProgramTestCase):
-    @unittest.skipIf(_testcapi is None or not hasattr(_testcapi, "set_nomemory"), "needs _testcapi.set_nomemory")
+    @needs_failing_allocations
     def test_each_allocation_fails_once(self):
         for kind in FACES:
             with self.subTest(kind):
@@ -302,7 +298,7 @@ class Hardship(ProgramTestCase):
                 self.assertGreater(failures, 20)
                 self.assertGreater(successes, ALLOCATIONS)
 
-    @unittest.skipIf(_testcapi is None or not hasattr(_testcapi, "set_nomemory"), "needs _testcapi.set_nomemory")
+    @needs_failing_allocations
     def test_each_allocation_of_the_first_hook_fails_once(self):
         self.assert_program_succeeds("""if True:
             import os, sys

@@ -603,7 +603,7 @@ for START_ALONE in (0, 1):
 
 @unittest.skipIf(hasattr(sys, "gettotalrefcount"), "an exception that has no memory for its frame gets lost in CPython, "
                                                    "which its own assertions stop at")
-@unittest.skipIf(_testcapi is None or not hasattr(_testcapi, "set_nomemory"), "no _testcapi.set_nomemory")
+@support.needs_failing_allocations
 class WithoutMemory(support.ProgramTestCase):
     def test_only_memory_errors_come_and_nothing_is_lost(self):
         lines = self.assert_program_succeeds(WITHOUT_MEMORY).splitlines()

@@ -85,6 +85,8 @@ unsafe fn let_go_of_object(frame: AnyFrame) -> bool {
 ///
 /// # Safety
 /// As for [`_PyFrame_ClearExceptCode`]; `object` is the frame's.
+// Apart, so that an object that dies with its call does not pay for the registers that this needs.
+#[inline(never)]
 unsafe fn take_ownership(object: FrameObject, frame: AnyFrame) {
     check!(
         frame.belongs_to_a_call(),
