@@ -61,7 +61,7 @@ pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFram
 ///
 /// # Safety
 /// As for [`_PyFrame_ClearExceptCode`], and the frame has an object.
-#[inline(never)]
+#[inline(always)]
 unsafe fn let_go_of_object(frame: AnyFrame) -> bool {
     // SAFETY: the caller's contract. The object is out of the frame first: that is nobody's while its object dies.
     let object = unsafe { frame.take_object() };
