@@ -3,8 +3,10 @@
 All of it is CPython's behaviour, so these tests run on stock as well, and prove themselves there.
 """
 
+import ctypes
 import gc
 import sys
+import sysconfig
 import threading
 import unittest
 
@@ -15,6 +17,9 @@ try:
     import _testinternalcapi
 except ImportError:
     _testcapi = _testinternalcapi = None
+
+
+WIDE_COUNTS = sys.maxsize > 1 << 32 and not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 class Probe:
@@ -257,6 +262,24 @@ class OrderOfDestructors(FrameTestCase):
             function(*(self.probe(name, keep) for name in "abc"))
         self.assertEqual(self.log, list("abc") * 20)
         self.assertEqual([frame.f_back.f_locals["n"] for frame in kept], [1] * 60)
+
+    @unittest.skipUnless(WIDE_COUNTS, "counts are two fields without the GIL, and narrow on a 32-bit machine")
+    def test_a_count_beyond_32_bits_is_not_the_end_of_an_object(self):
+        # Extensions from before there were immortal objects count in 64 bits, and so beyond those objects' 32.
+        def call(it):
+            counts.append(ctypes.c_uint64.from_address(id(it)))
+            references.append(counts[0].value)
+            counts[0].value += 1 << 32
+
+        counts, references = [], []
+        call(self.probe("probe"))
+        self.assertEqual(references, [1])
+        self.assertEqual(self.log, [])
+        self.assertEqual(counts[0].value, 1 << 32)
+        counts[0].value = 0
+        probe = ctypes.cast(ctypes.addressof(counts[0]), ctypes.py_object).value
+        del probe
+        self.assertEqual(self.log, ["probe"])
 
     def test_many_frames_that_hold_each_other_die_without_a_deep_recursion(self):
         def level(n, held):
