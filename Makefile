@@ -11,7 +11,8 @@ DEBUG = build/debug/python
 PGO = build/pgo/python
 prefix =
 
-.PHONY: all stock release stock-release pgo stock-pgo debug trace-refs free-threaded run test test-release test-cpython \
+.PHONY: all stock release stock-release pgo stock-pgo debug trace-refs free-threaded stock-free-threaded \
+	run test test-release test-cpython \
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
 	bench-instructions-update bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
 	install deps fetch patch-stat header check-header \
@@ -29,7 +30,7 @@ release: tools-present
 stock-release: tools-present
 	$(BUILD) make stock-release
 
-pgo stock-pgo debug trace-refs free-threaded: tools-present
+pgo stock-pgo debug trace-refs free-threaded stock-free-threaded: tools-present
 	$(BUILD) make $@
 
 # Those above start from the same source tree and would race for it; what
@@ -57,7 +58,7 @@ test-leaks: debug
 # Of the benchmarks' two environments, the one that measures is made with $(PYTHON3); see docs/benchmarks.md.
 BENCH = @$(PYTHON3) benchmarks/run.py
 
-bench: release stock-release
+bench: release stock-release free-threaded stock-free-threaded
 	$(BENCH) --command 'make bench' --base stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
 
 bench-quick: release stock-release
@@ -126,7 +127,8 @@ lint: all
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
 
 clean:
-	rm -rf build/ferrule build/stock build/release build/stock-release build/pgo build/stock-pgo build/debug build/logs
+	rm -rf build/ferrule build/stock build/release build/stock-release build/pgo build/stock-pgo build/debug \
+		build/trace-refs build/free-threaded build/stock-free-threaded build/asan build/logs
 
 distclean:
 	rm -rf build

@@ -37,7 +37,7 @@ LATEST = RUNS / "latest"
 MINUTES, QUICK_MINUTES = 58, 4.5        # an hour and five minutes with what comes before and after
 MOST_ROUNDS = 30
 QUICK_COUNTS = ("recursion", "methods", "generators", "properties")
-FREE_THREADED = {"stock": "build/stock-nogil-release/python", "ferrule": "build/nogil-release/python"}
+FREE_THREADED = {"stock": "build/stock-free-threaded/python", "ferrule": "build/free-threaded/python"}
 NEWS_SECONDS = 30       # between two lines about progress, where there is no terminal
 
 

@@ -14,6 +14,7 @@ Variants (each in build/VARIANT):
   debug          the Rust frame core and CPython's own checks, --with-pydebug
   trace-refs     the same, and a list of all objects, --with-trace-refs
   free-threaded  the Rust frame core without the GIL, --disable-gil
+  stock-free-threaded  the same tree and flags, --without-rust-core
   asan           C under AddressSanitizer; Rust too with RUSTC_BOOTSTRAP=1, as ci/asan-hooks does it
 """
 
@@ -46,6 +47,7 @@ VARIANTS = {
     "debug": ["--with-pydebug"],
     "trace-refs": ["--with-pydebug", "--with-trace-refs"],
     "free-threaded": ["--disable-gil"],
+    "stock-free-threaded": [STOCK, "--disable-gil"],
     "asan": ["--with-address-sanitizer"],
 }
 # What configure takes from the environment as well as from its command line.
