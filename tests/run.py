@@ -84,13 +84,15 @@ import argparse
 import queue
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(ROOT, "tools"))
+from progress import heed_interrupts
+
 LOGS = os.path.join(ROOT, "build", "logs")
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
@@ -556,14 +558,6 @@ def parse_arguments():
         if not options.suite:
             options.stock = find_stock(options)
     return options
-
-
-def heed_interrupts():
-    """As in the foreground: CPython's tests inherit it."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        # A shell starts what runs in the background like this, and children inherit it: tests of CPython that
-        # interrupt themselves would fail, or wait for ever.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def main():

@@ -24,7 +24,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -198,10 +197,7 @@ def main() -> None:
         choose_flags(sys.argv[2:])
         return
     options = parser.parse_args()
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        # So a shell starts what runs in the background, and children inherit it: tests in the profile of pgo would
-        # fail, which interrupt themselves.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    progress.heed_interrupts()
     make(options.variant, options.arguments)
 
 

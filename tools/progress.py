@@ -1,5 +1,6 @@
 """Run a long command: its output goes to a log, a sign of life to the screen."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -43,6 +44,14 @@ def run(command: list[str], *, label: str, log: Path, **options) -> int:
         for line in log.read_text(errors="replace").splitlines()[-TAIL_LINES:]:
             say(f"  | {line}")
     return status
+
+
+def heed_interrupts() -> None:
+    """As in the foreground: CPython's tests inherit it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # A shell starts what runs in the background like this, and children inherit it: tests of CPython that
+        # interrupt themselves would fail, or wait for ever. The profile of a pgo build is made of such tests.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def clock(seconds: float) -> str:

@@ -25,6 +25,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tests", "c")]
 
 import build_extensions
 import run as runner
+from progress import heed_interrupts      # in tools, where `run` looks too
 
 EXPECTED = os.path.join(HERE, "expected.toml")
 HOOKS = ("copy", "pass")
@@ -139,7 +140,7 @@ def main():
     options = parser.parse_args()
     if options.frames:
         options.tests += runner.CPYTHON_TESTS
-    runner.heed_interrupts()
+    heed_interrupts()
     total = runner.Counts()
     for options.hook in options.hooks:
         total += run_suite(options)
