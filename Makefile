@@ -94,7 +94,7 @@ bench-evaluator: release stock-release
 	@$(PYTHON3) benchmarks/evaluator.py --base $(STOCK_RELEASE) --python $(RELEASE)
 
 bench-code-extra: release stock-release
-	@$(PYTHON3) benchmarks/code_extra.py --base $(STOCK_RELEASE) --python $(RELEASE)
+	@$(PYTHON3) benchmarks/code_extra.py --layouts 6 --turns 10 --base $(STOCK_RELEASE) --python $(RELEASE)
 
 bench-hooks: release stock-release
 	@$(PYTHON3) benchmarks/hooks.py --stock $(STOCK_RELEASE) --python $(RELEASE)

@@ -32,7 +32,7 @@ import committed
 import layouts
 from measuring import (CALLGRIND_ITERATIONS, ITERATIONS, QUIET, ROUNDS, Progress, argument_parser, count_work,
                        measure_in_turns, parse, parse_times, pin_to_one_core, print_counts, print_ratios,
-                       print_table, ratio_of_pairs, run, stripped_copies, write_json)
+                       run, stripped_copies, write_json)
 
 SCRIPT = os.path.abspath(__file__)
 DEFAULT_TURNS = 25      # processes for each interpreter
@@ -42,27 +42,6 @@ def measure_times(pythons, turns):
     """Interleaved runs: {benchmark: {"base": [ns], "python": [ns]}}."""
     return measure_in_turns(pythons, turns, lambda which: parse_times(
         run([pythons[which], *QUIET, SCRIPT, "--child", "times", str(ITERATIONS), str(ROUNDS)]).stdout))
-
-
-def measure_layouts(pythons, turns, count):
-    """The same for several links of each: {benchmark: [median of the ratios of one layout's pairs]}."""
-    ratios = {}
-    with layouts.linked(pythons, count) as links:
-        pin_to_one_core()
-        for link in links:
-            for name, times in measure_times(link, turns).items():
-                ratios.setdefault(name, []).append(ratio_of_pairs(times["python"], times["base"]).median)
-    return ratios
-
-
-def print_layouts(ratios):
-    """Print a table of ratios over layouts; return {benchmark: row} for JSON."""
-    rows = {name: {"ratio": statistics.median(row), "lowest": min(row), "highest": max(row), "layouts": row}
-            for name, row in ratios.items()}
-    print_table(("benchmark", "ratio", "lowest to highest layout"),
-                [(name, f"{row['ratio']:.3f}", f"{row['lowest']:.3f} to {row['highest']:.3f}")
-                 for name, row in rows.items()])
-    return rows
 
 
 def measure_instructions(pythons, names=tuple(BENCHMARKS)):
@@ -85,8 +64,7 @@ def main():
     parser = argument_parser("Call microbenchmarks, as ratios against a base.", DEFAULT_TURNS)
     parser.add_argument("--max-ratio", type=float, metavar="X",
                         help="fail when the geometric mean of the ratios is above X")
-    parser.add_argument("--layouts", type=int, metavar="N",
-                        help="link both builds N times, with their functions in another order, and take the median")
+    layouts.add_argument(parser)
     parser.add_argument("--committed", metavar="FILE", nargs="?", const=committed.FILE,
                         help="fail when an instruction count is more than 1 %% above its figure in FILE")
     parser.add_argument("--update", metavar="FILE", nargs="?", const=committed.FILE,
@@ -94,8 +72,7 @@ def main():
     arguments = parse(parser)
     if (arguments.committed or arguments.update) and not arguments.instructions:
         parser.error("--committed and --update are about --instructions")
-    if arguments.layouts is not None and (arguments.instructions or arguments.layouts < 1):
-        parser.error("--layouts takes a number above 0, and is about times")
+    layouts.check_argument(parser, arguments)
     pythons = {"base": arguments.base, "python": arguments.python}
     started = time.monotonic()
     if arguments.instructions:
@@ -104,10 +81,8 @@ def main():
                             {name: {which: count.all for which, count in row.items()}
                              for name, row in counts.items()}, "benchmark")
     elif arguments.layouts:
-        ratios = measure_layouts(pythons, arguments.turns, arguments.layouts)
-        print(f"Time per call benchmark: median over {arguments.layouts} layouts of both builds, each the median of "
-              f"{arguments.turns} pairs\nof processes that took turns\n")
-        rows = print_layouts(ratios)
+        ratios = layouts.measure(pythons, arguments.layouts, lambda link: measure_times(link, arguments.turns))
+        rows = layouts.print_ratios("Time per call benchmark", ratios, arguments.turns)
     else:
         pin_to_one_core()
         rows = print_ratios(f"Time per call benchmark, median of {arguments.turns} pairs of processes that took turns",

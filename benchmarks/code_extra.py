@@ -2,25 +2,27 @@
 """PyUnstable_Code_GetExtra: one interpreter against another, in time or in instructions, and two threads against one.
 
     python3 benchmarks/code_extra.py --base build/stock-release/python --python build/release/python
+    python3 benchmarks/code_extra.py --base ... --python ... --layouts 6
     python3 benchmarks/code_extra.py --base ... --python ... --instructions
     python3 benchmarks/code_extra.py --threads --python build/free-threaded/python
 
 The calls come from a loop in C, in the tests' extension `codeextra`, which is built for each interpreter. Every
-number is a ratio against the base. Times come from fresh processes that take turns; instructions are valgrind's, less
-those of a run without calls. With --threads the number is the throughput of two threads against one, on a build
+number is a ratio against the base. Times come from fresh processes that take turns; with --layouts from several
+links of both builds (see layouts.py): a call takes ten cycles, and one more or less where the function lies otherwise.
+Instructions are valgrind's, less those of a run without calls. With --threads the number is the throughput of two threads against one, on a build
 without the GIL.
 """
 
 import sys
 
-# What is looked up, by name: how many indices have a value, and which of them is asked for; None: an index without one.
+# What is looked up, by name: how many indices have a value, the first ones, and which index is asked for.
 CASES = {
     "only value": (1, 0),
     "first of four": (4, 0),
     "last of four": (4, 3),
     "last of sixty": (60, 59),
-    "no value": (0, None),
-    "not this one": (1, None),
+    "no value": (0, 0),
+    "not this one": (1, 1),
 }
 
 
@@ -30,10 +32,10 @@ def prepare(directory, case):
     import codeextra
     code = compile("1", "<benchmark>", "eval")
     count, wanted = CASES[case]
-    indices = [codeextra.request("none") for _ in range(count + 1)]
+    indices = [codeextra.request("none") for _ in range(max(count, wanted + 1))]
     for number, index in enumerate(indices[:count]):
         codeextra.set(code, index, 1000 + number)
-    return codeextra.get_loop, code, indices[count if wanted is None else wanted]
+    return codeextra.get_loop, code, indices[wanted]
 
 
 def child_times(directory, case, calls, rounds):
@@ -93,6 +95,7 @@ import os
 import statistics
 import time
 
+import layouts
 from measuring import (QUIET, Progress, argument_parser, build_extensions, count_work, measure_in_turns, parse,
                        pin_to_one_core, print_counts, print_ratios, run, stripped_copies, write_json)
 
@@ -150,8 +153,10 @@ def report_threads(python, extension, turns):
 
 def main():
     parser = argument_parser("GetExtra, as ratios against a base.", DEFAULT_TURNS, base_required=False)
+    layouts.add_argument(parser)
     parser.add_argument("--threads", action="store_true", help="two threads against one; needs no base")
     arguments = parse(parser)
+    layouts.check_argument(parser, arguments)
     if not arguments.threads and not arguments.base:
         parser.error("--base is missing")
     pythons = {"python": arguments.python}
@@ -164,6 +169,10 @@ def main():
     elif arguments.instructions:
         rows = print_counts("GetExtra, instructions per call with the loop around it",
                             measure_instructions(pythons, extensions), "case", digits=2)
+    elif arguments.layouts:
+        ratios = layouts.measure(pythons, arguments.layouts,
+                                 lambda link: measure_times(link, extensions, arguments.turns))
+        rows = layouts.print_ratios("GetExtra, a call with the loop around it", ratios, arguments.turns)
     else:
         pin_to_one_core()
         rows = print_ratios(f"GetExtra, ns per call with the loop around it, median of {arguments.turns} pairs of"

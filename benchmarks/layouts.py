@@ -8,10 +8,11 @@ Doing Anything Obviously Wrong!", ASPLOS 2009). It needs lld, as `make release` 
 
 import contextlib
 import os
+import statistics
 import subprocess
 import sys
 
-from measuring import ROOT, ChildFailed, Progress
+from measuring import ROOT, ChildFailed, Progress, pin_to_one_core, print_table, ratio_of_pairs
 
 FLAGS = "-Xlinker -export-dynamic -ffunction-sections -Wl,--shuffle-sections=.text*={seed}"
 
@@ -51,3 +52,39 @@ def linked(pythons, count):
         for path in made:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
+
+
+def measure(pythons, count, measure_times):
+    """What measure_times(pythons) gives, {benchmark: {"base": [ns], "python": [ns]}}, for `count` layouts:
+    {benchmark: [median of the ratios of one layout's pairs]}.
+    """
+    ratios = {}
+    with linked(pythons, count) as links:
+        pin_to_one_core()
+        for link in links:
+            for name, times in measure_times(link).items():
+                ratios.setdefault(name, []).append(ratio_of_pairs(times["python"], times["base"]).median)
+    return ratios
+
+
+def print_ratios(title, ratios, turns):
+    """Print a table of ratios over layouts; return {benchmark: row} for JSON."""
+    rows = {name: {"ratio": statistics.median(row), "lowest": min(row), "highest": max(row), "layouts": row}
+            for name, row in ratios.items()}
+    count = len(next(iter(ratios.values())))
+    print(f"{title}: median over {count} layouts of both builds, each the median of {turns} pairs\nof processes that took"
+          " turns\n")
+    print_table(("benchmark", "ratio", "lowest to highest layout"),
+                [(name, f"{row['ratio']:.3f}", f"{row['lowest']:.3f} to {row['highest']:.3f}")
+                 for name, row in rows.items()])
+    return rows
+
+
+def add_argument(parser):
+    parser.add_argument("--layouts", type=int, metavar="N",
+                        help="link both builds N times, with their functions in another order, and take the median")
+
+
+def check_argument(parser, arguments):
+    if arguments.layouts is not None and (arguments.instructions or arguments.layouts < 1):
+        parser.error("--layouts takes a number above 0, and is about times")

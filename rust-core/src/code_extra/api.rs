@@ -219,7 +219,9 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
             return get_elsewhere(code, index, extra);
         };
         match look_once(checked, index) {
-            Ok(value) => *extra = value,
+            // Volatile only so that it stays a store of its own. Made one with that of
+            // NULL below, it is reached by a jump, which each value found would pay for.
+            Ok(value) => extra.write_volatile(value),
             Err(Elsewhere::Nowhere) if !EVER_RELEASED.load(Ordering::Relaxed) => {
                 *extra = null_mut();
             }
@@ -233,6 +235,7 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
 ///
 /// # Safety
 /// As there.
+#[cold]
 #[inline(never)]
 unsafe fn get_elsewhere(code: *mut PyObject, index: isize, extra: *mut *mut c_void) -> c_int {
     const NAME: &CStr = c"PyUnstable_Code_GetExtra";
