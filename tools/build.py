@@ -50,6 +50,8 @@ VARIANTS = {
     "stock-free-threaded": [STOCK, "--disable-gil"],
     "asan": ["--with-address-sanitizer"],
 }
+# Linked to stay where it is, as Debian links its interpreter: addresses are then parts of instructions.
+POSITION_DEPENDENT = ("pgo", "stock-pgo")
 # What configure takes from the environment as well as from its command line.
 CONFIGURE_VARIABLES = (
     "CC", "CXX", "CPP", "AR", "RANLIB", "LLVM_AR", "LLVM_PROFDATA", "PROFILE_TASK", "MACHDEP",
@@ -105,10 +107,19 @@ def configure_command(variant: str, facts: dict) -> list[str]:
     chosen = [] if "CC" in named else [
         argument for argument in compiler.arguments if argument.partition("=")[0] not in named
     ]
-    if wants_lto(flags) and chosen and compiler.has_lld and "LDFLAGS_NODIST" not in named:
+    compiling = [word for option in compiler.codegen for word in ("-mllvm", option)]
+    linking = []
+    if wants_lto(flags) and compiler.has_lld:
         # The interpreter is linked three times, and again after each change:
         # lld keeps what ThinLTO made of the modules that stayed the same.
-        chosen.append(f"LDFLAGS_NODIST=-fuse-ld=lld -Wl,--thinlto-cache-dir={BUILD / variant / 'thinlto-cache'}")
+        linking = ["-fuse-ld=lld", f"-Wl,--thinlto-cache-dir={BUILD / variant / 'thinlto-cache'}",
+                   *(f"-Wl,-mllvm,{option}" for option in compiler.codegen)]
+    if variant in POSITION_DEPENDENT and not {"--enable-shared", "--enable-shared=yes"} & set(flags):
+        compiling.append("-fno-pie")
+        linking.append("-no-pie")
+    for variable, words in (("CFLAGS_NODIST", compiling), ("LDFLAGS_NODIST", linking)):
+        if chosen and words and variable not in named:
+            chosen.append(f"{variable}={' '.join(words)}")
     source = ROOT / facts["source"]
     command = [str(source / "configure"), *flags, *chosen]
     if STOCK not in flags:

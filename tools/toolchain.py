@@ -33,6 +33,8 @@ class Compiler:
     arguments: tuple[str, ...]
     has_lld: bool
     description: str
+    # For LLVM's code generator, which runs when an LTO build is linked.
+    codegen: tuple[str, ...] = ()
 
 
 def find_rust() -> Rust:
@@ -91,4 +93,9 @@ def clang(major: int) -> Compiler:
     ):
         if (home / tool).exists():
             arguments.append(f"{variable}={home}/{tool}")
-    return Compiler(tuple(arguments), (home / "ld.lld").exists(), f"clang-{major}")
+    codegen: tuple[str, ...] = ()
+    if major == 19:
+        # On its own it gives the eval loop one jump for all instructions, which the
+        # branch predictor cannot tell apart (llvm/llvm-project#106846). 18 and 20 do not.
+        codegen = ("-tail-dup-pred-size=5000",)
+    return Compiler(tuple(arguments), (home / "ld.lld").exists(), f"clang-{major}", codegen)

@@ -107,6 +107,41 @@ class Command(Case):
         self.assertEqual({word for word in stock - rust if not word.startswith("LDFLAGS_NODIST=")},
                          {"--without-rust-core"})
 
+    def words_of(self, variable, called):
+        found = [word for word in called if word.startswith(f"{variable}=")]
+        self.assertLessEqual(len(found), 1)
+        return found[0].partition("=")[2].split() if found else []
+
+    def test_what_the_code_generator_is_told_reaches_compiler_and_linker(self):
+        clang = toolchain.Compiler(("CC=/llvm/clang",), True, "clang", ("-a=1",))
+        with unittest.mock.patch.object(toolchain, "find_compiler", lambda llvm: clang):
+            for variant in ("ferrule", "release"):
+                self.quietly(build.configure, variant, self.facts)
+        for variant in ("ferrule", "release"):
+            self.assertEqual(self.words_of("CFLAGS_NODIST", self.called(variant)), ["-mllvm", "-a=1"])
+        self.assertEqual(self.words_of("LDFLAGS_NODIST", self.called("ferrule")), [])
+        self.assertIn("-Wl,-mllvm,-a=1", self.words_of("LDFLAGS_NODIST", self.called("release")))
+
+    def test_llvm_19_is_told_to_keep_a_jump_for_each_instruction(self):
+        self.assertIn("-tail-dup-pred-size=5000", toolchain.clang(19).codegen)
+        for major in (18, 20, 22):
+            self.assertEqual(toolchain.clang(major).codegen, ())
+
+    def test_the_pgo_builds_stay_where_they_are_linked_unless_they_are_shared(self):
+        self.quietly(build.configure, "pgo", self.facts)
+        self.assertEqual(self.words_of("CFLAGS_NODIST", self.called("pgo")), ["-fno-pie"])
+        self.assertIn("-no-pie", self.words_of("LDFLAGS_NODIST", self.called("pgo")))
+        self.configure("--enable-shared")
+        self.quietly(build.configure, "pgo", self.facts)
+        words = self.called("pgo")
+        self.assertEqual([word for word in words if "-pie" in word], [])
+
+    def test_the_users_own_flags_stay_as_they_are(self):
+        self.configure("CFLAGS_NODIST=-fPIE", "LDFLAGS_NODIST=-pie")
+        self.quietly(build.configure, "pgo", self.facts)
+        self.assertEqual(self.words_of("CFLAGS_NODIST", self.called("pgo")), ["-fPIE"])
+        self.assertEqual(self.words_of("LDFLAGS_NODIST", self.called("pgo")), ["-pie"])
+
     def test_every_link_of_an_lto_build_uses_lld(self):
         for variant, wanted in (("release", 1), ("ferrule", 0)):
             self.quietly(build.configure, variant, self.facts)

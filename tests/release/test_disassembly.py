@@ -39,6 +39,11 @@ class EvalLoop(unittest.TestCase):
         self.assertTrue(any("push_slow" in name for name in reached), reached)
         self.assertTrue(any("leave_chunk" in name for name in reached), reached)
 
+    def test_the_instructions_have_each_its_jump_to_the_next(self):
+        # One for all, as LLVM 19 would make it, is one place for the branch predictor.
+        jumps = [line for line in disassemble("_PyEval_EvalFrameDefault") if re.search(r"\bjmp\s+\*", line)]
+        self.assertGreater(len(jumps), 150)
+
     def test_the_build_says_that_it_was_made_with_cross_language_lto(self):
         code = "import _framecore; print(_framecore.info()['cross_lto'])"
         result = subprocess.run([FERRULE, "-c", code], capture_output=True, text=True, check=True)
