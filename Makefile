@@ -67,7 +67,7 @@ bench-quick: release stock-release
 # With PYTHON=/path/to/python3.13, and Ferrule's pgo build where there is one: as distributions build theirs.
 COMPARED = $(if $(wildcard $(PGO)),$(PGO),$(RELEASE))
 
-bench-compare: release
+bench-compare: $(if $(wildcard $(PGO)),pgo,release)
 	@test -n '$(PYTHON)' || { echo 'usage: make bench-compare PYTHON=/path/to/python3.13' >&2; exit 2; }
 	$(BENCH) --command 'make bench-compare PYTHON=$(PYTHON)' $(if $(QUICK),--quick) --base other=$(PYTHON) --python ferrule=$(COMPARED)
 
