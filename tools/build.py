@@ -114,7 +114,9 @@ def configure_command(variant: str, facts: dict) -> list[str]:
         # lld keeps what ThinLTO made of the modules that stayed the same.
         linking = ["-fuse-ld=lld", f"-Wl,--thinlto-cache-dir={BUILD / variant / 'thinlto-cache'}",
                    *(f"-Wl,-mllvm,{option}" for option in compiler.codegen)]
-    if variant in POSITION_DEPENDENT and not {"--enable-shared", "--enable-shared=yes"} & set(flags):
+    # Compiler and linker have to agree, so where the user has a say in one of them, neither is told.
+    foreign = {"--enable-shared", "--enable-shared=yes"} & set(flags) or {"CFLAGS_NODIST", "LDFLAGS_NODIST"} & named
+    if variant in POSITION_DEPENDENT and not foreign:
         compiling.append("-fno-pie")
         linking.append("-no-pie")
     for variable, words in (("CFLAGS_NODIST", compiling), ("LDFLAGS_NODIST", linking)):
@@ -178,7 +180,8 @@ def make(variant: str, arguments: list[str]) -> None:
     log = LOGS / f"{variant}-make{suffix}.log"
     # CPython links _bootstrap_python without what configure knows of the linker;
     # on make's command line it reaches that link too, and lld's cache serves it.
-    linker = [word for word in configure_command(variant, facts) if word.startswith("LDFLAGS_NODIST=-fuse-ld=lld")]
+    linker = [word for word in configure_command(variant, facts)
+              if word.startswith(("LDFLAGS_NODIST=-fuse-ld=lld", "LDFLAGS_NODIST=-no-pie"))]
     command = ["make", *jobs(), *linker, *arguments]
     # close_fds: the job server of an outer make is two open descriptors.
     if progress.run(command, label=label, log=log, cwd=BUILD / variant, close_fds=False) != 0:

@@ -142,6 +142,20 @@ class Command(Case):
         self.assertEqual(self.words_of("CFLAGS_NODIST", self.called("pgo")), ["-fPIE"])
         self.assertEqual(self.words_of("LDFLAGS_NODIST", self.called("pgo")), ["-pie"])
 
+    def test_compiler_and_linker_agree_where_the_user_names_the_flags_of_one(self):
+        for flag in ("CFLAGS_NODIST=-O2", "LDFLAGS_NODIST=-Wl,-z,now"):
+            self.configure(flag)
+            self.quietly(build.configure, "pgo", self.facts)
+            self.assertEqual([word for word in self.called("pgo") if "-pie" in word], [], flag)
+
+    def test_every_link_of_a_pgo_build_stays_where_it_is_without_lld_too(self):
+        gcc = toolchain.Compiler(("CC=gcc",), False, "gcc")
+        with unittest.mock.patch.object(toolchain, "find_compiler", lambda llvm: gcc):
+            self.quietly(build.configure, "pgo", self.facts)
+            with unittest.mock.patch.object(build.progress, "run", return_value=0) as run:
+                build.make("pgo", ["python"])
+        self.assertIn("LDFLAGS_NODIST=-no-pie", run.call_args.args[0])
+
     def test_every_link_of_an_lto_build_uses_lld(self):
         for variant, wanted in (("release", 1), ("ferrule", 0)):
             self.quietly(build.configure, variant, self.facts)
