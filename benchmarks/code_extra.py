@@ -9,8 +9,8 @@
 The calls come from a loop in C, in the tests' extension `codeextra`, which is built for each interpreter. Every
 number is a ratio against the base. Times come from fresh processes that take turns; with --layouts from several
 links of both builds (see layouts.py): a call takes ten cycles, and one more or less where the function lies otherwise.
-Instructions are valgrind's, less those of a run without calls. With --threads the number is the throughput of two threads against one, on a build
-without the GIL.
+Instructions are valgrind's, less those of a run without calls. With --threads the number is the throughput of two
+threads against one, on a build without the GIL.
 """
 
 import sys
