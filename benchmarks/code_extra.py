@@ -15,14 +15,17 @@ threads against one, on a build without the GIL.
 
 import sys
 
-# What is looked up, by name: how many indices have a value, the first ones, and which index is asked for.
+# What is looked up, by name: how many indices have a value, the first ones, which index is asked for, and
+# whether an index was released before, on an interpreter that can.
 CASES = {
-    "only value": (1, 0),
-    "first of four": (4, 0),
-    "last of four": (4, 3),
-    "last of sixty": (60, 59),
-    "no value": (0, 0),
-    "not this one": (1, 1),
+    "only value": (1, 0, False),
+    "first of four": (4, 0, False),
+    "last of four": (4, 3, False),
+    "last of sixty": (60, 59, False),
+    "no value": (0, 0, False),
+    "not this one": (1, 1, False),
+    "only value, after a release": (1, 0, True),
+    "no value, after a release": (0, 0, True),
 }
 
 
@@ -31,7 +34,9 @@ def prepare(directory, case):
     sys.path.insert(0, directory)
     import codeextra
     code = compile("1", "<benchmark>", "eval")
-    count, wanted = CASES[case]
+    count, wanted, after_release = CASES[case]
+    if after_release and codeextra.has_release():
+        codeextra.release(codeextra.request("none"))
     indices = [codeextra.request("none") for _ in range(max(count, wanted + 1))]
     for number, index in enumerate(indices[:count]):
         codeextra.set(code, index, 1000 + number)

@@ -30,11 +30,11 @@ pub use raw::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
     _PyEval_StopTheWorld, _PyFrame_New_NoTrack, _PyInterpreterFrame, _PyObject_VirtualAlloc,
     _PyObject_VirtualFree, _PyStackChunk, _PyThreadStateImpl, _Py_CODEUNIT, PyBytesObject,
-    PyCellObject, PyCell_Type, PyCodeObject, PyCode_Addr2Line, PyErr_Clear,
+    PyCellObject, PyCell_Type, PyCodeObject, PyCode_Addr2Line, PyCode_Type, PyErr_Clear,
     PyErr_GetRaisedException, PyErr_SetRaisedException, PyFrameObject, PyFunctionObject,
     PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex,
-    PyMutex_Lock, PyMutex_Unlock, PyObject, PyObject_GC_Track, PyThreadState, CO_FAST_CELL,
-    CO_FAST_FREE, CO_FAST_HIDDEN,
+    PyMutex_Lock, PyMutex_Unlock, PyObject, PyObject_GC_Track, PyThreadState, PyTypeObject,
+    CO_FAST_CELL, CO_FAST_FREE, CO_FAST_HIDDEN,
 };
 
 /// Frees a block of `PyMem_Malloc` of that many bytes when no thread reads it any
@@ -72,7 +72,7 @@ pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNE
 #[cfg(not(test))]
 pub use raw::{
     _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _Py_NoneStruct, PyBool_FromLong,
-    PyBytes_AsString, PyCallable_Check, PyCell_Get, PyCode_Type, PyDict_New, PyDict_SetItem,
+    PyBytes_AsString, PyCallable_Check, PyCell_Get, PyDict_New, PyDict_SetItem,
     PyDict_SetItemString, PyErr_Format, PyErr_FormatUnraisable, PyErr_NewExceptionWithDoc,
     PyErr_NoMemory, PyErr_Occurred, PyErr_SetObject, PyErr_SetString, PyExc_IndexError,
     PyExc_KeyError, PyExc_RuntimeError, PyExc_SystemError, PyExc_TypeError, PyExc_ValueError,

@@ -1,7 +1,7 @@
 //! The C API of `co_extra`, and what the rest of CPython calls.
 
 use super::index::{Index, Tag, MOST_INDICES};
-use super::registry::{Registry, EVER_RELEASED};
+use super::registry::{is_code_before_any_release, Registry};
 use super::table::{extra_of, look_once, Elsewhere, TableRef};
 use super::{CodeExtraState, Error, FreeFunction};
 use crate::cpython as c;
@@ -213,22 +213,40 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
     index: isize,
     extra: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller's contract; what is no code object goes the other way.
     unsafe {
-        let Some(checked) = Code(code).check() else {
-            return get_elsewhere(code, index, extra);
-        };
-        match look_once(checked, index) {
-            // Volatile only so that it stays a store of its own. Made one with that of
-            // NULL below, it is reached by a jump, which each value found would pay for.
+        if !is_code_before_any_release(code) {
+            return get_after_release(code, index, extra);
+        }
+        match look_once(code.cast(), index) {
+            // Volatile only so that these stay three stores. Made one, they are reached by
+            // jumps, and their tests are put together into longer ones.
             Ok(value) => extra.write_volatile(value),
-            Err(Elsewhere::Nowhere) if !EVER_RELEASED.load(Ordering::Relaxed) => {
-                *extra = null_mut();
-            }
-            Err(_) => return get_elsewhere(code, index, extra),
+            Err(Elsewhere::Nowhere) => extra.write_volatile(null_mut()),
+            Err(Elsewhere::NotHere) => extra.write_volatile(null_mut()),
+            Err(Elsewhere::MaybeFurther) => return get_elsewhere(code, index, extra),
         }
     }
     0
+}
+
+/// [`PyUnstable_Code_GetExtra`] once an index was released, or for what is no code
+/// object.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn get_after_release(code: *mut PyObject, index: isize, extra: *mut *mut c_void) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if let Some(checked) = Code(code).check() {
+            if let Ok(value) = look_once(checked, index) {
+                *extra = value;
+                return 0;
+            }
+        }
+        get_elsewhere(code, index, extra)
+    }
 }
 
 /// [`PyUnstable_Code_GetExtra`] where the first look did not settle it.

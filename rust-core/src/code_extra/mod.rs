@@ -41,7 +41,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use index::{Index, Key};
 use memory::{FreshSegment, FreshTable};
-use registry::{free_segments, Locked, Refused, Registry, SegmentSize, Standing, EVER_RELEASED};
+use registry::{free_segments, Locked, Refused, Registry, SegmentSize, Standing};
 use table::{capacity_for, extra_of, look_further, look_once, Elsewhere, TableRef};
 
 /// What frees a value; `None`: nothing needs to be done.
@@ -237,8 +237,7 @@ struct TableSize(usize);
 
 /// The value of `code` under `raw` where [`look_once`] did not settle it: NULL
 /// when there is none; fails for an index that was released. Takes no lock, and
-/// asks for the registry only when the value is missing and any index was ever
-/// released.
+/// asks for the registry only when the value is missing.
 ///
 /// # Safety
 /// `code` is a live code object, and the calling thread is attached to the
@@ -251,7 +250,6 @@ unsafe fn get_further(
     // SAFETY: the caller's contract.
     match unsafe { look_further(code, raw) } {
         Some(value) => Ok(value),
-        None if !EVER_RELEASED.load(Ordering::Relaxed) => Ok(null_mut()),
         None if registry().standing(raw) == Standing::Released => Err(Error::Released),
         None => Ok(null_mut()),
     }
@@ -270,7 +268,7 @@ pub unsafe fn value_in_use(code: *mut PyCodeObject, index: isize) -> *mut c_void
     unsafe {
         match look_once(code, index) {
             Ok(value) => value,
-            Err(Elsewhere::Nowhere) => null_mut(),
+            Err(Elsewhere::Nowhere | Elsewhere::NotHere) => null_mut(),
             Err(Elsewhere::MaybeFurther) => value_further(code, index),
         }
     }

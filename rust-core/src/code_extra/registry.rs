@@ -15,9 +15,9 @@ use super::index::{Index, Key, Tag, MOST_INDICES};
 use super::memory::{free_segment, FreshSegment};
 use super::table::Table;
 use super::{Error, FreeFunction};
-use crate::cpython::{PyMutex_Lock, PyMutex_Unlock};
+use crate::cpython::{PyCode_Type, PyMutex_Lock, PyMutex_Unlock, PyObject, PyTypeObject};
 use core::ptr::{null_mut, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// What one interpreter keeps; it lies at the end of `PyInterpreterState`, and
 /// all zeros is its initial state but for the first field.
@@ -65,9 +65,22 @@ fn place_of(slot: usize) -> (usize, usize, usize) {
     (slot.ilog2() as usize - 3, slot - size, size)
 }
 
-/// Whether any index of any interpreter was ever released. While not, a value
-/// that is missing needs no second look: no index can be out of use.
-pub static EVER_RELEASED: AtomicBool = AtomicBool::new(false);
+/// The code type as long as no index of any interpreter was ever released, NULL from
+/// then on. While none was, a value that is missing needs no second look: no index
+/// can be out of use. So one comparison tells a reader both that he has a code object
+/// and that he need not ask.
+static CODE_TYPE_UNTIL_RELEASE: AtomicPtr<PyTypeObject> = AtomicPtr::new(&raw mut PyCode_Type);
+
+/// Whether `object` is a code object and no index of any interpreter was ever
+/// released. No type derives from the code type.
+///
+/// # Safety
+/// The object is live.
+#[inline(always)]
+pub unsafe fn is_code_before_any_release(object: *mut PyObject) -> bool {
+    // SAFETY: live by contract.
+    unsafe { (*object).ob_type == CODE_TYPE_UNTIL_RELEASE.load(Ordering::Relaxed) }
+}
 
 /// What an index is at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -283,7 +296,7 @@ impl Locked {
     /// Makes `index`, which is in use, one that nobody may use any more. Its
     /// slot is not free yet.
     pub fn retire(&mut self, index: Index) {
-        EVER_RELEASED.store(true, Ordering::Release);
+        CODE_TYPE_UNTIL_RELEASE.store(null_mut(), Ordering::Release);
         self.0.key(index.slot()).store(Key::gone(index).0, Ordering::Release);
         // SAFETY: live, and the lock is held.
         unsafe { (*self.0.state()).in_use -= 1 };

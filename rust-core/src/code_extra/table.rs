@@ -100,19 +100,21 @@ pub unsafe fn look_once(code: *mut PyCodeObject, index: isize) -> Result<*mut c_
     }
     // SAFETY: a table that was found in `co_extra` is not freed while this
     // thread is attached; `mask` never changes, and keeps the entry inside.
-    let (mask, entry) = unsafe {
-        let mask = (*table).mask;
-        let words = (index as usize).wrapping_mul(WORDS_PER_ENTRY) & mask;
-        (mask, &*table.add(1).cast::<usize>().add(words).cast::<Entry>())
+    let entry = unsafe {
+        let words = (index as usize).wrapping_mul(WORDS_PER_ENTRY) & (*table).mask;
+        &*table.add(1).cast::<usize>().add(words).cast::<Entry>()
     };
     let key = entry.key.load(Ordering::Acquire);
     if key == index as usize {
-        Ok(entry.value.load(Ordering::Acquire))
-    } else if key == Key::EMPTY.0 || mask == 0 {
-        Err(Elsewhere::Nowhere)
-    } else {
-        Err(Elsewhere::MaybeFurther)
+        return Ok(entry.value.load(Ordering::Acquire));
     }
+    // Volatile only so that it is read once more: each of the two is then part of the
+    // instruction that uses it, and the value that is found costs an instruction less.
+    // SAFETY: as above.
+    if unsafe { (&raw const (*table).mask).read_volatile() } == 0 {
+        return Err(Elsewhere::Nowhere);
+    }
+    Err(if key == Key::EMPTY.0 { Elsewhere::NotHere } else { Elsewhere::MaybeFurther })
 }
 
 /// The value under `raw` anywhere in the table of `code`. Takes no lock.
@@ -128,8 +130,10 @@ pub unsafe fn look_further(code: *mut PyCodeObject, raw: isize) -> Option<*mut c
 
 /// Why [`look_once`] found nothing.
 pub enum Elsewhere {
-    /// It is not in the table, or there is none.
+    /// There is no table, or no place in it but one that another index has.
     Nowhere,
+    /// Its place is empty, so it is not in the table.
+    NotHere,
     /// Another index is where this one belongs: [`look_further`].
     MaybeFurther,
 }

@@ -8,21 +8,26 @@
 //! a data race by ThreadSanitizer (`ci/tsan`).
 
 use super::index::{Index, Key, Tag, MOST_INDICES};
-use super::registry::{CodeExtraState, Registry, Standing, EVER_RELEASED};
+use super::registry::{is_code_before_any_release, CodeExtraState, Registry, Standing};
 use super::table::{capacity_for, extra_of, look_once, Elsewhere, Table, TableRef};
 use super::{Error, FreeFunction};
-use crate::cpython::PyCodeObject;
+use crate::cpython::{PyCodeObject, PyObject, PyTypeObject};
 use crate::tests::zeroed;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::c_void;
 use std::hint::spin_loop;
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use std::thread::yield_now;
 
 // ---- what CPython gives -----------------------------------------------------
+
+/// Only its address is used.
+#[no_mangle]
+static mut PyCode_Type: MaybeUninit<PyTypeObject> = MaybeUninit::uninit();
 
 extern "C" {
     fn malloc(bytes: usize) -> *mut c_void;
@@ -202,7 +207,10 @@ impl Interpreter {
 
 fn new_code() -> *mut PyCodeObject {
     // SAFETY: nothing but `co_extra` is looked at, and that starts as NULL.
-    Box::into_raw(unsafe { zeroed() })
+    let code: *mut PyCodeObject = Box::into_raw(unsafe { zeroed() });
+    // SAFETY: just made; an object of this type, which every object starts with.
+    unsafe { (*code.cast::<PyObject>()).ob_type = (&raw mut PyCode_Type).cast() };
+    code
 }
 
 /// What `code_dealloc` does.
@@ -225,7 +233,11 @@ fn get(registry: Registry, code: *mut PyCodeObject, raw: isize) -> Result<usize,
     let found = unsafe {
         match look_once(code, raw) {
             Ok(value) => Ok(value),
-            Err(Elsewhere::Nowhere) if !EVER_RELEASED.load(Ordering::Relaxed) => Ok(null_mut()),
+            Err(Elsewhere::Nowhere | Elsewhere::NotHere)
+                if is_code_before_any_release(code.cast()) =>
+            {
+                Ok(null_mut())
+            }
             Err(_) => super::get_further(code, raw, || registry),
         }
     };
