@@ -4,7 +4,7 @@
 Looked for in this order: the tarball named by CPYTHON_TARBALL, the download
 cache, python.org, and Debian's source package by way of apt (its package lists
 go to a temporary directory; nothing on the system changes).  Debian's 3.13.5
-gets Debian's security fixes first.  Run again when all is there, it does
+gets Debian's fixes first.  Run again when all is there, it does
 nothing; when the patches or the overlay changed, it makes the tree anew from
 the cache.
 
@@ -164,7 +164,7 @@ class Pins:
         self.releases = {r["version"]: r for r in content["release"]}
         self.default = [(d["version"], d["origin"]) for d in content["default"]]
         self.source = content["debian"]["source"]
-        self.security = content["debian"]["security_patches"]
+        self.fixes = content["debian"]["fixes"]
 
     def release(self, version):
         if version not in self.releases:
@@ -588,7 +588,7 @@ def unpack(tarball, target, expected):
         progress.end()
 
 
-def security_patches(fixes, patterns, target):
+def chosen_fixes(fixes, patterns, target):
     """Unpack the fixes wanted from Debian's archive; their paths, in the series' order."""
     chosen = []
     with tarfile.open(fixes, "r:xz") as tar:
@@ -600,7 +600,7 @@ def security_patches(fixes, patterns, target):
                 path.write_bytes(tar.extractfile(f"debian/patches/{name}").read())
                 chosen.append(path)
     if not chosen:
-        raise FetchError(f"{fixes.name} holds none of the security fixes that "
+        raise FetchError(f"{fixes.name} holds none of the fixes that "
                          "cpython/upstream.toml names")
     return chosen
 
@@ -739,7 +739,7 @@ def make_tree(source, pins, directory, overlay, dest):
         tree = fresh / top
         fresh.mkdir()
         unpack(source.tarball, fresh, top)
-        fixes = security_patches(source.fixes, pins.security, work) if source.fixes else []
+        fixes = chosen_fixes(source.fixes, pins.fixes, work) if source.fixes else []
         progress = Progress(f"patching {top}")
         try:
             written = patches.apply_list(tree, fixes, progress)
@@ -762,12 +762,12 @@ def make_tree(source, pins, directory, overlay, dest):
         settle_times(tree, written, old, before.get("written", []))
         stamp = {"version": version, "origin": source.origin,
                  "debian_revision": source.revision,
-                 "security_patches": [path.name for path in fixes],
+                 "fixes": [path.name for path in fixes],
                  "tarball_sha256": source.release["sha256"],
                  "patches_sha256": patches.digest(directory, version),
                  "overlay_sha256": overlay_digest(overlay),
                  "fixes_sha256": source.fixes_sha256(),
-                 "fixes_chosen": pins.security if source.fixes else [],
+                 "fixes_chosen": pins.fixes if source.fixes else [],
                  "written": written}
         write_atomically(fresh / "stamp.json", json.dumps(stamp, indent=2) + "\n")
         # A crash between the two leaves no tree, and the next run makes it.
@@ -790,8 +790,9 @@ def finished(release, origin, pins, directory, overlay, dest):
     wanted = {"tarball_sha256": release["sha256"],
               "patches_sha256": patches.digest(directory, release["version"]),
               "overlay_sha256": overlay_digest(overlay),
-              "fixes_chosen": pins.security if origin == "debian" else []}
-    return stamp if all(stamp.get(key) == value for key, value in wanted.items()) else None
+              "fixes_chosen": pins.fixes if origin == "debian" else []}
+    same = "fixes" in stamp and all(stamp.get(key) == value for key, value in wanted.items())
+    return stamp if same else None
 
 
 def publish(stamp, dest, default):
@@ -799,7 +800,7 @@ def publish(stamp, dest, default):
     tree = dest / f"{stamp['version']}-{stamp['origin']}" / f"Python-{stamp['version']}"
     tree = tree.resolve()
     path = str(tree.relative_to(ROOT)) if tree.is_relative_to(ROOT) else str(tree)
-    keys = ("version", "origin", "debian_revision", "security_patches", "tarball_sha256")
+    keys = ("version", "origin", "debian_revision", "fixes", "tarball_sha256")
     current = {key: stamp[key] for key in keys}
     current |= {"source": path, "patches_sha256": stamp["patches_sha256"]}
     if read_json(dest / "current.json") != current:
@@ -830,7 +831,7 @@ def describe(stamp):
     text = f"CPython {stamp['version']}"
     if stamp["debian_revision"]:
         return (f"{text}, Debian {stamp['debian_revision']} with "
-                f"{len(stamp['security_patches'])} security fixes")
+                f"{len(stamp['fixes'])} of its fixes")
     return f"{text} as released{' (CPYTHON_TARBALL)' if stamp['origin'] == 'user' else ''}"
 
 

@@ -142,7 +142,7 @@ class Case(unittest.TestCase):
                      f'debian_fixes = {fixes}\norigins = {json.dumps(origins)}\n')
         for version, origin in (("3.13.15", "python.org"), ("3.13.5", "debian")):
             text += f'[[default]]\nversion = "{version}"\norigin = "{origin}"\n'
-        text += '[debian]\nsource = "python3.13"\nsecurity_patches = ["CVE-*.patch", "crash.patch"]\n'
+        text += '[debian]\nsource = "python3.13"\nfixes = ["CVE-*.patch", "crash.patch"]\n'
         self.config.write_text(text)
 
     def serve(self, version="3.13.15", data=None):
@@ -229,10 +229,10 @@ class PythonOrg(Case):
         self.serve()
         current = self.works()
         self.assertEqual(
-            {k: current[k] for k in ("version", "origin", "debian_revision", "security_patches",
+            {k: current[k] for k in ("version", "origin", "debian_revision", "fixes",
                                      "tarball_sha256")},
             {"version": "3.13.15", "origin": "python.org", "debian_revision": None,
-             "security_patches": [], "tarball_sha256": digest(self.data["3.13.15"])})
+             "fixes": [], "tarball_sha256": digest(self.data["3.13.15"])})
         self.assertEqual((self.tree() / "sub" / "c.h").read_text(), SOURCE)
         self.assertEqual((self.tree() / "a.c").stat().st_mtime, OLD)
         self.assertIn("CPython 3.13.15", self.out)
@@ -288,7 +288,7 @@ class PythonOrg(Case):
     def test_vulnerable_release_only_with_a_warning(self):
         self.serve("3.13.5")
         current = self.works(CPYTHON_VERSION="3.13.5")
-        self.assertEqual((current["origin"], current["security_patches"]), ("python.org", []))
+        self.assertEqual((current["origin"], current["fixes"]), ("python.org", []))
         self.assertIn("known vulnerabilities", self.err)
         self.works("--version", "3.13.5")
         self.assertIn("known vulnerabilities", self.err)
@@ -358,7 +358,7 @@ class Debian(Case):
         self.series(own=patch_text("sub/c.h", 5, "own"))
         current = self.works()
         self.assertEqual((current["origin"], current["debian_revision"]), ("debian", REVISION))
-        self.assertEqual(current["security_patches"], ["CVE-1.patch", "crash.patch"])
+        self.assertEqual(current["fixes"], ["CVE-1.patch", "crash.patch"])
         self.assertIn("fix one", (self.tree() / "a.c").read_text())
         self.assertNotIn("not wanted", (self.tree() / "a.c").read_text())
         self.assertIn("fix two", (self.tree() / "b.c").read_text())
@@ -464,7 +464,7 @@ class Debian(Case):
     def test_no_fix_matches(self):
         self.fixes({"other.patch": patch_text("a.c", 9, "not wanted")})
         self.assertEqual(self.run_it(), 1)
-        self.assertIn("none of the security fixes", self.err)
+        self.assertIn("none of the fixes", self.err)
 
 
 class AptSources(unittest.TestCase):
