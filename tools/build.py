@@ -50,8 +50,27 @@ VARIANTS = {
     "stock-free-threaded": [STOCK, "--disable-gil"],
     "asan": ["--with-address-sanitizer"],
 }
-# Linked to stay where it is, as Debian links its interpreter: addresses are then parts of instructions.
-POSITION_DEPENDENT = ("pgo", "stock-pgo")
+PROFILE_GUIDED = ("pgo", "stock-pgo")
+# Part of the profile-guided interpreters instead of files to import, as Debian has it. They need no library, so that
+# libpython.a needs none for them either.
+BUILT_IN = frozenset((
+    "array", "cmath", "fcntl", "grp", "math", "select", "syslog", "unicodedata", "_bisect", "_blake2", "_csv",
+    "_datetime", "_elementtree", "_heapq", "_json", "_md5", "_opcode", "_pickle", "_posixsubprocess", "_random", "_sha1",
+    "_sha3", "_socket", "_statistics", "_struct",
+))
+# The profile comes from nearly all of CPython's tests, as Debian's does, instead of the 43 files that `--pgo` picks.
+# Left out: tests of what is around the interpreter, tests that fail with other libraries or take long.
+TRAINING_WITHOUT = (
+    "test_asyncio", "test_c_locale_coercion", "test_cext", "test_cmd_line_script", "test_concurrent_futures",
+    "test_cppext", "test_ctypes", "test_dbm_dumb", "test_dbm_ndbm", "test_embed", "test_ensurepip",
+    "test_external_inspection", "test_faulthandler", "test_ftplib", "test_gdb", "test_httplib", "test_idle", "test_imaplib",
+    "test_ioctl", "test_multiprocessing_fork", "test_multiprocessing_forkserver", "test_multiprocessing_spawn",
+    "test_peg_generator", "test_perf_profiler", "test_poplib", "test_pydoc", "test_pyrepl", "test_regrtest", "test_repl",
+    "test_signal", "test_socket", "test_socketserver", "test_ssl", "test_subprocess", "test_thread", "test_threadsignals",
+    "test_threading", "test_threading_local", "test_tools", "test_venv", "test_zipimport_support",
+)
+# A test that fails (2) does not stop the build: what it ran is in the profile all the same.
+TRAINING = f"-m test --pgo-extended -j0 -unone,decimal --timeout=1200 -x {' '.join(TRAINING_WITHOUT)} || test $$? -eq 2"
 # What configure takes from the environment as well as from its command line.
 CONFIGURE_VARIABLES = (
     "CC", "CXX", "CPP", "AR", "RANLIB", "LLVM_AR", "LLVM_PROFDATA", "PROFILE_TASK", "MACHDEP",
@@ -116,12 +135,15 @@ def configure_command(variant: str, facts: dict) -> list[str]:
                    *(f"-Wl,-mllvm,{option}" for option in compiler.codegen)]
     # Compiler and linker have to agree, so where the user has a say in one of them, neither is told.
     foreign = {"--enable-shared", "--enable-shared=yes"} & set(flags) or {"CFLAGS_NODIST", "LDFLAGS_NODIST"} & named
-    if variant in POSITION_DEPENDENT and not foreign:
+    if variant in PROFILE_GUIDED and not foreign:
+        # As Debian's interpreter stays where it is linked for: addresses are then parts of instructions.
         compiling.append("-fno-pie")
         linking.append("-no-pie")
     for variable, words in (("CFLAGS_NODIST", compiling), ("LDFLAGS_NODIST", linking)):
         if chosen and words and variable not in named:
             chosen.append(f"{variable}={' '.join(words)}")
+    if variant in PROFILE_GUIDED and "PROFILE_TASK" not in named:
+        chosen.append(f"PROFILE_TASK={TRAINING}")
     source = ROOT / facts["source"]
     command = [str(source / "configure"), *flags, *chosen]
     if STOCK not in flags:
@@ -139,6 +161,8 @@ def configure(variant: str, facts: dict) -> None:
     directory = BUILD / variant
     command = configure_command(variant, facts)
     made_of = [*command, facts["patches_sha256"]] if "--enable-optimizations" in command else command
+    if variant in PROFILE_GUIDED:
+        made_of = [*made_of, *sorted(BUILT_IN)]
     stamp = directory / "ferrule-configure.json"
     if stamp.exists() and read_stamp(stamp) == made_of:
         if (directory / "Makefile").exists():
@@ -155,7 +179,17 @@ def configure(variant: str, facts: dict) -> None:
     for line in log.read_text(errors="replace").splitlines():
         if re.search("rust|cross-language", line, re.I):
             progress.say(f"  {line.strip()}")
+    if variant in PROFILE_GUIDED:
+        build_in(directory)
     stamp.write_text(json.dumps(made_of))
+
+
+def build_in(directory: Path) -> None:
+    """Make modules part of the interpreter, each with the sources that configure found for it."""
+    modules = (directory / "Modules" / "Setup.stdlib").read_text().splitlines()
+    lines = [line for line in modules if line.partition(" ")[0] in BUILT_IN]
+    # Newer than CPython's Makefile, which make therefore makes anew from it.
+    (directory / "Modules" / "Setup.local").write_text("\n".join(["*static*", *lines]) + "\n")
 
 
 def read_stamp(stamp: Path) -> list[str] | None:
@@ -182,10 +216,19 @@ def make(variant: str, arguments: list[str]) -> None:
     # on make's command line it reaches that link too, and lld's cache serves it.
     linker = [word for word in configure_command(variant, facts)
               if word.startswith(("LDFLAGS_NODIST=-fuse-ld=lld", "LDFLAGS_NODIST=-no-pie"))]
-    command = ["make", *jobs(), *linker, *arguments]
+    command = ["make", *jobs(), *linker, *profile_merger(variant), *arguments]
     # close_fds: the job server of an outer make is two open descriptors.
     if progress.run(command, label=label, log=log, cwd=BUILD / variant, close_fds=False) != 0:
         raise BuildError(f"building {variant} failed; the whole log is {log}")
+
+
+def profile_merger(variant: str) -> list[str]:
+    """What merges the profiles of clang's build when some are of no use: those of processes that a test killed."""
+    if variant not in PROFILE_GUIDED:
+        return []
+    makefile = (BUILD / variant / "Makefile").read_text()
+    merger = re.search(r"^(LLVM_PROF_MERGER=.*llvm-profdata merge )(.*)$", makefile, re.M)
+    return [f"{merger[1]}-failure-mode=all {merger[2]}"] if merger else []
 
 
 def choose_flags(flags: list[str]) -> None:

@@ -8,6 +8,7 @@ import importlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -25,6 +26,9 @@ CONFIGURE = """#!/bin/sh
 for word in "$@"; do printf '%s\\n' "$word"; done >>called
 echo "checking for cross-language LTO... maybe"
 [ ! -e fail ] && echo all: >Makefile
+echo 'LLVM_PROF_MERGER= /llvm/llvm-profdata merge -output="all" "$(shell pwd)"/*.raw' >>Makefile
+mkdir -p Modules
+printf '%s\\n' '*shared*' 'array arraymodule.c' '#math mathmodule.c' '_ssl _ssl.c' '_sha3 sha3.c -DX' >Modules/Setup.stdlib
 """
 
 
@@ -136,6 +140,37 @@ class Command(Case):
         words = self.called("pgo")
         self.assertEqual([word for word in words if "-pie" in word], [])
 
+    def test_the_pgo_builds_contain_the_modules_that_need_no_library(self):
+        for variant in ("pgo", "release"):
+            self.quietly(build.configure, variant, self.facts)
+        local = self.root / "build" / "pgo" / "Modules" / "Setup.local"
+        self.assertEqual(local.read_text().splitlines(), ["*static*", "array arraymodule.c", "_sha3 sha3.c -DX"])
+        self.assertFalse((self.root / "build" / "release" / "Modules" / "Setup.local").exists())
+
+    def test_the_profile_comes_from_all_tests_unless_the_user_names_others(self):
+        for variant in ("pgo", "release"):
+            self.quietly(build.configure, variant, self.facts)
+        self.assertIn("--pgo-extended", self.words_of("PROFILE_TASK", self.called("pgo")))
+        self.assertEqual(self.words_of("PROFILE_TASK", self.called("release")), [])
+        self.environment(PROFILE_TASK="-m test.regrtest test_re")
+        self.quietly(build.configure, "pgo", self.facts)
+        self.assertEqual(self.words_of("PROFILE_TASK", self.called("pgo")), ["-m", "test.regrtest", "test_re"])
+
+    def test_a_failed_test_does_not_end_the_training_and_a_crash_does(self):
+        shell = build.TRAINING.replace("$$", "$")
+        for status, expected in ((0, 0), (2, 0), (1, 1), (139, 1)):
+            run = subprocess.run(["sh", "-c", f"python() {{ return {status}; }}; python {shell}"])
+            self.assertEqual(run.returncode, expected, status)
+
+    def test_a_profile_that_is_of_no_use_does_not_stop_a_pgo_build(self):
+        for variant, wanted in (("pgo", 1), ("release", 0)):
+            self.quietly(build.configure, variant, self.facts)
+            with unittest.mock.patch.object(build.progress, "run", return_value=0) as run:
+                build.make(variant, ["python"])
+            mergers = [word for word in run.call_args.args[0] if word.startswith("LLVM_PROF_MERGER=")]
+            self.assertEqual(mergers, ['LLVM_PROF_MERGER= /llvm/llvm-profdata merge -failure-mode=all -output="all"'
+                                       ' "$(shell pwd)"/*.raw'] * wanted)
+
     def test_the_users_own_flags_stay_as_they_are(self):
         self.configure("CFLAGS_NODIST=-fPIE", "LDFLAGS_NODIST=-pie")
         self.quietly(build.configure, "pgo", self.facts)
@@ -212,6 +247,13 @@ class Again(Case):
         self.facts["patches_sha256"] = "b"
         self.assertEqual(self.quietly(build.configure, "release", self.facts), "")
         self.assertIn("made anew", self.quietly(build.configure, "pgo", self.facts))
+
+    def test_other_modules_to_build_in_make_a_pgo_build_anew(self):
+        for variant in ("release", "pgo"):
+            self.quietly(build.configure, variant, self.facts)
+        with unittest.mock.patch.object(build, "BUILT_IN", {"array"}):
+            self.assertEqual(self.quietly(build.configure, "release", self.facts), "")
+            self.assertIn("made anew", self.quietly(build.configure, "pgo", self.facts))
 
     def test_a_configure_that_failed_is_run_again_from_the_start(self):
         directory = self.root / "build" / "ferrule"
