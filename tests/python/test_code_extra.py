@@ -296,6 +296,49 @@ class Mended(CodeExtraTestCase):
         self.assertEqual(self.freed_values(), [FIRST])
 
 
+class FirstRelease(ProgramTestCase):
+    """In a process of its own: a reader goes another way once any index was released."""
+
+    def test_what_is_found_is_the_same_before_the_first_release_and_after_it(self):
+        self.assert_program_succeeds("""if True:
+            import codeextra
+            import random
+            choose = random.Random(1)
+            indices = [codeextra.request() for _ in range(70)]
+            values = {}     # tables with room and without, and with indices that belong to the same place
+            for count in (0, 1, 1, 1, 2, 3, 5, 8, 13, 30, 70) * 10:
+                code = compile("1", "x", "eval").replace(co_name=f"f{len(values)}")
+                values[code] = {index: choose.randrange(1, 1 << 40) for index in choose.sample(indices, count)}
+                for index, value in values[code].items():
+                    codeextra.set(code, index, value)
+
+            def check(gone=()):
+                for code, expected in values.items():
+                    for index in indices:
+                        try:
+                            found = codeextra.get(code, index)
+                        except ValueError:
+                            found = "released"
+                        wanted = "released" if index in gone else expected.get(index)
+                        assert found == wanted, (index, found, wanted)
+                for wrong in (None, 1, print, "x"):
+                    try:
+                        codeextra.get(wrong, indices[0])
+                    except SystemError as error:
+                        assert "bad argument" in str(error), error
+                    else:
+                        raise AssertionError(wrong)
+
+            check()
+            if codeextra.has_release():
+                gone = set()
+                for index in (indices[0], indices[40]):
+                    codeextra.release(index)
+                    gone.add(index)
+                    check(gone)
+            """)
+
+
 class Exhaustion(ProgramTestCase):
     """In processes of their own: these take every index."""
 
