@@ -268,13 +268,13 @@ pub unsafe fn value_in_use(code: *mut PyCodeObject, index: isize) -> *mut c_void
     unsafe {
         match look_once(code, index) {
             Ok(value) => value,
-            Err(Elsewhere::Nowhere | Elsewhere::NotHere) => null_mut(),
+            Err(Elsewhere::Nowhere) => null_mut(),
             Err(Elsewhere::MaybeFurther) => value_further(code, index),
         }
     }
 }
 
-/// [`value_in_use`] where another index is in the way.
+/// [`value_in_use`] where the first look did not settle it.
 ///
 /// # Safety
 /// As there.

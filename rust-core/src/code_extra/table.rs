@@ -111,10 +111,8 @@ pub unsafe fn look_once(code: *mut PyCodeObject, index: isize) -> Result<*mut c_
     // Volatile only so that it is read once more: each of the two is then part of the
     // instruction that uses it, and the value that is found costs an instruction less.
     // SAFETY: as above.
-    if unsafe { (&raw const (*table).mask).read_volatile() } == 0 {
-        return Err(Elsewhere::Nowhere);
-    }
-    Err(if key == Key::EMPTY.0 { Elsewhere::NotHere } else { Elsewhere::MaybeFurther })
+    let has_one_place = unsafe { (&raw const (*table).mask).read_volatile() } == 0;
+    Err(if has_one_place { Elsewhere::Nowhere } else { Elsewhere::MaybeFurther })
 }
 
 /// The value under `raw` anywhere in the table of `code`. Takes no lock.
@@ -130,11 +128,9 @@ pub unsafe fn look_further(code: *mut PyCodeObject, raw: isize) -> Option<*mut c
 
 /// Why [`look_once`] found nothing.
 pub enum Elsewhere {
-    /// There is no table, or no place in it but one that another index has.
+    /// There is no table, or it has one place, which is another index's.
     Nowhere,
-    /// Its place is empty, so it is not in the table.
-    NotHere,
-    /// Another index is where this one belongs: [`look_further`].
+    /// The table has more places: [`look_further`].
     MaybeFurther,
 }
 
