@@ -52,11 +52,12 @@ VARIANTS = {
 }
 PROFILE_GUIDED = ("pgo", "stock-pgo")
 # Part of the profile-guided interpreters instead of files to import, as Debian has it. They need no library, so that
-# libpython.a needs none for them either.
+# libpython.a needs none for them either. Not those of HACL*, whose names would be in everybody's way in libpython.a:
+# hashlib takes OpenSSL's.
 BUILT_IN = frozenset((
-    "array", "cmath", "fcntl", "grp", "math", "select", "syslog", "unicodedata", "_bisect", "_blake2", "_csv",
-    "_datetime", "_elementtree", "_heapq", "_json", "_md5", "_opcode", "_pickle", "_posixsubprocess", "_random", "_sha1",
-    "_sha3", "_socket", "_statistics", "_struct",
+    "array", "cmath", "fcntl", "grp", "math", "select", "syslog", "unicodedata", "_bisect", "_csv", "_datetime",
+    "_elementtree", "_heapq", "_json", "_opcode", "_pickle", "_posixsubprocess", "_random", "_socket", "_statistics",
+    "_struct",
 ))
 # The profile comes from nearly all of CPython's tests, as Debian's does, instead of the 43 files that `--pgo` picks.
 # Left out: tests of what is around the interpreter, tests that fail with other libraries or take long.
