@@ -2,7 +2,7 @@
 
 use super::index::{Index, Tag, MOST_INDICES};
 use super::registry::{is_code_before_any_release, Registry};
-use super::table::{extra_of, look_further, look_once, Elsewhere, TableRef};
+use super::table::{extra_of, look_once, Elsewhere, TableRef};
 use super::{CodeExtraState, Error, FreeFunction};
 use crate::cpython as c;
 use crate::cpython::{PyCodeObject, PyInterpreterState, PyObject};
@@ -223,23 +223,10 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
             // NULL below, it is reached by a jump, which each value found would pay for.
             Ok(value) => extra.write_volatile(value),
             Err(Elsewhere::Nowhere) => *extra = null_mut(),
-            Err(Elsewhere::MaybeFurther) => get_further_in_use(code.cast(), index, extra),
+            Err(Elsewhere::MaybeFurther) => *extra = super::value_further(code.cast(), index),
         }
     }
     0
-}
-
-/// Stores what [`look_further`] finds, or NULL. Cold, so that what a first look settles
-/// neither jumps over it nor pays for a stack frame.
-///
-/// # Safety
-/// `code` is a live code object, `extra` may be written, the thread is attached, and no
-/// index was released before the first look.
-#[cold]
-#[inline(never)]
-unsafe fn get_further_in_use(code: *mut PyCodeObject, index: isize, extra: *mut *mut c_void) {
-    // SAFETY: the caller's contract.
-    unsafe { *extra = look_further(code, index).unwrap_or(null_mut()) };
 }
 
 /// [`PyUnstable_Code_GetExtra`] once an index was released, or for what is no code

@@ -9,7 +9,7 @@
 
 use super::index::{Index, Key, Tag, MOST_INDICES};
 use super::registry::{is_code_before_any_release, CodeExtraState, Registry, Standing};
-use super::table::{capacity_for, extra_of, look_further, look_once, Elsewhere, Table, TableRef};
+use super::table::{capacity_for, extra_of, look_once, Elsewhere, Table, TableRef};
 use super::{Error, FreeFunction};
 use crate::cpython::{PyCodeObject, PyObject, PyTypeObject};
 use crate::tests::zeroed;
@@ -235,7 +235,7 @@ fn get(registry: Registry, code: *mut PyCodeObject, raw: isize) -> Result<usize,
             Ok(value) => Ok(value),
             Err(Elsewhere::Nowhere) if is_code_before_any_release(code.cast()) => Ok(null_mut()),
             Err(Elsewhere::MaybeFurther) if is_code_before_any_release(code.cast()) => {
-                Ok(look_further(code, raw).unwrap_or(null_mut()))
+                Ok(super::value_further(code, raw))
             }
             Err(_) => super::get_further(code, raw, || registry),
         }
