@@ -57,9 +57,10 @@ test-leaks: debug
 
 # Of the benchmarks' two environments, the one that measures is made with $(PYTHON3); see docs/benchmarks.md.
 BENCH = @$(PYTHON3) benchmarks/run.py
+LAYOUTS = 8
 
 bench: release stock-release free-threaded stock-free-threaded
-	$(BENCH) --command 'make bench' --base stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
+	$(BENCH) --command 'make bench' --layouts $(LAYOUTS) --base stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
 
 bench-quick: release stock-release
 	$(BENCH) --command 'make bench-quick' --quick --base stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)

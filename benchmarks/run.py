@@ -26,6 +26,7 @@ import os
 import time
 from pathlib import Path
 
+import layouts
 import measuring
 from measuring import ROOT, ChildFailed, Progress, named_python, order_of_turn, program
 from suite import environment, machine, page, publish, pyperformance_tasks, tasks
@@ -54,6 +55,7 @@ class Run:
         self.started = time.monotonic()
         self.progress = Progress(self.budget)
         self.news = self.started
+        self.durations = {}     # {task: [s]}: the same task over all links
 
     @property
     def used(self):
@@ -88,8 +90,8 @@ class Run:
         """One task under each of its interpreters, in turns; False where there is no time for it."""
         if task.name in self.broken:
             return True
-        expected = sum(task.seconds) / len(task.seconds) * len(task.pythons)
-        if expected > self.left:
+        durations = self.durations.setdefault(task.name, [task.seconds])
+        if sum(durations) / len(durations) * len(task.pythons) > self.left:
             return False
         with contextlib.nullcontext() if task.pinned else on_all_cores():
             for python in order_of_turn(task.pythons, round):
@@ -97,7 +99,7 @@ class Run:
                     self.tell(f"round {round + 1}  {task.name}  {python}")
                     started = time.monotonic()
                     self.record(task.name, python, round, lambda: task.measure(python, round))
-                    task.seconds.append(time.monotonic() - started)
+                    durations.append(time.monotonic() - started)
         return True
 
     def write(self):
@@ -155,6 +157,20 @@ def make_environments(pythons, facts):
     return found
 
 
+def make_links(stack, pythons, facts):
+    """[{name: path}]: the interpreters as they are, then further links of them. Where the linker puts the eval loop moves
+    single benchmarks by several per cent, so each round measures another link; the further ones are gone when `stack`
+    is closed.
+    """
+    if facts["layouts"] > 1:
+        try:
+            return [pythons, *stack.enter_context(layouts.linked(pythons, facts["layouts"] - 1))]
+        except SystemExit as failure:
+            facts["layouts"] = 1
+            facts["remarks"].append(f"one link of each build: no other could be made ({str(failure).splitlines()[0]})")
+    return [pythons]
+
+
 def count_instructions(run, pythons, names, sizes):
     """Once, not in rounds: instructions repeat."""
     wanted = [(name, python) for name in names for python in pythons
@@ -193,11 +209,24 @@ def go(run):
     facts["remarks"] = []
     extensions = build_extensions(pythons, facts)
     environments = make_environments(pythons, facts) if facts["pyperformance"] else {}
-    run.started = time.monotonic()      # what is made only once is not measuring time
+    with contextlib.ExitStack() as stack:
+        links = make_links(stack, pythons, facts)
+        run.started = time.monotonic()      # what is made only once is not measuring time
+        measure_rounds(run, links, extensions, environments)
+    for name, path in pythons.items():
+        if machine.fingerprint(path) != facts["files"][name]:
+            facts["remarks"].append(f"{name}: {path} was built anew while it was measured: the figures are of two builds")
+    run.progress.end()
+
+
+def measure_rounds(run, links, extensions, environments):
+    """Each round over all benchmarks with the next of the links."""
+    facts = run.facts
+    pythons, base, quick = facts["pythons"], facts["base"], facts["quick"]
     facts["pinned"] = measuring.pin_to_one_core()
     sizes = tasks.QUICK if quick else tasks.FULL
-    todo = tasks.make_tasks(pythons, base, extensions, sizes)
-    todo += tasks.make_scaling_tasks(facts["free_threaded"])
+    todo = [tasks.make_tasks(link, base, extensions, sizes) + tasks.make_scaling_tasks(facts["free_threaded"])
+            for link in links]
     if not facts["free_threaded"]:
         facts["remarks"].append("scaling with threads is for free-threaded builds, and there was none"
                                 " (--free-threaded NAME=PATH)")
@@ -207,16 +236,14 @@ def go(run):
     if environments:
         for benchmark in pyperformance_tasks.scripts(quick).values():
             calibration = find_calibration(run, environments, base, benchmark)
-            todo += pyperformance_tasks.make_tasks(environments, benchmark, calibration or ())
+            for link, own in zip(links, todo):
+                inside = {name: environment.link_in(python, link[name]) for name, python in environments.items()}
+                own += pyperformance_tasks.make_tasks(inside, benchmark, calibration or ())
     for number in range(MOST_ROUNDS):
         # All of them: what does not fit any more is left out, and something shorter may still fit.
-        if not any([run.measure(task, number) for task in todo]):
+        if not any([run.measure(task, number) for task in todo[number % len(todo)]]):
             break
         run.write()
-    for name, path in pythons.items():
-        if machine.fingerprint(path) != facts["files"][name]:
-            facts["remarks"].append(f"{name}: {path} was built anew while it was measured: the figures are of two builds")
-    run.progress.end()
 
 
 def parse_arguments():
@@ -227,6 +254,9 @@ def parse_arguments():
     parser.add_argument("--free-threaded", metavar="NAME=PATH", type=named_python, action="append", default=[],
                         help="a build without the GIL, for scaling with threads (default: those in build/)")
     parser.add_argument("--quick", action="store_true", help="five minutes instead of an hour, and fewer benchmarks")
+    parser.add_argument("--layouts", metavar="N", type=int, default=1,
+                        help="measure N links of each build in turn, with the functions in another order in each but the"
+                             " first; for builds of this tree, with lld (default: 1, the builds as they are)")
     parser.add_argument("--minutes", type=float, help="how long to measure; with --resume in all")
     parser.add_argument("--no-pyperformance", dest="pyperformance", action="store_false")
     parser.add_argument("--no-instructions", dest="instructions", action="store_false")
@@ -240,6 +270,8 @@ def parse_arguments():
     arguments = parser.parse_args()
     if not (arguments.resume or arguments.page or arguments.publish) and not (arguments.base and arguments.python):
         parser.error("--base and --python are needed")
+    if arguments.layouts < 1:
+        parser.error("--layouts takes a number above 0")
     names = [name for name, _ in [*arguments.python, arguments.base or ("", "")]]
     if len(set(names)) != len(names):
         parser.error("two interpreters have the same name")
@@ -271,6 +303,7 @@ def start(arguments):
         "pythons": pythons, "base": arguments.base[0], "quick": arguments.quick,
         "minutes": arguments.minutes or (QUICK_MINUTES if arguments.quick else MINUTES),
         "pyperformance": arguments.pyperformance, "instructions": arguments.instructions,
+        "layouts": arguments.layouts,
         "free_threaded": free_threaded,
         "files": {name: machine.fingerprint(path) for name, path in pythons.items()},
         "machine": machine.describe(),

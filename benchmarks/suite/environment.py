@@ -106,6 +106,14 @@ def ensure_measured(name, python):
                   all_or_nothing=False)
 
 
+def link_in(inside, python):
+    """The path of another link of the interpreter whose environment has `inside` as its python."""
+    path = os.path.join(os.path.dirname(inside), os.path.basename(python))
+    if not os.path.lexists(path):
+        os.symlink(python, path)
+    return path
+
+
 def enter_harness():
     """Go on in the harness's environment: starts this program anew there unless it is there already."""
     if os.path.realpath(sys.prefix) != os.path.realpath(HARNESS):

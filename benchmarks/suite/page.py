@@ -301,7 +301,8 @@ class Report:
         if not spreads:
             return None, "Too few rounds to tell how noisy the machine was."
         middle = statistics.median(spreads)
-        text = f"The middle half of {self.base}’s own runs of one benchmark is {100 * middle:.1f} % wide (median)."
+        text = (f"The middle half of {self.base}’s own runs of one benchmark is {100 * middle:.1f} % wide (median"
+                f"{', its links differ too' if self.facts['layouts'] > 1 else ''}).")
         if middle > ratios.WIDEST:
             text = "The machine was too noisy for figures of a few per cent. " + text
         return middle, text
@@ -310,7 +311,9 @@ class Report:
         found = [len(self.results.figures(self.base, name)) for name in self.results.names(self.base)
                  if not name.startswith("instructions/")]
         fewest, most = (min(found), max(found)) if found else (0, 0)
-        return f"{fewest} rounds" if fewest == most else f"{fewest} to {most} rounds"
+        text = f"{fewest} rounds" if fewest == most else f"{fewest} to {most} rounds"
+        links = min(self.facts["layouts"], most)
+        return f"{text} over {links} links of each build" if links > 1 else text
 
     def all_figures(self):
         rows = []

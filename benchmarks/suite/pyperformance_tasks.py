@@ -80,4 +80,4 @@ def make_task(environments, benchmark, number, name, loops, seconds):
         return [sample(PREFIX + name, result.values, measured.get_unit(), loops, result.warmups or (),
                        inner_loops=inner_loops(result))]
 
-    return Task(PREFIX + name, measure, tuple(environments), seconds=[(warmups + values) * seconds + 0.3])
+    return Task(PREFIX + name, measure, tuple(environments), seconds=(warmups + values) * seconds + 0.3)

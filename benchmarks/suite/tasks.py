@@ -2,7 +2,7 @@
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Callable
 
 import calls
@@ -29,7 +29,7 @@ class Task:
     measure: Callable
     pythons: tuple
     pinned: bool = True
-    seconds: list = field(default_factory=lambda: [1.0])    # what a run took so far, for the time left
+    seconds: float = 1.0    # that one process takes, as far as is known before the first
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import committed
 import measuring
 import run as harness
 from made_up import make_run
-from suite import plots, ratios, tasks
+from suite import environment, plots, ratios, tasks
 from suite.page import Report, render
 from suite.results import Journal, Results, sample, write_suites
 
@@ -247,7 +247,7 @@ class Rounds(InDirectory):
         return run
 
     def task(self, measure, name="calls/x"):
-        return tasks.Task(name, measure, ("stock", "ferrule"), seconds=[0.0])
+        return tasks.Task(name, measure, ("stock", "ferrule"), seconds=0.0)
 
     def test_what_is_in_the_journal_is_not_measured_again(self):
         measured = []
@@ -290,8 +290,39 @@ class Rounds(InDirectory):
 
     def test_a_task_that_does_not_fit_into_the_time_left_is_not_begun(self):
         run = self.new_run(minutes=1)
-        task = tasks.Task("long", mock.Mock(side_effect=AssertionError), ("stock", "ferrule"), seconds=[40.0])
+        task = tasks.Task("long", mock.Mock(side_effect=AssertionError), ("stock", "ferrule"), seconds=40.0)
         self.assertFalse(run.measure(task, 0))
+
+    def test_each_round_measures_the_next_of_the_links(self):
+        measured = []
+
+        def make_tasks(link, base, extensions, sizes):
+            def measure(python, round):
+                measured.append((round, link[python]))
+                return [sample("calls/x", [1.0])]
+            return [self.task(measure)]
+
+        run = self.new_run(base="stock", quick=True, instructions=False, remarks=[])
+        with (mock.patch.object(tasks, "make_tasks", make_tasks), mock.patch.object(harness, "MOST_ROUNDS", 3),
+              mock.patch.object(measuring, "pin_to_one_core", return_value=False)):
+            harness.measure_rounds(run, [run.facts["pythons"], {"stock": "/s1", "ferrule": "/f1"}], {}, {})
+        self.assertEqual(sorted(measured), [(0, "/f"), (0, "/s"), (1, "/f1"), (1, "/s1"), (2, "/f"), (2, "/s")])
+
+    def test_where_no_other_link_can_be_made_the_builds_are_measured_as_they_are(self):
+        facts, pythons = {"layouts": 8, "remarks": []}, {"stock": "/usr/bin/python3.13"}
+        with contextlib.ExitStack() as stack:
+            self.assertEqual(harness.make_links(stack, pythons, facts), [pythons])
+        self.assertEqual(facts["layouts"], 1)
+        self.assertIn("one link of each build", facts["remarks"][0])
+        self.assertIn("/usr/bin/python3.13", facts["remarks"][0])
+
+    def test_a_further_link_is_found_in_the_environment_of_the_first(self):
+        inside = self.directory / "python"
+        inside.symlink_to("/build/python")
+        self.assertEqual(environment.link_in(str(inside), "/build/python"), str(inside))
+        further = Path(environment.link_in(str(inside), "/build/python-layout1"))
+        self.assertEqual((further.parent, further.readlink()), (self.directory, Path("/build/python-layout1")))
+        self.assertEqual(environment.link_in(str(inside), "/build/python-layout1"), str(further))
 
     def test_a_child_that_does_not_end_is_a_failure(self):
         with self.assertRaises(measuring.ChildFailed):
@@ -324,6 +355,9 @@ class Page(InDirectory):
         self.assertIn("too noisy", self.report(noise=0.3).noise()[1])
         self.assertNotIn("too noisy", self.report(noise=0.002).noise()[1])
 
+    def test_links_are_told(self):
+        self.assertIn("9 rounds over 8 links of each build", render(self.report()))
+
     def test_names_from_outside_are_escaped(self):
         make_run(self.directory, remark="<script>alert(1)</script>")
         text = render(Report(Results(self.directory)))
@@ -345,6 +379,7 @@ class Arguments(unittest.TestCase):
     def test_what_is_wrong_is_said(self):
         self.assertIn("are needed", self.refused("--quick"))
         self.assertIn("no such program", self.refused("--base", "a=/nowhere/python"))
+        self.assertIn("above 0", self.refused("--layouts", "0", "--base", "a=/bin/sh", "--python", "b=/bin/sh"))
         self.assertIn("same name", self.refused("--base", "a=/bin/sh", "--python", "a=/bin/sh"))
 
 
