@@ -127,9 +127,8 @@ lint: all
 	@cargo fmt --check
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
 
-clean:
-	rm -rf build/ferrule build/stock build/release build/stock-release build/pgo build/stock-pgo build/debug \
-		build/trace-refs build/free-threaded build/stock-free-threaded build/asan build/logs
+clean: tools-present
+	$(BUILD) clean
 
 distclean:
 	rm -rf build

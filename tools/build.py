@@ -3,6 +3,7 @@
 
   build.py configure [FLAG...]   choose flags for all variants, configure ferrule
   build.py make VARIANT [TARGET...]   get, patch, configure and build one variant
+  build.py clean                      remove what was built of all variants, and the logs
 
 Variants (each in build/VARIANT):
   ferrule        the Rust frame core, no LTO
@@ -243,10 +244,17 @@ def choose_flags(flags: list[str]) -> None:
     print("Configured. Now run `make`.")
 
 
+def clean() -> None:
+    for directory in (*(BUILD / variant for variant in VARIANTS), LOGS):
+        if directory.exists():
+            shutil.rmtree(directory)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("configure", add_help=False)
+    commands.add_parser("clean")
     maker = commands.add_parser("make")
     maker.add_argument("variant", choices=VARIANTS)
     maker.add_argument("arguments", nargs="*", help="make's targets and variables")
@@ -255,6 +263,9 @@ def main() -> None:
         choose_flags(sys.argv[2:])
         return
     options = parser.parse_args()
+    if options.command == "clean":
+        clean()
+        return
     progress.heed_interrupts()
     make(options.variant, options.arguments)
 

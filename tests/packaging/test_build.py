@@ -272,6 +272,13 @@ class Again(Case):
         self.configure()
         self.assertIn(f"FERRULE_DIR={self.root}", json.loads(stamp.read_text()))
 
+    def test_cleaning_removes_the_builds_and_keeps_source_and_flags(self):
+        self.configure("--with-pydebug")
+        self.quietly(build.configure, "stock-release", self.facts)
+        build.clean()
+        self.assertEqual({path.name for path in (self.root / "build").iterdir()}, {"src", "configure.flags"})
+        build.clean()
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -95,8 +95,7 @@ pub struct Key(pub usize);
 
 impl Key {
     /// Stands where no index was put yet. Equal to no index, and to no other
-    /// key, because no index has the last generation. A number that an
-    /// instruction can hold.
+    /// key, because no index has the last generation.
     pub(super) const EMPTY: Key = Key(i32::MIN as usize);
 
     pub fn live(index: Index) -> Self {
