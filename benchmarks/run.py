@@ -66,11 +66,12 @@ class Run:
         return self.budget - self.used
 
     def tell(self, what):
-        self.progress.show(self.used / self.budget, max(self.left, 0), what)
+        part = min(self.used / self.budget, 1)
+        self.progress.show(part, max(self.left, 0), what)
         now = time.monotonic()
         if not self.progress.active and now - self.news > NEWS_SECONDS:
             self.news = now
-            print(f"{100 * self.used / self.budget:3.0f} %  about {measuring.as_time_left(max(self.left, 0))} left  {what}",
+            print(f"{100 * part:3.0f} %  about {measuring.as_time_left(max(self.left, 0))} left  {what}",
                   flush=True)
 
     def record(self, task, python, round, measure):
