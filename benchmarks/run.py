@@ -3,6 +3,7 @@
 
     python3 benchmarks/run.py --base stock=build/stock-release/python --python ferrule=build/release/python
     python3 benchmarks/run.py --base ... --python ... --quick
+    python3 benchmarks/run.py --base ... --python ... --only scimark_lu --minutes 5
     python3 benchmarks/run.py --resume                  # goes on with the last run
     python3 benchmarks/run.py --page DIRECTORY          # makes its page anew
     python3 benchmarks/run.py --publish DIRECTORY       # its plots and figures go into docs/ and README.md
@@ -240,11 +241,22 @@ def measure_rounds(run, links, extensions, environments):
             for link, own in zip(links, todo):
                 inside = {name: environment.link_in(python, link[name]) for name, python in environments.items()}
                 own += pyperformance_tasks.make_tasks(inside, benchmark, calibration or ())
+    if facts["only"]:
+        todo = [choose(own, facts["only"]) for own in todo]
     for number in range(MOST_ROUNDS):
         # All of them: what does not fit any more is left out, and something shorter may still fit.
         if not any([run.measure(task, number) for task in todo[number % len(todo)]]):
             break
         run.write()
+
+
+def choose(everything, names):
+    """The tasks of these names, with or without the group before the slash; a name of no task ends the run."""
+    missing = [name for name in names if not any(name in (task.name, task.name.rpartition("/")[2]) for task in everything)]
+    if missing:
+        raise SystemExit(f"no benchmark is called {', '.join(missing)}; there are:\n"
+                         + "\n".join(f"  {task.name}" for task in everything))
+    return [task for task in everything if task.name in names or task.name.rpartition("/")[2] in names]
 
 
 def parse_arguments():
@@ -258,6 +270,9 @@ def parse_arguments():
     parser.add_argument("--layouts", metavar="N", type=int, default=1,
                         help="measure N links of each build in turn, with the functions in another order in each but the"
                              " first; for builds of this tree, with lld (default: 1, the builds as they are)")
+    parser.add_argument("--only", metavar="NAME", action="append", default=[],
+                        help="measure this benchmark alone, as pyperformance or the page's group calls it; may be given"
+                             " more than once; no instructions")
     parser.add_argument("--minutes", type=float, help="how long to measure; with --resume in all")
     parser.add_argument("--no-pyperformance", dest="pyperformance", action="store_false")
     parser.add_argument("--no-instructions", dest="instructions", action="store_false")
@@ -303,8 +318,9 @@ def start(arguments):
         "command": arguments.command or " ".join(["python3", *sys.argv]),
         "pythons": pythons, "base": arguments.base[0], "quick": arguments.quick,
         "minutes": arguments.minutes or (QUICK_MINUTES if arguments.quick else MINUTES),
-        "pyperformance": arguments.pyperformance, "instructions": arguments.instructions,
-        "layouts": arguments.layouts,
+        "pyperformance": arguments.pyperformance,
+        "instructions": arguments.instructions and not arguments.only,
+        "layouts": arguments.layouts, "only": arguments.only,
         "free_threaded": free_threaded,
         "files": {name: machine.fingerprint(path) for name, path in pythons.items()},
         "machine": machine.describe(),

@@ -135,14 +135,17 @@ class Report:
                 ratio = found[place]
                 if ratio and ratio.is_beyond:
                     listed.append((name, python, ratio_text(ratio), interval_text(ratio), ratio.verdict))
+        compared = sum(ratio is not None for _, found in rows for ratio in found)
         noisy = sum(ratio is not None and ratio.verdict in (ratios.NOISY, ratios.FEW)
                     for _, found in rows for ratio in found)
         section.text = " ".join(means)
         section.headings = ("beyond 1.02", "python", "ratio", "95 % interval", "verdict")
         section.rows = sorted(listed, key=lambda row: -float(row[2]))
-        section.after = (f"Listed is what is surely more than 2 % off either way: {len(listed)} of"
-                         f" {sum(ratio is not None for _, found in rows for ratio in found)}."
-                         f" Of {noisy} nothing can be said.")
+        section.after = (f"Listed is what is more than 2 % off either way, with an interval that says so:"
+                         f" {len(listed)} of {compared}. Of {noisy} nothing can be said. Intervals of"
+                         f" {ratios.CONFIDENCE:.0%} err: were all benchmarks equal, about"
+                         f" {round(compared * (1 - ratios.CONFIDENCE) / 2)} would be listed as slower by chance, and as"
+                         " many as faster. Measure those again, alone (--only), before you believe it.")
         rows.sort(key=lambda row: row[1][0].value if row[1][0] else 1)
         section.plots.append(Plot("pyperformance", plots.ratio_bars("pyperformance", rows, self.label(), self.others),
                                   "Ratio and interval of each pyperformance benchmark."))

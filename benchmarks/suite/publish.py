@@ -34,8 +34,8 @@ def text(report, names):
 
 def publish(results):
     """Writes the plots and the README's part; returns what was written."""
-    if results.facts["quick"]:
-        raise SystemExit(f"{results.directory} is a short run: what is published comes from `make bench`")
+    if results.facts["quick"] or results.facts["only"]:
+        raise SystemExit(f"{results.directory} is not a whole run: what is published comes from `make bench`")
     report = Report(results)
     found = {plot.name: plot.svg for section in report.sections() for plot in section.plots if plot.name in SHOWN}
     PLOTS.mkdir(parents=True, exist_ok=True)

@@ -302,11 +302,19 @@ class Rounds(InDirectory):
                 return [sample("calls/x", [1.0])]
             return [self.task(measure)]
 
-        run = self.new_run(base="stock", quick=True, instructions=False, remarks=[])
+        run = self.new_run(base="stock", quick=True, instructions=False, only=[], remarks=[])
         with (mock.patch.object(tasks, "make_tasks", make_tasks), mock.patch.object(harness, "MOST_ROUNDS", 3),
               mock.patch.object(measuring, "pin_to_one_core", return_value=False)):
             harness.measure_rounds(run, [run.facts["pythons"], {"stock": "/s1", "ferrule": "/f1"}], {}, {})
         self.assertEqual(sorted(measured), [(0, "/f"), (0, "/s"), (1, "/f1"), (1, "/s1"), (2, "/f"), (2, "/s")])
+
+    def test_some_can_be_chosen_by_name(self):
+        everything = [self.task(None, name) for name in ("pyperformance/scimark_lu", "calls", "pyperformance/scimark_sor")]
+        self.assertEqual([task.name for task in harness.choose(everything, ["scimark_lu", "calls"])],
+                         ["pyperformance/scimark_lu", "calls"])
+        self.assertEqual(harness.choose(everything, ["pyperformance/scimark_sor"]), everything[2:])
+        with self.assertRaisesRegex(SystemExit, "(?s)no benchmark is called scimark.*pyperformance/scimark_lu"):
+            harness.choose(everything, ["calls", "scimark"])
 
     def test_where_no_other_link_can_be_made_the_builds_are_measured_as_they_are(self):
         facts, pythons = {"layouts": 8, "remarks": []}, {"stock": "/usr/bin/python3.13"}
@@ -350,6 +358,7 @@ class Page(InDirectory):
     def test_a_slow_benchmark_is_listed_and_an_equal_one_is_not(self):
         section, = self.report().pyperformance()
         self.assertEqual([row[0] for row in section.rows], ["slower", "faster"])
+        self.assertIn("about 1 would be listed as slower", section.after)
 
     def test_noise_is_told(self):
         self.assertIn("too noisy", self.report(noise=0.3).noise()[1])
