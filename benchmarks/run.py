@@ -236,11 +236,12 @@ def measure_rounds(run, links, extensions, environments):
     if facts["instructions"]:
         count_instructions(run, pythons, QUICK_COUNTS if quick else tuple(CALLS), sizes)
     if environments:
+        inside = [{name: environment.link_in(python, link[name]) for name, python in environments.items()}
+                  for link in links]
         for benchmark in pyperformance_tasks.scripts(quick).values():
             calibration = find_calibration(run, environments, base, benchmark)
-            for link, own in zip(links, todo):
-                inside = {name: environment.link_in(python, link[name]) for name, python in environments.items()}
-                own += pyperformance_tasks.make_tasks(inside, benchmark, calibration or ())
+            for linked, own in zip(inside, todo):
+                own += pyperformance_tasks.make_tasks(linked, benchmark, calibration or ())
     if facts["only"]:
         todo = [choose(own, facts["only"]) for own in todo]
     for number in range(MOST_ROUNDS):
@@ -252,11 +253,12 @@ def measure_rounds(run, links, extensions, environments):
 
 def choose(everything, names):
     """The tasks of these names, with or without the group before the slash; a name of no task ends the run."""
-    missing = [name for name in names if not any(name in (task.name, task.name.rpartition("/")[2]) for task in everything)]
+    called = [(task, {task.name, task.name.rpartition("/")[2]}) for task in everything]
+    missing = set(names).difference(*(own for _, own in called))
     if missing:
-        raise SystemExit(f"no benchmark is called {', '.join(missing)}; there are:\n"
+        raise SystemExit(f"no benchmark is called {', '.join(sorted(missing))}; there are:\n"
                          + "\n".join(f"  {task.name}" for task in everything))
-    return [task for task in everything if task.name in names or task.name.rpartition("/")[2] in names]
+    return [task for task, own in called if not own.isdisjoint(names)]
 
 
 def parse_arguments():
