@@ -20,6 +20,7 @@ if __name__ == "__main__":
     enter_harness()
 
 import argparse
+import concurrent.futures
 import contextlib
 import datetime
 import json
@@ -77,32 +78,48 @@ class Run:
 
     def record(self, task, python, round, measure):
         """Measure, and write down what came of it; None where it failed."""
-        started = time.monotonic()
-        date = datetime.datetime.now().isoformat(timespec="seconds")
-        try:
-            outcome = {"samples": measure()}
-        except (ChildFailed, ValueError) as failure:
-            outcome = {"failed": str(failure)[-1500:]}
+        return self.note(task, python, round, *attempt(measure))
+
+    def note(self, task, python, round, outcome, date, seconds):
+        """Write down what came of an attempt; None where it failed."""
+        if "failed" in outcome:
             self.broken.add(task)
-        self.journal.add(task=task, python=python, round=round, date=date,
-                         seconds=round_seconds(time.monotonic() - started), **outcome)
+        self.journal.add(task=task, python=python, round=round, date=date, seconds=seconds, **outcome)
         return outcome.get("samples")
 
     def measure(self, task, round):
-        """One task under each of its interpreters, in turns; False where there is no time for it."""
+        """One task under each of its interpreters; False where there is no time for it."""
         if task.name in self.broken:
             return True
         durations = self.durations.setdefault(task.name, [task.seconds])
         if sum(durations) / len(durations) * len(task.pythons) > self.left:
             return False
+        order = order_of_turn(task.pythons, round)
+        missing = [python for python in order if not self.journal.has(task.name, python, round)]
         with contextlib.nullcontext() if task.pinned else on_all_cores():
-            for python in order_of_turn(task.pythons, round):
-                if not self.journal.has(task.name, python, round) and task.name not in self.broken:
-                    self.tell(f"round {round + 1}  {task.name}  {python}")
-                    started = time.monotonic()
-                    self.record(task.name, python, round, lambda: task.measure(python, round))
-                    durations.append(time.monotonic() - started)
+            if task.together and missing == order:
+                self.measure_together(task, order, round, durations)
+            else:
+                self.measure_in_turns(task, missing, round, durations)
         return True
+
+    def measure_in_turns(self, task, pythons, round, durations):
+        for python in pythons:
+            if task.name not in self.broken:
+                self.tell(f"round {round + 1}  {task.name}  {python}")
+                self.record(task.name, python, round, lambda: task.measure(python, round))
+                durations.append(self.journal.entries[-1]["seconds"])
+
+    def measure_together(self, task, pythons, round, durations):
+        """All at the same time on the one core that this process has."""
+        self.tell(f"round {round + 1}  {task.name}")
+        with concurrent.futures.ThreadPoolExecutor(len(pythons)) as pool:
+            attempts = [pool.submit(attempt, lambda python=python: task.measure(python, round)) for python in pythons]
+        for python, found in zip(pythons, attempts):
+            outcome, date, seconds = found.result()
+            # Their times overlap: each is noted with its part, as the time of a run is the sum.
+            self.note(task.name, python, round, outcome, date, round_seconds(seconds / len(pythons)))
+            durations.append(seconds / len(pythons))
 
     def write(self):
         """pyperf's JSON and the facts, as far as the run has come."""
@@ -110,6 +127,17 @@ class Run:
         self.facts["seconds"] = round_seconds(self.used)
         write_facts(self.directory, self.facts)
         return write_suites(self.directory, self.journal.entries, self.facts["metadata"])
+
+
+def attempt(measure):
+    """(what came of it, when it began, how many seconds it took)"""
+    date = datetime.datetime.now().isoformat(timespec="seconds")
+    started = time.monotonic()
+    try:
+        outcome = {"samples": measure()}
+    except (ChildFailed, ValueError) as failure:
+        outcome = {"failed": str(failure)[-1500:]}
+    return outcome, date, round_seconds(time.monotonic() - started)
 
 
 def round_seconds(seconds):
@@ -226,6 +254,9 @@ def measure_rounds(run, links, extensions, environments):
     facts = run.facts
     pythons, base, quick = facts["pythons"], facts["base"], facts["quick"]
     facts["pinned"] = measuring.pin_to_one_core()
+    if facts["together"] and not facts["pinned"]:
+        facts["together"] = False
+        facts["remarks"].append("interpreters in turns: this system does not keep processes on one core")
     sizes = tasks.QUICK if quick else tasks.FULL
     todo = [tasks.make_tasks(link, base, extensions, sizes) + tasks.make_scaling_tasks(facts["free_threaded"])
             for link in links]
@@ -241,7 +272,7 @@ def measure_rounds(run, links, extensions, environments):
         for benchmark in pyperformance_tasks.scripts(quick).values():
             calibration = find_calibration(run, environments, base, benchmark)
             for linked, own in zip(inside, todo):
-                own += pyperformance_tasks.make_tasks(linked, benchmark, calibration or ())
+                own += pyperformance_tasks.make_tasks(linked, benchmark, calibration or (), facts["together"])
     if facts["only"]:
         todo = [choose(own, facts["only"]) for own in todo]
     for number in range(MOST_ROUNDS):
@@ -275,6 +306,9 @@ def parse_arguments():
     parser.add_argument("--only", metavar="NAME", action="append", default=[],
                         help="measure this benchmark alone, as pyperformance or the page's group calls it; may be given"
                              " more than once; no instructions")
+    parser.add_argument("--in-turns", dest="together", action="store_false",
+                        help="one process after the other in pyperformance too, and the time on the wall; the default is"
+                             " both at the same time on one core, each in its CPU time")
     parser.add_argument("--minutes", type=float, help="how long to measure; with --resume in all")
     parser.add_argument("--no-pyperformance", dest="pyperformance", action="store_false")
     parser.add_argument("--no-instructions", dest="instructions", action="store_false")
@@ -322,7 +356,7 @@ def start(arguments):
         "minutes": arguments.minutes or (QUICK_MINUTES if arguments.quick else MINUTES),
         "pyperformance": arguments.pyperformance,
         "instructions": arguments.instructions and not arguments.only,
-        "layouts": arguments.layouts, "only": arguments.only,
+        "layouts": arguments.layouts, "only": arguments.only, "together": arguments.together,
         "free_threaded": free_threaded,
         "files": {name: machine.fingerprint(path) for name, path in pythons.items()},
         "machine": machine.describe(),

@@ -297,15 +297,21 @@ class Report:
     # --- The run as a whole.
 
     def noise(self):
-        """The median over benchmarks of how far the base's own figures reach, and a sentence about it."""
-        spreads = [ratios.spread(found) for found in (
-            self.results.figures(self.base, name) for name in self.results.names(self.base)
-            if self.results.unit(self.base, name) == "second" and not name.startswith("depth/")) if len(found) > 2]
-        if not spreads:
+        """How far the pairs of one benchmark reach (the median over benchmarks and interpreters), and a sentence about it."""
+        of_pairs, of_base = [], []
+        for name in self.results.names(self.base):
+            base = self.results.figures(self.base, name)
+            if self.results.unit(self.base, name) != "second" or name.startswith("depth/") or len(base) < 3:
+                continue
+            of_base.append(ratios.spread(list(base.values())))
+            of_pairs += [ratios.spread(pairs) for pairs in (
+                ratios.pair(self.results.figures(python, name), base) for python in self.others) if len(pairs) > 2]
+        if not of_pairs:
             return None, "Too few rounds to tell how noisy the machine was."
-        middle = statistics.median(spreads)
-        text = (f"The middle half of {self.base}’s own runs of one benchmark is {100 * middle:.1f} % wide (median"
-                f"{', its links differ too' if self.facts['layouts'] > 1 else ''}).")
+        middle = statistics.median(of_pairs)
+        text = (f"The middle half of a benchmark’s ratios, pair by pair, is {100 * middle:.1f} % wide (median"
+                f"{'; its links differ too' if self.facts['layouts'] > 1 else ''}), of {self.base}’s own times"
+                f" {100 * statistics.median(of_base):.1f} %.")
         if middle > ratios.WIDEST:
             text = "The machine was too noisy for figures of a few per cent. " + text
         return middle, text
@@ -325,8 +331,9 @@ class Report:
                 if name.startswith("depth/"):
                     continue
                 unit, found = self.results.unit(python, name), self.results.figures(python, name)
-                rows.append((name, python, str(len(found)), value_text(min(found.values()), unit),
-                             value_text(statistics.median(found.values()), unit), f"{100 * ratios.spread(found):.1f} %"))
+                values = list(found.values())
+                rows.append((name, python, str(len(values)), value_text(min(values), unit),
+                             value_text(statistics.median(values), unit), f"{100 * ratios.spread(values):.1f} %"))
         return rows
 
 

@@ -2,6 +2,9 @@
 
 A benchmark of pyperformance is a script that uses pyperf. As a pyperf "worker" it measures in its own process and
 writes pyperf's JSON, with as many loops as it is told: the same for all interpreters, found with the base.
+
+The processes of a pair share one core at the same time where they can, and each measures its CPU time (cpu_clock.py): the
+system gives the core to one and the other every few milliseconds, so whatever slows it down meets both alike.
 """
 
 import os
@@ -16,6 +19,10 @@ from suite.tasks import TIMEOUT, Task
 
 PREFIX = "pyperformance/"
 SHORTEST = 0.05         # s for one value
+CPU_CLOCK = os.path.join(os.path.dirname(__file__), "cpu_clock.py")
+# Scripts that measure processes they start, whose CPU time is not theirs, and scripts that serve on a port with a number.
+ALONE = frozenset(("bm_2to3", "bm_concurrent_imap", "bm_python_startup", "bm_asyncio_tcp",
+                   "bm_asyncio_websockets"))
 # Without requirements of their own, short, and of many kinds.
 QUICK = ("chaos", "comprehensions", "coroutines", "deltablue", "float", "generators", "json_loads", "logging", "nbody",
          "pickle_pure_python", "raytrace", "richards")
@@ -27,12 +34,13 @@ def scripts(quick):
     return {name: benchmark for name, benchmark in sorted(found.items()) if not quick or name in QUICK}
 
 
-def run_worker(python, benchmark, seed, *options):
+def run_worker(python, benchmark, seed, *options, together=False):
     """The pyperf benchmarks that one worker process measured, in the order of its tasks."""
+    clock = [CPU_CLOCK] if together else []
     with tempfile.TemporaryDirectory(prefix="ferrule-bench-") as directory:
         output = os.path.join(directory, "out.json")
         # The directory is the home too: some write to it.
-        run([python, "-u", benchmark.runscript, *benchmark.extra_opts, "--worker", *options, "--output", output],
+        run([python, "-u", *clock, benchmark.runscript, *benchmark.extra_opts, "--worker", *options, "--output", output],
             directory, TIMEOUT, PYTHONHASHSEED=str(seed), HOME=directory,
             PATH=os.path.dirname(python) + ":/usr/bin:/bin")
         if not os.path.exists(output):
@@ -62,22 +70,28 @@ def effort(seconds):
     return (1, 3) if seconds < 0.2 else (1, 1) if seconds < 1 else (0, 1)
 
 
-def make_tasks(environments, benchmark, calibration):
+def can_be_together(benchmark):
+    return os.path.basename(os.path.dirname(benchmark.runscript)) not in ALONE
+
+
+def make_tasks(environments, benchmark, calibration, together):
     """A task for each of a script's tasks. `environments` is {name: python of its environment}."""
-    return [make_task(environments, benchmark, number, **found) for number, found in enumerate(calibration)]
+    together = together and can_be_together(benchmark)
+    return [make_task(environments, benchmark, number, together, **found) for number, found in enumerate(calibration)]
 
 
-def make_task(environments, benchmark, number, name, loops, seconds):
+def make_task(environments, benchmark, number, together, name, loops, seconds):
     warmups, values = effort(seconds)
 
     def measure(python, round):
         # The round's hash seed: both of a pair have the same, and no seed decides alone.
         measured, = run_worker(environments[python], benchmark, round, f"--worker-task={number}", f"--loops={loops}",
-                               f"--warmups={warmups}", f"--values={values}")
+                               f"--warmups={warmups}", f"--values={values}", together=together)
         if measured.get_name() != name:
             raise ChildFailed(f"{benchmark.name}: measured {measured.get_name()}, not {name}")
         result, = measured.get_runs()
         return [sample(PREFIX + name, result.values, measured.get_unit(), loops, result.warmups or (),
-                       inner_loops=inner_loops(result))]
+                       inner_loops=inner_loops(result), clock="cpu" if together else "wall")]
 
-    return Task(PREFIX + name, measure, tuple(environments), seconds=(warmups + values) * seconds + 0.3)
+    return Task(PREFIX + name, measure, tuple(environments), seconds=(warmups + values) * seconds + 0.3,
+                together=together)

@@ -1,8 +1,7 @@
-"""From runs in turns to a ratio, how sure it is, and what may be said.
+"""From runs in pairs to a ratio, how sure it is, and what may be said.
 
-The figure of one process is its fastest value: what else the machine does only adds time. Processes of the same round
-make a pair, and a pair's ratio is what both have in common of the machine taken off. The ratio of a benchmark is the
-median of its pairs, with a bootstrap interval of 95 %.
+Processes of the same round make a pair, and a pair's ratio is what both have in common of the machine taken off. The
+ratio of a benchmark is the median of its pairs, with a bootstrap interval of 95 %.
 """
 
 import warnings
@@ -85,7 +84,6 @@ def mean_of(pairs):
     return median_with_interval(means) if means else None
 
 
-def spread(figures):
-    """How far the middle half of {round: figure} reaches, as a part of their median."""
-    values = list(figures.values())
+def spread(values):
+    """How far the middle half of values reaches, as a part of their median."""
     return float(stats.iqr(values) / numpy.median(values))

@@ -6,6 +6,7 @@ loses the process that was running and nothing else.
 
 import json
 import os
+import statistics
 from pathlib import Path
 
 import pyperf
@@ -106,13 +107,22 @@ class Results:
     def unit(self, python, name):
         return self.suites[python][name].get_unit()
 
-    def runs(self, python, name):
-        """{round: values of its process}; empty where there is no such benchmark."""
+    def processes(self, python, name):
+        """pyperf's run of each process; empty where there is no such benchmark."""
         benchmark = self.suites.get(python, {}).get(name)
-        if benchmark is None:
-            return {}
-        return {run.get_metadata()["round"]: run.values for run in benchmark.get_runs()}
+        return benchmark.get_runs() if benchmark is not None else ()
+
+    def runs(self, python, name):
+        """{round: values of its process}"""
+        return {run.get_metadata()["round"]: run.values for run in self.processes(python, name)}
 
     def figures(self, python, name):
-        """{round: the figure of its process}, which is its fastest or smallest value."""
-        return {number: min(values) for number, values in self.runs(python, name).items()}
+        """{round: the figure of its process}"""
+        return {run.get_metadata()["round"]: figure(run) for run in self.processes(python, name)}
+
+
+def figure(run):
+    """The fastest or smallest value of a process, as what else runs only adds time. Of one that was measured together with
+    the others, the mean: what else ran met all of them, and each value of one lies beside the same value of the others.
+    """
+    return statistics.fmean(run.values) if run.get_metadata().get("clock") == "cpu" else min(run.values)

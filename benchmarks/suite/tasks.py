@@ -30,6 +30,7 @@ class Task:
     pythons: tuple
     pinned: bool = True
     seconds: float = 1.0    # that one process takes, as far as is known before the first
+    together: bool = False  # all interpreters' processes at the same time, each measuring its own CPU time
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ def make_run(directory, noise=0.004, only="", remark="no build without the GIL")
     source = random.Random(6)
     facts = {
         "date": "2026-01-02T03:04:05", "command": "make bench", "pythons": {"stock": "/s", "ferrule": "/f"},
-        "base": "stock", "quick": False, "layouts": 8, "only": [], "minutes": 58, "seconds": 3300.0, "pinned": True, "free_threaded": {},
+        "base": "stock", "quick": False, "layouts": 8, "only": [], "together": True, "minutes": 58,
+        "seconds": 3300.0, "pinned": True, "free_threaded": {},
         "machine": {"cpu": "AMD EPYC", "cores": 2, "memory": "24 GiB", "os": "Debian GNU/Linux 12 (bookworm)",
                     "kernel": "6.1", "virtual": True},
         "builds": {"stock": {**BUILD, "ferrule": None},

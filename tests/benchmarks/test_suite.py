@@ -2,11 +2,14 @@
 measured. Run by tests/run.py in the environment that benchmarks/suite/environment.py makes."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import random
+import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -20,7 +23,7 @@ import committed
 import measuring
 import run as harness
 from made_up import make_run
-from suite import environment, plots, ratios, tasks
+from suite import environment, plots, pyperformance_tasks, ratios, tasks
 from suite.page import Report, render
 from suite.results import Journal, Results, sample, write_suites
 
@@ -288,6 +291,40 @@ class Rounds(InDirectory):
         resumed.measure(task, 3)
         self.assertEqual(measured, ["stock"])
 
+    def test_what_is_measured_together_runs_at_the_same_time(self):
+        both = threading.Barrier(2, timeout=60)
+
+        def measure(python, round):
+            both.wait()
+            return [sample("calls/x", [1.0 if python == "stock" else 2.0])]
+
+        task, run = dataclasses.replace(self.task(measure), together=True), self.new_run()
+        run.measure(task, 0)
+        self.assertEqual({(entry["python"], entry["samples"][0]["values"][0]) for entry in run.journal.entries},
+                         {("stock", 1.0), ("ferrule", 2.0)})
+        run.measure(task, 0)
+        self.assertEqual(len(run.journal.entries), 2)
+
+    def test_of_a_pair_that_was_cut_off_what_is_missing_is_measured(self):
+        run = self.new_run()
+        run.journal.add(task="calls/x", python="stock", round=0, seconds=1.0, samples=[])
+        measured = []
+        run.measure(dataclasses.replace(self.task(lambda python, round: measured.append(python)), together=True), 0)
+        self.assertEqual(measured, ["ferrule"])
+
+    def test_one_of_a_pair_that_fails_is_told(self):
+        def measure(python, round):
+            if python == "ferrule":
+                raise measuring.ChildFailed("no such luck")
+            return [sample("calls/x", [1.0])]
+
+        run = self.new_run()
+        task = dataclasses.replace(self.task(measure), together=True)
+        run.measure(task, 0)
+        self.assertEqual(run.journal.failures(), {"calls/x": "ferrule: no such luck"})
+        run.measure(task, 1)
+        self.assertEqual(len(run.journal.entries), 2)
+
     def test_a_task_that_does_not_fit_into_the_time_left_is_not_begun(self):
         run = self.new_run(minutes=1)
         task = tasks.Task("long", mock.Mock(side_effect=AssertionError), ("stock", "ferrule"), seconds=40.0)
@@ -302,7 +339,7 @@ class Rounds(InDirectory):
                 return [sample("calls/x", [1.0])]
             return [self.task(measure)]
 
-        run = self.new_run(base="stock", quick=True, instructions=False, only=[], remarks=[])
+        run = self.new_run(base="stock", quick=True, instructions=False, only=[], remarks=[], together=False)
         with (mock.patch.object(tasks, "make_tasks", make_tasks), mock.patch.object(harness, "MOST_ROUNDS", 3),
               mock.patch.object(measuring, "pin_to_one_core", return_value=False)):
             harness.measure_rounds(run, [run.facts["pythons"], {"stock": "/s1", "ferrule": "/f1"}], {}, {})
@@ -315,6 +352,14 @@ class Rounds(InDirectory):
         self.assertEqual(harness.choose(everything, ["pyperformance/scimark_sor"]), everything[2:])
         with self.assertRaisesRegex(SystemExit, "(?s)no benchmark is called scimark.*pyperformance/scimark_lu"):
             harness.choose(everything, ["calls", "scimark"])
+
+    def test_where_processes_are_not_pinned_none_are_measured_together(self):
+        run = self.new_run(base="stock", quick=True, instructions=False, only=[], remarks=[], together=True)
+        with (mock.patch.object(harness, "MOST_ROUNDS", 0), mock.patch.object(tasks, "make_tasks", return_value=[]),
+              mock.patch.object(measuring, "pin_to_one_core", return_value=False)):
+            harness.measure_rounds(run, [run.facts["pythons"]], {}, {})
+        self.assertFalse(run.facts["together"])
+        self.assertIn("in turns", run.facts["remarks"][0])
 
     def test_where_no_other_link_can_be_made_the_builds_are_measured_as_they_are(self):
         facts, pythons = {"layouts": 8, "remarks": []}, {"stock": "/usr/bin/python3.13"}
@@ -335,6 +380,33 @@ class Rounds(InDirectory):
     def test_a_child_that_does_not_end_is_a_failure(self):
         with self.assertRaises(measuring.ChildFailed):
             measuring.run(["sleep", "60"], timeout=0.1)
+
+
+class Together(InDirectory):
+    """Pairs of pyperformance's scripts on one core."""
+
+    def test_a_script_measures_cpu_time_and_sees_nothing_else_of_it(self):
+        (self.directory / "beside.py").write_text("name = 'beside'")
+        script = self.directory / "script.py"
+        script.write_text("import beside, sys, time; from time import perf_counter\n"
+                          "print(perf_counter is time.process_time, __name__, beside.name, sys.argv, __file__)")
+        run = subprocess.run([sys.executable, pyperformance_tasks.CPU_CLOCK, str(script), "--worker"],
+                             capture_output=True, text=True, check=True)
+        self.assertEqual(run.stdout, f"True __main__ beside {[str(script), '--worker']} {script}\n")
+
+    def test_what_cannot_share_a_core_is_a_script_of_pyperformance(self):
+        alone = {Path(benchmark.runscript).parent.name for benchmark in pyperformance_tasks.scripts(False).values()
+                 if not pyperformance_tasks.can_be_together(benchmark)}
+        self.assertEqual(alone, pyperformance_tasks.ALONE)
+
+    def test_the_figure_of_a_process_that_shared_its_core_is_its_mean(self):
+        entries = [{"task": name, "python": "stock", "round": 0, "date": "2026-01-02T03:04:05", "seconds": 1.0,
+                    "samples": [sample(name, [1.0, 2.0, 6.0], clock=clock)]} for name, clock in (("a", "cpu"), ("b", "wall"))]
+        write_suites(self.directory, entries, {"stock": {}})
+        (self.directory / "run.json").write_text(json.dumps({"pythons": {"stock": "/s"}, "free_threaded": {}}))
+        results = Results(self.directory)
+        self.assertEqual(results.figures("stock", "a"), {0: 3.0})
+        self.assertEqual(results.figures("stock", "b"), {0: 1.0})
 
 
 class Page(InDirectory):
