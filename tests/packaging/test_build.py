@@ -105,7 +105,7 @@ class Command(Case):
             self.quietly(build.configure, variant, self.facts)
         rust, stock = set(self.called("pgo")), set(self.called("stock-pgo"))
         self.assertIn("--enable-optimizations", rust & stock)
-        self.assertIn("--with-lto", rust & stock)
+        self.assertIn("--with-lto=full", rust & stock)
         ours = {f"FERRULE_DIR={self.root}", "FERRULE_DEBIAN_REVISION=1-2"}
         self.assertEqual({word for word in rust - stock if not word.startswith("LDFLAGS_NODIST=")}, ours)
         self.assertEqual({word for word in stock - rust if not word.startswith("LDFLAGS_NODIST=")},
@@ -162,14 +162,53 @@ class Command(Case):
             run = subprocess.run(["sh", "-c", f"python() {{ return {status}; }}; python {shell}"])
             self.assertEqual(run.returncode, expected, status)
 
+    def made_with(self, variant):
+        """The words after `make` when this variant is built."""
+        self.quietly(build.configure, variant, self.facts)
+        with unittest.mock.patch.object(build.progress, "run", return_value=0) as run:
+            build.make(variant, ["python"])
+        return run.call_args.args[0][1:]
+
     def test_a_profile_that_is_of_no_use_does_not_stop_a_pgo_build(self):
         for variant, wanted in (("pgo", 1), ("release", 0)):
-            self.quietly(build.configure, variant, self.facts)
-            with unittest.mock.patch.object(build.progress, "run", return_value=0) as run:
-                build.make(variant, ["python"])
-            mergers = [word for word in run.call_args.args[0] if word.startswith("LLVM_PROF_MERGER=")]
+            mergers = [word for word in self.made_with(variant) if word.startswith("LLVM_PROF_MERGER=")]
             self.assertEqual(mergers, ['LLVM_PROF_MERGER= /llvm/llvm-profdata merge -failure-mode=all -output="all"'
-                                       ' "$(shell pwd)"/*.raw'] * wanted)
+                                       ' "$(shell pwd)"/*.raw && rm -f $(abs_builddir)/*.profclangr'] * wanted)
+
+    def test_llvm_counts_for_the_profile_and_each_binary_has_a_file(self):
+        words = self.made_with("pgo")
+        self.assertIn("PGO_PROF_GEN_FLAG=-fprofile-generate", words)
+        file, = [word for word in words if word.startswith("LLVM_PROF_FILE=")]
+        self.assertIn("%p", file)
+        self.assertIn("%m", file)
+        self.assertEqual([word for word in self.made_with("release") if "PROF" in word], [])
+
+    def test_the_compiler_gets_the_profile_that_is_merged(self):
+        words = [word for word in self.made_with("pgo") if word.startswith("PGO_PROF_USE_FLAG=")]
+        makefile = self.root / "build" / "pgo" / "Makefile"
+        makefile.write_text("abs_builddir=/b\nall:\n\t@echo $(PGO_PROF_USE_FLAG)\n")
+        run = subprocess.run(["make", "-s", "-f", makefile, *words], capture_output=True, text=True, check=True)
+        self.assertEqual(run.stdout, "-fprofile-use=/b/code.profclangd\n")
+
+    def test_only_what_freezes_modules_is_linked_without_optimization(self):
+        with (self.root / self.facts["source"] / "configure").open("a") as configure:
+            configure.write("echo 'CONFIGURE_LDFLAGS_NODIST=-fuse-ld=lld' >>Makefile\n")
+        linker, = [word for word in self.made_with("pgo") if word.startswith("LINKCC=")]
+        programs = ("python", "_bootstrap_python", "Programs/_freeze_module", "Programs/_testembed")
+        makefile = self.root / "links"
+        # As CPython does it: what links is a make of its own, under the one that was called.
+        makefile.write_text("CC=clang\nall:\n\t@$(MAKE) -s -f links each\n"
+                            f"each: {' '.join(programs)}\n{' '.join(programs)}:\n\t@echo $@: $(LINKCC)\n")
+        run = subprocess.run(["make", "-s", "-f", makefile, linker], cwd=self.root, capture_output=True, text=True, check=True)
+        self.assertEqual(run.stdout.splitlines(), [
+            "python: clang", "_bootstrap_python: clang -Xlinker --lto-O0",
+            "Programs/_freeze_module: clang -Xlinker --lto-O0", "Programs/_testembed: clang"])
+
+    def test_a_profile_of_gcc_is_left_to_cpythons_makefile(self):
+        with (self.root / self.facts["source"] / "configure").open("a") as configure:
+            configure.write("echo all: >Makefile; echo 'LLVM_PROF_MERGER=true' >>Makefile\n")
+        self.assertEqual(self.made_with("pgo")[-1], "python")
+        self.assertEqual([word for word in self.made_with("pgo") if "PROF" in word or "LINKCC" in word], [])
 
     def test_the_users_own_flags_stay_as_they_are(self):
         self.configure("CFLAGS_NODIST=-fPIE", "LDFLAGS_NODIST=-pie")
