@@ -389,10 +389,11 @@ class Together(InDirectory):
         (self.directory / "beside.py").write_text("name = 'beside'")
         script = self.directory / "script.py"
         script.write_text("import beside, sys, time; from time import perf_counter\n"
-                          "print(perf_counter is time.process_time, __name__, beside.name, sys.argv, __file__)")
+                          "__builtins__.added = sys.modules[__name__].__doc__\n"
+                          "print(perf_counter is time.process_time, __name__, beside.name, sys.argv, __file__, added)")
         run = subprocess.run([sys.executable, pyperformance_tasks.CPU_CLOCK, str(script), "--worker"],
                              capture_output=True, text=True, check=True)
-        self.assertEqual(run.stdout, f"True __main__ beside {[str(script), '--worker']} {script}\n")
+        self.assertEqual(run.stdout, f"True __main__ beside {[str(script), '--worker']} {script} None\n")
 
     def test_what_cannot_share_a_core_is_a_script_of_pyperformance(self):
         alone = {Path(benchmark.runscript).parent.name for benchmark in pyperformance_tasks.scripts(False).values()
