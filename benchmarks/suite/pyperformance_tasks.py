@@ -20,9 +20,10 @@ from suite.tasks import TIMEOUT, Task
 PREFIX = "pyperformance/"
 SHORTEST = 0.05         # s for one value
 CPU_CLOCK = os.path.join(os.path.dirname(__file__), "cpu_clock.py")
-# Scripts that measure processes they start, whose CPU time is not theirs, and scripts that serve on a port with a number.
+# Scripts that measure processes they start, whose CPU time is not theirs, scripts that serve on a port with a number,
+# and one that builds in a directory of its data.
 ALONE = frozenset(("bm_2to3", "bm_concurrent_imap", "bm_python_startup", "bm_asyncio_tcp",
-                   "bm_asyncio_websockets"))
+                   "bm_asyncio_websockets", "bm_sphinx"))
 # Without requirements of their own, short, and of many kinds.
 QUICK = ("chaos", "comprehensions", "coroutines", "deltablue", "float", "generators", "json_loads", "logging", "nbody",
          "pickle_pure_python", "raytrace", "richards")
