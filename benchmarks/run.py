@@ -96,21 +96,22 @@ class Run:
             return False
         order = order_of_turn(task.pythons, round)
         missing = [python for python in order if not self.journal.has(task.name, python, round)]
+        before = len(self.journal.entries)
         with contextlib.nullcontext() if task.pinned else on_all_cores():
             if task.together and missing == order:
-                self.measure_together(task, order, round, durations)
+                self.measure_together(task, order, round)
             else:
-                self.measure_in_turns(task, missing, round, durations)
+                self.measure_in_turns(task, missing, round)
+        durations += [entry["seconds"] for entry in self.journal.entries[before:]]
         return True
 
-    def measure_in_turns(self, task, pythons, round, durations):
+    def measure_in_turns(self, task, pythons, round):
         for python in pythons:
             if task.name not in self.broken:
                 self.tell(f"round {round + 1}  {task.name}  {python}")
                 self.record(task.name, python, round, lambda: task.measure(python, round))
-                durations.append(self.journal.entries[-1]["seconds"])
 
-    def measure_together(self, task, pythons, round, durations):
+    def measure_together(self, task, pythons, round):
         """All at the same time on the one core that this process has."""
         self.tell(f"round {round + 1}  {task.name}")
         with concurrent.futures.ThreadPoolExecutor(len(pythons)) as pool:
@@ -119,7 +120,6 @@ class Run:
             outcome, date, seconds = found.result()
             # Their times overlap: each is noted with its part, as the time of a run is the sum.
             self.note(task.name, python, round, outcome, date, round_seconds(seconds / len(pythons)))
-            durations.append(seconds / len(pythons))
 
     def write(self):
         """pyperf's JSON and the facts, as far as the run has come."""
