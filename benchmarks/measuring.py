@@ -10,10 +10,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from typing import NamedTuple
 
@@ -34,17 +36,60 @@ class ChildFailed(SystemExit):
     """A command that ended with an error; ends the program unless somebody goes on without its result."""
 
 
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
+
+
 def run(command, directory=None, timeout=None, **environment):
     """Runs a command in a small and fixed environment, so that nothing differs between two of them but what is run."""
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", **environment}
     try:
-        done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True,
+        done = subprocess.run(command, cwd=directory, env={**ENVIRONMENT, **environment}, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=timeout)
     except subprocess.TimeoutExpired:
-        raise ChildFailed(f"this took more than {timeout} s: {' '.join(command)}") from None
+        raise took_too_long(command, timeout) from None
     if done.returncode:
-        raise ChildFailed(f"this failed with exit code {done.returncode}: {' '.join(command)}\n{done.stderr[-2000:]}")
+        raise failed(command, done.returncode, done.stderr)
     return done
+
+
+def took_too_long(command, timeout):
+    return ChildFailed(f"this took more than {timeout} s: {' '.join(command)}")
+
+
+def failed(command, code, said):
+    return ChildFailed(f"this failed with exit code {code}: {' '.join(command)}\n{said[-2000:]}")
+
+
+class Times(NamedTuple):
+    """Of one process, from its start to its end: s on the wall, and s of CPU time with what it started and waited for."""
+    wall: float
+    cpu: float
+
+
+def time_process(command, directory=None, timeout=None, **environment):
+    """Runs a command as `run` does, and measures it."""
+    with tempfile.TemporaryFile() as said:
+        started = time.perf_counter()
+        process = subprocess.Popen(command, cwd=directory, env={**ENVIRONMENT, **environment}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=said)
+        # Waited for by hand, as only that tells what this very process used: others may be under way.
+        alarm = threading.Timer(timeout or threading.TIMEOUT_MAX, os.kill, (process.pid, signal.SIGKILL))
+        alarm.start()
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+            took = time.perf_counter() - started
+            process.returncode = os.waitstatus_to_exitcode(status)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            alarm.cancel()
+        if process.returncode == -signal.SIGKILL and timeout and took >= timeout:
+            raise took_too_long(command, timeout)
+        if process.returncode:
+            said.seek(0)
+            raise failed(command, process.returncode, said.read().decode(errors="replace"))
+    return Times(took, usage.ru_utime + usage.ru_stime)
 
 
 def pin_to_one_core():

@@ -129,13 +129,13 @@ class Run:
         return write_suites(self.directory, self.journal.entries, self.facts["metadata"])
 
 
-def attempt(measure):
-    """(what came of it, when it began, how many seconds it took)"""
+def attempt(measure, what="samples"):
+    """({what: what came of it} or {"failed": what was said}, when it began, how many seconds it took)"""
     date = datetime.datetime.now().isoformat(timespec="seconds")
     started = time.monotonic()
     try:
-        outcome = {"samples": measure()}
-    except (ChildFailed, ValueError) as failure:
+        outcome = {what: measure()}
+    except (ChildFailed, ValueError, RuntimeError) as failure:
         outcome = {"failed": str(failure)[-1500:]}
     return outcome, date, round_seconds(time.monotonic() - started)
 
@@ -222,13 +222,8 @@ def find_calibration(run, environments, base, benchmark):
         if entry["task"] == key:
             return entry.get("calibration")
     run.tell(f"calibrating {benchmark.name}")
-    started = time.monotonic()
-    outcome = {}
-    try:
-        outcome["calibration"] = pyperformance_tasks.calibrate(environments[base], benchmark)
-    except (ChildFailed, ValueError, RuntimeError) as failure:
-        outcome["failed"] = str(failure)[-1500:]
-    run.journal.add(task=key, python=base, seconds=round_seconds(time.monotonic() - started), **outcome)
+    outcome, date, seconds = attempt(lambda: pyperformance_tasks.calibrate(environments[base], benchmark), "calibration")
+    run.journal.add(task=key, python=base, date=date, seconds=seconds, **outcome)
     return outcome.get("calibration")
 
 
@@ -258,7 +253,7 @@ def measure_rounds(run, links, extensions, environments):
         facts["together"] = False
         facts["remarks"].append("interpreters in turns: this system does not keep processes on one core")
     sizes = tasks.QUICK if quick else tasks.FULL
-    todo = [tasks.make_tasks(link, base, extensions, sizes) + tasks.make_scaling_tasks(facts["free_threaded"])
+    todo = [tasks.make_tasks(link, base, extensions, sizes, facts["together"]) + tasks.make_scaling_tasks(facts["free_threaded"])
             for link in links]
     if not facts["free_threaded"]:
         facts["remarks"].append("scaling with threads is for free-threaded builds, and there was none"
@@ -269,7 +264,9 @@ def measure_rounds(run, links, extensions, environments):
     if environments:
         inside = [{name: environment.link_in(python, link[name]) for name, python in environments.items()}
                   for link in links]
-        for benchmark in pyperformance_tasks.scripts(quick).values():
+        for benchmark in scripts_of(facts["only"], pyperformance_tasks.scripts(quick)):
+            if facts["only"] and not unknown(facts["only"], todo[0]):
+                break
             calibration = find_calibration(run, environments, base, benchmark)
             for linked, own in zip(inside, todo):
                 own += pyperformance_tasks.make_tasks(linked, benchmark, calibration or (), facts["together"])
@@ -282,14 +279,28 @@ def measure_rounds(run, links, extensions, environments):
         run.write()
 
 
+def scripts_of(names, scripts):
+    """Those that are likely to have benchmarks of these names first: a script calls each of several by its own and more."""
+    return [benchmark for _, benchmark in sorted(scripts.items(), key=lambda script: not any(
+        name.rpartition("/")[2].startswith(script[0]) for name in names))]
+
+
+def names_of(task):
+    """What a task may be called: with the group before the slash, and without."""
+    return {task.name, task.name.rpartition("/")[2]}
+
+
+def unknown(names, everything):
+    """Those that no task has."""
+    return set(names).difference(*map(names_of, everything))
+
+
 def choose(everything, names):
-    """The tasks of these names, with or without the group before the slash; a name of no task ends the run."""
-    called = [(task, {task.name, task.name.rpartition("/")[2]}) for task in everything]
-    missing = set(names).difference(*(own for _, own in called))
-    if missing:
-        raise SystemExit(f"no benchmark is called {', '.join(sorted(missing))}; there are:\n"
+    """The tasks of these names; a name of no task ends the run."""
+    if wrong := unknown(names, everything):
+        raise SystemExit(f"no benchmark is called {', '.join(sorted(wrong))}; there are:\n"
                          + "\n".join(f"  {task.name}" for task in everything))
-    return [task for task, own in called if not own.isdisjoint(names)]
+    return [task for task in everything if not names_of(task).isdisjoint(names)]
 
 
 def parse_arguments():

@@ -1,4 +1,5 @@
-"""Runs a script that measures with time.perf_counter, and has it measure the CPU time of its process instead.
+"""Runs a script that measures with time.perf_counter, and has it measure the CPU time of its process instead, and of those
+that it started and waited for.
 
     cpu_clock.py SCRIPT [ARGUMENT...]
 
@@ -9,10 +10,16 @@ For two processes that share a core: the time that the other has it is not count
 def prepare():
     """The script's code; what it sees of its process is then as if it had been started itself."""
     import os
+    import resource
     import sys
     import time
 
-    time.perf_counter = time.process_time
+    def cpu_time():
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return own_time() + children.ru_utime + children.ru_stime
+
+    own_time = time.process_time
+    time.perf_counter = cpu_time
     del sys.argv[0]
     sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
     with open(sys.argv[0], "rb") as file:

@@ -16,7 +16,7 @@ PYPERFORMANCE = "pyperformance/"
 PLAIN_GROUPS = (
     ("frames/", "Frame objects, tracebacks, generators, coroutines", ""),
     ("code extra/", "Values on code objects", "PyUnstable_Code_GetExtra, from a loop in C."),
-    ("start/", "Start-up", "From starting the process to its end."),
+    ("start/", "Start-up", "Of a process, from its start to its end; CPU time, where both ran at the same time."),
     ("memory/", "Peak memory", "Resident, at most, as the kernel counts."),
     ("recursion/", "Deep recursion", "100,000 calls deep and back: time per call, then the memory that it took, and what"
                                      " of it was still resident after the return."),
@@ -76,7 +76,7 @@ class Report:
 
     def ratio(self, python, name, base_name=None, base=None):
         return ratios.compare(self.results.figures(python, name),
-                              self.results.figures(base or self.base, base_name or name))
+                              self.results.figures(base or self.base, base_name or name), self.facts["layouts"])
 
     def common(self, python, prefix):
         mine = set(self.results.names(python, prefix))
@@ -84,8 +84,8 @@ class Report:
 
     def mean(self, python, names, base_names=None, base=None):
         figures = self.results.figures
-        return ratios.mean_of((figures(python, name), figures(base or self.base, base_name))
-                              for name, base_name in zip(names, base_names or names))
+        return ratios.mean_of(((figures(python, name), figures(base or self.base, base_name))
+                               for name, base_name in zip(names, base_names or names)), self.facts["layouts"])
 
     def ratio_rows(self, prefix):
         """[(name, [Ratio or None for each other interpreter])]"""
@@ -105,7 +105,7 @@ class Report:
             for name in self.common(python, prefix):
                 unit = self.results.unit(self.base, name)
                 mine, base = self.results.figures(python, name), self.results.figures(self.base, name)
-                ratio = ratios.compare(mine, base)
+                ratio = ratios.compare(mine, base, self.facts["layouts"])
                 if ratio is None:
                     continue
                 rows.append((name.removeprefix(prefix), *((python,) if len(self.others) > 1 else ()),
@@ -305,7 +305,8 @@ class Report:
                 continue
             of_base.append(ratios.spread(list(base.values())))
             of_pairs += [ratios.spread(pairs) for pairs in (
-                ratios.pair(self.results.figures(python, name), base) for python in self.others) if len(pairs) > 2]
+                list(ratios.pair(self.results.figures(python, name), base).values()) for python in self.others)
+                if len(pairs) > 2]
         if not of_pairs:
             return None, "Too few rounds to tell how noisy the machine was."
         middle = statistics.median(of_pairs)

@@ -1,7 +1,7 @@
 """From runs in pairs to a ratio, how sure it is, and what may be said.
 
 Processes of the same round make a pair, and a pair's ratio is what both have in common of the machine taken off. The
-ratio of a benchmark is the median of its pairs, with a bootstrap interval of 95 %.
+ratio of a benchmark is the median of its pairs, or of its links' medians, with a bootstrap interval of 95 %.
 """
 
 import warnings
@@ -18,8 +18,8 @@ BEYOND = 1.02           # what is listed by name, either way
 
 FASTER, SLOWER, SAME, NOISY, FEW = "faster", "slower", "same", "too noisy to tell", "too few pairs to tell"
 
-RULE = (f"A ratio is the median over pairs of neighbouring runs; its interval is a bootstrap of that median at"
-        f" {CONFIDENCE:.0%}. “Slower” and “faster” mean that the whole interval is on one side of 1.00. Where it includes"
+RULE = (f"A ratio is the median over pairs of neighbouring runs (over links, where each link has several pairs, of which"
+        f" it has the median); its interval is a bootstrap of that median at {CONFIDENCE:.0%}. “Slower” and “faster” mean that the whole interval is on one side of 1.00. Where it includes"
         f" 1.00 it is “same” if at most {WIDEST:.2f} wide, else “too noisy to tell”; fewer than {FEWEST_PAIRS} pairs are"
         f" “too few”.")
 
@@ -60,17 +60,31 @@ def median_with_interval(values):
 
 
 def pair(mine, base):
-    """[ratio] of what {round: figure} have in common, in the order of rounds."""
-    return [mine[number] / base[number] for number in sorted(mine.keys() & base.keys())]
+    """{round: ratio} of what two {round: figure} have in common, in the order of rounds."""
+    return {number: mine[number] / base[number] for number in sorted(mine.keys() & base.keys())}
 
 
-def compare(mine, base):
+def by_link(ratios, links):
+    """What an interval is taken over, from {round: ratio}: one figure for each link of the builds, the median of its rounds.
+
+    Rounds of one link share where its code lies, which moves a ratio more than the noise of a pair: as if they were
+    independent, they would make an interval too narrow. Of the builds as they are, each round is a figure.
+    """
+    if links == 1:
+        return list(ratios.values())
+    groups = {}
+    for number, ratio in ratios.items():
+        groups.setdefault(number % links, []).append(ratio)
+    return [float(numpy.median(group)) for group in groups.values()]
+
+
+def compare(mine, base, links=1):
     """The Ratio of two {round: figure}, or None where they have no round in common."""
     ratios = pair(mine, base)
-    return median_with_interval(ratios) if ratios else None
+    return median_with_interval(by_link(ratios, links)) if ratios else None
 
 
-def mean_of(pairs):
+def mean_of(pairs, links=1):
     """The geometric mean over benchmarks as a Ratio; None where no round has them all.
 
     `pairs` has (mine, base) of each benchmark. Each round that has them all gives one mean: so its interval holds what
@@ -80,8 +94,8 @@ def mean_of(pairs):
     if not pairs:
         return None
     rounds = set.intersection(*(mine.keys() & base.keys() for mine, base in pairs))
-    means = [float(stats.gmean([mine[number] / base[number] for mine, base in pairs])) for number in sorted(rounds)]
-    return median_with_interval(means) if means else None
+    means = {number: float(stats.gmean([mine[number] / base[number] for mine, base in pairs])) for number in sorted(rounds)}
+    return median_with_interval(by_link(means, links)) if means else None
 
 
 def spread(values):

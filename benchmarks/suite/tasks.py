@@ -1,7 +1,6 @@
 """What is measured. A task is what one process of one interpreter measures, once in each round."""
 
 import os
-import time
 from dataclasses import dataclass
 from typing import Callable
 
@@ -11,7 +10,7 @@ import depth
 import evaluator
 import hooks
 import measuring
-from measuring import QUIET, ChildFailed, parse_times, run
+from measuring import QUIET, ChildFailed, parse_times, run, time_process
 from suite.results import sample
 
 CHILD = os.path.join(measuring.ROOT, "benchmarks", "suite", "child.py")
@@ -58,9 +57,10 @@ def of_lines(prefix, output, rounds=1):
     return found
 
 
-def make_tasks(pythons, base, extensions, sizes):
+def make_tasks(pythons, base, extensions, sizes, together):
     """Everything but pyperformance. `pythons` is {name: path}, `base` one of the names; `extensions` is
-    {name: directory of C extensions}, without those for which they could not be built."""
+    {name: directory of C extensions}, without those for which they could not be built; `together` says whether what can
+    be is measured at the same time."""
     tasks = []
     # Only a Ferrule has hooks, but the yardstick for them is measured on the base.
     others = tuple(name for name in pythons if name != base)
@@ -129,14 +129,11 @@ def make_tasks(pythons, base, extensions, sizes):
     def start_times(python, round):
         found = []
         for name, arguments in STARTS.items():
-            times = []
-            for _ in range(sizes.starts):
-                started = time.perf_counter()
-                run([pythons[python], "-s", *arguments], timeout=TIMEOUT)
-                times.append(time.perf_counter() - started)
-            found.append(sample(f"start/{name}", times))
+            times = [time_process([pythons[python], "-s", *arguments], timeout=TIMEOUT) for _ in range(sizes.starts)]
+            found.append(sample(f"start/{name}", [each.cpu if together else each.wall for each in times],
+                                clock="cpu" if together else "wall"))
         return found
-    add("start", start_times)
+    add("start", start_times, together=together)
     return tasks
 
 

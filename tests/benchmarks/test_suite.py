@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -176,7 +177,7 @@ class Verdicts(unittest.TestCase):
         self.assertFalse(ratios.Ratio(1.5, 1.4, 1.6, 3).is_beyond)
 
     def test_only_rounds_that_both_have_are_pairs(self):
-        self.assertEqual(ratios.pair({0: 2.0, 1: 4.0, 3: 9.0}, {1: 2.0, 0: 2.0, 2: 1.0}), [1.0, 2.0])
+        self.assertEqual(ratios.pair({0: 2.0, 1: 4.0, 3: 9.0}, {1: 2.0, 0: 2.0, 2: 1.0}), {0: 1.0, 1: 2.0})
         self.assertIsNone(ratios.compare({0: 1.0}, {1: 1.0}))
 
     def test_a_mean_is_of_the_rounds_that_have_every_benchmark(self):
@@ -187,6 +188,17 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(found.pairs, 2)
         self.assertIsNone(ratios.mean_of([]))
         self.assertIsNone(ratios.mean_of([({0: 1.0}, {0: 1.0}), ({1: 1.0}, {1: 1.0})]))
+
+    def test_of_a_link_with_several_rounds_the_median_counts_once(self):
+        # Three links, one of them slow: twelve rounds are three figures, not twelve.
+        rounds = {number: 1.1 if number % 3 == 0 else 1.0 for number in range(12)}
+        self.assertEqual(sorted(ratios.by_link(rounds, 3)), [1.0, 1.0, 1.1])
+        self.assertEqual(ratios.by_link(rounds, 1), list(rounds.values()))
+        self.assertEqual(ratios.by_link({0: 1.0, 3: 5.0, 6: 2.0}, 3), [2.0])
+        ones = dict.fromkeys(rounds, 1.0)
+        self.assertEqual(ratios.compare(rounds, ones, 3).pairs, 3)
+        self.assertEqual(ratios.mean_of([(rounds, ones)], 3).pairs, 3)
+        self.assertEqual(ratios.compare(rounds, ones).pairs, 12)
 
     def test_ticks_keep_their_distance_and_have_one(self):
         for low, high in ((0.98, 1.02), (0.5, 20), (0.9, 400), (0.97, 1.2)):
@@ -333,7 +345,7 @@ class Rounds(InDirectory):
     def test_each_round_measures_the_next_of_the_links(self):
         measured = []
 
-        def make_tasks(link, base, extensions, sizes):
+        def make_tasks(link, base, extensions, sizes, together):
             def measure(python, round):
                 measured.append((round, link[python]))
                 return [sample("calls/x", [1.0])]
@@ -352,6 +364,12 @@ class Rounds(InDirectory):
         self.assertEqual(harness.choose(everything, ["pyperformance/scimark_sor"]), everything[2:])
         with self.assertRaisesRegex(SystemExit, "(?s)no benchmark is called scimark.*pyperformance/scimark_lu"):
             harness.choose(everything, ["calls", "scimark"])
+
+    def test_of_the_scripts_those_that_have_the_chosen_come_first(self):
+        scripts = {name: name for name in ("2to3", "chaos", "richards", "scimark")}
+        self.assertEqual(harness.scripts_of(["pyperformance/scimark_lu", "calls"], scripts),
+                         ["scimark", "2to3", "chaos", "richards"])
+        self.assertEqual(harness.scripts_of([], scripts), list(scripts))
 
     def test_where_processes_are_not_pinned_none_are_measured_together(self):
         run = self.new_run(base="stock", quick=True, instructions=False, only=[], remarks=[], together=True)
@@ -378,8 +396,23 @@ class Rounds(InDirectory):
         self.assertEqual(environment.link_in(str(inside), "/build/python-layout1"), str(further))
 
     def test_a_child_that_does_not_end_is_a_failure(self):
-        with self.assertRaises(measuring.ChildFailed):
-            measuring.run(["sleep", "60"], timeout=0.1)
+        for run in (measuring.run, measuring.time_process):
+            with self.assertRaisesRegex(measuring.ChildFailed, "more than 0.1 s: sleep 60"):
+                run(["sleep", "60"], timeout=0.1)
+
+    def test_a_child_that_fails_is_told(self):
+        for run in (measuring.run, measuring.time_process):
+            with self.assertRaisesRegex(measuring.ChildFailed, "(?s)exit code 3: sh -c.*no such luck"):
+                run(["sh", "-c", "echo no such luck >&2; exit 3"])
+
+    def test_a_process_is_timed_with_what_it_waited_for_and_without_the_others(self):
+        busy = "for _ in range(2_000_000): pass"
+        inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+        with ThreadPoolExecutor(2) as pool:
+            work = pool.submit(measuring.time_process, [sys.executable, "-c", inner])
+            rest = pool.submit(measuring.time_process, ["sleep", "0.2"])
+        self.assertGreater(work.result().cpu, 5 * rest.result().cpu)
+        self.assertGreaterEqual(rest.result().wall, 0.2)
 
 
 class Together(InDirectory):
@@ -390,10 +423,30 @@ class Together(InDirectory):
         script = self.directory / "script.py"
         script.write_text("import beside, sys, time; from time import perf_counter\n"
                           "__builtins__.added = sys.modules[__name__].__doc__\n"
-                          "print(perf_counter is time.process_time, __name__, beside.name, sys.argv, __file__, added)")
+                          "print(perf_counter is time.perf_counter, __name__, beside.name, sys.argv, __file__, added)\n"
+                          "import resource, subprocess; own, begun = time.process_time(), perf_counter()\n"
+                          "subprocess.run([sys.executable, '-c', 'import time; sum(range(1_000_000)); time.sleep(0.1)'])\n"
+                          "used = resource.getrusage(resource.RUSAGE_CHILDREN); took = perf_counter() - begun\n"
+                          "own = time.process_time() - own\n"
+                          "print(used.ru_utime + used.ru_stime <= took <= used.ru_utime + used.ru_stime + own)\n")
         run = subprocess.run([sys.executable, pyperformance_tasks.CPU_CLOCK, str(script), "--worker"],
                              capture_output=True, text=True, check=True)
-        self.assertEqual(run.stdout, f"True __main__ beside {[str(script), '--worker']} {script} None\n")
+        self.assertEqual(run.stdout, f"True __main__ beside {[str(script), '--worker']} {script} None\nTrue\n")
+
+    def test_what_times_a_command_has_the_command_run_by_each_interpreter(self):
+        commands = []
+
+        def time_process(command, *_, **environment):
+            commands.append((*command, environment["PYTHONHASHSEED"]))
+            return measuring.Times(wall=2.0, cpu=1.0)
+
+        for together, expected in ((True, 1.0), (False, 2.0)):
+            task = pyperformance_tasks.make_task({"stock": "/s/python"}, None, 0, together, "python_startup", loops=2,
+                                                 seconds=0.03, arguments=("-c", "pass"))
+            with mock.patch.object(pyperformance_tasks, "time_process", time_process):
+                found, = task.measure("stock", 5)
+            self.assertEqual(found["values"], [expected] * 6)       # two loops, three values, and a warm-up before
+        self.assertEqual(commands, [("/s/python", "-c", "pass", "5")] * 16)
 
     def test_what_cannot_share_a_core_is_a_script_of_pyperformance(self):
         alone = {Path(benchmark.runscript).parent.name for benchmark in pyperformance_tasks.scripts(False).values()
