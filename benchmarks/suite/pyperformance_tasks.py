@@ -9,8 +9,10 @@ system gives the core to one and the other every few milliseconds, so whatever s
 """
 
 import contextlib
+import functools
 import os
 import shlex
+import shutil
 import tempfile
 
 import pyperf
@@ -23,8 +25,9 @@ from suite.tasks import TIMEOUT, Task
 PREFIX = "pyperformance/"
 SHORTEST = 0.05         # s for one value
 CPU_CLOCK = os.path.join(os.path.dirname(__file__), "cpu_clock.py")
-# Scripts that serve on a port with a number, and one that builds in a directory of its data.
-ALONE = frozenset(("bm_asyncio_tcp", "bm_asyncio_websockets", "bm_sphinx"))
+# What two at the same time would meet in: a port with a number, and a directory beside the script.
+SERVERS = frozenset(("bm_asyncio_tcp", "bm_asyncio_websockets"))
+WRITERS = frozenset(("bm_sphinx",))
 # Without requirements of their own, short, and of many kinds.
 QUICK = ("chaos", "comprehensions", "coroutines", "deltablue", "float", "generators", "json_loads", "logging", "nbody",
          "pickle_pure_python", "raytrace", "richards")
@@ -47,10 +50,14 @@ def surroundings(python, seed):
 
 def run_worker(python, benchmark, seed, *options, together=False):
     """The pyperf benchmarks that one worker process measured, in the order of its tasks."""
-    clock = [CPU_CLOCK] if together else []
+    place, script = os.path.split(benchmark.runscript)
+    kind = os.path.basename(place)
+    clock = [CPU_CLOCK, *(["--own-network"] if kind in SERVERS else ())] if together else []
     with surroundings(python, seed) as (directory, environment):
         output = os.path.join(directory, "out.json")
-        run([python, "-u", *clock, benchmark.runscript, *benchmark.extra_opts, "--worker", *options, "--output", output],
+        if kind in WRITERS:
+            place = shutil.copytree(place, os.path.join(directory, kind))
+        run([python, "-u", *clock, os.path.join(place, script), *benchmark.extra_opts, "--worker", *options, "--output", output],
             directory, TIMEOUT, **environment)
         if not os.path.exists(output):
             raise ChildFailed(f"{benchmark.name} measured nothing")
@@ -87,13 +94,24 @@ def effort(seconds):
     return (1, 3) if seconds < 0.2 else (1, 1) if seconds < 1 else (0, 1)
 
 
-def can_be_together(benchmark):
-    return os.path.basename(os.path.dirname(benchmark.runscript)) not in ALONE
+@functools.cache
+def has_own_networks(python):
+    """Whether this system gives a process of this interpreter a network of its own; containers may not."""
+    try:
+        run([python, CPU_CLOCK, "--own-network", os.devnull])
+    except ChildFailed:
+        return False
+    return True
+
+
+def can_be_together(benchmark, pythons):
+    kind = os.path.basename(os.path.dirname(benchmark.runscript))
+    return kind not in SERVERS or all(map(has_own_networks, pythons))
 
 
 def make_tasks(environments, benchmark, calibration, together):
     """A task for each of a script's tasks. `environments` is {name: python of its environment}."""
-    together = together and can_be_together(benchmark)
+    together = together and can_be_together(benchmark, environments.values())
     return [make_task(environments, benchmark, number, together, **found) for number, found in enumerate(calibration)]
 
 

@@ -448,10 +448,34 @@ class Together(InDirectory):
             self.assertEqual(found["values"], [expected] * 6)       # two loops, three values, and a warm-up before
         self.assertEqual(commands, [("/s/python", "-c", "pass", "5")] * 16)
 
-    def test_what_cannot_share_a_core_is_a_script_of_pyperformance(self):
-        alone = {Path(benchmark.runscript).parent.name for benchmark in pyperformance_tasks.scripts(False).values()
-                 if not pyperformance_tasks.can_be_together(benchmark)}
-        self.assertEqual(alone, pyperformance_tasks.ALONE)
+    def test_scripts_that_would_meet_are_scripts_of_pyperformance(self):
+        there = {Path(benchmark.runscript).parent.name for benchmark in pyperformance_tasks.scripts(False).values()}
+        self.assertLessEqual(pyperformance_tasks.SERVERS | pyperformance_tasks.WRITERS, there)
+
+    def test_servers_take_turns_where_they_have_no_network_of_their_own(self):
+        scripts = pyperformance_tasks.scripts(False)
+        for allowed in (True, False):
+            with mock.patch.object(pyperformance_tasks, "has_own_networks", lambda python: allowed):
+                self.assertEqual(pyperformance_tasks.can_be_together(scripts["asyncio_tcp"], ["/s"]), allowed)
+                self.assertTrue(pyperformance_tasks.can_be_together(scripts["chaos"], ["/s"]))
+
+    def test_two_servers_on_one_port_do_not_meet(self):
+        script = self.directory / "serve.py"
+        script.write_text("import socket, sys\naddress = '127.0.0.1', 8882\n"
+                          "with socket.create_server(address), socket.create_connection(address) as client:\n"
+                          "    print(client.getpeername()[1], flush=True)\n"
+                          "    sys.stdin.read()")
+        python = next((path for path in map(str, (ROOT / "build").glob("*/python"))
+                       if pyperformance_tasks.has_own_networks(path)), None)
+        if python is None:
+            self.skipTest("no interpreter in build/, or no network namespaces on this system")
+        command = [python, pyperformance_tasks.CPU_CLOCK, "--own-network", str(script)]
+        with contextlib.ExitStack() as stack:
+            servers = [stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                            text=True)) for _ in range(2)]
+            self.assertEqual([server.stdout.readline() for server in servers], ["8882\n"] * 2)
+            for server in servers:
+                server.stdin.close()
 
     def test_the_figure_of_a_process_that_shared_its_core_is_its_mean(self):
         entries = [{"task": name, "python": "stock", "round": 0, "date": "2026-01-02T03:04:05", "seconds": 1.0,
