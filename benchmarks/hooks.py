@@ -107,16 +107,16 @@ DEFAULT_TURNS = 15
 FEW_ITERATIONS, MANY_ITERATIONS = 20, 60
 
 
-def command(extensions, kind, setup, *arguments):
-    """What comes behind the interpreter."""
-    return [*QUIET, os.path.abspath(__file__), "--child", kind, setup, extensions[SETUPS[setup][0]],
-            *map(str, arguments)]
+def command(kind, setup, extensions, *arguments):
+    """What comes behind the interpreter and its options; `extensions` is the directory of its C extensions."""
+    return [os.path.abspath(__file__), "--child", kind, setup, extensions, *map(str, arguments)]
 
 
 def measure_times(pythons, extensions, turns):
     """{benchmark: {setup: [ns, one for each turn]}}."""
     return measure_in_turns(SETUPS, turns, lambda setup: parse_times(
-        run([pythons[SETUPS[setup][0]], *command(extensions, "times", setup, ITERATIONS, ROUNDS)]).stdout))
+        run([pythons[SETUPS[setup][0]], *QUIET,
+             *command("times", setup, extensions[SETUPS[setup][0]], ITERATIONS, ROUNDS)]).stdout))
 
 
 def time_ratios(results):
@@ -132,7 +132,8 @@ def measure_instructions(pythons, extensions):
         for setup in SETUPS:
             for name in BENCHMARKS:
                 counted = count_work(copies[SETUPS[setup][0]], FEW_ITERATIONS, MANY_ITERATIONS,
-                                     lambda count: command(extensions, "instructions", setup, name, count),
+                                     lambda count: [*QUIET, *command("instructions", setup,
+                                                                     extensions[SETUPS[setup][0]], name, count)],
                                      lambda: progress.step(f"{setup}, {name}"))
                 results[name][setup] = counted.all
     progress.end()

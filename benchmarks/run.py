@@ -37,7 +37,7 @@ from workloads import BENCHMARKS as CALLS
 
 RUNS = Path(ROOT, "build", "bench")
 LATEST = RUNS / "latest"
-MINUTES, QUICK_MINUTES = 40, 4.5        # an hour with the builds, and five minutes without
+MINUTES, QUICK_MINUTES = 35, 4.5        # an hour with the builds, and five minutes without
 MOST_ROUNDS = 30
 QUICK_COUNTS = ("recursion", "methods", "generators", "properties")
 FREE_THREADED = {"stock": "build/stock-free-threaded/python", "ferrule": "build/free-threaded/python"}
@@ -222,7 +222,8 @@ def find_calibration(run, environments, base, benchmark):
         if entry["task"] == key:
             return entry.get("calibration")
     run.tell(f"calibrating {benchmark.name}")
-    outcome, date, seconds = attempt(lambda: pyperformance_tasks.calibrate(environments[base], benchmark), "calibration")
+    outcome, date, seconds = attempt(lambda: pyperformance_tasks.calibrate(environments, base, benchmark),
+                                     "calibration")
     run.journal.add(task=key, python=base, date=date, seconds=seconds, **outcome)
     return outcome.get("calibration")
 

@@ -1,5 +1,11 @@
-"""What is measured. A task is what one process of one interpreter measures, once in each round."""
+"""What is measured. A task is what one interpreter measures at one time, once in each round: in a process, or in several.
 
+With `together`, the processes of a task run at the same time on one core, those of all interpreters, and each measures its
+CPU time (cpu_clock.py): what slows the core down meets all of them. Each then times all its rounds as one, as the mean
+of a time that they all had is more alike than the best moment of each.
+"""
+
+import concurrent.futures
 import os
 from dataclasses import dataclass
 from typing import Callable
@@ -14,6 +20,7 @@ from measuring import QUIET, ChildFailed, parse_times, run, time_process
 from suite.results import sample
 
 CHILD = os.path.join(measuring.ROOT, "benchmarks", "suite", "child.py")
+CPU_CLOCK = os.path.join(os.path.dirname(__file__), "cpu_clock.py")
 TIMEOUT = 300       # s: no task takes a tenth of it
 NANOSECOND = 1e-9
 MEMORY = ("start", "imports", "calls", "200 threads", "10,000 generators")
@@ -46,14 +53,22 @@ FULL = Sizes(iterations=300, rounds=10, depth_locals=(3, 30, 300), extra_calls=5
 QUICK = Sizes(iterations=100, rounds=5, depth_locals=(3, 300), extra_calls=200_000, starts=3, counts=1)
 
 
-def of_lines(prefix, output, rounds=1):
+def at_once(measures, together):
+    """What each of some functions without arguments returns, in their order."""
+    if not together:
+        return [measure() for measure in measures]
+    with concurrent.futures.ThreadPoolExecutor(len(measures)) as pool:
+        return list(pool.map(lambda measure: measure(), measures))
+
+
+def of_lines(prefix, output, rounds=1, clock="wall"):
     """Samples of lines with a name and ns, or bytes where the name says so."""
     found = []
     for name, value in parse_times(output).items():
         if name.startswith("bytes, "):
             found.append(sample(f"{prefix}/{name.removeprefix('bytes, ')}", [int(value)], "byte"))
         else:
-            found.append(sample(f"{prefix}/{name}", [value * NANOSECOND], best_of=rounds))
+            found.append(sample(f"{prefix}/{name}", [value * NANOSECOND], best_of=rounds, clock=clock))
     return found
 
 
@@ -67,24 +82,39 @@ def make_tasks(pythons, base, extensions, sizes, together):
     ferrules = tuple(name for name in others if name in extensions and has_hooks(pythons[name]))
     extended = tuple(name for name in pythons if name in extensions)
 
-    def add(name, measure, names=tuple(pythons), **options):
+    clock, starter = ("cpu", (CPU_CLOCK,)) if together else ("wall", ())
+    rounds = 1 if together else sizes.rounds
+    iterations, extra_calls = (count * sizes.rounds // rounds for count in (sizes.iterations, sizes.extra_calls))
+
+    def add(name, measure, names=tuple(pythons), together=together, **options):
         if names:
-            tasks.append(Task(name, measure, names, **options))
+            tasks.append(Task(name, measure, names, together=together, **options))
 
-    def child(python, *arguments):
-        return run([pythons[python], *QUIET, *map(str, arguments)], timeout=TIMEOUT).stdout
+    def child(python, *arguments, starter=starter):
+        return run([pythons[python], *QUIET, *starter, *map(str, arguments)], timeout=TIMEOUT).stdout
 
-    def add_child(group, *arguments, names=tuple(pythons), rounds=1, **options):
-        add(group + "".join(f" {word}" for word in arguments[1:] if isinstance(word, str)),
-            lambda python, round: of_lines(group, child(python, CHILD, *arguments), rounds), names, **options)
+    def add_child(group, *arguments):
+        add(group, lambda python, round: of_lines(group, child(python, CHILD, *arguments), rounds, clock))
 
-    def call_times(prefix):
-        return lambda python, round: of_lines(
-            prefix, child(python, calls.SCRIPT, "--child", "times", sizes.iterations, sizes.rounds), sizes.rounds)
+    def add_alone(group, *arguments, **options):
+        """In turns, on the wall."""
+        add(" ".join((group, *arguments[1:])),
+            lambda python, round: of_lines(group, child(python, CHILD, *arguments, starter=())), together=False, **options)
 
-    add("calls", call_times("calls"))
-    # The base against itself: what its ratio is off 1.00 is the machine, and nothing else.
-    add("control", call_times("control"), (base,))
+    def times_of(prefix, python, *command):
+        return lambda: of_lines(prefix, child(python, *command, iterations, rounds), rounds, clock)
+
+    def call_times(python, round):
+        """Calls, and under an evaluator: all at once, as the one is the yardstick of the other."""
+        plain = calls.SCRIPT, "--child", "times"
+        parts = [times_of("calls", python, *plain)]
+        if python == base:      # against itself: what that ratio is off 1.00 is the machine, and nothing else
+            parts.append(times_of("control", python, *plain))
+        modes = ("evaluator", *(("allowing",) if python in ferrules else ())) if python in extended else ()
+        parts += [times_of(f"evaluator/{mode}", python, evaluator.SCRIPT, "--child", "times", mode, extensions[python])
+                  for mode in modes]
+        return sum(at_once(parts, together), [])
+    add("calls", call_times)
 
     def depth_times(count):
         def measure(python, round):
@@ -94,46 +124,36 @@ def make_tasks(pythons, base, extensions, sizes, together):
         return measure
 
     for count in sizes.depth_locals:
-        add(f"depth {count}", depth_times(count))
+        # The best of all rounds counts, at each depth: in turns, as nothing is paired.
+        add(f"depth {count}", depth_times(count), together=False)
 
-    add_child("frames", "frames", sizes.iterations, sizes.rounds, rounds=sizes.rounds)
+    add_child("frames", "frames", iterations, rounds)
 
     def extra_times(python, round):
         return [sample(f"code extra/{case}", [float(child(
-            python, code_extra.SCRIPT, "--child", "times", extensions[python], case, sizes.extra_calls, sizes.rounds))
-            * NANOSECOND], best_of=sizes.rounds) for case in code_extra.CASES]
+            python, code_extra.SCRIPT, "--child", "times", extensions[python], case, extra_calls, rounds))
+            * NANOSECOND], best_of=rounds, clock=clock) for case in code_extra.CASES]
     add("code extra", extra_times, extended)
 
-    def evaluator_times(mode):
-        return lambda python, round: of_lines(f"evaluator/{mode}", child(
-            python, evaluator.SCRIPT, "--child", "times", mode, extensions[python], sizes.iterations, sizes.rounds),
-            sizes.rounds)
-    add("evaluator", evaluator_times("evaluator"), extended)
-    add("evaluator, allowing", evaluator_times("allowing"), ferrules)
-
-    def hook_times(setup):
-        def measure(python, round):
-            command = hooks.command({"stock": extensions.get(python), "python": extensions.get(python)}, "times", setup,
-                                    sizes.iterations, sizes.rounds)
-            return of_lines(f"hooks/{setup}", child(python, *command), sizes.rounds)
-        return measure
+    def hook_times(python, round):
+        own = "stock" if python == base else "python"
+        return sum(at_once([times_of(f"hooks/{setup}", python, *hooks.command("times", setup, extensions[python]))
+                            for setup, (role, *_) in hooks.SETUPS.items() if role == own], together), [])
     if ferrules and base in extensions:
-        for setup, (role, *_) in hooks.SETUPS.items():
-            add(f"hooks {setup}", hook_times(setup), (base,) if role == "stock" else ferrules)
+        add("hooks", hook_times, (base, *ferrules))
 
     add_child("recursion", "recursion")
-    add_child("threads", "threads", pinned=False)
+    add_alone("threads", "threads", pinned=False)
     for what in MEMORY:
-        add_child("memory", "memory", what)
+        add_alone("memory", "memory", what)
 
     def start_times(python, round):
         found = []
         for name, arguments in STARTS.items():
             times = [time_process([pythons[python], "-s", *arguments], timeout=TIMEOUT) for _ in range(sizes.starts)]
-            found.append(sample(f"start/{name}", [each.cpu if together else each.wall for each in times],
-                                clock="cpu" if together else "wall"))
+            found.append(sample(f"start/{name}", [each.cpu if together else each.wall for each in times], clock=clock))
         return found
-    add("start", start_times, together=together)
+    add("start", start_times)
     return tasks
 
 
