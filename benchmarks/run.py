@@ -8,8 +8,8 @@
     python3 benchmarks/run.py --page DIRECTORY          # makes its page anew
     python3 benchmarks/run.py --publish DIRECTORY       # its plots and figures go into docs/ and README.md
 
-Rounds go over all benchmarks again and again until the time is used up; in each, the interpreters take turns with every
-benchmark. docs/benchmarks.md tells how to read what comes out.
+Rounds go over all benchmarks again and again until the time is used up; in each, the interpreters run every benchmark at the
+same time on one core, or take turns. docs/benchmarks.md tells how to read what comes out.
 """
 
 import sys
@@ -319,8 +319,8 @@ def parse_arguments():
                         help="measure this benchmark alone, as pyperformance or the page's group calls it; may be given"
                              " more than once; no instructions")
     parser.add_argument("--in-turns", dest="together", action="store_false",
-                        help="one process after the other in pyperformance too, and the time on the wall; the default is"
-                             " both at the same time on one core, each in its CPU time")
+                        help="one process after the other, and the time on the wall; the default is what is compared at"
+                             " the same time on one core, each in its CPU time")
     parser.add_argument("--minutes", type=float, help="how long to measure; with --resume in all")
     parser.add_argument("--no-pyperformance", dest="pyperformance", action="store_false")
     parser.add_argument("--no-instructions", dest="instructions", action="store_false")

@@ -1,4 +1,4 @@
-"""pyperformance's benchmarks as tasks: each process is started by us, so that interpreters take turns.
+"""pyperformance's benchmarks as tasks: each process is started by us, so that interpreters run in pairs.
 
 A benchmark of pyperformance is a script that uses pyperf. As a pyperf "worker" it measures in its own process and
 writes pyperf's JSON, with as many loops as it is told: the same for all interpreters, found with the base. Of those that
