@@ -231,16 +231,14 @@ def count_instructions(python, *arguments):
         return Instructions(int(found[1]), own_instructions(profile, os.path.realpath(python)))
 
 
-def count_work(python, few, many, arguments, step=lambda: None, repeats=1):
+def count_work(python, few, many, arguments, step=lambda: None):
     """Instructions of the iterations from `few` to `many`: what start-up takes is in both runs.
 
-    `arguments` makes the child's arguments from a number of iterations. The least of the repeats counts: somebody who
-    touches a file meanwhile can have a module compiled anew, and that only adds.
+    `arguments` makes the child's arguments from a number of iterations.
     """
     counts = []
     for iterations in (few, many):
-        counts.append(min(count_instructions(python, *arguments(str(iterations).zfill(COUNT_DIGITS)))
-                          for _ in range(repeats)))
+        counts.append(count_instructions(python, *arguments(str(iterations).zfill(COUNT_DIGITS))))
         step()
     if counts[1].all <= counts[0].all:
         raise SystemExit(f"{python}: {counts[1].all:,} instructions for {many} iterations, {counts[0].all:,} for {few}:"

@@ -201,7 +201,7 @@ def make_links(stack, pythons, facts):
     return [pythons]
 
 
-def count_instructions(run, pythons, names, sizes):
+def count_instructions(run, pythons, names):
     """Once, not in rounds: instructions repeat."""
     wanted = [(name, python) for name in names for python in pythons
               if not run.journal.has(f"instructions {name}", python, 0)]
@@ -212,7 +212,7 @@ def count_instructions(run, pythons, names, sizes):
             measuring.run([copy, *measuring.QUIET, tasks.calls.SCRIPT, "--child", names[0], "0"])
         for name, python in wanted:
             run.tell(f"instructions of {name}, {python}")
-            run.record(f"instructions {name}", python, 0, lambda: [tasks.count_calls(copies[python], name, sizes)])
+            run.record(f"instructions {name}", python, 0, lambda: [tasks.count_calls(copies[python], name)])
 
 
 def find_calibration(run, environments, base, benchmark):
@@ -261,7 +261,7 @@ def measure_rounds(run, links, extensions, environments):
                                 " (--free-threaded NAME=PATH)")
     run.write()
     if facts["instructions"]:
-        count_instructions(run, pythons, QUICK_COUNTS if quick else tuple(CALLS), sizes)
+        count_instructions(run, pythons, QUICK_COUNTS if quick else tuple(CALLS))
     if environments:
         inside = [{name: environment.link_in(python, link[name]) for name, python in environments.items()}
                   for link in links]

@@ -46,11 +46,10 @@ class Sizes:
     depth_locals: tuple
     extra_calls: int
     starts: int         # one after another, of each kind
-    counts: int         # repeats of an instruction count
 
 
-FULL = Sizes(iterations=300, rounds=10, depth_locals=(3, 30, 300), extra_calls=500_000, starts=8, counts=2)
-QUICK = Sizes(iterations=100, rounds=5, depth_locals=(3, 300), extra_calls=200_000, starts=3, counts=1)
+FULL = Sizes(iterations=300, rounds=10, depth_locals=(3, 30, 300), extra_calls=500_000, starts=8)
+QUICK = Sizes(iterations=100, rounds=5, depth_locals=(3, 300), extra_calls=200_000, starts=3)
 
 
 def at_once(measures, together):
@@ -172,10 +171,9 @@ def has_hooks(python):
     return True
 
 
-def count_calls(copy, name, sizes):
+def count_calls(copy, name):
     """The sample of one call benchmark's instructions, by iteration; of a stripped copy."""
     counted = measuring.count_work(copy, 0, measuring.CALLGRIND_ITERATIONS,
-                                   lambda count: (*QUIET, calls.SCRIPT, "--child", name, count),
-                                   repeats=sizes.counts)
+                                   lambda count: (*QUIET, calls.SCRIPT, "--child", name, count))
     return sample(f"instructions/{name}", [counted.all / measuring.CALLGRIND_ITERATIONS], "integer",
                   own=counted.own / measuring.CALLGRIND_ITERATIONS)
