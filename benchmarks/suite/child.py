@@ -89,6 +89,29 @@ def frame_locals(n):
             own_locals()
 
 
+def function_with_locals(count):
+    """One that returns at once: its locals are made empty for the call, and cleared after it, and that is all."""
+    names = " = ".join(f"v{number}" for number in range(count))
+    namespace = {}
+    exec(f"def function():\n    return\n    {names} = None", namespace)
+    return namespace["function"]
+
+
+WITH_30, WITH_300 = function_with_locals(30), function_with_locals(300)
+
+
+def call_with_30_locals(n):
+    for _ in range(n):
+        for _ in range(50):
+            WITH_30()
+
+
+def call_with_300_locals(n):
+    for _ in range(n):
+        for _ in range(10):
+            WITH_300()
+
+
 def walk_callers(n):
     for _ in range(n):
         callers(20)
@@ -137,7 +160,7 @@ def async_generator(n):
 
 
 FRAMES = {function.__name__.replace("_", " "): function for function in (
-    frame_object, frame_locals, walk_callers, exception_near, exception_far, generator_next, yield_from,
+    frame_object, frame_locals, call_with_30_locals, call_with_300_locals, walk_callers, exception_near, exception_far, generator_next, yield_from,
     generator_dropped, coroutine_await, async_generator)}
 
 

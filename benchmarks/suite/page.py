@@ -14,7 +14,7 @@ PAGE = "report.html"
 PYPERFORMANCE = "pyperformance/"
 # Groups whose benchmarks have the same name in every interpreter: (prefix, heading, what it says).
 PLAIN_GROUPS = (
-    ("frames/", "Frame objects, tracebacks, generators, coroutines", ""),
+    ("frames/", "Frames: objects, locals, tracebacks, generators, coroutines", ""),
     ("code extra/", "Values on code objects", "PyUnstable_Code_GetExtra, from a loop in C."),
     ("start/", "Start-up", "Of a process, from its start to its end; CPU time, where both ran at the same time."),
     ("memory/", "Peak memory", "Resident, at most, as the kernel counts."),
