@@ -160,8 +160,8 @@ def async_generator(n):
 
 
 FRAMES = {function.__name__.replace("_", " "): function for function in (
-    frame_object, frame_locals, call_with_30_locals, call_with_300_locals, walk_callers, exception_near, exception_far, generator_next, yield_from,
-    generator_dropped, coroutine_await, async_generator)}
+    frame_object, frame_locals, call_with_30_locals, call_with_300_locals, walk_callers, exception_near, exception_far,
+    generator_next, yield_from, generator_dropped, coroutine_await, async_generator)}
 
 
 def frames(iterations, rounds):
