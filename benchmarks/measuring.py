@@ -60,7 +60,10 @@ def failed(command, code, said):
 
 
 class Times(NamedTuple):
-    """Of one process, from its start to its end: s on the wall, and s of CPU time with what it started and waited for."""
+    """Of one process, from its start to its end: s on the wall, and s of CPU time with what it started and waited for.
+
+    The names are those of a sample's clock.
+    """
     wall: float
     cpu: float
 

@@ -20,12 +20,12 @@ if __name__ == "__main__":
     enter_harness()
 
 import argparse
-import concurrent.futures
 import contextlib
 import datetime
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import layouts
@@ -114,10 +114,8 @@ class Run:
     def measure_together(self, task, pythons, round):
         """All at the same time on the one core that this process has."""
         self.tell(f"round {round + 1}  {task.name}")
-        with concurrent.futures.ThreadPoolExecutor(len(pythons)) as pool:
-            attempts = [pool.submit(attempt, lambda python=python: task.measure(python, round)) for python in pythons]
-        for python, found in zip(pythons, attempts):
-            outcome, date, seconds = found.result()
+        attempts = tasks.at_once([partial(attempt, partial(task.measure, python, round)) for python in pythons])
+        for python, (outcome, date, seconds) in zip(pythons, attempts):
             # Their times overlap: each is noted with its part, as the time of a run is the sum.
             self.note(task.name, python, round, outcome, date, round_seconds(seconds / len(pythons)))
 
@@ -254,8 +252,8 @@ def measure_rounds(run, links, extensions, environments):
         facts["together"] = False
         facts["remarks"].append("interpreters in turns: this system does not keep processes on one core")
     sizes = tasks.QUICK if quick else tasks.FULL
-    todo = [tasks.make_tasks(link, base, extensions, sizes, facts["together"]) + tasks.make_scaling_tasks(facts["free_threaded"])
-            for link in links]
+    todo = [tasks.make_tasks(link, base, extensions, sizes, facts["together"])
+            + tasks.make_scaling_tasks(facts["free_threaded"]) for link in links]
     if not facts["free_threaded"]:
         facts["remarks"].append("scaling with threads is for free-threaded builds, and there was none"
                                 " (--free-threaded NAME=PATH)")

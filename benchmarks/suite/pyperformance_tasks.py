@@ -66,11 +66,11 @@ def run_worker(python, benchmark, seed, *options, together=False):
         return pyperf.BenchmarkSuite.load(output).get_benchmarks()
 
 
-def time_command(python, arguments, seed, count, together):
+def time_command(python, arguments, seed, count, clock):
     """[s] of each of `count` processes, one after another."""
     with surroundings(python, seed) as (directory, environment):
         found = [time_process([python, *arguments], directory, TIMEOUT, **environment) for _ in range(count)]
-    return [times.cpu if together else times.wall for times in found]
+    return [getattr(times, clock) for times in found]
 
 
 def calibrate(environments, base, benchmark):
@@ -130,7 +130,7 @@ def make_task(environments, benchmark, number, together, name, loops, seconds, a
 
     # The round's hash seed: both of a pair have the same, and no seed decides alone.
     def measure_command(python, round):
-        times = time_command(environments[python], arguments, round, loops * (warmups + values), together)
+        times = time_command(environments[python], arguments, round, loops * (warmups + values), clock)
         return [sample(PREFIX + name, times[loops * warmups:], clock=clock)]
 
     def measure(python, round):

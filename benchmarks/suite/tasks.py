@@ -52,8 +52,8 @@ FULL = Sizes(iterations=300, rounds=10, depth_locals=(3, 30, 300), extra_calls=5
 QUICK = Sizes(iterations=100, rounds=5, depth_locals=(3, 300), extra_calls=200_000, starts=3)
 
 
-def at_once(measures, together):
-    """What each of some functions without arguments returns, in their order."""
+def at_once(measures, together=True):
+    """What each of some functions without arguments returns, in their order; without `together`, one after another."""
     if not together:
         return [measure() for measure in measures]
     with concurrent.futures.ThreadPoolExecutor(len(measures)) as pool:
@@ -150,7 +150,7 @@ def make_tasks(pythons, base, extensions, sizes, together):
         found = []
         for name, arguments in STARTS.items():
             times = [time_process([pythons[python], "-s", *arguments], timeout=TIMEOUT) for _ in range(sizes.starts)]
-            found.append(sample(f"start/{name}", [each.cpu if together else each.wall for each in times], clock=clock))
+            found.append(sample(f"start/{name}", [getattr(each, clock) for each in times], clock=clock))
         return found
     add("start", start_times)
     return tasks

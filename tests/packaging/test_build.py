@@ -121,8 +121,8 @@ class Command(Case):
         with unittest.mock.patch.object(toolchain, "find_compiler", lambda llvm: clang):
             for variant in ("ferrule", "release"):
                 self.quietly(build.configure, variant, self.facts)
-        for variant in ("ferrule", "release"):
-            self.assertEqual(self.words_of("CFLAGS_NODIST", self.called(variant))[:2], ["-mllvm", "-a=1"])
+        for variant, more in (("ferrule", []), ("release", [build.ALIGNED])):
+            self.assertEqual(self.words_of("CFLAGS_NODIST", self.called(variant)), ["-mllvm", "-a=1", *more])
         self.assertEqual(self.words_of("LDFLAGS_NODIST", self.called("ferrule")), [])
         self.assertIn("-Wl,-mllvm,-a=1", self.words_of("LDFLAGS_NODIST", self.called("release")))
 
