@@ -25,6 +25,16 @@ def callees(instructions):
     return {match[1] for match in found if match}
 
 
+def run_python(code):
+    return subprocess.run([FERRULE, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def addresses():
+    """{name: address} of the functions."""
+    listed = subprocess.run(["nm", FERRULE], capture_output=True, text=True, check=True).stdout
+    return {name: int(address, 16) for address, name in re.findall(r"^([0-9a-f]+) [Tt] (\S+)$", listed, re.M)}
+
+
 class EvalLoop(unittest.TestCase):
     def test_it_makes_no_call_to_push_pop_and_has_space(self):
         # The functions that the eval loop runs through on a call and a return.
@@ -45,9 +55,19 @@ class EvalLoop(unittest.TestCase):
         self.assertGreater(len(jumps), 150)
 
     def test_the_build_says_that_it_was_made_with_cross_language_lto(self):
-        code = "import _framecore; print(_framecore.info()['cross_lto'])"
-        result = subprocess.run([FERRULE, "-c", code], capture_output=True, text=True, check=True)
-        self.assertEqual(result.stdout.strip(), "True")
+        self.assertEqual(run_python("import _framecore; print(_framecore.info()['cross_lto'])"), "True")
+
+
+class Alignment(unittest.TestCase):
+    def test_functions_of_c_and_of_rust_begin_a_cache_line(self):
+        # Stock's do, and what is compared with it should differ in its code, not in where that lies.
+        if "-align-all-functions=6" not in run_python("import sysconfig; print(sysconfig.get_config_var('CONFIG_ARGS'))"):
+            self.skipTest("the linker was not told so: neither `make release` nor `make stock-release`")
+        functions = addresses()
+        rust = {name for name in functions if "ferrule_core" in name} | {"PyUnstable_Code_GetExtra"}
+        self.assertGreater(len(rust), 20)
+        for name in {*rust, "_PyEval_EvalFrameDefault", "PyObject_GetAttr"}:
+            self.assertEqual(functions[name] % 64, 0, name)
 
 
 if __name__ == "__main__":
