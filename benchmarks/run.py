@@ -37,7 +37,7 @@ from workloads import BENCHMARKS as CALLS
 
 RUNS = Path(ROOT, "build", "bench")
 LATEST = RUNS / "latest"
-MINUTES, QUICK_MINUTES = 35, 4.5        # an hour with the builds, and five minutes without
+MINUTES, QUICK_MINUTES = 34, 4.5        # an hour with the builds, and five minutes without
 MOST_ROUNDS = 30
 QUICK_COUNTS = ("recursion", "methods", "generators", "properties")
 FREE_THREADED = {"stock": "build/stock-free-threaded/python", "ferrule": "build/free-threaded/python"}
