@@ -448,6 +448,18 @@ class Together(InDirectory):
             self.assertEqual(found["values"], [expected] * 6)       # two loops, three values, and a warm-up before
         self.assertEqual(commands, [("/s/python", "-c", "pass", "5")] * 16)
 
+    def test_large_blocks_lie_at_another_place_in_each_process(self):
+        script = "import ctypes; print(ctypes.addressof(ctypes.create_string_buffer(100_000)) % 4096)"
+
+        def place():
+            with pyperformance_tasks.surroundings(sys.executable, 0) as (directory, environment):
+                return measuring.run([sys.executable, "-c", script], directory, **environment).stdout
+
+        self.assertGreater(len({place() for _ in range(12)}), 3)
+        # It is the padding that does it, and not the system.
+        with mock.patch.object(pyperformance_tasks, "PADDING", [1000]):
+            self.assertEqual(len({place() for _ in range(6)}), 1)
+
     def test_scripts_that_would_meet_are_scripts_of_pyperformance(self):
         there = {Path(benchmark.runscript).parent.name for benchmark in pyperformance_tasks.scripts(False).values()}
         self.assertLessEqual(pyperformance_tasks.SERVERS | pyperformance_tasks.WRITERS, there)
