@@ -28,10 +28,10 @@ SHORTEST = 0.05         # s for one value
 # So that malloc keeps freed memory. By itself it gives some back to the kernel, or not, by what happens to lie above it:
 # asyncio_websockets took 30,000 page faults or 68,000, in either interpreter, and 3 % of its time hung on that.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(2 ** 28), "MALLOC_MMAP_THRESHOLD_": str(2 ** 25)}
-# Length of a variable that nobody reads, another one for each process, as it moves what malloc makes later. With one
-# environment for all, an interpreter's large blocks lie at the same place in their page in every process, by what its
-# start allocated, and that is part of every ratio: the kernel took 1.31 times as long to send asyncio_tcp's block from
-# one of two places. os.environ's copies come from malloc above 512 bytes.
+# Length of a variable that nobody reads, drawn for each worker and each row of commands: it moves what malloc makes
+# later. With one environment for all, an interpreter's large blocks lie at the same place in their page in every
+# process, by what its start allocated, and that is part of every ratio: the kernel took 1.31 times as long to send
+# asyncio_tcp's block from one of two places. os.environ's copies come from malloc above 512 bytes.
 PADDING = range(512, 512 + 4096)
 # What two at the same time would meet in: a port with a number, and a directory beside the script.
 SERVERS = frozenset(("bm_asyncio_tcp", "bm_asyncio_websockets"))

@@ -448,7 +448,7 @@ class Together(InDirectory):
             self.assertEqual(found["values"], [expected] * 6)       # two loops, three values, and a warm-up before
         self.assertEqual(commands, [("/s/python", "-c", "pass", "5")] * 16)
 
-    def test_large_blocks_lie_at_another_place_in_each_process(self):
+    def test_large_blocks_do_not_always_lie_at_the_same_place(self):
         script = "import ctypes; print(ctypes.addressof(ctypes.create_string_buffer(100_000)) % 4096)"
 
         def place():
