@@ -684,7 +684,10 @@ OLDEST_GENERATOR_PYTHON = (3, 11)
 
 
 def regenerate_cases(tree, written):
-    """Generate anew what depends on a patched input; the files that came out different."""
+    """Generate anew what depends on a patched input; the files that came out different.
+
+    Without the Rust core they must be what upstream ships, as the patched files are.
+    """
     if sys.version_info < OLDEST_GENERATOR_PYTHON:
         raise FetchError(f"{BYTECODES} is patched, and CPython's generators need Python 3.11: "
                          "run with a newer python3 (PYTHON3=)")
@@ -692,14 +695,18 @@ def regenerate_cases(tree, written):
     for generator, output, inputs in GENERATED_CASES:
         if not set(inputs) & set(written):
             continue
-        before = (tree / output).read_bytes()
+        before = patches.read(tree / output)
         # -I would hide the generators' own modules from them; -B leaves no __pycache__.
         run = subprocess.run([sys.executable, "-B", f"Tools/cases_generator/{generator}", "-o", output, *inputs],
                              cwd=tree, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                              errors="replace")
         if run.returncode != 0:
             raise FetchError(f"{generator} failed in {tree}:\n{run.stderr.strip()[-1500:]}")
-        if (tree / output).read_bytes() != before:
+        after = patches.read(tree / output)
+        if patches.stock_lines(after) != patches.stock_lines(before):
+            raise FetchError(f"{output}, generated anew, is not upstream's where there is no Rust core: "
+                             f"what the patches add to {BYTECODES} changes more than the code between its guards")
+        if after != before:
             changed.append(output)
     return changed
 

@@ -8,9 +8,10 @@ patches/<major.minor>/series names the patches in order.  Where one hunk cannot
 serve two releases, NNNN-name@3.13.15.patch beside NNNN-name.patch is taken for
 that release instead.
 
-Patches only insert: the code they stand beside stays as upstream wrote it, so
-that one tree builds both with and without the Rust core.  `stat` checks that
-and counts the added lines against the budget.
+Patches only insert, and what they insert into C is compiled only where
+Py_RUST_CORE (in public headers: Py_FERRULE) is defined: so one tree builds both
+Ferrule and what upstream wrote.  `stat` checks that in the patches and counts
+the added lines against the budget; `apply` checks the files that come out.
 
 Exit codes: 0 fine, 1 a patch or the rules are broken, 2 wrong usage.
 """
@@ -114,9 +115,9 @@ def strip_first(path):
 
 
 def scan(path):
-    """Yield (line number, kind, file, text), kind '+', '-' or '!' (not an insertion).
+    """Yield (line number, kind, file, text) of what a patch says.
 
-    Hunk lengths are followed, since a deleted line may itself look like a header.
+    The kinds: '@' a hunk begins, ' ' context, '+', '-', '!' not an insertion. Hunk lengths are followed, since a deleted line may itself look like a header.
     """
     target, old_left, new_left = None, 0, 0
     text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
@@ -132,12 +133,14 @@ def scan(path):
             elif kind != "\\":
                 old_left -= 1
                 new_left -= 1
+                yield number, " ", target, line[1:]
             continue
         match = HUNK.match(line)
         if match:
             if target is None:
                 raise PatchError(f"{path}:{number}: a hunk without a file name before it")
             old_left, new_left = (int(n) if n is not None else 1 for n in match.groups())
+            yield number, "@", target, line
         elif line.startswith("+++ "):
             if line[4:].startswith("/dev/null"):
                 yield number, "!", target, "deletes a whole file"
@@ -155,6 +158,117 @@ def files_of(path):
     """The files a patch writes, relative to the source tree."""
     names = dict.fromkeys(file for _, _, file, _ in scan(path) if file)
     return list(names)
+
+
+# ---- guards ----------------------------------------------------------------
+
+# What a part of a conditional needs to be compiled: the Rust core, its absence, or neither.
+WITH_CORE, WITHOUT_CORE, EITHER = "with", "without", "either"
+OTHER_PART = {WITH_CORE: WITHOUT_CORE, WITHOUT_CORE: WITH_CORE, EITHER: EITHER}
+OPENING = ("if", "ifdef", "ifndef")
+DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b(.*)")
+COMMENT = re.compile(r"//.*|/\*.*")
+SYMBOL = r"(?:Py_RUST_CORE|Py_FERRULE)"
+DEFINED = rf"defined\s*(?:{SYMBOL}|\(\s*{SYMBOL}\s*\))"
+
+
+def is_c(file):
+    return file.endswith((".c", ".h", ".c.in"))
+
+
+def part_opened(word, condition):
+    """What the first part of a conditional needs; EITHER where that is not plain."""
+    condition = COMMENT.sub("", condition).strip()
+    if word != "if":
+        if not re.fullmatch(SYMBOL, condition):
+            return EITHER
+        return WITH_CORE if word == "ifdef" else WITHOUT_CORE
+    if re.fullmatch(rf"{DEFINED}(?:\s*&&[^|?\\]*)?", condition):
+        return WITH_CORE
+    if re.fullmatch(rf"!\s*{DEFINED}(?:\s*\|\|[^&?\\]*)?", condition):
+        return WITHOUT_CORE
+    return EITHER
+
+
+def directives(lines):
+    """Yield (line, directive or None, the rest of it, whether the line before goes on in this one)."""
+    goes_on = False
+    for line in lines:
+        match = None if goes_on else DIRECTIVE.match(line)
+        yield line, *(match.groups() if match else (None, "")), goes_on
+        goes_on = line.endswith("\\")
+
+
+def stock_lines(text):
+    """The lines of a C file that count where neither symbol is defined; blank ones do not."""
+    kept, parts = [], []
+    for line, word, condition, goes_on in directives(text.split("\n")):
+        if word in OPENING:
+            parts.append(part_opened(word, condition))
+        # An #elif of a guard stays, and so is seen.
+        guard = parts and parts[-1] != EITHER and word in (*OPENING, "else", "endif")
+        if word == "else" and parts:
+            parts[-1] = OTHER_PART[parts[-1]]
+        elif word == "endif" and parts:
+            parts.pop()
+        if not guard and WITH_CORE not in parts and (line.strip() or goes_on):
+            kept.append(line)
+    return kept
+
+
+class Opened:
+    """A conditional that a patch, or the code around it, has begun."""
+
+    def __init__(self, part, added, number, hunk):
+        self.part, self.added, self.number, self.hunk = part, added, number, hunk
+
+
+def unguarded(path):
+    """Complaints about added lines of C that are compiled where there is no Rust core.
+
+    A patch shows parts of a file. So a guard may be opened in one hunk and closed
+    in another, and one that is upstream's or another patch's counts as far as it is seen.
+    """
+    files = {}
+    for number, kind, file, text in scan(path):
+        if file and is_c(file) and kind in "@ +":
+            files.setdefault(file, []).append((number, kind, "" if kind == "@" else text))
+    for file, lines in files.items():
+        yield from (f"{path}:{number}: {file}: {why}" for number, why in unguarded_lines(lines))
+
+
+def unguarded_lines(lines):
+    """(line number, complaint) for the lines of one file."""
+    stack, hunk = [], None
+    with_directives = zip(lines, directives(text for _, _, text in lines))
+    for (number, kind, text), (_, word, condition, goes_on) in with_directives:
+        added, guard = kind == "+", False
+        top = stack[-1] if stack else None
+        if kind == "@":
+            hunk = number
+            # What is not the patch's own may be closed between two hunks.
+            while stack and not stack[-1].added:
+                stack.pop()
+        elif word in OPENING:
+            stack.append(Opened(part_opened(word, condition), added, number, hunk))
+            guard = stack[-1].part != EITHER
+        elif word and top and top.added == added:
+            guard = top.part != EITHER
+            if word == "endif":
+                stack.pop()
+            elif word == "else":
+                top.part = OTHER_PART[top.part]
+            elif added and guard:
+                yield number, "a guard has no #elif"
+        elif word and added:
+            yield number, f"#{word} belongs to no #if of this patch"
+            continue
+        elif word and top and top.hunk == hunk:
+            yield top.number, f"is open where upstream has an #{word}"
+        if (added and not guard and (text.strip() or goes_on)
+                and all(opened.part != WITH_CORE for opened in stack)):
+            yield number, f"compiled where there is no Rust core: {text.strip()}"
+    yield from ((opened.number, "is never closed") for opened in stack if opened.added)
 
 
 # ---- apply -----------------------------------------------------------------
@@ -205,6 +319,14 @@ def apply_list(source, paths, progress=None):
     return list(touched)
 
 
+def read(path):
+    """A file's text, byte for byte; a file that is not there is empty."""
+    try:
+        return path.read_bytes().decode(errors="surrogateescape")
+    except FileNotFoundError:
+        return ""
+
+
 def apply_series(source, directory, version, progress=None):
     """Apply the project's series to a fresh tree; return the files it wrote."""
     source = Path(source)
@@ -220,16 +342,19 @@ def apply_series(source, directory, version, progress=None):
             return []
         raise PatchError(f"{source} carries other patches already: "
                          "unpack it anew with `make fetch`")
-    touched = apply_list(source, selected(directory, version), progress)
+    paths = selected(directory, version)
+    upstream = {name: read(source / name) for path in paths for name in files_of(path) if is_c(name)}
+    touched = apply_list(source, paths, progress)
+    for name, text in upstream.items():
+        if stock_lines(read(source / name)) != stock_lines(text):
+            failed.write_text(f"{name} is not upstream's where there is no Rust core\n", encoding="utf-8")
+            raise PatchError(f"{name}, patched, is not upstream's where neither Py_RUST_CORE nor "
+                             "Py_FERRULE is defined; `make patch-stat` may say where")
     applied.write_text(wanted + "\n", encoding="utf-8")
     return touched
 
 
 # ---- stat ------------------------------------------------------------------
-
-def is_c(file):
-    return file.endswith((".c", ".h"))
-
 
 def measure(path):
     """(added C lines, {other file: added lines}, [complaints]) of one patch."""
@@ -240,11 +365,11 @@ def measure(path):
                               f"{text.strip()}")
         elif kind == "!":
             complaints.append(f"{path}:{number}: not an insertion: {text}")
-        elif is_c(file):
+        elif kind == "+" and is_c(file):
             c_lines += 1
-        else:
+        elif kind == "+":
             others[file] = others.get(file, 0) + 1
-    return c_lines, others, complaints
+    return c_lines, others, complaints + list(unguarded(path))
 
 
 def strays(directory, names):

@@ -31,9 +31,11 @@ REVISION = "3.13.5-2+deb13u5"
 
 
 def patch_text(file, line, text):
-    """Adds `text` after line `line` of a file like SOURCE."""
-    return (f"--- a/{file}\n+++ b/{file}\n@@ -{line - 1},4 +{line - 1},5 @@\n"
-            f" line {line - 1}\n line {line}\n+{text}\n line {line + 1}\n line {line + 2}\n")
+    """Adds `text`, guarded where it is C, after line `line` of a file like SOURCE."""
+    added = ["#ifdef Py_RUST_CORE", text, "#endif"] if file.endswith((".c", ".h")) else [text]
+    return (f"--- a/{file}\n+++ b/{file}\n@@ -{line - 1},4 +{line - 1},{4 + len(added)} @@\n"
+            f" line {line - 1}\n line {line}\n" + "".join(f"+{new}\n" for new in added)
+            + f" line {line + 1}\n line {line + 2}\n")
 
 
 def tarball(files):
@@ -646,13 +648,14 @@ class Tree(Case):
 
     GENERATOR = ("import sys\n_, option, output, *inputs = sys.argv\nassert option == '-o'\n"
                  "text = ''.join(open(name).read() for name in inputs)\n"
-                 "open(output, 'w').write('new\\n' if 'new' in text else 'shipped\\n')\n")
+                 "new = '#ifdef Py_RUST_CORE\\nnew\\n#endif\\n' if 'new' in text else ''\n"
+                 "open(output, 'w').write('shipped\\n' + new)\n")
 
     def test_cases_are_generated_from_patched_definitions(self):
         self.serve_generators(self.GENERATOR)
         self.series(one=patch_text(fetch.BYTECODES, 3, "new"))
         self.works()
-        self.assertEqual(set(self.generated().values()), {"new\n"})
+        self.assertEqual(set(self.generated().values()), {"shipped\n#ifdef Py_RUST_CORE\nnew\n#endif\n"})
         stamp = json.loads((self.tree().parent / "stamp.json").read_text())
         self.assertLessEqual(set(self.generated()), set(stamp["written"]))
         self.assertEqual(list(self.tree().rglob("__pycache__")), [])
@@ -664,6 +667,13 @@ class Tree(Case):
         self.assertEqual(set(self.generated().values()), {"shipped\n"})
         stamp = json.loads((self.tree().parent / "stamp.json").read_text())
         self.assertEqual(stamp["written"], [fetch.OPTIMIZER_BYTECODES])
+
+    def test_what_is_generated_must_be_upstreams_without_the_core(self):
+        self.serve_generators(self.GENERATOR.replace("#ifdef Py_RUST_CORE", "#ifdef NDEBUG"))
+        self.series(one=patch_text(fetch.BYTECODES, 3, "new"))
+        self.assertEqual(self.run_it(), 1)
+        self.assertIn("Include/opcode_ids.h, generated anew, is not upstream's", self.err)
+        self.assert_no_litter()
 
     def test_generators_are_left_alone_without_need(self):
         self.serve_generators("raise SystemExit('not to be run')\n")
@@ -710,7 +720,7 @@ class Overlay(Case):
                 self.assert_no_litter()
 
     def test_a_file_that_a_patch_makes_is_not_replaced(self):
-        self.series(one="--- /dev/null\n+++ b/made.h\n@@ -0,0 +1 @@\n+by a patch\n")
+        self.series(one="--- /dev/null\n+++ b/made.h\n@@ -0,0 +1 @@\n+\n")
         self.add("made.h", "ours\n")
         self.assertEqual(self.run_it(), 1)
         self.assertIn("CPython has a made.h of its own", self.err)

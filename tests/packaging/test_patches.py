@@ -1,4 +1,4 @@
-"""tools/patches.py: exact application, and the rule that patches only insert."""
+"""tools/patches.py: exact application, and the rule that patches only insert what is guarded."""
 
 import contextlib
 import importlib.util
@@ -18,13 +18,25 @@ ORIGINAL = "".join(f"line {n}\n" for n in range(1, 21))
 
 
 def insertion(file="a.c", text="new", before=9, context=None, added=1):
-    """A patch that adds lines after line `before` of a file like ORIGINAL."""
+    """A patch that adds lines, guarded in C, after line `before` of a file like ORIGINAL."""
     above = context or [f"line {n}" for n in range(before - 2, before + 1)]
     below = [f"line {n}" for n in range(before + 1, before + 4)]
-    body = [" " + c for c in above] + [f"+{text} {n}" for n in range(added)]
-    body += [" " + c for c in below]
-    return (f"--- a/{file}\n+++ b/{file}\n@@ -{before - 2},6 +{before - 2},{6 + added} @@\n"
+    new = [f"+{text} {n}" for n in range(added)]
+    if file.endswith((".c", ".h")):
+        new = ["+#ifdef Py_RUST_CORE", *new, "+#endif"]
+    body = [" " + c for c in above] + new + [" " + c for c in below]
+    return (f"--- a/{file}\n+++ b/{file}\n@@ -{before - 2},6 +{before - 2},{6 + len(new)} @@\n"
             + "\n".join(body) + "\n")
+
+
+def patch(*hunks, file="a.c"):
+    """A patch of one file; each hunk is lines, context with a blank in front, as in a patch."""
+    text = f"--- a/{file}\n+++ b/{file}\n"
+    for hunk in hunks:
+        lines = hunk.strip("\n").split("\n")
+        old = sum(line[:1] != "+" for line in lines)
+        text += f"@@ -1,{old} +1,{len(lines)} @@\n" + hunk.strip("\n") + "\n"
+    return text
 
 
 DELETION = ("--- a/a.c\n+++ b/a.c\n@@ -4,3 +4,2 @@\n line 4\n-line 5\n line 6\n")
@@ -66,12 +78,12 @@ class Case(unittest.TestCase):
 class Apply(Case):
     def test_in_order(self):
         self.put("0001-a.patch", insertion(text="first"))
-        second = ("--- a/a.c\n+++ b/a.c\n@@ -9,4 +9,5 @@\n line 9\n first 0\n"
-                  "+second 0\n line 10\n line 11\n")
+        second = ("--- a/a.c\n+++ b/a.c\n@@ -9,6 +9,7 @@\n line 9\n #ifdef Py_RUST_CORE\n first 0\n"
+                  "+second 0\n #endif\n line 10\n line 11\n")
         self.put("0002-b.patch", second)
         self.series("# comment", "", "0001-a.patch -p1", "0002-b.patch")
         self.assertEqual(self.apply(), ["a.c"])
-        self.assertIn("line 9\nfirst 0\nsecond 0\nline 10\n",
+        self.assertIn("line 9\n#ifdef Py_RUST_CORE\nfirst 0\nsecond 0\n#endif\nline 10\n",
                       (self.tree / "a.c").read_text())
         self.assert_no_litter()
 
@@ -80,7 +92,7 @@ class Apply(Case):
         self.put("0001-a.patch", insertion())
         self.series("0001-a.patch")
         self.apply()
-        self.assertIn("line 9\nnew 0\n", (self.tree / "a.c").read_text())
+        self.assertIn("line 9\n#ifdef Py_RUST_CORE\nnew 0\n", (self.tree / "a.c").read_text())
         self.assert_no_litter()
 
     def test_fuzz_is_refused_and_named(self):
@@ -122,10 +134,10 @@ class Apply(Case):
             self.apply()
 
     def test_new_file(self):
-        self.put("0001-n.patch", "--- /dev/null\n+++ b/sub/n.h\n@@ -0,0 +1,2 @@\n+one\n+two\n")
+        self.put("0001-n.patch", "--- /dev/null\n+++ b/sub/n.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n")
         self.series("0001-n.patch")
-        self.assertEqual(self.apply(), ["sub/n.h"])
-        self.assertEqual((self.tree / "sub" / "n.h").read_text(), "one\ntwo\n")
+        self.assertEqual(self.apply(), ["sub/n.txt"])
+        self.assertEqual((self.tree / "sub" / "n.txt").read_text(), "one\ntwo\n")
 
     def test_missing_patch_program(self):
         self.put("0001-a.patch", insertion())
@@ -140,6 +152,56 @@ class Apply(Case):
         argv = ("apply", "--source", str(self.tree), "--version", "3.13.5")
         self.assertEqual(self.command(*argv)[0], 0)
         self.assertIn("nothing to do", self.command(*argv)[1])
+
+
+class ApplyGuarded(Case):
+    """What comes out of a series is upstream's where there is no Rust core."""
+
+    def refuses(self, content, original=ORIGINAL, file="a.c"):
+        (self.tree / file).write_text(original)
+        self.put("0001-a.patch", content)
+        self.series("0001-a.patch")
+        with self.assertRaisesRegex(patches.PatchError, f"{file}, patched, is not upstream's"):
+            self.apply()
+        self.assertIn(file, (self.tree / patches.FAILED_MARK).read_text())
+
+    def test_an_unguarded_line_is_refused(self):
+        self.refuses(patch(" line 1\n+new\n line 2"))
+
+    def test_an_unguarded_line_of_a_template_is_refused(self):
+        self.refuses(patch(" line 1\n+new\n line 2", file="b.c.in"), file="b.c.in")
+
+    def test_an_unguarded_new_file_is_refused(self):
+        self.refuses("--- /dev/null\n+++ b/n.h\n@@ -0,0 +1 @@\n+one\n", file="n.h",
+                     original="")
+
+    def test_a_guard_that_upstreams_endif_closes_is_refused(self):
+        self.refuses(patch(" #if X\n+#ifdef Py_RUST_CORE\n line 2\n #endif\n+new\n+#endif\n line 3"),
+                     "#if X\nline 2\n#endif\nline 3\n")
+
+    def test_upstreams_line_in_the_cores_part_is_refused(self):
+        self.refuses(patch(" line 1\n+#ifdef Py_RUST_CORE\n line 2\n+#endif\n line 3"))
+
+    def test_a_guard_within_a_macro_is_refused(self):
+        self.refuses(patch(" #define A \\\n+#ifdef Py_RUST_CORE\n+new\n+#endif\n line 2"),
+                     "#define A \\\nline 2\n")
+
+    def test_a_blank_line_that_ends_a_macro_is_refused(self):
+        self.refuses(patch(" #define A \\\n+\n line 2"), "#define A \\\nline 2\n")
+
+    def test_an_elif_of_a_guard_is_refused(self):
+        self.refuses(patch(" line 1\n+#ifdef Py_RUST_CORE\n+new\n+#elif X\n line 2\n+#endif\n line 3"))
+
+    def test_upstreams_line_under_a_further_condition_is_refused(self):
+        self.refuses(patch(" line 1\n+#if !defined(Py_RUST_CORE) && X\n line 2\n+#endif\n line 3"))
+
+    def test_guarded_lines_among_upstreams_conditions_are_fine(self):
+        (self.tree / "a.c").write_text("#if X\nline 2\n#else\nline 4\n#endif\n")
+        self.put("0001-a.patch", patch(
+            "+#ifndef Py_RUST_CORE\n #if X\n line 2\n #else\n+\n+#if defined(Py_RUST_CORE) && Y\n+#ifdef Z\n"
+            "+new\n+#endif\n+#endif\n line 4\n #endif\n+#else\n+new\n+#endif\n"))
+        self.series("0001-a.patch")
+        self.apply()
 
 
 class Series(Case):
@@ -198,8 +260,8 @@ class Stat(Case):
         self.series("0001-a.patch")
         code, out, err = self.command("stat")
         self.assertEqual((code, err), (0, ""))
-        self.assertIn("3 C  0001-a.patch, 2 in Makefile.pre.in", out)
-        self.assertIn("3 C  in all, of 500 allowed", out)
+        self.assertIn("5 C  0001-a.patch, 2 in Makefile.pre.in", out)
+        self.assertIn("5 C  in all, of 500 allowed", out)
 
     def test_deletion_is_refused_with_its_line(self):
         self.put("0001-d.patch", DELETION)
@@ -233,18 +295,18 @@ class Stat(Case):
         self.assertIn("0002-r.patch:2: not an insertion", err)
 
     def test_budget_over_all_patches(self):
-        self.put("0001-a.patch", insertion(added=300))
-        self.put("0002-b.patch", insertion("b.h", added=200))
+        self.put("0001-a.patch", insertion(added=298))
+        self.put("0002-b.patch", insertion("b.h", added=198))
         self.series("0001-a.patch", "0002-b.patch")
         self.assertEqual(self.command("stat")[0], 0)
-        self.put("0002-b.patch", insertion("b.h", added=201))
+        self.put("0002-b.patch", insertion("b.h", added=199))
         code, _, err = self.command("stat")
         self.assertEqual(code, 1)
         self.assertIn("1 over the budget of 500", err)
 
     def test_a_variant_replaces_its_base_in_the_budget(self):
-        self.put("0001-a.patch", insertion(added=300))
-        self.put("0001-a@3.13.15.patch", insertion(added=501))
+        self.put("0001-a.patch", insertion(added=298))
+        self.put("0001-a@3.13.15.patch", insertion(added=499))
         self.series("0001-a.patch")
         code, out, err = self.command("stat")
         self.assertEqual(code, 1)
@@ -260,6 +322,107 @@ class Stat(Case):
         self.assertEqual(code, 1)
         self.assertIn("0002-forgotten.patch: not in the series", err)
         self.assertIn("0003-gone@3.13.15.patch: not in the series", err)
+
+    def complaints(self, content):
+        self.put("0001-a.patch", content)
+        self.series("0001-a.patch")
+        code, _, err = self.command("stat")
+        self.assertEqual(code, 1 if err else 0)
+        return err.replace(f"error: {self.dir}/0001-a.patch:", "")
+
+    def test_guarded_lines_are_fine(self):
+        for name, hunks in {
+                "core": [" a\n+#ifdef Py_RUST_CORE\n+new\n+#endif\n b"],
+                "public": [" a\n+#ifdef Py_FERRULE  // and only there\n+new\n+#endif\n b"],
+                "stock": [" a\n+#ifndef Py_RUST_CORE\n b\n+#endif\n c"],
+                "both": [" a\n+#ifdef Py_RUST_CORE\n+new\n+#else\n b\n+#endif\n c"],
+                "stock first": [" a\n+#ifndef Py_RUST_CORE\n b\n+#else\n+new\n+#endif\n c"],
+                "core and more": [" a\n+  #  if defined(Py_RUST_CORE) && defined(X)\n+new\n+#else\n b\n+#endif\n"],
+                "stock or more": [" a\n+#if !defined Py_RUST_CORE || X\n b\n+#else\n+new\n+#endif\n c"],
+                "conditions within": [" a\n+#ifdef Py_RUST_CORE\n+#if X\n+new\n+#elif Y\n+new\n+#else\n+new\n"
+                                      "+#endif\n+#endif\n b"],
+                "upstream's conditions": [" #if X\n+#ifdef Py_RUST_CORE\n+new\n+#else\n #if Y\n a\n #endif\n"
+                                          "+#endif\n #else\n+#ifdef Py_RUST_CORE\n+new\n+#endif\n #endif\n b"],
+                "another patch's guard": [" #ifdef Py_RUST_CORE\n first\n+new\n #endif\n a"],
+                "two hunks": [" a\n+#ifndef Py_RUST_CORE\n b", " c\n #endif\n+#else\n+new\n+#endif\n d"],
+                "blank lines": [" a\n+#ifdef Py_RUST_CORE\n+new\n+#endif\n+\n b"]}.items():
+            with self.subTest(name):
+                self.assertEqual(self.complaints(patch(*hunks)), "")
+
+    def test_what_is_no_c_needs_no_guard(self):
+        self.assertEqual(self.complaints(patch(" a\n+new\n b", file="configure.ac")), "")
+
+    def test_an_unguarded_line_is_named_with_patch_file_and_line(self):
+        for file in ("a.c", "Include/a.h", "a.c.in"):
+            self.assertEqual(self.complaints(patch(" a\n+new();\n b", file=file)),
+                             f"5: {file}: compiled where there is no Rust core: new();\n")
+
+    def test_each_unguarded_line_is_named(self):
+        self.assertEqual([line.split(":")[0] for line in self.complaints(
+            patch(" a\n+one\n+\n+two\n b", " c\n+three\n d")).splitlines()], ["5", "7", "11"])
+
+    def test_a_line_after_its_guard_is_refused(self):
+        self.assertIn("8: a.c: compiled", self.complaints(
+            patch(" a\n+#ifdef Py_RUST_CORE\n+new\n+#endif\n+new\n b")))
+
+    def test_an_added_line_in_the_stock_part_is_refused(self):
+        self.assertIn("8: a.c: compiled", self.complaints(
+            patch(" a\n+#ifdef Py_RUST_CORE\n+new\n+#else\n+new\n b\n+#endif\n c")))
+        self.assertIn("6: a.c: compiled", self.complaints(
+            patch(" a\n+#ifndef Py_RUST_CORE\n+new\n b\n+#endif\n c")))
+
+    def test_a_condition_that_may_hold_without_the_core_is_no_guard(self):
+        for condition in ("if X", "ifdef X", "ifndef X", "if defined(Py_RUST_CORE) || X", "if 1 || Py_RUST_CORE",
+                          "if defined(Py_RUST_CORE) && X || Y", "if defined(Py_RUST_CORE) && X \\"):
+            with self.subTest(condition):
+                self.assertIn("6: a.c: compiled", self.complaints(
+                    patch(f" a\n+#{condition}\n+new\n+#endif\n b")))
+
+    def test_a_condition_that_may_fail_without_the_core_is_no_guard(self):
+        for condition in ("if !defined(Py_RUST_CORE) && X", "if X || !defined(Py_RUST_CORE)"):
+            with self.subTest(condition):
+                self.assertIn("5: a.c: compiled", self.complaints(
+                    patch(f" a\n+#{condition}\n b\n+#endif\n c")))
+
+    def test_a_guard_that_nothing_closes_is_refused(self):
+        self.assertEqual(self.complaints(patch(" a\n+#ifdef Py_RUST_CORE\n+new\n b")),
+                         "5: a.c: is never closed\n")
+
+    def test_a_guard_that_another_file_closes_is_refused(self):
+        err = self.complaints(patch(" a\n+#ifdef Py_RUST_CORE\n+new\n b") +
+                              patch(" a\n+#endif\n b", file="b.c"))
+        self.assertIn("5: a.c: is never closed", err)
+        self.assertIn("12: b.c: #endif belongs to no #if of this patch", err)
+
+    def test_a_guard_across_upstreams_endif_is_refused(self):
+        self.assertIn("6: a.c: is open where upstream has an #endif", self.complaints(
+            patch(" #if X\n a\n+#ifdef Py_RUST_CORE\n #endif\n+new\n+#endif\n b")))
+
+    def test_an_else_for_upstreams_condition_is_refused(self):
+        self.assertIn("6: a.c: #else belongs to no #if of this patch", self.complaints(
+            patch(" #if X\n a\n+#else\n+new\n #endif\n b")))
+
+    def test_an_elif_of_a_guard_is_refused(self):
+        for word in ("elif", "elifdef", "elifndef"):
+            self.assertIn("7: a.c: a guard has no #elif", self.complaints(
+                patch(f" a\n+#ifdef Py_RUST_CORE\n+new\n+#{word} X\n b\n+#endif\n c")))
+
+    def test_a_guard_within_a_macro_is_refused(self):
+        self.assertIn("5: a.c: compiled", self.complaints(
+            patch(" #define A \\\n+#ifdef Py_RUST_CORE\n+new\n+#endif\n a")))
+
+    def test_a_blank_line_within_a_macro_is_refused(self):
+        self.assertIn("5: a.c: compiled", self.complaints(patch(" #define A \\\n+\n a")))
+
+    def test_a_guard_of_another_hunk_does_not_count(self):
+        self.assertIn("9: a.c: compiled", self.complaints(
+            patch(" #ifdef Py_RUST_CORE\n+new\n first", " second\n+new\n third")))
+
+    def test_the_projects_own_patches_pass(self):
+        out = []
+        for directory in patches.all_series():
+            self.assertEqual(patches.stat(directory, patches.BUDGET, out.append), [])
+        self.assertIn("added lines", out[0])
 
     def test_cut_short(self):
         self.put("0001-a.patch", "".join(insertion().splitlines(True)[:-2]))
