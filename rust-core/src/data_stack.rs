@@ -193,16 +193,41 @@ impl DataStack {
         DataStack(unsafe { NonNull::new_unchecked(tstate.cast()) })
     }
 
+    // The three fields of CPython's, each by itself: no reference is made to the thread state, since
+    // other threads write other fields of it.
+
     #[inline(always)]
-    fn ts(&self) -> &PyThreadState {
+    fn chunk(&self) -> *mut _PyStackChunk {
         // SAFETY: live by the type's invariant.
-        unsafe { &(*self.0.as_ptr()).base }
+        unsafe { (*self.0.as_ptr()).base.datastack_chunk }
     }
 
     #[inline(always)]
-    fn ts_mut(&mut self) -> &mut PyThreadState {
-        // SAFETY: live and unshared by the type's invariant.
-        unsafe { &mut (*self.0.as_ptr()).base }
+    fn top(&self) -> *mut Slot {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.0.as_ptr()).base.datastack_top }
+    }
+
+    #[inline(always)]
+    fn limit(&self) -> *mut Slot {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.0.as_ptr()).base.datastack_limit }
+    }
+
+    #[inline(always)]
+    fn set_top(&mut self, top: *mut Slot) {
+        // SAFETY: live by the type's invariant, and nobody else uses the field.
+        unsafe { (*self.0.as_ptr()).base.datastack_top = top };
+    }
+
+    /// Makes a chunk the current one, or none.
+    #[inline(always)]
+    fn set_chunk(&mut self, chunk: Option<Chunk>) {
+        // SAFETY: live by the type's invariant, and nobody else uses the fields.
+        unsafe {
+            (*self.0.as_ptr()).base.datastack_chunk = chunk.map_or(null_mut(), Chunk::as_ptr);
+            (*self.0.as_ptr()).base.datastack_limit = chunk.map_or(null_mut(), Chunk::limit);
+        }
     }
 
     #[inline(always)]
@@ -220,14 +245,14 @@ impl DataStack {
     #[inline(always)]
     fn current(&self) -> Option<Chunk> {
         // SAFETY: the field is NULL or a live chunk (module invariants).
-        unsafe { Chunk::from_raw(self.ts().datastack_chunk) }
+        unsafe { Chunk::from_raw(self.chunk()) }
     }
 
     /// Whether the current chunk has room. NULL fields have none, which needs
     /// no test of its own: NULL minus NULL is 0.
     #[inline(always)]
     fn fits_here(&self, size: Slots) -> bool {
-        let free = self.ts().datastack_limit as isize - self.ts().datastack_top as isize;
+        let free = self.limit() as isize - self.top() as isize;
         (size.bytes() as isize) < free
     }
 
@@ -246,7 +271,7 @@ impl DataStack {
     /// many stacks, one for each greenlet, would end up with a large root in each.
     #[inline(always)]
     fn spare_fits(&self, size: Slots) -> bool {
-        size.bytes() < self.state().spare_room && !self.ts().datastack_chunk.is_null()
+        size.bytes() < self.state().spare_room && !self.chunk().is_null()
     }
 
     /// Whether [`push_unchecked`](Self::push_unchecked) may push frames of
@@ -294,10 +319,10 @@ impl DataStack {
 
     #[inline(always)]
     fn bump(&mut self, size: Slots) -> NonNull<Slot> {
-        let base = self.ts().datastack_top;
+        let base = self.top();
         // SAFETY: `size` slots fit below the limit (`fits_here`), and a chunk
         // is one allocation.
-        self.ts_mut().datastack_top = unsafe { base.add(size.0) };
+        self.set_top(unsafe { base.add(size.0) });
         // SAFETY: room was found, so the fields are not NULL.
         unsafe { NonNull::new_unchecked(base) }
     }
@@ -316,10 +341,10 @@ impl DataStack {
             unsafe { leave_chunk(self) };
         } else {
             check!(
-                chunk.data() < base && base <= self.ts().datastack_top,
+                chunk.data() < base && base <= self.top(),
                 "the frame popped is not in the current chunk"
             );
-            self.ts_mut().datastack_top = base;
+            self.set_top(base);
         }
     }
 
@@ -331,17 +356,17 @@ impl DataStack {
     /// `base` is where the topmost frame begins, and its slots are dead once this
     /// succeeds.
     pub unsafe fn exchange_top(&mut self, base: *mut Slot, size: Slots) -> Option<NonNull<Slot>> {
-        let room = self.ts().datastack_limit as isize - base as isize;
+        let room = self.limit() as isize - base as isize;
         if (size.bytes() as isize) < room {
             // SAFETY: within the chunk, and slots of a chunk are not NULL.
             unsafe {
-                self.ts_mut().datastack_top = base.add(size.0);
+                self.set_top(base.add(size.0));
                 return Some(NonNull::new_unchecked(base));
             }
         }
         // SAFETY: a frame is on the stack, so there is a current chunk.
         let chunk = unsafe { self.current().unwrap_unchecked() };
-        let top = self.ts().datastack_top;
+        let top = self.top();
         match chunk.previous() {
             // The frame is the only one of its chunk, which goes with it.
             Some(below) if base == chunk.data() => {
@@ -350,18 +375,16 @@ impl DataStack {
                 if pushed.is_some() {
                     self.retire(chunk);
                 } else {
-                    let ts = self.ts_mut();
-                    ts.datastack_chunk = chunk.as_ptr();
-                    ts.datastack_limit = chunk.limit();
-                    ts.datastack_top = top;
+                    self.set_chunk(Some(chunk));
+                    self.set_top(top);
                 }
                 pushed
             }
             _ => {
-                self.ts_mut().datastack_top = base;
+                self.set_top(base);
                 let pushed = push_slow(self, size);
                 if pushed.is_none() {
-                    self.ts_mut().datastack_top = top;
+                    self.set_top(top);
                 }
                 pushed
             }
@@ -370,12 +393,10 @@ impl DataStack {
 
     /// Goes back to a chunk that another one was entered above.
     fn make_current(&mut self, chunk: Chunk) {
-        let ts = self.ts_mut();
-        ts.datastack_chunk = chunk.as_ptr();
-        ts.datastack_limit = chunk.limit();
+        self.set_chunk(Some(chunk));
         // SAFETY: `top` was set when the chunk above was entered, and counts slots
         // of this chunk. Live by `Chunk`'s invariant.
-        ts.datastack_top = unsafe { chunk.data().add((*chunk.as_ptr()).top) };
+        self.set_top(unsafe { chunk.data().add((*chunk.as_ptr()).top) });
     }
 
     /// Keeps a chunk that is in no list any more, and holds no live frame, as the
@@ -399,7 +420,7 @@ impl DataStack {
         let below = self.current();
         let base = match below {
             Some(below) => {
-                let used = self.ts().datastack_top as usize - below.data() as usize;
+                let used = self.top() as usize - below.data() as usize;
                 // SAFETY: live by `Chunk`'s invariant. `top` counts slots.
                 unsafe { (*below.as_ptr()).top = used / SLOT_BYTES };
                 chunk.data()
@@ -411,12 +432,10 @@ impl DataStack {
         };
         // SAFETY: live by `Chunk`'s invariant.
         unsafe { (*chunk.as_ptr()).previous = below.map_or(null_mut(), Chunk::as_ptr) };
-        let ts = self.ts_mut();
-        ts.datastack_chunk = chunk.as_ptr();
-        ts.datastack_limit = chunk.limit();
+        self.set_chunk(Some(chunk));
         // SAFETY: the frame fits by contract, and slots of a chunk are not NULL.
         unsafe {
-            ts.datastack_top = base.add(size.0);
+            self.set_top(base.add(size.0));
             NonNull::new_unchecked(base)
         }
     }
@@ -427,10 +446,8 @@ impl DataStack {
     /// No frame on this stack is alive.
     pub unsafe fn clear(&mut self) {
         let mut next = self.current();
-        let ts = self.ts_mut();
-        ts.datastack_chunk = null_mut();
-        ts.datastack_top = null_mut();
-        ts.datastack_limit = null_mut();
+        self.set_chunk(None);
+        self.set_top(null_mut());
         while let Some(chunk) = next {
             next = chunk.previous();
             // SAFETY: no frame is alive, by contract, and the thread state no
@@ -562,7 +579,7 @@ unsafe fn leave_chunk(stack: &mut DataStack) {
     let chunk = unsafe { stack.current().unwrap_unchecked() };
     let Some(below) = chunk.previous() else {
         // Somebody else's root with a frame at its first slot: keep it.
-        stack.ts_mut().datastack_top = chunk.data();
+        stack.set_top(chunk.data());
         return;
     };
     stack.make_current(below);
