@@ -12,6 +12,8 @@ const TYPES: &[&str] = &[
     "_frameowner",
     "_framestate",
     "PyBytesObject",
+    "PyCFunctionObject",
+    "PyMethodObject",
     "PyCellObject",
     "PyFrameObject",
     "PyGC_Head",
@@ -80,11 +82,9 @@ const FUNCTIONS: &[&str] = &[
     "PyType_FromSpec",
     "PyType_GenericAlloc",
     "PyType_IsSubtype",
-    "PyUnicode_AsUTF8",
+    "PyUnicode_AsUTF8AndSize",
     "PyUnicode_Compare",
     "PyUnicode_FromString",
-    "PyUnstable_Code_SetExtra",
-    "PyUnstable_Eval_RequestCodeExtraIndex",
     "Py_DecRef",
     "Py_IncRef",
     "_PyEval_EvalFrameDefault",
@@ -99,6 +99,7 @@ const FUNCTIONS: &[&str] = &[
     "_PyRust_UnsettleAllCode",
     "_Py_Dealloc",
     "_Py_FatalErrorFunc",
+    "_Py_Instrument",
 ];
 
 const VARIABLES: &[&str] = &[
@@ -106,7 +107,11 @@ const VARIABLES: &[&str] = &[
     "PyCell_Type",
     "PyCode_Type",
     "PyUnicode_Type",
-    "PyExc_(Index|Key|Runtime|System|Type|Value)Error",
+    "Py(Bool|CFunction|Method)_Type",
+    "EXTENDED_ARG",
+    "MAKE_CELL",
+    "RETURN_GENERATOR",
+    "PyExc_(Index|Key|Runtime|System|Type|UnboundLocal|Value)Error",
     "Py_mod_(exec|gil|multiple_interpreters)",
     "Py_tp_(dealloc|doc|getset|methods|repr)",
     "METH_(FASTCALL|NOARGS|O)",
@@ -131,6 +136,7 @@ const HEADERS: &str = "\
 #include \"pycore_code.h\"
 #include \"pycore_pystate.h\"
 #include \"pycore_gc.h\"
+#include \"opcode_ids.h\"
 #ifdef Py_GIL_DISABLED
 static const int ferrule_free_threaded = 1;
 #endif

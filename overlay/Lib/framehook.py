@@ -42,7 +42,6 @@ returned, or the object that hook() made.
 """
 
 import sys
-from _thread import allocate_lock
 from collections import namedtuple
 from contextlib import ContextDecorator
 
@@ -50,7 +49,8 @@ try:
     from _framecore import (
         SETTLED, FrameView, IncompatibleCodeError, add_frame_hook, clear_frame_hooks,
         enable_frame_hook, enable_frame_hook_for_code, enable_frame_hook_in_thread,
-        frame_hooks, remove_frame_hook)
+        enter_frame_hook, frame_hook_id, frame_hooks, leave_frame_hook, never_offer, remove_frame_hook,
+        suspend_frame_hook, suspend_frame_hook_for_code, suspend_frame_hook_in_thread)
 except ImportError:
     raise ImportError(
         "framehook needs an interpreter that has frame hooks: a Ferrule, built with its Rust "
@@ -89,10 +89,7 @@ def add(callable, name=None):
     """
     if isinstance(callable, _Hook):
         callable, name = callable.callable, name or callable.name
-    handle = add_frame_hook(callable, name)
-    for code in _own_code:
-        enable_frame_hook_for_code(handle, code, False)
-    return handle
+    return add_frame_hook(callable, name)
 
 
 def remove(hook):
@@ -107,9 +104,7 @@ def clear():
 
 def hooks():
     """What is installed, as a list of HookInfo in the order of asking."""
-    return [HookInfo(order, h["name"], h["id"], h["hook"], h["enabled"], h["calls"],
-                     h["replacements"], h["errors"], h["nanoseconds"] / 1e9)
-            for order, h in enumerate(frame_hooks())]
+    return [_info(told) for told in frame_hooks()]
 
 
 class hook(ContextDecorator):
@@ -127,51 +122,55 @@ class hook(ContextDecorator):
 
     It is installed in all threads of the interpreter, not only where the block
     is.  Blocks may be nested, and overlap in several threads: the hook is
-    installed by the first that begins and removed by the last that ends.  A
-    generator function or coroutine that is decorated has its hook for the call
-    that makes the generator only; use `with` inside it instead.
+    installed by the first that begins and removed by the last that ends.  Where
+    somebody has removed it meanwhile, the end of a block does nothing, and the
+    next block that begins installs it again.  A generator function or coroutine
+    that is decorated has its hook for the call that makes the generator only;
+    use `with` inside it instead.
     """
 
     def __init__(self, callable, name=None):
         self.callable = callable
         self.name = name
-        self._handle = None
+        self._blocks = []       # the handles of the blocks that last
         self._last = None
-        self._users = 0
-        self._lock = allocate_lock()
 
     def __repr__(self):
-        state = "not installed" if self._handle is None else f"handle {self._handle}"
+        handle = self._handle()
+        state = "not installed" if handle is None else f"handle {handle}"
         return f"<framehook.hook of {self.callable!r}, {state}>"
+
+    def _handle(self):
+        blocks = self._blocks[-1:]      # one look: another thread may end the last block
+        return blocks[0] if blocks else None
 
     @property
     def handle(self):
         """The hook's handle.  ValueError: it is not installed now."""
-        if self._handle is None:
+        handle = self._handle()
+        if handle is None:
             raise ValueError(f"{self.callable!r} is not installed as a frame hook")
-        return self._handle
+        return handle
 
     @property
     def info(self):
         """The HookInfo; after the block, as it was at its end.  None: there is none."""
-        return _find(self._handle) or self._last
+        return _find(self._handle()) or self._last
 
     def __enter__(self):
-        with self._lock:
-            if not self._users:
-                self._handle = add(self.callable, self.name)
-            self._users += 1
+        # No lock: a signal handler may come to these lines while they run.
+        handle = enter_frame_hook(self.callable, self.name, self)
+        try:
+            self._blocks.append(handle)
+        except BaseException:
+            leave_frame_hook(handle)
+            raise
         return self
 
-    def __exit__(self, *exception):
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                handle, self._handle = self._handle, None
-                self._last = _find(handle)
-                # Somebody may have removed it in the block: that is what is wanted anyway.
-                if self._last is not None:
-                    remove_frame_hook(handle)
+    def __exit__(self, kind, exception, traceback):
+        told = leave_frame_hook(self._blocks.pop())
+        if told is not None:
+            self._last = _info(told)
 
 
 _Hook = hook
@@ -213,43 +212,62 @@ def disable_for_code(hook, code):
     enable_frame_hook_for_code(_handle_of(hook), _code_of(code), False)
 
 
-class _Switched:
-    """Switches off, and on again when the block ends."""
+class _Suspended:
+    """A block in which a hook is not asked: begun and ended by a function of the engine, which counts."""
 
-    def __init__(self, switch, hook, *whats):
+    def __init__(self, switch, hook, whats=((),)):
         self.switch = switch
         self.handle = _handle_of(hook)
-        self.whats = whats or [()]
+        self.whats = whats
 
     def __enter__(self):
-        for what in self.whats:
-            self.switch(self.handle, *what, False)
-
-    def __exit__(self, *exception):
+        begun = 0
         try:
             for what in self.whats:
                 self.switch(self.handle, *what, True)
-        except ValueError:
-            pass    # The hook was removed in the block.
+                begun += 1
+        except BaseException:
+            self.end(begun)
+            raise
+
+    def __exit__(self, kind, exception, traceback):
+        self.end(len(self.whats))
+
+    def end(self, count):
+        for what in self.whats[:count]:
+            self.switch(self.handle, *what, False)
 
 
 def disabled(hook):
-    """A context manager: the hook is not asked, in any thread, until the block ends."""
-    return _Switched(enable_frame_hook, hook)
+    """A context manager: the hook is not asked, in any thread, until the block ends.
+
+    Blocks nest, also those of other threads.  After the last of them the hook is
+    asked as before, unless disable() was called.
+    """
+    return _Suspended(suspend_frame_hook, hook)
 
 
 def disabled_in_thread(hook):
     """A context manager: the hook is not asked in this thread until the block ends."""
-    return _Switched(enable_frame_hook_in_thread, hook)
+    return _Suspended(suspend_frame_hook_in_thread, hook)
 
 
 def disabled_for_code(hook, *codes):
     """A context manager: the hook is not asked about these until the block ends.
 
-    After it, the hook is asked about them again, also where it had settled
-    before.
+    Blocks nest.  After the last of them the hook is asked as before: not about
+    what it has settled.  TypeError: one of them has no code; none is switched off.
     """
-    return _Switched(enable_frame_hook_for_code, hook, *((_code_of(code),) for code in codes))
+    whats = [(_code_of(code),) for code in codes]
+    for code, in whats:
+        if not isinstance(code, _CodeType):
+            raise TypeError(f"a code object, or a function that has one, is expected, not {code!r}")
+    return _Suspended(suspend_frame_hook_for_code, hook, whats)
+
+
+def _info(told):
+    return HookInfo(told["order"], told["name"], told["id"], told["hook"], told["enabled"], told["calls"],
+                    told["replacements"], told["errors"], told["nanoseconds"] / 1e9)
 
 
 def _find(handle):
@@ -257,14 +275,11 @@ def _find(handle):
 
 
 def _handle_of(hook):
-    if isinstance(hook, int):
+    if isinstance(hook, int) and not isinstance(hook, bool):
         return hook
     if isinstance(hook, _Hook):
         hook = hook.callable
-    for installed in frame_hooks():
-        if installed["hook"] is hook:
-            return installed["id"]
-    raise ValueError(f"{hook!r} is not installed as a frame hook")
+    return frame_hook_id(hook)
 
 
 def _code_of(code):
@@ -279,6 +294,8 @@ def _code_below(code):
             yield from _code_below(constant)
 
 
-# All code of this module: no hook is asked about it, for nobody wants to see how a
-# `with` block is left.
-_own_code = [*_code_below(sys._getframe().f_code), HookInfo.__new__.__code__]
+# No hook is asked about the code of this module: nobody wants to see how a `with` block is left.
+_CodeType = type(_code_below.__code__)
+for _code in [*_code_below(sys._getframe().f_code), HookInfo.__new__.__code__]:
+    never_offer(_code)
+del _code

@@ -26,7 +26,7 @@ struct _PyInterpreterFrame;
 #define _PyRust_LARGEST_SPARE_CHUNK _PyRust_LARGEST_GROWN_CHUNK
 
 /*
- How many hooks an interpreter can have: as many as a `SlotMask` has slots.
+ How many hooks an interpreter can have: as many as a [`SlotMask`] has slots.
  */
 #define _PyRust_MOST_HOOKS 32
 
@@ -127,6 +127,10 @@ typedef enum _PyRust_Answer {
   _PyRust_Answer_Replaced = 2,
 } _PyRust_Answer;
 
+typedef struct _PyRust_Option_ExtendedHook _PyRust_Option_ExtendedHook;
+
+typedef struct _PyRust_Option_SimpleHook _PyRust_Option_SimpleHook;
+
 /*
  Whose memory a frame lies in.
  */
@@ -141,16 +145,6 @@ typedef struct _PyRust_Slot _PyRust_Slot;
  The header; the entries follow.
  */
 typedef struct _PyRust_Table _PyRust_Table;
-
-/*
- A simple hook, as the header has it.
- */
-typedef PyCodeObject *(*_PyRust_SimpleHook)(struct _PyInterpreterFrame*);
-
-/*
- An extended hook, as the header has it.
- */
-typedef int (*_PyRust_ExtendedHook)(struct _PyInterpreterFrame*, void*, PyCodeObject**);
 
 /*
  `_PyStackRef`: one word.
@@ -255,8 +249,28 @@ typedef struct _PyRust_EvalGate {
 } _PyRust_EvalGate;
 
 /*
+ A code object about which a hook is not asked while some blocks last.
+ */
+typedef struct _PyRust_SuspendedCode {
+  /*
+   The hook's handle.
+   */
+  long long id;
+  /*
+   A strong reference.
+   */
+  PyCodeObject *code;
+  /*
+   How many blocks last.
+   */
+  size_t blocks;
+} _PyRust_SuspendedCode;
+
+/*
  What Ferrule keeps for the hooks of one interpreter; at the end of
  `PyInterpreterState`. All zeros is its initial state.
+
+ A field changes only while no other thread of the interpreter runs, unless it says otherwise.
  */
 typedef struct _PyRust_FrameHookState {
   /*
@@ -264,16 +278,12 @@ typedef struct _PyRust_FrameHookState {
    */
   bool active;
   /*
-   Held while the hooks that a code object has settled are written down.
-   */
-  PyMutex verdicts;
-  /*
    No hook can be added any more: the interpreter ends.
    */
   bool closed;
   /*
    One more than the index of the slot in code objects that holds their
-   settled hooks; 0 before the first hook.
+   settled hooks; 0 before the first hook. Set once, as an atomic.
    */
   ptrdiff_t extra_index_plus_one;
   /*
@@ -289,7 +299,13 @@ typedef struct _PyRust_FrameHookState {
    */
   void *snapshot;
   /*
-   The singleton `SETTLED`, or NULL. A strong reference, as the next two.
+   The list of `switch`: so many of them, in a block with room for so many. NULL: no room.
+   */
+  struct _PyRust_SuspendedCode *suspended_codes;
+  size_t suspended_count;
+  size_t suspended_room;
+  /*
+   The singleton `SETTLED`, or NULL. A strong reference, set as an atomic, as the next two.
    */
   PyObject *settled;
   /*
@@ -313,10 +329,14 @@ typedef struct _PyRust_SlotMask {
   uint32_t epoch;
   uint32_t slots;
 } _PyRust_SlotMask;
+/*
+ All hooks there are and will be. No hook is ever added in such an epoch.
+ */
+#define _PyRust_SlotMask_EVERYBODY (_PyRust_SlotMask){ .epoch = UINT32_MAX, .slots = UINT32_MAX }
 
 /*
  What Ferrule keeps for the hooks in one thread; at the end of
- `_PyThreadStateImpl`. All zeros is its initial state.
+ `_PyThreadStateImpl`. All zeros is its initial state. The thread alone uses it.
  */
 typedef struct _PyRust_FrameHookThread {
   /*
@@ -324,7 +344,16 @@ typedef struct _PyRust_FrameHookThread {
    */
   struct _PyRust_SlotMask disabled;
   /*
-   How many rounds of hooks are under way in this thread.
+   Hooks that it does not ask while some blocks last.
+   */
+  struct _PyRust_SlotMask suspended;
+  /*
+   How many blocks, by slot, where `suspended` has the slot.
+   */
+  uint32_t suspensions[_PyRust_MOST_HOOKS];
+  /*
+   How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that is
+   given up in the middle of one leaves it counted.
    */
   uint32_t rounds;
 } _PyRust_FrameHookThread;
@@ -370,6 +399,16 @@ size_t _PyRust_CodeExtraBytes(PyCodeObject *code);
  it runs any more.
  */
 void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
+
+/*
+ A forked child has one thread: nobody holds the lock of any interpreter's registry, though one
+ may have been copied as held. Other threads are stopped while a process forks, and none of them
+ stops in the middle of a change.
+
+ # Safety
+ Called in a forked child for each interpreter, before any other thread starts.
+ */
+void _PyRust_AfterForkInChild(PyInterpreterState *interpreter);
 
 /*
  `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be
@@ -579,19 +618,21 @@ int _PyFrame_Traverse(struct _PyInterpreterFrame *frame,
  # Safety
  The calling thread has an attached thread state.
  */
-int PyUnstable_AddFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHook hook);
+int PyUnstable_AddFrameHook(PyInterpreterState *interpreter, struct _PyRust_Option_SimpleHook hook);
 
 /*
  # Safety
  The calling thread has an attached thread state.
  */
-int PyUnstable_RemoveFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHook hook);
+int PyUnstable_RemoveFrameHook(PyInterpreterState *interpreter,
+                               struct _PyRust_Option_SimpleHook hook);
 
 /*
  # Safety
  The calling thread has an attached thread state.
  */
-int PyUnstable_ContainsFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHook hook);
+int PyUnstable_ContainsFrameHook(PyInterpreterState *interpreter,
+                                 struct _PyRust_Option_SimpleHook hook);
 
 /*
  # Safety
@@ -605,7 +646,7 @@ int PyUnstable_ClearFrameHooks(PyInterpreterState *interpreter);
  `user_data` is what `hook` and `free_user_data` take.
  */
 long long PyUnstable_AddFrameHookEx(PyInterpreterState *interpreter,
-                                    _PyRust_ExtendedHook hook,
+                                    struct _PyRust_Option_ExtendedHook hook,
                                     void *user_data,
                                     void (*free_user_data)(void*),
                                     const char *name,
@@ -621,7 +662,8 @@ int PyUnstable_RemoveFrameHookEx(PyInterpreterState *interpreter, long long id);
  # Safety
  The calling thread has an attached thread state.
  */
-long long PyUnstable_FrameHook_GetId(PyInterpreterState *interpreter, _PyRust_SimpleHook hook);
+long long PyUnstable_FrameHook_GetId(PyInterpreterState *interpreter,
+                                     struct _PyRust_Option_SimpleHook hook);
 
 /*
  # Safety
@@ -717,6 +759,18 @@ PyObject *PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpreterFrame *fra
  current frame, with its stack pointer saved.
  */
 enum _PyRust_Answer _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+
+/*
+ `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception set.
+ A frame that is still to be offered is hidden meanwhile. On the free-threaded build
+ the thread may wait there, and another one may walk its frames.
+
+ # Safety
+ `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the thread's own.
+ */
+int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
+                       PyCodeObject *code,
+                       PyInterpreterState *interpreter);
 
 /*
  `sys.add_frame_hook`.

@@ -32,9 +32,9 @@ pub use raw::{
     _PyObject_VirtualFree, _PyStackChunk, _PyThreadStateImpl, _Py_CODEUNIT, PyBytesObject,
     PyCellObject, PyCell_Type, PyCodeObject, PyCode_Addr2Line, PyCode_Type, PyErr_Clear,
     PyErr_GetRaisedException, PyErr_SetRaisedException, PyFrameObject, PyFunctionObject,
-    PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex,
-    PyMutex_Lock, PyMutex_Unlock, PyObject, PyObject_GC_Track, PyThreadState, PyTypeObject,
-    CO_FAST_CELL, CO_FAST_FREE, CO_FAST_HIDDEN,
+    PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex_Lock,
+    PyMutex_Unlock, PyObject, PyObject_GC_Track, PyThreadState, PyTypeObject, CO_FAST_CELL,
+    CO_FAST_FREE, CO_FAST_HIDDEN,
 };
 
 /// Frees a block of `PyMem_Malloc` of that many bytes when no thread reads it any
@@ -71,22 +71,23 @@ pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNE
 
 #[cfg(not(test))]
 pub use raw::{
-    _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _Py_NoneStruct, PyBool_FromLong,
-    PyBytes_AsString, PyCallable_Check, PyCell_Get, PyDict_New, PyDict_SetItem,
-    PyDict_SetItemString, PyErr_Format, PyErr_FormatUnraisable, PyErr_NewExceptionWithDoc,
-    PyErr_NoMemory, PyErr_Occurred, PyErr_SetObject, PyErr_SetString, PyExc_IndexError,
-    PyExc_KeyError, PyExc_RuntimeError, PyExc_SystemError, PyExc_TypeError, PyExc_ValueError,
-    PyGetSetDef, PyIndex_Check, PyList_Append, PyList_AsTuple, PyList_New, PyLong_AsLongLong,
-    PyLong_FromLongLong, PyLong_FromSize_t, PyMem_RawMalloc, PyMethodDef, PyModuleDef,
-    PyModuleDef_Init, PyModuleDef_Slot, PyModule_AddObjectRef, PyNumber_AsSsize_t,
-    PyObject_CallOneArg, PyObject_Free, PyObject_GetOptionalAttrString, PyObject_IsTrue,
-    PyObject_Repr, PyThreadState_Get, PyTime_PerfCounterRaw, PyTuple_GetItem, PyType_FromSpec,
-    PyType_GenericAlloc, PyType_IsSubtype, PyType_Slot, PyType_Spec, PyUnicode_AsUTF8,
-    PyUnicode_Compare, PyUnicode_FromString, PyUnicode_Type, PyUnstable_Code_SetExtra,
-    PyUnstable_Eval_RequestCodeExtraIndex, Py_DecRef, Py_IncRef, Py_mod_exec, Py_mod_gil,
-    Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc, Py_tp_getset, Py_tp_methods,
-    Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE,
-    CO_NEWLOCALS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS, METH_FASTCALL, METH_NOARGS, METH_O,
+    _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _Py_Instrument, _Py_NoneStruct,
+    PyBool_FromLong, PyBool_Type, PyBytes_AsString, PyCFunctionObject, PyCFunction_Type,
+    PyCallable_Check, PyCell_Get, PyDict_New, PyDict_SetItem, PyDict_SetItemString, PyErr_Format,
+    PyErr_FormatUnraisable, PyErr_NewExceptionWithDoc, PyErr_NoMemory, PyErr_Occurred,
+    PyErr_SetObject, PyErr_SetString, PyExc_IndexError, PyExc_KeyError, PyExc_RuntimeError,
+    PyExc_SystemError, PyExc_TypeError, PyExc_UnboundLocalError, PyExc_ValueError, PyGetSetDef,
+    PyIndex_Check, PyList_Append, PyList_AsTuple, PyList_New, PyLong_AsLongLong,
+    PyLong_FromLongLong, PyLong_FromSize_t, PyMem_RawMalloc, PyMethodDef, PyMethodObject,
+    PyMethod_Type, PyModuleDef, PyModuleDef_Init, PyModuleDef_Slot, PyModule_AddObjectRef,
+    PyNumber_AsSsize_t, PyObject_CallOneArg, PyObject_Free, PyObject_GetOptionalAttrString,
+    PyObject_IsTrue, PyObject_Repr, PyThreadState_Get, PyTime_PerfCounterRaw, PyTuple_GetItem,
+    PyType_FromSpec, PyType_GenericAlloc, PyType_IsSubtype, PyType_Slot, PyType_Spec,
+    PyUnicode_AsUTF8AndSize, PyUnicode_Compare, PyUnicode_FromString, PyUnicode_Type, Py_DecRef,
+    Py_IncRef, Py_mod_exec, Py_mod_gil, Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc,
+    Py_tp_getset, Py_tp_methods, Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR,
+    CO_ITERABLE_COROUTINE, CO_NEWLOCALS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS, EXTENDED_ARG,
+    MAKE_CELL, METH_FASTCALL, METH_NOARGS, METH_O, RETURN_GENERATOR,
 };
 
 #[cfg(all(ferrule_checks, not(test)))]

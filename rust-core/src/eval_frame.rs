@@ -108,15 +108,18 @@ impl Gate {
         unsafe { (*self.0.as_ptr()).eval_frame }
     }
 
-    /// The one place where anything here changes.
-    fn change(self, wanted: Settings) {
-        if wanted.same(&self.settings()) {
+    /// The one place where anything here changes. `edit` gets the settings of the moment, with the
+    /// world stopped; it runs twice, first to see whether there is anything to change.
+    fn change(self, edit: impl Fn(Settings) -> Settings) {
+        let now = self.settings();
+        if edit(now).same(&now) {
             return;
         }
         // SAFETY: live, and a thread state is held, by the type's invariant.
         unsafe { _PyEval_StopTheWorld(self.0.as_ptr()) };
+        // Another thread may have changed something before the world stood still.
         // SAFETY: the world is stopped.
-        unsafe { self.settle(wanted) };
+        unsafe { self.settle(edit(self.settings())) };
         // SAFETY: as for stopping. Traces of tier 2 have forgotten to ask, so
         // they go before anybody runs again.
         unsafe {
@@ -157,19 +160,19 @@ pub unsafe extern "C" fn _PyRust_EvalFrame(
     frame: *mut _PyInterpreterFrame,
     throwflag: c_int,
 ) -> *mut PyObject {
-    // SAFETY: a thread state's interpreter is live, and the thread holds it.
-    match unsafe { Gate::of((*tstate).interp) }.eval_frame() {
-        // SAFETY: the caller's contract is the evaluator's; the hooks may have put
-        // another frame in the place of this one.
-        Some(evaluator) => unsafe {
-            #[cfg(not(test))] // there the hooks are not
-            let Some(frame) = crate::frame_hook::offer_before_evaluator(tstate, frame) else {
-                return core::ptr::null_mut();
-            };
-            evaluator(tstate, frame, throwflag)
-        },
-        // SAFETY: the caller's contract.
-        None => unsafe { _PyEval_EvalFrameDefault(tstate, frame, throwflag) },
+    #[cfg(not(test))] // there the hooks are not
+    // SAFETY: the caller's contract; the hooks may have put another frame in the place of this one.
+    let Some(frame) = (unsafe { crate::frame_hook::offer_before_evaluator(tstate, frame) }) else {
+        return core::ptr::null_mut();
+    };
+    // Asked now, not before: a hook may have changed it.
+    // SAFETY: a thread state's interpreter is live, and the thread holds it. The caller's contract is the
+    // evaluator's.
+    unsafe {
+        match Gate::of((*tstate).interp).eval_frame() {
+            Some(evaluator) => evaluator(tstate, frame, throwflag),
+            None => _PyEval_EvalFrameDefault(tstate, frame, throwflag),
+        }
     }
 }
 
@@ -203,11 +206,12 @@ pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameFunc(
 ) {
     // SAFETY: the caller's contract.
     let gate = unsafe { Gate::of(interp) };
-    let now = gate.settings();
-    let is_none =
-        same(eval_frame, Some(_PyEval_EvalFrameDefault)) || same(eval_frame, now.trampoline);
-    // INVARIANT: neither the default evaluator nor the trampoline gets in.
-    gate.change(Settings { evaluator: if is_none { None } else { eval_frame }, ..now });
+    gate.change(|now| {
+        let is_none =
+            same(eval_frame, Some(_PyEval_EvalFrameDefault)) || same(eval_frame, now.trampoline);
+        // INVARIANT: neither the default evaluator nor the trampoline gets in.
+        Settings { evaluator: if is_none { None } else { eval_frame }, ..now }
+    });
 }
 
 /// Whether instructions go on being specialized for Python functions while an
@@ -225,7 +229,7 @@ pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameAllowSpecialization(
     // SAFETY: the caller's contract.
     let gate = unsafe { Gate::of(interp) };
     let allow_specialization = allow_specialization != 0;
-    gate.change(Settings { allow_specialization, ..gate.settings() });
+    gate.change(|now| Settings { allow_specialization, ..now });
 }
 
 /// 1 where instructions are specialized for Python functions now, else 0.
@@ -254,5 +258,5 @@ pub unsafe extern "C" fn _PyRust_SetTrampoline(
 ) {
     // SAFETY: the caller's contract.
     let gate = unsafe { Gate::of(interp) };
-    gate.change(Settings { trampoline, ..gate.settings() });
+    gate.change(|now| Settings { trampoline, ..now });
 }

@@ -15,6 +15,8 @@ mod data_stack;
 mod eval_frame;
 #[cfg(test)]
 mod eval_frame_tests;
+#[cfg(not(test))]
+mod exception;
 mod frame;
 #[cfg(not(test))]
 mod frame_hook;
@@ -36,3 +38,5 @@ mod reference_count;
 mod stack_ref;
 #[cfg(test)]
 mod tests;
+#[cfg(not(test))]
+mod thread;

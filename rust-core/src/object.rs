@@ -2,11 +2,15 @@
 
 use crate::cpython as c;
 use crate::cpython::PyObject;
+use crate::thread::Thread;
 use core::cell::UnsafeCell;
 use core::ffi::{c_long, CStr};
 use core::ptr::NonNull;
 
-/// A strong reference.
+/// A strong reference. It is given up where a thread state is attached: no `Owned` leaves the call
+/// that made it, but for what is handed to C.
+///
+/// What makes an object takes a [`Thread`] as the proof that one is attached.
 pub struct Owned(NonNull<PyObject>);
 
 impl Owned {
@@ -30,9 +34,9 @@ impl Owned {
     /// Another reference to a live object.
     ///
     /// # Safety
-    /// `object` is live, and a thread state is held.
-    pub unsafe fn share(object: *mut PyObject) -> Self {
-        // SAFETY: live, by contract.
+    /// `object` is live.
+    pub unsafe fn share(_thread: Thread, object: *mut PyObject) -> Self {
+        // SAFETY: live, by contract; a thread state is attached.
         unsafe {
             c::Py_IncRef(object);
             Owned::from_new_reference(object)
@@ -44,39 +48,38 @@ impl Owned {
         self.0.as_ptr()
     }
 
-    pub fn signed(number: i64) -> Option<Self> {
-        // SAFETY: any number will do, and a thread state is held.
+    pub fn signed(_thread: Thread, number: i64) -> Option<Self> {
+        // SAFETY: any number will do, and a thread state is attached.
         unsafe { Owned::new(c::PyLong_FromLongLong(number)) }
     }
 
-    pub fn list() -> Option<Self> {
-        // SAFETY: a thread state is held.
+    pub fn list(_thread: Thread) -> Option<Self> {
+        // SAFETY: a thread state is attached.
         unsafe { Owned::new(c::PyList_New(0)) }
     }
 
     /// Appends to this list; `None` with an exception set on failure.
-    pub fn append(&self, item: &Owned) -> Option<()> {
-        // SAFETY: a list, and a live object; a thread state is held.
+    pub fn append(&self, _thread: Thread, item: &Owned) -> Option<()> {
+        // SAFETY: a list, and a live object; a thread state is attached.
         (unsafe { c::PyList_Append(self.as_ptr(), item.as_ptr()) } == 0).then_some(())
     }
 
-    pub fn text(text: &CStr) -> Option<Self> {
-        // SAFETY: NUL-terminated UTF-8; the thread holds a thread state, as in
-        // every function of a module.
+    pub fn text(_thread: Thread, text: &CStr) -> Option<Self> {
+        // SAFETY: NUL-terminated UTF-8; a thread state is attached.
         unsafe { Owned::new(c::PyUnicode_FromString(text.as_ptr())) }
     }
 
-    pub fn number(number: usize) -> Option<Self> {
-        // SAFETY: any number will do, and a thread state is held.
+    pub fn number(_thread: Thread, number: usize) -> Option<Self> {
+        // SAFETY: any number will do, and a thread state is attached.
         unsafe { Owned::new(c::PyLong_FromSize_t(number)) }
     }
 
-    pub fn truth(value: bool) -> Option<Self> {
-        // SAFETY: any number will do, and a thread state is held.
+    pub fn truth(_thread: Thread, value: bool) -> Option<Self> {
+        // SAFETY: any number will do, and a thread state is attached.
         unsafe { Owned::new(c::PyBool_FromLong(c_long::from(value))) }
     }
 
-    pub fn none() -> Self {
+    pub fn none(_thread: Thread) -> Self {
         // SAFETY: None is never NULL and lives for ever.
         unsafe {
             c::Py_IncRef(&raw mut c::_Py_NoneStruct);
@@ -84,15 +87,15 @@ impl Owned {
         }
     }
 
-    pub fn dict() -> Option<Self> {
-        // SAFETY: a thread state is held.
+    pub fn dict(_thread: Thread) -> Option<Self> {
+        // SAFETY: a thread state is attached.
         unsafe { Owned::new(c::PyDict_New()) }
     }
 
     /// Stores `value` in this dict; `None` with an exception set on failure.
-    pub fn set(&self, key: &CStr, value: Owned) -> Option<()> {
+    pub fn set(&self, _thread: Thread, key: &CStr, value: Owned) -> Option<()> {
         // SAFETY: self is a dict made by `dict`; the call takes references of
-        // its own, and a thread state is held.
+        // its own, and a thread state is attached.
         let status =
             unsafe { c::PyDict_SetItemString(self.0.as_ptr(), key.as_ptr(), value.0.as_ptr()) };
         (status == 0).then_some(())
@@ -109,7 +112,7 @@ impl Drop for Owned {
     // Inlined, or its symbol would be exported from the interpreter.
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: we own one reference, and a thread state is held.
+        // SAFETY: we own one reference, and a thread state is attached.
         unsafe { c::Py_DecRef(self.0.as_ptr()) };
     }
 }

@@ -4,10 +4,11 @@
 //! until it is handed to the caller, so an early return leaks nothing.
 
 use crate::cpython as c;
-use crate::cpython::{PyObject, PyThreadState_Get};
+use crate::cpython::PyObject;
 use crate::data_stack::DataStack;
 use crate::frame_hook;
 use crate::object::{ForC, Owned};
+use crate::thread::Thread;
 use core::ffi::{c_char, c_int, c_void, CStr};
 use core::mem::zeroed;
 use core::ptr::null_mut;
@@ -40,56 +41,56 @@ const RUST_PARTS: [&CStr; 7] = [
     c"frame_hooks",
 ];
 
-fn rust_parts() -> Option<Owned> {
-    // SAFETY: a thread state is held.
-    let list = unsafe { Owned::new(c::PyList_New(0)) }?;
+fn rust_parts(thread: Thread) -> Option<Owned> {
+    let list = Owned::list(thread)?;
     for part in RUST_PARTS {
-        let name = Owned::text(part)?;
-        // SAFETY: a list made above; append takes a reference of its own.
-        if unsafe { c::PyList_Append(list.as_ptr(), name.as_ptr()) } != 0 {
-            return None;
-        }
+        list.append(thread, &Owned::text(thread, part)?)?;
     }
     Some(list)
 }
 
-fn build_info() -> Option<Owned> {
-    let info = Owned::dict()?;
-    info.set(c"version", Owned::text(VERSION)?)?;
-    info.set(c"cpython", Owned::text(c::CPYTHON_VERSION)?)?;
-    let revision =
-        if DEBIAN_REVISION.is_empty() { Owned::none() } else { Owned::text(DEBIAN_REVISION)? };
-    info.set(c"debian_revision", revision)?;
-    info.set(c"rust", rust_parts()?)?;
-    info.set(c"rustc", Owned::text(RUSTC)?)?;
-    info.set(c"llvm", Owned::text(LLVM)?)?;
-    info.set(c"cross_lto", Owned::truth(CROSS_LTO)?)?;
-    info.set(c"debug_assertions", Owned::truth(cfg!(ferrule_checks))?)?;
+fn build_info(thread: Thread) -> Option<Owned> {
+    let info = Owned::dict(thread)?;
+    info.set(thread, c"version", Owned::text(thread, VERSION)?)?;
+    info.set(thread, c"cpython", Owned::text(thread, c::CPYTHON_VERSION)?)?;
+    let revision = if DEBIAN_REVISION.is_empty() {
+        Owned::none(thread)
+    } else {
+        Owned::text(thread, DEBIAN_REVISION)?
+    };
+    info.set(thread, c"debian_revision", revision)?;
+    info.set(thread, c"rust", rust_parts(thread)?)?;
+    info.set(thread, c"rustc", Owned::text(thread, RUSTC)?)?;
+    info.set(thread, c"llvm", Owned::text(thread, LLVM)?)?;
+    info.set(thread, c"cross_lto", Owned::truth(thread, CROSS_LTO)?)?;
+    info.set(thread, c"debug_assertions", Owned::truth(thread, cfg!(ferrule_checks))?)?;
     Some(info)
 }
 
-fn thread_stats() -> Option<Owned> {
-    // SAFETY: a function of a module runs with its thread's own thread state.
-    let stats = unsafe { DataStack::of(PyThreadState_Get()) }.stats();
-    let dict = Owned::dict()?;
-    dict.set(c"chunks_pushed", Owned::number(stats.chunks_pushed)?)?;
-    dict.set(c"chunks_popped", Owned::number(stats.chunks_popped)?)?;
-    dict.set(c"chunks_cached", Owned::number(stats.chunks_cached)?)?;
-    dict.set(c"cache_hits", Owned::number(stats.cache_hits)?)?;
-    dict.set(c"bytes_held", Owned::number(stats.bytes_held)?)?;
-    dict.set(c"bytes_high_water", Owned::number(stats.bytes_high_water)?)?;
+fn thread_stats(thread: Thread) -> Option<Owned> {
+    // SAFETY: the calling thread's own.
+    let stats = unsafe { DataStack::of(thread.tstate()) }.stats();
+    let dict = Owned::dict(thread)?;
+    dict.set(thread, c"chunks_pushed", Owned::number(thread, stats.chunks_pushed)?)?;
+    dict.set(thread, c"chunks_popped", Owned::number(thread, stats.chunks_popped)?)?;
+    dict.set(thread, c"chunks_cached", Owned::number(thread, stats.chunks_cached)?)?;
+    dict.set(thread, c"cache_hits", Owned::number(thread, stats.cache_hits)?)?;
+    dict.set(thread, c"bytes_held", Owned::number(thread, stats.bytes_held)?)?;
+    dict.set(thread, c"bytes_high_water", Owned::number(thread, stats.bytes_high_water)?)?;
     Some(dict)
 }
 
 unsafe extern "C" fn info(_module: *mut PyObject, _args: *mut PyObject) -> *mut PyObject {
-    build_info().map_or(null_mut(), Owned::into_raw)
+    // SAFETY: a function of a module: a thread state is attached.
+    build_info(unsafe { Thread::current() }).map_or(null_mut(), Owned::into_raw)
 }
 
 unsafe extern "C" fn datastack_stats(
     _module: *mut PyObject,
     _args: *mut PyObject,
 ) -> *mut PyObject {
-    thread_stats().map_or(null_mut(), Owned::into_raw)
+    // SAFETY: a function of a module: a thread state is attached.
+    thread_stats(unsafe { Thread::current() }).map_or(null_mut(), Owned::into_raw)
 }
 
 const fn method(
@@ -105,7 +106,7 @@ const fn method(
     }
 }
 
-static METHODS: ForC<[c::PyMethodDef; 10]> = ForC::new([
+static METHODS: ForC<[c::PyMethodDef; 17]> = ForC::new([
     method(
         c"info",
         info,
@@ -123,6 +124,13 @@ static METHODS: ForC<[c::PyMethodDef; 10]> = ForC::new([
     frame_hook::python::METHODS[4],
     frame_hook::python::METHODS[5],
     frame_hook::python::METHODS[6],
+    frame_hook::python::METHODS[7],
+    frame_hook::python::METHODS[8],
+    frame_hook::python::METHODS[9],
+    frame_hook::python::METHODS[10],
+    frame_hook::python::METHODS[11],
+    frame_hook::python::METHODS[12],
+    frame_hook::python::METHODS[13],
     // SAFETY: all zeros is the sentinel that ends the table.
     unsafe { zeroed() },
 ]);

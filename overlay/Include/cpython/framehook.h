@@ -19,12 +19,15 @@ struct _PyInterpreterFrame;
 /* ---- Hooks ---------------------------------------------------------------
 
    A hook is asked once for each frame, when the frame is about to run for the
-   first time: never when a generator resumes. It is not asked for frames that
-   start while a hook runs in the same thread, nor for those of trace, profile
-   and monitoring callbacks.
+   first time: never when a generator resumes, nor when a debugger jumps back to
+   the first line. It is not asked for frames that start while a hook runs
+   further down on the same stack (a greenlet has a stack of its own), nor for
+   those of trace, profile and monitoring callbacks. It is asked for code that
+   is traced; if it runs Python code, that is traced too.
 
-   The frame is the hook's to read, with the functions below, until it returns;
-   not longer. */
+   The frame is the hook's to read, with the functions below and in the thread
+   that was asked, until it returns; not longer. While hooks look at it no other
+   way leads to the frame: tracebacks, PyEval_GetFrame() and the like pass it by. */
 
 /* The simple hook: returns a new reference to the code that shall run instead,
    or NULL for no change; NULL with an exception set fails the call. Returning
@@ -46,14 +49,16 @@ typedef PyUnstable_FrameHookVerdict (*PyUnstable_FrameHookFunction)(
 /* Installs a hook, behind those that are there. ValueError: that function is
    installed already. RuntimeError: 32 hooks are installed. Every code object is
    asked about again at its next call; that costs each of them one slow start.
-   The thread state must belong to `interp`. */
+   ValueError: NULL. The thread state must belong to `interp`, else RuntimeError,
+   also in the functions below. */
 PyAPI_FUNC(int) PyUnstable_AddFrameHook(PyInterpreterState *interp, _PyFrameHookFunction hook);
 
 /* Removes it; it is not asked again, in a round that is under way neither.
    ValueError: not installed. */
 PyAPI_FUNC(int) PyUnstable_RemoveFrameHook(PyInterpreterState *interp, _PyFrameHookFunction hook);
 
-/* 1 if the function is installed, 0 if not. Cannot fail. */
+/* 1 if the function is installed in that interpreter, and it is the thread's; else 0.
+   Cannot fail. */
 PyAPI_FUNC(int) PyUnstable_ContainsFrameHook(PyInterpreterState *interp, _PyFrameHookFunction hook);
 
 /* Removes every hook of the interpreter. */
@@ -63,12 +68,13 @@ PyAPI_FUNC(int) PyUnstable_ClearFrameHooks(PyInterpreterState *interp);
 typedef long long PyUnstable_FrameHookId;
 
 /* Installs an extended hook and returns its handle, or -1 with an exception.
-   `name` is copied and appears in messages. `free_user_data` (may be NULL) is
+   `name` is UTF-8 (else ValueError), is copied and appears in messages; NULL: none. `free_user_data` (may be NULL) is
    called with `user_data` once the hook is gone and no round uses it any more:
    on removal, or before the interpreter's last garbage collection; not when this
-   call fails. `flags` is 0, or PyUnstable_FRAMEHOOK_TIMED to measure the time that
+   call fails. No exception is set when it is called; one that it leaves behind is
+   reported and not passed on. It may call anything here. `flags` is 0, or PyUnstable_FRAMEHOOK_TIMED to measure the time that
    the hook takes (two clock readings a call). ValueError: that function is
-   installed with that data already; unknown flags. */
+   installed with that data already; NULL for it; unknown flags. */
 #define PyUnstable_FRAMEHOOK_TIMED 1
 PyAPI_FUNC(PyUnstable_FrameHookId) PyUnstable_AddFrameHookEx(
     PyInterpreterState *interp, PyUnstable_FrameHookFunction hook, void *user_data,
@@ -97,9 +103,10 @@ PyAPI_FUNC(int) PyUnstable_DisableFrameHookForCode(PyUnstable_FrameHookId id, Py
 
 /* ---- Reading the frame ---------------------------------------------------
 
-   Only while a hook is being asked about this frame. None of these changes the
+   Only while a hook is being asked about this frame, in its thread; before and after, as
+   long as the frame is there, they raise RuntimeError. None of these changes the
    frame or makes a frame object. New references; a few instructions each, but
-   for the last two, which compare names. */
+   for the last one, which compares names. */
 
 /* The code that is to run, as the hooks before have left it. */
 PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetCode(struct _PyInterpreterFrame *frame);
@@ -109,14 +116,16 @@ PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetFunction(struct _PyInterpreterFra
 PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetGlobals(struct _PyInterpreterFrame *frame);
 PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetBuiltins(struct _PyInterpreterFrame *frame);
 
-/* How many parameters the code has, *args and **kwargs included. Cannot fail. */
+/* How many parameters the code has, *args and **kwargs included. -1: as above. */
 PyAPI_FUNC(Py_ssize_t) PyUnstable_HookFrame_GetArgumentCount(struct _PyInterpreterFrame *frame);
 /* The value of parameter `index`: positional ones first, then keyword-only, *args,
-   **kwargs. IndexError: no such parameter. */
+   **kwargs. IndexError: no such parameter. UnboundLocalError: it lives in a cell that
+   somebody has emptied. */
 PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetArgument(struct _PyInterpreterFrame *frame, Py_ssize_t index);
 /* The name of parameter `index`. IndexError: no such parameter. */
 PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetArgumentName(struct _PyInterpreterFrame *frame, Py_ssize_t index);
-/* The value of the parameter of that name (a str). KeyError: no such parameter. */
+/* The value of the parameter of that name (a str). KeyError: no such parameter.
+   UnboundLocalError: as above. */
 PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpreterFrame *frame, PyObject *name);
 
 #ifdef __cplusplus

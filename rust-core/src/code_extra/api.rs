@@ -1,26 +1,15 @@
 //! The C API of `co_extra`, and what the rest of CPython calls.
 
-use super::index::{Index, Tag, MOST_INDICES};
+use super::index::{Index, MOST_INDICES};
 use super::registry::{is_code_before_any_release, Registry};
 use super::table::{extra_of, look_once, Elsewhere, TableRef};
-use super::{CodeExtraState, Error, FreeFunction};
+use super::{Error, FreeFunction};
 use crate::cpython as c;
 use crate::cpython::{PyCodeObject, PyInterpreterState, PyObject};
+use crate::exception::run_aside;
 use core::ffi::{c_int, c_void, CStr};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
-
-/// The registry of an interpreter.
-///
-/// # Safety
-/// `interpreter` is live.
-unsafe fn registry_of(interpreter: *mut PyInterpreterState) -> Registry {
-    // SAFETY: live by contract; the id never changes.
-    unsafe {
-        let state: *mut CodeExtraState = &raw mut (*interpreter).code_extra;
-        Registry::new(state, Tag::of_interpreter((*interpreter).id))
-    }
-}
 
 /// The registry of the calling thread's interpreter.
 ///
@@ -28,7 +17,7 @@ unsafe fn registry_of(interpreter: *mut PyInterpreterState) -> Registry {
 /// The calling thread is attached.
 unsafe fn current_registry() -> Registry {
     // SAFETY: attached by contract, and an interpreter outlives its threads.
-    unsafe { registry_of((*c::PyThreadState_Get()).interp) }
+    unsafe { Registry::of((*c::PyThreadState_Get()).interp) }
 }
 
 /// Calls a free function. The exception that is set, if any, stays as it is; one
@@ -44,15 +33,8 @@ pub(super) unsafe fn call_free_function(
 ) {
     // SAFETY: attached by contract; the format fits its argument.
     unsafe {
-        let pending = c::PyErr_GetRaisedException();
-        free(value);
-        if !c::PyErr_Occurred().is_null() {
-            c::PyErr_FormatUnraisable(
-                c"Exception ignored in the free function of code extra index %zd".as_ptr(),
-                index.raw(),
-            );
-        }
-        c::PyErr_SetRaisedException(pending);
+        let text = c"Exception ignored in the free function of code extra index %zd".as_ptr();
+        run_aside(|| free(value), || c::PyErr_FormatUnraisable(text, index.raw()));
     }
 }
 
@@ -342,5 +324,17 @@ pub unsafe extern "C" fn _PyRust_CodeExtraBytes(code: *mut PyCodeObject) -> usiz
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_FinishCodeExtra(interpreter: *mut PyInterpreterState) {
     // SAFETY: the caller's contract.
-    unsafe { registry_of(interpreter).finish() };
+    unsafe { Registry::of(interpreter).finish() };
+}
+
+/// A forked child has one thread: nobody holds the lock of any interpreter's registry, though one
+/// may have been copied as held. Other threads are stopped while a process forks, and none of them
+/// stops in the middle of a change.
+///
+/// # Safety
+/// Called in a forked child for each interpreter, before any other thread starts.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_AfterForkInChild(interpreter: *mut PyInterpreterState) {
+    // SAFETY: the caller's contract.
+    unsafe { Registry::of(interpreter).forget_lock() };
 }

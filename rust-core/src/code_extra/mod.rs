@@ -35,7 +35,7 @@ mod tests;
 pub use registry::CodeExtraState;
 
 use crate::check::check;
-use crate::cpython::{free_delayed, PyCodeObject};
+use crate::cpython::{free_delayed, PyCodeObject, PyInterpreterState};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
@@ -286,6 +286,43 @@ unsafe fn value_further(code: *mut PyCodeObject, index: isize) -> *mut c_void {
     unsafe { look_further(code, index) }.unwrap_or(null_mut())
 }
 
+/// [`PyUnstable_Eval_RequestCodeExtraIndex`](api::PyUnstable_Eval_RequestCodeExtraIndex) without a
+/// free function, and with an error as a value.
+///
+/// # Safety
+/// The calling thread is attached to the interpreter.
+pub unsafe fn request(interpreter: *mut PyInterpreterState) -> Result<isize, Error> {
+    // SAFETY: the caller's contract.
+    unsafe { Registry::of(interpreter) }.request(None).map(Index::raw)
+}
+
+/// Gives an index back.
+///
+/// # Safety
+/// The calling thread is attached to the interpreter.
+pub unsafe fn release(interpreter: *mut PyInterpreterState, index: isize) -> Result<(), Error> {
+    // SAFETY: the caller's contract.
+    unsafe { Registry::of(interpreter).release(index) }
+}
+
+/// Stores what `edit` makes of the value of `code` under `index`, as one step. On failure nothing has
+/// changed: another interpreter has values on it, there is no memory, or the interpreter ends.
+///
+/// `edit` runs with a lock held, and twice where memory is needed: it calls nothing of CPython.
+///
+/// # Safety
+/// The calling thread is attached to the interpreter, `code` is a live code object, and `index` was
+/// handed out to the caller, who has not released it.
+pub unsafe fn update(
+    interpreter: *mut PyInterpreterState,
+    code: *mut PyCodeObject,
+    index: isize,
+    edit: impl FnMut(*mut c_void) -> *mut c_void,
+) -> Result<(), Error> {
+    // SAFETY: the caller's contract.
+    unsafe { Registry::of(interpreter).update(code, index, edit) }
+}
+
 impl Registry {
     /// Hands out an index that nobody has. Memory grows with the number in use,
     /// 24 bytes each and at most twice that.
@@ -317,10 +354,33 @@ impl Registry {
         raw: isize,
         value: *mut c_void,
     ) -> Result<(), Error> {
+        // SAFETY: the caller's contract.
+        unsafe { self.update(code, raw, |_| value) }
+    }
+
+    /// Stores what `edit` makes of the value under the index `raw`, as one step, and frees the one
+    /// before. On failure nothing has changed.
+    ///
+    /// `edit` runs with the lock held, and twice where memory is needed: it calls nothing of CPython.
+    ///
+    /// # Safety
+    /// As for [`set`](Self::set).
+    unsafe fn update(
+        self,
+        code: *mut PyCodeObject,
+        raw: isize,
+        mut edit: impl FnMut(*mut c_void) -> *mut c_void,
+    ) -> Result<(), Error> {
         let mut spare = None;
         loop {
-            // SAFETY: the caller's contract. The lock is given back right after.
-            let stored = unsafe { self.lock().store(code, raw, value, &mut spare) };
+            let stored = {
+                let mut locked = self.lock();
+                // SAFETY: the caller's contract. An index that is out of use has no value, and is refused.
+                unsafe {
+                    let value = edit(value_in_use(code, raw));
+                    locked.store(code, raw, value, &mut spare)
+                }
+            };
             match stored {
                 Ok(leftover) => {
                     drop(spare);

@@ -15,7 +15,9 @@ use super::index::{Index, Key, Tag, MOST_INDICES};
 use super::memory::{free_segment, FreshSegment};
 use super::table::Table;
 use super::{Error, FreeFunction};
-use crate::cpython::{PyCode_Type, PyMutex_Lock, PyMutex_Unlock, PyObject, PyTypeObject};
+use crate::cpython::{
+    PyCode_Type, PyInterpreterState, PyMutex_Lock, PyMutex_Unlock, PyObject, PyTypeObject,
+};
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -104,6 +106,18 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// The registry of an interpreter.
+    ///
+    /// # Safety
+    /// `interpreter` is live.
+    pub unsafe fn of(interpreter: *mut PyInterpreterState) -> Self {
+        // SAFETY: live by contract; the id never changes.
+        unsafe {
+            let state: *mut CodeExtraState = &raw mut (*interpreter).code_extra;
+            Registry::new(state, Tag::of_interpreter((*interpreter).id))
+        }
+    }
+
     /// # Safety
     /// `state` is the field of a live interpreter whose tag is `tag`; not NULL.
     pub unsafe fn new(state: *mut CodeExtraState, tag: Tag) -> Self {
@@ -164,6 +178,15 @@ impl Registry {
         } else {
             Standing::Unknown
         }
+    }
+
+    /// Makes the lock a free one.
+    ///
+    /// # Safety
+    /// No other thread exists.
+    pub unsafe fn forget_lock(self) {
+        // SAFETY: live by the type's invariant, and no other thread looks, by contract.
+        unsafe { (*self.state()).lock = 0 };
     }
 
     /// Keeps every other writer of this interpreter out.

@@ -128,6 +128,50 @@ unsafe fn take_ownership(object: FrameObject, frame: AnyFrame) {
     }
 }
 
+/// Parts a frame that goes on, or is to be replaced, from its object, if it has one. Where somebody else still
+/// has the object, it keeps a copy of the frame as it is, as if the call were over.
+///
+/// # Safety
+/// `frame` is the calling thread's, at rest: its slots in use are set. Destructors may run.
+#[cfg_attr(test, allow(dead_code))] // for frame hooks
+#[inline]
+pub unsafe fn leave_object(frame: *mut _PyInterpreterFrame) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let frame = AnyFrame::new(frame);
+        if !frame.object().is_null() {
+            part_from_object(frame);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`leave_object`], and the frame has an object.
+#[cold]
+#[inline(never)]
+unsafe fn part_from_object(frame: AnyFrame) {
+    // SAFETY: the caller's contract. The object gets the frame's words, with references of its own for each.
+    unsafe {
+        let object = frame.take_object();
+        if is_shared(object.object().as_ptr()) {
+            for held in
+                [AnyFrame::peek(frame.function_field()), AnyFrame::peek(frame.locals_field())]
+            {
+                if !held.is_null() {
+                    incref(held);
+                }
+            }
+            for i in 0..frame.slots_in_use() {
+                if let Some(held) = StackSlot::at(frame.first_slot().add(i)).get() {
+                    core::mem::forget(held.dup());
+                }
+            }
+            take_ownership(FrameObject::new(object.object().cast()), frame);
+        }
+        object.close();
+    }
+}
+
 /// What must hold when a frame ends.
 ///
 /// # Safety

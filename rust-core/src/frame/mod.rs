@@ -27,4 +27,8 @@ mod tests;
 mod traverse;
 
 #[cfg(not(test))]
+pub use handle::first_slot;
+#[cfg(not(test))]
+pub use lifecycle::leave_object;
+#[cfg(not(test))]
 pub use slots::write_empty;

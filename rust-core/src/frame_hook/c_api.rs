@@ -5,9 +5,10 @@
 
 use super::error::{Outcome, Raised};
 use super::frame::Code;
-use super::registry::{self, Callee, Description, ExtendedHook, SimpleHook, SnapshotRef};
+use super::registry::{self, Callee, Description, ExtendedHook, Refusal, SimpleHook, Snapshot};
 use super::view::View;
-use super::{verdict, Thread};
+use super::{switch, Thread};
+use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyInterpreterState, PyObject};
 use crate::object::Owned;
 use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
@@ -34,14 +35,37 @@ unsafe fn thread_of(interpreter: *mut PyInterpreterState) -> Outcome<Thread> {
     Err(Raised::runtime_error(thread, c"the calling thread belongs to another interpreter"))
 }
 
+/// The handle of a simple hook; `None`: it is not installed.
+fn find(thread: Thread, hook: Option<SimpleHook>) -> Option<c_longlong> {
+    // SAFETY: nothing here waits, or runs Python code.
+    let hooks = unsafe { Snapshot::borrowed(thread) }?;
+    hooks.find_callee(Callee::Simple(hook?), null_mut()).map(|hook| hook.id)
+}
+
+fn id_of(thread: Thread, hook: Option<SimpleHook>) -> Outcome<c_longlong> {
+    find(thread, hook).ok_or_else(|| Refusal::Unknown.raise(thread))
+}
+
+/// A hook that is not NULL.
+fn given<F>(thread: Thread, hook: Option<F>) -> Outcome<F> {
+    hook.ok_or_else(|| Raised::value_error(thread, c"a frame hook is a function, not NULL"))
+}
+
+/// `name` as a string, once it is known to be UTF-8.
+///
 /// # Safety
-/// A thread state is attached.
-unsafe fn id_of(thread: Thread, hook: SimpleHook) -> Outcome<c_longlong> {
-    let snapshot = SnapshotRef::current(thread);
-    let found = snapshot.as_ref().and_then(|hooks| hooks.get().find_simple(hook));
-    found
-        .map(|hook| hook.id)
-        .ok_or_else(|| Raised::value_error(thread, c"this frame hook is not installed"))
+/// NULL, or a string that lives as long as the result.
+unsafe fn checked_name<'a>(thread: Thread, name: *const c_char) -> Outcome<&'a CStr> {
+    if name.is_null() {
+        return Ok(c"(unnamed)");
+    }
+    // SAFETY: a string, by contract.
+    unsafe {
+        match Owned::new(c::PyUnicode_FromString(name)) {
+            Some(_) => Ok(CStr::from_ptr(name)),
+            None => Err(Raised::by_cpython(thread)),
+        }
+    }
 }
 
 /// # Safety
@@ -49,16 +73,17 @@ unsafe fn id_of(thread: Thread, hook: SimpleHook) -> Outcome<c_longlong> {
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_AddFrameHook(
     interpreter: *mut PyInterpreterState,
-    hook: SimpleHook,
+    hook: Option<SimpleHook>,
 ) -> c_int {
     // SAFETY: the caller's contract.
     status(unsafe { thread_of(interpreter) }.and_then(|thread| {
         let description = Description {
-            callee: Callee::Simple(hook),
+            callee: Callee::Simple(given(thread, hook)?),
             user_data: null_mut(),
             free_user_data: None,
             name: c"(C function)",
             timed: false,
+            owner: null_mut(),
         };
         registry::add(thread, &description).map(|_| ())
     }))
@@ -69,13 +94,13 @@ pub unsafe extern "C" fn PyUnstable_AddFrameHook(
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_RemoveFrameHook(
     interpreter: *mut PyInterpreterState,
-    hook: SimpleHook,
+    hook: Option<SimpleHook>,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    status(unsafe { thread_of(interpreter) }.and_then(|thread| {
-        // SAFETY: the caller's contract.
-        registry::remove(thread, unsafe { id_of(thread, hook) }?)
-    }))
+    status(
+        unsafe { thread_of(interpreter) }
+            .and_then(|thread| registry::remove(thread, id_of(thread, hook)?)),
+    )
 }
 
 /// # Safety
@@ -83,13 +108,11 @@ pub unsafe extern "C" fn PyUnstable_RemoveFrameHook(
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_ContainsFrameHook(
     interpreter: *mut PyInterpreterState,
-    hook: SimpleHook,
+    hook: Option<SimpleHook>,
 ) -> c_int {
     // SAFETY: the caller's contract.
     let thread = unsafe { Thread::current() };
-    let found = thread.interpreter() == interpreter
-        && SnapshotRef::current(thread)
-            .is_some_and(|hooks| hooks.get().find_simple(hook).is_some());
+    let found = thread.interpreter() == interpreter && find(thread, hook).is_some();
     c_int::from(found)
 }
 
@@ -98,7 +121,7 @@ pub unsafe extern "C" fn PyUnstable_ContainsFrameHook(
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_ClearFrameHooks(interpreter: *mut PyInterpreterState) -> c_int {
     // SAFETY: the caller's contract.
-    status(unsafe { thread_of(interpreter) }.and_then(registry::clear))
+    status(unsafe { thread_of(interpreter) }.map(registry::clear))
 }
 
 /// # Safety
@@ -107,7 +130,7 @@ pub unsafe extern "C" fn PyUnstable_ClearFrameHooks(interpreter: *mut PyInterpre
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_AddFrameHookEx(
     interpreter: *mut PyInterpreterState,
-    hook: ExtendedHook,
+    hook: Option<ExtendedHook>,
     user_data: *mut c_void,
     free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
     name: *const c_char,
@@ -119,12 +142,13 @@ pub unsafe extern "C" fn PyUnstable_AddFrameHookEx(
             return Err(Raised::value_error(thread, c"unknown flags for a frame hook"));
         }
         let description = Description {
-            callee: Callee::Extended(hook),
+            callee: Callee::Extended(given(thread, hook)?),
             user_data,
             free_user_data,
-            // SAFETY: a string, by contract.
-            name: if name.is_null() { c"(unnamed)" } else { unsafe { CStr::from_ptr(name) } },
+            // SAFETY: NULL or a string, by contract.
+            name: unsafe { checked_name(thread, name) }?,
             timed: flags & FRAMEHOOK_TIMED != 0,
+            owner: null_mut(),
         };
         registry::add(thread, &description)
     });
@@ -150,7 +174,7 @@ pub unsafe extern "C" fn PyUnstable_RemoveFrameHookEx(
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_FrameHook_GetId(
     interpreter: *mut PyInterpreterState,
-    hook: SimpleHook,
+    hook: Option<SimpleHook>,
 ) -> c_longlong {
     // SAFETY: the caller's contract.
     unsafe { thread_of(interpreter).and_then(|thread| id_of(thread, hook)).unwrap_or(-1) }
@@ -164,7 +188,7 @@ pub unsafe extern "C" fn PyUnstable_EnableFrameHook(
     id: c_longlong,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    status(unsafe { thread_of(interpreter) }.and_then(|thread| registry::enable(thread, id, true)))
+    status(unsafe { thread_of(interpreter) }.and_then(|thread| switch::enable(thread, id, true)))
 }
 
 /// # Safety
@@ -175,7 +199,7 @@ pub unsafe extern "C" fn PyUnstable_DisableFrameHook(
     id: c_longlong,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    status(unsafe { thread_of(interpreter) }.and_then(|thread| registry::enable(thread, id, false)))
+    status(unsafe { thread_of(interpreter) }.and_then(|thread| switch::enable(thread, id, false)))
 }
 
 /// # Safety
@@ -183,7 +207,7 @@ pub unsafe extern "C" fn PyUnstable_DisableFrameHook(
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_EnableFrameHookInThread(id: c_longlong) -> c_int {
     // SAFETY: the caller's contract.
-    status(registry::enable_in_thread(unsafe { Thread::current() }, id, true))
+    status(switch::enable_in_thread(unsafe { Thread::current() }, id, true))
 }
 
 /// # Safety
@@ -191,29 +215,23 @@ pub unsafe extern "C" fn PyUnstable_EnableFrameHookInThread(id: c_longlong) -> c
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_DisableFrameHookInThread(id: c_longlong) -> c_int {
     // SAFETY: the caller's contract.
-    status(registry::enable_in_thread(unsafe { Thread::current() }, id, false))
+    status(switch::enable_in_thread(unsafe { Thread::current() }, id, false))
 }
 
 /// Enables or disables a hook for one code object.
 ///
 /// # Safety
 /// `code` is a live object.
-pub unsafe fn enable_for_code(
+unsafe fn enable_for_code(
     thread: Thread,
     id: c_longlong,
     code: *mut PyObject,
     on: bool,
 ) -> Outcome<()> {
     // SAFETY: live, by contract.
-    let Some(code) = (unsafe { Code::from_object(code) }) else {
-        return Err(Raised::type_error(thread, c"a code object is expected"));
-    };
-    registry::with_hook(thread, id, |_, hook| verdict::settle(thread, code, hook.id, !on))?;
-    if on {
-        registry::unsettle_all(thread)
-    } else {
-        Ok(())
-    }
+    let code = unsafe { Code::from_object(code) }
+        .ok_or_else(|| Raised::type_error(thread, c"a code object is expected"))?;
+    switch::enable_for_code(thread, id, code, on)
 }
 
 /// # Safety

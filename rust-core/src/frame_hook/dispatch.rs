@@ -5,11 +5,14 @@
 
 use super::error::Raised;
 use super::frame::{Code, Frame, Stage};
-use super::registry::{count_one, Callee, Hook, SnapshotRef};
+use super::registry::{count_one, Callee, Hook, Snapshot, SnapshotRef};
+use super::switch::silent_here;
 use super::{replace, verdict, Answer, Thread};
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyThreadState};
-use core::ffi::c_int;
+use crate::cpython::{
+    _PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject, PyThreadState,
+};
+use core::ffi::{c_int, CStr};
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::Ordering;
 
@@ -89,22 +92,26 @@ unsafe fn heed(
     let done = match (verdict, replacement) {
         _ if thread.has_exception() => Err(Raised::by_cpython(thread)),
         (PASS, None) => Ok(Heeded::Passed),
-        (2, None) => verdict::settle(thread, frame.code(), hook.id, true).map(|()| Heeded::Settled),
+        // What another interpreter owns, and what there is no memory for, is not remembered: the
+        // hook will be asked again.
+        (2, None) => Ok(match verdict::settle(thread, frame.code(), hook.id, true) {
+            Ok(()) => Heeded::Settled,
+            Err(_) => Heeded::Passed,
+        }),
         // SAFETY: a live object, which the hook has given us.
         (1, Some(object)) => match unsafe { Code::from_object(object.as_ptr().cast()) } {
             // SAFETY: the frame is being offered, and the reference is ours.
             Some(code) if code != frame.code() => return unsafe { run(thread, hook, frame, code) },
             Some(_) => Ok(Heeded::Passed),
-            None => Err(Raised::type_error(
-                thread,
-                c"a frame hook returned something that is not a code object",
-            )),
+            // SAFETY: a live object.
+            None => Err(unsafe { refuse_answer(thread, hook, object.as_ptr().cast()) }),
         },
-        (-1, _) => Err(Raised::system_error(
+        (-1, _) => Err(complain(
             thread,
-            c"a frame hook answered with an error and set no exception",
+            hook,
+            c"frame hook %s answered with an error and set no exception",
         )),
-        _ => Err(Raised::system_error(thread, c"a frame hook answered with no known verdict")),
+        _ => Err(complain(thread, hook, c"frame hook %s answered with no known verdict")),
     };
     if let Some(object) = replacement {
         // SAFETY: the hook has given us the reference, and it is not used; the frame
@@ -112,6 +119,34 @@ unsafe fn heed(
         unsafe { crate::reference_count::decref(object.as_ptr().cast()) };
     }
     done.unwrap_or_else(|Raised { .. }| fail(hook))
+}
+
+/// Raises `SystemError` about a hook; `format` takes its name.
+#[cold]
+fn complain(thread: Thread, hook: &Hook, format: &CStr) -> Raised {
+    // SAFETY: a class, and a format that takes a string.
+    unsafe { c::PyErr_Format(c::PyExc_SystemError, format.as_ptr(), hook.name()) };
+    Raised::by_cpython(thread)
+}
+
+/// Raises `TypeError` about an answer of a hook that is no code.
+///
+/// # Safety
+/// `answer` is live.
+#[cold]
+unsafe fn refuse_answer(thread: Thread, hook: &Hook, answer: *mut PyObject) -> Raised {
+    // SAFETY: a class, and a format that takes a string and an object.
+    unsafe {
+        c::PyErr_Format(
+            c::PyExc_TypeError,
+            c"frame hook %s returned neither None nor framehook.SETTLED nor a code object, but an \
+              object of type %T"
+                .as_ptr(),
+            hook.name(),
+            answer,
+        );
+    }
+    Raised::by_cpython(thread)
 }
 
 /// Has `code` run in the place of the frame's own.
@@ -135,13 +170,14 @@ fn fail(hook: &Hook) -> Heeded {
     Heeded::Failed
 }
 
-/// A round that is under way: while it lives, the thread offers no other frame.
+/// A round that is under way. It is counted for the thread, so that a thread without one need not
+/// look for it; which frames start within a hook is told by the frames below them.
 struct Round(Thread);
 
 impl Round {
     fn begin(thread: Thread) -> Self {
         // SAFETY: the calling thread's own.
-        unsafe { (*thread.own()).rounds += 1 };
+        unsafe { (*thread.own()).rounds = (*thread.own()).rounds.wrapping_add(1) };
         Round(thread)
     }
 }
@@ -150,8 +186,16 @@ impl Drop for Round {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the calling thread's own.
-        unsafe { (*self.0.own()).rounds -= 1 };
+        unsafe { (*self.0.own()).rounds = (*self.0.own()).rounds.wrapping_sub(1) };
     }
+}
+
+/// Whether nobody is to be asked about a frame: a callback of a tracer has started it, or a hook
+/// has. A greenlet has frames of its own, so a hook that waits in another one does not count.
+#[inline(always)]
+fn is_off_limits(thread: Thread, frame: Frame) -> bool {
+    // SAFETY: the calling thread's own.
+    thread.is_tracing() || (unsafe { (*thread.own()).rounds } != 0 && frame.starts_within_a_hook())
 }
 
 /// Offers a frame that has its arguments and has run nothing but its prologue.
@@ -159,29 +203,25 @@ impl Drop for Round {
 /// wants to see its code again. On failure, the frame to unwind.
 ///
 /// # Safety
-/// `frame` is the topmost of this thread's data stack.
+/// `frame` is the topmost of this thread's data stack, is new, and is linked.
 #[inline(always)]
 unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
-    // SAFETY: the calling thread's own.
-    if unsafe { (*thread.own()).rounds } != 0 || thread.is_tracing() {
+    if is_off_limits(thread, frame) {
         return (frame, Answer::AskAgain);
     }
     let Some(snapshot) = SnapshotRef::current(thread) else { return (frame, Answer::Settled) };
     let hooks = snapshot.get();
-    let mut settled = verdict::settled(thread, frame.code()).valid(hooks);
+    let mut settled = verdict::settled(thread, hooks, frame.code());
     let open = hooks.enabled() & !settled;
     if open == 0 {
         return (frame, Answer::Settled);
     }
-    // SAFETY: the calling thread's own.
-    let here = !unsafe { (*thread.own()).disabled }.valid(hooks);
+    let here = !silent_here(thread, hooks);
     if open & here == 0 {
         return (frame, Answer::AskAgain);
     }
     let next = frame.next_instruction();
-    // Incomplete while hooks look at it: tracebacks and `sys._getframe` pass it by.
-    frame.set_next_instruction(frame.code().first_instruction());
-    frame.set_stage(stage);
+    frame.hide(stage);
     let round = Round::begin(thread);
     let mut current = frame;
     let (mut replaced, mut failed, mut passed) = (false, false, false);
@@ -208,7 +248,7 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
             Heeded::Replaced(other) => {
                 current = other; // perhaps at the same address
                 replaced = true;
-                settled = verdict::settled(thread, other.code()).valid(hooks);
+                settled = verdict::settled(thread, hooks, other.code());
             }
             Heeded::Failed => {
                 failed = true;
@@ -216,29 +256,30 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
             }
         }
     }
+    // Hooks that were removed meanwhile may go now, and their owners' code runs: within the round,
+    // with the frame still hidden.
+    drop(snapshot);
     drop(round);
+    // From here on nothing runs any more that could change what is found.
     if failed {
-        current.set_stage(Stage::Idle);
+        current.set_offered();
         return (current, Answer::Failed);
     }
     if replaced {
-        // Where all have settled its code, `RESUME` may become quick, and need not be
-        // told that this frame has had its round.
-        let settled = standing(thread, current.code()) == Answer::Settled;
-        current.set_stage(if settled { Stage::Idle } else { Stage::Offered });
+        current.show(current.code().first_instruction());
         return (current, Answer::Replaced);
     }
-    frame.set_stage(Stage::Idle);
-    frame.set_next_instruction(next);
+    current.show(next);
     // Hooks may have come and gone meanwhile.
-    (frame, if passed { Answer::AskAgain } else { standing(thread, frame.code()) })
+    (current, if passed { Answer::AskAgain } else { standing(thread, current.code()) })
 }
 
 /// Whether all hooks have settled `code`.
 #[inline(never)]
 fn standing(thread: Thread, code: Code) -> Answer {
-    let open = SnapshotRef::current(thread)
-        .map_or(0, |now| now.get().enabled() & !verdict::settled(thread, code).valid(now.get()));
+    // SAFETY: what follows does not wait, nor run Python code.
+    let open = unsafe { Snapshot::borrowed(thread) }
+        .map_or(0, |now| now.enabled() & !verdict::settled(thread, now, code));
     if open == 0 {
         Answer::Settled
     } else {
@@ -260,16 +301,38 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
 ) -> Answer {
     // SAFETY: the caller's contract.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
-    if !frame.is_on_data_stack() {
-        // A generator that begins: it was offered when it was made.
+    if !frame.is_on_data_stack() || !frame.is_new() {
+        // A generator that begins: it was offered when it was made. Or a frame that was offered
+        // before, or that a debugger has sent back.
         return standing(thread, frame.code());
-    }
-    if frame.stage() == Stage::Offered {
-        frame.set_stage(Stage::Idle);
-        return Answer::AskAgain;
     }
     // SAFETY: a current frame on the data stack is the topmost one there.
     unsafe { offer(thread, frame, Stage::AfterPrologue) }.1
+}
+
+/// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception set.
+/// A frame that is still to be offered is hidden meanwhile. On the free-threaded build
+/// the thread may wait there, and another one may walk its frames.
+///
+/// # Safety
+/// `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the thread's own.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_Instrument(
+    frame: *mut _PyInterpreterFrame,
+    code: *mut PyCodeObject,
+    interpreter: *mut PyInterpreterState,
+) -> c_int {
+    // SAFETY: the caller's contract. Nobody reads slots of the frame here.
+    unsafe {
+        let frame = Frame::new(frame);
+        let next = frame.next_instruction();
+        if frame.is_on_data_stack() && frame.is_new() {
+            frame.step_back();
+        }
+        let status = c::_Py_Instrument(code, interpreter);
+        frame.set_next_instruction(next);
+        status
+    }
 }
 
 /// Offers a frame that an evaluator is about to get, before anything of it has
@@ -304,22 +367,29 @@ pub unsafe fn offer_before_evaluator(
 #[inline(never)]
 unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Option<*mut _PyInterpreterFrame> {
     let starts = frame.is_on_data_stack()
-        && frame.stage() == Stage::Idle
+        && frame.is_new()
         && frame.next_instruction() == frame.code().first_instruction();
     if !starts {
         return Some(frame.as_ptr());
     }
-    // SAFETY: a frame that is about to start is the topmost of the data stack.
-    let (frame, answer) = unsafe { offer(thread, frame, Stage::Fresh) };
-    match answer {
-        Answer::Failed => {
-            // SAFETY: the frame was handed over, has not run, and is not linked.
-            unsafe { c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr()) };
-            return None;
-        }
-        // Else `RESUME` would offer it once more.
-        Answer::AskAgain => frame.set_stage(Stage::Offered),
-        Answer::Settled | Answer::Replaced => {}
+    // Linked meanwhile, so that what runs within a hook can be told by its frames.
+    // SAFETY: the thread's own state and frame. A frame that is about to start is the topmost of the
+    // data stack. Who is asked leaves the thread's current frame as it was.
+    let (frame, answer) = unsafe {
+        let current = &raw mut (*thread.tstate()).current_frame;
+        let caller = *current;
+        (*frame.as_ptr()).previous = caller;
+        *current = frame.as_ptr();
+        let offered = offer(thread, frame, Stage::Fresh);
+        *current = caller;
+        offered
+    };
+    if answer == Answer::Failed {
+        // SAFETY: the frame was handed over, has not run, and is not linked any more.
+        unsafe { c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr()) };
+        return None;
     }
+    // Nor does `RESUME` offer it, if nobody was asked here.
+    frame.set_offered();
     Some(frame.as_ptr())
 }

@@ -1,6 +1,7 @@
 //! Exceptions, as a type: whoever holds a [`Raised`] knows that one is set.
 
 use super::Thread;
+use crate::code_extra::Error;
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use core::ffi::CStr;
@@ -16,6 +17,20 @@ impl Raised {
     pub fn by_cpython(_thread: Thread) -> Self {
         crate::check::check!(_thread.has_exception(), "a call failed without an exception");
         Raised(())
+    }
+
+    /// Raises what kept a value from being stored on a code object.
+    #[cold]
+    pub fn by_code_extra(thread: Thread, error: Error) -> Self {
+        match error {
+            Error::NoMemory => Raised::no_memory(thread),
+            Error::ForeignCode => Raised::runtime_error(
+                thread,
+                c"the code object belongs to another interpreter, which has frame hooks too",
+            ),
+            Error::Finished => Raised::runtime_error(thread, c"the interpreter is at its end"),
+            _ => Raised::runtime_error(thread, c"no co_extra index is left for frame hooks"),
+        }
     }
 
     pub fn no_memory(_thread: Thread) -> Self {
@@ -52,10 +67,5 @@ impl Raised {
     pub fn index_error(thread: Thread, text: &CStr) -> Self {
         // SAFETY: `IndexError` is a class.
         unsafe { Raised::with_text(thread, c::PyExc_IndexError, text) }
-    }
-
-    pub fn system_error(thread: Thread, text: &CStr) -> Self {
-        // SAFETY: `SystemError` is a class.
-        unsafe { Raised::with_text(thread, c::PyExc_SystemError, text) }
     }
 }

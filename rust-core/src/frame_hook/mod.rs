@@ -5,7 +5,7 @@
 //!                                   │   └───► verdict    who has settled which code object
 //!                                   ├───────► view       what a hook may read
 //!                                   └───────► replace    other code for the frame
-//!   c_api, python ──► registry, verdict, view
+//!   c_api, python ──► registry, switch, verdict, view
 //! ```
 //!
 //! Where a hook is asked costs nothing to those who have none: the eval loop's
@@ -18,6 +18,10 @@
 //! in place. Nobody has seen them, so `view` looks through them and `replace`
 //! takes them back. A generator's frame moves into its object before `RESUME`,
 //! so there `RETURN_GENERATOR` asks.
+//!
+//! Any call into CPython that gives up a reference or makes an object may run Python
+//! code, and that code may add and remove hooks, or let another thread do so. So what
+//! was found before such a call is looked up again after it.
 
 pub mod c_api;
 mod dispatch;
@@ -27,11 +31,11 @@ pub mod python;
 mod registry;
 mod replace;
 mod state;
+mod switch;
 mod verdict;
 mod view;
 
-use crate::cpython::{_PyThreadStateImpl, PyInterpreterState, PyThreadState};
-use core::ptr::NonNull;
+pub use crate::thread::Thread;
 pub use dispatch::offer_before_evaluator;
 pub use state::{FrameHookState, FrameHookThread};
 
@@ -49,66 +53,18 @@ pub enum Answer {
     Replaced = 2,
 }
 
-/// The calling thread: its state, and its interpreter's. A proof that a thread
-/// state is attached; it is passed down by value.
-///
-/// # Invariants
-/// The calling thread's own, attached thread state.
-#[derive(Clone, Copy)]
-pub struct Thread(NonNull<_PyThreadStateImpl>);
-
 impl Thread {
-    /// # Safety
-    /// `tstate` is the calling thread's own, attached thread state.
-    #[inline(always)]
-    unsafe fn new(tstate: *mut PyThreadState) -> Self {
-        // SAFETY: never NULL, by contract; a `_PyThreadStateImpl` begins with it.
-        Thread(unsafe { NonNull::new_unchecked(tstate.cast()) })
-    }
-
-    /// # Safety
-    /// The calling thread has an attached thread state.
-    unsafe fn current() -> Self {
-        // SAFETY: the caller's contract.
-        unsafe { Thread::new(crate::cpython::PyThreadState_Get()) }
-    }
-
-    #[inline(always)]
-    fn tstate(self) -> *mut PyThreadState {
-        self.0.as_ptr().cast()
-    }
-
-    #[inline(always)]
-    fn interpreter(self) -> *mut PyInterpreterState {
-        // SAFETY: live by the type's invariant.
-        unsafe { (*self.tstate()).interp }
-    }
-
-    /// The interpreter's hooks. Fields change with the world stopped only, but
-    /// for those that have a lock or are set once.
+    /// The interpreter's hooks. `FrameHookState` says who changes what.
     #[inline(always)]
     fn state(self) -> *mut FrameHookState {
         // SAFETY: an attached thread's interpreter is live.
         unsafe { &raw mut (*self.interpreter()).frame_hooks }
     }
 
+    /// What the hooks keep for this thread.
     #[inline(always)]
     fn own(self) -> *mut FrameHookThread {
         // SAFETY: live by the type's invariant.
-        unsafe { &raw mut (*self.0.as_ptr()).frame_hooks }
-    }
-
-    /// Whether an exception is set.
-    #[inline(always)]
-    fn has_exception(self) -> bool {
-        // SAFETY: live by the type's invariant; the field is the thread's own.
-        unsafe { !(*self.tstate()).current_exception.is_null() }
-    }
-
-    /// Whether a trace, profile or monitoring callback runs.
-    #[inline(always)]
-    fn is_tracing(self) -> bool {
-        // SAFETY: live by the type's invariant.
-        unsafe { (*self.tstate()).tracing != 0 }
+        unsafe { &raw mut (*self.as_ptr()).frame_hooks }
     }
 }

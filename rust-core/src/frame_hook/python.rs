@@ -1,11 +1,11 @@
 //! Python's face: functions of `_framecore` and `sys`, the view of a frame, and
 //! the hook that calls a Python callable.
 
-use super::c_api::enable_for_code;
 use super::error::{Outcome, Raised};
-use super::registry::{self, Callee, Description, SnapshotRef};
+use super::frame::Code;
+use super::registry::{self, Callee, Description, Hook, Refusal, Snapshot, SnapshotRef};
 use super::view::View;
-use super::Thread;
+use super::{switch, verdict, Thread};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, PyThreadState};
 use crate::object::{ForC, Owned};
@@ -18,7 +18,9 @@ use core::sync::atomic::Ordering;
 #[repr(C)]
 struct FrameView {
     base: PyObject,
-    /// The frame, or NULL once the hook has returned.
+    /// `Thread::number` of the one thread that the view serves; never changes once Python has the view.
+    thread: u64,
+    /// The frame, or NULL once the hook has returned. That thread alone reads and writes it.
     frame: *mut _PyInterpreterFrame,
 }
 
@@ -27,8 +29,8 @@ fn result(outcome: Outcome<Owned>) -> *mut PyObject {
     outcome.map_or(null_mut(), Owned::into_raw)
 }
 
-fn none(outcome: Outcome<()>) -> *mut PyObject {
-    result(outcome.map(|()| Owned::none()))
+fn none(thread: Thread, outcome: Outcome<()>) -> *mut PyObject {
+    result(outcome.map(|()| Owned::none(thread)))
 }
 
 /// `None` means that a call into CPython has failed.
@@ -36,17 +38,25 @@ fn made<T>(thread: Thread, value: Option<T>) -> Outcome<T> {
     value.ok_or_else(|| Raised::by_cpython(thread))
 }
 
-/// The view behind `self`, if its hook has not returned.
+/// The view behind `self`, for the thread that was given it, until its hook returns. Nothing that may
+/// run Python code comes between this and the use of the result.
 ///
 /// # Safety
-/// `this` is a `FrameView`, and a thread state is attached.
-unsafe fn view(this: *mut PyObject) -> Outcome<View> {
-    // SAFETY: the caller's contract.
-    let frame = unsafe { (*this.cast::<FrameView>()).frame };
-    if frame.is_null() {
-        // SAFETY: a thread state is attached.
+/// `this` is a `FrameView`.
+unsafe fn view(thread: Thread, this: *mut PyObject) -> Outcome<View> {
+    let this = this.cast::<FrameView>();
+    // SAFETY: live, by contract.
+    if unsafe { (*this).thread } != thread.number() {
         return Err(Raised::runtime_error(
-            unsafe { Thread::current() },
+            thread,
+            c"this view of a frame belongs to another thread: the one whose hook was given it",
+        ));
+    }
+    // SAFETY: live, and this thread's.
+    let frame = unsafe { (*this).frame };
+    if frame.is_null() {
+        return Err(Raised::runtime_error(
+            thread,
             c"this view of a frame has expired: a hook may use it until it returns, no longer",
         ));
     }
@@ -54,14 +64,12 @@ unsafe fn view(this: *mut PyObject) -> Outcome<View> {
     unsafe { View::new(frame) }
 }
 
-type Getter = fn(View) -> Outcome<Owned>;
+type Getter = fn(Thread, View) -> Outcome<Owned>;
 
-fn argument_names(view: View) -> Outcome<Owned> {
-    // SAFETY: called with a thread state attached.
-    let thread = unsafe { Thread::current() };
-    let list = made(thread, Owned::list())?;
+fn argument_names(thread: Thread, view: View) -> Outcome<Owned> {
+    let list = made(thread, Owned::list(thread))?;
     for index in 0..view.argument_count() {
-        made(thread, list.append(&view.argument_name(index as isize)?))?;
+        made(thread, list.append(thread, &view.argument_name(index as isize)?))?;
     }
     // SAFETY: a list.
     made(thread, unsafe { Owned::new(c::PyList_AsTuple(list.as_ptr())) })
@@ -69,51 +77,64 @@ fn argument_names(view: View) -> Outcome<Owned> {
 
 /// The getters, by the number in their table entry.
 static GETTERS: [Getter; 5] = [
-    |view| Ok(view.code_object()),
-    |view| Ok(view.function()),
-    |view| Ok(view.globals()),
-    |view| Ok(view.builtins()),
+    |_, view| Ok(view.code_object()),
+    |_, view| Ok(view.function()),
+    |_, view| Ok(view.globals()),
+    |_, view| Ok(view.builtins()),
     argument_names,
 ];
 
 unsafe extern "C" fn get(this: *mut PyObject, which: *mut c_void) -> *mut PyObject {
     let Some(getter) = GETTERS.get(which.addr()) else { return null_mut() };
-    // SAFETY: a getter of the view's type.
-    result(unsafe { view(this) }.and_then(getter))
+    // SAFETY: a getter of the view's type: a thread state is attached.
+    unsafe {
+        let thread = Thread::current();
+        result(view(thread, this).and_then(|view| getter(thread, view)))
+    }
 }
 
 unsafe extern "C" fn argument(this: *mut PyObject, key: *mut PyObject) -> *mut PyObject {
-    // SAFETY: a method of the view's type, and its argument.
+    // SAFETY: a method of the view's type, and its argument: a thread state is attached.
+    result(unsafe { find_argument(Thread::current(), this, key) })
+}
+
+/// # Safety
+/// `this` is a `FrameView`, and `key` is live.
+unsafe fn find_argument(thread: Thread, this: *mut PyObject, key: *mut PyObject) -> Outcome<Owned> {
+    // SAFETY: live, by contract.
     unsafe {
-        result(view(this).and_then(|view| {
-            if c::PyIndex_Check(key) == 0 {
-                return view.argument_by_name(key);
-            }
-            let index = c::PyNumber_AsSsize_t(key, c::PyExc_IndexError);
-            if index == -1 && !c::PyErr_Occurred().is_null() {
-                return Err(Raised::by_cpython(Thread::current()));
-            }
-            view.argument(index)
-        }))
+        if c::PyIndex_Check(key) == 0 {
+            return view(thread, this)?.argument_by_name(key);
+        }
+        // First: this may run Python code, which may outlast the hook.
+        let index = c::PyNumber_AsSsize_t(key, c::PyExc_IndexError);
+        if index == -1 && !c::PyErr_Occurred().is_null() {
+            return Err(Raised::by_cpython(thread));
+        }
+        view(thread, this)?.argument(index)
     }
 }
 
 unsafe extern "C" fn arguments(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
-    // SAFETY: a method of the view's type.
-    let outcome = unsafe { view(this) }.and_then(|view| {
-        // SAFETY: called with a thread state attached.
-        let thread = unsafe { Thread::current() };
-        let dict = made(thread, Owned::dict())?;
-        for index in 0..view.argument_count() as isize {
-            let (name, value) = (view.argument_name(index)?, view.argument(index)?);
-            // SAFETY: a dict and two live objects.
-            if unsafe { c::PyDict_SetItem(dict.as_ptr(), name.as_ptr(), value.as_ptr()) } != 0 {
-                return Err(Raised::by_cpython(thread));
-            }
+    // SAFETY: a method of the view's type: a thread state is attached.
+    result(unsafe { all_arguments(Thread::current(), this) })
+}
+
+/// # Safety
+/// `this` is a `FrameView`.
+unsafe fn all_arguments(thread: Thread, this: *mut PyObject) -> Outcome<Owned> {
+    let dict = made(thread, Owned::dict(thread))?;
+    // SAFETY: the caller's contract. Storing under a str in a new dict runs no Python code.
+    let view = unsafe { view(thread, this) }?;
+    for index in 0..view.argument_count() as isize {
+        let Some(value) = view.argument_if_any(index)? else { continue };
+        let name = view.argument_name(index)?;
+        // SAFETY: a dict and two live objects.
+        if unsafe { c::PyDict_SetItem(dict.as_ptr(), name.as_ptr(), value.as_ptr()) } != 0 {
+            return Err(Raised::by_cpython(thread));
         }
-        Ok(dict)
-    });
-    result(outcome)
+    }
+    Ok(dict)
 }
 
 /// Frees an object of a heap type without references.
@@ -127,7 +148,16 @@ unsafe extern "C" fn deallocate(this: *mut PyObject) {
 }
 
 unsafe extern "C" fn settled_repr(_: *mut PyObject) -> *mut PyObject {
-    Owned::text(c"framehook.SETTLED").map_or(null_mut(), Owned::into_raw)
+    // SAFETY: a slot of a type: a thread state is attached.
+    let thread = unsafe { Thread::current() };
+    Owned::text(thread, c"framehook.SETTLED").map_or(null_mut(), Owned::into_raw)
+}
+
+/// Copies and pickles of the one object are that object, found by its name.
+unsafe extern "C" fn settled_reduce(_: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: a method of a type: a thread state is attached.
+    let thread = unsafe { Thread::current() };
+    Owned::text(thread, c"SETTLED").map_or(null_mut(), Owned::into_raw)
 }
 
 const fn getter(name: &'static CStr, which: usize, doc: &'static CStr) -> c::PyGetSetDef {
@@ -196,9 +226,21 @@ static VIEW_SLOTS: ForC<[c::PyType_Slot; 5]> = ForC::new([
     slot(0, null_mut()),
 ]);
 
-static SETTLED_SLOTS: ForC<[c::PyType_Slot; 4]> = ForC::new([
+static SETTLED_METHODS: ForC<[c::PyMethodDef; 2]> = ForC::new([
+    one_argument(
+        c"__reduce__",
+        settled_reduce,
+        c::METH_NOARGS,
+        c"__reduce__($self, /)\n--\n\nReturn the name of the one object of this type.",
+    ),
+    // SAFETY: all zeros is the sentinel that ends the table.
+    unsafe { zeroed() },
+]);
+
+static SETTLED_SLOTS: ForC<[c::PyType_Slot; 5]> = ForC::new([
     slot(c::Py_tp_dealloc, deallocate as *mut c_void),
     slot(c::Py_tp_repr, settled_repr as *mut c_void),
+    slot(c::Py_tp_methods, SETTLED_METHODS.get().cast()),
     slot(
         c::Py_tp_doc,
         c"The answer of a frame hook that need not see a code object again."
@@ -228,13 +270,13 @@ const fn specification(
 }
 
 static VIEW_TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
-    c"_framecore.FrameView",
+    c"framehook.FrameView",
     size_of::<FrameView>(),
     VIEW_SLOTS.get().cast(),
 ));
 
 static SETTLED_TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
-    c"_framecore.SettledType",
+    c"framehook.SettledType",
     size_of::<PyObject>(),
     SETTLED_SLOTS.get().cast(),
 ));
@@ -256,6 +298,12 @@ unsafe fn keep(
         let kept = place.load(Ordering::Acquire);
         if !kept.is_null() {
             return Ok(kept);
+        }
+        if registry::is_closed(thread) {
+            return Err(Raised::runtime_error(
+                thread,
+                c"there are no frame hooks any more: the interpreter is at its end",
+            ));
         }
         let new = make();
         if new.is_null() {
@@ -336,6 +384,7 @@ unsafe fn ask_python(
     let (view, answer) = unsafe {
         let view = made(thread, Owned::new(c::PyType_GenericAlloc(kind.cast(), 0)))?;
         let expiring = view.as_ptr().cast::<FrameView>();
+        (*expiring).thread = thread.number();
         (*expiring).frame = frame;
         let answer = Owned::new(c::PyObject_CallOneArg(callable, view.as_ptr()));
         (*expiring).frame = null_mut();
@@ -349,19 +398,10 @@ unsafe fn ask_python(
     if answer.as_ptr() == settled {
         return Ok(2);
     }
-    // SAFETY: live objects; the class of code cannot be subclassed.
-    unsafe {
-        if (*answer.as_ptr()).ob_type == &raw mut c::PyCode_Type {
-            replacement.write(answer.into_raw().cast());
-            return Ok(1);
-        }
-        c::PyErr_Format(
-            c::PyExc_TypeError,
-            c"a frame hook returns None, framehook.SETTLED or a code object, not %T".as_ptr(),
-            answer.as_ptr(),
-        );
-    }
-    Err(Raised::by_cpython(thread))
+    // The round says what it thinks of an answer that is no code.
+    // SAFETY: it can be written, by contract.
+    unsafe { replacement.write(answer.into_raw().cast()) };
+    Ok(1)
 }
 
 unsafe extern "C" fn drop_callable(callable: *mut c_void) {
@@ -369,14 +409,18 @@ unsafe extern "C" fn drop_callable(callable: *mut c_void) {
     unsafe { c::Py_DecRef(callable.cast()) };
 }
 
-/// Adds a Python hook; its handle.
+/// Adds a Python hook, for a block of `owner` if that is not NULL; its handle.
 ///
 /// # Safety
 /// `callable` is live; `name` is NULL or live.
-unsafe fn add(callable: *mut PyObject, name: *mut PyObject) -> Outcome<Owned> {
+unsafe fn add(
+    thread: Thread,
+    callable: *mut PyObject,
+    name: *mut PyObject,
+    owner: *mut PyObject,
+) -> Outcome<c_longlong> {
     // SAFETY: the caller's contract, and a thread state is attached.
     unsafe {
-        let thread = Thread::current();
         if c::PyCallable_Check(callable) == 0 {
             c::PyErr_Format(
                 c::PyExc_TypeError,
@@ -388,11 +432,19 @@ unsafe fn add(callable: *mut PyObject, name: *mut PyObject) -> Outcome<Owned> {
         let named = if name.is_null() || name == &raw mut c::_Py_NoneStruct {
             name_of(thread, callable)?
         } else {
-            Owned::share(name)
+            Owned::share(thread, name)
         };
-        let text = c::PyUnicode_AsUTF8(named.as_ptr());
+        let mut bytes = 0;
+        let text = c::PyUnicode_AsUTF8AndSize(named.as_ptr(), &raw mut bytes);
         if text.is_null() {
             return Err(Raised::by_cpython(thread));
+        }
+        let text = CStr::from_ptr(text);
+        if text.count_bytes() != bytes as usize {
+            return Err(Raised::value_error(thread, c"the name of a frame hook has no NUL in it"));
+        }
+        if owner.is_null() && find(thread, callable).is_some() {
+            return Err(Refusal::Duplicate.raise(thread));
         }
         // What a round will need is made now, where an error is expected.
         view_type(thread)?;
@@ -402,16 +454,11 @@ unsafe fn add(callable: *mut PyObject, name: *mut PyObject) -> Outcome<Owned> {
             callee: Callee::Extended(call_python),
             user_data: callable.cast(),
             free_user_data: Some(drop_callable),
-            name: CStr::from_ptr(text),
+            name: text,
             timed: true,
+            owner: owner.cast(),
         };
-        match registry::add(thread, &description) {
-            Ok(id) => made(thread, Owned::signed(id)),
-            Err(raised) => {
-                c::Py_DecRef(callable);
-                Err(raised)
-            }
-        }
+        registry::add(thread, &description).inspect_err(|_| c::Py_DecRef(callable))
     }
 }
 
@@ -437,33 +484,80 @@ unsafe fn name_of(thread: Thread, callable: *mut PyObject) -> Outcome<Owned> {
     }
 }
 
+/// Whether two callables are the same one. Each look at a method makes another object: such are the
+/// same where function and object are.
+///
+/// # Safety
+/// Both are live.
+unsafe fn is_same(one: *mut PyObject, other: *mut PyObject) -> bool {
+    // SAFETY: live, by contract. Who is of the type of methods has their layout.
+    unsafe {
+        let both = |kind: *mut c::PyTypeObject| (*one).ob_type == kind && (*other).ob_type == kind;
+        if one == other {
+            true
+        } else if both(&raw mut c::PyMethod_Type) {
+            let (one, other) = (one.cast::<c::PyMethodObject>(), other.cast::<c::PyMethodObject>());
+            (*one).im_func == (*other).im_func && (*one).im_self == (*other).im_self
+        } else if both(&raw mut c::PyCFunction_Type) {
+            let (one, other) =
+                (one.cast::<c::PyCFunctionObject>(), other.cast::<c::PyCFunctionObject>());
+            (*one).m_ml == (*other).m_ml && (*one).m_self == (*other).m_self
+        } else {
+            false
+        }
+    }
+}
+
+/// The callable of a Python hook, borrowed.
+fn callable_of(hook: &Hook) -> Option<*mut PyObject> {
+    match hook.callee {
+        Callee::Extended(function)
+            if core::ptr::fn_addr_eq(function, call_python as registry::ExtendedHook) =>
+        {
+            Some(hook.user_data.cast())
+        }
+        _ => None,
+    }
+}
+
+/// The handle of a Python hook.
+///
+/// # Safety
+/// `callable` is live.
+unsafe fn find(thread: Thread, callable: *mut PyObject) -> Option<c_longlong> {
+    // SAFETY: nothing here waits or runs Python code; a hook keeps its callable alive.
+    unsafe {
+        let hooks = Snapshot::borrowed(thread)?;
+        let same = |hook: &&Hook| callable_of(hook).is_some_and(|own| is_same(own, callable));
+        hooks.iter().find(same).map(|hook| hook.id)
+    }
+}
+
 /// The handle of a Python hook that is given by itself or by its handle.
 ///
 /// # Safety
-/// `hook` is live, and a thread state is attached.
+/// `hook` is live.
 unsafe fn id_of(thread: Thread, hook: *mut PyObject) -> Outcome<c_longlong> {
-    let snapshot = SnapshotRef::current(thread);
-    let found = snapshot
-        .as_ref()
-        .and_then(|hooks| hooks.get().find_extended(call_python, hook.cast()))
-        .map(|hook| hook.id);
-    if let Some(id) = found {
+    // SAFETY: live, by contract.
+    if let Some(id) = unsafe { find(thread, hook) } {
         return Ok(id);
     }
     // SAFETY: live, by contract.
-    unsafe {
-        if c::PyIndex_Check(hook) != 0 {
-            return handle(thread, hook);
-        }
+    if unsafe { c::PyIndex_Check(hook) } != 0 {
+        // SAFETY: as above.
+        return unsafe { handle(thread, hook) };
     }
-    Err(Raised::value_error(thread, c"this frame hook is not installed"))
+    Err(Refusal::Unknown.raise(thread))
 }
 
 /// # Safety
-/// `object` is live, and a thread state is attached.
+/// `object` is live.
 unsafe fn handle(thread: Thread, object: *mut PyObject) -> Outcome<c_longlong> {
     // SAFETY: live, by contract.
     unsafe {
+        if (*object).ob_type == &raw mut c::PyBool_Type {
+            return Err(Refusal::Unknown.raise(thread));
+        }
         let id = c::PyLong_AsLongLong(object);
         if id == -1 && !c::PyErr_Occurred().is_null() {
             return Err(Raised::by_cpython(thread));
@@ -472,39 +566,39 @@ unsafe fn handle(thread: Thread, object: *mut PyObject) -> Outcome<c_longlong> {
     }
 }
 
-fn describe(thread: Thread) -> Outcome<Owned> {
-    let list = made(thread, Owned::list())?;
+fn describe_all(thread: Thread) -> Outcome<Owned> {
+    let list = made(thread, Owned::list(thread))?;
     let Some(snapshot) = SnapshotRef::current(thread) else { return Ok(list) };
-    let hooks = snapshot.get();
-    for hook in hooks.iter() {
-        let python = match hook.callee {
-            Callee::Extended(function)
-                if core::ptr::fn_addr_eq(function, call_python as registry::ExtendedHook) =>
-            {
-                // SAFETY: a Python hook's data is its callable, which it keeps alive.
-                unsafe { Owned::share(hook.user_data.cast()) }
-            }
-            _ => Owned::none(),
-        };
-        let counter = |counter: &core::sync::atomic::AtomicU64| {
-            Owned::number(counter.load(Ordering::Relaxed) as usize)
-        };
-        let filled = (|| {
-            let dict = Owned::dict()?;
-            dict.set(c"id", Owned::signed(hook.id)?)?;
-            // SAFETY: UTF-8, as whoever added the hook gave it.
-            dict.set(c"name", unsafe { Owned::new(c::PyUnicode_FromString(hook.name())) }?)?;
-            dict.set(c"hook", python)?;
-            dict.set(c"enabled", Owned::truth(hooks.enabled() & hook.bit() != 0)?)?;
-            dict.set(c"calls", counter(&hook.calls)?)?;
-            dict.set(c"replacements", counter(&hook.replacements)?)?;
-            dict.set(c"errors", counter(&hook.errors)?)?;
-            dict.set(c"nanoseconds", counter(&hook.nanoseconds)?)?;
-            list.append(&dict)
-        })();
-        made(thread, filled)?;
+    for (order, hook) in snapshot.get().iter().enumerate() {
+        let described = describe(thread, snapshot.get(), hook, order);
+        made(thread, described.and_then(|dict| list.append(thread, &dict)))?;
     }
     Ok(list)
+}
+
+/// A new dict about a hook of a snapshot; `None` with an exception set.
+fn describe(thread: Thread, hooks: &Snapshot, hook: &Hook, order: usize) -> Option<Owned> {
+    let python = match callable_of(hook) {
+        // SAFETY: the hook keeps it alive.
+        Some(callable) => unsafe { Owned::share(thread, callable) },
+        None => Owned::none(thread),
+    };
+    let counter = |counter: &core::sync::atomic::AtomicU64| {
+        Owned::number(thread, counter.load(Ordering::Relaxed) as usize)
+    };
+    let dict = Owned::dict(thread)?;
+    dict.set(thread, c"order", Owned::number(thread, order)?)?;
+    dict.set(thread, c"id", Owned::signed(thread, hook.id)?)?;
+    // SAFETY: UTF-8, as is checked where a hook is added.
+    let name = unsafe { Owned::new(c::PyUnicode_FromString(hook.name())) }?;
+    dict.set(thread, c"name", name)?;
+    dict.set(thread, c"hook", python)?;
+    dict.set(thread, c"enabled", Owned::truth(thread, hooks.enabled() & hook.bit() != 0)?)?;
+    dict.set(thread, c"calls", counter(&hook.calls)?)?;
+    dict.set(thread, c"replacements", counter(&hook.replacements)?)?;
+    dict.set(thread, c"errors", counter(&hook.errors)?)?;
+    dict.set(thread, c"nanoseconds", counter(&hook.nanoseconds)?)?;
+    Some(dict)
 }
 
 /// The arguments of a function with the calling convention `METH_FASTCALL`.
@@ -543,26 +637,66 @@ unsafe extern "C" fn add_frame_hook(
     // SAFETY: a function of a module: a thread state is attached, and so many
     // arguments are there.
     unsafe {
-        if count == 1 {
-            return result(add(*arguments, null_mut()));
-        }
-        result(
-            exactly::<2>(Thread::current(), arguments, count)
-                .and_then(|[hook, name]| add(hook, name)),
-        )
+        let thread = Thread::current();
+        let given = if count == 1 {
+            Ok([*arguments, null_mut()])
+        } else {
+            exactly::<2>(thread, arguments, count)
+        };
+        let id = given.and_then(|[hook, name]| add(thread, hook, name, null_mut()));
+        number(thread, id)
     }
+}
+
+/// A handle as the result of a function.
+fn number(thread: Thread, id: Outcome<c_longlong>) -> *mut PyObject {
+    result(id.and_then(|id| made(thread, Owned::signed(thread, id))))
+}
+
+unsafe extern "C" fn enter_frame_hook(
+    _: *mut PyObject,
+    arguments: Arguments,
+    count: isize,
+) -> *mut PyObject {
+    // SAFETY: as for `add_frame_hook`.
+    unsafe {
+        let thread = Thread::current();
+        let id = exactly::<3>(thread, arguments, count)
+            .and_then(|[hook, name, owner]| add(thread, hook, name, owner));
+        number(thread, id)
+    }
+}
+
+unsafe extern "C" fn leave_frame_hook(_: *mut PyObject, id: *mut PyObject) -> *mut PyObject {
+    // SAFETY: a function of a module: a thread state is attached.
+    unsafe {
+        let thread = Thread::current();
+        result(handle(thread, id).and_then(|id| leave(thread, id)))
+    }
+}
+
+/// Ends a block, and tells about its hook as it was, or `None` where it is gone already. What is told
+/// needs memory, the end does not.
+fn leave(thread: Thread, id: c_longlong) -> Outcome<Owned> {
+    let before = SnapshotRef::current(thread);
+    registry::leave(thread, id);
+    let Some(before) = before else { return Ok(Owned::none(thread)) };
+    let hooks = before.get();
+    let found = hooks.iter().enumerate().find(|(_, hook)| hook.id == id);
+    let Some((order, hook)) = found else { return Ok(Owned::none(thread)) };
+    made(thread, describe(thread, hooks, hook, order))
 }
 
 unsafe extern "C" fn remove_frame_hook(_: *mut PyObject, hook: *mut PyObject) -> *mut PyObject {
     // SAFETY: a function of a module: a thread state is attached.
     unsafe {
         let thread = Thread::current();
-        none(id_of(thread, hook).and_then(|id| registry::remove(thread, id)))
+        none(thread, id_of(thread, hook).and_then(|id| registry::remove(thread, id)))
     }
 }
 
 /// What the functions that switch a hook have in common: the first of their arguments is
-/// its handle, and the last says whether on or off.
+/// its handle, and the last says whether on or off, or whether a block begins.
 ///
 /// # Safety
 /// As for [`exactly`], and a thread state is attached.
@@ -574,56 +708,85 @@ unsafe fn switch<const N: usize>(
     // SAFETY: the caller's contract.
     unsafe {
         let thread = Thread::current();
-        none(exactly::<N>(thread, arguments, count).and_then(|all| {
+        let outcome = exactly::<N>(thread, arguments, count).and_then(|all| {
             let [id, .., on] = all.as_slice() else { return Ok(()) }; // two, or more
             work(thread, handle(thread, *id)?, all, truth(thread, *on)?)
-        }))
+        });
+        none(thread, outcome)
     }
 }
 
-unsafe extern "C" fn enable_frame_hook(
-    _: *mut PyObject,
-    arguments: Arguments,
-    count: isize,
-) -> *mut PyObject {
-    // SAFETY: as for `add_frame_hook`.
-    unsafe { switch::<2>(arguments, count, |thread, id, _, on| registry::enable(thread, id, on)) }
+/// The code object that somebody has given.
+///
+/// # Safety
+/// `object` is live, and stays so while the result is used.
+unsafe fn code_of(thread: Thread, object: *mut PyObject) -> Outcome<Code> {
+    // SAFETY: the caller's contract.
+    unsafe { Code::from_object(object) }
+        .ok_or_else(|| Raised::type_error(thread, c"a code object is expected"))
 }
 
-unsafe extern "C" fn enable_frame_hook_in_thread(
-    _: *mut PyObject,
-    arguments: Arguments,
-    count: isize,
-) -> *mut PyObject {
-    // SAFETY: as for `add_frame_hook`.
+/// A function of the module that hands its arguments to `switch`.
+macro_rules! switches {
+    ($($name:ident<$count:literal>: $work:expr;)+) => {
+        $(unsafe extern "C" fn $name(_: *mut PyObject, arguments: Arguments, count: isize) -> *mut PyObject {
+            // SAFETY: a function of a module: a thread state is attached, and so many arguments are there,
+            // which are live as long as the call lasts.
+            unsafe { switch::<$count>(arguments, count, $work) }
+        })+
+    };
+}
+
+switches! {
+    enable_frame_hook<2>: |thread, id, _, on| switch::enable(thread, id, on);
+    enable_frame_hook_in_thread<2>: |thread, id, _, on| switch::enable_in_thread(thread, id, on);
+    enable_frame_hook_for_code<3>: |thread, id, [_, code, _], on| {
+        switch::enable_for_code(thread, id, code_of(thread, code)?, on)
+    };
+    suspend_frame_hook<2>: |thread, id, _, begins| switch::suspend(thread, id, begins);
+    suspend_frame_hook_in_thread<2>: |thread, id, _, begins| {
+        switch::suspend_in_thread(thread, id, begins)
+    };
+    suspend_frame_hook_for_code<3>: |thread, id, [_, code, _], begins| {
+        let code = code_of(thread, code)?;
+        if begins {
+            return switch::suspend_for_code(thread, id, code);
+        }
+        switch::resume_for_code(thread, id, code);
+        Ok(())
+    };
+}
+
+unsafe extern "C" fn frame_hook_id(_: *mut PyObject, hook: *mut PyObject) -> *mut PyObject {
+    // SAFETY: a function of a module: a thread state is attached, and the argument is live.
     unsafe {
-        switch::<2>(arguments, count, |thread, id, _, on| {
-            registry::enable_in_thread(thread, id, on)
-        })
+        let thread = Thread::current();
+        number(thread, id_of(thread, hook))
     }
 }
 
-unsafe extern "C" fn enable_frame_hook_for_code(
-    _: *mut PyObject,
-    arguments: Arguments,
-    count: isize,
-) -> *mut PyObject {
-    // SAFETY: as for `add_frame_hook`; the code is one of the arguments.
+unsafe extern "C" fn never_offer(_: *mut PyObject, code: *mut PyObject) -> *mut PyObject {
+    // SAFETY: a function of a module: a thread state is attached, and the argument is live.
     unsafe {
-        switch::<3>(arguments, count, |thread, id, [_, code, _], on| {
-            enable_for_code(thread, id, code, on)
-        })
+        let thread = Thread::current();
+        let settled = code_of(thread, code).and_then(|code| {
+            verdict::settle_for_everybody(thread, code)
+                .map_err(|error| Raised::by_code_extra(thread, error))
+        });
+        none(thread, settled)
     }
 }
 
 unsafe extern "C" fn clear_frame_hooks(_: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
     // SAFETY: a function of a module: a thread state is attached.
-    none(registry::clear(unsafe { Thread::current() }))
+    let thread = unsafe { Thread::current() };
+    registry::clear(thread);
+    none(thread, Ok(()))
 }
 
 unsafe extern "C" fn frame_hooks(_: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
     // SAFETY: a function of a module: a thread state is attached.
-    result(describe(unsafe { Thread::current() }))
+    result(describe_all(unsafe { Thread::current() }))
 }
 
 type Fast = unsafe extern "C" fn(*mut PyObject, Arguments, isize) -> *mut PyObject;
@@ -636,7 +799,7 @@ const fn fast(name: &'static CStr, function: Fast, doc: &'static CStr) -> c::PyM
 }
 
 /// The functions of `_framecore` that concern hooks.
-pub const METHODS: [c::PyMethodDef; 7] = [
+pub const METHODS: [c::PyMethodDef; 14] = [
     fast(
         c"add_frame_hook",
         add_frame_hook,
@@ -662,6 +825,44 @@ pub const METHODS: [c::PyMethodDef; 7] = [
         c"enable_frame_hook_for_code",
         enable_frame_hook_for_code,
         c"enable_frame_hook_for_code($module, handle, code, on, /)\n--\n\nAsk a hook about a code object from now on, or do not.",
+    ),
+    fast(
+        c"enter_frame_hook",
+        enter_frame_hook,
+        c"enter_frame_hook($module, hook, name, owner, /)\n--\n\nInstall a frame hook for a block, if no block of the same owner has it installed, and return its handle.",
+    ),
+    one_argument(
+        c"leave_frame_hook",
+        leave_frame_hook,
+        c::METH_O,
+        c"leave_frame_hook($module, handle, /)\n--\n\nEnd a block. Return what frame_hooks() told of its hook, or None if that is gone.",
+    ),
+    fast(
+        c"suspend_frame_hook",
+        suspend_frame_hook,
+        c"suspend_frame_hook($module, handle, begins, /)\n--\n\nBegin or end a block in which a hook is not asked.",
+    ),
+    fast(
+        c"suspend_frame_hook_in_thread",
+        suspend_frame_hook_in_thread,
+        c"suspend_frame_hook_in_thread($module, handle, begins, /)\n--\n\nBegin or end a block in which a hook is not asked about frames of the calling thread.",
+    ),
+    fast(
+        c"suspend_frame_hook_for_code",
+        suspend_frame_hook_for_code,
+        c"suspend_frame_hook_for_code($module, handle, code, begins, /)\n--\n\nBegin or end a block in which a hook is not asked about a code object.",
+    ),
+    one_argument(
+        c"frame_hook_id",
+        frame_hook_id,
+        c::METH_O,
+        c"frame_hook_id($module, hook, /)\n--\n\nReturn the handle of a frame hook that is given by itself.",
+    ),
+    one_argument(
+        c"never_offer",
+        never_offer,
+        c::METH_O,
+        c"never_offer($module, code, /)\n--\n\nAsk no hook about a code object, now and later.",
     ),
     one_argument(
         c"clear_frame_hooks",
@@ -708,7 +909,10 @@ pub unsafe extern "C" fn _PyRust_SysAddFrameHook(
     hook: *mut PyObject,
 ) -> *mut PyObject {
     // SAFETY: the caller's contract.
-    result(unsafe { add(hook, null_mut()) })
+    unsafe {
+        let thread = Thread::current();
+        number(thread, add(thread, hook, null_mut(), null_mut()))
+    }
 }
 
 /// `sys.remove_frame_hook`.
@@ -733,11 +937,8 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
     // SAFETY: the caller's contract.
     unsafe {
         let thread = Thread::new(tstate);
-        (*thread.state()).closed = true;
-        if registry::clear(thread).is_err() {
-            c::PyErr_Clear();
-        }
-        registry::forget(thread);
+        registry::close(thread);
+        switch::forget(thread);
         for place in [
             &raw mut (*thread.state()).settled,
             &raw mut (*thread.state()).view_type,

@@ -1,24 +1,25 @@
 //! The hooks of an interpreter, in order.
 //!
-//! What a round of hooks reads is a [`Snapshot`], which never changes; adding,
-//! removing, enabling and disabling put another one in its place, with the world
-//! stopped. A round holds a reference to the snapshot that it began with, so hooks
-//! may come and go meanwhile. A hook lives as long as a snapshot that has it.
+//! What a round of hooks reads is a [`Snapshot`], whose list never changes; adding and
+//! removing put another one in its place, with the world stopped. A round holds a
+//! reference to the snapshot that it began with, so hooks may come and go meanwhile. A
+//! hook lives as long as a snapshot that has it.
+//!
+//! Removing a hook needs no memory: each brings the snapshot that takes its place.
 //!
 //! Reading the current snapshot takes no lock: between reading the pointer and
 //! counting the reference there is no point at which a thread can be stopped.
 
 use super::error::{Outcome, Raised};
+use super::state::{SlotMask, MOST_HOOKS};
 use super::verdict;
-use super::{FrameHookState, Thread};
+use super::Thread;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
+use crate::exception::run_aside;
 use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
 use core::ptr::{null_mut, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// How many hooks an interpreter can have: as many as a `SlotMask` has slots.
-pub const MOST_HOOKS: usize = 32;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Adds to a counter. With the GIL that needs no atomic instruction.
 #[inline(always)]
@@ -57,16 +58,20 @@ pub struct Description<'a> {
     pub callee: Callee,
     pub user_data: *mut c_void,
     pub free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// UTF-8.
     pub name: &'a CStr,
     /// Whether to measure the time that it takes.
     pub timed: bool,
+    /// Whose blocks install it, by any address that is his own; NULL: it is installed without a block.
+    pub owner: *mut c_void,
 }
 
 /// An installed hook.
 ///
 /// # Invariants
 /// `name` is ours. `references` counts the snapshots that have the hook, and
-/// whoever is about to put it into one.
+/// whoever is about to put it into one. What is not atomic never changes once the hook is in a
+/// snapshot.
 pub struct Hook {
     references: AtomicU64,
     pub id: c_longlong,
@@ -76,12 +81,20 @@ pub struct Hook {
     pub callee: Callee,
     pub user_data: *mut c_void,
     free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// Adding it has failed, so `user_data` is still the caller's.
-    disowned: AtomicBool,
     name: *mut c_char,
     pub timed: bool,
-    /// Not to be asked any more, in a round that is under way neither.
+    /// Not to be asked, in a round that is under way neither.
     silent: AtomicBool,
+    /// Whether it is to be asked where no block says otherwise. Changes with the world stopped,
+    /// as the next three.
+    pub on: AtomicBool,
+    /// How many blocks last in which it is not to be asked.
+    pub suspensions: AtomicU32,
+    /// How many blocks of the owner last; 0: it was added without one.
+    blocks: AtomicU32,
+    owner: *mut c_void,
+    /// The snapshot for its removal; NULL once that has been.
+    reserve: AtomicPtr<Snapshot>,
     pub calls: AtomicU64,
     pub replacements: AtomicU64,
     pub errors: AtomicU64,
@@ -89,43 +102,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    fn create(description: &Description, id: c_longlong, slot: u32, epoch: u32) -> Option<HookRef> {
-        let bytes = description.name.to_bytes_with_nul();
-        // SAFETY: the raw allocator takes any size at any time.
-        let name = NonNull::new(unsafe { c::PyMem_RawMalloc(bytes.len()) })?.cast::<c_char>();
-        // SAFETY: as above.
-        let hook = unsafe { c::PyMem_RawMalloc(size_of::<Hook>()) }.cast::<Hook>();
-        let Some(hook) = NonNull::new(hook) else {
-            // SAFETY: allocated above.
-            unsafe { c::PyMem_RawFree(name.as_ptr().cast()) };
-            return None;
-        };
-        // SAFETY: both blocks are ours and large enough; malloc aligns for both.
-        unsafe {
-            name.as_ptr().copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
-            hook.write(Hook {
-                references: AtomicU64::new(1),
-                id,
-                slot,
-                epoch,
-                callee: description.callee,
-                user_data: description.user_data,
-                free_user_data: description.free_user_data,
-                disowned: AtomicBool::new(false),
-                name: name.as_ptr(),
-                timed: description.timed,
-                silent: AtomicBool::new(false),
-                calls: AtomicU64::new(0),
-                replacements: AtomicU64::new(0),
-                errors: AtomicU64::new(0),
-                nanoseconds: AtomicU64::new(0),
-            });
-        }
-        // INVARIANT: the one reference is the caller's.
-        Some(HookRef(hook))
-    }
-
-    /// The name, for messages.
+    /// The name, for messages: UTF-8.
     pub fn name(&self) -> *const c_char {
         self.name
     }
@@ -138,6 +115,109 @@ impl Hook {
     #[inline(always)]
     pub fn bit(&self) -> u32 {
         1 << self.slot
+    }
+
+    fn is(&self, callee: Callee, user_data: *mut c_void) -> bool {
+        match (self.callee, callee) {
+            (Callee::Simple(one), Callee::Simple(other)) => core::ptr::fn_addr_eq(one, other),
+            (Callee::Extended(one), Callee::Extended(other)) => {
+                core::ptr::fn_addr_eq(one, other) && self.user_data == user_data
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A block of the raw allocator, which takes any size at any time; `None` without memory.
+fn allocate<T>() -> Option<NonNull<T>> {
+    // SAFETY: as it says. malloc aligns for every type here.
+    NonNull::new(unsafe { c::PyMem_RawMalloc(size_of::<T>()) }.cast())
+}
+
+/// # Safety
+/// From the raw allocator, and used no more.
+unsafe fn free<T>(block: *mut T) {
+    // SAFETY: the caller's contract.
+    unsafe { c::PyMem_RawFree(block.cast()) };
+}
+
+/// A hook that is in no snapshot yet. Its user data is still the caller's.
+///
+/// # Invariants
+/// Nobody else knows of it.
+struct NewHook(NonNull<Hook>);
+
+impl NewHook {
+    /// `None` without memory.
+    fn create(description: &Description) -> Option<Self> {
+        let bytes = description.name.to_bytes_with_nul();
+        let new = NewHook(allocate()?);
+        // SAFETY: ours, and large enough.
+        unsafe {
+            new.0.write(Hook {
+                references: AtomicU64::new(1),
+                id: 0,
+                slot: 0,
+                epoch: 0,
+                callee: description.callee,
+                user_data: description.user_data,
+                free_user_data: description.free_user_data,
+                name: null_mut(),
+                timed: description.timed,
+                silent: AtomicBool::new(false),
+                on: AtomicBool::new(true),
+                suspensions: AtomicU32::new(0),
+                blocks: AtomicU32::new(u32::from(!description.owner.is_null())),
+                owner: description.owner,
+                reserve: AtomicPtr::new(null_mut()),
+                calls: AtomicU64::new(0),
+                replacements: AtomicU64::new(0),
+                errors: AtomicU64::new(0),
+                nanoseconds: AtomicU64::new(0),
+            });
+            let hook = new.0.as_ptr();
+            (*hook).reserve = AtomicPtr::new(Snapshot::allocate()?.into_raw());
+            (*hook).name = c::PyMem_RawMalloc(bytes.len()).cast();
+            if (*hook).name.is_null() {
+                return None;
+            }
+            (*hook).name.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
+        }
+        Some(new)
+    }
+
+    /// Gives the hook its place among the others. The user data is its own from now on.
+    fn place(self, id: c_longlong, slot: u32, epoch: u32) -> HookRef {
+        let hook = self.0;
+        core::mem::forget(self);
+        // SAFETY: nobody else knows of it, by the invariant.
+        unsafe {
+            (*hook.as_ptr()).id = id;
+            (*hook.as_ptr()).slot = slot;
+            (*hook.as_ptr()).epoch = epoch;
+        }
+        // INVARIANT: the one reference is the caller's.
+        HookRef(hook)
+    }
+}
+
+impl Drop for NewHook {
+    #[inline] // or its symbol would be exported
+    fn drop(&mut self) {
+        // SAFETY: nobody else knows of it, by the invariant.
+        unsafe { free_hook(self.0) };
+    }
+}
+
+/// # Safety
+/// Nobody refers to the hook any more.
+#[inline] // or its symbol would be exported
+unsafe fn free_hook(hook: NonNull<Hook>) {
+    // SAFETY: by contract. All three blocks came from the raw allocator, or are NULL.
+    unsafe {
+        free(hook.as_ref().reserve.load(Ordering::Relaxed));
+        free(hook.as_ref().name);
+        free(hook.as_ptr());
     }
 }
 
@@ -154,22 +234,26 @@ impl HookRef {
 impl Drop for HookRef {
     #[inline]
     fn drop(&mut self) {
-        if add_to(&self.get().references, u64::MAX) != 1 {
-            return;
+        if add_to(&self.get().references, u64::MAX) == 1 {
+            retire(self.0);
         }
-        let user_data = self.get().user_data;
-        let free =
-            self.get().free_user_data.filter(|_| !self.get().disowned.load(Ordering::Relaxed));
-        // SAFETY: nobody refers to the hook any more; both blocks came from the
-        // raw allocator.
-        unsafe {
-            c::PyMem_RawFree(self.get().name.cast());
-            c::PyMem_RawFree(self.0.as_ptr().cast());
+    }
+}
+
+/// Frees a hook that nobody refers to, and has its user data freed. The thread's exception stays
+/// as it is; one that comes out of this is reported.
+#[cold]
+#[inline] // or its symbol would be exported
+fn retire(hook: NonNull<Hook>) {
+    // SAFETY: nobody refers to the hook any more, and whoever drops a snapshot is attached. The function
+    // takes the data, by the contract of whoever added the hook.
+    unsafe {
+        let (user_data, name) = (hook.as_ref().user_data, hook.as_ref().name());
+        if let Some(free_user_data) = hook.as_ref().free_user_data {
+            let text = c"Exception ignored in free_user_data of frame hook %s".as_ptr();
+            run_aside(|| free_user_data(user_data), || c::PyErr_FormatUnraisable(text, name));
         }
-        if let Some(free) = free {
-            // SAFETY: the contract of whoever added the hook.
-            unsafe { free(user_data) };
-        }
+        free_hook(hook);
     }
 }
 
@@ -177,28 +261,67 @@ impl Drop for HookRef {
 ///
 /// # Invariants
 /// `hooks[..count]` are live, and the snapshot owns a reference to each. Nothing
-/// but `references` changes once the snapshot can be seen.
+/// but `references` and `enabled` changes once the snapshot can be seen.
 pub struct Snapshot {
     references: AtomicU64,
     epoch: u32,
-    /// The slots of the hooks that are enabled.
-    enabled: u32,
+    /// The slots of the hooks that are enabled. Changes with the world stopped.
+    enabled: AtomicU32,
     count: usize,
     hooks: [*mut Hook; MOST_HOOKS],
 }
 
+/// A snapshot that nobody has seen yet; empty at first.
+struct NewSnapshot(NonNull<Snapshot>);
+
+impl NewSnapshot {
+    fn into_raw(self) -> *mut Snapshot {
+        let raw = self.0.as_ptr();
+        core::mem::forget(self);
+        raw
+    }
+
+    /// # Safety
+    /// The hooks in it are live, and the thread is attached: the caller is about to publish it.
+    fn into_ref(self) -> SnapshotRef {
+        let snapshot = self.0;
+        core::mem::forget(self);
+        SnapshotRef(snapshot)
+    }
+
+    fn get_mut(&mut self) -> &mut Snapshot {
+        // SAFETY: nobody has seen it yet.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Drop for NewSnapshot {
+    #[inline] // or its symbol would be exported
+    fn drop(&mut self) {
+        // SAFETY: nobody has seen it, and it is empty: it is filled and published in one go.
+        unsafe { free(self.0.as_ptr()) };
+    }
+}
+
 impl Snapshot {
-    /// An empty one, with one reference.
-    fn allocate(epoch: u32) -> Option<NonNull<Snapshot>> {
-        // SAFETY: the raw allocator takes any size at any time.
+    /// `None` without memory.
+    fn allocate() -> Option<NewSnapshot> {
+        // SAFETY: the raw allocator takes any size at any time; zeros are valid for every field.
         let snapshot = unsafe { c::PyMem_RawCalloc(1, size_of::<Snapshot>()) }.cast::<Snapshot>();
-        let snapshot = NonNull::new(snapshot)?;
-        // SAFETY: ours, and zeros are valid for every field.
-        unsafe {
-            (*snapshot.as_ptr()).references = AtomicU64::new(1);
-            (*snapshot.as_ptr()).epoch = epoch;
-        }
+        let snapshot = NewSnapshot(NonNull::new(snapshot)?);
+        // SAFETY: ours.
+        unsafe { (*snapshot.0.as_ptr()).references = AtomicU64::new(1) };
         Some(snapshot)
+    }
+
+    /// The snapshot of now, which the interpreter's state keeps alive. `None` before the first hook.
+    ///
+    /// # Safety
+    /// The caller does not use it any more when the thread can be stopped next: it calls nothing
+    /// that may wait, or run Python code, meanwhile.
+    pub unsafe fn borrowed<'a>(thread: Thread) -> Option<&'a Self> {
+        // SAFETY: the state is live, and owns a reference.
+        unsafe { (*thread.state()).snapshot.cast::<Snapshot>().as_ref() }
     }
 
     #[inline(always)]
@@ -209,7 +332,7 @@ impl Snapshot {
     /// The slots of the enabled hooks.
     #[inline(always)]
     pub fn enabled(&self) -> u32 {
-        self.enabled
+        self.enabled.load(Ordering::Relaxed)
     }
 
     /// The hooks in order.
@@ -232,24 +355,10 @@ impl Snapshot {
         self.iter().find(|hook| hook.id == id)
     }
 
-    /// The simple hook that is this function.
+    /// The hook that calls this, with this data where it is an extended one.
     #[inline] // or its symbol would be exported
-    pub fn find_simple(&self, function: SimpleHook) -> Option<&Hook> {
-        self.iter().find(|hook| match hook.callee {
-            Callee::Simple(other) => core::ptr::fn_addr_eq(other, function),
-            Callee::Extended(_) => false,
-        })
-    }
-
-    /// The extended hook with this function and data.
-    #[inline] // or its symbol would be exported
-    pub fn find_extended(&self, function: ExtendedHook, data: *mut c_void) -> Option<&Hook> {
-        self.iter().find(|hook| match hook.callee {
-            Callee::Extended(other) => {
-                core::ptr::fn_addr_eq(other, function) && hook.user_data == data
-            }
-            Callee::Simple(_) => false,
-        })
+    pub fn find_callee(&self, callee: Callee, user_data: *mut c_void) -> Option<&Hook> {
+        self.iter().find(|hook| hook.is(callee, user_data))
     }
 
     /// Appends, with a new reference to the hook. There is room.
@@ -260,8 +369,19 @@ impl Snapshot {
             self.count += 1;
         }
         if enabled {
-            self.enabled |= hook.bit();
+            *self.enabled.get_mut() |= hook.bit();
         }
+    }
+
+    /// Enables or disables one of its hooks.
+    ///
+    /// # Safety
+    /// The world is stopped.
+    pub unsafe fn set_enabled(&self, hook: &Hook, on: bool) {
+        let others = self.enabled() & !hook.bit();
+        let own = if on { hook.bit() } else { 0 };
+        self.enabled.store(others | own, Ordering::Relaxed);
+        hook.silent.store(!on, Ordering::Relaxed);
     }
 }
 
@@ -272,8 +392,8 @@ impl SnapshotRef {
     /// The hooks now. `None` before the first was added.
     #[inline(always)]
     pub fn current(thread: Thread) -> Option<Self> {
-        // SAFETY: the state is live. It owns a reference while the pointer is
-        // there, and cannot drop it before this thread can be stopped again.
+        // SAFETY: the state owns a reference while the pointer is there, and cannot drop it before
+        // this thread can be stopped again.
         unsafe {
             let snapshot = NonNull::new((*thread.state()).snapshot.cast::<Snapshot>())?;
             count_one(&snapshot.as_ref().references);
@@ -297,7 +417,7 @@ impl Drop for SnapshotRef {
     }
 }
 
-/// Frees a snapshot that nobody refers to.
+/// Frees a snapshot that nobody refers to. Hooks may go with it, and then code of their owners runs.
 #[cold]
 #[inline] // or its symbol would be exported
 fn drop_snapshot(snapshot: NonNull<Snapshot>) {
@@ -308,12 +428,13 @@ fn drop_snapshot(snapshot: NonNull<Snapshot>) {
                 drop(HookRef(hook));
             }
         }
-        c::PyMem_RawFree(snapshot.as_ptr().cast());
+        free(snapshot.as_ptr());
     }
 }
 
-/// Runs `work` while no other thread of the interpreter runs.
-fn locked<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
+/// Runs `work` while no other thread of the interpreter runs. It calls nothing that may run Python
+/// code, free an object or wait.
+pub fn locked<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
     let interpreter = thread.interpreter();
     // SAFETY: the interpreter is this thread's own.
     unsafe { c::_PyEval_StopTheWorld(interpreter) };
@@ -325,18 +446,18 @@ fn locked<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
 
 /// Why a change could not be made, told apart while the world is stopped and
 /// raised when it runs again.
-enum Refusal {
+pub enum Refusal {
     NoMemory,
     TooMany,
     Duplicate,
     Unknown,
     Closed,
-    Raised(Raised),
+    Exhausted,
 }
 
 impl Refusal {
     #[cold]
-    fn raise(self, thread: Thread) -> Raised {
+    pub fn raise(self, thread: Thread) -> Raised {
         match self {
             Refusal::NoMemory => Raised::no_memory(thread),
             Refusal::TooMany => Raised::runtime_error(
@@ -351,182 +472,190 @@ impl Refusal {
                 thread,
                 c"frame hooks cannot be added while the interpreter ends",
             ),
-            Refusal::Raised(raised) => raised,
+            Refusal::Exhausted => Raised::runtime_error(
+                thread,
+                c"this interpreter has seen four billion frame hooks, and no more can be added",
+            ),
         }
     }
 }
 
-/// Puts another snapshot in place, made from the old one by `edit`, and drops the
-/// old one once the world runs again. `unsettle`: every code object is to be asked
-/// about again.
-fn change<T>(
-    thread: Thread,
-    unsettle: bool,
-    edit: impl FnOnce(*mut FrameHookState, Option<&Snapshot>, &mut Snapshot) -> Result<T, Refusal>,
-) -> Outcome<T> {
+/// Puts `new` in the place of the interpreter's snapshot, and hands out the old one. It is to be
+/// dropped with the world running: that may run any code.
+///
+/// # Safety
+/// The world is stopped.
+unsafe fn publish(thread: Thread, new: NewSnapshot) -> Option<SnapshotRef> {
     let state = thread.state();
-    let changed = locked(thread, || {
-        // SAFETY: the state is live, and nobody else runs.
-        let (old, epoch) = unsafe { ((*state).snapshot.cast::<Snapshot>(), (*state).epoch) };
-        let new = Snapshot::allocate(epoch).ok_or(Refusal::NoMemory)?;
-        let new = SnapshotRef(new);
-        // SAFETY: live while the state owns a reference.
-        let before = unsafe { old.as_ref() };
-        // SAFETY: nobody else can see the new one yet.
-        let result = edit(state, before, unsafe { &mut *new.0.as_ptr() })?;
-        let active = new.get().enabled != 0;
-        // SAFETY: the state is live, and nobody else runs.
-        let was_active = unsafe {
-            let was_active = (*state).active;
-            (*state).snapshot = new.0.as_ptr().cast();
-            (*state).active = active;
-            was_active
-        };
-        // SAFETY: this thread's own state, and the world is stopped.
-        if unsettle && unsafe { c::_PyRust_UnsettleAllCode(thread.tstate()) } != 0 {
-            for hook in new.get().iter() {
-                if before.is_none_or(|before| before.find(hook.id).is_none()) {
-                    hook.disowned.store(true, Ordering::Relaxed);
-                }
-            }
-            // SAFETY: as above. The new snapshot is dropped, the old one stays.
-            unsafe {
-                (*state).snapshot = old.cast();
-                (*state).active = was_active;
-            }
-            return Err(Refusal::Raised(Raised::by_cpython(thread)));
-        }
-        // The state owns the reference now.
+    let new = new.into_ref();
+    // SAFETY: the state is live, and nobody else runs. It owns the reference to the new one now.
+    unsafe {
+        (*state).active = new.get().enabled() != 0;
+        let old = core::mem::replace(&mut (*state).snapshot, new.0.as_ptr().cast());
         core::mem::forget(new);
-        Ok((result, NonNull::new(old).map(SnapshotRef)))
-    });
-    match changed {
-        // The old snapshot is dropped here, with the world running: that may free
-        // hooks, and call whatever their owners want to have called.
-        Ok((result, _old)) => Ok(result),
-        Err(refusal) => Err(refusal.raise(thread)),
+        NonNull::new(old.cast()).map(SnapshotRef)
     }
 }
 
-/// Adds a hook behind the others; its handle.
+/// Adds a hook behind the others; its handle. Where a block of the same owner has it installed, this is
+/// one block more.
 pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
-    verdict::reserve(thread)?;
-    change(thread, true, |state, before, after| {
-        // SAFETY: the state is live, and nobody else runs.
-        let state = unsafe { &mut *state };
-        if state.closed {
-            return Err(Refusal::Closed);
-        }
-        let mut used = 0;
-        if let Some(before) = before {
-            let same = match description.callee {
-                Callee::Simple(function) => before.find_simple(function),
-                Callee::Extended(function) => before.find_extended(function, description.user_data),
-            };
-            if same.is_some() {
-                return Err(Refusal::Duplicate);
+    if is_closed(thread) {
+        return Err(Refusal::Closed.raise(thread));
+    }
+    verdict::reserve(thread).map_err(|error| Raised::by_code_extra(thread, error))?;
+    let (Some(hook), Some(new)) = (NewHook::create(description), Snapshot::allocate()) else {
+        return Err(Refusal::NoMemory.raise(thread));
+    };
+    // SAFETY: the world is stopped.
+    let installed = locked(thread, || unsafe { install_now(thread, hook, new) });
+    match installed {
+        // The old snapshot is dropped here, with the world running.
+        Ok((id, _old)) => Ok(id),
+        Err((refusal, _hook)) => Err(refusal.raise(thread)),
+    }
+}
+
+/// What is dropped after the change, with the world running: the old snapshot, or the new hook.
+type Installed = Result<(c_longlong, Option<SnapshotRef>), (Refusal, NewHook)>;
+
+/// # Safety
+/// The world is stopped.
+unsafe fn install_now(thread: Thread, hook: NewHook, mut new: NewSnapshot) -> Installed {
+    let state = thread.state();
+    // SAFETY: the state is live, and nobody else runs.
+    let (closed, last_id, last_epoch) =
+        unsafe { ((*state).closed, (*state).last_id, (*state).epoch) };
+    if closed {
+        return Err((Refusal::Closed, hook));
+    }
+    let after = new.get_mut();
+    let mut used = 0;
+    // SAFETY: nothing below may wait, or run Python code.
+    if let Some(before) = unsafe { Snapshot::borrowed(thread) } {
+        // SAFETY: alive while it is ours.
+        let wanted = unsafe { hook.0.as_ref() };
+        if let Some(same) = before.find_callee(wanted.callee, wanted.user_data) {
+            let blocks = same.blocks.load(Ordering::Relaxed);
+            if blocks == 0 || same.owner != wanted.owner {
+                return Err((Refusal::Duplicate, hook));
             }
-            for hook in before.iter() {
-                used |= hook.bit();
-                after.push(hook, before.enabled & hook.bit() != 0);
-            }
+            same.blocks.store(blocks + 1, Ordering::Relaxed);
+            return Ok((same.id, None));
         }
+        used = before.iter().fold(0, |slots, hook| slots | hook.bit());
         if used == u32::MAX {
-            return Err(Refusal::TooMany);
+            return Err((Refusal::TooMany, hook));
         }
-        let slot = used.trailing_ones();
-        let (id, epoch) = (state.last_id + 1, state.epoch.wrapping_add(1));
-        let hook = Hook::create(description, id, slot, epoch).ok_or(Refusal::NoMemory)?;
-        after.epoch = epoch;
-        after.push(hook.get(), true);
-        state.last_id = id;
-        state.epoch = epoch;
-        Ok(id)
-    })
+        if last_epoch >= SlotMask::EVERYBODY.epoch - 1 {
+            return Err((Refusal::Exhausted, hook));
+        }
+        copy(before, after, |_| true);
+    }
+    let (id, epoch) = (last_id + 1, last_epoch + 1);
+    let hook = hook.place(id, used.trailing_ones(), epoch);
+    after.epoch = epoch;
+    after.push(hook.get(), true);
+    // SAFETY: the state is live, and nobody else runs.
+    unsafe {
+        (*state).last_id = id;
+        (*state).epoch = epoch;
+        let old = publish(thread, new);
+        unsettle(thread);
+        Ok((id, old))
+    }
+}
+
+/// Appends those hooks of `before` that are to stay, as they are.
+fn copy(before: &Snapshot, after: &mut Snapshot, stays: impl Fn(&Hook) -> bool) {
+    after.epoch = before.epoch;
+    for hook in before.iter().filter(|hook| stays(hook)) {
+        after.push(hook, before.enabled() & hook.bit() != 0);
+    }
+}
+
+/// Removes the hooks that `goes` says; whether there was one. Needs no memory.
+fn remove_those(thread: Thread, goes: impl Fn(&Hook) -> bool) -> bool {
+    let old = locked(thread, || {
+        // SAFETY: nothing below may wait, or run Python code, and the world is stopped.
+        unsafe {
+            let before = Snapshot::borrowed(thread)?;
+            let first = before.iter().find(|hook| goes(hook))?;
+            // Each hook's removal has one; the first that goes may serve for others that go with it.
+            let reserve = first.reserve.swap(null_mut(), Ordering::Relaxed);
+            let mut new = NewSnapshot(NonNull::new(reserve)?);
+            for hook in before.iter().filter(|hook| goes(hook)) {
+                hook.silent.store(true, Ordering::Relaxed);
+            }
+            copy(before, new.get_mut(), |hook| !goes(hook));
+            publish(thread, new)
+        }
+    });
+    // Dropped here, with the world running: that may free hooks, and call whatever their owners
+    // want to have called.
+    old.is_some()
 }
 
 /// Removes the hook with this handle.
 pub fn remove(thread: Thread, id: c_longlong) -> Outcome<()> {
-    change(thread, false, |_, before, after| {
-        let before = before.ok_or(Refusal::Unknown)?;
-        let gone = before.find(id).ok_or(Refusal::Unknown)?;
-        for hook in before.iter().filter(|hook| hook.id != id) {
-            after.push(hook, before.enabled & hook.bit() != 0);
-        }
-        gone.silent.store(true, Ordering::Relaxed);
+    if remove_those(thread, |hook| hook.id == id) {
         Ok(())
-    })
+    } else {
+        Err(Refusal::Unknown.raise(thread))
+    }
 }
 
 /// Removes every hook.
-pub fn clear(thread: Thread) -> Outcome<()> {
-    // SAFETY: the state is live.
-    if unsafe { (*thread.state()).snapshot.is_null() } {
-        return Ok(());
+pub fn clear(thread: Thread) {
+    remove_those(thread, |_| true);
+}
+
+/// The end of a block, whose hook's handle this is: the last one removes the hook. What somebody
+/// else has removed is gone already.
+pub fn leave(thread: Thread, id: c_longlong) {
+    let last = locked(thread, || {
+        // SAFETY: nothing below may wait, or run Python code.
+        let hook = unsafe { Snapshot::borrowed(thread) }.and_then(|hooks| hooks.find(id))?;
+        let blocks = hook.blocks.load(Ordering::Relaxed).saturating_sub(1);
+        hook.blocks.store(blocks, Ordering::Relaxed);
+        (blocks == 0).then_some(())
+    });
+    if last.is_some() {
+        remove_those(thread, |hook| hook.id == id && hook.blocks.load(Ordering::Relaxed) == 0);
     }
-    change(thread, false, |_, before, _| {
-        for hook in before.into_iter().flat_map(Snapshot::iter) {
-            hook.silent.store(true, Ordering::Relaxed);
-        }
-        Ok(())
-    })
-}
-
-/// Enables or disables a hook everywhere.
-pub fn enable(thread: Thread, id: c_longlong, on: bool) -> Outcome<()> {
-    change(thread, on, |_, before, after| {
-        let before = before.ok_or(Refusal::Unknown)?;
-        let wanted = before.find(id).ok_or(Refusal::Unknown)?;
-        for hook in before.iter() {
-            let enabled = if hook.id == id { on } else { before.enabled & hook.bit() != 0 };
-            after.push(hook, enabled);
-        }
-        wanted.silent.store(!on, Ordering::Relaxed);
-        Ok(())
-    })
-}
-
-/// The hooks now, and among them the one with this handle.
-pub fn with_hook<T>(
-    thread: Thread,
-    id: c_longlong,
-    work: impl FnOnce(&Snapshot, &Hook) -> Outcome<T>,
-) -> Outcome<T> {
-    if let Some(snapshot) = SnapshotRef::current(thread) {
-        if let Some(hook) = snapshot.get().find(id) {
-            return work(snapshot.get(), hook);
-        }
-    }
-    Err(Refusal::Unknown.raise(thread))
-}
-
-/// Enables or disables a hook in the calling thread.
-pub fn enable_in_thread(thread: Thread, id: c_longlong, on: bool) -> Outcome<()> {
-    with_hook(thread, id, |snapshot, hook| {
-        let own = thread.own();
-        // SAFETY: the calling thread's own; nobody else reads or writes it.
-        unsafe { (*own).disabled = (*own).disabled.with(snapshot, hook.slot, !on) };
-        Ok(())
-    })
 }
 
 /// Makes every code object be asked about once more.
-pub fn unsettle_all(thread: Thread) -> Outcome<()> {
-    // SAFETY: this thread's own state, with the world stopped.
-    let status = locked(thread, || unsafe { c::_PyRust_UnsettleAllCode(thread.tstate()) });
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(Raised::by_cpython(thread))
+///
+/// # Safety
+/// The world is stopped.
+pub unsafe fn unsettle(thread: Thread) {
+    // SAFETY: this thread's own state, with the world stopped. The exception that is set, if any, stays.
+    unsafe {
+        let pending = c::PyErr_GetRaisedException();
+        if c::_PyRust_UnsettleAllCode(thread.tstate()) != 0 {
+            // No memory to instrument what executes now. That is done when it is called next.
+            c::PyErr_Clear();
+        }
+        c::PyErr_SetRaisedException(pending);
     }
 }
 
-/// Drops the last, empty snapshot. No hook can be added any more.
-pub fn forget(thread: Thread) {
-    // SAFETY: the state is live. Rounds that are under way have references.
-    let last = unsafe {
-        (*thread.state()).active = false;
-        core::mem::replace(&mut (*thread.state()).snapshot, null_mut())
-    };
-    drop(NonNull::new(last.cast()).map(SnapshotRef));
+/// Whether the interpreter ends, and takes no more hooks.
+pub fn is_closed(thread: Thread) -> bool {
+    // SAFETY: the state is live; the field changes with the world stopped.
+    unsafe { (*thread.state()).closed }
+}
+
+/// The interpreter ends: removes every hook. No hook can be added any more.
+pub fn close(thread: Thread) {
+    // SAFETY: the state is live, and nobody else runs meanwhile.
+    locked(thread, || unsafe { (*thread.state()).closed = true });
+    clear(thread);
+    let last = locked(thread, || {
+        // SAFETY: as above. Rounds that are under way have references of their own.
+        let last = unsafe { core::mem::replace(&mut (*thread.state()).snapshot, null_mut()) };
+        NonNull::new(last.cast()).map(SnapshotRef)
+    });
+    drop(last);
 }

@@ -7,12 +7,12 @@
 
 use super::error::{Outcome, Raised};
 use super::frame::{Code, Frame, Stage};
+use super::view::unbound;
 use super::Thread;
-use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::data_stack::{DataStack, Slots};
-use crate::frame::write_empty;
+use crate::frame::{leave_object, write_empty};
 use crate::reference_count::decref;
 use crate::stack_ref::{StackRef, StackSlot};
 use core::ffi::{c_char, CStr};
@@ -28,21 +28,37 @@ const KIND_FLAGS: u32 = c::CO_GENERATOR
     | c::CO_OPTIMIZED
     | c::CO_NEWLOCALS;
 
+/// The slots of the parameters that have names of their own: all but `*args` and `**kwargs`, whatever
+/// those are called.
+fn named(code: Code) -> usize {
+    code.parameters().positional + code.parameters().keyword_only
+}
+
 /// Where the argument in slot `slot` of `old` goes in `new`; `None`: nowhere. The
 /// groups of both have the same sizes.
 fn target_slot(old: Code, new: Code, slot: usize) -> Option<usize> {
-    let groups = old.parameters();
-    let names = groups.positional + groups.keyword_only;
-    if slot >= names {
-        return Some(slot); // *args and **kwargs, whatever they are called
+    if slot >= named(old) {
+        return Some(slot);
     }
     let name = old.slot_name(slot);
     if same_name(name, new.slot_name(slot)) {
         return Some(slot);
     }
-    let (first, end) =
-        if slot < groups.positional { (0, groups.positional) } else { (groups.positional, names) };
+    let positional = old.parameters().positional;
+    let (first, end) = if slot < positional { (0, positional) } else { (positional, named(old)) };
     (first..end).find(|&other| same_name(name, new.slot_name(other)))
+}
+
+/// Whether each parameter of `new` gets one argument of `old`. Two of one name, which no compiler
+/// makes, may stay where they are and go nowhere else.
+fn is_one_to_one(old: Code, new: Code) -> bool {
+    let moves = |slot: usize| !same_name(old.slot_name(slot), new.slot_name(slot));
+    // Who stays gets its own argument. So who moves must not meet one that stays, nor its like.
+    (0..named(old)).filter(|&slot| moves(slot)).all(|slot| {
+        let alike = (0..named(old))
+            .any(|other| other != slot && same_name(old.slot_name(slot), old.slot_name(other)));
+        !alike && target_slot(old, new, slot).is_some_and(moves)
+    })
 }
 
 /// Whether two strings are equal. Names in code objects are interned, so equal
@@ -61,13 +77,16 @@ fn obstacle(old: Code, new: Code) -> Option<&'static CStr> {
     if before.star != after.star || before.double_star != after.double_star {
         return Some(c"only one of the two has *args or **kwargs");
     }
-    if (old.get().co_flags as u32 ^ new.get().co_flags as u32) & KIND_FLAGS != 0 {
+    if (old.flags() ^ new.flags()) & KIND_FLAGS != 0 {
         return Some(
             c"it is of another kind (function, generator, coroutine, class or module body)",
         );
     }
     if (0..before.count()).any(|slot| target_slot(old, new, slot).is_none()) {
         return Some(c"its parameters have other names");
+    }
+    if !is_one_to_one(old, new) {
+        return Some(c"two of its parameters have one name");
     }
     let free = old.free_variables();
     if free != new.free_variables() {
@@ -79,9 +98,7 @@ fn obstacle(old: Code, new: Code) -> Option<&'static CStr> {
     if !same {
         return Some(c"its free variables have other names");
     }
-    let first_traceable = new.get()._co_firsttraceable as isize;
-    // SAFETY: a code object is live, and its size is its number of instructions.
-    if first_traceable >= unsafe { (*new.as_ptr()).ob_base.ob_size } {
+    if new.prologue().is_none() {
         return Some(c"it has no RESUME instruction");
     }
     None
@@ -107,16 +124,15 @@ fn refuse(thread: Thread, name: *const c_char, old: Code, new: Code, why: &CStr)
     Raised::by_cpython(thread)
 }
 
-/// What a frame holds before its first instruction: its arguments, and behind them, in
-/// no order, the cells and free variables of its prologue. The other locals are NULL and
-/// may be many.
+/// What a frame holds: the values of its arguments, and behind them, in no order, what else is in its
+/// slots, cells and free variables of its prologue above all.
 ///
-/// Dropping this closes none of them: whoever fills it sees to what is in it.
+/// Dropping this closes none of them. The values of cells are references of its own; all other words
+/// are the frame's, which keeps them if the exchange fails.
 struct Held {
     few: [MaybeUninit<StackSlot>; Held::FEW],
     many: Option<NonNull<StackSlot>>,
     arguments: usize,
-    /// Arguments, cells and free variables.
     count: usize,
 }
 
@@ -124,37 +140,44 @@ impl Held {
     /// So many need no allocation.
     const FEW: usize = 24;
 
-    /// Of a frame at that stage.
-    fn of(thread: Thread, frame: Frame, stage: Stage) -> Outcome<Self> {
-        let code = frame.code();
-        let arguments = code.parameters().count();
-        let most_others =
-            if stage == Stage::AfterPrologue { code.cells() + code.free_variables() } else { 0 };
+    /// Of a frame that is being offered. `UnboundLocalError` where an argument has lost its value.
+    fn of(thread: Thread, frame: Frame) -> Outcome<Self> {
+        let arguments = frame.code().parameters().count();
+        let in_use = frame.slots_in_use();
+        let cells = (0..arguments).filter(|&slot| frame.has_cell_at(slot)).count();
+        // SAFETY: so many slots are in use.
+        let filled = |slot: &usize| unsafe { !(*frame.slots().add(*slot)).is_empty() };
+        let most = arguments + cells + (arguments..in_use).filter(filled).count();
         let few = [const { MaybeUninit::uninit() }; Held::FEW];
-        let mut held = Held { few, many: None, arguments, count: arguments };
-        if arguments + most_others > Held::FEW {
-            let bytes = (arguments + most_others) * size_of::<StackSlot>();
+        let mut held = Held { few, many: None, arguments, count: 0 };
+        if most > Held::FEW {
             // SAFETY: the raw allocator takes any size; a frame's fits.
-            let block = unsafe { c::PyMem_RawMalloc(bytes) };
+            let block = unsafe { c::PyMem_RawMalloc(most * size_of::<StackSlot>()) };
             held.many = Some(NonNull::new(block.cast()).ok_or_else(|| Raised::no_memory(thread))?);
         }
-        let kept = held.slots();
-        // SAFETY: there is room for all arguments, and a frame has them first.
-        unsafe { kept.copy_from_nonoverlapping(frame.slots(), arguments) };
-        if most_others != 0 {
-            for slot in arguments..code.slots() {
-                if held.count == arguments + most_others {
-                    break;
-                }
-                // SAFETY: one of the frame's slots, and there is room.
-                unsafe {
-                    let place = frame.slots().add(slot);
-                    if !(*place).is_empty() {
-                        kept.add(held.count).write(place.read());
-                        held.count += 1;
-                    }
-                }
+        for slot in 0..arguments {
+            // SAFETY: one of the frame's slots.
+            let mut word = unsafe { frame.slots().add(slot).read() };
+            if frame.has_cell_at(slot) {
+                // SAFETY: a new reference to what is in the cell, or NULL.
+                let content =
+                    unsafe { NonNull::new(frame.argument(slot)).map(|it| StackRef::steal(it)) };
+                word = StackSlot::EMPTY;
+                drop(word.replace(content));
             }
+            if word.is_empty() {
+                held.give_back(frame);
+                return Err(unbound(thread, frame.code(), slot));
+            }
+            held.push(word);
+        }
+        for slot in (0..arguments).filter(|&slot| frame.has_cell_at(slot)) {
+            // SAFETY: one of the frame's slots.
+            held.push(unsafe { frame.slots().add(slot).read() });
+        }
+        for slot in (arguments..in_use).filter(filled) {
+            // SAFETY: as above.
+            held.push(unsafe { frame.slots().add(slot).read() });
         }
         Ok(held)
     }
@@ -164,27 +187,22 @@ impl Held {
         self.many.map_or(self.few.as_mut_ptr().cast(), NonNull::as_ptr)
     }
 
-    /// Makes all slots of the frame that they are from empty.
-    ///
-    /// # Safety
-    /// The frame's `slots` slots begin at `first`, as they were, and own nothing any more.
-    unsafe fn empty(&self, first: *mut StackSlot, slots: usize) {
-        // SAFETY: the first of the frame's slots.
-        unsafe { write_empty(first, self.arguments) };
-        let mut left = self.count - self.arguments;
-        for slot in self.arguments..slots {
-            if left == 0 {
-                break;
-            }
-            // SAFETY: one of the frame's slots.
-            unsafe {
-                let place = first.add(slot);
-                if !(*place).is_empty() {
-                    place.write(StackSlot::EMPTY);
-                    left -= 1;
-                }
-            }
+    /// Appends a word. There is room.
+    fn push(&mut self, word: StackSlot) {
+        // SAFETY: `of` has counted before.
+        unsafe { self.slots().add(self.count).write(word) };
+        self.count += 1;
+    }
+
+    /// The frame keeps what is its own; only values from cells are given up, which no cell holds last:
+    /// no code runs.
+    fn give_back(&mut self, frame: Frame) {
+        let known = self.count.min(self.arguments);
+        for slot in (0..known).filter(|&slot| frame.has_cell_at(slot)) {
+            // SAFETY: set, and looked at no more.
+            drop(unsafe { StackSlot::leave(self.slots().add(slot)) });
         }
+        self.count = 0;
     }
 }
 
@@ -198,7 +216,7 @@ impl Drop for Held {
     }
 }
 
-/// Puts a frame that runs `new` in the place of `frame`, and returns it. On
+/// Puts a frame that runs `new` in the place of `frame`, and returns it, still being offered. On
 /// failure nothing has changed. Consumes the reference to `new` in either case.
 ///
 /// `name` is the hook's, for the message.
@@ -230,24 +248,59 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
     if let Some(why) = obstacle(old, new) {
         return Err(refuse(thread, name, old, new, why));
     }
-    let stage = frame.stage();
+    // Nobody sees a frame that is being offered. If somebody has made an object for it all the same,
+    // that keeps what it shows.
+    // SAFETY: a frame of this thread, at rest. What runs here cannot see the frame.
+    unsafe { leave_object(frame.as_ptr()) };
     // The two frames may overlap, so what the old one holds is kept aside. Nothing is
-    // counted: the references are the same ones.
-    let mut held = Held::of(thread, frame, stage)?;
-    let saved = held.slots();
+    // counted but values of cells: the references are the same ones.
+    let mut held = Held::of(thread, frame)?;
     // SAFETY: the frame is live; what is copied is its fixed part.
     let header: _PyInterpreterFrame = unsafe { frame.as_ptr().read() };
-    check!(header.frame_obj.is_null(), "a frame that is offered has been seen");
     // SAFETY: the thread's own data stack, and its topmost frame; what it holds is
     // kept aside.
     let place = unsafe {
         DataStack::of(thread.tstate())
-            .exchange_top(frame.as_ptr().cast(), Slots::new(new.get().co_framesize as usize))
+            .exchange_top(frame.as_ptr().cast(), Slots::new(new.frame_slots()))
     };
-    let Some(place) = place else { return Err(Raised::no_memory(thread)) };
-    let raw: *mut _PyInterpreterFrame = place.as_ptr().cast();
+    let Some(place) = place else {
+        held.give_back(frame);
+        return Err(Raised::no_memory(thread));
+    };
     // SAFETY: room for a frame of `new`, on top of this thread's data stack.
-    let replaced = unsafe {
+    let replaced = unsafe { fill(place.as_ptr().cast(), &header, new) };
+    for slot in 0..held.arguments {
+        let Some(target) = target_slot(old, new, slot) else { continue };
+        // SAFETY: set, and taken once; the slot of the new frame is empty, since the map is one to one.
+        unsafe { replaced.slots().add(target).write(held.slots().add(slot).read()) };
+    }
+    // SAFETY: the thread's own state.
+    unsafe {
+        let current = &raw mut (*thread.tstate()).current_frame;
+        if *current == frame.as_ptr() {
+            *current = replaced.as_ptr();
+        }
+    }
+    // What the old frame still holds: cells, free variables, its code. Only now,
+    // since destructors may run.
+    for slot in held.arguments..held.count {
+        // SAFETY: kept here, and looked at no more.
+        drop(unsafe { StackSlot::leave(held.slots().add(slot)) });
+    }
+    // SAFETY: the reference was the old frame's.
+    unsafe { decref(old.object()) };
+    Ok(replaced)
+}
+
+/// Makes a frame at `raw` that runs `new` and is called as the one with `header` was: with empty
+/// slots, and hidden, as it is being offered.
+///
+/// # Safety
+/// There is room for the frame, on top of the calling thread's data stack. The references of `header`, but
+/// for that to its code, and the one to `new`, are given up.
+unsafe fn fill(raw: *mut _PyInterpreterFrame, header: &_PyInterpreterFrame, new: Code) -> Frame {
+    // SAFETY: the caller's contract.
+    unsafe {
         (&raw mut (*raw).f_executable).write(new.object());
         (&raw mut (*raw).previous).write(header.previous);
         (&raw mut (*raw).f_funcobj).write(header.f_funcobj);
@@ -255,62 +308,11 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
         (&raw mut (*raw).f_builtins).write(header.f_builtins);
         (&raw mut (*raw).f_locals).write(header.f_locals);
         (&raw mut (*raw).frame_obj).write(null_mut());
-        (&raw mut (*raw).instr_ptr).write(new.first_instruction());
-        (&raw mut (*raw).stacktop).write(new.get().co_nlocalsplus);
-        (&raw mut (*raw).return_offset).write(Stage::Fresh as u16);
+        (&raw mut (*raw).stacktop).write(new.slots() as i32);
         (&raw mut (*raw).owner).write(header.owner);
-        Frame::new(raw)
-    };
-    // SAFETY: so many slots are there. Where the frame stays in its place, the old one's
-    // other locals are NULL.
-    unsafe {
-        let first = replaced.slots();
-        if raw == frame.as_ptr() {
-            held.empty(first, old.slots());
-            write_empty(first.add(old.slots()), new.slots().saturating_sub(old.slots()));
-        } else {
-            write_empty(first, new.slots());
-        }
+        let frame = Frame::new(raw);
+        write_empty(frame.slots(), new.slots());
+        frame.hide(Stage::Fresh);
+        frame
     }
-    let any_cell = stage == Stage::AfterPrologue && old.cells() != 0;
-    for slot in 0..held.arguments {
-        let Some(target) = target_slot(old, new, slot) else { continue };
-        // SAFETY: within what is kept, and within the new frame's slots; no code runs while they are borrowed.
-        let (old_slot, new_slot) = unsafe {
-            (StackSlot::at(saved.add(slot)), StackSlot::at(replaced.slots().add(target)))
-        };
-        let value = if any_cell && old.is_cell(slot) {
-            // The cell of the prologue stays behind.
-            old_slot.get().and_then(|cell| {
-                // SAFETY: the prologue has put a cell there; what it returns is a new reference.
-                unsafe {
-                    let content = c::PyCell_Get(cell.object().as_ptr());
-                    NonNull::new(content).map(|content| StackRef::steal(content))
-                }
-            })
-        } else {
-            old_slot.take()
-        };
-        if let Some(displaced) = new_slot.replace(value) {
-            // Two parameters of one name, which no compiler makes: the last one stays. The first is closed
-            // with the rest, below. A cell that makes room for it is not the last to hold its content.
-            drop(old_slot.replace(Some(displaced)));
-        }
-    }
-    // SAFETY: the thread's own state.
-    unsafe {
-        let current = &raw mut (*thread.tstate()).current_frame;
-        if *current == frame.as_ptr() {
-            *current = raw;
-        }
-    }
-    // What the old frame still holds: cells, free variables, its code. Only now,
-    // since destructors may run.
-    for slot in 0..held.count {
-        // SAFETY: kept here, and looked at no more.
-        drop(unsafe { StackSlot::leave(saved.add(slot)) });
-    }
-    // SAFETY: the reference was the old frame's.
-    unsafe { decref(old.object()) };
-    Ok(replaced)
 }

@@ -1,15 +1,18 @@
 //! Who need not be asked: about a code object, or in a thread.
 
-use super::error::{Outcome, Raised};
 use super::frame::Code;
-use super::registry::{Snapshot, SnapshotRef};
+use super::registry::Snapshot;
 use super::state::SlotMask;
+use super::switch::suspended_slots;
 use super::Thread;
-use crate::code_extra::value_in_use;
-use crate::cpython as c;
+use crate::code_extra::{self, value_in_use, Error};
 use core::ffi::{c_longlong, c_void};
+use core::sync::atomic::{AtomicIsize, Ordering};
 
 impl SlotMask {
+    /// All hooks there are and will be. No hook is ever added in such an epoch.
+    pub const EVERYBODY: Self = SlotMask { epoch: u32::MAX, slots: u32::MAX };
+
     /// The slots of those hooks of `snapshot` that are in the set.
     #[inline(always)]
     pub fn valid(self, snapshot: &Snapshot) -> u32 {
@@ -21,6 +24,9 @@ impl SlotMask {
 
     /// The same set, with `slot` in it or not, written down now.
     pub fn with(self, snapshot: &Snapshot, slot: u32, member: bool) -> Self {
+        if self == Self::EVERYBODY {
+            return self;
+        }
         let others = self.valid(snapshot) & !(1 << slot);
         SlotMask { epoch: snapshot.epoch(), slots: others | u32::from(member) << slot }
     }
@@ -38,74 +44,82 @@ impl SlotMask {
     }
 }
 
-/// Runs `work` while no other thread writes verdicts of the same interpreter.
-fn while_writing<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
-    // SAFETY: the state is live. What runs in between blocks on no other lock
-    // that is held while this one is waited for.
-    unsafe {
-        c::PyMutex_Lock(&raw mut (*thread.state()).verdicts);
-        let result = work();
-        c::PyMutex_Unlock(&raw mut (*thread.state()).verdicts);
-        result
-    }
+/// Where the index of the masks is kept, plus one.
+fn index_place<'a>(thread: Thread) -> &'a AtomicIsize {
+    // SAFETY: the interpreter outlives its threads, and nobody here keeps what this returns. The
+    // field is written as an atomic only.
+    unsafe { AtomicIsize::from_ptr(&raw mut (*thread.state()).extra_index_plus_one) }
 }
 
 /// Makes sure that code objects have a place for what is settled.
-pub fn reserve(thread: Thread) -> Outcome<()> {
-    let state = thread.state();
-    // SAFETY: the state is live; the lock keeps other writers away.
-    while_writing(thread, || unsafe {
-        if (*state).extra_index_plus_one == 0 {
-            let index = c::PyUnstable_Eval_RequestCodeExtraIndex(None);
-            if index < 0 {
-                if c::PyErr_Occurred().is_null() {
-                    return Err(Raised::runtime_error(
-                        thread,
-                        c"no co_extra index is left for frame hooks",
-                    ));
-                }
-                return Err(Raised::by_cpython(thread));
-            }
-            (*state).extra_index_plus_one = index + 1;
+pub fn reserve(thread: Thread) -> Result<(), Error> {
+    let place = index_place(thread);
+    if place.load(Ordering::Acquire) != 0 {
+        return Ok(());
+    }
+    // SAFETY: the `Thread` is attached.
+    unsafe {
+        let index = code_extra::request(thread.interpreter())?;
+        let set = place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire);
+        if set.is_err() {
+            // Another thread was faster; nobody has used this index.
+            code_extra::release(thread.interpreter(), index)?;
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
-/// The hooks that have settled `code`. Needs no lock.
+/// The slots of those of `hooks` that need not be asked about `code`. Needs no lock.
 #[inline(always)]
-pub fn settled(thread: Thread, code: Code) -> SlotMask {
+pub fn settled(thread: Thread, hooks: &Snapshot, code: Code) -> u32 {
     // SAFETY: a live code object, and an index that was handed out when the first
     // hook came. A missing value reads as NULL.
-    unsafe {
+    let (mask, suspended) = unsafe {
         let index = (*thread.state()).extra_index_plus_one - 1;
-        SlotMask::from_extra(value_in_use(code.as_ptr(), index))
+        let mask = SlotMask::from_extra(value_in_use(code.as_ptr(), index));
+        (mask, (*thread.state()).suspended_count != 0)
+    };
+    let settled = mask.valid(hooks);
+    if suspended {
+        settled | suspended_slots(thread, hooks, code)
+    } else {
+        settled
     }
 }
 
-/// Writes down that a hook has settled `code`, or has not. Nothing happens if the
-/// hook has been removed.
-pub fn settle(thread: Thread, code: Code, id: c_longlong, member: bool) -> Outcome<()> {
-    while_writing(thread, || {
-        // The hooks of now, not those of the round under way: what hooks added
-        // since have settled must not get lost.
-        let Some(snapshot) = SnapshotRef::current(thread) else { return Ok(()) };
-        let hooks = snapshot.get();
-        let Some(hook) = hooks.find(id) else { return Ok(()) };
-        let mask = settled(thread, code).with(hooks, hook.slot, member);
-        // SAFETY: a live code object, and an index that was handed out.
-        let status = unsafe {
-            let index = (*thread.state()).extra_index_plus_one - 1;
-            c::PyUnstable_Code_SetExtra(code.object(), index, mask.to_extra())
-        };
-        if status == 0 {
-            return Ok(());
-        }
-        // Out of memory, for a code object and an index that are right.
-        // SAFETY: a thread state is attached.
-        if unsafe { c::PyErr_Occurred().is_null() } {
-            return Err(Raised::no_memory(thread));
-        }
-        Err(Raised::by_cpython(thread))
+/// Puts what `edit` makes of the mask of `code` in its place, as one step.
+///
+/// `edit` runs with a lock held: it calls nothing of CPython. It may run twice.
+fn change(
+    thread: Thread,
+    code: Code,
+    mut edit: impl FnMut(SlotMask) -> SlotMask,
+) -> Result<(), Error> {
+    let index = index_place(thread).load(Ordering::Acquire) - 1;
+    // SAFETY: a live code object, and an index that was handed out.
+    unsafe {
+        code_extra::update(thread.interpreter(), code.as_ptr(), index, |extra| {
+            edit(SlotMask::from_extra(extra)).to_extra()
+        })
+    }
+}
+
+/// Writes down that a hook has settled `code`, or has not. Nothing happens if the hook has been
+/// removed.
+///
+/// `ForeignCode`: another interpreter has values on it.
+pub fn settle(thread: Thread, code: Code, id: c_longlong, member: bool) -> Result<(), Error> {
+    change(thread, code, |mask| {
+        // The hooks of now: what those that were added meanwhile have settled must not get lost.
+        // SAFETY: the thread cannot be stopped before this closure ends.
+        let Some(hooks) = (unsafe { Snapshot::borrowed(thread) }) else { return mask };
+        let Some(hook) = hooks.find(id) else { return mask };
+        mask.with(hooks, hook.slot, member)
     })
+}
+
+/// Nobody is ever asked about `code`.
+pub fn settle_for_everybody(thread: Thread, code: Code) -> Result<(), Error> {
+    reserve(thread)?;
+    change(thread, code, |_| SlotMask::EVERYBODY)
 }

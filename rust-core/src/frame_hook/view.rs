@@ -1,7 +1,7 @@
 //! What a hook may read of the frame that it is asked about.
 
 use super::error::{Outcome, Raised};
-use super::frame::{Code, Frame, Parameters, Stage};
+use super::frame::{Code, Frame, Parameters};
 use super::Thread;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
@@ -24,13 +24,13 @@ impl View {
     pub unsafe fn new(frame: *mut _PyInterpreterFrame) -> Outcome<Self> {
         // SAFETY: the caller's contract.
         let (thread, frame) = unsafe { (Thread::current(), Frame::new(frame)) };
-        match frame.stage() {
-            Stage::Fresh | Stage::AfterPrologue => Ok(View { frame, thread }),
-            Stage::Idle | Stage::Offered => Err(Raised::runtime_error(
-                thread,
-                c"this frame is not being offered: a hook may read it until it returns, no longer",
-            )),
+        if frame.is_being_offered() {
+            return Ok(View { frame, thread });
         }
+        Err(Raised::runtime_error(
+            thread,
+            c"this frame is not being offered: a hook may read it until it returns, no longer",
+        ))
     }
 
     pub fn code(self) -> Code {
@@ -80,10 +80,24 @@ impl View {
         }
     }
 
+    /// The value of a parameter, which is one of the code; `None`: it has none any more.
+    fn value(self, index: usize) -> Option<Owned> {
+        // SAFETY: NULL or a new reference.
+        unsafe { Owned::new(self.frame.argument(index)) }
+    }
+
+    /// As [`value`](Self::value), or `UnboundLocalError`.
+    fn expect(self, index: usize) -> Outcome<Owned> {
+        self.value(index).ok_or_else(|| unbound(self.thread, self.code(), index))
+    }
+
     pub fn argument(self, index: isize) -> Outcome<Owned> {
-        let index = self.checked(index)?;
-        // SAFETY: a new reference to an argument, which is there.
-        Ok(unsafe { Owned::from_new_reference(self.frame.argument(index)) })
+        self.expect(self.checked(index)?)
+    }
+
+    /// As [`argument`](Self::argument), but `None` where the parameter has no value any more.
+    pub fn argument_if_any(self, index: isize) -> Outcome<Option<Owned>> {
+        Ok(self.value(self.checked(index)?))
     }
 
     pub fn argument_name(self, index: isize) -> Outcome<Owned> {
@@ -104,12 +118,25 @@ impl View {
         for index in 0..self.argument_count() {
             // SAFETY: two strings.
             if unsafe { c::PyUnicode_Compare(self.code().slot_name(index), name) } == 0 {
-                // SAFETY: a new reference to an argument, which is there.
-                return Ok(unsafe { Owned::from_new_reference(self.frame.argument(index)) });
+                return self.expect(index);
             }
         }
         // SAFETY: a class, and a live object.
         unsafe { c::PyErr_SetObject(c::PyExc_KeyError, name) };
         Err(Raised::by_cpython(self.thread))
     }
+}
+
+/// `UnboundLocalError` for a parameter without a value.
+#[cold]
+pub fn unbound(thread: Thread, code: Code, index: usize) -> Raised {
+    // SAFETY: the format takes a string object, which the code holds.
+    unsafe {
+        c::PyErr_Format(
+            c::PyExc_UnboundLocalError,
+            c"parameter '%U' has no value any more: its cell was emptied".as_ptr(),
+            code.slot_name(index),
+        );
+    }
+    Raised::by_cpython(thread)
 }

@@ -1,0 +1,20 @@
+//! Code of others that is run while an exception may be on its way.
+
+use crate::cpython as c;
+
+/// Runs `work` without the thread's exception, which is as it was afterwards. What `work` has
+/// raised is cleared by `report`, and not passed on.
+///
+/// # Safety
+/// The calling thread is attached, and holds no lock: `work` may run any code.
+pub unsafe fn run_aside(work: impl FnOnce(), report: impl FnOnce()) {
+    // SAFETY: attached, by contract. What was taken is given back.
+    unsafe {
+        let pending = c::PyErr_GetRaisedException();
+        work();
+        if !c::PyErr_Occurred().is_null() {
+            report();
+        }
+        c::PyErr_SetRaisedException(pending);
+    }
+}

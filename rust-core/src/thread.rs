@@ -1,0 +1,69 @@
+//! The calling thread, as a proof that it may use Python.
+
+use crate::cpython as c;
+use crate::cpython::{_PyThreadStateImpl, PyInterpreterState, PyThreadState};
+use core::ptr::NonNull;
+
+/// The calling thread's state. It is passed down by value, as a proof that a
+/// thread state is attached.
+///
+/// No reference is made to the structure behind it: other threads write some of
+/// its fields. Each field is read or written by itself.
+///
+/// # Invariants
+/// The calling thread's own, attached thread state. A pointer makes the type neither `Send` nor `Sync`.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Thread(NonNull<_PyThreadStateImpl>);
+
+impl Thread {
+    /// # Safety
+    /// `tstate` is the calling thread's own, attached thread state.
+    #[inline(always)]
+    pub unsafe fn new(tstate: *mut PyThreadState) -> Self {
+        // SAFETY: never NULL, by contract; a `_PyThreadStateImpl` begins with it.
+        Thread(unsafe { NonNull::new_unchecked(tstate.cast()) })
+    }
+
+    /// # Safety
+    /// The calling thread has an attached thread state.
+    pub unsafe fn current() -> Self {
+        // SAFETY: the caller's contract.
+        unsafe { Thread::new(c::PyThreadState_Get()) }
+    }
+
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut _PyThreadStateImpl {
+        self.0.as_ptr()
+    }
+
+    #[inline(always)]
+    pub fn tstate(self) -> *mut PyThreadState {
+        self.as_ptr().cast()
+    }
+
+    #[inline(always)]
+    pub fn interpreter(self) -> *mut PyInterpreterState {
+        // SAFETY: live by the type's invariant; the field never changes.
+        unsafe { (*self.tstate()).interp }
+    }
+
+    /// A number that no other thread of the interpreter ever has.
+    pub fn number(self) -> u64 {
+        // SAFETY: live by the type's invariant; the field never changes.
+        unsafe { (*self.tstate()).id }
+    }
+
+    /// Whether an exception is set.
+    #[inline(always)]
+    pub fn has_exception(self) -> bool {
+        // SAFETY: live by the type's invariant; the field is the thread's own.
+        unsafe { !(*self.tstate()).current_exception.is_null() }
+    }
+
+    /// Whether a trace, profile or monitoring callback runs.
+    #[inline(always)]
+    pub fn is_tracing(self) -> bool {
+        // SAFETY: live by the type's invariant; the field is the thread's own.
+        unsafe { (*self.tstate()).tracing != 0 }
+    }
+}
