@@ -69,7 +69,7 @@ pub const FRAME_OWNED_BY_FRAME_OBJECT: core::ffi::c_char =
 /// The owner of a frame without code, which lies on the C stack.
 pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNED_BY_CSTACK as _;
 
-#[cfg(not(test))]
+#[cfg_attr(test, allow(unused_imports))] // what only Python's face of the crate uses
 pub use raw::{
     _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _Py_Instrument, _Py_NoneStruct,
     PyBool_FromLong, PyBool_Type, PyBytes_AsString, PyCFunctionObject, PyCFunction_Type,

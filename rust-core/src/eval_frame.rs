@@ -160,7 +160,6 @@ pub unsafe extern "C" fn _PyRust_EvalFrame(
     frame: *mut _PyInterpreterFrame,
     throwflag: c_int,
 ) -> *mut PyObject {
-    #[cfg(not(test))] // there the hooks are not
     // SAFETY: the caller's contract; the hooks may have put another frame in the place of this one.
     let Some(frame) = (unsafe { crate::frame_hook::offer_before_evaluator(tstate, frame) }) else {
         return core::ptr::null_mut();

@@ -1,43 +1,21 @@
 //! The gate against a model: whatever is set and taken away in whatever order,
 //! `eval_frame` and what runs a frame agree.
 
-use crate::cpython::{_PyInterpreterFrame, PyInterpreterState, PyObject, PyThreadState};
+use crate::cpython::{_PyInterpreterFrame, PyObject, PyThreadState};
 use crate::eval_frame::{
     _PyInterpreterState_GetEvalFrameFunc, _PyInterpreterState_IsSpecializationEnabled,
     _PyInterpreterState_SetEvalFrameAllowSpecialization, _PyInterpreterState_SetEvalFrameFunc,
     _PyRust_EvalFrame, _PyRust_SetTrampoline, EvalFrameFunction,
 };
-use crate::tests::zeroed;
+use crate::stand_in::threads::{_PyEval_EvalFrameDefault, evaluator_changes, is_world_stopped};
+use crate::stand_in::World;
 use proptest::prelude::*;
-use std::cell::Cell;
 use std::ffi::c_int;
 use std::ptr::{null_mut, without_provenance_mut};
 
-thread_local! {
-    static STOPPED: Cell<bool> = const { Cell::new(false) };
-    static CHANGES: Cell<usize> = const { Cell::new(0) };
-}
-
-#[no_mangle]
-extern "C" fn _PyEval_StopTheWorld(_interp: *mut PyInterpreterState) {
-    assert!(!STOPPED.replace(true), "stopped twice");
-}
-
-#[no_mangle]
-extern "C" fn _PyEval_StartTheWorld(_interp: *mut PyInterpreterState) {
-    assert!(STOPPED.replace(false), "started without having stopped");
-}
-
-#[no_mangle]
-extern "C" fn _PyEval_EvaluatorChanged(_interp: *mut PyInterpreterState) {
-    assert!(STOPPED.get(), "told while others run");
-    CHANGES.set(CHANGES.get() + 1);
-}
-
 /// Evaluators that return their own number as a pointer.
 macro_rules! evaluator {
-    ($(#[$attribute:meta])* $name:ident, $number:literal) => {
-        $(#[$attribute])*
+    ($name:ident, $number:literal) => {
         unsafe extern "C" fn $name(
             _tstate: *mut PyThreadState,
             _frame: *mut _PyInterpreterFrame,
@@ -48,11 +26,6 @@ macro_rules! evaluator {
     };
 }
 
-evaluator!(
-    #[no_mangle]
-    _PyEval_EvalFrameDefault,
-    1
-);
 evaluator!(first, 2);
 evaluator!(second, 3);
 evaluator!(trampoline, 4);
@@ -60,32 +33,6 @@ evaluator!(trampoline, 4);
 fn number(function: EvalFrameFunction) -> usize {
     // SAFETY: the functions above touch nothing.
     function.map_or(0, |function| unsafe { function(null_mut(), null_mut(), 0) }.addr())
-}
-
-/// An interpreter of all zeros, with a thread state that leads to it.
-struct Interpreter {
-    interp: *mut PyInterpreterState,
-    tstate: *mut PyThreadState,
-}
-
-impl Interpreter {
-    fn new() -> Self {
-        // SAFETY: CPython starts from zeros too, as far as the gate goes.
-        let (interp, mut tstate): (_, Box<PyThreadState>) =
-            unsafe { (Box::into_raw(zeroed()), zeroed()) };
-        tstate.interp = interp;
-        Interpreter { interp, tstate: Box::into_raw(tstate) }
-    }
-}
-
-impl Drop for Interpreter {
-    fn drop(&mut self) {
-        // SAFETY: boxes from `new`.
-        unsafe {
-            drop(Box::from_raw(self.interp));
-            drop(Box::from_raw(self.tstate));
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,12 +64,11 @@ proptest! {
     fn the_gate_agrees_with_a_model(steps in prop::collection::vec(step(), 0..60)) {
         let functions: [EvalFrameFunction; 5] =
             [None, Some(_PyEval_EvalFrameDefault), Some(first), Some(second), Some(trampoline)];
-        let interpreter = Interpreter::new();
-        let (interp, tstate) = (interpreter.interp, interpreter.tstate);
+        let world = World::new();
+        let (interp, tstate) = (world.interpreter(), world.tstate());
         let mut model = Model::default();
-        CHANGES.set(0);
         for step in steps {
-            let (before, changes) = (model, CHANGES.get());
+            let (before, changes) = (model, evaluator_changes());
             // SAFETY: a live interpreter that only this thread knows.
             unsafe {
                 match step {
@@ -133,7 +79,6 @@ proptest! {
                         if which == 4 && model.trampoline == 0 {
                             // Not ours to know then: take it away again.
                             _PyInterpreterState_SetEvalFrameFunc(interp, None);
-                            CHANGES.set(changes);
                             model.evaluator = 0;
                             continue;
                         }
@@ -149,8 +94,8 @@ proptest! {
                     }
                 }
             }
-            prop_assert!(!STOPPED.get());
-            prop_assert_eq!(CHANGES.get() - changes, usize::from(model != before));
+            prop_assert!(!is_world_stopped());
+            prop_assert_eq!(evaluator_changes() - changes, usize::from(model != before));
             let runs = if model.trampoline != 0 { model.trampoline } else { model.evaluator };
             // SAFETY: as above.
             unsafe {

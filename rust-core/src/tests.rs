@@ -6,71 +6,13 @@
 
 use crate::cpython::{_PyStackChunk, _PyThreadStateImpl, PyObject, PyThreadState};
 use crate::data_stack::{DataStack, Slots, Stats, LARGEST_GROWN_CHUNK, LARGEST_SPARE_CHUNK};
+use crate::stand_in::memory::{
+    _PyObject_VirtualAlloc, _PyObject_VirtualFree, allow, arena_bytes, zeroed,
+};
 use proptest::prelude::*;
-use std::alloc::{alloc, dealloc, Layout};
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::ffi::c_void;
 use std::ptr::null_mut;
 
 type Slot = *mut PyObject;
-
-/// A box of zeros. `Box::new_zeroed` does the same from Rust 1.92 on.
-///
-/// # Safety
-/// All zeros are a value of `T`.
-pub unsafe fn zeroed<T>() -> Box<T> {
-    // SAFETY: the caller's contract.
-    Box::new(unsafe { std::mem::zeroed() })
-}
-
-/// CPython's arena allocator, as far as the data stack can tell.
-#[derive(Default)]
-struct Arena {
-    blocks: HashMap<usize, usize>,
-    /// Allocations that still succeed; `None`: all do.
-    allowed: Option<usize>,
-}
-
-thread_local! {
-    static ARENA: RefCell<Arena> = RefCell::default();
-}
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 4096).expect("a size that fits")
-}
-
-#[no_mangle]
-extern "C" fn _PyObject_VirtualAlloc(bytes: usize) -> *mut c_void {
-    ARENA.with_borrow_mut(|arena| {
-        if let Some(allowed) = &mut arena.allowed {
-            if *allowed == 0 {
-                return null_mut();
-            }
-            *allowed -= 1;
-        }
-        // SAFETY: chunks are never empty.
-        let block = unsafe { alloc(layout(bytes)) };
-        arena.blocks.insert(block as usize, bytes);
-        block.cast()
-    })
-}
-
-#[no_mangle]
-extern "C" fn _PyObject_VirtualFree(block: *mut c_void, bytes: usize) {
-    let known = ARENA.with_borrow_mut(|arena| arena.blocks.remove(&(block as usize)));
-    assert_eq!(known, Some(bytes), "freed with another size than allocated, or twice");
-    // SAFETY: allocated above with this size, and not freed before.
-    unsafe { dealloc(block.cast(), layout(bytes)) };
-}
-
-fn allow(allocations: Option<usize>) {
-    ARENA.with_borrow_mut(|arena| arena.allowed = allocations);
-}
-
-fn bytes_outstanding() -> usize {
-    ARENA.with_borrow(|arena| arena.blocks.values().sum())
-}
 
 /// A frame as the model knows it.
 struct Frame {
@@ -286,7 +228,7 @@ impl Thread {
         }
         // SAFETY: the thread state goes away, and the model reads no frame any more.
         unsafe { self.stack().clear() };
-        assert_eq!(bytes_outstanding(), 0, "a thread that ended keeps memory");
+        assert_eq!(arena_bytes(), 0, "a thread that ended keeps memory");
         assert_eq!(self.stats().bytes_held, 0);
     }
 }
@@ -463,7 +405,7 @@ fn after_a_deep_recursion_a_thread_keeps_its_root_and_one_bounded_spare() {
         }
         let stats = thread.stats();
         assert!(stats.bytes_held <= root + LARGEST_SPARE_CHUNK, "{size}: {stats:?}");
-        assert_eq!(stats.bytes_held, bytes_outstanding());
+        assert_eq!(stats.bytes_held, arena_bytes());
         assert!(stats.bytes_high_water >= 40 * 8 * size);
         thread.finish();
     }

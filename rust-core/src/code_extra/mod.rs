@@ -22,20 +22,21 @@
 //! - Nothing of a table, or of a code object, is touched after a free function
 //!   ran, without looking it up again: either may be gone.
 
+mod api;
 mod index;
 mod memory;
 mod registry;
 mod table;
-
-#[cfg(not(test))]
-mod api;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub use api::{_PyRust_FinishCodeExtra, _PyRust_ForgetCodeExtra};
 pub use registry::CodeExtraState;
 
 use crate::check::check;
 use crate::cpython::{free_delayed, PyCodeObject, PyInterpreterState};
+use api::call_free_function;
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
@@ -102,19 +103,6 @@ impl Leftover {
             unsafe { call_free_function(free, self.value, self.index) };
         }
     }
-}
-
-#[cfg(not(test))]
-use api::call_free_function;
-
-#[cfg(test)]
-unsafe fn call_free_function(
-    free: unsafe extern "C" fn(*mut c_void),
-    value: *mut c_void,
-    _index: Index,
-) {
-    // SAFETY: the caller's contract.
-    unsafe { free(value) };
 }
 
 impl Locked {

@@ -11,178 +11,17 @@ use super::index::{Index, Key, Tag, MOST_INDICES};
 use super::registry::{is_code_before_any_release, CodeExtraState, Registry, Standing};
 use super::table::{capacity_for, extra_of, look_once, Elsewhere, Table, TableRef};
 use super::{Error, FreeFunction};
-use crate::cpython::{PyCodeObject, PyObject, PyTypeObject};
-use crate::tests::zeroed;
+use crate::cpython::{PyCodeObject, PyObject};
+use crate::stand_in::code::PyCode_Type;
+use crate::stand_in::memory::{allow, allowed, blocks, with_each_allocation_failing, zeroed};
+use crate::stand_in::reclaim;
+use crate::stand_in::threads::locks_held;
 use proptest::prelude::*;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::c_void;
-use std::hint::spin_loop;
-use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering};
-use std::thread::yield_now;
-
-// ---- what CPython gives -----------------------------------------------------
-
-/// Only its address is used.
-#[no_mangle]
-static mut PyCode_Type: MaybeUninit<PyTypeObject> = MaybeUninit::uninit();
-
-extern "C" {
-    fn malloc(bytes: usize) -> *mut c_void;
-    fn calloc(count: usize, bytes: usize) -> *mut c_void;
-    fn free(block: *mut c_void);
-}
-
-thread_local! {
-    /// Allocations that still succeed on this thread; `None`: all do.
-    static ALLOWED: Cell<Option<usize>> = const { Cell::new(None) };
-    /// Blocks allocated less blocks freed by this thread.
-    static BLOCKS: Cell<isize> = const { Cell::new(0) };
-    /// Locks that this thread holds.
-    static LOCKS: Cell<usize> = const { Cell::new(0) };
-    /// The number of this thread among those that read without a lock.
-    static READER: Cell<Option<usize>> = const { Cell::new(None) };
-}
-
-fn allocation(make: impl FnOnce() -> *mut c_void) -> *mut c_void {
-    assert_eq!(LOCKS.get(), 0, "an allocation while a lock is held");
-    match ALLOWED.get() {
-        Some(0) => return null_mut(),
-        Some(left) => ALLOWED.set(Some(left - 1)),
-        None => {}
-    }
-    BLOCKS.set(BLOCKS.get() + 1);
-    make()
-}
-
-fn deallocation(block: *mut c_void) {
-    assert_eq!(LOCKS.get(), 0, "memory is freed while a lock is held");
-    if !block.is_null() {
-        BLOCKS.set(BLOCKS.get() - 1);
-        // SAFETY: from `allocation`, and not freed before, or a sanitizer tells.
-        unsafe { free(block) };
-    }
-}
-
-#[no_mangle]
-extern "C" fn PyMem_Malloc(bytes: usize) -> *mut c_void {
-    // SAFETY: any size will do.
-    allocation(|| unsafe { malloc(bytes) })
-}
-
-#[no_mangle]
-extern "C" fn PyMem_Free(block: *mut c_void) {
-    deallocation(block);
-}
-
-#[no_mangle]
-extern "C" fn PyMem_RawCalloc(count: usize, bytes: usize) -> *mut c_void {
-    // SAFETY: any size will do.
-    allocation(|| unsafe { calloc(count, bytes) })
-}
-
-#[no_mangle]
-extern "C" fn PyMem_RawFree(block: *mut c_void) {
-    deallocation(block);
-}
-
-/// A lock of one byte, as `PyMutex` is.
-fn byte<'a>(lock: *mut AtomicU8) -> &'a AtomicU8 {
-    // SAFETY: the lock of a live state.
-    unsafe { &*lock }
-}
-
-#[no_mangle]
-extern "C" fn PyMutex_Lock(lock: *mut AtomicU8) {
-    while byte(lock).compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        spin_loop();
-        yield_now();
-    }
-    LOCKS.set(LOCKS.get() + 1);
-}
-
-#[no_mangle]
-extern "C" fn PyMutex_Unlock(lock: *mut AtomicU8) {
-    LOCKS.set(LOCKS.get() - 1);
-    byte(lock).store(0, Ordering::Release);
-}
-
-/// Delayed reclaim as CPython does it: a block is freed once every reader has
-/// been outside of all reads since. Without readers, at once.
-mod reclaim {
-    use super::*;
-
-    pub const READERS: usize = 4;
-    static NOW: AtomicU64 = AtomicU64::new(1);
-    /// The moment at which a reader was last outside; 0: it does not read.
-    static SEEN: [AtomicU64; READERS] = [const { AtomicU64::new(0) }; READERS];
-
-    thread_local! {
-        static WAITING: RefCell<VecDeque<(u64, *mut c_void)>> = const { RefCell::new(VecDeque::new()) };
-    }
-
-    /// This thread reads from now on, as number `reader`.
-    pub fn attach(reader: usize) {
-        READER.set(Some(reader));
-        outside();
-    }
-
-    /// This thread holds nothing that it has read.
-    pub fn outside() {
-        if let Some(reader) = READER.get() {
-            SEEN[reader].store(NOW.load(Ordering::SeqCst), Ordering::SeqCst);
-        }
-    }
-
-    /// Waits for the others, and reads no more.
-    pub fn detach() {
-        if let Some(reader) = READER.take() {
-            SEEN[reader].store(0, Ordering::SeqCst);
-        }
-        while WAITING.with_borrow(|waiting| !waiting.is_empty()) {
-            free_what_can_be();
-            yield_now();
-        }
-    }
-
-    pub fn free_later(block: *mut c_void) {
-        if READER.get().is_none() {
-            deallocation(block);
-            return;
-        }
-        fence(Ordering::SeqCst);
-        let goal = NOW.fetch_add(1, Ordering::SeqCst) + 1;
-        WAITING.with_borrow_mut(|waiting| waiting.push_back((goal, block)));
-        free_what_can_be();
-    }
-
-    fn free_what_can_be() {
-        let oldest = (0..READERS)
-            .map(|reader| SEEN[reader].load(Ordering::SeqCst))
-            .filter(|seen| *seen != 0)
-            .min()
-            .unwrap_or(u64::MAX);
-        WAITING.with_borrow_mut(|waiting| {
-            while let Some((goal, block)) = waiting.front().copied() {
-                if goal > oldest {
-                    break;
-                }
-                waiting.pop_front();
-                deallocation(block);
-            }
-        });
-    }
-}
-
-#[no_mangle]
-extern "C" fn _PyMem_FreeDelayed(
-    block: *mut c_void,
-    #[cfg(ferrule_delayed_frees_have_sizes)] _bytes: usize,
-) {
-    reclaim::free_later(block);
-}
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 // ---- small helpers ----------------------------------------------------------
 
@@ -257,19 +96,6 @@ fn bytes_of(code: *mut PyCodeObject) -> usize {
     // SAFETY: live, and one thread uses it.
     let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Relaxed)) };
     table.map_or(0, TableRef::bytes)
-}
-
-/// Every allocation of `body` fails once, in its turn; then all succeed.
-fn with_each_allocation_failing(mut body: impl FnMut() -> bool) {
-    for allowed in 0.. {
-        ALLOWED.set(Some(allowed));
-        let done = body();
-        ALLOWED.set(None);
-        if done {
-            assert!(allowed > 0, "nothing was allocated");
-            return;
-        }
-    }
 }
 
 // ---- the model --------------------------------------------------------------
@@ -362,7 +188,7 @@ impl Model {
 /// The free function of the model's indices.
 unsafe extern "C" fn free_value(value: *mut c_void) {
     assert!(!value.is_null(), "a free function sees NULL");
-    assert_eq!(LOCKS.get(), 0, "a free function runs while a lock is held");
+    assert_eq!(locks_held(), 0, "a free function runs while a lock is held");
     let value = value as usize;
     let step = model(|m| {
         let expected = m.to_free.remove(&value) || {
@@ -416,7 +242,7 @@ fn run_step(step: Step) {
                 assert!(matches!(error, Error::Released | Error::NoMemory));
                 return;
             }
-            if ALLOWED.get() == Some(0) {
+            if allowed() == Some(0) {
                 assert_eq!(release(registry, raw), Err(Error::NoMemory));
                 assert_eq!(registry.standing(raw), Standing::InUse);
                 return;
@@ -485,7 +311,7 @@ fn run_step(step: Step) {
             let address = new_code() as usize;
             model(|m| m.codes[which % CODES] = Some(Code { address, ..Code::default() }));
         }
-        Step::Allow(allocations) => ALLOWED.set(allocations),
+        Step::Allow(allocations) => allow(allocations),
     }
 }
 
@@ -554,8 +380,8 @@ fn steps() -> impl Strategy<Value = Step> {
 }
 
 fn run(steps: Vec<Step>, nested: Vec<Step>) {
-    ALLOWED.set(None);
-    let blocks = BLOCKS.get();
+    allow(None);
+    let before = blocks();
     let mut interpreter = Interpreter::new(0);
     let registry = interpreter.registry();
     let codes = (0..CODES)
@@ -567,7 +393,7 @@ fn run(steps: Vec<Step>, nested: Vec<Step>) {
         take(step);
         assert!(model(|m| m.to_free.is_empty()), "something is still to be freed");
     }
-    ALLOWED.set(None);
+    allow(None);
     model(|m| m.nested.clear());
     // Half of the code objects die before the interpreter, half after it.
     for which in 0..CODES / 2 {
@@ -589,7 +415,7 @@ fn run(steps: Vec<Step>, nested: Vec<Step>) {
         assert_eq!(bytes_of(code), 0);
         kill(registry, code);
     }
-    assert_eq!(BLOCKS.get(), blocks, "memory is left");
+    assert_eq!(blocks(), before, "memory is left");
 }
 
 const STEPS_PER_CASE: usize = 4_000;
@@ -717,7 +543,7 @@ unsafe extern "C" fn count_orphan(value: *mut c_void) {
 
 #[test]
 fn values_of_a_code_object_that_dies_elsewhere_wait_for_their_interpreter() {
-    let blocks = BLOCKS.get();
+    let before = blocks();
     let (mut first, mut second) = (Interpreter::new(0), Interpreter::new(1));
     let (one, two) = (first.registry(), second.registry());
     let released = one.request(Some(count_orphan)).expect("memory").raw();
@@ -732,7 +558,7 @@ fn values_of_a_code_object_that_dies_elsewhere_wait_for_their_interpreter() {
     finish(one);
     assert_eq!(ORPHANS_FREED.load(Ordering::Relaxed), 101);
     finish(two);
-    assert_eq!(BLOCKS.get(), blocks);
+    assert_eq!(blocks(), before);
 }
 
 #[test]
@@ -782,7 +608,7 @@ fn a_failed_allocation_loses_nothing() {
 
 #[test]
 fn a_code_object_without_values_has_no_table() {
-    let blocks = BLOCKS.get();
+    let before = blocks();
     let mut interpreter = Interpreter::new(0);
     let registry = interpreter.registry();
     let [first, second] = [(); 2].map(|()| registry.request(None).expect("memory").raw());
@@ -796,7 +622,7 @@ fn a_code_object_without_values_has_no_table() {
     assert_eq!(release(registry, second), Ok(()));
     assert_eq!(bytes_of(code), 0);
     finish(registry);
-    assert_eq!(BLOCKS.get(), blocks);
+    assert_eq!(blocks(), before);
     kill(registry, code);
 }
 

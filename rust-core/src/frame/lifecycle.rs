@@ -133,7 +133,6 @@ unsafe fn take_ownership(object: FrameObject, frame: AnyFrame) {
 ///
 /// # Safety
 /// `frame` is the calling thread's, at rest: its slots in use are set. Destructors may run.
-#[cfg_attr(test, allow(dead_code))] // for frame hooks
 #[inline]
 pub unsafe fn leave_object(frame: *mut _PyInterpreterFrame) {
     // SAFETY: the caller's contract.

@@ -26,9 +26,10 @@ mod slots;
 mod tests;
 mod traverse;
 
-#[cfg(not(test))]
 pub use handle::first_slot;
-#[cfg(not(test))]
+#[cfg(test)]
+pub use initialize::_PyFrame_Initialize;
+#[cfg(test)]
+pub use lifecycle::_PyFrame_ClearExceptCode;
 pub use lifecycle::leave_object;
-#[cfg(not(test))]
 pub use slots::write_empty;

@@ -10,9 +10,18 @@ use super::object::_PyFrame_MakeAndSetFrameObject;
 use super::traverse::_PyFrame_Traverse;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyFrameObject, PyObject};
-use crate::reference_count::{decref, incref, set_destructor, TestObject};
+use crate::stand_in::code::{self, instruction};
+use crate::stand_in::exceptions::{
+    cleared, memory_error, PyErr_GetRaisedException, PyErr_SetRaisedException,
+};
+use crate::stand_in::frames::slot;
+use crate::stand_in::memory::allow;
+use crate::stand_in::objects::{
+    count, decref, freed, incref, kept_zeros, object, set_destructor, PyObject_GC_IsTracked,
+};
+use crate::stand_in::values;
 use proptest::prelude::*;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -23,129 +32,10 @@ const INSTRUCTIONS: usize = 16;
 const FIRST_TRACEABLE: usize = 3;
 const FIELDS: usize = size_of::<_PyInterpreterFrame>() / size_of::<usize>() - 1;
 
-// --- CPython, as far as the code under test calls it. ---
-
-#[derive(Default)]
-struct Interpreter {
-    /// Everything that was allocated; it lives as long as the test's thread.
-    memory: Vec<Box<[u128]>>,
-    tracked: HashSet<usize>,
-    /// How many objects may still be allocated; `None`: all.
-    allowed: Option<usize>,
-    cleared: usize,
-}
-
-thread_local! {
-    static INTERPRETER: RefCell<Interpreter> = RefCell::default();
-    static RAISED: Cell<*mut PyObject> = const { Cell::new(null_mut()) };
-    static MEMORY_ERROR: TestObject = immortal();
-}
-
-fn immortal() -> TestObject {
-    TestObject { immortal: true, ..TestObject::default() }
-}
-
-fn zeroed(bytes: usize) -> *mut u8 {
-    INTERPRETER.with_borrow_mut(|it| {
-        let mut block = vec![0u128; bytes.div_ceil(16)].into_boxed_slice();
-        let start = block.as_mut_ptr();
-        it.memory.push(block);
-        start.cast()
-    })
-}
-
-#[no_mangle]
-extern "C" fn PyErr_GetRaisedException() -> *mut PyObject {
-    RAISED.replace(null_mut())
-}
-
-#[no_mangle]
-extern "C" fn PyErr_SetRaisedException(raised: *mut PyObject) {
-    assert!(RAISED.replace(raised).is_null(), "an exception is overwritten");
-}
-
-#[no_mangle]
-extern "C" fn PyErr_Clear() {
-    assert_eq!(RAISED.replace(null_mut()), MEMORY_ERROR.with(|it| it.as_object()));
-    INTERPRETER.with_borrow_mut(|it| it.cleared += 1);
-}
-
-#[no_mangle]
-extern "C" fn _PyFrame_New_NoTrack(code: *mut PyCodeObject) -> *mut PyFrameObject {
-    assert!(RAISED.get().is_null(), "allocates with an exception set");
-    let refused = INTERPRETER.with_borrow_mut(|it| match &mut it.allowed {
-        Some(0) => true,
-        Some(more) => {
-            *more -= 1;
-            false
-        }
-        None => false,
-    });
-    if refused {
-        RAISED.set(MEMORY_ERROR.with(|it| it.as_object()));
-        return null_mut();
-    }
-    // SAFETY: a live code object; memory of the size of an object with its slots.
-    unsafe {
-        let slots = ((*code).co_nlocalsplus + (*code).co_stacksize) as usize;
-        let object: *mut PyFrameObject =
-            zeroed(size_of::<PyFrameObject>() + (FIELDS + slots) * 8).cast();
-        (*object.cast::<TestObject>()).count.set(1);
-        object
-    }
-}
-
-#[no_mangle]
-extern "C" fn PyObject_GC_IsTracked(object: *mut PyObject) -> c_int {
-    INTERPRETER.with_borrow(|it| it.tracked.contains(&(object as usize))).into()
-}
-
-#[no_mangle]
-extern "C" fn PyObject_GC_Track(object: *mut c_void) {
-    let fresh = INTERPRETER.with_borrow_mut(|it| it.tracked.insert(object as usize));
-    assert!(fresh, "tracked twice");
-}
-
-#[no_mangle]
-extern "C" fn PyCode_Addr2Line(_code: *mut PyCodeObject, address: c_int) -> c_int {
-    1000 + address
-}
-
-#[no_mangle]
-#[allow(non_upper_case_globals)]
-// SAFETY: all zeros is a type that nobody looks into.
-static mut PyCell_Type: [usize; 64] = unsafe { std::mem::zeroed() };
-
 // --- Frames and what they hold. ---
 
-fn object() -> *mut PyObject {
-    let place: *mut TestObject = zeroed(size_of::<TestObject>()).cast();
-    // SAFETY: memory for one, all zeros, which is one without references.
-    unsafe { (*place).count.set(1) };
-    place.cast()
-}
-
-fn count(object: *mut PyObject) -> isize {
-    // SAFETY: every object of these tests begins with one.
-    unsafe { &*object.cast::<TestObject>() }.count.get()
-}
-
-fn freed(object: *mut PyObject) -> u32 {
-    // SAFETY: every object of these tests begins with one.
-    unsafe { &*object.cast::<TestObject>() }.freed.get()
-}
-
-fn new_code(locals: c_int, stack: c_int) -> *mut PyCodeObject {
-    let code: *mut PyCodeObject =
-        zeroed(size_of::<PyCodeObject>() + INSTRUCTIONS * size_of::<c::_Py_CODEUNIT>()).cast();
-    // SAFETY: memory for one.
-    unsafe {
-        (*code.cast::<TestObject>()).count.set(1);
-        (*code).co_nlocalsplus = locals;
-        (*code).co_stacksize = stack;
-        (*code)._co_firsttraceable = FIRST_TRACEABLE as c_int;
-    }
-    code
+fn new_code(locals: usize, stack: usize) -> *mut PyCodeObject {
+    code::plain(locals, stack, INSTRUCTIONS, FIRST_TRACEABLE)
 }
 
 /// A frame, the test's references to what it holds, and how many slots there are.
@@ -162,9 +52,9 @@ impl Made {
     /// A frame in the middle of its code that owns one reference to each object; slots where `filled` has a 0 bit are
     /// empty. The test has references of its own.
     fn new(owner: c_char, filled: u32) -> Self {
-        let code = new_code(PLACES as c_int - 2, 2);
+        let code = new_code(PLACES - 2, 2);
         let frame: *mut _PyInterpreterFrame =
-            zeroed(size_of::<_PyInterpreterFrame>() + PLACES * 8).cast();
+            kept_zeros(size_of::<_PyInterpreterFrame>() + PLACES * 8).cast();
         let held = || {
             let it = object();
             // SAFETY: alive.
@@ -239,16 +129,6 @@ impl Made {
         }
         self
     }
-}
-
-fn slot(frame: *mut _PyInterpreterFrame, i: usize) -> *mut *mut PyObject {
-    // SAFETY: within the frame's memory.
-    unsafe { (&raw mut (*frame).localsplus).cast::<*mut PyObject>().add(i) }
-}
-
-fn instruction(code: *mut PyCodeObject, number: usize) -> *mut c::_Py_CODEUNIT {
-    // SAFETY: within the code's memory.
-    unsafe { (&raw mut (*code).co_code_adaptive).cast::<c::_Py_CODEUNIT>().add(number) }
 }
 
 /// Runs `action` and returns what was freed meanwhile, in order; `look` is called at each.
@@ -413,13 +293,15 @@ fn without_memory_for_the_callers_object_the_chain_ends() {
     let taken = made.make_object();
     // SAFETY: alive.
     unsafe { incref(taken.cast()) };
-    INTERPRETER.with_borrow_mut(|it| it.allowed = Some(0));
+    cleared();
+    allow(Some(0));
     made.end();
+    allow(None);
     check_owns(taken, made);
     // SAFETY: a live frame object.
     assert!(unsafe { (*taken).f_back }.is_null());
-    assert!(RAISED.get().is_null());
-    assert_eq!(INTERPRETER.with_borrow(|it| it.cleared), 1);
+    assert!(PyErr_GetRaisedException().is_null());
+    assert_eq!(cleared(), ["MemoryError"]);
 }
 
 // --- Frame objects. ---
@@ -428,12 +310,12 @@ fn without_memory_for_the_callers_object_the_chain_ends() {
 fn an_exception_on_its_way_survives_the_making_of_an_object() {
     let made = Made::in_a_thread();
     let exception = object();
-    RAISED.set(exception);
+    PyErr_SetRaisedException(exception);
     let its_object = made.make_object();
     assert_eq!(made.object(), its_object);
     // SAFETY: a live frame object.
     assert_eq!(unsafe { (*its_object).f_frame }, made.frame);
-    assert_eq!(RAISED.replace(null_mut()), exception);
+    assert_eq!(PyErr_GetRaisedException(), exception);
     assert_eq!((count(exception), count(its_object.cast())), (1, 1));
 }
 
@@ -441,11 +323,12 @@ fn an_exception_on_its_way_survives_the_making_of_an_object() {
 fn the_error_of_a_failed_allocation_takes_the_exceptions_place() {
     for raised in [object(), null_mut()] {
         let made = Made::in_a_thread();
-        RAISED.set(raised);
-        INTERPRETER.with_borrow_mut(|it| it.allowed = Some(0));
+        PyErr_SetRaisedException(raised);
+        allow(Some(0));
         assert!(made.make_object().is_null());
+        allow(None);
         assert!(made.object().is_null());
-        assert_eq!(RAISED.replace(null_mut()), MEMORY_ERROR.with(|it| it.as_object()));
+        assert_eq!(PyErr_GetRaisedException(), memory_error());
         assert!(raised.is_null() || freed(raised) == 1);
         assert!(made.held().into_iter().all(|it| count(it) == 2));
     }
@@ -455,25 +338,28 @@ fn the_error_of_a_failed_allocation_takes_the_exceptions_place() {
 
 #[test]
 fn a_new_frame_owns_its_arguments_and_is_empty_otherwise() {
-    for locals in [1, 3, PLACES as c_int, 40] {
+    for locals in [1, 3, PLACES, 40] {
         let code = new_code(locals, 1);
         let frame: *mut _PyInterpreterFrame =
-            zeroed(size_of::<_PyInterpreterFrame>() + locals as usize * 8).cast();
+            kept_zeros(size_of::<_PyInterpreterFrame>() + locals * 8).cast();
         // SAFETY: memory for a frame, a function and its slots, as the functions want them.
         unsafe {
-            frame.cast::<u8>().write_bytes(0xff, FIELDS * 8 + locals as usize * 8);
+            frame.cast::<u8>().write_bytes(0xff, FIELDS * 8 + locals * 8);
             let function: *mut c::PyFunctionObject =
-                zeroed(size_of::<c::PyFunctionObject>()).cast();
+                kept_zeros(size_of::<c::PyFunctionObject>()).cast();
             let (receiver, argument) = (object(), object());
             _PyFrame_Initialize(frame, function, null_mut(), code, 1);
             assert_eq!(count(code.cast()), 2);
             _PyRust_MoveArguments(frame, receiver, [argument].as_ptr(), (locals > 1).into());
             assert_eq!(slot(frame, 0).read(), receiver);
-            for i in 1..locals as usize {
+            for i in 1..locals {
                 assert_eq!(slot(frame, i).read(), if i == 1 { argument } else { null_mut() });
             }
             assert_eq!((count(receiver), count(argument)), (1, 1));
-            assert_eq!(((*frame).stacktop, (*frame).owner), (locals, c::FRAME_OWNED_BY_THREAD));
+            assert_eq!(
+                ((*frame).stacktop, (*frame).owner),
+                (locals as c_int, c::FRAME_OWNED_BY_THREAD)
+            );
             assert!(AnyFrame::new(frame).is_incomplete());
         }
     }
@@ -484,7 +370,7 @@ fn a_frame_that_moves_takes_everything_but_the_caller() {
     for filled in [0, 0b1, 0b101010, u32::MAX] {
         let made = Made::new(c::FRAME_OWNED_BY_THREAD, filled).called_by(Made::in_a_thread());
         let target: *mut _PyInterpreterFrame =
-            zeroed(size_of::<_PyInterpreterFrame>() + PLACES * 8).cast();
+            kept_zeros(size_of::<_PyInterpreterFrame>() + PLACES * 8).cast();
         // SAFETY: memory for a frame of the same code.
         unsafe {
             _PyRust_MoveFrame(made.frame, target);
@@ -545,17 +431,7 @@ fn the_collector_sees_everything_that_is_owned() {
 
 #[test]
 fn hidden_locals_are_those_of_running_comprehensions() {
-    let cell_type = (&raw mut PyCell_Type).cast();
-    let cell_with = |content: *mut PyObject| {
-        let cell: *mut c::PyCellObject = zeroed(size_of::<c::PyCellObject>()).cast();
-        // SAFETY: memory for one.
-        unsafe {
-            (*cell.cast::<PyObject>()).ob_type = cell_type;
-            (*cell).ob_ref = content;
-        }
-        cell.cast::<PyObject>()
-    };
-    let (value, empty, full) = (object(), cell_with(null_mut()), cell_with(object()));
+    let (value, empty, full) = (object(), values::cell(null_mut()), values::cell(object()));
     let (local, cell, free, hidden) =
         (0x20u32, c::CO_FAST_CELL, c::CO_FAST_FREE, c::CO_FAST_HIDDEN);
     let cases = [
@@ -575,13 +451,11 @@ fn hidden_locals_are_those_of_running_comprehensions() {
     for (kind, content, expected) in cases {
         for position in 0..4 {
             let made = Made::new(c::FRAME_OWNED_BY_THREAD, 0);
-            let kinds: *mut c::PyBytesObject = zeroed(size_of::<c::PyBytesObject>() + 8).cast();
-            // SAFETY: memory for a bytes object of eight bytes, and for the frame's slots.
+            let mut kinds = [0x20; 4];
+            kinds[position] = kind as u8;
+            // SAFETY: the frame's code, and the place of a slot.
             unsafe {
-                let bytes: *mut u8 = (&raw mut (*kinds).ob_sval).cast();
-                bytes.write_bytes(0x20, 4);
-                bytes.add(position).write(kind as u8);
-                (*made.code).co_localspluskinds = kinds.cast();
+                (*made.code).co_localspluskinds = values::bytes(&kinds);
                 slot(made.frame, position).write(content);
                 assert_eq!(
                     _PyFrame_HasHiddenLocals(made.frame),
@@ -610,32 +484,6 @@ fn the_getters_tell_code_instruction_and_line() {
 
 // --- Many frames. ---
 
-/// What CPython does when a frame object dies.
-fn dealloc(object: *mut PyObject) {
-    let frame_object: *mut PyFrameObject = object.cast();
-    // SAFETY: a frame object that has died, whose memory stays.
-    unsafe {
-        if (*frame_object).f_frame.cast() == &raw mut (*frame_object)._f_frame_data {
-            let own = (*frame_object).f_frame;
-            let code = (*own).f_executable;
-            let top = (*own).stacktop;
-            for i in 0..top as usize {
-                let value = slot(own, i).replace(null_mut());
-                if !value.is_null() {
-                    decref(value);
-                }
-            }
-            for it in [(*own).f_funcobj, (*own).f_locals, code] {
-                decref(it);
-            }
-        }
-        let back: *mut PyObject = (*frame_object).f_back.cast();
-        if !back.is_null() {
-            decref(back);
-        }
-    }
-}
-
 proptest! {
     #[test]
     fn a_stack_of_frames_gives_up_what_it_held_and_no_more(
@@ -644,8 +492,8 @@ proptest! {
     ) {
         let mut stack: Vec<Made> = Vec::new();
         let mut kept: Vec<*mut PyObject> = Vec::new();
-        let objects = Rc::new(RefCell::new(HashSet::new()));
-        INTERPRETER.with_borrow_mut(|it| it.allowed = memory);
+        let mut objects = HashSet::new();
+        allow(memory);
         for &(filled, at, holders, generator) in &frames {
             let owner = if generator { c::FRAME_OWNED_BY_GENERATOR } else { c::FRAME_OWNED_BY_THREAD };
             let mut made = Made::new(owner, filled).at_instruction(at);
@@ -658,7 +506,7 @@ proptest! {
             if holders > 0 && complete {
                 let it: *mut PyObject = made.make_object().cast();
                 if it.is_null() {
-                    prop_assert_eq!(RAISED.replace(null_mut()), MEMORY_ERROR.with(|it| it.as_object()));
+                    prop_assert_eq!(PyErr_GetRaisedException(), memory_error());
                 } else if holders > 1 {
                     // SAFETY: alive.
                     unsafe { incref(it) };
@@ -666,17 +514,14 @@ proptest! {
                 }
             }
         }
-        // Objects are made for callers too, while frames end: whatever dies and is a frame's object is one.
-        let all = objects.clone();
-        set_destructor(Some(Rc::new(move |it| if all.borrow().contains(&(it as usize)) { dealloc(it) })));
         while let Some(made) = stack.pop() {
-            objects.borrow_mut().extend(stack.iter().chain([&made]).map(|it| it.object() as usize));
+            objects.extend(stack.iter().chain([&made]).map(|it| it.object() as usize));
             let code = count(made.code.cast());
             let outlives = !made.object().is_null() && count(made.object().cast()) > 1;
             // An object for the caller may be made now.
             let its_object = made.object();
             made.end();
-            objects.borrow_mut().extend(stack.iter().map(|it| it.object() as usize));
+            objects.extend(stack.iter().map(|it| it.object() as usize));
             if outlives {
                 check_owns(its_object, made);
             } else {
@@ -688,11 +533,10 @@ proptest! {
             // SAFETY: the test's references.
             unsafe { decref(it) };
         }
-        for it in objects.take() {
+        for it in objects {
             prop_assert!(it == 0 || freed(it as *mut PyObject) == 1, "an object of a frame is left over");
         }
-        set_destructor(None);
-        INTERPRETER.with_borrow_mut(|it| it.allowed = None);
+        allow(None);
     }
 
     #[test]

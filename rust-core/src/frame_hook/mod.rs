@@ -27,11 +27,17 @@ pub mod c_api;
 mod dispatch;
 mod error;
 mod frame;
+#[cfg(not(test))]
 pub mod python;
+#[cfg(test)]
+#[path = "tests/python.rs"]
+mod python;
 mod registry;
 mod replace;
 mod state;
 mod switch;
+#[cfg(test)]
+mod tests;
 mod verdict;
 mod view;
 

@@ -1,9 +1,8 @@
 //! Every operation on every kind of object, in all four representations.
 
 use super::*;
-use crate::reference_count::TestObject;
+use crate::stand_in::objects::TestObject;
 use proptest::prelude::*;
-use std::cell::Cell;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -16,10 +15,9 @@ const KINDS: [Kind; 3] = [Kind::Ordinary, Kind::Immortal, Kind::DeferredCount];
 
 fn object(kind: Kind) -> TestObject {
     TestObject {
-        count: Cell::new(1),
         immortal: kind == Kind::Immortal,
         deferred: kind == Kind::DeferredCount,
-        freed: Cell::new(0),
+        ..TestObject::new()
     }
 }
 
@@ -41,7 +39,7 @@ fn check_representation<R: Representation>(expected: Expected) {
     for (i, kind) in KINDS.into_iter().enumerate() {
         // A new reference, what it counts, and what it looks like.
         let it = object(kind);
-        let counted = isize::from(kind != Kind::Immortal && expected.new[i] == 0);
+        let counted = i32::from(kind != Kind::Immortal && expected.new[i] == 0);
         // SAFETY: alive.
         let new = unsafe { StackRef::<R>::new(pointer(&it)) };
         assert_eq!(it.count.get(), 1 + counted, "{kind:?}");
@@ -61,7 +59,7 @@ fn check_representation<R: Representation>(expected: Expected) {
         let again = unsafe { StackRef::<R>::from_bits(bits) }.expect("not NULL");
         // What leaves the stack is counted, whatever it was there.
         assert_eq!(again.into_object(), pointer(&it));
-        assert_eq!(it.count.get(), 1 + isize::from(kind != Kind::Immortal));
+        assert_eq!(it.count.get(), 1 + i32::from(kind != Kind::Immortal));
 
         // A reference taken over: the count stays, and closing it gives it up.
         let it = object(kind);
@@ -72,7 +70,7 @@ fn check_representation<R: Representation>(expected: Expected) {
         assert_eq!(bits, it.as_object() as usize | expected.stolen[i], "{kind:?}");
         // SAFETY: the word that was handed over.
         drop(unsafe { StackRef::<R>::from_bits(bits) });
-        let freed = u32::from(kind != Kind::Immortal);
+        let freed = u16::from(kind != Kind::Immortal);
         assert_eq!(it.freed.get(), freed, "{kind:?}");
     }
     let it = object(Kind::Immortal);
@@ -150,7 +148,7 @@ fn use_slots<R: Representation>(steps: &[(usize, usize, usize)]) {
     let objects: Vec<TestObject> = KINDS.into_iter().map(object).collect();
     let mut slots = [const { StackSlot::<R>::EMPTY }; SLOTS];
     let mut model = [None::<usize>; SLOTS];
-    let mut given_out = [0isize; 3];
+    let mut given_out = [0i32; 3];
     for &(step, slot, which) in steps {
         let it = pointer(&objects[which]);
         // SAFETY: alive, and references are given out below where they leave.

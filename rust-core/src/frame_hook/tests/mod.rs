@@ -1,0 +1,4 @@
+//! The hooks on the stand-in for CPython.
+
+mod dispatch;
+mod support;

@@ -1,0 +1,165 @@
+//! Code objects, with what a frame must know of its code.
+
+use super::objects::{decref, is_of_type, named_type, with_zeros};
+use super::values::{bytes, content, text, text_of, tuple};
+use crate::code_extra::_PyRust_ForgetCodeExtra;
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, PyTypeObject};
+use std::ffi::c_int;
+
+#[no_mangle]
+#[allow(non_upper_case_globals)]
+pub static mut PyCode_Type: PyTypeObject = named_type(c"code");
+
+/// The kind of a slot for a local, which may be a cell besides.
+const LOCAL: u32 = 0x20;
+/// Slots that a frame has before those of its code.
+const FIELDS: usize = size_of::<_PyInterpreterFrame>() / size_of::<usize>() - 1;
+
+/// A code object with nothing but numbers: locals, stack, instructions and, among them, the first that is traceable.
+pub fn plain(
+    locals: usize,
+    stack: usize,
+    instructions: usize,
+    traceable: usize,
+) -> *mut PyCodeObject {
+    let code: *mut PyCodeObject =
+        with_zeros(&raw mut PyCode_Type, instructions * size_of::<c::_Py_CODEUNIT>());
+    // SAFETY: a code object made just now.
+    unsafe {
+        (*code).ob_base.ob_size = instructions as isize;
+        (*code).co_nlocalsplus = locals as c_int;
+        (*code).co_stacksize = stack as c_int;
+        (*code).co_framesize = (FIELDS + locals + stack) as c_int;
+        (*code)._co_firsttraceable = traceable as c_int;
+    }
+    code
+}
+
+/// The address of an instruction.
+pub fn instruction(code: *mut PyCodeObject, number: usize) -> *mut c::_Py_CODEUNIT {
+    // SAFETY: within the code's memory.
+    unsafe { (&raw mut (*code).co_code_adaptive).cast::<c::_Py_CODEUNIT>().add(number) }
+}
+
+/// What is said of a function to have code for it. Names are separated by spaces.
+#[derive(Clone, Copy)]
+pub struct Function<'a> {
+    pub name: &'a str,
+    pub positional: &'a str,
+    pub keyword_only: &'a str,
+    /// The name of `*args`, or nothing.
+    pub star: &'a str,
+    /// The name of `**kwargs`, or nothing.
+    pub double_star: &'a str,
+    pub locals: &'a str,
+    /// Cells, parameters among them.
+    pub cells: &'a str,
+    pub free: &'a str,
+    pub stack: usize,
+    /// Flags beside those that follow from the parameters.
+    pub flags: u32,
+}
+
+impl Default for Function<'_> {
+    fn default() -> Self {
+        Function {
+            name: "function",
+            positional: "",
+            keyword_only: "",
+            star: "",
+            double_star: "",
+            locals: "",
+            cells: "",
+            free: "",
+            stack: 4,
+            flags: c::CO_OPTIMIZED | c::CO_NEWLOCALS,
+        }
+    }
+}
+
+fn words(names: &str) -> Vec<&str> {
+    names.split_whitespace().collect()
+}
+
+impl Function<'_> {
+    /// A new code object, with one reference.
+    pub fn code(self) -> *mut PyCodeObject {
+        let parameters =
+            words(&[self.positional, self.keyword_only, self.star, self.double_star].join(" "))
+                .into_iter()
+                .map(str::to_string)
+                .collect::<Vec<_>>();
+        let (cells, free) = (words(self.cells), words(self.free));
+        let mut slots: Vec<(&str, u32)> = Vec::new();
+        for name in parameters.iter().map(String::as_str).chain(words(self.locals)) {
+            let cell = if cells.contains(&name) { c::CO_FAST_CELL } else { 0 };
+            slots.push((name, LOCAL | cell));
+        }
+        let own_cells = cells.iter().filter(|it| !parameters.iter().any(|name| name == *it));
+        slots.extend(own_cells.map(|name| (*name, c::CO_FAST_CELL)));
+        slots.extend(free.iter().map(|name| (*name, c::CO_FAST_FREE)));
+        let generator = self.flags & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR);
+        // COPY_FREE_VARS, a MAKE_CELL for each cell, and RETURN_GENERATOR with a POP_TOP; then comes RESUME.
+        let prologue =
+            usize::from(!free.is_empty()) + cells.len() + if generator != 0 { 2 } else { 0 };
+        let code = plain(slots.len(), self.stack, prologue + 4, prologue);
+        let star = if self.star.is_empty() { 0 } else { c::CO_VARARGS };
+        let double_star = if self.double_star.is_empty() { 0 } else { c::CO_VARKEYWORDS };
+        // SAFETY: a code object made just now.
+        unsafe {
+            (*code).co_flags = (self.flags | star | double_star) as c_int;
+            (*code).co_argcount = words(self.positional).len() as c_int;
+            (*code).co_kwonlyargcount = words(self.keyword_only).len() as c_int;
+            (*code).co_ncellvars = cells.len() as c_int;
+            (*code).co_nfreevars = free.len() as c_int;
+            (*code).co_nlocals = slots.iter().filter(|it| it.1 & LOCAL != 0).count() as c_int;
+            (*code).co_localsplusnames = tuple(slots.iter().map(|it| text(it.0)).collect());
+            (*code).co_localspluskinds =
+                bytes(&slots.iter().map(|it| it.1 as u8).collect::<Vec<_>>());
+            (*code).co_qualname = text(self.name);
+        }
+        code
+    }
+}
+
+/// Whether the prologue makes a cell of this slot.
+pub fn is_cell(code: *mut PyCodeObject, slot: usize) -> bool {
+    // SAFETY: a live code object of `Function::code`.
+    let kinds = unsafe { content((*code).co_localspluskinds) };
+    u32::from(kinds[slot]) & c::CO_FAST_CELL != 0
+}
+
+/// The name of a code object; `None` of anything else.
+pub fn name_of(object: *mut PyObject) -> Option<String> {
+    if !is_of_type(object, &raw mut PyCode_Type) {
+        return None;
+    }
+    // SAFETY: a code object, whose memory and whose name's memory stay.
+    let name = unsafe { (*object.cast::<PyCodeObject>()).co_qualname };
+    Some(if name.is_null() { "a code object".to_string() } else { text_of(name)? })
+}
+
+/// Gives up what a code object that has died holds.
+pub fn give_up(object: *mut PyObject) {
+    if !is_of_type(object, &raw mut PyCode_Type) {
+        return;
+    }
+    let code: *mut PyCodeObject = object.cast();
+    // SAFETY: a code object without references, whose memory stays.
+    unsafe {
+        if !(*code).co_extra.is_null() {
+            _PyRust_ForgetCodeExtra(code);
+        }
+        for held in [(*code).co_localsplusnames, (*code).co_localspluskinds, (*code).co_qualname] {
+            if !held.is_null() {
+                decref(held);
+            }
+        }
+    }
+}
+
+#[no_mangle]
+extern "C" fn PyCode_Addr2Line(_code: *mut PyCodeObject, address: c_int) -> c_int {
+    1000 + address
+}

@@ -1,0 +1,160 @@
+//! Functions, frames at the top of a data stack, and frame objects.
+
+use super::code::{instruction, is_cell};
+use super::exceptions::PyErr_NoMemory;
+use super::memory::is_allowed;
+use super::objects::{decref, incref, is_of_type, named_type, object, with_zeros};
+use super::threads::PyThreadState_Get;
+use super::values::{cell, items, tuple};
+use crate::cpython as c;
+use crate::cpython::{
+    _PyInterpreterFrame, PyCodeObject, PyFrameObject, PyFunctionObject, PyObject, PyThreadState,
+    PyTypeObject,
+};
+use crate::data_stack::{_PyThreadState_PopFrame, _PyThreadState_PushFrame};
+use crate::frame::{_PyFrame_ClearExceptCode, _PyFrame_Initialize};
+use std::ffi::c_int;
+use std::ptr::null_mut;
+
+static mut FRAME_TYPE: PyTypeObject = named_type(c"frame");
+static mut FUNCTION_TYPE: PyTypeObject = named_type(c"function");
+
+/// The place of a slot of a frame.
+pub fn slot(frame: *mut _PyInterpreterFrame, number: usize) -> *mut *mut PyObject {
+    // SAFETY: within the frame's memory.
+    unsafe { (&raw mut (*frame).localsplus).cast::<*mut PyObject>().add(number) }
+}
+
+// --- Calls. ---
+
+/// A new function: its code, of which it takes a reference, and the content of its closure's cells, which it takes over.
+pub fn function(code: *mut PyCodeObject, closure: &[*mut PyObject]) -> *mut PyFunctionObject {
+    let function: *mut PyFunctionObject = with_zeros(&raw mut FUNCTION_TYPE, 0);
+    // SAFETY: a function made just now, and live code.
+    unsafe {
+        incref(code.cast());
+        (*function).func_code = code.cast();
+        (*function).func_globals = object();
+        (*function).func_builtins = object();
+        (*function).func_closure = tuple(closure.iter().map(|content| cell(*content)).collect());
+    }
+    function
+}
+
+/// Puts the frame of a call on top of the thread's data stack, and gives it the arguments, one for each parameter. It
+/// takes the references over. The frame is not linked.
+pub fn push(
+    function: *mut PyFunctionObject,
+    arguments: &[*mut PyObject],
+) -> *mut _PyInterpreterFrame {
+    // SAFETY: a live function, and the thread's own data stack; as many slots as the code asks for.
+    unsafe {
+        let code: *mut PyCodeObject = (*function).func_code.cast();
+        let frame = _PyThreadState_PushFrame(PyThreadState_Get(), (*code).co_framesize as usize);
+        assert!(!frame.is_null(), "no memory for the frame of a test");
+        frame.cast::<usize>().write_bytes(0xfe, (*code).co_framesize as usize);
+        _PyFrame_Initialize(frame, function, null_mut(), code, arguments.len() as c_int);
+        for (i, argument) in arguments.iter().enumerate() {
+            slot(frame, i).write(*argument);
+        }
+        (*frame).previous = (*PyThreadState_Get()).current_frame;
+        frame
+    }
+}
+
+/// Makes a frame the thread's current one.
+pub fn link(frame: *mut _PyInterpreterFrame) {
+    // SAFETY: the thread's own state.
+    unsafe { (*PyThreadState_Get()).current_frame = frame };
+}
+
+/// Runs what stands before `RESUME`: makes the cells, and takes the free variables out of the closure. The frame stops
+/// at the first instruction that is traceable.
+pub fn run_prologue(frame: *mut _PyInterpreterFrame) {
+    // SAFETY: a frame that has run nothing yet, of a function with a closure as its code wants it.
+    unsafe {
+        let code: *mut PyCodeObject = (*frame).f_executable.cast();
+        let slots = (*code).co_nlocalsplus as usize;
+        let free = (*code).co_nfreevars as usize;
+        for number in 0..slots - free {
+            if is_cell(code, number) {
+                slot(frame, number).write(cell(slot(frame, number).read()));
+            }
+        }
+        let closure = (*(*frame).f_funcobj.cast::<PyFunctionObject>()).func_closure;
+        for (i, cell) in items(closure).into_iter().enumerate() {
+            incref(cell);
+            slot(frame, slots - free + i).write(cell);
+        }
+        (*frame).instr_ptr = instruction(code, (*code)._co_firsttraceable as usize);
+    }
+}
+
+/// The end of a call: the frame is not linked any more.
+#[no_mangle]
+pub extern "C" fn _PyEval_FrameClearAndPop(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) {
+    // SAFETY: the topmost frame of the thread's data stack.
+    unsafe {
+        assert_eq!((*frame).owner, c::FRAME_OWNED_BY_THREAD);
+        assert_ne!((*tstate).current_frame, frame, "a frame ends that is still linked");
+        let code: *mut PyCodeObject = (*frame).f_executable.cast();
+        let end = frame.cast::<usize>().add((*code).co_framesize as usize);
+        assert_eq!(end, (*tstate).datastack_top.cast(), "not the topmost frame");
+        _PyFrame_ClearExceptCode(frame);
+        decref(code.cast());
+        _PyThreadState_PopFrame(tstate, frame);
+    }
+}
+
+/// The thread's current frame returns.
+pub fn end_current() {
+    let tstate = PyThreadState_Get();
+    // SAFETY: the thread's own state, and a frame that is linked.
+    unsafe {
+        let frame = (*tstate).current_frame;
+        (*tstate).current_frame = (*frame).previous;
+        _PyEval_FrameClearAndPop(tstate, frame);
+    }
+}
+
+// --- Frame objects. ---
+
+#[no_mangle]
+extern "C" fn _PyFrame_New_NoTrack(code: *mut PyCodeObject) -> *mut PyFrameObject {
+    // SAFETY: the thread's own state, and a live code object.
+    unsafe {
+        let exception = (*PyThreadState_Get()).current_exception;
+        assert!(exception.is_null(), "allocates with an exception set");
+        if !is_allowed() {
+            return PyErr_NoMemory().cast();
+        }
+        with_zeros(&raw mut FRAME_TYPE, (*code).co_framesize as usize * size_of::<usize>())
+    }
+}
+
+/// Gives up what a function or a frame object that has died holds.
+pub fn give_up(object: *mut PyObject) {
+    let mut held = Vec::new();
+    // SAFETY: of the type that is asked for, and its memory stays.
+    unsafe {
+        if is_of_type(object, &raw mut FUNCTION_TYPE) {
+            let it: *mut PyFunctionObject = object.cast();
+            held =
+                vec![(*it).func_code, (*it).func_globals, (*it).func_builtins, (*it).func_closure];
+        } else if is_of_type(object, &raw mut FRAME_TYPE) {
+            let it: *mut PyFrameObject = object.cast();
+            let own = (*it).f_frame;
+            if own.cast() == &raw mut (*it)._f_frame_data {
+                for number in 0..(*own).stacktop as usize {
+                    held.push(slot(own, number).replace(null_mut()));
+                }
+                held.extend([(*own).f_funcobj, (*own).f_locals, (*own).f_executable]);
+            }
+            held.push((*it).f_back.cast());
+        }
+        held.into_iter().filter(|it| !it.is_null()).for_each(|it| decref(it));
+    }
+}

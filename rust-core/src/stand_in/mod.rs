@@ -1,0 +1,28 @@
+//! A stand-in for CPython: each C function that the crate calls, as simple as the tests allow.
+//!
+//! ```text
+//!   memory    allocations that are counted and can be made to fail
+//!   reclaim   memory that is freed when no thread reads it any more
+//!   objects   counts of references, types, what an object gives up when it dies
+//!   values    str, tuple, bytes and cells
+//!   exceptions   the exception of the thread state, with its kind and its text
+//!   threads   thread states, a world that stops, locks
+//!   code      code objects
+//!   frames    frame objects, and frames at the top of a data stack
+//!   world     an interpreter for one test, and a look at what the test leaves behind
+//! ```
+//!
+//! All of it belongs to the thread that uses it, so tests run side by side. What CPython would take for granted is
+//! asserted: a reference is given up once, nothing is allocated under a lock, no exception is overwritten.
+
+pub mod code;
+pub mod exceptions;
+pub mod frames;
+pub mod memory;
+pub mod objects;
+pub mod reclaim;
+pub mod threads;
+pub mod values;
+mod world;
+
+pub use world::World;

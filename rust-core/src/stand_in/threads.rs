@@ -1,0 +1,162 @@
+//! Thread states, a world that is stopped by one thread of a test, and locks.
+
+use super::memory::{is_allowed, zeroed};
+use crate::cpython::{
+    _PyInterpreterFrame, _PyThreadStateImpl, PyInterpreterState, PyObject, PyThreadState,
+};
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
+use std::hint::spin_loop;
+use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::yield_now;
+
+thread_local! {
+    static CURRENT: Cell<*mut PyThreadState> = const { Cell::new(null_mut()) };
+    /// What a test is attached to that has made nothing itself.
+    static FALLBACK: RefCell<Option<Attached>> = const { RefCell::new(None) };
+    /// Locks that this thread holds.
+    static LOCKS: Cell<usize> = const { Cell::new(0) };
+    static STOPPED: Cell<bool> = const { Cell::new(false) };
+    static EVALUATOR_CHANGES: Cell<usize> = const { Cell::new(0) };
+    static TIMES_UNSETTLED: Cell<usize> = const { Cell::new(0) };
+    static CLOCK: Cell<i64> = const { Cell::new(0) };
+}
+
+/// An interpreter of all zeros, and a thread state to which this thread is attached until the value goes.
+pub struct Attached {
+    pub interpreter: *mut PyInterpreterState,
+    tstate: *mut _PyThreadStateImpl,
+    before: *mut PyThreadState,
+}
+
+impl Attached {
+    pub fn to_interpreter(id: i64) -> Self {
+        // SAFETY: CPython starts from zeros too, as far as the crate can tell.
+        let (mut interpreter, mut tstate): (Box<PyInterpreterState>, Box<_PyThreadStateImpl>) =
+            unsafe { (zeroed(), zeroed()) };
+        interpreter.id = id;
+        let interpreter = Box::into_raw(interpreter);
+        tstate.base.interp = interpreter;
+        let tstate = Box::into_raw(tstate);
+        Attached { interpreter, tstate, before: CURRENT.replace(tstate.cast()) }
+    }
+
+    pub fn tstate(&self) -> *mut PyThreadState {
+        self.tstate.cast()
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        CURRENT.set(self.before);
+        // SAFETY: boxes from `to_interpreter`.
+        unsafe {
+            drop(Box::from_raw(self.interpreter));
+            drop(Box::from_raw(self.tstate));
+        }
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn PyThreadState_Get() -> *mut PyThreadState {
+    if CURRENT.get().is_null() {
+        FALLBACK.set(Some(Attached::to_interpreter(0)));
+    }
+    CURRENT.get()
+}
+
+// --- Stopping the others. ---
+
+pub fn is_world_stopped() -> bool {
+    STOPPED.get()
+}
+
+#[no_mangle]
+extern "C" fn _PyEval_StopTheWorld(_interp: *mut PyInterpreterState) {
+    assert!(!STOPPED.replace(true), "stopped twice");
+    assert_eq!(locks_held(), 0, "the others are waited for while a lock is held");
+}
+
+#[no_mangle]
+extern "C" fn _PyEval_StartTheWorld(_interp: *mut PyInterpreterState) {
+    assert!(STOPPED.replace(false), "started without having stopped");
+}
+
+/// How often tier 2 was told of another evaluator.
+pub fn evaluator_changes() -> usize {
+    EVALUATOR_CHANGES.get()
+}
+
+#[no_mangle]
+extern "C" fn _PyEval_EvaluatorChanged(_interp: *mut PyInterpreterState) {
+    assert!(STOPPED.get(), "told while others run");
+    EVALUATOR_CHANGES.set(EVALUATOR_CHANGES.get() + 1);
+}
+
+/// How often code objects were all made to ask again.
+pub fn times_unsettled() -> usize {
+    TIMES_UNSETTLED.get()
+}
+
+#[no_mangle]
+extern "C" fn _PyRust_UnsettleAllCode(tstate: *mut PyThreadState) -> c_int {
+    assert!(STOPPED.get(), "unsettled while others run");
+    assert_eq!(tstate, PyThreadState_Get());
+    if !is_allowed() {
+        super::exceptions::PyErr_NoMemory();
+        return -1;
+    }
+    TIMES_UNSETTLED.set(TIMES_UNSETTLED.get() + 1);
+    0
+}
+
+// --- Locks. ---
+
+pub fn locks_held() -> usize {
+    LOCKS.get()
+}
+
+/// A lock of one byte, as `PyMutex` is.
+fn byte<'a>(lock: *mut AtomicU8) -> &'a AtomicU8 {
+    // SAFETY: the lock of a live state.
+    unsafe { &*lock }
+}
+
+#[no_mangle]
+extern "C" fn PyMutex_Lock(lock: *mut AtomicU8) {
+    while byte(lock).compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        spin_loop();
+        yield_now();
+    }
+    LOCKS.set(LOCKS.get() + 1);
+}
+
+#[no_mangle]
+extern "C" fn PyMutex_Unlock(lock: *mut AtomicU8) {
+    LOCKS.set(LOCKS.get() - 1);
+    byte(lock).store(0, Ordering::Release);
+}
+
+// --- What runs. ---
+
+/// What the eval loop returns: no object, but a number of its own.
+pub const RESULT_OF_THE_LOOP: usize = 1;
+
+#[no_mangle]
+pub extern "C" fn _PyEval_EvalFrameDefault(
+    _tstate: *mut PyThreadState,
+    _frame: *mut _PyInterpreterFrame,
+    _throwflag: c_int,
+) -> *mut PyObject {
+    without_provenance_mut(RESULT_OF_THE_LOOP)
+}
+
+/// A clock that goes on by one whenever somebody looks.
+#[no_mangle]
+extern "C" fn PyTime_PerfCounterRaw(result: *mut i64) -> c_int {
+    CLOCK.set(CLOCK.get() + 1);
+    // SAFETY: the caller's place for the time.
+    unsafe { result.write(CLOCK.get()) };
+    0
+}
