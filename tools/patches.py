@@ -185,7 +185,7 @@ def part_opened(word, condition):
         return WITH_CORE if word == "ifdef" else WITHOUT_CORE
     if re.fullmatch(rf"{DEFINED}(?:\s*&&[^|?\\]*)?", condition):
         return WITH_CORE
-    if re.fullmatch(rf"!\s*{DEFINED}(?:\s*\|\|[^&?\\]*)?", condition):
+    if re.fullmatch(rf"!\s*{DEFINED}(?:\s*\|\|[^?\\]*)?", condition):
         return WITHOUT_CORE
     return EITHER
 

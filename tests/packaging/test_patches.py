@@ -190,7 +190,10 @@ class ApplyGuarded(Case):
         self.refuses(patch(" #define A \\\n+\n line 2"), "#define A \\\nline 2\n")
 
     def test_an_elif_of_a_guard_is_refused(self):
-        self.refuses(patch(" line 1\n+#ifdef Py_RUST_CORE\n+new\n+#elif X\n line 2\n+#endif\n line 3"))
+        for guard in ("ifdef", "ifndef"):
+            with self.subTest(guard):
+                self.refuses(patch(f" line 1\n+#{guard} Py_RUST_CORE\n line 2\n+#elif X\n line 3\n+#endif\n line 4"))
+                (self.tree / patches.FAILED_MARK).unlink()
 
     def test_upstreams_line_under_a_further_condition_is_refused(self):
         self.refuses(patch(" line 1\n+#if !defined(Py_RUST_CORE) && X\n line 2\n+#endif\n line 3"))
@@ -379,7 +382,8 @@ class Stat(Case):
                     patch(f" a\n+#{condition}\n+new\n+#endif\n b")))
 
     def test_a_condition_that_may_fail_without_the_core_is_no_guard(self):
-        for condition in ("if !defined(Py_RUST_CORE) && X", "if X || !defined(Py_RUST_CORE)"):
+        for condition in ("if !defined(Py_RUST_CORE) && X", "if X || !defined(Py_RUST_CORE)",
+                          "if !defined(Py_RUST_CORE) || X ? Y : Z", "if !defined(Py_RUST_CORE) || X \\"):
             with self.subTest(condition):
                 self.assertIn("5: a.c: compiled", self.complaints(
                     patch(f" a\n+#{condition}\n b\n+#endif\n c")))
