@@ -117,7 +117,8 @@ def strip_first(path):
 def scan(path):
     """Yield (line number, kind, file, text) of what a patch says.
 
-    The kinds: '@' a hunk begins, ' ' context, '+', '-', '!' not an insertion. Hunk lengths are followed, since a deleted line may itself look like a header.
+    The kinds: '@' a hunk begins, ' ' context, '+', '-', '!' not an insertion. Hunk
+    lengths are followed, since a deleted line may itself look like a header.
     """
     target, old_left, new_left = None, 0, 0
     text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
