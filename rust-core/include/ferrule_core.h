@@ -26,6 +26,22 @@ struct _PyInterpreterFrame;
 #define _PyRust_LARGEST_SPARE_CHUNK _PyRust_LARGEST_GROWN_CHUNK
 
 /*
+ Measure the time that the hook takes: `PyUnstable_FRAMEHOOK_TIMED`.
+ */
+#define _PyRust_FRAMEHOOK_TIMED 1
+
+/*
+ The verdicts of a hook, `PyUnstable_FRAMEHOOK_*` in the header.
+ */
+#define _PyRust_FRAMEHOOK_ERROR -1
+
+#define _PyRust_FRAMEHOOK_PASS 0
+
+#define _PyRust_FRAMEHOOK_REPLACE 1
+
+#define _PyRust_FRAMEHOOK_SETTLED 2
+
+/*
  How many hooks an interpreter can have: as many as a [`SlotMask`] has slots.
  */
 #define _PyRust_MOST_HOOKS 32

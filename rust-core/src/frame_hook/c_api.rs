@@ -1,7 +1,8 @@
 //! The C interface, as `Include/cpython/framehook.h` documents it.
 //!
 //! That header is written by hand, since extensions include it from an installed
-//! tree, and CPython's own files include the generated one: never both in a file.
+//! tree, and CPython's own files include the generated one. A test
+//! has a compiler compare the two (`tests/python/test_frame_hook_headers.py`).
 
 use super::error::{Outcome, Raised};
 use super::frame::Code;
@@ -156,7 +157,7 @@ pub unsafe extern "C" fn PyUnstable_AddFrameHookEx(
 }
 
 /// Measure the time that the hook takes: `PyUnstable_FRAMEHOOK_TIMED`.
-const FRAMEHOOK_TIMED: c_int = 1;
+pub const FRAMEHOOK_TIMED: c_int = 1;
 
 /// # Safety
 /// The calling thread has an attached thread state.

@@ -16,8 +16,11 @@ use core::ffi::{c_int, CStr};
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::Ordering;
 
-/// The verdict of the header that a hook passes.
-const PASS: c_int = 0;
+/// The verdicts of a hook, `PyUnstable_FRAMEHOOK_*` in the header.
+pub const FRAMEHOOK_ERROR: c_int = -1;
+pub const FRAMEHOOK_PASS: c_int = 0;
+pub const FRAMEHOOK_REPLACE: c_int = 1;
+pub const FRAMEHOOK_SETTLED: c_int = 2;
 
 /// Calls one hook. What it answered: a verdict of the header, and a code object, which
 /// is then ours.
@@ -91,22 +94,26 @@ unsafe fn heed(
     let replacement = NonNull::new(replacement);
     let done = match (verdict, replacement) {
         _ if thread.has_exception() => Err(Raised::by_cpython(thread)),
-        (PASS, None) => Ok(Heeded::Passed),
+        (FRAMEHOOK_PASS, None) => Ok(Heeded::Passed),
         // What another interpreter owns, and what there is no memory for, is not remembered: the
         // hook will be asked again.
-        (2, None) => Ok(match verdict::settle(thread, frame.code(), hook.id, true) {
-            Ok(()) => Heeded::Settled,
-            Err(_) => Heeded::Passed,
-        }),
+        (FRAMEHOOK_SETTLED, None) => {
+            Ok(match verdict::settle(thread, frame.code(), hook.id, true) {
+                Ok(()) => Heeded::Settled,
+                Err(_) => Heeded::Passed,
+            })
+        }
         // SAFETY: a live object, which the hook has given us.
-        (1, Some(object)) => match unsafe { Code::from_object(object.as_ptr().cast()) } {
+        (FRAMEHOOK_REPLACE, Some(object)) => match unsafe {
+            Code::from_object(object.as_ptr().cast())
+        } {
             // SAFETY: the frame is being offered, and the reference is ours.
             Some(code) if code != frame.code() => return unsafe { run(thread, hook, frame, code) },
             Some(_) => Ok(Heeded::Passed),
             // SAFETY: a live object.
             None => Err(unsafe { refuse_answer(thread, hook, object.as_ptr().cast()) }),
         },
-        (-1, _) => Err(complain(
+        (FRAMEHOOK_ERROR, _) => Err(complain(
             thread,
             hook,
             c"frame hook %s answered with an error and set no exception",
@@ -237,7 +244,7 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
                 call(hook, current)
             }
         };
-        if verdict == PASS && replacement.is_null() && !thread.has_exception() {
+        if verdict == FRAMEHOOK_PASS && replacement.is_null() && !thread.has_exception() {
             passed = true;
             continue;
         }
