@@ -17,6 +17,7 @@ Variants (each in build/VARIANT):
   free-threaded  the Rust frame core without the GIL, --disable-gil
   stock-free-threaded  the same tree and flags, --without-rust-core
   asan           C under AddressSanitizer; Rust too with RUSTC_BOOTSTRAP=1, as ci/asan-hooks does it
+  tsan           free-threaded, C under ThreadSanitizer; Rust as above, for ci/tsan-hooks
 """
 
 import argparse
@@ -50,6 +51,7 @@ VARIANTS = {
     "free-threaded": ["--disable-gil"],
     "stock-free-threaded": [STOCK, "--disable-gil"],
     "asan": ["--with-address-sanitizer"],
+    "tsan": ["--disable-gil", "--with-thread-sanitizer"],
 }
 PROFILE_GUIDED = ("pgo", "stock-pgo")
 # In the builds that are measured against each other each function begins a cache line, so that one that is the same in both

@@ -49,9 +49,10 @@ pub fn has_assertions(cflags: &[String]) -> bool {
     !last.is_some_and(|flag| flag.starts_with("-DNDEBUG"))
 }
 
-/// Whether the C side is compiled with AddressSanitizer.
-pub fn has_address_sanitizer(cflags: &[String]) -> bool {
-    cflags.iter().any(|flag| flag == "-fsanitize=address")
+/// The sanitizer that the C side is compiled with, as rustc and clang both call it.
+pub fn sanitizer(cflags: &[String]) -> Option<&str> {
+    let mut names = cflags.iter().filter_map(|flag| flag.strip_prefix("-fsanitize="));
+    names.find(|name| matches!(*name, "address" | "thread"))
 }
 
 fn last_value<'a>(cflags: &'a [String], prefix: &str) -> Option<&'a str> {
@@ -104,7 +105,8 @@ mod tests {
 
     #[test]
     fn knows_the_sanitizer_of_the_c_side() {
-        assert!(has_address_sanitizer(&words("-O2 -fsanitize=address -g")));
-        assert!(!has_address_sanitizer(&words("-O2 -fsanitize=undefined -g")));
+        assert_eq!(sanitizer(&words("-O2 -fsanitize=address -g")), Some("address"));
+        assert_eq!(sanitizer(&words("-O2 -fsanitize=thread -g")), Some("thread"));
+        assert_eq!(sanitizer(&words("-O2 -fsanitize=undefined -g")), None);
     }
 }

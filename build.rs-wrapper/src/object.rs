@@ -53,9 +53,10 @@ fn run_cargo(request: &Request, bindings_file: &Path, target_dir: &Path) -> Outc
         cargo.arg("-Clinker-plugin-lto");
     }
     // Sanitizers are an unstable flag: they want this variable with a stable compiler.
-    if flags::has_address_sanitizer(request.cflags) && std::env::var_os("RUSTC_BOOTSTRAP").is_some()
-    {
-        cargo.args(["-Zsanitizer=address", "-Cunsafe-allow-abi-mismatch=sanitizer"]);
+    if let Some(name) = flags::sanitizer(request.cflags) {
+        if std::env::var_os("RUSTC_BOOTSTRAP").is_some() {
+            cargo.arg(format!("-Zsanitizer={name}")).arg("-Cunsafe-allow-abi-mismatch=sanitizer");
+        }
     }
     if flags::has_assertions(request.cflags) {
         cargo.args(["--cfg", "ferrule_checks"]);
