@@ -574,23 +574,31 @@ fn copy(before: &Snapshot, after: &mut Snapshot, stays: impl Fn(&Hook) -> bool) 
     }
 }
 
-/// Removes the hooks that `goes` says; whether there was one. Needs no memory.
-fn remove_those(thread: Thread, goes: impl Fn(&Hook) -> bool) -> bool {
-    let old = locked(thread, || {
-        // SAFETY: nothing below may wait, or run Python code, and the world is stopped.
-        unsafe {
-            let before = Snapshot::borrowed(thread)?;
-            let first = before.iter().find(|hook| goes(hook))?;
-            // Each hook's removal has one; the first that goes may serve for others that go with it.
-            let reserve = first.reserve.swap(null_mut(), Ordering::Relaxed);
-            let mut new = NewSnapshot(NonNull::new(reserve)?);
-            for hook in before.iter().filter(|hook| goes(hook)) {
-                hook.silent.store(true, Ordering::Relaxed);
-            }
-            copy(before, new.get_mut(), |hook| !goes(hook));
-            publish(thread, new)
+/// Removes the hooks that `goes` says, and hands out the snapshot with them; `None`: there is none.
+/// Needs no memory.
+///
+/// # Safety
+/// The world is stopped.
+unsafe fn take_out(thread: Thread, goes: impl Fn(&Hook) -> bool) -> Option<SnapshotRef> {
+    // SAFETY: nothing below may wait, or run Python code, and the world is stopped.
+    unsafe {
+        let before = Snapshot::borrowed(thread)?;
+        let first = before.iter().find(|hook| goes(hook))?;
+        // Each hook's removal has one; the first that goes may serve for others that go with it.
+        let reserve = first.reserve.swap(null_mut(), Ordering::Relaxed);
+        let mut new = NewSnapshot(NonNull::new(reserve)?);
+        for hook in before.iter().filter(|hook| goes(hook)) {
+            hook.silent.store(true, Ordering::Relaxed);
         }
-    });
+        copy(before, new.get_mut(), |hook| !goes(hook));
+        publish(thread, new)
+    }
+}
+
+/// [`take_out`] with the world stopped for it; whether there was one.
+fn remove_those(thread: Thread, goes: impl Fn(&Hook) -> bool) -> bool {
+    // SAFETY: the world is stopped.
+    let old = locked(thread, || unsafe { take_out(thread, goes) });
     // Dropped here, with the world running: that may free hooks, and call whatever their owners
     // want to have called.
     old.is_some()
@@ -613,16 +621,19 @@ pub fn clear(thread: Thread) {
 /// The end of a block, whose hook's handle this is: the last one removes the hook. What somebody
 /// else has removed is gone already.
 pub fn leave(thread: Thread, id: c_longlong) {
-    let last = locked(thread, || {
+    let old = locked(thread, || {
         // SAFETY: nothing below may wait, or run Python code.
         let hook = unsafe { Snapshot::borrowed(thread) }.and_then(|hooks| hooks.find(id))?;
         let blocks = hook.blocks.load(Ordering::Relaxed).saturating_sub(1);
+        if blocks == 0 {
+            // SAFETY: the world is stopped.
+            return unsafe { take_out(thread, |hook| hook.id == id) };
+        }
         hook.blocks.store(blocks, Ordering::Relaxed);
-        (blocks == 0).then_some(())
+        None
     });
-    if last.is_some() {
-        remove_those(thread, |hook| hook.id == id && hook.blocks.load(Ordering::Relaxed) == 0);
-    }
+    // Dropped here, with the world running.
+    drop(old);
 }
 
 /// Makes every code object be asked about once more.
