@@ -143,10 +143,6 @@ typedef enum _PyRust_Answer {
   _PyRust_Answer_Replaced = 2,
 } _PyRust_Answer;
 
-typedef struct _PyRust_Option_ExtendedHook _PyRust_Option_ExtendedHook;
-
-typedef struct _PyRust_Option_SimpleHook _PyRust_Option_SimpleHook;
-
 /*
  Whose memory a frame lies in.
  */
@@ -161,6 +157,10 @@ typedef struct _PyRust_Slot _PyRust_Slot;
  The header; the entries follow.
  */
 typedef struct _PyRust_Table _PyRust_Table;
+
+typedef PyCodeObject *(*_PyRust_SimpleHookOrNull)(struct _PyInterpreterFrame*);
+
+typedef int (*_PyRust_ExtendedHookOrNull)(struct _PyInterpreterFrame*, void*, PyCodeObject**);
 
 /*
  `_PyStackRef`: one word.
@@ -634,21 +634,19 @@ int _PyFrame_Traverse(struct _PyInterpreterFrame *frame,
  # Safety
  The calling thread has an attached thread state.
  */
-int PyUnstable_AddFrameHook(PyInterpreterState *interpreter, struct _PyRust_Option_SimpleHook hook);
+int PyUnstable_AddFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHookOrNull hook);
 
 /*
  # Safety
  The calling thread has an attached thread state.
  */
-int PyUnstable_RemoveFrameHook(PyInterpreterState *interpreter,
-                               struct _PyRust_Option_SimpleHook hook);
+int PyUnstable_RemoveFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHookOrNull hook);
 
 /*
  # Safety
  The calling thread has an attached thread state.
  */
-int PyUnstable_ContainsFrameHook(PyInterpreterState *interpreter,
-                                 struct _PyRust_Option_SimpleHook hook);
+int PyUnstable_ContainsFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHookOrNull hook);
 
 /*
  # Safety
@@ -662,7 +660,7 @@ int PyUnstable_ClearFrameHooks(PyInterpreterState *interpreter);
  `user_data` is what `hook` and `free_user_data` take.
  */
 long long PyUnstable_AddFrameHookEx(PyInterpreterState *interpreter,
-                                    struct _PyRust_Option_ExtendedHook hook,
+                                    _PyRust_ExtendedHookOrNull hook,
                                     void *user_data,
                                     void (*free_user_data)(void*),
                                     const char *name,
@@ -679,7 +677,7 @@ int PyUnstable_RemoveFrameHookEx(PyInterpreterState *interpreter, long long id);
  The calling thread has an attached thread state.
  */
 long long PyUnstable_FrameHook_GetId(PyInterpreterState *interpreter,
-                                     struct _PyRust_Option_SimpleHook hook);
+                                     _PyRust_SimpleHookOrNull hook);
 
 /*
  # Safety

@@ -6,14 +6,20 @@
 
 use super::error::{Outcome, Raised};
 use super::frame::Code;
-use super::registry::{self, Callee, Description, ExtendedHook, Refusal, SimpleHook, Snapshot};
+use super::registry::{self, Callee, Description, Refusal, Snapshot};
 use super::view::View;
 use super::{switch, Thread};
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyInterpreterState, PyObject};
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject};
 use crate::object::Owned;
 use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
 use core::ptr::null_mut;
+
+// What C passes as a hook. Written out: cbindgen does not see through a name in an `Option`.
+type SimpleHookOrNull = Option<unsafe extern "C" fn(*mut _PyInterpreterFrame) -> *mut PyCodeObject>;
+type ExtendedHookOrNull = Option<
+    unsafe extern "C" fn(*mut _PyInterpreterFrame, *mut c_void, *mut *mut PyCodeObject) -> c_int,
+>;
 
 fn status(outcome: Outcome<()>) -> c_int {
     outcome.map_or(-1, |()| 0)
@@ -37,13 +43,13 @@ unsafe fn thread_of(interpreter: *mut PyInterpreterState) -> Outcome<Thread> {
 }
 
 /// The handle of a simple hook; `None`: it is not installed.
-fn find(thread: Thread, hook: Option<SimpleHook>) -> Option<c_longlong> {
+fn find(thread: Thread, hook: SimpleHookOrNull) -> Option<c_longlong> {
     // SAFETY: nothing here waits, or runs Python code.
     let hooks = unsafe { Snapshot::borrowed(thread) }?;
     hooks.find_callee(Callee::Simple(hook?), null_mut()).map(|hook| hook.id)
 }
 
-fn id_of(thread: Thread, hook: Option<SimpleHook>) -> Outcome<c_longlong> {
+fn id_of(thread: Thread, hook: SimpleHookOrNull) -> Outcome<c_longlong> {
     find(thread, hook).ok_or_else(|| Refusal::Unknown.raise(thread))
 }
 
@@ -74,7 +80,7 @@ unsafe fn checked_name<'a>(thread: Thread, name: *const c_char) -> Outcome<&'a C
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_AddFrameHook(
     interpreter: *mut PyInterpreterState,
-    hook: Option<SimpleHook>,
+    hook: SimpleHookOrNull,
 ) -> c_int {
     // SAFETY: the caller's contract.
     status(unsafe { thread_of(interpreter) }.and_then(|thread| {
@@ -95,7 +101,7 @@ pub unsafe extern "C" fn PyUnstable_AddFrameHook(
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_RemoveFrameHook(
     interpreter: *mut PyInterpreterState,
-    hook: Option<SimpleHook>,
+    hook: SimpleHookOrNull,
 ) -> c_int {
     // SAFETY: the caller's contract.
     status(
@@ -109,7 +115,7 @@ pub unsafe extern "C" fn PyUnstable_RemoveFrameHook(
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_ContainsFrameHook(
     interpreter: *mut PyInterpreterState,
-    hook: Option<SimpleHook>,
+    hook: SimpleHookOrNull,
 ) -> c_int {
     // SAFETY: the caller's contract.
     let thread = unsafe { Thread::current() };
@@ -131,7 +137,7 @@ pub unsafe extern "C" fn PyUnstable_ClearFrameHooks(interpreter: *mut PyInterpre
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_AddFrameHookEx(
     interpreter: *mut PyInterpreterState,
-    hook: Option<ExtendedHook>,
+    hook: ExtendedHookOrNull,
     user_data: *mut c_void,
     free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
     name: *const c_char,
@@ -175,7 +181,7 @@ pub unsafe extern "C" fn PyUnstable_RemoveFrameHookEx(
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_FrameHook_GetId(
     interpreter: *mut PyInterpreterState,
-    hook: Option<SimpleHook>,
+    hook: SimpleHookOrNull,
 ) -> c_longlong {
     // SAFETY: the caller's contract.
     unsafe { thread_of(interpreter).and_then(|thread| id_of(thread, hook)).unwrap_or(-1) }
