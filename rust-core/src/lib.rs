@@ -33,7 +33,6 @@ mod reference_count;
 #[allow(dead_code)]
 mod stack_ref;
 #[cfg(test)]
-#[allow(dead_code)]
 mod stand_in;
 #[cfg(test)]
 mod tests;

@@ -27,9 +27,10 @@ mod tests;
 mod traverse;
 
 pub use handle::first_slot;
-#[cfg(test)]
-pub use initialize::_PyFrame_Initialize;
-#[cfg(test)]
-pub use lifecycle::_PyFrame_ClearExceptCode;
 pub use lifecycle::leave_object;
 pub use slots::write_empty;
+#[cfg(test)]
+pub use {
+    handle::AnyFrame, initialize::_PyFrame_Initialize, lifecycle::_PyFrame_ClearExceptCode,
+    object::_PyFrame_MakeAndSetFrameObject,
+};

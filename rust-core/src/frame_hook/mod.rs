@@ -48,6 +48,7 @@ pub use state::{FrameHookState, FrameHookThread};
 /// How a frame goes on after it was offered to the hooks.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq)]
+#[cfg_attr(test, derive(Debug))]
 pub enum Answer {
     /// An exception is set; the thread's current frame is to be unwound.
     Failed = -1,

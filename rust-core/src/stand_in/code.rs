@@ -1,7 +1,7 @@
 //! Code objects, with what a frame must know of its code.
 
 use super::objects::{decref, is_of_type, named_type, with_zeros};
-use super::values::{bytes, content, text, text_of, tuple};
+use super::values::{bytes, text, text_of, tuple};
 use crate::code_extra::_PyRust_ForgetCodeExtra;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, PyTypeObject};
@@ -13,6 +13,8 @@ pub static mut PyCode_Type: PyTypeObject = named_type(c"code");
 
 /// The kind of a slot for a local, which may be a cell besides.
 const LOCAL: u32 = 0x20;
+/// An instruction that says nothing to the crate.
+const ANY: u8 = 0;
 /// Slots that a frame has before those of its code.
 const FIELDS: usize = size_of::<_PyInterpreterFrame>() / size_of::<usize>() - 1;
 
@@ -55,6 +57,8 @@ pub struct Function<'a> {
     pub locals: &'a str,
     /// Cells, parameters among them.
     pub cells: &'a str,
+    /// Those of the cells that the prologue does not make, as in code that was written by hand.
+    pub unmade: &'a str,
     pub free: &'a str,
     pub stack: usize,
     /// Flags beside those that follow from the parameters.
@@ -71,6 +75,7 @@ impl Default for Function<'_> {
             double_star: "",
             locals: "",
             cells: "",
+            unmade: "",
             free: "",
             stack: 4,
             flags: c::CO_OPTIMIZED | c::CO_NEWLOCALS,
@@ -83,6 +88,27 @@ fn words(names: &str) -> Vec<&str> {
 }
 
 impl Function<'_> {
+    /// The instructions before `RESUME`, each with its argument.
+    fn prologue(self, slots: &[(&str, u32)]) -> Vec<[u8; 2]> {
+        let mut units = Vec::new();
+        if !self.free.is_empty() {
+            units.push([ANY, 0]);
+        }
+        let unmade = words(self.unmade);
+        for (slot, (name, kind)) in slots.iter().enumerate() {
+            if kind & c::CO_FAST_CELL != 0 && !unmade.contains(name) {
+                if slot > 0xff {
+                    units.push([c::EXTENDED_ARG as u8, (slot >> 8) as u8]);
+                }
+                units.push([c::MAKE_CELL as u8, slot as u8]);
+            }
+        }
+        if self.flags & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR) != 0 {
+            units.extend([[c::RETURN_GENERATOR as u8, 0], [ANY, 0]]);
+        }
+        units
+    }
+
     /// A new code object, with one reference.
     pub fn code(self) -> *mut PyCodeObject {
         let parameters =
@@ -99,11 +125,12 @@ impl Function<'_> {
         let own_cells = cells.iter().filter(|it| !parameters.iter().any(|name| name == *it));
         slots.extend(own_cells.map(|name| (*name, c::CO_FAST_CELL)));
         slots.extend(free.iter().map(|name| (*name, c::CO_FAST_FREE)));
-        let generator = self.flags & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR);
-        // COPY_FREE_VARS, a MAKE_CELL for each cell, and RETURN_GENERATOR with a POP_TOP; then comes RESUME.
-        let prologue =
-            usize::from(!free.is_empty()) + cells.len() + if generator != 0 { 2 } else { 0 };
-        let code = plain(slots.len(), self.stack, prologue + 4, prologue);
+        let prologue = self.prologue(&slots);
+        let code = plain(slots.len(), self.stack, prologue.len() + 4, prologue.len());
+        for (number, unit) in prologue.into_iter().enumerate() {
+            // SAFETY: one of the code's instructions.
+            unsafe { instruction(code, number).cast::<[u8; 2]>().write(unit) };
+        }
         let star = if self.star.is_empty() { 0 } else { c::CO_VARARGS };
         let double_star = if self.double_star.is_empty() { 0 } else { c::CO_VARKEYWORDS };
         // SAFETY: a code object made just now.
@@ -123,11 +150,25 @@ impl Function<'_> {
     }
 }
 
-/// Whether the prologue makes a cell of this slot.
-pub fn is_cell(code: *mut PyCodeObject, slot: usize) -> bool {
-    // SAFETY: a live code object of `Function::code`.
-    let kinds = unsafe { content((*code).co_localspluskinds) };
-    u32::from(kinds[slot]) & c::CO_FAST_CELL != 0
+/// The slots of which the prologue makes cells, and where it stops: at `RETURN_GENERATOR`, or at `RESUME`.
+pub fn prologue_of(code: *mut PyCodeObject) -> (Vec<usize>, usize) {
+    // SAFETY: a live code object, and its instructions.
+    let unit = |number| unsafe { instruction(code, number).cast::<[u8; 2]>().read() };
+    let (mut cells, mut argument) = (Vec::new(), 0);
+    // SAFETY: as above.
+    let end = unsafe { (*code)._co_firsttraceable as usize };
+    for number in 0..end {
+        let [instruction, low] = unit(number);
+        argument = argument << 8 | usize::from(low);
+        match u32::from(instruction) {
+            c::EXTENDED_ARG => continue,
+            c::MAKE_CELL => cells.push(argument),
+            c::RETURN_GENERATOR => return (cells, number),
+            _ => {}
+        }
+        argument = 0;
+    }
+    (cells, end)
 }
 
 /// The name of a code object; `None` of anything else.

@@ -33,6 +33,7 @@ exception_classes! {
 }
 
 static mut MEMORY_ERROR_TYPE: PyTypeObject = named_type(c"MemoryError");
+static mut UNICODE_DECODE_ERROR: PyTypeObject = named_type(c"UnicodeDecodeError");
 
 #[repr(C)]
 struct Exception {
@@ -82,6 +83,16 @@ pub fn described(exception: *mut PyObject) -> String {
 /// Sets an exception.
 pub fn raise(class: *mut PyObject, text: &str) {
     set(keep(Exception { head: TestObject::of_type(class.cast()), text: text.to_string() }));
+}
+
+/// Sets a `ValueError`, as code of others does that fails.
+pub fn raise_value_error(text: &str) {
+    raise((&raw mut VALUE_ERROR).cast(), text);
+}
+
+/// Sets the error for text that is not UTF-8.
+pub fn raise_decode_error() {
+    raise((&raw mut UNICODE_DECODE_ERROR).cast(), "not UTF-8");
 }
 
 fn set(exception: *mut PyObject) {
@@ -180,8 +191,9 @@ unsafe fn formatted(format: *const c_char, arguments: &[usize]) -> String {
         match directive {
             "zd" => text += &(*argument as isize).to_string(),
             "zu" => text += &argument.to_string(),
-            // SAFETY: an object, by contract.
-            "R" => text += &name_of(*argument as *mut PyObject),
+            "R" | "U" => text += &name_of(*argument as *mut PyObject),
+            // SAFETY: an object that has a type, by contract.
+            "T" => text += &unsafe { type_name((*(*argument as *mut PyObject)).ob_type) },
             _ if directive.ends_with('s') => {
                 // SAFETY: a string, by contract.
                 text += &unsafe { CStr::from_ptr(*argument as *const c_char) }.to_string_lossy();

@@ -1,6 +1,6 @@
 //! Functions, frames at the top of a data stack, and frame objects.
 
-use super::code::{instruction, is_cell};
+use super::code::{instruction, prologue_of};
 use super::exceptions::PyErr_NoMemory;
 use super::memory::is_allowed;
 use super::objects::{decref, incref, is_of_type, named_type, object, with_zeros};
@@ -8,11 +8,12 @@ use super::threads::PyThreadState_Get;
 use super::values::{cell, items, tuple};
 use crate::cpython as c;
 use crate::cpython::{
-    _PyInterpreterFrame, PyCodeObject, PyFrameObject, PyFunctionObject, PyObject, PyThreadState,
-    PyTypeObject,
+    _PyInterpreterFrame, PyCodeObject, PyFrameObject, PyFunctionObject, PyInterpreterState,
+    PyObject, PyThreadState, PyTypeObject,
 };
 use crate::data_stack::{_PyThreadState_PopFrame, _PyThreadState_PushFrame};
 use crate::frame::{_PyFrame_ClearExceptCode, _PyFrame_Initialize};
+use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
@@ -68,25 +69,23 @@ pub fn link(frame: *mut _PyInterpreterFrame) {
     unsafe { (*PyThreadState_Get()).current_frame = frame };
 }
 
-/// Runs what stands before `RESUME`: makes the cells, and takes the free variables out of the closure. The frame stops
-/// at the first instruction that is traceable.
+/// Runs what stands before `RESUME`, or before `RETURN_GENERATOR`: makes the cells, and takes the free variables out of
+/// the closure.
 pub fn run_prologue(frame: *mut _PyInterpreterFrame) {
     // SAFETY: a frame that has run nothing yet, of a function with a closure as its code wants it.
     unsafe {
         let code: *mut PyCodeObject = (*frame).f_executable.cast();
-        let slots = (*code).co_nlocalsplus as usize;
-        let free = (*code).co_nfreevars as usize;
-        for number in 0..slots - free {
-            if is_cell(code, number) {
-                slot(frame, number).write(cell(slot(frame, number).read()));
-            }
+        let (cells, end) = prologue_of(code);
+        for number in cells {
+            slot(frame, number).write(cell(slot(frame, number).read()));
         }
         let closure = (*(*frame).f_funcobj.cast::<PyFunctionObject>()).func_closure;
+        let first_free = ((*code).co_nlocalsplus - (*code).co_nfreevars) as usize;
         for (i, cell) in items(closure).into_iter().enumerate() {
             incref(cell);
-            slot(frame, slots - free + i).write(cell);
+            slot(frame, first_free + i).write(cell);
         }
-        (*frame).instr_ptr = instruction(code, (*code)._co_firsttraceable as usize);
+        (*frame).instr_ptr = instruction(code, end);
     }
 }
 
@@ -118,6 +117,20 @@ pub fn end_current() {
         (*tstate).current_frame = (*frame).previous;
         _PyEval_FrameClearAndPop(tstate, frame);
     }
+}
+
+thread_local! {
+    static INSTRUMENTED: RefCell<Option<Box<dyn Fn() -> c_int>>> = const { RefCell::new(None) };
+}
+
+/// From now on `look` is called where code is instrumented; it says how that has ended.
+pub fn set_instrument(look: impl Fn() -> c_int + 'static) {
+    INSTRUMENTED.set(Some(Box::new(look)));
+}
+
+#[no_mangle]
+extern "C" fn _Py_Instrument(_: *mut PyCodeObject, _: *mut PyInterpreterState) -> c_int {
+    INSTRUMENTED.with_borrow(|look| look.as_ref().map_or(0, |look| look()))
 }
 
 // --- Frame objects. ---

@@ -257,8 +257,3 @@ extern "C" fn PyType_IsSubtype(one: *mut PyTypeObject, other: *mut PyTypeObject)
 #[no_mangle]
 #[allow(non_upper_case_globals)]
 static mut _Py_NoneStruct: PyObject = immortal_head();
-
-/// `None`, borrowed.
-pub fn none() -> *mut PyObject {
-    &raw mut _Py_NoneStruct
-}

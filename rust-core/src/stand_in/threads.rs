@@ -45,11 +45,18 @@ impl Attached {
     pub fn tstate(&self) -> *mut PyThreadState {
         self.tstate.cast()
     }
+
+    /// Attaches the thread to what it was attached to before. The interpreter stays until the value goes.
+    pub fn leave(&self) {
+        if CURRENT.get() == self.tstate() {
+            CURRENT.set(self.before);
+        }
+    }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        CURRENT.set(self.before);
+        self.leave();
         // SAFETY: boxes from `to_interpreter`.
         unsafe {
             drop(Box::from_raw(self.interpreter));

@@ -1,11 +1,13 @@
 //! `str`, `tuple`, `bytes` and cells.
 
+use super::exceptions::{raise_decode_error, PyErr_NoMemory};
+use super::memory::is_allowed;
 use super::objects::{
     decref, incref, is_of_type, keep, name_of, named_type, with_zeros, TestObject,
 };
 use crate::cpython::{PyBytesObject, PyCellObject, PyObject, PyTypeObject};
 use std::cmp::Ordering;
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, CStr};
 use std::ptr::null_mut;
 
 #[no_mangle]
@@ -35,6 +37,20 @@ pub fn text_of(object: *mut PyObject) -> Option<String> {
     is_of_type(object, &raw mut PyUnicode_Type)
         // SAFETY: each `str` of the tests is one of these, and its memory stays.
         .then(|| unsafe { (*object.cast::<Text>()).text.clone() })
+}
+
+#[no_mangle]
+extern "C" fn PyUnicode_FromString(content: *const c_char) -> *mut PyObject {
+    // SAFETY: a string, by contract.
+    let content = unsafe { CStr::from_ptr(content) }.to_str();
+    match content {
+        Ok(_) if !is_allowed() => PyErr_NoMemory(),
+        Ok(content) => text(content),
+        Err(_) => {
+            raise_decode_error();
+            null_mut()
+        }
+    }
 }
 
 #[no_mangle]
@@ -85,16 +101,6 @@ pub fn bytes(content: &[u8]) -> *mut PyObject {
         start.copy_from_nonoverlapping(content.as_ptr(), content.len());
     }
     object.cast()
-}
-
-/// What is in a `bytes`.
-pub fn content(bytes: *mut PyObject) -> Vec<u8> {
-    let start: *const u8 = PyBytes_AsString(bytes).cast();
-    // SAFETY: a `bytes`, or the line above would have failed.
-    unsafe {
-        let length = (*bytes.cast::<PyBytesObject>()).ob_base.ob_size as usize;
-        std::slice::from_raw_parts(start, length).to_vec()
-    }
 }
 
 #[no_mangle]

@@ -1,24 +1,642 @@
 //! What becomes of a frame that is offered.
 
 use super::support::*;
-use crate::frame_hook::Answer;
+use crate::code_extra::_PyRust_FinishCodeExtra;
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState};
+use crate::eval_frame::_PyInterpreterState_SetEvalFrameFunc;
+use crate::frame::{_PyFrame_MakeAndSetFrameObject, AnyFrame};
+use crate::frame_hook::dispatch::_PyRust_Instrument;
+use crate::frame_hook::registry::SnapshotRef;
+use crate::frame_hook::Answer::{AskAgain, Failed, Replaced, Settled};
 use crate::stand_in::code::Function;
-use crate::stand_in::frames;
-use crate::stand_in::objects::{decref, object};
+use crate::stand_in::objects::count;
+use crate::stand_in::threads::{Attached, PyThreadState_Get, RESULT_OF_THE_LOOP};
+use crate::stand_in::{exceptions, frames, memory, values};
+use std::cell::{Cell, RefCell};
+use std::ptr::null_mut;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+fn ran(code: &str, slots: &str, answers: &[crate::frame_hook::Answer]) -> Result<Ran, String> {
+    Ok(Ran { code: code.to_string(), slots: slots.to_string(), answers: answers.to_vec() })
+}
+
+/// A function with that name and no parameters.
+fn named(name: &str) -> Defined {
+    define(Function { name, ..Function::default() }, "")
+}
+
+// --- Answers. ---
 
 #[test]
 fn without_hooks_nobody_wants_to_see_a_frame() {
-    let hooks = Hooks::new();
-    let code = Function { positional: "a", cells: "a b", free: "c", ..Function::default() }.code();
-    let function = frames::function(code, &[object()]);
-    let frame = hooks.call(function, &[object()]);
-    assert!(hooks.offer() == Answer::Settled);
-    // SAFETY: alive.
-    assert_eq!(unsafe { (*frame).f_executable }, code.cast());
-    frames::end_current();
-    // SAFETY: the test's own references.
-    unsafe {
-        decref(function.cast());
-        decref(code.cast());
+    let _engine = Engine::start();
+    let function = define(
+        Function { positional: "a b", cells: "b", locals: "x", free: "c", ..Function::default() },
+        "see",
+    );
+    let expected = ran("function", "one [two] - [see]", &[Settled]);
+    assert_eq!(function.call("one two"), expected);
+    let gone = add(|_| Reply::Pass);
+    assert_eq!(remove(gone.id), Ok(()));
+    assert_eq!(function.call("one two"), expected);
+}
+
+#[test]
+fn a_call_goes_on_as_it_was_where_hooks_pass_or_settle() {
+    for (replies, answers) in [
+        (vec![Reply::Pass], [AskAgain, AskAgain]),
+        (vec![Reply::Settled], [Settled, Settled]),
+        (vec![Reply::Settled, Reply::Pass], [AskAgain, AskAgain]),
+        (vec![Reply::Settled, Reply::Settled], [Settled, Settled]),
+    ] {
+        let _engine = Engine::start();
+        let function = define(Function { positional: "a", cells: "a", ..Function::default() }, "");
+        for reply in replies {
+            add(move |_| reply);
+        }
+        for answer in answers {
+            assert_eq!(function.call("x"), ran("function", "[x]", &[answer]));
+        }
     }
+}
+
+#[test]
+fn the_code_of_an_answer_runs_in_the_place_of_the_frames_own() {
+    let _engine = Engine::start();
+    let (function, other) = (named("own"), named("other"));
+    let reply = Reply::Run(other.code);
+    add(move |_| reply);
+    let expected = ran("other", "", &[Replaced, AskAgain]);
+    assert_eq!(function.call(""), expected);
+    assert_eq!(function.call(""), expected);
+    assert_eq!(other.call(""), ran("other", "", &[AskAgain]), "its own code is none but its own");
+}
+
+#[test]
+fn the_hooks_after_a_replacement_see_the_other_code() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let functions = ["own", "second", "third"].map(named);
+    let seeing = |name: &'static str, reply| {
+        let log = log.clone();
+        add(move |frame| {
+            log.note(&format!("{name}:{}", frame.code().expect("code")));
+            reply
+        })
+    };
+    seeing("a", Reply::Pass);
+    seeing("b", Reply::Run(functions[1].code));
+    seeing("c", Reply::Run(functions[2].code));
+    seeing("d", Reply::Pass);
+    assert_eq!(functions[0].call(""), ran("third", "", &[Replaced, AskAgain]));
+    assert_eq!(log.read(), "a:own b:own c:second d:third");
+}
+
+#[test]
+fn a_hook_that_has_settled_the_other_code_is_not_asked_about_it() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let (own, other) = (named("own"), named("other"));
+    log.add("first", Reply::Run(other.code));
+    let second = log.add("second", Reply::Pass);
+    assert_eq!(enable_for_code(second.id, other.code, false), Ok(()));
+    assert_eq!(own.call(""), ran("other", "", &[Replaced, AskAgain]));
+    assert_eq!(log.read(), "first");
+}
+
+#[test]
+fn a_frame_of_code_that_all_have_settled_is_told_so_after_a_replacement() {
+    let _engine = Engine::start();
+    let (own, other) = (named("own"), named("other"));
+    let code = other.code;
+    add(
+        move |frame| {
+            if frame.code() == Ok("own".to_string()) {
+                Reply::Run(code)
+            } else {
+                Reply::Settled
+            }
+        },
+    );
+    assert_eq!(other.call(""), ran("other", "", &[Settled]));
+    assert_eq!(own.call(""), ran("other", "", &[Replaced, Settled]));
+}
+
+#[test]
+fn answers_that_make_no_sense_fail_the_call() {
+    let _engine = Engine::start();
+    let (function, other) = (named("own"), named("other"));
+    let text = Own(values::text("no code"));
+    let no_exception = "SystemError: frame hook test answered with an error and set no exception";
+    let unknown = "SystemError: frame hook test answered with no known verdict";
+    let no_code = "TypeError: frame hook test returned neither None nor framehook.SETTLED nor a \
+                   code object, but an object of type str";
+    for (reply, expected) in [
+        (Reply::Raise("no"), "ValueError: no"),
+        (Reply::Raw(-1, null_mut()), no_exception),
+        (Reply::Raw(-1, other.code.cast()), no_exception),
+        (Reply::Raw(-2, null_mut()), unknown),
+        (Reply::Raw(3, null_mut()), unknown),
+        (Reply::Raw(1, null_mut()), unknown),
+        (Reply::Raw(0, other.code.cast()), unknown),
+        (Reply::Raw(2, other.code.cast()), unknown),
+        (Reply::RunObject(text.0), no_code),
+    ] {
+        let log = Log::default();
+        let hook = add(move |_| reply);
+        let later = log.add("later", Reply::Pass);
+        assert_eq!(function.call(""), Err(expected.to_string()));
+        assert_eq!(log.read(), "", "nobody is asked after a failure");
+        assert_eq!((count(text.0), count(other.code.cast())), (1, 1));
+        assert_eq!(remove(hook.id), Ok(()));
+        assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
+        assert_eq!(remove(later.id), Ok(()));
+    }
+}
+
+#[test]
+fn an_exception_fails_the_call_whatever_the_hook_answers() {
+    let _engine = Engine::start();
+    let (function, other) = (named("own"), named("other"));
+    for reply in [Reply::Pass, Reply::Settled, Reply::Run(other.code), Reply::Raw(7, null_mut())] {
+        let hook = add(move |_| {
+            exceptions::raise_value_error("set");
+            reply
+        });
+        assert_eq!(function.call(""), Err("ValueError: set".to_string()));
+        assert_eq!(count(other.code.cast()), 1);
+        assert_eq!(remove(hook.id), Ok(()));
+    }
+    add(|_| Reply::Pass);
+    assert_eq!(function.call(""), ran("own", "", &[AskAgain]), "nothing was settled");
+}
+
+#[test]
+fn the_frames_own_code_as_an_answer_is_a_pass() {
+    let _engine = Engine::start();
+    let function = named("own");
+    let reply = Reply::Run(function.code);
+    add(move |_| reply);
+    assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
+    assert_eq!(count(function.code.cast()), 1);
+}
+
+#[test]
+fn calls_replacements_errors_and_time_are_counted() {
+    let _engine = Engine::start();
+    let (function, other) = (named("own"), named("other"));
+    let replies = [Reply::Pass, Reply::Run(other.code), Reply::Raise("no"), Reply::Settled];
+    let next = RefCell::new(replies.into_iter());
+    let timed = try_add_as("timed", 1, move |_| next.borrow_mut().next().expect("a reply"))
+        .expect("a hook");
+    let plain = add(|_| Reply::Pass);
+    for _ in replies {
+        let _ = function.call("");
+    }
+    let snapshot = SnapshotRef::current(thread()).expect("hooks");
+    let counted = |id| {
+        let hook = snapshot.get().find(id).expect("a hook");
+        [&hook.calls, &hook.replacements, &hook.errors, &hook.nanoseconds]
+            .map(|counter| counter.load(Ordering::Relaxed))
+    };
+    assert_eq!(counted(timed.id), [4, 1, 1, 4], "the clock goes on by one in each call");
+    assert_eq!(counted(plain.id), [3, 0, 0, 0]);
+}
+
+// --- Hooks that come and go within a round. ---
+
+#[test]
+fn a_hook_that_comes_within_a_round_is_asked_from_the_next_one_on() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let function = named("own");
+    let (notes, added) = (log.clone(), Cell::new(false));
+    add(move |_| {
+        notes.note("first");
+        if !added.replace(true) {
+            notes.add("new", Reply::Pass);
+        }
+        Reply::Settled
+    });
+    assert_eq!(function.call(""), ran("own", "", &[AskAgain]), "the new one has not seen it");
+    assert_eq!(log.read(), "first");
+    function.call("").expect("a call");
+    assert_eq!(log.read(), "new");
+}
+
+#[test]
+fn a_hook_that_goes_or_is_switched_off_within_a_round_is_not_asked_any_more() {
+    type Work = fn(i64) -> Result<(), String>;
+    let works: [Work; 3] = [
+        remove,
+        |id| enable(id, false),
+        |_| {
+            clear();
+            Ok(())
+        },
+    ];
+    for work in works {
+        let _engine = Engine::start();
+        let log = Log::default();
+        let function = named("own");
+        let victim = Rc::new(Cell::new(0));
+        let (id, notes) = (victim.clone(), log.clone());
+        add(move |_| {
+            notes.note("first");
+            assert_eq!(work(id.get()), Ok(()));
+            Reply::Pass
+        });
+        victim.set(log.add("victim", Reply::Pass).id);
+        function.call("").expect("a call");
+        assert_eq!(log.read(), "first");
+    }
+}
+
+#[test]
+fn a_hook_that_a_destructor_adds_at_the_end_of_a_round_is_heeded() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let function = named("own");
+    let own = Rc::new(Cell::new(0));
+    let id = own.clone();
+    let hook = add(move |_| {
+        assert_eq!(remove(id.get()), Ok(()));
+        Reply::Settled
+    });
+    own.set(hook.id);
+    let notes = log.clone();
+    hook.at_the_end(move || {
+        notes.add("new", Reply::Pass);
+    });
+    assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
+    function.call("").expect("a call");
+    assert_eq!(log.read(), "new");
+}
+
+// --- Who is offered. ---
+
+#[test]
+fn a_frame_is_offered_once() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let function = define(Function { positional: "a", cells: "a", ..Function::default() }, "");
+    log.add("asked", Reply::Pass);
+    let frame = function.start("x");
+    assert_eq!(offer(), AskAgain);
+    let at = position(frame);
+    for _ in 0..3 {
+        assert_eq!((offer(), position(frame)), (AskAgain, at), "a debugger has sent it back");
+    }
+    assert_eq!(log.read(), "asked");
+    frames::end_current();
+}
+
+#[test]
+fn a_frame_that_has_made_a_call_or_has_an_object_does_not_start() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let function = named("own");
+    log.add("asked", Reply::Pass);
+    let frame = function.start("");
+    // SAFETY: the frame's own field.
+    unsafe { (*frame).return_offset = 4 };
+    assert_eq!(offer(), AskAgain);
+    frames::end_current();
+    let frame = function.start("");
+    // SAFETY: complete, as it stands at its RESUME.
+    assert!(!unsafe { _PyFrame_MakeAndSetFrameObject(frame) }.is_null());
+    assert_eq!(offer(), AskAgain);
+    frames::end_current();
+    assert_eq!(log.read(), "");
+}
+
+#[test]
+fn a_generators_frame_is_offered_when_it_is_made_and_not_when_it_begins() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let generator = define(Function { flags: c::CO_GENERATOR, ..with_parameters("a") }, "");
+    log.add("asked", Reply::Pass);
+    let frame = generator.start("x");
+    assert_eq!((position(frame), offer()), (0, AskAgain), "at RETURN_GENERATOR");
+    assert_eq!((position(frame), log.read().as_str()), (0, "asked"));
+    // SAFETY: the frame's own field. It is as if it had moved.
+    unsafe {
+        (*frame).owner = c::FRAME_OWNED_BY_GENERATOR;
+        (*frame).return_offset = 0;
+        assert_eq!((offer(), log.read().as_str()), (AskAgain, ""));
+        (*frame).owner = c::FRAME_OWNED_BY_THREAD;
+    }
+    frames::end_current();
+}
+
+#[test]
+fn nobody_is_asked_about_what_a_hook_calls() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let (outer, inner) = (named("outer"), named("inner"));
+    let function = define(with_parameters("a"), "");
+    let notes = log.clone();
+    add(move |frame| {
+        notes.note(&frame.code().expect("code"));
+        if frame.code() == Ok("outer".to_string()) {
+            // Calls of a hook, one below the other.
+            let below = inner.start("");
+            notes.note(&format!("{:?}", offer()));
+            assert_eq!(function.call("x"), ran("function", "x", &[AskAgain]));
+            assert_eq!(current_frame(), below);
+            frames::end_current();
+            assert_eq!(function.call_by_evaluator("x"), ran("function", "x", &[AskAgain]));
+        }
+        Reply::Pass
+    });
+    assert_eq!(outer.call(""), ran("outer", "", &[AskAgain]));
+    assert_eq!(log.read(), "outer AskAgain");
+    named("after").call("").expect("a call");
+    assert_eq!(log.read(), "after");
+}
+
+/// The fields of a thread state that a greenlet has for itself.
+fn swap_greenlets(fields: &mut [*mut std::ffi::c_void; 4]) {
+    // SAFETY: the thread's own state.
+    unsafe {
+        let state = PyThreadState_Get();
+        let now = [
+            (*state).current_frame.cast(),
+            (*state).datastack_chunk.cast(),
+            (*state).datastack_top.cast(),
+            (*state).datastack_limit.cast(),
+        ];
+        let [frame, chunk, top, limit] = std::mem::replace(fields, now);
+        (*state).current_frame = frame.cast();
+        (*state).datastack_chunk = chunk.cast();
+        (*state).datastack_top = top.cast();
+        (*state).datastack_limit = limit.cast();
+    }
+}
+
+#[test]
+fn a_hook_that_waits_in_another_greenlet_does_not_keep_others_from_being_asked() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let (outer, elsewhere) = (named("outer"), Rc::new(named("elsewhere")));
+    let notes = log.clone();
+    let other = elsewhere.clone();
+    // The second greenlet runs within the hook of the first, and asks another hook.
+    let asked = Rc::new(Cell::new(false));
+    let first = asked.clone();
+    add(move |frame| {
+        if first.replace(true) {
+            return Reply::Pass;
+        }
+        notes.note(&frame.code().expect("code"));
+        let mut fields = [null_mut(); 4];
+        swap_greenlets(&mut fields);
+        assert_eq!(other.call(""), ran("elsewhere", "", &[AskAgain]));
+        swap_greenlets(&mut fields);
+        // SAFETY: the other greenlet is over, and its one chunk is its own.
+        unsafe {
+            let chunk: *mut c::_PyStackChunk = fields[1].cast();
+            memory::_PyObject_VirtualFree(chunk.cast(), (*chunk).size);
+        }
+        Reply::Pass
+    });
+    let notes = log.clone();
+    add(move |frame| {
+        notes.note(&format!("second:{}", frame.code().expect("code")));
+        Reply::Pass
+    });
+    assert_eq!(outer.call(""), ran("outer", "", &[AskAgain]));
+    assert_eq!(log.read(), "outer second:elsewhere second:outer");
+}
+
+#[test]
+fn nobody_is_asked_about_what_a_tracer_calls() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let function = named("own");
+    log.add("asked", Reply::Pass);
+    for (tracing, expected) in [(1, ""), (2, ""), (0, "asked")] {
+        // SAFETY: the thread's own state.
+        unsafe { (*PyThreadState_Get()).tracing = tracing };
+        assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
+        assert_eq!(log.read(), expected);
+    }
+}
+
+// --- What can be seen meanwhile. ---
+
+#[test]
+fn a_frame_is_linked_and_hidden_while_it_is_offered() {
+    let _engine = Engine::start();
+    let shapes = [
+        Function::default(),
+        with_parameters("a b"),
+        Function { cells: "a c", ..with_parameters("a b") },
+        Function { free: "f", ..with_parameters("a b") },
+        Function { flags: c::CO_GENERATOR, ..with_parameters("a b") },
+    ];
+    let log = Log::default();
+    let caller = named("caller");
+    let bottom = caller.start("");
+    let notes = log.clone();
+    let hook = move |frame: Offered| {
+        // SAFETY: a live frame, which this thread works on.
+        unsafe {
+            let linked = current_frame() == frame.0 && (*frame.0).previous == bottom;
+            let hidden = AnyFrame::new(frame.0).is_incomplete();
+            notes.note(&format!("{linked} {hidden}"));
+        }
+        Reply::Pass
+    };
+    add(hook);
+    for shape in shapes {
+        let function = define(shape, if shape.free.is_empty() { "" } else { "free" });
+        let arguments = if shape.positional.is_empty() { "" } else { "one two" };
+        let frame = function.start(arguments);
+        let (slots, at) = (slots_of(frame), position(frame));
+        assert_eq!(offer(), AskAgain);
+        assert_eq!(log.read(), "true true");
+        assert_eq!((slots_of(frame), position(frame)), (slots, at), "as it was");
+        frames::end_current();
+        function.call_by_evaluator(arguments).expect("a call");
+        assert_eq!(log.read(), "true true");
+        assert_eq!(current_frame(), bottom);
+    }
+    frames::end_current();
+}
+
+#[test]
+fn a_frame_is_hidden_while_its_code_is_instrumented_if_it_is_still_to_be_offered() {
+    let _engine = Engine::start();
+    let function = define(Function { cells: "a", ..with_parameters("a") }, "");
+    let frame = function.start("x");
+    let at = position(frame);
+    let was = Rc::new(Cell::new(0));
+    for (is_offered, status) in [(false, 0), (false, -1), (true, 0)] {
+        if is_offered {
+            offer();
+        }
+        let seen = was.clone();
+        frames::set_instrument(move || {
+            // SAFETY: a live frame.
+            seen.set(position(frame));
+            status
+        });
+        // SAFETY: the thread's current frame, its code and its interpreter.
+        let result = unsafe { _PyRust_Instrument(frame, function.code, interpreter()) };
+        assert_eq!((result, position(frame)), (status, at));
+        // SAFETY: alive. Without hooks nobody was asked, and the frame is new.
+        assert_eq!(was.get(), if unsafe { (*frame).return_offset } == 0 { -1 } else { at });
+    }
+    frames::end_current();
+}
+
+// --- Evaluators. ---
+
+#[test]
+fn a_frame_that_an_evaluator_gets_is_offered_before_and_not_again() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let function = define(Function { cells: "a", ..with_parameters("a b") }, "");
+    let notes = log.clone();
+    let hook = add(move |frame| {
+        notes.note(&frame.arguments());
+        Reply::Pass
+    });
+    let expected = ran("function", "[one] two", &[AskAgain]);
+    assert_eq!(function.call_by_evaluator("one two"), expected);
+    assert_eq!(log.read(), "a=one b=two");
+    assert_eq!(enable(hook.id, false), Ok(()));
+    let expected = ran("function", "[one] two", &[Settled]);
+    assert_eq!(function.call_by_evaluator("one two"), expected);
+    assert_eq!(log.read(), "");
+}
+
+#[test]
+fn an_evaluator_gets_the_code_that_a_hook_has_chosen() {
+    let _engine = Engine::start();
+    let function = define(with_parameters("a b"), "");
+    let other = define(Function { name: "other", cells: "c a", ..with_parameters("b a") }, "");
+    let reply = Reply::Run(other.code);
+    add(move |_| reply);
+    let expected = ran("other", "two [one] [-]", &[AskAgain]);
+    assert_eq!(function.call_by_evaluator("one two"), expected);
+}
+
+#[test]
+fn a_call_that_fails_before_its_evaluator_leaves_nothing() {
+    let _engine = Engine::start();
+    let caller = named("caller");
+    let function = define(Function { cells: "a", ..with_parameters("a b") }, "");
+    let below = caller.start("");
+    add(|_| Reply::Raise("no"));
+    assert_eq!(function.call_by_evaluator("one two"), Err("ValueError: no".to_string()));
+    assert_eq!(current_frame(), below);
+    frames::end_current();
+}
+
+#[test]
+fn an_evaluator_that_a_hook_has_cleared_is_not_called() {
+    unsafe extern "C" fn never(
+        _: *mut c::PyThreadState,
+        _: *mut _PyInterpreterFrame,
+        _: std::ffi::c_int,
+    ) -> *mut c::PyObject {
+        panic!("called");
+    }
+    let _engine = Engine::start();
+    let function = named("own");
+    add(|_| {
+        // SAFETY: attached.
+        unsafe { _PyInterpreterState_SetEvalFrameFunc(interpreter(), None) };
+        Reply::Pass
+    });
+    let frame = function.push("");
+    // SAFETY: attached, and a frame that is ready to run.
+    unsafe {
+        _PyInterpreterState_SetEvalFrameFunc(interpreter(), Some(never));
+        let result = crate::eval_frame::_PyRust_EvalFrame(PyThreadState_Get(), frame, 0);
+        assert_eq!(result.addr(), RESULT_OF_THE_LOOP);
+        frames::_PyEval_FrameClearAndPop(PyThreadState_Get(), frame);
+    }
+}
+
+// --- What is not remembered. ---
+
+/// Stores a value of that interpreter on code.
+fn store_value_of(interpreter: *mut PyInterpreterState, code: *mut PyCodeObject) {
+    use crate::code_extra::{request, update};
+    // SAFETY: attached to it; a live code object.
+    unsafe {
+        let index = request(interpreter).expect("an index");
+        let stored = update(interpreter, code, index, |_| std::ptr::without_provenance_mut(1));
+        assert!(stored.is_ok());
+    }
+}
+
+#[test]
+fn code_of_another_interpreter_is_asked_about_again_and_runs() {
+    let _engine = Engine::start();
+    let function = named("own");
+    let other = Attached::to_interpreter(1);
+    store_value_of(other.interpreter, function.code);
+    let elsewhere = other.interpreter;
+    other.leave();
+    let log = Log::default();
+    let hook = log.add("asked", Reply::Settled);
+    for _ in 0..2 {
+        assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
+        assert_eq!(log.read(), "asked");
+    }
+    let foreign = "RuntimeError: the code object belongs to another interpreter, which has frame \
+                   hooks too";
+    assert_eq!(enable_for_code(hook.id, function.code, false), Err(foreign.to_string()));
+    // SAFETY: the other interpreter ends.
+    unsafe { _PyRust_FinishCodeExtra(elsewhere) };
+}
+
+#[test]
+fn without_memory_nothing_is_settled_and_the_call_runs() {
+    let _engine = Engine::start();
+    let function = named("own");
+    let log = Log::default();
+    let notes = log.clone();
+    let is_short = Rc::new(Cell::new(true));
+    let short = is_short.clone();
+    add(move |_| {
+        notes.note("asked");
+        memory::allow(short.get().then_some(0));
+        Reply::Settled
+    });
+    for (is, answer, expected) in [
+        (true, AskAgain, "asked"),
+        (true, AskAgain, "asked"),
+        (false, Settled, "asked"),
+        (true, Settled, ""),
+    ] {
+        is_short.set(is);
+        assert_eq!(function.call(""), ran("own", "", &[answer]));
+        memory::allow(None);
+        assert_eq!(log.read(), expected);
+    }
+    let hook = add(|_| Reply::Pass);
+    let other = named("other");
+    memory::allow(Some(0));
+    assert_eq!(enable_for_code(hook.id, other.code, false), Err("MemoryError".to_string()));
+}
+
+#[test]
+fn a_failed_round_is_unwound_with_the_frame_still_hidden() {
+    let _engine = Engine::start();
+    let function = define(Function { cells: "a", ..with_parameters("a") }, "");
+    add(|_| Reply::Raise("no"));
+    let frame = function.start("x");
+    assert_eq!(offer(), Failed);
+    // SAFETY: a live frame.
+    assert!(unsafe { AnyFrame::new(frame) }.is_incomplete());
+    assert_eq!((current_frame(), slots_of(frame).as_str()), (frame, "[x]"));
+    assert_eq!(exceptions::taken(), Some("ValueError: no".to_string()));
+    frames::end_current();
 }

@@ -1,29 +1,156 @@
-//! An interpreter with hooks that are closures.
+//! Hooks that are closures, and calls that go the way of the eval loop.
 
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyFunctionObject, PyObject};
-use crate::frame_hook::registry::{self, Callee, Description};
-use crate::frame_hook::{Answer, Thread};
-use crate::stand_in::objects::{decref, incref};
-use crate::stand_in::{frames, memory, World};
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyThreadState};
+use crate::cpython::{PyCodeObject, PyFunctionObject, PyInterpreterState, PyObject};
+use crate::eval_frame::{_PyInterpreterState_SetEvalFrameFunc, _PyRust_EvalFrame};
+use crate::frame_hook::c_api::*;
+use crate::frame_hook::dispatch::*;
+use crate::frame_hook::{registry, switch, Answer, Thread};
+use crate::stand_in::code::Function;
+use crate::stand_in::objects::{decref, incref, name_of};
+use crate::stand_in::threads::PyThreadState_Get;
+use crate::stand_in::{code, exceptions, frames, memory, values, World};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_longlong, c_void, CString};
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-/// What a hook answers: a verdict of the header, and a code object that it gives away, or NULL.
-pub type Reply = (c_int, *mut PyCodeObject);
+// --- The engine. ---
 
-pub const PASS: Reply = (0, null_mut());
-pub const SETTLED: Reply = (2, null_mut());
+/// An interpreter with an engine; both end with it, and nothing may be left over.
+pub struct Engine {
+    _world: World,
+}
 
-/// A hook that answers as `ask` does.
-type Ask = Rc<RefCell<dyn FnMut(*mut _PyInterpreterFrame) -> Reply>>;
+impl Engine {
+    pub fn start() -> Self {
+        Engine { _world: World::new() }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        memory::allow(None);
+        registry::close(thread());
+        switch::forget(thread());
+        // SAFETY: a field of the state, which nobody else uses.
+        let class = unsafe { std::mem::replace(&mut (*thread().state()).incompatible, null_mut()) };
+        if !class.is_null() {
+            // SAFETY: the state's own reference.
+            unsafe { decref(class) };
+        }
+    }
+}
+
+pub fn thread() -> Thread {
+    // SAFETY: a test's thread is always attached.
+    unsafe { Thread::current() }
+}
+
+pub fn interpreter() -> *mut PyInterpreterState {
+    thread().interpreter()
+}
+
+pub fn current_frame() -> *mut _PyInterpreterFrame {
+    // SAFETY: the thread's own state.
+    unsafe { (*PyThreadState_Get()).current_frame }
+}
+
+/// A status of the C interface, with the exception that goes with it.
+pub fn outcome(status: c_int) -> Result<(), String> {
+    match (status, exceptions::taken()) {
+        (0, None) => Ok(()),
+        (-1, Some(exception)) => Err(exception),
+        other => panic!("status and exception do not go together: {other:?}"),
+    }
+}
+
+// --- Hooks. ---
+
+/// What a hook answers.
+#[derive(Clone, Copy)]
+pub enum Reply {
+    Pass,
+    Settled,
+    /// That code is to run. The hook gives a new reference away.
+    Run(*mut PyCodeObject),
+    /// As `Run`, with something that may be no code.
+    RunObject(*mut PyObject),
+    /// A `ValueError` with that text.
+    Raise(&'static str),
+    /// Any verdict, and any object, of which a new reference is given away.
+    Raw(c_int, *mut PyObject),
+}
+
+/// The frame that a hook is asked about.
+#[derive(Clone, Copy)]
+pub struct Offered(pub *mut _PyInterpreterFrame);
+
+/// What an object that the C interface has made is called, or the exception.
+fn told(object: *mut PyObject) -> Result<String, String> {
+    if object.is_null() {
+        return Err(exceptions::taken().expect("an exception"));
+    }
+    let name = name_of(object);
+    // SAFETY: ours.
+    unsafe { decref(object) };
+    Ok(name)
+}
+
+// SAFETY of all: a frame that this thread was asked about, and that is there.
+impl Offered {
+    pub fn code(self) -> Result<String, String> {
+        // SAFETY: above.
+        told(unsafe { PyUnstable_HookFrame_GetCode(self.0) })
+    }
+
+    pub fn count(self) -> isize {
+        // SAFETY: above.
+        unsafe { PyUnstable_HookFrame_GetArgumentCount(self.0) }
+    }
+
+    pub fn argument(self, index: isize) -> Result<String, String> {
+        // SAFETY: above.
+        told(unsafe { PyUnstable_HookFrame_GetArgument(self.0, index) })
+    }
+
+    pub fn argument_name(self, index: isize) -> Result<String, String> {
+        // SAFETY: above.
+        told(unsafe { PyUnstable_HookFrame_GetArgumentName(self.0, index) })
+    }
+
+    pub fn argument_by(self, name: *mut PyObject) -> Result<String, String> {
+        // SAFETY: above; a live object.
+        told(unsafe { PyUnstable_HookFrame_GetArgumentByName(self.0, name) })
+    }
+
+    pub fn argument_named(self, name: &str) -> Result<String, String> {
+        let name = Own(values::text(name));
+        self.argument_by(name.0)
+    }
+
+    /// Names and values of all parameters, such as "a=one b=two".
+    pub fn arguments(self) -> String {
+        let each = (0..self.count()).map(|index| {
+            let (name, value) = (self.argument_name(index), self.argument(index));
+            format!("{}={}", name.expect("a name"), value.expect("a value"))
+        });
+        each.collect::<Vec<_>>().join(" ")
+    }
+}
+
+type Ask = Rc<dyn Fn(Offered) -> Reply>;
 
 /// What is behind a hook's user data.
-struct Asked {
-    ask: Ask,
-    /// Counts how often the user data was freed.
-    freed: Rc<Cell<usize>>,
+struct UserData {
+    /// `None` once the data was freed.
+    ask: RefCell<Option<Ask>>,
+    freed: Cell<usize>,
+    at_the_end: RefCell<Option<Box<dyn FnOnce()>>>,
 }
 
 unsafe extern "C" fn ask(
@@ -32,105 +159,362 @@ unsafe extern "C" fn ask(
     replacement: *mut *mut PyCodeObject,
 ) -> c_int {
     // SAFETY: the data of a hook that is installed, or was when the round began.
-    let ask = unsafe { (*data.cast::<Asked>()).ask.clone() };
-    let (verdict, code) = (*ask).borrow_mut()(frame);
-    if !code.is_null() {
-        // SAFETY: the round's place for it.
-        unsafe { replacement.write(code) };
+    let ask = unsafe { (*data.cast::<UserData>()).ask.borrow().clone() };
+    let reply = ask.expect("a hook whose data was freed is asked")(Offered(frame));
+    let (verdict, object) = match reply {
+        Reply::Pass => (FRAMEHOOK_PASS, null_mut()),
+        Reply::Settled => (FRAMEHOOK_SETTLED, null_mut()),
+        Reply::Run(code) => (FRAMEHOOK_REPLACE, code.cast()),
+        Reply::RunObject(object) => (FRAMEHOOK_REPLACE, object),
+        Reply::Raise(text) => {
+            exceptions::raise_value_error(text);
+            (FRAMEHOOK_ERROR, null_mut())
+        }
+        Reply::Raw(verdict, object) => (verdict, object),
+    };
+    if !object.is_null() {
+        // SAFETY: alive; the round's place for it.
+        unsafe {
+            incref(object);
+            replacement.write(object.cast());
+        }
     }
     verdict
 }
 
 unsafe extern "C" fn free(data: *mut c_void) {
-    // SAFETY: the data of a hook that nobody asks any more.
-    let asked = unsafe { Box::from_raw(data.cast::<Asked>()) };
-    asked.freed.set(asked.freed.get() + 1);
+    // SAFETY: the data of a hook, whose memory stays until its test has seen how often it was freed.
+    let data = unsafe { &*data.cast::<UserData>() };
+    data.freed.set(data.freed.get() + 1);
+    drop(data.ask.take());
+    if let Some(work) = data.at_the_end.take() {
+        work();
+    }
 }
 
-/// A world with an engine, which ends with it.
-pub struct Hooks {
-    pub world: World,
+/// A hook that was added.
+pub struct Added {
+    pub id: c_longlong,
+    data: *mut UserData,
 }
 
-impl Hooks {
-    pub fn new() -> Self {
-        Hooks { world: World::new() }
+impl Added {
+    /// How often its user data was freed.
+    pub fn freed(&self) -> usize {
+        // SAFETY: stays until this goes.
+        unsafe { (*self.data).freed.get() }
     }
 
-    pub fn thread(&self) -> Thread {
-        // SAFETY: the world's own thread state, attached to this thread.
-        unsafe { Thread::new(self.world.tstate()) }
+    /// Has that done when the user data is freed.
+    pub fn at_the_end(&self, work: impl FnOnce() + 'static) {
+        // SAFETY: stays until this goes.
+        unsafe { (*self.data).at_the_end.replace(Some(Box::new(work))) };
     }
 
-    /// Adds a hook; its handle, and what counts how often its data was freed. `None` with an exception set on failure.
-    pub fn try_add(
-        &self,
-        name: &str,
-        ask_frame: impl FnMut(*mut _PyInterpreterFrame) -> Reply + 'static,
-    ) -> (Option<c_longlong>, Rc<Cell<usize>>) {
-        let freed = Rc::new(Cell::new(0));
-        let asked = Asked { ask: Rc::new(RefCell::new(ask_frame)), freed: freed.clone() };
-        let data: *mut c_void = Box::into_raw(Box::new(asked)).cast();
-        let name = CString::new(name).expect("a name");
-        let description = Description {
-            callee: Callee::Extended(ask),
-            user_data: data,
-            free_user_data: Some(free),
-            name: &name,
-            timed: false,
-            owner: null_mut(),
-        };
-        let id = registry::add(self.thread(), &description).ok();
-        if id.is_none() {
-            assert_eq!(freed.get(), 0, "data is freed that the caller keeps");
-            // SAFETY: still ours.
-            drop(unsafe { Box::from_raw(data.cast::<Asked>()) });
+    pub fn data(&self) -> *mut c_void {
+        self.data.cast()
+    }
+
+    /// Adds a hook with the same function and the same data.
+    pub fn add_again(&self) -> Result<c_longlong, String> {
+        add_with(c"again".as_ptr(), self.data.cast(), 0)
+    }
+}
+
+/// User data that is not freed by the hook, but with the test.
+#[derive(Default)]
+struct Kept(RefCell<Vec<*mut UserData>>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        for data in self.0.take() {
+            // SAFETY: made by `new_data`; the test is over.
+            drop(unsafe { Box::from_raw(data) });
         }
-        (id, freed)
+    }
+}
+
+thread_local! {
+    static KEPT: Kept = Kept::default();
+}
+
+fn new_data(ask: impl Fn(Offered) -> Reply + 'static) -> *mut UserData {
+    let data = Box::into_raw(Box::new(UserData {
+        ask: RefCell::new(Some(Rc::new(ask))),
+        freed: Cell::new(0),
+        at_the_end: RefCell::new(None),
+    }));
+    KEPT.with(|kept| kept.0.borrow_mut().push(data));
+    data
+}
+
+fn add_with(
+    name: *const std::ffi::c_char,
+    data: *mut c_void,
+    flags: c_int,
+) -> Result<c_longlong, String> {
+    // SAFETY: attached; a string or NULL, and data as the functions want it.
+    let id = unsafe {
+        PyUnstable_AddFrameHookEx(interpreter(), Some(ask), data, Some(free), name, flags)
+    };
+    outcome(if id > 0 { 0 } else { id as c_int }).map(|()| id)
+}
+
+/// Adds a hook.
+pub fn try_add(ask: impl Fn(Offered) -> Reply + 'static) -> Result<Added, String> {
+    try_add_as("test", 0, ask)
+}
+
+pub fn try_add_as(
+    name: &str,
+    flags: c_int,
+    ask: impl Fn(Offered) -> Reply + 'static,
+) -> Result<Added, String> {
+    let name = CString::new(name).expect("a name");
+    let data = new_data(ask);
+    match add_with(name.as_ptr(), data.cast(), flags) {
+        Ok(id) => Ok(Added { id, data }),
+        Err(exception) => {
+            // SAFETY: stays until the test is over.
+            unsafe {
+                assert_eq!((*data).freed.get(), 0, "data is freed that the caller keeps");
+                drop((*data).ask.take());
+            }
+            Err(exception)
+        }
+    }
+}
+
+pub fn add(ask: impl Fn(Offered) -> Reply + 'static) -> Added {
+    try_add(ask).expect("a hook")
+}
+
+pub fn remove(id: c_longlong) -> Result<(), String> {
+    // SAFETY: attached.
+    outcome(unsafe { PyUnstable_RemoveFrameHookEx(interpreter(), id) })
+}
+
+pub fn clear() {
+    // SAFETY: attached.
+    assert_eq!(outcome(unsafe { PyUnstable_ClearFrameHooks(interpreter()) }), Ok(()));
+}
+
+pub fn enable(id: c_longlong, on: bool) -> Result<(), String> {
+    // SAFETY: attached.
+    outcome(unsafe {
+        if on {
+            PyUnstable_EnableFrameHook(interpreter(), id)
+        } else {
+            PyUnstable_DisableFrameHook(interpreter(), id)
+        }
+    })
+}
+
+pub fn enable_in_thread(id: c_longlong, on: bool) -> Result<(), String> {
+    // SAFETY: attached.
+    outcome(unsafe {
+        if on {
+            PyUnstable_EnableFrameHookInThread(id)
+        } else {
+            PyUnstable_DisableFrameHookInThread(id)
+        }
+    })
+}
+
+pub fn enable_for_code(id: c_longlong, code: *mut PyCodeObject, on: bool) -> Result<(), String> {
+    // SAFETY: attached; a live object.
+    outcome(unsafe {
+        if on {
+            PyUnstable_EnableFrameHookForCode(id, code.cast())
+        } else {
+            PyUnstable_DisableFrameHookForCode(id, code.cast())
+        }
+    })
+}
+
+/// Words that hooks write down.
+#[derive(Clone, Default)]
+pub struct Log(Rc<RefCell<Vec<String>>>);
+
+impl Log {
+    pub fn note(&self, text: &str) {
+        self.0.borrow_mut().push(text.to_string());
     }
 
-    pub fn add(&self, ask: impl FnMut(*mut _PyInterpreterFrame) -> Reply + 'static) -> c_longlong {
-        self.try_add("test", ask).0.expect("a hook")
+    /// All words since this was asked last, with spaces between them.
+    pub fn read(&self) -> String {
+        self.0.take().join(" ")
     }
 
-    /// Offers the thread's current frame, as `RESUME` does.
-    pub fn offer(&self) -> Answer {
-        // SAFETY: the thread's own state, and its current frame.
+    /// Adds a hook that writes its name down and answers that.
+    pub fn add(&self, name: &'static str, reply: Reply) -> Added {
+        let log = self.clone();
+        add(move |_| {
+            log.note(name);
+            reply
+        })
+    }
+}
+
+// --- Functions and calls. ---
+
+/// A reference of a test's own.
+pub struct Own<T>(pub *mut T);
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        // SAFETY: as the type says.
+        unsafe { decref(self.0.cast()) };
+    }
+}
+
+/// A function of Python with its code.
+pub struct Defined {
+    pub function: Own<PyFunctionObject>,
+    pub code: *mut PyCodeObject,
+}
+
+/// A function with those parameters.
+pub fn with_parameters(positional: &str) -> Function<'_> {
+    Function { positional, ..Function::default() }
+}
+
+fn words(text: &str) -> Vec<*mut PyObject> {
+    text.split_whitespace().map(values::text).collect()
+}
+
+/// Makes a function of it. Its closure's cells hold those words.
+pub fn define(function: Function, closure: &str) -> Defined {
+    let code = Own(function.code());
+    Defined { function: Own(frames::function(code.0, &words(closure))), code: code.0 }
+}
+
+/// A frame at which a call goes on, after the hooks had it.
+#[derive(Debug, PartialEq)]
+pub struct Ran {
+    /// The name of its code.
+    pub code: String,
+    /// What its slots hold: "-" for nothing, "[x]" for a cell with x.
+    pub slots: String,
+    /// What the eval loop was told.
+    pub answers: Vec<Answer>,
+}
+
+/// What the slots of a frame hold, as `Ran` has it.
+pub fn slots_of(frame: *mut _PyInterpreterFrame) -> String {
+    let name = |object: *mut PyObject| {
+        if object.is_null() {
+            "-".to_string()
+        } else {
+            name_of(object)
+        }
+    };
+    // SAFETY: a live frame at rest.
+    let count = unsafe { (*frame).stacktop } as usize;
+    let each = (0..count).map(|number| {
+        // SAFETY: one of its slots, and what is in it.
         unsafe {
-            let tstate = self.world.tstate();
-            crate::frame_hook::dispatch::_PyRust_OfferFrame(tstate, (*tstate).current_frame)
+            let value = frames::slot(frame, number).read();
+            if !value.is_null() && (*value).ob_type == &raw mut c::PyCell_Type {
+                format!("[{}]", name(values::content_of_cell(value)))
+            } else {
+                name(value)
+            }
+        }
+    });
+    each.collect::<Vec<_>>().join(" ")
+}
+
+/// Offers the thread's current frame, as `RESUME` does.
+pub fn offer() -> Answer {
+    // SAFETY: the thread's own state, and its current frame.
+    unsafe { _PyRust_OfferFrame(PyThreadState_Get(), current_frame()) }
+}
+
+/// Runs the current frame as the eval loop does, until it is to go on; then it returns.
+fn run_current(mut answers: Vec<Answer>) -> Result<Ran, String> {
+    loop {
+        answers.push(offer());
+        match answers.last() {
+            Some(Answer::Failed) => {
+                let exception = exceptions::taken().expect("an exception");
+                frames::end_current();
+                return Err(exception);
+            }
+            Some(Answer::Replaced) => frames::run_prologue(current_frame()),
+            _ => break,
         }
     }
+    let frame = current_frame();
+    // SAFETY: live, with code.
+    let code = unsafe { (*frame).f_executable };
+    let ran = Ran { code: name_of(code), slots: slots_of(frame), answers };
+    frames::end_current();
+    Ok(ran)
+}
 
-    /// The frame of a call that has come to its `RESUME`.
-    pub fn call(
-        &self,
-        function: *mut PyFunctionObject,
-        arguments: &[*mut PyObject],
-    ) -> *mut _PyInterpreterFrame {
+impl Defined {
+    /// A new frame of a call with those words as arguments, one for each parameter. It is not linked.
+    pub fn push(&self, arguments: &str) -> *mut _PyInterpreterFrame {
         // SAFETY: alive.
-        unsafe { incref(function.cast()) };
-        let frame = frames::push(function, arguments);
+        unsafe { incref(self.function.0.cast()) };
+        frames::push(self.function.0, &words(arguments))
+    }
+
+    /// A call that has come to its `RESUME`, or to its `RETURN_GENERATOR`.
+    pub fn start(&self, arguments: &str) -> *mut _PyInterpreterFrame {
+        let frame = self.push(arguments);
         frames::link(frame);
         frames::run_prologue(frame);
         frame
     }
+
+    /// A whole call.
+    pub fn call(&self, arguments: &str) -> Result<Ran, String> {
+        self.start(arguments);
+        run_current(Vec::new())
+    }
+
+    /// A whole call where the interpreter has an evaluator.
+    pub fn call_by_evaluator(&self, arguments: &str) -> Result<Ran, String> {
+        let frame = self.push(arguments);
+        // SAFETY: attached, and a frame that is ready to run; it is handed over.
+        let result = unsafe {
+            _PyInterpreterState_SetEvalFrameFunc(interpreter(), Some(evaluator));
+            let result = _PyRust_EvalFrame(PyThreadState_Get(), frame, 0);
+            _PyInterpreterState_SetEvalFrameFunc(interpreter(), None);
+            result
+        };
+        match (RAN.take(), result.is_null()) {
+            (Some(ran), false) => ran,
+            (None, true) => Err(exceptions::taken().expect("an exception")),
+            _ => panic!("the evaluator was called, and has not returned"),
+        }
+    }
 }
 
-impl Drop for Hooks {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
-        }
-        let thread = self.thread();
-        memory::allow(None);
-        registry::close(thread);
-        super::super::switch::forget(thread);
-        // SAFETY: a field of the state, which nobody else uses.
-        let class = unsafe { std::mem::replace(&mut (*thread.state()).incompatible, null_mut()) };
-        if !class.is_null() {
-            // SAFETY: the state's own reference.
-            unsafe { decref(class) };
-        }
+thread_local! {
+    static RAN: RefCell<Option<Result<Ran, String>>> = const { RefCell::new(None) };
+}
+
+unsafe extern "C" fn evaluator(
+    _tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+    _throwflag: c_int,
+) -> *mut PyObject {
+    // SAFETY: a frame that was handed over.
+    unsafe { (*frame).previous = current_frame() };
+    frames::link(frame);
+    frames::run_prologue(frame);
+    RAN.set(Some(run_current(Vec::new())));
+    std::ptr::without_provenance_mut(2)
+}
+
+/// The instruction at which a frame stands, counted from its code's first one.
+pub fn position(frame: *mut _PyInterpreterFrame) -> isize {
+    // SAFETY: a live frame with code.
+    unsafe {
+        let first = code::instruction((*frame).f_executable.cast(), 0);
+        ((*frame).instr_ptr as isize - first as isize) / size_of::<c::_Py_CODEUNIT>() as isize
     }
 }
