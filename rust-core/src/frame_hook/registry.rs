@@ -117,6 +117,22 @@ impl Hook {
         1 << self.slot
     }
 
+    /// Has the user data freed. The thread's exception stays as it is; one that comes out of this is reported.
+    ///
+    /// # Safety
+    /// The data is the hook's and is freed this once, the thread is attached, and no lock is held.
+    unsafe fn free_user_data(&self) {
+        let Some(free_user_data) = self.free_user_data else { return };
+        // SAFETY: the contract of whoever added the hook, and the caller's.
+        unsafe {
+            let text = c"Exception ignored in free_user_data of frame hook %s".as_ptr();
+            run_aside(
+                || free_user_data(self.user_data),
+                || c::PyErr_FormatUnraisable(text, self.name()),
+            );
+        }
+    }
+
     fn is(&self, callee: Callee, user_data: *mut c_void) -> bool {
         match (self.callee, callee) {
             (Callee::Simple(one), Callee::Simple(other)) => core::ptr::fn_addr_eq(one, other),
@@ -240,19 +256,13 @@ impl Drop for HookRef {
     }
 }
 
-/// Frees a hook that nobody refers to, and has its user data freed. The thread's exception stays
-/// as it is; one that comes out of this is reported.
+/// Frees a hook that nobody refers to, and has its user data freed.
 #[cold]
 #[inline] // or its symbol would be exported
 fn retire(hook: NonNull<Hook>) {
-    // SAFETY: nobody refers to the hook any more, and whoever drops a snapshot is attached. The function
-    // takes the data, by the contract of whoever added the hook.
+    // SAFETY: nobody refers to the hook any more, and whoever drops a snapshot is attached and holds no lock.
     unsafe {
-        let (user_data, name) = (hook.as_ref().user_data, hook.as_ref().name());
-        if let Some(free_user_data) = hook.as_ref().free_user_data {
-            let text = c"Exception ignored in free_user_data of frame hook %s".as_ptr();
-            run_aside(|| free_user_data(user_data), || c::PyErr_FormatUnraisable(text, name));
-        }
+        hook.as_ref().free_user_data();
         free_hook(hook);
     }
 }
@@ -281,8 +291,7 @@ impl NewSnapshot {
         raw
     }
 
-    /// # Safety
-    /// The hooks in it are live, and the thread is attached: the caller is about to publish it.
+    /// The one reference to it, for who publishes it.
     fn into_ref(self) -> SnapshotRef {
         let snapshot = self.0;
         core::mem::forget(self);
@@ -498,65 +507,79 @@ unsafe fn publish(thread: Thread, new: NewSnapshot) -> Option<SnapshotRef> {
 }
 
 /// Adds a hook behind the others; its handle. Where a block of the same owner has it installed, this is
-/// one block more.
+/// one block more, and the user data is freed: the hook has such data already.
 pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
     if is_closed(thread) {
         return Err(Refusal::Closed.raise(thread));
     }
     verdict::reserve(thread).map_err(|error| Raised::by_code_extra(thread, error))?;
-    let (Some(hook), Some(new)) = (NewHook::create(description), Snapshot::allocate()) else {
+    let (mut hook, mut new) = (NewHook::create(description), Snapshot::allocate());
+    if hook.is_none() || new.is_none() {
         return Err(Refusal::NoMemory.raise(thread));
-    };
+    }
     // SAFETY: the world is stopped.
-    let installed = locked(thread, || unsafe { install_now(thread, hook, new) });
+    let installed = locked(thread, || unsafe { install(thread, &mut hook, &mut new) });
+    // What was not used is dropped here, and the old snapshot, with the world running.
     match installed {
-        // The old snapshot is dropped here, with the world running.
-        Ok((id, _old)) => Ok(id),
-        Err((refusal, _hook)) => Err(refusal.raise(thread)),
+        Ok((id, _old)) => {
+            if let Some(unused) = &hook {
+                // SAFETY: nobody else knows of it.
+                unsafe { unused.0.as_ref().free_user_data() };
+            }
+            Ok(id)
+        }
+        Err(refusal) => Err(refusal.raise(thread)),
     }
 }
 
-/// What is dropped after the change, with the world running: the old snapshot, or the new hook.
-type Installed = Result<(c_longlong, Option<SnapshotRef>), (Refusal, NewHook)>;
-
+/// Puts a new hook into a new snapshot, and that into its place: the handle, and the old snapshot.
+///
 /// # Safety
-/// The world is stopped.
-unsafe fn install_now(thread: Thread, hook: NewHook, mut new: NewSnapshot) -> Installed {
+/// The world is stopped. There are a hook and a snapshot; each is taken if it is used.
+unsafe fn install(
+    thread: Thread,
+    hook: &mut Option<NewHook>,
+    new: &mut Option<NewSnapshot>,
+) -> Result<(c_longlong, Option<SnapshotRef>), Refusal> {
     let state = thread.state();
     // SAFETY: the state is live, and nobody else runs.
     let (closed, last_id, last_epoch) =
         unsafe { ((*state).closed, (*state).last_id, (*state).epoch) };
     if closed {
-        return Err((Refusal::Closed, hook));
+        return Err(Refusal::Closed);
     }
-    let after = new.get_mut();
-    let mut used = 0;
     // SAFETY: nothing below may wait, or run Python code.
-    if let Some(before) = unsafe { Snapshot::borrowed(thread) } {
-        // SAFETY: alive while it is ours.
-        let wanted = unsafe { hook.0.as_ref() };
-        if let Some(same) = before.find_callee(wanted.callee, wanted.user_data) {
-            let blocks = same.blocks.load(Ordering::Relaxed);
-            if blocks == 0 || same.owner != wanted.owner {
-                return Err((Refusal::Duplicate, hook));
-            }
-            same.blocks.store(blocks + 1, Ordering::Relaxed);
-            return Ok((same.id, None));
+    let before = unsafe { Snapshot::borrowed(thread) };
+    // SAFETY: alive while it is ours.
+    let wanted = hook.as_ref().map(|hook| unsafe { hook.0.as_ref() }).ok_or(Refusal::NoMemory)?;
+    let same = before.and_then(|hooks| hooks.find_callee(wanted.callee, wanted.user_data));
+    if let Some(same) = same {
+        let blocks = same.blocks.load(Ordering::Relaxed);
+        if blocks == 0 || same.owner != wanted.owner {
+            return Err(Refusal::Duplicate);
         }
-        used = before.iter().fold(0, |slots, hook| slots | hook.bit());
-        if used == u32::MAX {
-            return Err((Refusal::TooMany, hook));
-        }
-        if last_epoch >= SlotMask::EVERYBODY.epoch - 1 {
-            return Err((Refusal::Exhausted, hook));
-        }
+        same.blocks.store(blocks + 1, Ordering::Relaxed);
+        return Ok((same.id, None));
+    }
+    let used = before.map_or(0, |hooks| hooks.iter().fold(0, |slots, hook| slots | hook.bit()));
+    if used == u32::MAX {
+        return Err(Refusal::TooMany);
+    }
+    if last_epoch >= SlotMask::EVERYBODY.epoch - 1 {
+        return Err(Refusal::Exhausted);
+    }
+    let (Some(hook), Some(mut new)) = (hook.take(), new.take()) else {
+        return Err(Refusal::NoMemory);
+    };
+    let after = new.get_mut();
+    if let Some(before) = before {
         copy(before, after, |_| true);
     }
     let (id, epoch) = (last_id + 1, last_epoch + 1);
     let hook = hook.place(id, used.trailing_ones(), epoch);
     after.epoch = epoch;
     after.push(hook.get(), true);
-    // SAFETY: the state is live, and nobody else runs.
+    // SAFETY: the state is live, and nobody else runs. The hook's own reference is one of two now.
     unsafe {
         (*state).last_id = id;
         (*state).epoch = epoch;
