@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Get CPython's source, verify it, unpack it, apply the patches, add the overlay.
 
-Looked for in this order: the tarball named by CPYTHON_TARBALL, the download
-cache, python.org, and Debian's source package by way of apt (its package lists
-go to a temporary directory; nothing on the system changes).  Debian's 3.13.5
-gets Debian's fixes first.  Run again when all is there, it does
-nothing; when the patches or the overlay changed, it makes the tree anew from
-the cache.
+It comes from the tarball named by CPYTHON_TARBALL, or from where the pins say
+(cpython/upstream.toml): Debian's source package by way of apt (its package lists
+go to a temporary directory; nothing on the system changes), or python.org.  The
+cache spares a download and decides nothing.  Debian's 3.13.5 gets Debian's fixes
+first.  Run again when all is there, it does nothing; when the patches or the
+overlay changed, it makes the tree anew from the cache.
 
 environment:
   CPYTHON_TARBALL   a tarball to use instead; it must be one that is pinned
@@ -130,7 +130,13 @@ def remove(path):
 
 @contextlib.contextmanager
 def locked(directory):
-    """Keep a second run out of a directory; then what is temporary in it is stale."""
+    """Keep a second run out of a directory; then what is temporary in it is stale.
+
+    Where nothing can be written nobody else writes either.
+    """
+    if directory.is_dir() and not os.access(directory, os.W_OK):
+        yield
+        return
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / ".lock", "w") as file:
         try:
@@ -233,10 +239,15 @@ class Cache:
         found = sha256(path)
         if found == release["sha256"]:
             return path
-        note(f"{path} is damaged (sha256 {found}, expected {release['sha256']}): "
-             "removed, to be got again")
-        path.unlink()
+        note(f"{path} is damaged (sha256 {found}, expected {release['sha256']}): to be got again")
+        self.discard(path)
         return None
+
+    @staticmethod
+    def discard(path):
+        """What is wrong goes; where the cache cannot be written it stays and is not used."""
+        with contextlib.suppress(OSError):
+            path.unlink()
 
     def record(self, release):
         return self.path / f"debian-{release['version']}.json"
@@ -255,7 +266,7 @@ class Cache:
             return fixes, record["revision"]
         except (FetchError, KeyError, OSError) as error:
             note(f"Debian's fixes in {self.path} are to be got again: {error}")
-            self.record(release).unlink()
+            self.discard(self.record(release))
             return None
 
     def get(self, release, origin):
@@ -534,17 +545,9 @@ def in_cache(attempts, cache, release, origin):
     return source if source and usable(source, attempts) else None
 
 
-def over_network(pins, attempts, cache):
-    """The first attempt that succeeds."""
-    reasons = []
-    for release, origin in attempts:
-        with temporary(cache.path) as work:
-            try:
-                return ORIGINS[origin](pins, release, cache, work)
-            except Unreachable as error:
-                note(f"not from {origin}: {error}")
-                reasons.append(f"  {origin}: {error}")
-    raise Unreachable(missing(attempts, cache, reasons))
+def over_network(pins, release, origin, cache):
+    with locked(cache.path), temporary(cache.path) as work:
+        return ORIGINS[origin](pins, release, cache, work)
 
 
 def usable(source, attempts):
@@ -771,6 +774,7 @@ def make_tree(source, pins, directory, overlay, dest):
                  "debian_revision": source.revision,
                  "fixes": [path.name for path in fixes],
                  "tarball_sha256": source.release["sha256"],
+                 "tarball": str(source.tarball),
                  "patches_sha256": patches.digest(directory, version),
                  "overlay_sha256": overlay_digest(overlay),
                  "fixes_sha256": source.fixes_sha256(),
@@ -827,9 +831,9 @@ def default_cache(env):
     return Path(base) / "ferrule"
 
 
-def settled_first(attempts, dest):
-    """Stay with what the last run without a version chose, whatever was cached since."""
-    before = read_json(dest / "default.json") or {}
+def settled_first(attempts, record):
+    """Stay with what the last run chose, whatever has come within reach or into the cache since."""
+    before = read_json(record) or {}
     return sorted(attempts, key=lambda attempt: (attempt[0]["version"], attempt[1]) !=
                   (before.get("version"), before.get("origin")))
 
@@ -850,27 +854,46 @@ def warn_if_vulnerable(release, origin):
 
 
 def choose(pins, attempts, cache, ready, refresh):
-    """(source, None), or (None, stamp) where a finished tree will do."""
-    if not refresh:
-        for release, origin in attempts:
-            stamp = ready(release, origin)
-            if stamp:
-                return None, stamp
-            # Locking would make the directory.
-            if cache.path.is_dir():
-                with locked(cache.path):
-                    source = in_cache(attempts, cache, release, origin)
-                if source:
-                    return source, None
-    with locked(cache.path):
+    """(source, None), or (None, stamp) where a finished tree will do.
+
+    One attempt after the other, each to its end: a later one that happens to be
+    in the cache must not win over an earlier one that can be downloaded.
+    """
+    reasons = []
+    for release, origin in attempts:
+        stamp = None if refresh else ready(release, origin)
+        if stamp:
+            return None, stamp
+        cached = cached_source(attempts, cache, release, origin)
+        if cached and not refresh:
+            return cached, None
         try:
-            return over_network(pins, attempts, cache), None
-        except Unreachable:
-            old = [in_cache(attempts, cache, *attempt) for attempt in attempts]
-            if not any(old):
-                raise
+            return over_network(pins, release, origin, cache), None
+        except Unreachable as error:
+            note(f"not from {origin}: {error}")
+            reasons.append(f"  {origin}: {error}")
+        if cached:
             note("warning: going on with what is in the cache")
-            return next(filter(None, old)), None
+            return cached, None
+    raise Unreachable(missing(attempts, cache, reasons))
+
+
+def cached_source(attempts, cache, release, origin):
+    # Locking would make the directory.
+    if not cache.path.is_dir():
+        return None
+    with locked(cache.path):
+        return in_cache(attempts, cache, release, origin)
+
+
+def of_tarball(pins, path, version, ready):
+    """(source, None) of the user's tarball, or (None, stamp) of the tree made of it, which may outlive it."""
+    if not os.path.lexists(path):
+        wanted = [pins.release(version)] if version else pins.releases.values()
+        stamps = [stamp for release in wanted if (stamp := ready(release, "user")) and stamp.get("tarball") == path]
+        if stamps:
+            return None, stamps[0]
+    return from_user(pins, path, version), None
 
 
 def fetch(args, env):
@@ -889,9 +912,9 @@ def fetch(args, env):
 
     with locked(dest):
         if tarball:
-            source, stamp = from_user(pins, tarball, version), None
+            source, stamp = of_tarball(pins, tarball, version, ready)
         else:
-            order = attempts if version else settled_first(attempts, dest)
+            order = settled_first(attempts, dest / ("current.json" if version else "default.json"))
             source, stamp = choose(pins, order, cache, ready, args.refresh)
         if source:
             # A refresh, or the user's tarball, may well be what the tree is made of.
