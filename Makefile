@@ -2,20 +2,23 @@
 # only says which script makes what.
 
 PYTHON3 = python3
-BUILD = +@$(PYTHON3) tools/build.py
+# With the `+` a make below has this one's job server; without it `make -n` runs nothing.
+ONLY_SHOWS = $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+BUILD = $(if $(ONLY_SHOWS),,+@)$(PYTHON3) tools/build.py
 FERRULE = build/ferrule/python
 STOCK = build/stock/python
 RELEASE = build/release/python
 STOCK_RELEASE = build/stock-release/python
 DEBUG = build/debug/python
 PGO = build/pgo/python
-prefix =
+# What `make install` and `make altinstall` install.
+VARIANT = ferrule
 
 .PHONY: all stock release stock-release pgo stock-pgo debug trace-refs free-threaded stock-free-threaded \
 	run test test-release test-cpython \
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
 	bench-instructions-update bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
-	install deps fetch patch-stat header check-header \
+	install altinstall show deps fetch patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -47,7 +50,7 @@ test-release: release stock-release
 	@$(PYTHON3) tests/run.py --python $(RELEASE) --stock $(STOCK_RELEASE) --groups release
 
 test-cpython: all
-	@$(PYTHON3) tests/run.py --suite --python $(FERRULE) --stock $(STOCK) --stock-command '$(MAKE) stock'
+	@$(PYTHON3) tests/run.py --suite --python $(FERRULE) --stock $(STOCK) --stock-command 'make stock'
 
 test-hooks: all stock
 	@$(PYTHON3) tests/hooked/run.py --python $(FERRULE) --stock $(STOCK) --hook copy --hook pass
@@ -100,18 +103,22 @@ bench-code-extra: release stock-release
 bench-hooks: release stock-release
 	@$(PYTHON3) benchmarks/hooks.py --stock $(STOCK_RELEASE) --python $(RELEASE)
 
-install: all
-	$(BUILD) make ferrule install $(if $(prefix),prefix=$(abspath $(prefix))) $(if $(DESTDIR),DESTDIR=$(abspath $(DESTDIR)))
+# What was built, and nothing else; DESTDIR= is taken from the environment, where make puts it.
+install altinstall: tools-present
+	$(BUILD) $@ $(VARIANT)
+
+show: tools-present
+	@$(PYTHON3) tools/build.py show
 
 deps:
 	@sh tools/deps.sh
 
 tools-present:
-	@command -v $(PYTHON3) >/dev/null || { echo "ferrule: python3 is missing: run 'make deps' first" >&2; exit 1; }
+	@sh tools/check-python $(PYTHON3)
 .PHONY: tools-present
 
 fetch: tools-present
-	@$(PYTHON3) cpython/fetch.py --dest build/src
+	$(BUILD) fetch
 
 patch-stat:
 	@$(PYTHON3) tools/patches.py stat

@@ -1,17 +1,18 @@
-"""Run a long command: its output goes to a log, a sign of life to the screen."""
+"""Run a long command: its output goes to a log, a sign of life to the screen; with V=1 all of it."""
 
+import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-TAIL_LINES = 40
 SECONDS_BETWEEN_LINES = 30
 
 
 def run(command: list[str], *, label: str, log: Path, **options) -> int:
-    """Runs `command` and returns its exit status; on failure prints the log's end.
+    """Runs `command` and returns its exit status.
 
     On a terminal one line is rewritten; elsewhere a line appears every half
     minute, so that a log of logs stays short.
@@ -19,7 +20,10 @@ def run(command: list[str], *, label: str, log: Path, **options) -> int:
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     on_terminal = sys.stderr.isatty()
+    verbose = os.environ.get("V", "0") not in ("", "0")
     say(f"{label} ... (log: {log})")
+    if verbose:
+        say(shlex.join(map(str, command)))
     count = 0
     last_shown = started
     with log.open("wb") as out, subprocess.Popen(
@@ -30,19 +34,16 @@ def run(command: list[str], *, label: str, log: Path, **options) -> int:
             out.flush()
             count += 1
             now = time.monotonic()
-            if now - last_shown >= (0.2 if on_terminal else SECONDS_BETWEEN_LINES):
+            if verbose:
+                say(line.decode(errors="replace").rstrip("\n"))
+            elif now - last_shown >= (0.2 if on_terminal else SECONDS_BETWEEN_LINES):
                 last_shown = now
                 show(f"  {label}: {clock(now - started)}, {count} lines", on_terminal)
     status = process.returncode
     took = clock(time.monotonic() - started)
     if on_terminal:
         sys.stderr.write("\r\033[K")
-    if status == 0:
-        say(f"{label}: done in {took}")
-    else:
-        say(f"{label}: FAILED after {took}; the end of {log}:")
-        for line in log.read_text(errors="replace").splitlines()[-TAIL_LINES:]:
-            say(f"  | {line}")
+    say(f"{label}: done in {took}" if status == 0 else f"{label}: FAILED after {took}")
     return status
 
 

@@ -6,17 +6,18 @@ Everything is given to CPython's configure as full paths: it would otherwise
 pair clang with an older llvm-ar or a foreign llvm-profdata.
 """
 
-import os
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from errors import BuildError
+
 OLDEST_RUST = (1, 85)
 
 
-class ToolchainError(Exception):
+class ToolchainError(BuildError):
     """A message that says what is missing and what to do about it."""
 
 
@@ -37,17 +38,25 @@ class Compiler:
     codegen: tuple[str, ...] = ()
 
 
-def find_rust() -> Rust:
+def find_rust(required: bool = True) -> Rust | None:
+    """rustc's versions; None where it is missing and not required."""
     try:
         text = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        raise ToolchainError("rustc is not on PATH or does not run: `make deps` installs it") from None
+        if required:
+            subprocess.run(["cargo", "-V"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        if not required:
+            return None
+        command = error.cmd[0] if isinstance(error, subprocess.CalledProcessError) else error.filename
+        raise ToolchainError(f"{command} is not on PATH or does not run: `make deps` installs it") from None
     version = re.search(r"^release: (\d+)\.(\d+)", text, re.M)
     llvm = re.search(r"^LLVM version: (\d+)", text, re.M)
     if version is None or llvm is None:
+        if not required:
+            return None
         raise ToolchainError(f"cannot read the versions in `rustc -vV`:\n{text}")
     found = Rust((int(version[1]), int(version[2])), int(llvm[1]))
-    if found.version < OLDEST_RUST:
+    if required and found.version < OLDEST_RUST:
         raise ToolchainError(
             "rustc %d.%d is too old: %d.%d or newer is needed, and `make deps` says how to get it"
             % (found.version + OLDEST_RUST)
@@ -62,14 +71,16 @@ def installed_llvms() -> list[int]:
     return sorted((int(major[1]) for major in majors if major), reverse=True)
 
 
-def find_compiler(rust_llvm: int | None) -> Compiler:
-    """The compiler named by CC=, else clang beside rustc's LLVM, else gcc.
+def find_compiler(rust_llvm: int | None, named: str | None = None) -> Compiler:
+    """The compiler that the user named, else clang beside rustc's LLVM, else gcc.
 
     `rust_llvm` is None where no Rust is wanted; the choice is then the same as
     long as the same compilers are there.
     """
-    if os.environ.get("CC"):
-        return Compiler((), False, f"{os.environ['CC']} (from CC=)")
+    if named:
+        if shutil.which(named.split()[0]) is None:
+            raise ToolchainError(f"the C compiler {named!r} (CC=) is not there")
+        return Compiler((), False, f"{named} (CC=)")
     majors = installed_llvms()
     fitting = [major for major in majors if rust_llvm is None or major >= rust_llvm]
     # The oldest that fits is nearest to rustc's own LLVM.

@@ -4,6 +4,7 @@ CPython's configure is a script that notes how it was called; no compiler runs.
 """
 
 import contextlib
+import fcntl
 import importlib
 import io
 import json
@@ -17,8 +18,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-build = importlib.import_module("build")
-toolchain = importlib.import_module("toolchain")
+build, choices, configuring, environment, errors, installing, making, places, progress, showing, toolchain, variants = map(
+    importlib.import_module, ("build", "choices", "configuring", "environment", "errors", "installing", "making", "places",
+                              "progress", "showing", "toolchain", "variants"))
 
 CLANG = toolchain.Compiler(("CC=/llvm/clang", "AR=/llvm/llvm-ar"), True, "clang")
 
@@ -42,19 +44,29 @@ class Case(unittest.TestCase):
         (source / "configure").write_text(CONFIGURE)
         (source / "configure").chmod(0o755)
         self.facts = {"source": "build/src/tree", "debian_revision": "1-2", "patches_sha256": "a"}
+        self.fetched = []
         for target, name, value in (
-            (build, "ROOT", self.root),
-            (build, "BUILD", self.root / "build"),
-            (build, "LOGS", self.root / "build" / "logs"),
-            (build, "USER_FLAGS", self.root / "build" / "configure.flags"),
-            (build, "fetch_source", lambda: self.facts),
-            (toolchain, "find_rust", lambda: toolchain.Rust((1, 95), 22)),
-            (toolchain, "find_compiler", lambda llvm: CLANG),
+            (places, "ROOT", self.root),
+            (places, "BUILD", self.root / "build"),
+            (build, "fetch_source", self.fetch_source),
+            (toolchain, "find_rust", lambda required: toolchain.Rust((1, 95), 22)),
+            (toolchain, "find_compiler", self.find_compiler),
         ):
-            patch = unittest.mock.patch.object(target, name, value)
-            patch.start()
-            self.addCleanup(patch.stop)
+            self.replace(target, name, value)
+        self.compiler = CLANG
         self.environment()
+
+    def replace(self, target, name, value):
+        patch = unittest.mock.patch.object(target, name, value)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def fetch_source(self, chosen):
+        self.fetched.append(chosen)
+        return self.facts
+
+    def find_compiler(self, llvm, named=None):
+        return toolchain.Compiler((), False, named) if named else self.compiler
 
     def environment(self, **variables):
         """From here on the environment is this."""
@@ -64,7 +76,18 @@ class Case(unittest.TestCase):
 
     def configure(self, *flags):
         with contextlib.redirect_stdout(io.StringIO()):
-            return self.quietly(build.choose_flags, list(flags))
+            return self.quietly(build.choose, list(flags))
+
+    def configured(self, variant):
+        """What configuring a variant says: the first half of making it."""
+        return self.quietly(configuring.configure, variant, choices.settled(os.environ), self.facts)
+
+    def made_with(self, variant):
+        """The words after `make` when this variant is built."""
+        self.configured(variant)
+        with unittest.mock.patch.object(progress, "run", return_value=0) as run:
+            self.quietly(build.make, variant, ["python"])
+        return run.call_args.args[0][1:]
 
     def quietly(self, function, *arguments):
         said = io.StringIO()
@@ -102,7 +125,7 @@ class Command(Case):
 
     def test_the_pgo_builds_differ_in_the_rust_core_alone(self):
         for variant in ("pgo", "stock-pgo"):
-            self.quietly(build.configure, variant, self.facts)
+            self.configured(variant)
         rust, stock = set(self.called("pgo")), set(self.called("stock-pgo"))
         self.assertIn("--enable-optimizations", rust & stock)
         self.assertIn("--with-lto=full", rust & stock)
@@ -118,9 +141,9 @@ class Command(Case):
 
     def test_what_the_code_generator_is_told_reaches_compiler_and_linker(self):
         clang = toolchain.Compiler(("CC=/llvm/clang",), True, "clang", ("-a=1",))
-        with unittest.mock.patch.object(toolchain, "find_compiler", lambda llvm: clang):
-            for variant in ("ferrule", "release"):
-                self.quietly(build.configure, variant, self.facts)
+        self.compiler = clang
+        for variant in ("ferrule", "release"):
+            self.configured(variant)
         for variant in ("ferrule", "release"):
             self.assertEqual(self.words_of("CFLAGS_NODIST", self.called(variant)), ["-mllvm", "-a=1"])
         self.assertEqual(self.words_of("LDFLAGS_NODIST", self.called("ferrule")), [])
@@ -128,9 +151,9 @@ class Command(Case):
 
     def test_code_is_aligned_in_both_builds_that_are_measured_and_in_no_other(self):
         for variant, wanted in (("release", True), ("stock-release", True), ("ferrule", False), ("pgo", False)):
-            self.quietly(build.configure, variant, self.facts)
+            self.configured(variant)
             linking = self.words_of("LDFLAGS_NODIST", self.called(variant))
-            for option in build.ALIGNED:
+            for option in variants.ALIGNED:
                 self.assertEqual(f"-Wl,-mllvm,{option}" in linking, wanted, (variant, option))
 
     def test_llvm_19_is_told_to_keep_a_jump_for_each_instruction(self):
@@ -139,42 +162,53 @@ class Command(Case):
             self.assertEqual(toolchain.clang(major).codegen, ())
 
     def test_the_pgo_builds_stay_where_they_are_linked_unless_they_are_shared(self):
-        self.quietly(build.configure, "pgo", self.facts)
+        self.configured("pgo")
         self.assertEqual(self.words_of("CFLAGS_NODIST", self.called("pgo")), ["-fno-pie"])
         self.assertIn("-no-pie", self.words_of("LDFLAGS_NODIST", self.called("pgo")))
-        self.configure("--enable-shared")
-        self.quietly(build.configure, "pgo", self.facts)
-        words = self.called("pgo")
-        self.assertEqual([word for word in words if "-pie" in word], [])
+        self.configure("--enable-optimizations", "--enable-shared")
+        self.assertEqual([word for word in self.called() if "-pie" in word], [])
+
+    def test_flags_for_the_best_build_give_the_one_that_make_pgo_gives(self):
+        for flags in (("--enable-optimizations", "--with-lto"), ("--with-lto=yes", "--enable-optimizations"),
+                      ("--enable-optimizations", "--with-lto=full")):
+            self.configure(*flags)
+            self.configured("pgo")
+            mine, best = (sorted(word.replace(f"build/{variant}/", "") for word in self.called(variant))
+                          for variant in ("ferrule", "pgo"))
+            self.assertEqual(mine, best, flags)
+            local = [(self.root / "build" / variant / "Modules/Setup.local").read_text() for variant in ("ferrule", "pgo")]
+            self.assertEqual(local[0], local[1])
+            self.assertEqual(making.profile_settings(places.BUILD / "ferrule"), making.profile_settings(places.BUILD / "pgo"))
+            self.assertNotEqual(making.profile_settings(places.BUILD / "pgo"), [])
+
+    def test_a_kind_of_lto_that_is_named_is_taken(self):
+        self.configure("--enable-optimizations", "--with-lto=thin")
+        self.assertIn("--with-lto=thin", self.called())
+        self.assertNotIn("--with-lto=full", self.called())
+        self.configure("--with-lto")
+        self.assertIn("--with-lto", self.called())
 
     def test_the_pgo_builds_contain_the_modules_that_need_no_library(self):
         for variant in ("pgo", "release"):
-            self.quietly(build.configure, variant, self.facts)
+            self.configured(variant)
         local = self.root / "build" / "pgo" / "Modules" / "Setup.local"
         self.assertEqual(local.read_text().splitlines(), ["*static*", "array arraymodule.c", "_json _json.c -DX"])
         self.assertFalse((self.root / "build" / "release" / "Modules" / "Setup.local").exists())
 
     def test_the_profile_comes_from_all_tests_unless_the_user_names_others(self):
         for variant in ("pgo", "release"):
-            self.quietly(build.configure, variant, self.facts)
+            self.configured(variant)
         self.assertIn("--pgo-extended", self.words_of("PROFILE_TASK", self.called("pgo")))
         self.assertEqual(self.words_of("PROFILE_TASK", self.called("release")), [])
         self.environment(PROFILE_TASK="-m test.regrtest test_re")
-        self.quietly(build.configure, "pgo", self.facts)
+        self.configured("pgo")
         self.assertEqual(self.words_of("PROFILE_TASK", self.called("pgo")), ["-m", "test.regrtest", "test_re"])
 
     def test_a_failed_test_does_not_end_the_training_and_a_crash_does(self):
-        shell = build.TRAINING.replace("$$", "$")
+        shell = variants.TRAINING.replace("$$", "$")
         for status, expected in ((0, 0), (2, 0), (1, 1), (139, 1)):
             run = subprocess.run(["sh", "-c", f"python() {{ return {status}; }}; python {shell}"])
             self.assertEqual(run.returncode, expected, status)
-
-    def made_with(self, variant):
-        """The words after `make` when this variant is built."""
-        self.quietly(build.configure, variant, self.facts)
-        with unittest.mock.patch.object(build.progress, "run", return_value=0) as run:
-            build.make(variant, ["python"])
-        return run.call_args.args[0][1:]
 
     def test_a_profile_that_is_of_no_use_does_not_stop_a_pgo_build(self):
         for variant, wanted in (("pgo", 1), ("release", 0)):
@@ -218,33 +252,53 @@ class Command(Case):
         self.assertEqual([word for word in self.made_with("pgo") if "PROF" in word or "LINKCC" in word], [])
 
     def test_the_users_own_flags_stay_as_they_are(self):
-        self.configure("CFLAGS_NODIST=-fPIE", "LDFLAGS_NODIST=-pie")
-        self.quietly(build.configure, "pgo", self.facts)
-        self.assertEqual(self.words_of("CFLAGS_NODIST", self.called("pgo")), ["-fPIE"])
-        self.assertEqual(self.words_of("LDFLAGS_NODIST", self.called("pgo")), ["-pie"])
+        self.configure("--enable-optimizations", "CFLAGS_NODIST=-fPIE", "LDFLAGS_NODIST=-pie")
+        self.assertEqual(self.words_of("CFLAGS_NODIST", self.called()), ["-fPIE"])
+        self.assertEqual(self.words_of("LDFLAGS_NODIST", self.called()), ["-pie"])
 
     def test_compiler_and_linker_agree_where_the_user_names_the_flags_of_one(self):
-        for flag in ("CFLAGS_NODIST=-O2", "LDFLAGS_NODIST=-Wl,-z,now"):
-            self.configure(flag)
-            self.quietly(build.configure, "pgo", self.facts)
-            self.assertEqual([word for word in self.called("pgo") if "-pie" in word], [], flag)
+        for flag in ("CFLAGS_NODIST=-O2", "LDFLAGS_NODIST=-Wl,-z,now", "CFLAGS=-fPIE", "LDFLAGS=-pie"):
+            self.configure("--enable-optimizations", flag)
+            given = [word for word in self.called() if "pie" in word and word != flag]
+            self.assertEqual(given, [], flag)
 
     def test_every_link_of_a_pgo_build_stays_where_it_is_without_lld_too(self):
-        gcc = toolchain.Compiler(("CC=gcc",), False, "gcc")
-        with unittest.mock.patch.object(toolchain, "find_compiler", lambda llvm: gcc):
-            self.quietly(build.configure, "pgo", self.facts)
-            with unittest.mock.patch.object(build.progress, "run", return_value=0) as run:
-                build.make("pgo", ["python"])
-        self.assertIn("LDFLAGS_NODIST=-no-pie", run.call_args.args[0])
+        self.compiler = toolchain.Compiler(("CC=gcc",), False, "gcc")
+        self.assertIn("LDFLAGS_NODIST=-no-pie", self.made_with("pgo"))
 
     def test_every_link_of_an_lto_build_uses_lld(self):
         for variant, wanted in (("release", 1), ("ferrule", 0)):
-            self.quietly(build.configure, variant, self.facts)
-            with unittest.mock.patch.object(build.progress, "run", return_value=0) as run:
-                build.make(variant, ["python"])
-            command = run.call_args.args[0]
-            self.assertEqual(command[0], "make")
-            self.assertEqual(sum(word.startswith("LDFLAGS_NODIST=-fuse-ld=lld") for word in command), wanted, variant)
+            words = self.made_with(variant)
+            self.assertEqual(sum(word.startswith("LDFLAGS_NODIST=-fuse-ld=lld") for word in words), wanted, variant)
+
+    def test_the_variants_that_are_measured_take_none_of_the_users_flags(self):
+        self.configure("--with-pydebug", "--prefix", "/opt/x", "CFLAGS=-O0", "LDFLAGS_NODIST=-Wl,-s", "CC=tcc")
+        for variant, facts in variants.VARIANTS.items():
+            self.configured(variant)
+            called = self.called(variant)
+            self.assertEqual([word for word in ("CFLAGS=-O0", "LDFLAGS_NODIST=-Wl,-s") if word in called],
+                             [] if facts.measured else ["CFLAGS=-O0", "LDFLAGS_NODIST=-Wl,-s"], variant)
+            if facts.measured:
+                self.assertNotIn("--with-pydebug", called, variant)
+            # Where it goes, and what compiles it, is one choice for all.
+            self.assertIn("--prefix=/opt/x", called, variant)
+            self.assertIn("CC=tcc", called, variant)
+        measured = {name for name, facts in variants.VARIANTS.items() if facts.measured}
+        self.assertEqual(measured, {f"{stock}{name}" for stock in ("", "stock-") for name in ("release", "pgo", "free-threaded")})
+
+    def test_a_shared_library_is_found_beside_the_program_and_where_both_are_installed(self):
+        with (self.root / self.facts["source"] / "configure").open("a") as configure:
+            configure.write("printf '%s\\n' 'BINDIR=/o/bin' 'LIBDIR=/o/lib/arch' 'LINKFORSHARED=\t-Xlinker -export-dynamic' "
+                            ">>Makefile\n")
+        self.configure("--enable-shared")
+        linking, = [word for word in self.made_with("ferrule") if word.startswith("LINKFORSHARED=")]
+        makefile = self.root / "links"
+        makefile.write_text("all:\n\t@$(MAKE) -s -f links each\neach:\n\t@printf '%s ' $(LINKFORSHARED)\n")
+        run = subprocess.run(["make", "-s", "-f", makefile, linking], cwd=self.root, capture_output=True, text=True, check=True)
+        self.assertEqual(run.stdout.split(), ["-Xlinker", "-export-dynamic", "-Wl,-rpath,$ORIGIN:$ORIGIN/../lib/arch"])
+        for flags in (["--enable-shared", "LDFLAGS=-Wl,-rpath,/o/lib"], ["--enable-shared", "--disable-shared"], []):
+            self.configure(*flags)
+            self.assertEqual([word for word in self.made_with("ferrule") if "ORIGIN" in word], [], flags)
 
 
 class Environment(Case):
@@ -252,7 +306,7 @@ class Environment(Case):
         self.environment(CC="gcc", CFLAGS="-g1 -O1")
         self.configure("--with-lto")
         self.environment()
-        said = self.quietly(build.configure, "ferrule", self.facts)
+        said = self.configured("ferrule")
         self.assertEqual(said, "")
         self.assertEqual(self.called().count("CC=gcc"), 1)
         self.assertIn("CFLAGS=-g1 -O1", self.called())
@@ -264,12 +318,87 @@ class Environment(Case):
         self.assertIn("CC=tcc", self.called())
         self.assertNotIn("CC=gcc", self.called())
 
-    def test_another_compiler_for_make_configures_anew(self):
-        self.quietly(build.configure, "stock", self.facts)
+    def test_the_first_make_of_a_clone_records_what_it_was_given(self):
+        self.environment(CC="gcc", CFLAGS="-g1")
+        self.made_with("stock")
+        self.environment()
+        self.made_with("ferrule")
+        for variant in ("stock", "ferrule"):
+            self.assertIn("CC=gcc", self.called(variant))
+            self.assertIn("CFLAGS=-g1", self.called(variant))
+
+    def test_another_compiler_or_release_for_one_make_is_refused_and_changes_nothing(self):
+        self.made_with("stock")
+        before = self.called("stock")
+        for name, value in (("CC", "gcc"), ("CFLAGS", "-O1"), ("CPYTHON_VERSION", "3.13.15"), ("CPYTHON_TARBALL", "/t.tar.xz"),
+                            ("PROFILE_TASK", "-m test")):
+            with self.subTest(name):
+                self.environment(**{name: value})
+                with self.assertRaisesRegex(errors.BuildError, f"{name} is '{value}' for this make, and is not set"):
+                    self.made_with("stock")
+        self.environment()
+        self.made_with("stock")
+        self.assertEqual(self.called("stock"), before)
+
+    def test_what_is_chosen_holds_where_the_environment_says_the_same(self):
+        self.environment(CC="gcc", CFLAGS="-O1", CPYTHON_VERSION="3.13.15")
+        self.configure()
+        before = self.called()
+        self.assertIn("CC=gcc", self.made_with("ferrule") and self.called())
+        self.assertEqual(self.called(), before)
+
+    def test_the_release_is_a_choice_like_any_other(self):
+        self.environment(CPYTHON_TARBALL="3.13.15.tar.xz")
+        self.configure("--prefix=/usr", "CPYTHON_VERSION=3.13.15")
+        self.environment()
+        self.made_with("stock")
+        for chosen in self.fetched:
+            self.assertEqual(chosen.variables, {"CPYTHON_TARBALL": str(Path.cwd() / "3.13.15.tar.xz"),
+                                                "CPYTHON_VERSION": "3.13.15"})
+        self.assertEqual([word for word in self.called("stock") if "CPYTHON" in word], [])
+
+    def test_fetching_gets_the_release_that_was_chosen_whatever_the_environment_has(self):
+        self.environment(CPYTHON_VERSION="3.13.15")
+        chosen = choices.Choices([], {"CPYTHON_TARBALL": "/a.tar.xz"})
+        (self.root / "build" / "src" / "current.json").write_text("{}")
+        unittest.mock.patch.stopall()
+        with unittest.mock.patch.object(places, "BUILD", self.root / "build"), \
+                unittest.mock.patch.object(subprocess, "run", return_value=unittest.mock.Mock(returncode=0)) as run:
+            importlib.reload(build).fetch_source(chosen)
+        self.assertEqual(run.call_args.kwargs["env"]["CPYTHON_TARBALL"], "/a.tar.xz")
+        self.assertFalse(run.call_args.kwargs["env"]["CPYTHON_VERSION"])
+
+    def test_there_is_a_way_back_to_the_defaults(self):
         self.environment(CC="gcc")
-        said = self.quietly(build.configure, "stock", self.facts)
-        self.assertIn("made anew", said)
-        self.assertIn("CC=gcc", self.called("stock"))
+        self.configure("--with-pydebug")
+        self.configure("--defaults")
+        self.assertEqual([word for word in self.called() if "gcc" in word or "pydebug" in word], [])
+        self.environment()
+        self.assertEqual(self.configured("ferrule"), "")
+        with self.assertRaisesRegex(errors.BuildError, "takes none beside it"):
+            self.configure("--defaults", "--with-pydebug")
+
+    def test_programs_that_are_started_inherit_none_of_the_choices(self):
+        given = {"CFLAGS": "-O0", "CC": "gcc", "CPYTHON_VERSION": "3", "MAKEFLAGS": "k -j4 -- CFLAGS=-O0 prefix=/x", "HOME": "/h"}
+        self.assertEqual(environment.for_children(given), {"MAKEFLAGS": "k -j4", "HOME": "/h"})
+        self.assertEqual(environment.for_children({"MAKEFLAGS": "-- CFLAGS=-O0"}), {})
+
+    def test_only_makes_own_flags_say_that_there_is_a_job_server(self):
+        for flags in (" -j4 --jobserver-auth=3,4", "k -j --jobserver-auth=fifo:/x", "-j2 -- prefix=/x"):
+            self.assertEqual(environment.jobs({"MAKEFLAGS": flags}), [], flags)
+        for flags in ("", "k", " -- prefix=/x-j/y", "--no-print-directory -- a=-j2 prefix=/-j"):
+            self.assertEqual(len(environment.jobs({"MAKEFLAGS": flags})), 1, flags)
+
+    def test_show_says_what_is_chosen_and_what_is_built(self):
+        self.environment(CC="gcc", CPYTHON_VERSION="3.13.15")
+        self.configure("--with-pydebug", "--prefix=/opt/x")
+        with (self.root / "build" / "ferrule" / "Makefile").open("a") as makefile:
+            makefile.write("RUST_CORE=\t1\nRUST_CORE_CROSS_LTO=\t0\nprefix=\t/opt/x\nCC=\tgcc\n")
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            showing.show()
+        for part in ("CPYTHON_VERSION=3.13.15", "--with-pydebug", "CC=gcc", "cross-language LTO: no", "to /opt/x", "begun"):
+            self.assertIn(part, said.getvalue())
 
 
 class Again(Case):
@@ -289,27 +418,63 @@ class Again(Case):
 
     def test_a_profile_does_not_outlive_its_source(self):
         for variant in ("release", "pgo"):
-            self.quietly(build.configure, variant, self.facts)
+            self.configured(variant)
         self.facts["patches_sha256"] = "b"
-        self.assertEqual(self.quietly(build.configure, "release", self.facts), "")
-        self.assertIn("made anew", self.quietly(build.configure, "pgo", self.facts))
+        self.assertEqual(self.configured("release"), "")
+        self.assertIn("made anew", self.configured("pgo"))
 
     def test_other_modules_to_build_in_make_a_pgo_build_anew(self):
         for variant in ("release", "pgo"):
-            self.quietly(build.configure, variant, self.facts)
-        with unittest.mock.patch.object(build, "BUILT_IN", {"array"}):
-            self.assertEqual(self.quietly(build.configure, "release", self.facts), "")
-            self.assertIn("made anew", self.quietly(build.configure, "pgo", self.facts))
+            self.configured(variant)
+        with unittest.mock.patch.object(configuring, "BUILT_IN", {"array"}):
+            self.assertEqual(self.configured("release"), "")
+            self.assertIn("made anew", self.configured("pgo"))
 
-    def test_a_configure_that_failed_is_run_again_from_the_start(self):
+    def test_flags_that_configure_refuses_leave_the_build_and_the_choice_before(self):
+        self.configure("--with-pydebug")
         directory = self.root / "build" / "ferrule"
-        self.configure()
-        with unittest.mock.patch.object(build.progress, "run", lambda *_, **__: 1):
-            with self.assertRaisesRegex(build.BuildError, "configuring ferrule failed"):
-                self.configure("--disable-gil")
-        self.assertFalse((directory / "ferrule-configure.json").exists())
-        self.configure("--disable-gil")
-        self.assertIn("--disable-gil", self.called())
+        (directory / "python").touch()
+        source = self.root / self.facts["source"] / "configure"
+        source.write_text("#!/bin/sh\necho 'configure: error: expected an absolute directory name for --prefix: inst'\nexit 1\n")
+        for flags in (["--prefix=inst"], ["--no-create"]):
+            with self.assertRaisesRegex(errors.BuildError, "configuring ferrule failed: configure: error: expected an absolute"):
+                self.configure(*flags)
+        self.assertTrue((directory / "python").exists())
+        self.assertEqual(choices.read().flags, ["--with-pydebug"])
+        self.assertEqual(self.configured("ferrule"), "")
+
+    def test_a_configure_that_makes_no_makefile_has_failed(self):
+        (self.root / self.facts["source"] / "configure").write_text("#!/bin/sh\n")
+        with self.assertRaisesRegex(errors.BuildError, "no Makefile"):
+            self.configure("--no-create")
+        self.assertFalse((self.root / "build" / "ferrule").exists())
+
+    def test_questions_are_answered_and_change_nothing(self):
+        self.configure("--with-pydebug")
+        before = self.called()
+        for question in ("--version", "-V", "--help", "-h", "--help=recursive", "--help=short", "--vers"):
+            with self.subTest(question), self.assertRaises(SystemExit) as exit, \
+                    unittest.mock.patch.object(subprocess, "run", return_value=unittest.mock.Mock(returncode=0)) as run:
+                self.configure(question)
+            self.assertEqual(run.call_args.args[0][1:], [question])
+            self.assertEqual(exit.exception.code, 0)
+        self.assertEqual(choices.read().flags, ["--with-pydebug"])
+        self.assertEqual(self.called(), before)
+
+    def test_a_configure_that_was_killed_gives_the_build_before_back(self):
+        self.configure("--with-pydebug")
+        directory = self.root / "build" / "ferrule"
+        (directory / "python").touch()
+        directory.rename(directory.with_name(".ferrule.before"))
+        directory.mkdir()
+        self.assertEqual(self.configured("ferrule"), "")
+        self.assertTrue((directory / "python").exists())
+        self.assertFalse(directory.with_name(".ferrule.before").exists())
+
+    def test_configures_own_warnings_are_shown(self):
+        source = self.root / self.facts["source"] / "configure"
+        source.write_text(CONFIGURE + "echo 'configure: WARNING: unrecognized options: --enable-nonsense' >&2\n")
+        self.assertIn("WARNING: unrecognized options: --enable-nonsense", self.configure("--enable-nonsense"))
 
     def test_a_cut_short_stamp_counts_as_none(self):
         self.configure()
@@ -320,9 +485,9 @@ class Again(Case):
 
     def test_cleaning_removes_the_builds_and_keeps_source_and_flags(self):
         self.configure("--with-pydebug")
-        self.quietly(build.configure, "stock-release", self.facts)
+        self.configured("stock-release")
         build.clean()
-        self.assertEqual({path.name for path in (self.root / "build").iterdir()}, {"src", "configure.flags"})
+        self.assertEqual({path.name for path in (self.root / "build").iterdir()}, {"src", "choices.json"})
         build.clean()
 
 

@@ -1,0 +1,335 @@
+"""A clone with a made-up CPython in it: what ./configure and make do there, as a user types them."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NOBODY = 65534
+# Another user may not be let into the directory of the one that runs this.
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+CAT = shutil.which("cat")
+TOOLS = ("sh make echo sed cat cp mkdir touch rm ln env realpath printf dirname grep test date mv true false sleep chmod ls "
+         "tail head gcc ld as").split()
+
+# Says which release was asked for, and has a source tree.
+FETCH = """
+import json, os, sys
+from pathlib import Path
+root = Path(__file__).resolve().parents[1]
+with open(root / "fetched", "a") as log:
+    print(os.environ.get("CPYTHON_VERSION") or "default", os.environ.get("CPYTHON_TARBALL") or "-", file=log)
+(root / "build/src").mkdir(parents=True, exist_ok=True)
+(root / "build/src/current.json").write_text(json.dumps({
+    "source": "cpython/tree", "version": os.environ.get("CPYTHON_VERSION") or "3.13.5", "origin": "debian",
+    "debian_revision": "1-2", "fixes": [], "patches_sha256": "a"}))
+"""
+
+# As CPython's: what installs depends on what builds, and building takes a Rust compiler.
+CONFIGURE = r"""#!/bin/sh
+echo "$*" >>$FAKE/configured
+prefix=/usr/local rust='rustc --version'
+for word in "$@"; do
+    case $word in
+    --prefix=/*) prefix=${word#--prefix=} ;;
+    --prefix=*) echo "configure: error: expected an absolute directory name for --prefix: ${word#*=}"; exit 1 ;;
+    --without-rust-core) rust=: ;;
+    --enable-nonsense) echo "configure: WARNING: unrecognized options: $word" >&2 ;;
+    esac
+done
+mkdir -p Modules build/lib.x
+echo '*shared*' >Modules/Setup.stdlib
+echo build/lib.x >pybuilddir.txt
+cat >Makefile <<END
+prefix=	$prefix
+exec_prefix=	\${prefix}
+RUST_CORE=	1
+all: python scripts
+	@echo compiling everything
+scripts:
+	@echo '#!$prefix/bin/python' >pydoc
+python: $FAKE/source.c
+	@echo "a line of a long command"
+	@$rust >/dev/null
+	@cat $FAKE/source.c >python
+	@echo "$prefix" >>python
+install: altinstall
+	@ln -sf python3.13 \$(DESTDIR)\$(prefix)/bin/python3
+altinstall: all scripts
+	@mkdir -p \$(DESTDIR)\$(prefix)/bin
+	@cp python \$(DESTDIR)\$(prefix)/bin/python3.13
+	@cp pydoc \$(DESTDIR)\$(prefix)/bin/pydoc3.13
+	@echo \$(MAKEFLAGS) >\$(DESTDIR)\$(prefix)/flags
+.PHONY: all install altinstall scripts
+.DELETE_ON_ERROR:
+END
+"""
+
+
+class Case(unittest.TestCase):
+    name = "clone"
+
+    def setUp(self):
+        temp = tempfile.TemporaryDirectory()
+        self.addCleanup(temp.cleanup)
+        self.base = Path(temp.name)
+        self.base.chmod(0o755)
+        self.clone = self.base / self.name
+        self.clone.mkdir()
+        for name in ("configure", "Makefile"):
+            shutil.copy(ROOT / name, self.clone / name)
+        shutil.copytree(ROOT / "tools", self.clone / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+        tree = self.clone / "cpython" / "tree"
+        tree.mkdir(parents=True)
+        (self.clone / "cpython" / "fetch.py").write_text(FETCH)
+        self.program(tree / "configure", CONFIGURE)
+        self.fake = self.base / "fake"
+        self.fake.mkdir()
+        (self.fake / "source.c").write_text("version 1\n")
+        self.bin = self.base / "bin"
+        self.bin.mkdir()
+        for tool in TOOLS:
+            if found := shutil.which(tool):
+                (self.bin / tool).symlink_to(found)
+        self.program(self.bin / "python3", f'#!/bin/sh\nexec {PYTHON} "$@"\n')
+        self.program(self.bin / "rustc", "#!/bin/sh\necho 'release: 1.95.0'; echo 'host: x'; echo 'LLVM version: 22.1'\n")
+        self.program(self.bin / "cargo", "#!/bin/sh\necho cargo 1.95\n")
+        self.environment = {"PATH": str(self.bin), "FAKE": str(self.fake), "HOME": str(self.base), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def program(self, path, text):
+        # It may be a link to the machine's own: writing would go through it.
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def run_in(self, directory, *command, status=0, **variables):
+        run = subprocess.run(command, cwd=directory, env={**self.environment, **variables}, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(run.returncode != 0, status != 0, run.stdout)
+        self.assertNotIn("Traceback", run.stdout)
+        return run.stdout
+
+    def make(self, *words, **options):
+        return self.run_in(self.clone, "make", *words, **options)
+
+    def configure(self, *flags, **options):
+        return self.run_in(self.clone, "./configure", *flags, **options)
+
+    def lines(self, name):
+        file = (self.fake if name == "configured" else self.clone) / name
+        return file.read_text().splitlines() if file.exists() else []
+
+    def without(self, *tools):
+        for tool in tools:
+            (self.bin / tool).unlink()
+
+    def installed(self, path, root=None):
+        return ((root or self.base / "d") / path.lstrip("/")).read_text()
+
+
+class Install(Case):
+    def test_installs_what_was_built_and_needs_neither_rust_nor_network_nor_configure(self):
+        self.configure("--prefix=/opt/x", CPYTHON_VERSION="3.13.15")
+        self.make()
+        before = self.lines("fetched"), self.lines("configured")
+        self.without("rustc", "cargo")
+        (self.fake / "source.c").write_text("version 2\n")
+        os.utime(self.fake / "source.c", (2**31, 2**31))
+        self.make("install", f"DESTDIR={self.base / 'd'}")
+        self.assertEqual(self.installed("/opt/x/bin/python3.13"), "version 1\n/opt/x\n")
+        self.assertEqual((self.lines("fetched"), self.lines("configured")), before)
+        self.assertTrue((self.base / "d/opt/x/bin/python3").is_symlink())
+
+    def test_any_variant_can_be_installed(self):
+        self.configure("--prefix=/opt/x")
+        self.make("stock")
+        self.make("altinstall", "VARIANT=stock", "DESTDIR=../d")
+        self.assertEqual(self.installed("/opt/x/bin/python3.13"), "version 1\n/opt/x\n")
+        self.assertFalse((self.base / "d/opt/x/bin/python3").is_symlink())
+
+    def test_what_is_not_built_to_its_end_is_not_installed(self):
+        self.assertIn("ferrule is not built, or was not built to its end: run `make` first", self.make("install", status=2))
+        self.make()
+        (self.fake / "source.c").unlink()
+        self.make(status=2)
+        self.assertIn("run `make` first", self.make("install", "DESTDIR=../d", status=2))
+        self.assertIn("run `make pgo` first", self.make("install", "VARIANT=pgo", status=2))
+        self.assertFalse((self.base / "d").exists())
+
+    def test_another_prefix_than_the_configured_one_is_refused_with_what_to_do(self):
+        self.configure("--prefix=/opt/x")
+        self.make()
+        said = self.make("install", "prefix=/opt/y", "DESTDIR=../d", status=2)
+        self.assertIn("configured for /opt/x", said)
+        self.assertIn("./configure --prefix=/opt/y", said)
+        self.assertIn("exec_prefix=/e", self.make("install", "exec_prefix=/e", "DESTDIR=../d", status=2))
+        self.assertFalse((self.base / "d").exists())
+        self.make("install", "prefix=/opt/x/", "DESTDIR=../d")
+        self.assertEqual(self.installed("/opt/x/bin/pydoc3.13"), "#!/opt/x/bin/python\n")
+
+    def test_variables_of_this_make_do_not_reach_what_is_installed(self):
+        self.make()
+        self.make("install", "DESTDIR=../d", "CFLAGS=-O0", "RUST_CORE=7", CC="gcc")
+        self.assertNotRegex(self.installed("/usr/local/flags"), "CFLAGS|RUST_CORE")
+
+    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    def test_another_user_than_the_one_who_built_installs_and_leaves_nothing_behind(self):
+        self.make()
+        before = sorted(path for path in self.clone.rglob("*") if path.name != "__pycache__")
+        self.run_as(NOBODY, "make", "install", f"DESTDIR={self.writable(NOBODY)}/d")
+        self.assertEqual(sorted(path for path in self.clone.rglob("*") if path.name != "__pycache__"), before)
+        self.assertEqual(self.installed("/usr/local/bin/python3.13", self.base / f"{NOBODY}/d"), "version 1\n/usr/local\n")
+
+    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    def test_a_user_builds_on_after_root_installed(self):
+        for path in (self.clone, self.fake, *self.clone.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+        self.run_as(NOBODY, "make")
+        self.make("install", "DESTDIR=../d")
+        self.run_as(NOBODY, "make", "install", f"DESTDIR={self.writable(NOBODY)}/d")
+        self.run_as(NOBODY, "make")
+
+    def writable(self, user):
+        directory = self.base / str(user)
+        directory.mkdir(exist_ok=True)
+        os.chown(directory, user, user)
+        return directory
+
+    def run_as(self, user, *command, status=0):
+        run = subprocess.run(command, cwd=self.clone, env=self.environment, stdin=subprocess.DEVNULL, user=user, group=user,
+                             extra_groups=[], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(run.returncode != 0, status != 0, run.stdout)
+        self.assertNotIn("Traceback", run.stdout)
+        return run.stdout
+
+    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    def test_a_clone_that_cannot_be_written_is_told_at_once_in_a_line(self):
+        self.assertRegex(self.run_as(NOBODY, "make", status=2), f"ferrule: {self.clone}.* cannot be written; it belongs to user 0")
+        self.make()
+        said = self.run_as(NOBODY, "make", status=2)
+        self.assertRegex(said, "ferrule: .* cannot be written; it belongs to user 0: build as its owner")
+
+
+class Choice(Case):
+    def test_the_release_of_configure_holds_for_every_make_after_it(self):
+        self.configure(CPYTHON_VERSION="3.13.15")
+        self.make()
+        self.make("stock")
+        self.make("fetch")
+        self.assertEqual(self.lines("fetched"), ["3.13.15 -"] * 4)
+
+    def test_a_variable_on_makes_command_line_is_refused_like_one_of_the_environment(self):
+        self.configure("--prefix=/opt/x")
+        for words, variables in ((("CFLAGS=-O0",), {}), ((), {"CFLAGS": "-O0"}), (("CPYTHON_VERSION=3.13.15",), {})):
+            self.assertIn("and is not set in what this clone is configured for", self.make(*words, status=2, **variables))
+        self.assertEqual(len(self.lines("configured")), 1)
+
+    def test_a_typing_error_loses_no_build_and_is_not_kept(self):
+        self.configure("--prefix=/opt/x")
+        self.make()
+        said = self.configure("--prefix=inst", status=1)
+        self.assertIn("ferrule: configuring ferrule failed: configure: error: expected an absolute directory name", said)
+        self.make("install", "DESTDIR=../d")
+        configured = self.lines("configured")
+        self.make()
+        self.assertEqual(self.lines("configured"), configured)
+
+    def test_show_and_the_way_back(self):
+        self.configure("--prefix=/opt/x", "--with-pydebug")
+        self.make()
+        said = self.make("show")
+        self.assertIn("--with-pydebug", said)
+        self.assertRegex(said, r"ferrule +built .*to /opt/x")
+        self.configure("--defaults")
+        self.assertNotIn("pydebug", self.make("show"))
+
+    def test_a_build_outside_the_clone_is_refused_with_the_reason(self):
+        outside = self.base / "outside"
+        outside.mkdir()
+        said = self.run_in(outside, "../clone/configure", status=1)
+        self.assertIn(f"run ./configure and make in {self.clone}", said)
+        self.assertEqual(self.lines("configured"), [])
+
+
+class Told(Case):
+    def test_rust_is_looked_for_where_it_is_wanted_and_nowhere_else(self):
+        self.without("cargo")
+        said = self.configure(status=1)
+        self.assertIn("ferrule: cargo is not on PATH", said)
+        self.without("rustc")
+        self.assertIn("ferrule: rustc is not on PATH", self.make(status=2))
+        self.assertEqual(self.lines("configured"), [])
+        self.make("stock")
+        self.configure("--without-rust-core")
+        self.make()
+
+    def test_the_cause_comes_first_and_then_the_log(self):
+        self.make()
+        (self.fake / "source.c").touch()
+        self.program(self.bin / "cat", "#!/bin/sh\necho \"source.c:1:1: error: 'x' undeclared\" >&2\nexit 1\n")
+        said = self.make(status=2)
+        self.assertIn("ferrule: building ferrule failed: source.c:1:1: error: 'x' undeclared\n"
+                      f"  the whole log is {self.clone}/build/logs/ferrule-make.log", said)
+        self.assertNotIn("a line of a long command", said)
+        self.assertIn("a line of a long command", self.make("V=1", status=2))
+
+    def test_a_compiler_that_is_not_there_is_told_before_the_work_begins(self):
+        self.assertIn("the C compiler 'tcc -m' (CC=) is not there", self.configure(status=1, CC="tcc -m"))
+        self.assertEqual(self.lines("configured"), [])
+
+    def test_a_python3_that_is_too_old_is_named(self):
+        self.program(self.bin / "python3", '#!/bin/sh\n[ "$1" = -V ] && { echo Python 3.9.2; exit; }\nexit 1\n')
+        for said in (self.configure(status=1), self.make(status=2)):
+            self.assertIn("ferrule: python3 is Python 3.9.2, and Python 3.11 or newer is needed", said)
+
+    def test_no_python3(self):
+        self.without("python3")
+        for said in (self.configure(status=1), self.make(status=2)):
+            self.assertIn("ferrule: python3 is missing: run `make deps` first", said)
+
+    def test_make_n_only_says_what_it_would_do(self):
+        for target in ("all", "install", "pgo", "test-cpython", "clean"):
+            self.assertIn("tools/", self.make("-n", target))
+        self.make("--just-print", "install", "prefix=/n")
+        self.assertFalse((self.clone / "build").exists())
+
+    def test_words_that_look_like_flags_do_nothing(self):
+        self.make("--no-print-directory", "PREFIX=-n", "x=/x-j/n")
+        self.assertTrue((self.clone / "build/ferrule/python").exists())
+
+    def test_two_makes_in_one_clone_wait_for_each_other(self):
+        self.make()
+        gate = self.fake / "gate"
+        os.mkfifo(gate)
+        (self.fake / "source.c").touch()
+        self.program(self.bin / "cat", f"#!/bin/sh\nread -r _ <{gate}\nexec {CAT} \"$@\"\n")
+        output = {"cwd": self.clone, "env": self.environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        with subprocess.Popen(["make", "-j2"], **output) as first:
+            # Opens once the build has come so far.
+            with open(gate, "w") as opened:
+                with subprocess.Popen(["make", "stock"], **output) as second:
+                    said = second.stdout.readline()
+                    opened.write("go\n")
+                    opened.close()
+                    self.program(self.bin / "cat", f'#!/bin/sh\nexec {CAT} "$@"\n')
+                    rest = second.communicate()[0]
+            first.communicate()
+        self.assertIn("another make or configure is at work in this clone; waiting for it", said)
+        self.assertEqual((first.returncode, second.returncode), (0, 0), rest)
+
+
+class OddPath(Case):
+    name = "a clone"
+
+    def test_a_path_with_a_blank_is_refused_at_once(self):
+        self.assertIn("the path of this clone has ' ' in it", self.configure(status=1))
+        self.assertIn("the path of this clone has ' ' in it", self.make(status=2))
+        self.assertEqual(self.lines("fetched"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,115 @@
+"""What the user chose with ./configure: one record, for every make after it, until it is chosen again."""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import places
+from errors import BuildError
+from variants import VARIANTS
+
+# Which release is built.
+RELEASE_VARIABLES = ("CPYTHON_VERSION", "CPYTHON_TARBALL")
+# Which programs build it, and what a profile comes from: the same for every variant.
+TOOL_VARIABLES = ("CC", "CXX", "CPP", "AR", "RANLIB", "LLVM_AR", "LLVM_PROFDATA", "PROFILE_TASK", "MACHDEP",
+                  "PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR")
+FLAG_VARIABLES = ("CPPFLAGS", "CFLAGS", "CFLAGS_NODIST", "LDFLAGS", "LDFLAGS_NODIST", "LIBS")
+# What configure takes from the environment as well as from its command line.
+CONFIGURE_VARIABLES = TOOL_VARIABLES + FLAG_VARIABLES
+PLACES = (r"--?(?:(?:exec[-_])?prefix|(?:bin|sbin|lib|libexec|include|oldinclude|data|dataroot|man|info|doc|locale|sysconf"
+          r"|sharedstate|localstate|runstate)dir)")
+
+
+@dataclass
+class Choices:
+    """Flags of configure, and variables: the release, the tools, the compiler's flags."""
+
+    flags: list[str] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def flags_for(self, variant: str) -> list[str]:
+        """Of a variant that is measured the user says where it is installed, and no more."""
+        if not VARIANTS[variant].measured:
+            return self.flags
+        return [flag for flag in self.flags if re.match(PLACES + "=", flag)]
+
+    def variables_for(self, variant: str) -> dict[str, str]:
+        """What configure is told; the release is not its business."""
+        wanted = TOOL_VARIABLES if VARIANTS[variant].measured else tuple(
+            name for name in self.variables if name not in RELEASE_VARIABLES)
+        return {name: value for name, value in self.variables.items() if name in wanted}
+
+    def described(self) -> str:
+        return shlex.join([*(f"{name}={value}" for name, value in self.variables.items()), "./configure", *self.flags])
+
+
+def record() -> Path:
+    return places.BUILD / "choices.json"
+
+
+def of(flags: list[str], environment: Mapping[str, str]) -> Choices:
+    """What `./configure FLAGS` chooses in this environment. A variable among the flags wins."""
+    words: list[str] = []
+    variables = from_environment(environment)
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        if equals and re.fullmatch(r"[A-Za-z_]\w*", name):
+            variables[name] = str(Path(value).absolute()) if name == "CPYTHON_TARBALL" else value
+        elif words and re.fullmatch(PLACES, words[-1]):
+            # `--prefix DIR` is two words for configure, and one choice.
+            words[-1] += f"={flag}"
+        else:
+            words.append(flag)
+    return Choices(words, variables)
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    found = {name: environment[name] for name in RELEASE_VARIABLES + CONFIGURE_VARIABLES if environment.get(name)}
+    if "CPYTHON_TARBALL" in found:
+        found["CPYTHON_TARBALL"] = str(Path(found["CPYTHON_TARBALL"]).absolute())
+    return found
+
+
+def read() -> Choices | None:
+    """What was chosen, or None where nothing was yet."""
+    try:
+        return Choices(**json.loads(record().read_text()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError):
+        raise BuildError(f"{record()} is damaged: run ./configure with the flags that you want") from None
+
+
+def write(chosen: Choices) -> None:
+    temporary = record().with_suffix(".tmp")
+    temporary.write_text(json.dumps(asdict(chosen), indent=2) + "\n")
+    os.replace(temporary, record())
+
+
+def forget() -> None:
+    record().unlink(missing_ok=True)
+
+
+def settled(environment: Mapping[str, str]) -> Choices:
+    """The choices that a `make` works with.
+
+    The first one of a clone chooses, if nothing else has. After it, another compiler or release for one make alone
+    would be forgotten by the next, which would then build, or install, half of each.
+    """
+    chosen = read()
+    now = from_environment(environment)
+    if chosen is None:
+        return Choices([], now)
+    other = [name for name, value in now.items() if chosen.variables.get(name) != value]
+    if other:
+        name = other[0]
+        was = f"is {chosen.variables[name]!r}" if name in chosen.variables else "is not set"
+        again = shlex.join([*(f"{name}={now[name]}" for name in other), "./configure", *chosen.flags])
+        raise BuildError(f"{name} is {now[name]!r} for this make, and {was} in what this clone is configured for.\n"
+                         f"  to choose it:      {again}\n"
+                         f"  to build as it is: env {' '.join(f'-u {name}' for name in other)} make ...")
+    return chosen

@@ -1,0 +1,69 @@
+"""Install what was built, and do nothing else: no compiler, no Rust, no network, and nothing made anew."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import making
+import places
+import progress
+from environment import for_children
+from errors import BuildError, cause
+
+# CPython's targets depend on these. They are there, so make takes them as they are, however old.
+BUILT = ("all", "scripts", "check-clean-src", "Makefile", "python", "python.exe", "pybuilddir.txt")
+# CPython's names of directories: an install to others than the configured ones would leave the old ones in scripts,
+# in the .pc files, in sysconfig and in the interpreter.
+CONFIGURED = ("prefix", "exec_prefix")
+
+
+def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
+    """`make install` or `make altinstall` of one variant."""
+    if not making.finished(variant).exists():
+        command = "make" if variant == "ferrule" else f"make {variant}"
+        raise BuildError(f"{variant} is not built, or was not built to its end: run `{command}` first")
+    check_prefix(variant, environment)
+    directory = places.BUILD / variant
+    words = [f"DESTDIR={Path(environment['DESTDIR']).absolute()}"] if environment.get("DESTDIR") else []
+    command = ["make", *(word for name in BUILT for word in ("-o", name)), target, *words]
+    # Who may only read the clone keeps no log in it; and root's would be in the owner's way.
+    with tempfile.TemporaryDirectory(prefix="ferrule-") as temporary:
+        log = Path(temporary) / f"{variant}-{target}.log"
+        children = {**for_children(environment), "PYTHONDONTWRITEBYTECODE": "1"}
+        children.pop("DESTDIR", None)
+        status = progress.run(command, label=f"{target} {variant}", log=log, cwd=directory, env=children, close_fds=False)
+        kept = keep(log)
+        if status != 0:
+            why = cause(kept.read_text(errors="replace"))
+            raise BuildError(f"installing {variant} failed: {why}\n  the whole log is {kept}")
+    where = making.facts_of(variant).get("prefix", "")
+    progress.say(f"installed build/{variant} to {environment.get('DESTDIR', '')}{where}")
+
+
+def check_prefix(variant: str, environment: Mapping[str, str]) -> None:
+    configured = making.facts_of(variant)
+    for name in CONFIGURED:
+        wanted = environment.get(name)
+        has = configured.get(name, "").replace("${prefix}", configured.get("prefix", ""))
+        if wanted and os.path.normpath(wanted) != os.path.normpath(has):
+            raise BuildError(
+                f"{name}={wanted}: build/{variant} is configured for {has}, and its scripts, .pc files and sysconfig say so.\n"
+                f"  to install there: ./configure --{name.replace('_', '-')}={wanted} ..., make, and make install\n"
+                f"  to stage it:      make install DESTDIR=directory")
+
+
+def keep(log: Path) -> Path:
+    """The log among the others where that is possible without leaving a file that is root's in somebody's clone."""
+    place = places.logs() / log.name
+    try:
+        owner = places.BUILD.stat()
+        place.write_bytes(log.read_bytes())
+        if os.geteuid() == 0:
+            os.chown(place, owner.st_uid, owner.st_gid)
+        return place
+    except OSError:
+        handle, name = tempfile.mkstemp(prefix="ferrule-", suffix=f"-{log.name}")
+        with os.fdopen(handle, "wb") as file:
+            file.write(log.read_bytes())
+        return Path(name)

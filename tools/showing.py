@@ -1,0 +1,68 @@
+"""`make show`: what is chosen, what it comes to, and what is built of it."""
+
+import json
+import shlex
+
+import choices
+import making
+import places
+import toolchain
+from choices import Choices
+from configuring import configure_command
+from errors import BuildError
+from variants import VARIANTS
+
+
+def show() -> None:
+    recorded = choices.read()
+    chosen = recorded or Choices()
+    print(f"chosen      {chosen.described()}" if recorded else "chosen      nothing yet: the defaults")
+    print(f"release     {release(chosen)}")
+    print(f"flags       {shlex.join(chosen.flags) or 'none'}")
+    variables = {name: value for name, value in chosen.variables.items() if name not in choices.RELEASE_VARIABLES}
+    print(f"variables   {' '.join(f'{name}={shlex.quote(value)}' for name, value in variables.items()) or 'none'}")
+    print(f"tools       {tools(chosen)}")
+    print("builds")
+    for variant, facts in VARIANTS.items():
+        print(f"  {variant:20}{state(variant):10}{facts.what}{details(variant)}")
+
+
+def release(chosen: Choices) -> str:
+    facts = source()
+    if facts is None:
+        asked = [f"{name}={chosen.variables[name]}" for name in choices.RELEASE_VARIABLES if name in chosen.variables]
+        return f"{' '.join(asked) or 'the default'}, not fetched yet"
+    fixes = f", Debian {facts['debian_revision']} with {len(facts['fixes'])} of its fixes" if facts["debian_revision"] else ""
+    return f"CPython {facts['version']} from {facts['origin']}{fixes}, in {facts['source']}"
+
+
+def source() -> dict | None:
+    """The source tree's facts, where it is there."""
+    try:
+        return json.loads(places.source_facts().read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def tools(chosen: Choices) -> str:
+    try:
+        rust = toolchain.find_rust(required=False)
+        compiler = toolchain.find_compiler(rust.llvm if rust else None, chosen.variables.get("CC"))
+    except BuildError as error:
+        return str(error)
+    return f"{compiler.description}, " + ("rustc %d.%d (LLVM %d)" % (*rust.version, rust.llvm) if rust else "no rustc")
+
+
+def state(variant: str) -> str:
+    if making.finished(variant).exists():
+        return "built"
+    return "begun" if (places.BUILD / variant / "Makefile").exists() else "-"
+
+
+def details(variant: str) -> str:
+    """Of one that is configured: where it goes, and whether the linker inlines Rust into C."""
+    facts = making.facts_of(variant)
+    if not facts:
+        return ""
+    inlined = {"1": "yes", "0": "no"}.get(facts.get("RUST_CORE_CROSS_LTO", ""), "?") if facts.get("RUST_CORE") == "1" else "no Rust"
+    return f" (cross-language LTO: {inlined}; compiler {facts.get('CC')}; to {facts.get('prefix')})"
