@@ -21,8 +21,9 @@ pub fn for_bindgen(cflags: &[String]) -> Vec<String> {
 }
 
 /// rustc's counterparts of C flags that must agree on both sides: a callee is
-/// not inlined into a caller that lacks its CPU features, and a profiler that
-/// walks frame pointers needs all of them.
+/// not inlined into a caller that lacks its CPU features, a profiler that
+/// walks frame pointers needs all of them, and one path of the builder's in an
+/// object makes a build that nobody can repeat.
 pub fn for_rustc(cflags: &[String]) -> Vec<String> {
     let mut flags = Vec::new();
     if let Some(cpu) = last_value(cflags, "-march=") {
@@ -32,7 +33,23 @@ pub fn for_rustc(cflags: &[String]) -> Vec<String> {
     if pointer.is_some_and(|flag| flag.starts_with("-fno-")) {
         flags.push("-Cforce-frame-pointers=yes".into());
     }
+    for flag in cflags {
+        let mapped = ["-ffile-prefix-map=", "-fdebug-prefix-map="];
+        if let Some(map) = mapped.iter().find_map(|prefix| flag.strip_prefix(prefix)) {
+            flags.push(format!("--remap-path-prefix={map}"));
+        }
+    }
     flags
+}
+
+/// Which branches are protected (`-fcf-protection`), if any are: one object
+/// without the marks, and the linker leaves them out of the whole program.
+pub fn branch_protection(cflags: &[String]) -> Option<&str> {
+    let last = cflags.iter().rev().find_map(|flag| match flag.as_str() {
+        "-fcf-protection" => Some("full"),
+        flag => flag.strip_prefix("-fcf-protection="),
+    });
+    last.filter(|kind| ["full", "branch", "return"].contains(kind))
 }
 
 /// The kind of LTO that the C side is compiled for, as its flag.
@@ -86,6 +103,22 @@ mod tests {
         let kept = words("-fomit-frame-pointer -fno-omit-frame-pointer");
         assert_eq!(for_rustc(&kept), words("-Cforce-frame-pointers=yes"));
         assert!(for_rustc(&words("-fno-omit-frame-pointer -fomit-frame-pointer")).is_empty());
+    }
+
+    #[test]
+    fn paths_that_c_writes_otherwise_are_written_so_in_rust() {
+        let flags = words("-O2 -ffile-prefix-map=/a/b=. -fdebug-prefix-map=/c=/d");
+        let expected = words("--remap-path-prefix=/a/b=. --remap-path-prefix=/c=/d");
+        assert_eq!(for_rustc(&flags), expected);
+    }
+
+    #[test]
+    fn branches_protected_in_c_are_protected_in_rust() {
+        assert_eq!(branch_protection(&words("-O2 -fcf-protection")), Some("full"));
+        let last = words("-fcf-protection=full -fcf-protection=branch");
+        assert_eq!(branch_protection(&last), Some("branch"));
+        assert_eq!(branch_protection(&words("-fcf-protection -fcf-protection=none")), None);
+        assert_eq!(branch_protection(&words("-O2")), None);
     }
 
     #[test]

@@ -30,16 +30,55 @@ pub fn build(request: &Request) -> Outcome<()> {
     let bindings_file = work_dir.join("bindings.rs");
     bindings::write(&bindings_file, request.cflags)?;
     let target_dir = work_dir.join("target");
-    run_cargo(request, &bindings_file, &target_dir)?;
-    extract_object(request, &target_dir.join("release/libferrule_core.rlib"), &work_dir)
+    let target = std::env::var("FERRULE_TARGET").map_err(|_| "run it as build.rs-wrapper/run")?;
+    let archive = target_dir.join(target.as_str()).join("release/libferrule_core.rlib");
+    // Of an earlier build: were it still there after this one went elsewhere, it would be linked.
+    for stale in [archive.as_path(), request.output] {
+        match std::fs::remove_file(stale) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(format!("{}: {e}", stale.display()));
+            }
+            _ => {}
+        }
+    }
+    run_cargo(request, &target, &bindings_file, &target_dir)?;
+    if !archive.is_file() {
+        return Err(format!("cargo left no {}", archive.display()));
+    }
+    extract_object(request, &archive, &work_dir)
 }
 
-fn run_cargo(request: &Request, bindings_file: &Path, target_dir: &Path) -> Outcome<()> {
+/// The profile of the frame core, in full and above every other source of it: cargo's
+/// configuration and environment may have one for other programs, and the object must
+/// have no unwinding tables, no bitcode of rustc's own LTO, and be one.
+const PROFILE: [&str; 11] = [
+    "opt-level=3",
+    "codegen-units=1",
+    "panic='abort'",
+    "debug=1",
+    "lto=false",
+    "incremental=false",
+    "overflow-checks=false",
+    "debug-assertions=false",
+    "strip='none'",
+    "rpath=false",
+    "split-debuginfo='off'",
+];
+
+fn run_cargo(
+    request: &Request,
+    target: &str,
+    bindings_file: &Path,
+    target_dir: &Path,
+) -> Outcome<()> {
     let (rustc, llvm) = rustc_versions()?;
     let mut cargo = Command::new("cargo");
+    for setting in PROFILE {
+        cargo.args(["--config", &format!("profile.release.{setting}")]);
+    }
     cargo
         .args(["rustc", "--quiet", "--release", "--locked", "--lib", "--crate-type", "rlib"])
-        .args(["--package", "ferrule-core", "--manifest-path"])
+        .args(["--target", target, "--package", "ferrule-core", "--manifest-path"])
         .arg(project_root().join("Cargo.toml"))
         .arg("--target-dir")
         .arg(target_dir)
@@ -56,6 +95,13 @@ fn run_cargo(request: &Request, bindings_file: &Path, target_dir: &Path) -> Outc
     if let Some(name) = flags::sanitizer(request.cflags) {
         if std::env::var_os("RUSTC_BOOTSTRAP").is_some() {
             cargo.arg(format!("-Zsanitizer={name}")).arg("-Cunsafe-allow-abi-mismatch=sanitizer");
+        }
+    }
+    if let Some(kind) = flags::branch_protection(request.cflags) {
+        // Unstable too, and no change of the language: allowed for this one crate.
+        cargo.arg(format!("-Zcf-protection={kind}"));
+        if std::env::var_os("RUSTC_BOOTSTRAP").is_none() {
+            cargo.env("RUSTC_BOOTSTRAP", "ferrule_core");
         }
     }
     if flags::has_assertions(request.cflags) {
