@@ -64,6 +64,11 @@ __all__ = [
     "enable_in_thread", "hook", "hooks", "remove",
 ]
 
+
+def __dir__():
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
 HookInfo = namedtuple("HookInfo", "order name handle hook enabled calls replacements errors seconds")
 HookInfo.__doc__ = """One installed hook, as hooks() reports it."""
 HookInfo.order.__doc__ = "its place among the hooks, from 0: the one at 0 is asked first"

@@ -10,6 +10,13 @@
 
 #ifndef Py_CPYTHON_FRAMEHOOK_H
 #define Py_CPYTHON_FRAMEHOOK_H
+
+#ifndef Py_PYTHON_H
+#  error "include Python.h before cpython/framehook.h"
+#elif defined(Py_LIMITED_API)
+#  error "frame hooks are not part of the limited API: compile without Py_LIMITED_API"
+#else
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -131,4 +138,5 @@ PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpre
 #ifdef __cplusplus
 }
 #endif
+#endif /* Py_PYTHON_H && !Py_LIMITED_API */
 #endif /* !Py_CPYTHON_FRAMEHOOK_H */

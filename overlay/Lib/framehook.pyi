@@ -1,0 +1,64 @@
+# What framehook.py has, for type checkers: it asks for no typing at run time.
+
+from _framecore import (
+    SETTLED as SETTLED,
+    FrameView as FrameView,
+    IncompatibleCodeError as IncompatibleCodeError,
+    SettledType,
+)
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ContextDecorator
+from types import CodeType, FunctionType, MethodType, TracebackType
+from typing import NamedTuple, TypeAlias
+
+__all__ = [
+    "SETTLED", "FrameView", "HookInfo", "IncompatibleCodeError",
+    "add", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled",
+    "disabled_for_code", "disabled_in_thread", "enable", "enable_for_code",
+    "enable_in_thread", "hook", "hooks", "remove",
+]
+
+# A hook answers with None, SETTLED, or the code that is to run.
+_Callable: TypeAlias = Callable[[FrameView], CodeType | SettledType | None]
+# A hook is named by itself, by its handle, or by the object that hook() made.
+_AnyHook: TypeAlias = _Callable | int | hook
+_HasCode: TypeAlias = CodeType | FunctionType | MethodType | Callable[..., object]
+
+class HookInfo(NamedTuple):
+    order: int
+    name: str
+    handle: int
+    hook: _Callable | None
+    enabled: bool
+    calls: int
+    replacements: int
+    errors: int
+    seconds: float
+
+def add(callable: _Callable | hook, name: str | None = None) -> int: ...
+def remove(hook: _AnyHook) -> None: ...
+def clear() -> None: ...
+def hooks() -> list[HookInfo]: ...
+
+class hook(ContextDecorator):
+    callable: _Callable
+    name: str | None
+    def __init__(self, callable: _Callable, name: str | None = None) -> None: ...
+    @property
+    def handle(self) -> int: ...
+    @property
+    def info(self) -> HookInfo | None: ...
+    def __enter__(self) -> hook: ...
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+def enable(hook: _AnyHook) -> None: ...
+def disable(hook: _AnyHook) -> None: ...
+def enable_in_thread(hook: _AnyHook) -> None: ...
+def disable_in_thread(hook: _AnyHook) -> None: ...
+def enable_for_code(hook: _AnyHook, code: _HasCode) -> None: ...
+def disable_for_code(hook: _AnyHook, code: _HasCode) -> None: ...
+def disabled(hook: _AnyHook) -> AbstractContextManager[None, None]: ...
+def disabled_in_thread(hook: _AnyHook) -> AbstractContextManager[None, None]: ...
+def disabled_for_code(hook: _AnyHook, *codes: _HasCode) -> AbstractContextManager[None, None]: ...

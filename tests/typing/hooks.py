@@ -1,0 +1,62 @@
+"""The examples of docs/frame-hooks.md and README.md as a program with types: checked by mypy and pyright, never run."""
+
+import collections
+import types
+from typing import Any, assert_type
+
+import _framecore
+import framehook
+
+calls: collections.Counter[str] = collections.Counter()
+
+
+def count(view: framehook.FrameView) -> None:
+    calls[view.code.co_qualname] += 1
+
+
+def first_seen(view: framehook.FrameView) -> object:
+    return view.argument(0), view.argument("name"), view.arguments()
+
+
+def faster(view: framehook.FrameView) -> types.CodeType | None:
+    if view.code.co_name != "interesting":
+        return None
+    return view.code.replace(co_name="faster")
+
+
+@framehook.hook
+def settles(view: framehook.FrameView) -> Any:
+    assert_type(view.argument_names, tuple[str, ...])
+    return framehook.SETTLED
+
+
+with framehook.hook(count, "counter") as counter:
+    sorted(["b", "a"], key=lambda word: word.upper())
+    assert_type(counter.handle, int)
+
+with settles, framehook.disabled(settles), framehook.disabled_in_thread(settles), \
+        framehook.disabled_for_code(settles, first_seen, first_seen.__code__):
+    pass
+
+
+@framehook.hook(faster)
+def decorated(number: int) -> str:
+    return str(number)
+
+
+assert_type(decorated(1), str)
+handle = framehook.add(faster, name="faster")
+assert_type(handle, int)
+framehook.disable_for_code(handle, decorated)
+framehook.enable_for_code(faster, decorated)
+for info in framehook.hooks():
+    assert_type(info.seconds, float)
+    assert_type(info.calls, int)
+framehook.remove(faster)
+framehook.clear()
+try:
+    framehook.remove(handle)
+except framehook.IncompatibleCodeError as error:
+    raise ValueError from error
+assert_type(_framecore.info()["debian_revision"], str | None)
+assert_type(_framecore.datastack_stats()["chunks_pushed"], int)
