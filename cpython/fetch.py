@@ -134,7 +134,7 @@ def locked(directory):
 
     Where nothing can be written nobody else writes either.
     """
-    if directory.is_dir() and not os.access(directory, os.W_OK):
+    if directory.is_dir() and not os.access(directory, os.W_OK, effective_ids=True):
         yield
         return
     directory.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ def check() -> None:
 def check_writable(directory: Path) -> None:
     """Now, and not with half of the work done."""
     found = next(place for place in (directory, *directory.parents) if place.exists())
-    if not os.access(found, os.W_OK | os.X_OK):
+    if not os.access(found, os.W_OK | os.X_OK, effective_ids=True):
         owner = found.stat().st_uid
         raise BuildError(f"{found} cannot be written" + ("" if owner == os.geteuid() else f"; it belongs to user {owner}")
                          + ": build as its owner, or in a clone of your own")

@@ -346,6 +346,15 @@ class UserTarball(Case):
         self.assertEqual(self.run_it(CPYTHON_TARBALL=given, CPYTHON_VERSION="3.13.15"), 1)
         self.assertIn(f"expected {digest(self.data['3.13.15'])}", self.err)
 
+    def test_the_tree_outlives_the_file(self):
+        given = self.given(self.data["3.13.15"])
+        self.works(CPYTHON_TARBALL=given)
+        os.unlink(given)
+        self.works(CPYTHON_TARBALL=given)
+        self.assertIn("up to date", self.out)
+        self.series(own=patch_text("a.c", 6, "own"))
+        self.assertEqual(self.run_it(CPYTHON_TARBALL=given), 1)
+
     def test_missing_file(self):
         self.assertEqual(self.run_it(CPYTHON_TARBALL=str(self.base / "none")), 1)
         self.assertIn("No such file", self.err)
@@ -396,6 +405,27 @@ class Debian(Case):
         (self.patches / "series").write_text("# changed\n")
         self.series(own=patch_text("a.c", 6, "own"))
         self.assertEqual(self.works()["version"], "3.13.5")
+
+    def test_the_cache_does_not_choose_the_release(self):
+        self.works(CPYTHON_VERSION="3.13.5")
+        self.serve()
+        self.dest = self.base / "other"
+        self.assertEqual(self.works()["version"], "3.13.15")
+        self.dest = self.base / "third"
+        self.assertEqual(self.works()["version"], "3.13.15")
+
+    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    def test_a_cache_that_cannot_be_written_is_read(self):
+        self.works(CPYTHON_VERSION="3.13.5")
+        self.base.chmod(0o755)
+        self.dest = self.base / "other"
+        self.dest.mkdir()
+        os.chown(self.dest, 65534, 65534)
+        (self.cache / ".lock").unlink()
+        os.seteuid(65534)
+        self.addCleanup(os.seteuid, 0)
+        self.assertEqual(self.works(CPYTHON_VERSION="3.13.5")["debian_revision"], REVISION)
+        self.assertFalse((self.cache / ".lock").exists())
 
     def test_cache_needs_no_apt(self):
         self.works()
@@ -802,6 +832,8 @@ class Pins(unittest.TestCase):
             self.assertRegex(release["sha256"], "^[0-9a-f]{64}$")
             self.assertTrue(release["url"].endswith(f"/{version}/{release['file']}"))
             self.assertTrue(set(release["origins"]) <= set(fetch.ORIGINS))
+        # What is built and tested with every change.
+        self.assertEqual(pins.default[0], ("3.13.5", "debian"))
         for version, origin in pins.default:
             # Nobody gets a release with known holes without having asked for it.
             self.assertTrue(origin == "debian" or not pins.releases[version]["debian_fixes"])
