@@ -24,10 +24,16 @@ macro_rules! c_text {
 }
 
 const VERSION: &CStr = c_text!(env!("CARGO_PKG_VERSION"));
-const BUILD_IDENTIFIER: &CStr = c_text!("Ferrule ", env!("CARGO_PKG_VERSION"));
 const RUSTC: &CStr = c_text!(env!("FERRULE_RUSTC"));
 const LLVM: &CStr = c_text!(env!("FERRULE_LLVM"));
 const DEBIAN_REVISION: &CStr = c_text!(env!("FERRULE_DEBIAN_REVISION"));
+/// What `sys.version` and `python -VV` have in place of a branch's name. Without a comma, as
+/// `platform` takes that line apart at commas.
+const BUILD_IDENTIFIER: &CStr = if DEBIAN_REVISION.is_empty() {
+    c_text!("Ferrule ", env!("CARGO_PKG_VERSION"))
+} else {
+    c_text!("Ferrule ", env!("CARGO_PKG_VERSION"), " with Debian ", env!("FERRULE_DEBIAN_REVISION"))
+};
 const CROSS_LTO: bool = matches!(env!("FERRULE_CROSS_LTO").as_bytes(), b"1");
 
 /// The parts of the interpreter that are Rust in this build.
@@ -175,8 +181,8 @@ pub unsafe extern "C" fn PyInit__framecore() -> *mut PyObject {
     unsafe { c::PyModuleDef_Init(MODULE.get()) }
 }
 
-/// What stands before the date in `sys.version`: "Ferrule" and its version. A
-/// string that lives for ever.
+/// What stands before the date in `sys.version`: "Ferrule", its version, and Debian's
+/// revision of the source. A string that lives for ever.
 #[no_mangle]
 pub extern "C" fn _PyRust_BuildIdentifier() -> *const c_char {
     BUILD_IDENTIFIER.as_ptr()

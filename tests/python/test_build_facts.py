@@ -2,6 +2,7 @@
 
 import platform
 import re
+import subprocess
 import sys
 import sysconfig
 import unittest
@@ -61,6 +62,20 @@ class SysVersion(unittest.TestCase):
     def test_sys_version_names_ferrule_and_its_version(self):
         self.assertIn("Ferrule", sys.version)
         self.assertIn(framecore.info()["version"], sys.version)
+
+    def test_sys_version_names_the_debian_revision_whose_fixes_are_in(self):
+        revision = framecore.info()["debian_revision"]
+        if revision is None:
+            self.assertNotIn("Debian", sys.version.partition("[")[0])
+        else:
+            self.assertIn(f" with Debian {revision}, ", sys.version)
+            self.assertIn(revision, platform.python_build()[0])
+
+    def test_sys_version_has_the_whole_time_of_the_build(self):
+        self.assertRegex(sys.version, r", \w{3} [ \d]\d \d{4}, \d\d:\d\d:\d\d\) \[")
+
+    def test_help_names_the_manual_page(self):
+        self.assertIn("man ferrule", subprocess.run([sys.executable, "--help"], capture_output=True, text=True).stdout)
 
     def test_platform_still_parses_sys_version(self):
         self.assertEqual(platform.python_version(), framecore.info()["cpython"])
