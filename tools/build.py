@@ -36,7 +36,7 @@ DEFAULTS = "--defaults"
 def fetch_source(chosen: Choices) -> dict:
     """The patched source's facts; gets and patches it where that is needed."""
     release = {name: chosen.variables.get(name, "") for name in choices.RELEASE_VARIABLES}
-    command = [sys.executable, places.ROOT / "cpython" / "fetch.py", "--dest", places.BUILD / "src"]
+    command = [sys.executable, str(places.ROOT / "cpython" / "fetch.py"), "--dest", str(places.BUILD / "src")]
     if subprocess.run(command, env={**os.environ, **release}).returncode != 0:
         raise BuildError("no CPython source, see above")
     return json.loads(places.source_facts().read_text())

@@ -5,7 +5,7 @@ import re
 
 # Lines of a log that say why a command failed. Make's own come after them and say only that something did.
 CAUSE = re.compile(
-    r"^ferrule(-build)?: |(^|\s)(fatal )?error(\[E\d+\])?: |undefined reference|undefined symbol|command not found"
+    r"^ferrule(-build)?: |(^|\s)(fatal )?error(\[E\d+\])?: |undefined reference|undefined symbol|(command |: )not found"
     r"|No space left|No rule to make|cannot execute|Permission denied|Killed|Segmentation fault|^\w*(Error|Exception): ",
 )
 GAVE_UP = re.compile(r"^make(\[\d+\])?: \*\*\* ")

@@ -21,8 +21,8 @@ CONFIGURED = ("prefix", "exec_prefix")
 def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
     """`make install` or `make altinstall` of one variant."""
     if not making.finished(variant).exists():
-        command = "make" if variant == "ferrule" else f"make {variant}"
-        raise BuildError(f"{variant} is not built, or was not built to its end: run `{command}` first")
+        how = "make" if variant == "ferrule" else f"make {variant}"
+        raise BuildError(f"{variant} is not built, or was not built to its end: run `{how}` first")
     check_prefix(variant, environment)
     directory = places.BUILD / variant
     words = [f"DESTDIR={Path(environment['DESTDIR']).absolute()}"] if environment.get("DESTDIR") else []

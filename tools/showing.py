@@ -8,7 +8,6 @@ import making
 import places
 import toolchain
 from choices import Choices
-from configuring import configure_command
 from errors import BuildError
 from variants import VARIANTS
 
@@ -64,5 +63,7 @@ def details(variant: str) -> str:
     facts = making.facts_of(variant)
     if not facts:
         return ""
-    inlined = {"1": "yes", "0": "no"}.get(facts.get("RUST_CORE_CROSS_LTO", ""), "?") if facts.get("RUST_CORE") == "1" else "no Rust"
+    inlined = "no Rust"
+    if facts.get("RUST_CORE") == "1":
+        inlined = "yes" if facts.get("RUST_CORE_CROSS_LTO") == "1" else "no"
     return f" (cross-language LTO: {inlined}; compiler {facts.get('CC')}; to {facts.get('prefix')})"

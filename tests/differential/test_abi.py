@@ -63,17 +63,20 @@ def header_functions():
     return set(re.findall(r"\b(_Py\w+)\(", HEADER.read_text()))
 
 
+def made_with(python, variable):
+    """The words of a variable of the Makefile that made the interpreter."""
+    return output("make", "-s", "-f", "Makefile", "-f", "-", "print", cwd=python.parent,
+                  input=f"print:\n\t@echo $({variable})\n").split()
+
+
 def core_flags(python):
     """The flags that the build gave to the interpreter's own C files."""
-    flags = output("make", "-s", "-f", "Makefile", "-f", "-", "print-flags", cwd=python.parent,
-                   input="print-flags:\n\t@echo $(PY_CORE_CFLAGS)\n")
-    return flags.split()
+    return made_with(python, "PY_CORE_CFLAGS")
 
 
 def compile_c(python, source, *extra):
-    """Compiles C text with the build's own flags; returns the finished process."""
-    compiler, = facts(python, "CC")
-    command = [*compiler.split(), *core_flags(python), "-Wno-everything", *extra, "-x", "c", "-"]
+    """Compiles C text with the build's own compiler and flags; returns the finished process."""
+    command = [*made_with(python, "CC"), *core_flags(python), "-Wno-everything", *extra, "-x", "c", "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True, cwd=python.parent)
 
 

@@ -77,10 +77,9 @@ class StackRefs(unittest.TestCase):
     def setUpClass(cls):
         with tempfile.TemporaryDirectory() as directory:
             suffix, = test_abi.facts(FERRULE, "EXT_SUFFIX")
-            compiler, = test_abi.facts(FERRULE, "CC")
             for name, flags in MODULES.items():
                 # With the interpreter's own flags and no warning: the names must fit CPython's code.
-                command = [*compiler.split(), *test_abi.core_flags(FERRULE), "-fno-lto", "-Werror", *flags, "-fPIC",
+                command = [*test_abi.made_with(FERRULE, "CC"), *test_abi.core_flags(FERRULE), "-fno-lto", "-Werror", *flags, "-fPIC",
                            "-shared", str(SOURCE), "-o", os.path.join(directory, name + suffix)]
                 done = subprocess.run(command, capture_output=True, text=True, cwd=FERRULE.parent)
                 if done.returncode:

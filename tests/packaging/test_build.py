@@ -4,7 +4,6 @@ CPython's configure is a script that notes how it was called; no compiler runs.
 """
 
 import contextlib
-import fcntl
 import importlib
 import io
 import json
@@ -299,6 +298,61 @@ class Command(Case):
         for flags in (["--enable-shared", "LDFLAGS=-Wl,-rpath,/o/lib"], ["--enable-shared", "--disable-shared"], []):
             self.configure(*flags)
             self.assertEqual([word for word in self.made_with("ferrule") if "ORIGIN" in word], [], flags)
+
+
+class Made(Case):
+    RECORD = ("build_time_vars = {\n"
+              " 'AR': '/usr/lib/llvm-22/bin/llvm-ar',\n 'CC': '/usr/lib/llvm-22/bin/clang',\n"
+              " 'CONFIG_ARGS': \"'CC=/usr/lib/llvm-22/bin/clang' '--prefix=/usr'\",\n"
+              " 'CXX': '/usr/lib/llvm-22/bin/clang++',\n 'LDSHARED': '/usr/lib/llvm-22/bin/clang -shared'}\n")
+
+    def record_of(self, variant):
+        self.configured(variant)
+        record = places.BUILD / variant / "build" / "lib.linux-3.13" / "_sysconfigdata__linux_x.py"
+        record.parent.mkdir(parents=True)
+        record.write_text(self.RECORD)
+        with unittest.mock.patch.object(progress, "run", return_value=0):
+            self.quietly(build.make, variant, [])
+        return eval(record.read_text().partition("=")[2])
+
+    def test_extensions_are_compiled_with_tools_that_any_machine_has(self):
+        self.assertEqual(self.record_of("stock"), {
+            "AR": "ar", "CC": "cc", "CXX": "c++", "LDSHARED": "cc -shared",
+            "CONFIG_ARGS": "'CC=/usr/lib/llvm-22/bin/clang' '--prefix=/usr'"})
+
+    def test_a_compiler_that_the_user_named_stays_named(self):
+        self.configure("CC=/usr/lib/llvm-22/bin/clang")
+        self.assertEqual(self.record_of("stock")["CC"], "/usr/lib/llvm-22/bin/clang")
+
+    def test_a_build_that_fails_is_not_finished(self):
+        self.record_of("stock")
+        self.assertTrue(making.finished("stock").exists())
+        (places.logs()).mkdir(exist_ok=True)
+        (places.logs() / "stock-make.log").write_text("ld: undefined reference to `x'\nmake[1]: *** [Makefile:1: all] Error 1\n")
+        with unittest.mock.patch.object(progress, "run", return_value=2), \
+                self.assertRaisesRegex(errors.BuildError, "building stock failed: ld: undefined reference to `x'"):
+            self.quietly(build.make, "stock", [])
+        self.assertFalse(making.finished("stock").exists())
+
+
+class Causes(unittest.TestCase):
+    def test_the_first_line_that_says_why_is_the_cause(self):
+        command = "clang -c -DNDEBUG -g -O3 -Wall -Werror=implicit-function-declaration -o Python/x.o Python/x.c"
+        for said, why in (
+            ([command, "Python/x.c:3:1: error: unknown type name 'y'", command, "1 error generated."], "error: unknown type name"),
+            ([command, "ferrule: cargo is not on PATH: run `make deps`", command], "cargo is not on PATH"),
+            (["error[E0425]: cannot find value", "error: could not compile"], "E0425"),
+            (["configure: error: no acceptable C compiler found in $PATH"], "no acceptable C compiler"),
+            ([command, "/bin/sh: 1: llvm-ar: not found"], "llvm-ar: not found"),
+            (["ld.lld: error: undefined symbol: z", "make: *** [a] Error 1", "error: of another target"], "undefined symbol: z"),
+            (["make: *** No rule to make target 'x.c', needed by 'x.o'.  Stop."], "No rule to make target"),
+            (["the only line"], "the only line"),
+        ):
+            self.assertIn(why, errors.cause("\n".join([*said, "make[1]: *** [Makefile:9: x] Error 1"])), said)
+
+    def test_what_a_test_printed_long_before_is_no_cause(self):
+        self.assertEqual(errors.cause("ValueError: of a test\n" + "compiling\n" * 300 + "Killed\nmake: *** [x] Error 9"), "Killed")
+        self.assertEqual(errors.cause(""), "")
 
 
 class Environment(Case):

@@ -21,7 +21,7 @@ def output(*command):
 
 def llvm_tool(name):
     """The one beside the compiler that made the build."""
-    compiler = output(FERRULE, "-c", "import sysconfig; print(sysconfig.get_config_var('CC').split()[0])").strip()
+    compiler, = re.findall(r"(?m)^CC=\s*(\S+)", (BUILD / "Makefile").read_text())
     return Path(compiler).resolve().parent / name
 
 
