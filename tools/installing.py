@@ -1,6 +1,7 @@
 """Install what was built, and do nothing else: no compiler, no Rust, no network, and nothing made anew."""
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +27,7 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
     check_prefix(variant, environment)
     directory = places.BUILD / variant
     words = [f"DESTDIR={Path(environment['DESTDIR']).absolute()}"] if environment.get("DESTDIR") else []
-    command = ["make", *(word for name in BUILT for word in ("-o", name)), target, *words]
+    command = ["make", *(word for name in BUILT for word in ("-o", name)), target, *without_bytecode(directory), *words]
     # Who may only read the clone keeps no log in it; and root's would be in the owner's way.
     with tempfile.TemporaryDirectory(prefix="ferrule-") as temporary:
         log = Path(temporary) / f"{variant}-{target}.log"
@@ -39,6 +40,15 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
             raise BuildError(f"installing {variant} failed: {why}\n  the whole log is {kept}")
     where = making.facts_of(variant).get("prefix", "")
     progress.say(f"installed build/{variant} to {environment.get('DESTDIR', '')}{where}")
+
+
+def without_bytecode(directory: Path) -> list[str]:
+    """Have CPython's Makefile run the interpreter so that it leaves nothing in the source tree, where it would be root's.
+
+    What is installed is compiled all the same. The variable of the environment does for the rest: with -E it is not read.
+    """
+    runner = re.search(r"^PYTHON_FOR_BUILD=[ \t]*(.+)$", (directory / "Makefile").read_text(), re.M)
+    return [f"PYTHON_FOR_BUILD={runner[1]} -B"] if runner else []
 
 
 def check_prefix(variant: str, environment: Mapping[str, str]) -> None:

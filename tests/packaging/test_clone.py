@@ -48,6 +48,7 @@ cat >Makefile <<END
 prefix=	$prefix
 exec_prefix=	\${prefix}
 RUST_CORE=	1
+PYTHON_FOR_BUILD=./python -E
 all: python scripts
 	@echo compiling everything
 scripts:
@@ -63,7 +64,7 @@ altinstall: all scripts
 	@mkdir -p \$(DESTDIR)\$(prefix)/bin
 	@cp python \$(DESTDIR)\$(prefix)/bin/python3.13
 	@cp pydoc \$(DESTDIR)\$(prefix)/bin/pydoc3.13
-	@echo \$(MAKEFLAGS) >\$(DESTDIR)\$(prefix)/flags
+	@echo \$(PYTHON_FOR_BUILD) \$(MAKEFLAGS) >\$(DESTDIR)\$(prefix)/flags
 .PHONY: all install altinstall scripts
 .DELETE_ON_ERROR:
 END
@@ -143,6 +144,8 @@ class Install(Case):
         self.assertEqual(self.installed("/opt/x/bin/python3.13"), "version 1\n/opt/x\n")
         self.assertEqual((self.lines("fetched"), self.lines("configured")), before)
         self.assertTrue((self.base / "d/opt/x/bin/python3").is_symlink())
+        # Nor does the interpreter leave bytecode beside the source, as root it may be.
+        self.assertIn("./python -E -B", self.installed("/opt/x/flags"))
 
     def test_any_variant_can_be_installed(self):
         self.configure("--prefix=/opt/x")
