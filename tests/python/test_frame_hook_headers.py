@@ -20,9 +20,20 @@ PYTHON_INCLUDES = sorted({sysconfig.get_path("include"), sysconfig.get_path("pla
 STRICT = ("-Wall", "-Wextra", "-Werror")
 NO_LIMIT = "-ferror-limit=0"    # clang stops after twenty errors; gcc neither does, nor knows the flag
 
-# The one that extensions are compiled with here, and the one that this interpreter is compiled with.
+
+
+def own_compiler():
+    """What this interpreter is compiled with. sysconfig names a compiler that any machine has."""
+    try:
+        with open(sysconfig.get_makefile_filename(), encoding="utf-8") as makefile:
+            return re.search(r"^CC=\s*(.*)$", makefile.read(), re.MULTILINE)[1]
+    except FileNotFoundError:
+        return None
+
+
+# The one that extensions are compiled with here, and the interpreter's own.
 COMPILERS = {" ".join(command): command for command in map(shlex.split, filter(None, (
-    os.environ.get("CC") or "cc", sysconfig.get_config_var("CC"))))}.values()
+    os.environ.get("CC") or "cc", own_compiler())))}.values()
 
 BOTH = """
 #include <Python.h>
