@@ -21,9 +21,12 @@ CONFIGURED = ("prefix", "exec_prefix")
 
 def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
     """`make install` or `make altinstall` of one variant."""
+    how = "make" if variant == "ferrule" else f"make {variant}"
     if not making.finished(variant).exists():
-        how = "make" if variant == "ferrule" else f"make {variant}"
         raise BuildError(f"{variant} is not built, or was not built to its end: run `{how}` first")
+    if making.finished(variant).read_text() != making.source_stamp(variant):
+        raise BuildError(f"the source has changed since build/{variant} was built, and the library is taken from there: run "
+                         f"`{how}` first")
     check_prefix(variant, environment)
     directory = places.BUILD / variant
     words = [f"DESTDIR={Path(environment['DESTDIR']).absolute()}"] if environment.get("DESTDIR") else []

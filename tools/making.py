@@ -1,6 +1,5 @@
 """Build a configured interpreter with CPython's own Makefile."""
 
-import json
 import os
 import re
 import shutil
@@ -10,7 +9,7 @@ from pathlib import Path
 import places
 import progress
 from choices import Choices
-from configuring import configure_command, flags_of, is_shared
+from configuring import configure_command, flags_of, is_shared, read_stamp
 from environment import for_children, jobs
 from errors import BuildError, cause
 
@@ -19,8 +18,15 @@ PLAIN_TOOLS = {"clang": "cc", "clang++": "c++", "llvm-ar": "ar", "llvm-ranlib": 
 
 
 def finished(variant: str) -> Path:
-    """A file that is there while a build is complete."""
+    """A file that is there while a build is complete, and says of which source."""
     return places.BUILD / variant / "ferrule-built"
+
+
+def source_stamp(variant: str) -> str:
+    """What the source tree of a variant is made of, as cpython/fetch.py notes it beside the tree."""
+    command = read_stamp(places.BUILD / variant / "ferrule-configure.json")
+    stamp = Path(command[0]).parent.parent / "stamp.json" if command else None
+    return stamp.read_text() if stamp and stamp.exists() else ""
 
 
 def make(variant: str, arguments: list[str], chosen: Choices, facts: dict) -> None:
@@ -42,7 +48,7 @@ def make(variant: str, arguments: list[str], chosen: Choices, facts: dict) -> No
     if "CC" not in chosen.variables_for(variant):
         name_plain_tools(directory)
     if not arguments:
-        finished(variant).touch()
+        finished(variant).write_text(source_stamp(variant))
 
 
 def profile_settings(directory: Path) -> list[str]:
@@ -54,8 +60,7 @@ def profile_settings(directory: Path) -> list[str]:
     removed once they are merged. What only freezes modules need not be fast: linked without optimization it takes one
     minute instead of four.
     """
-    stamp = directory / "ferrule-configure.json"
-    if "--enable-optimizations" not in json.loads(stamp.read_text()):
+    if "--enable-optimizations" not in (read_stamp(directory / "ferrule-configure.json") or []):
         return []
     makefile = (directory / "Makefile").read_text()
     merger = re.search(r"^(LLVM_PROF_MERGER=.*llvm-profdata merge )(.*)$", makefile, re.M)

@@ -163,6 +163,13 @@ class Install(Case):
         self.assertIn("run `make pgo` first", self.make("install", "VARIANT=pgo", status=2))
         self.assertFalse((self.base / "d").exists())
 
+    def test_a_library_of_another_source_than_the_program_is_not_installed(self):
+        self.make()
+        (self.clone / "cpython" / "stamp.json").write_text("{}")
+        self.assertIn("the source has changed since build/ferrule was built", self.make("install", "DESTDIR=../d", status=2))
+        self.make()
+        self.make("install", "DESTDIR=../d")
+
     def test_another_prefix_than_the_configured_one_is_refused_with_what_to_do(self):
         self.configure("--prefix=/opt/x")
         self.make()
