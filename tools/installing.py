@@ -39,8 +39,8 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
         status = progress.run(command, label=f"{target} {variant}", log=log, cwd=directory, env=children, close_fds=False)
         kept = keep(log)
         if status != 0:
-            why = cause(kept.read_text(errors="replace"))
-            raise BuildError(f"installing {variant} failed: {why}\n  the whole log is {kept}")
+            why = cause(log.read_text(errors="replace"))
+            raise BuildError(f"installing {variant} failed: {why}\n  the whole log is {kept or elsewhere(log)}")
     where = making.facts_of(variant).get("prefix", "")
     progress.say(f"installed build/{variant} to {environment.get('DESTDIR', '')}{where}")
 
@@ -66,17 +66,23 @@ def check_prefix(variant: str, environment: Mapping[str, str]) -> None:
                 f"  to stage it:      make install DESTDIR=directory")
 
 
-def keep(log: Path) -> Path:
-    """The log among the others where that is possible without leaving a file that is root's in somebody's clone."""
+def keep(log: Path) -> Path | None:
+    """The log among the others, as a file of who owns the clone; None where this user cannot write there."""
     place = places.logs() / log.name
     try:
-        owner = places.BUILD.stat()
+        place.parent.mkdir(exist_ok=True)
         place.write_bytes(log.read_bytes())
         if os.geteuid() == 0:
-            os.chown(place, owner.st_uid, owner.st_gid)
+            owner = places.BUILD.stat()
+            for path in (place.parent, place):
+                os.chown(path, owner.st_uid, owner.st_gid)
         return place
     except OSError:
-        handle, name = tempfile.mkstemp(prefix="ferrule-", suffix=f"-{log.name}")
-        with os.fdopen(handle, "wb") as file:
-            file.write(log.read_bytes())
-        return Path(name)
+        return None
+
+
+def elsewhere(log: Path) -> Path:
+    handle, name = tempfile.mkstemp(prefix="ferrule-", suffix=f"-{log.name}")
+    os.close(handle)
+    Path(name).write_bytes(log.read_bytes())
+    return Path(name)
