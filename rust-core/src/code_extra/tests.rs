@@ -15,7 +15,7 @@ use crate::cpython::{PyCodeObject, PyObject};
 use crate::stand_in::code::PyCode_Type;
 use crate::stand_in::memory::{allow, allowed, blocks, with_each_allocation_failing, zeroed};
 use crate::stand_in::reclaim;
-use crate::stand_in::threads::locks_held;
+use crate::stand_in::threads::{forget_locks, locks_held};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -624,6 +624,23 @@ fn a_code_object_without_values_has_no_table() {
     finish(registry);
     assert_eq!(blocks(), before);
     kill(registry, code);
+}
+
+#[test]
+fn a_forked_child_can_take_a_lock_that_was_copied_as_held() {
+    let mut interpreter = Interpreter::new(0);
+    let registry = interpreter.registry();
+    let index = registry.request(None).expect("memory").raw();
+    let code = new_code();
+    // The thread that holds it is not there any more.
+    std::mem::forget(registry.lock());
+    // SAFETY: no other thread knows the registry.
+    unsafe { registry.forget_lock() };
+    forget_locks();
+    assert_eq!(set(registry, code, index, 16), Ok(()));
+    assert_eq!(get(registry, code, index), Ok(16));
+    kill(registry, code);
+    finish(registry);
 }
 
 // ---- threads ----------------------------------------------------------------

@@ -1,7 +1,7 @@
 //! Objects that know how often they are referred to.
 //!
-//! The memory of an object stays until its test's thread, or its [`super::World`], is over. So one that is used after
-//! it has died is noticed here, and a test may look at what is left of it.
+//! The memory of an object stays until its test's thread is over. So one that is used after it has died is noticed
+//! here, and a test may look at what is left of it.
 
 use super::threads::{is_world_stopped, locks_held};
 use super::{code, frames, values};

@@ -124,6 +124,11 @@ pub fn locks_held() -> usize {
     LOCKS.get()
 }
 
+/// The locks that this thread holds are not its own any more, as in a forked child.
+pub fn forget_locks() {
+    LOCKS.set(0);
+}
+
 /// A lock of one byte, as `PyMutex` is.
 fn byte<'a>(lock: *mut AtomicU8) -> &'a AtomicU8 {
     // SAFETY: the lock of a live state.

@@ -12,7 +12,7 @@ use crate::frame_hook::Answer::{AskAgain, Failed, Replaced, Settled};
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::count;
 use crate::stand_in::threads::{Attached, PyThreadState_Get, RESULT_OF_THE_LOOP};
-use crate::stand_in::{exceptions, frames, memory, values};
+use crate::stand_in::{exceptions, frames, memory, objects, values};
 use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -203,6 +203,29 @@ fn calls_replacements_errors_and_time_are_counted() {
     };
     assert_eq!(counted(timed.id), [4, 1, 1, 4], "the clock goes on by one in each call");
     assert_eq!(counted(plain.id), [3, 0, 0, 0]);
+}
+
+#[test]
+fn a_call_goes_on_with_its_own_code_where_a_hook_gives_the_function_another() {
+    let _engine = Engine::start();
+    let kinds = [c::CO_OPTIMIZED | c::CO_NEWLOCALS, c::CO_GENERATOR];
+    for (own, other) in [(kinds[0], kinds[1]), (kinds[1], kinds[0])] {
+        let shape = |name, flags| Function { name, flags, cells: "a", ..with_parameters("a") };
+        let (function, other) = (define(shape("own", own), ""), define(shape("other", other), ""));
+        let (object, code) = (function.function.0, other.code);
+        let hook = add(move |_| {
+            // SAFETY: alive, both of them; the function's reference to its code is given up.
+            unsafe {
+                objects::incref(code.cast());
+                let before = std::mem::replace(&mut (*object).func_code, code.cast());
+                objects::decref(before);
+            }
+            Reply::Pass
+        });
+        assert_eq!(function.call("x"), ran("own", "[x]", &[AskAgain]));
+        assert_eq!(function.call("x"), ran("other", "[x]", &[AskAgain]));
+        assert_eq!(remove(hook.id), Ok(()));
+    }
 }
 
 // --- Hooks that come and go within a round. ---
