@@ -411,8 +411,8 @@ size_t _PyRust_CodeExtraBytes(PyCodeObject *code);
  tables and the registry.
 
  # Safety
- `interpreter` is being cleared by the calling thread, and no other thread of
- it runs any more.
+ `interpreter` is being cleared by the calling thread, which is attached, and no
+ other thread of it runs any more.
  */
 void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
 
@@ -422,7 +422,7 @@ void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
  stops in the middle of a change.
 
  # Safety
- Called in a forked child for each interpreter, before any other thread starts.
+ Called in a forked child for each interpreter, by an attached thread before any other starts.
  */
 void _PyRust_AfterForkInChild(PyInterpreterState *interpreter);
 

@@ -319,8 +319,8 @@ pub unsafe extern "C" fn _PyRust_CodeExtraBytes(code: *mut PyCodeObject) -> usiz
 /// tables and the registry.
 ///
 /// # Safety
-/// `interpreter` is being cleared by the calling thread, and no other thread of
-/// it runs any more.
+/// `interpreter` is being cleared by the calling thread, which is attached, and no
+/// other thread of it runs any more.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_FinishCodeExtra(interpreter: *mut PyInterpreterState) {
     // SAFETY: the caller's contract.
@@ -332,7 +332,7 @@ pub unsafe extern "C" fn _PyRust_FinishCodeExtra(interpreter: *mut PyInterpreter
 /// stops in the middle of a change.
 ///
 /// # Safety
-/// Called in a forked child for each interpreter, before any other thread starts.
+/// Called in a forked child for each interpreter, by an attached thread before any other starts.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_AfterForkInChild(interpreter: *mut PyInterpreterState) {
     // SAFETY: the caller's contract.

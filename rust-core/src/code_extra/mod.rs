@@ -108,15 +108,15 @@ impl Leftover {
 impl Locked {
     /// Takes a table that has no value left away from its code object.
     fn detach(&mut self, table: TableRef) -> Option<TableRef> {
-        if table.live() != 0 {
+        if table.live(self) != 0 {
             return None;
         }
-        table.unlink(self.tables());
-        if !table.code().is_null() {
+        table.unlink(self);
+        if !table.code(self).is_null() {
             // SAFETY: a code object takes its table out of the list before it
             // dies, so it is alive. Not touched again after this store: it may
             // be waiting for just that.
-            unsafe { extra_of(table.code()) }.store(null_mut(), Ordering::Release);
+            unsafe { extra_of(table.code(self)) }.store(null_mut(), Ordering::Release);
         }
         Some(table)
     }
@@ -131,7 +131,7 @@ impl Locked {
     /// Stores `value`; needs memory where the table is missing or full.
     ///
     /// # Safety
-    /// `code` is a live code object.
+    /// `code` is a live code object, and `spare` was allocated for it by this registry.
     unsafe fn store(
         &mut self,
         code: *mut PyCodeObject,
@@ -150,30 +150,28 @@ impl Locked {
             if table.owner() != state {
                 return Err(Refused::For(Error::ForeignCode));
             }
-            if let Some(before) = table.replace(index, value) {
+            if let Some(before) = table.replace(self, index, value) {
                 return Ok(self.taken(Key::live(index), before, table));
             }
             if value.is_null() {
                 return Ok(Leftover::nothing(index));
             }
-            if table.has_room() {
-                table.append(Key::live(index), value);
+            if table.has_room(self) {
+                table.append(self, Key::live(index), value);
                 return Ok(Leftover::nothing(index));
             }
         } else if value.is_null() {
             return Ok(Leftover::nothing(index));
         }
-        let needed = capacity_for(1 + old.map_or(0, TableRef::live));
+        let needed = capacity_for(1 + old.map_or(0, |old| old.live(self)));
         let Some(fresh) = spare.take_if(|spare| spare.capacity() >= needed) else {
             return Err(Refused::Needs(TableSize(needed)));
         };
         let table = fresh.table();
-        table.set_owner(state);
-        table.set_code(code);
         if let Some(old) = old {
-            table.copy_from(old);
+            table.copy_from(self, old);
         }
-        table.append(Key::live(index), value);
+        table.append(self, Key::live(index), value);
         let expected = old.map_or(null_mut(), TableRef::as_ptr);
         // Under the lock nobody of this interpreter changes `co_extra`; another
         // interpreter may put its own table where none was.
@@ -188,10 +186,10 @@ impl Locked {
         // that has not got there yet still meets its values.
         match old {
             Some(old) => {
-                table.link_behind(old);
-                old.unlink(self.tables());
+                table.link_behind(self, old);
+                old.unlink(self);
             }
-            None => table.link_at_head(self.tables()),
+            None => table.link_at_head(self),
         }
         Ok(Leftover { value: null_mut(), free: None, index, table: old })
     }
@@ -199,13 +197,13 @@ impl Locked {
     /// The first table behind `marker` in whose code object `index`, which was
     /// released, still has a value: takes it out, and moves the marker there.
     fn take_next_gone(&mut self, marker: TableRef, index: Index) -> Option<Leftover> {
-        while let Some(table) = marker.next() {
-            marker.unlink(self.tables());
-            marker.link_behind(table);
+        while let Some(table) = marker.next(self) {
+            marker.unlink(self);
+            marker.link_behind(self, table);
             if table.is_marker() {
                 continue;
             }
-            let value = table.take_gone(index);
+            let value = table.take_gone(self, index);
             if !value.is_null() {
                 return Some(self.taken(Key::gone(index), value, table));
             }
@@ -378,7 +376,8 @@ impl Registry {
                 }
                 Err(Refused::For(error)) => return Err(error),
                 Err(Refused::Needs(TableSize(capacity))) => {
-                    spare = Some(FreshTable::allocate(capacity).ok_or(Error::NoMemory)?);
+                    let fresh = FreshTable::allocate(self, capacity, code);
+                    spare = Some(fresh.ok_or(Error::NoMemory)?);
                 }
             }
         }
@@ -392,7 +391,7 @@ impl Registry {
     /// This is the interpreter of the calling thread.
     unsafe fn release(self, raw: isize) -> Result<(), Error> {
         // On the heap: a thread that a free function ends at exit leaves it behind.
-        let marker = FreshTable::allocate(1).ok_or(Error::NoMemory)?;
+        let marker = FreshTable::marker(self).ok_or(Error::NoMemory)?;
         let index = {
             let mut locked = self.lock();
             let index = locked.index_in_use(raw)?;
@@ -400,11 +399,11 @@ impl Registry {
             let mut next = locked.first_table();
             while let Some(table) = next {
                 if !table.is_marker() {
-                    table.mark_gone(index);
+                    table.mark_gone(&mut locked, index);
                 }
-                next = table.next();
+                next = table.next(&locked);
             }
-            marker.table().link_at_head(locked.tables());
+            marker.table().link_at_head(&mut locked);
             index
         };
         let marker = marker.into_table();
@@ -418,7 +417,7 @@ impl Registry {
         }
         {
             let mut locked = self.lock();
-            marker.unlink(locked.tables());
+            marker.unlink(&mut locked);
             locked.free_slot(index);
         }
         // SAFETY: in no list any more, and no reader ever saw it.
@@ -451,7 +450,7 @@ impl Registry {
                 // SAFETY: as above.
                 let now = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) };
                 now.and_then(|table| {
-                    let (key, value) = table.take_any(&mut from)?;
+                    let (key, value) = table.take_any(&mut locked, &mut from)?;
                     Some(locked.taken(key, value, table))
                 })
             };
@@ -476,12 +475,12 @@ impl Registry {
                 let Some(table) = locked.first_table() else {
                     break;
                 };
-                match table.take_any(&mut from) {
+                match table.take_any(&mut locked, &mut from) {
                     Some((key, value)) => locked.taken(key, value, table),
                     None => {
                         // The marker of a walk whose thread was ended.
                         check!(table.is_marker(), "a table without values is in the list");
-                        table.unlink(locked.tables());
+                        table.unlink(&mut locked);
                         Leftover { table: Some(table), ..Leftover::nothing(Key(0).index()) }
                     }
                 }
@@ -506,9 +505,9 @@ impl Registry {
 unsafe fn leave_to_owner(code: *mut PyCodeObject, owner: *mut CodeExtraState, any: Registry) {
     // SAFETY: live by contract. The tag is not used for what follows.
     let owner = unsafe { any.sibling(owner) };
-    let _locked = owner.lock();
+    let mut locked = owner.lock();
     // SAFETY: `code` is live, and tables stay while the owner is locked.
     if let Some(table) = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) } {
-        table.set_code(null_mut());
+        table.forget_code(&mut locked);
     }
 }

@@ -98,7 +98,8 @@ pub enum Standing {
 /// One interpreter's registry.
 ///
 /// # Invariants
-/// The state is live: it is part of an interpreter that has not been deleted.
+/// The state is live: it is part of an interpreter that has not been deleted. The calling thread is attached,
+/// if not to that interpreter.
 #[derive(Clone, Copy)]
 pub struct Registry {
     state: NonNull<CodeExtraState>,
@@ -109,7 +110,7 @@ impl Registry {
     /// The registry of an interpreter.
     ///
     /// # Safety
-    /// `interpreter` is live.
+    /// `interpreter` is live, and the calling thread is attached while it has the registry.
     pub unsafe fn of(interpreter: *mut PyInterpreterState) -> Self {
         // SAFETY: live by contract; the id never changes.
         unsafe {
@@ -119,7 +120,8 @@ impl Registry {
     }
 
     /// # Safety
-    /// `state` is the field of a live interpreter whose tag is `tag`; not NULL.
+    /// `state` is the field of a live interpreter whose tag is `tag`; not NULL. The calling thread is attached
+    /// while it has the registry.
     pub unsafe fn new(state: *mut CodeExtraState, tag: Tag) -> Self {
         // SAFETY: not NULL by contract.
         Registry { state: unsafe { NonNull::new_unchecked(state) }, tag }
@@ -130,7 +132,7 @@ impl Registry {
     /// # Safety
     /// `state` is the field of a live interpreter; not NULL.
     pub unsafe fn sibling(self, state: *mut CodeExtraState) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller's contract; attached by the type's invariant.
         unsafe { Registry::new(state, self.tag) }
     }
 
@@ -191,13 +193,13 @@ impl Registry {
 
     /// Keeps every other writer of this interpreter out.
     pub fn lock(self) -> Locked {
-        // SAFETY: a PyMutex is one byte, zero when it is free; a thread state is held.
+        // SAFETY: a PyMutex is one byte, zero when it is free; attached by the type's invariant.
         unsafe { PyMutex_Lock((&raw mut (*self.state()).lock).cast()) };
         Locked(self)
     }
 }
 
-/// The registry while its lock is held.
+/// The registry while its lock is held. What needs the lock is a method of this, or takes it as a proof.
 ///
 /// # Invariants
 /// This thread holds the lock.
@@ -228,6 +230,7 @@ impl Locked {
         self.0
     }
 
+    /// The head of the list of tables.
     pub fn tables(&mut self) -> &mut *mut Table {
         // SAFETY: live, and the lock is held: no other reference is in use.
         unsafe { &mut (*self.0.state()).tables }

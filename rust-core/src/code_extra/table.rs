@@ -25,7 +25,9 @@
 //! - At least one key is `EMPTY` from a capacity of four on.
 
 use super::index::{Index, Key};
+use super::registry::Locked;
 use super::CodeExtraState;
+use crate::check::check;
 use crate::cpython::PyCodeObject;
 use core::ffi::c_void;
 use core::ptr::{null_mut, NonNull};
@@ -38,7 +40,7 @@ pub struct Table {
     mask: usize,
     next: *mut Table,
     previous: *mut Table,
-    /// The registry whose list this table is in; NULL in a walk's marker.
+    /// The registry whose list this table is for; NULL in a walk's marker. Never changes.
     owner: *mut CodeExtraState,
     /// NULL when the code object died under another interpreter.
     code: *mut PyCodeObject,
@@ -146,13 +148,18 @@ impl TableRef {
     ///
     /// # Safety
     /// `block` has [`Table::bytes`] of `capacity` bytes, and is the caller's.
-    pub unsafe fn initialize(block: NonNull<Table>, capacity: usize) -> Self {
+    pub unsafe fn initialize(
+        block: NonNull<Table>,
+        capacity: usize,
+        owner: *mut CodeExtraState,
+        code: *mut PyCodeObject,
+    ) -> Self {
         let header = Table {
             mask: (capacity - 1) * WORDS_PER_ENTRY,
             next: null_mut(),
             previous: null_mut(),
-            owner: null_mut(),
-            code: null_mut(),
+            owner,
+            code,
             used: 0,
             live: 0,
         };
@@ -190,7 +197,7 @@ impl TableRef {
     }
 
     pub fn owner(self) -> *mut CodeExtraState {
-        // SAFETY: live by the type's invariant; set before the table was published.
+        // SAFETY: live by the type's invariant, and the field never changes.
         unsafe { (*self.as_ptr()).owner }
     }
 
@@ -223,19 +230,33 @@ impl TableRef {
     }
 }
 
-/// What only the holder of the owner's lock may do, or who alone has the table.
+/// What only the holder of the owner's lock may do: each takes that lock as a proof. A marker has no owner,
+/// and is used under the lock of the registry whose list it is in.
 impl TableRef {
-    pub fn live(self) -> usize {
+    /// Two registries can be in play, so the lock may be the wrong one.
+    #[inline(always)]
+    #[cfg_attr(not(ferrule_checks), allow(unused_variables))]
+    fn check_lock(self, lock: &Locked) {
+        check!(
+            self.is_marker() || self.owner() == lock.registry().state(),
+            "a table is used under the lock of another registry"
+        );
+    }
+
+    pub fn live(self, lock: &Locked) -> usize {
+        self.check_lock(lock);
         // SAFETY: live by the type's invariant; the lock is held.
         unsafe { (*self.as_ptr()).live as usize }
     }
 
-    pub fn has_room(self) -> bool {
+    pub fn has_room(self, lock: &Locked) -> bool {
+        self.check_lock(lock);
         // SAFETY: as above.
         unsafe { ((*self.as_ptr()).used as usize) < limit(self.capacity()) }
     }
 
-    fn count(self, appeared: bool, vanished: bool) {
+    fn count(self, lock: &mut Locked, appeared: bool, vanished: bool) {
+        self.check_lock(lock);
         // SAFETY: as above. A table has at most 2^21 entries, and `live` counts
         // those whose value vanishes.
         unsafe {
@@ -246,15 +267,20 @@ impl TableRef {
 
     /// Puts `value` in the place of the one under `index`, which is returned;
     /// `None`, and nothing changed, when the index has no entry.
-    pub fn replace(self, index: Index, value: *mut c_void) -> Option<*mut c_void> {
+    pub fn replace(
+        self,
+        lock: &mut Locked,
+        index: Index,
+        value: *mut c_void,
+    ) -> Option<*mut c_void> {
         let entry = self.entry_of(Key::live(index))?;
         let old = entry.value.swap(value, Ordering::AcqRel);
-        self.count(old.is_null() && !value.is_null(), !old.is_null() && value.is_null());
+        self.count(lock, old.is_null() && !value.is_null(), !old.is_null() && value.is_null());
         Some(old)
     }
 
     /// Adds a key that is not here. There must be room; `value` is not NULL.
-    pub fn append(self, key: Key, value: *mut c_void) {
+    pub fn append(self, lock: &mut Locked, key: Key, value: *mut c_void) {
         let home = key.0;
         let mut step = 0;
         while step < self.capacity() {
@@ -264,7 +290,7 @@ impl TableRef {
                 entry.value.store(value, Ordering::Release);
                 // SAFETY: live by the type's invariant; the lock is held.
                 unsafe { (*self.as_ptr()).used += 1 };
-                self.count(true, false);
+                self.count(lock, true, false);
                 return;
             }
             step += 1;
@@ -272,38 +298,40 @@ impl TableRef {
     }
 
     /// Copies what has a value into this new table, released indices too.
-    pub fn copy_from(self, old: TableRef) {
+    pub fn copy_from(self, lock: &mut Locked, old: TableRef) {
+        old.check_lock(lock);
         let mut position = 0;
         while position < old.capacity() {
             let entry = old.entry(position);
             let value = entry.value.load(Ordering::Acquire);
             if !value.is_null() {
-                self.append(Key(entry.key.load(Ordering::Relaxed)), value);
+                self.append(lock, Key(entry.key.load(Ordering::Relaxed)), value);
             }
             position += 1;
         }
     }
 
     /// From now on nobody finds `index` here; its value waits for [`take_gone`](Self::take_gone).
-    pub fn mark_gone(self, index: Index) {
+    pub fn mark_gone(self, lock: &mut Locked, index: Index) {
+        self.check_lock(lock);
         if let Some(entry) = self.entry_of(Key::live(index)) {
             entry.key.store(Key::gone(index).0, Ordering::Release);
         }
     }
 
     /// Takes the value of a released index out; NULL when there is none.
-    pub fn take_gone(self, index: Index) -> *mut c_void {
+    pub fn take_gone(self, lock: &mut Locked, index: Index) -> *mut c_void {
         let Some(entry) = self.entry_of(Key::gone(index)) else {
             return null_mut();
         };
         let value = entry.value.swap(null_mut(), Ordering::AcqRel);
-        self.count(false, !value.is_null());
+        self.count(lock, false, !value.is_null());
         value
     }
 
     /// Takes any value out, looking from position `from` on, which moves behind
     /// the one found.
-    pub fn take_any(self, from: &mut usize) -> Option<(Key, *mut c_void)> {
+    pub fn take_any(self, lock: &mut Locked, from: &mut usize) -> Option<(Key, *mut c_void)> {
         let mut step = 0;
         while step < self.capacity() {
             let position = from.wrapping_add(step) & (self.capacity() - 1);
@@ -311,7 +339,7 @@ impl TableRef {
             let value = entry.value.swap(null_mut(), Ordering::AcqRel);
             if !value.is_null() {
                 *from = position + 1;
-                self.count(false, true);
+                self.count(lock, false, true);
                 return Some((Key(entry.key.load(Ordering::Relaxed)), value));
             }
             step += 1;
@@ -319,28 +347,29 @@ impl TableRef {
         None
     }
 
-    pub fn code(self) -> *mut PyCodeObject {
+    pub fn code(self, lock: &Locked) -> *mut PyCodeObject {
+        self.check_lock(lock);
         // SAFETY: live by the type's invariant; the lock is held.
         unsafe { (*self.as_ptr()).code }
     }
 
-    pub fn set_code(self, code: *mut PyCodeObject) {
+    /// The code object dies, and the table stays.
+    pub fn forget_code(self, lock: &mut Locked) {
+        self.check_lock(lock);
         // SAFETY: as above.
-        unsafe { (*self.as_ptr()).code = code };
+        unsafe { (*self.as_ptr()).code = null_mut() };
     }
 
-    pub fn set_owner(self, owner: *mut CodeExtraState) {
-        // SAFETY: as above; nobody else has seen the table yet.
-        unsafe { (*self.as_ptr()).owner = owner };
-    }
-
-    pub fn next(self) -> Option<TableRef> {
+    pub fn next(self, lock: &Locked) -> Option<TableRef> {
+        self.check_lock(lock);
         // SAFETY: as above, and a list holds live tables only.
         unsafe { TableRef::from_raw((*self.as_ptr()).next) }
     }
 
-    /// Puts this table, which is in no list, at the head of `list`.
-    pub fn link_at_head(self, list: &mut *mut Table) {
+    /// Puts this table, which is in no list, at the head of the list.
+    pub fn link_at_head(self, lock: &mut Locked) {
+        self.check_lock(lock);
+        let list = lock.tables();
         let head = *list;
         // SAFETY: both are live, and the lock is held.
         unsafe {
@@ -354,7 +383,9 @@ impl TableRef {
     }
 
     /// Puts this table, which is in no list, behind `before`.
-    pub fn link_behind(self, before: TableRef) {
+    pub fn link_behind(self, lock: &mut Locked, before: TableRef) {
+        self.check_lock(lock);
+        before.check_lock(lock);
         // SAFETY: all are live, and the lock is held.
         unsafe {
             let next = (*before.as_ptr()).next;
@@ -367,13 +398,14 @@ impl TableRef {
         }
     }
 
-    /// Takes this table out of `list`.
-    pub fn unlink(self, list: &mut *mut Table) {
+    /// Takes this table out of the list.
+    pub fn unlink(self, lock: &mut Locked) {
+        self.check_lock(lock);
         // SAFETY: the neighbours are live, and the lock is held.
         unsafe {
             let (previous, next) = ((*self.as_ptr()).previous, (*self.as_ptr()).next);
             if previous.is_null() {
-                *list = next;
+                *lock.tables() = next;
             } else {
                 (*previous).next = next;
             }
