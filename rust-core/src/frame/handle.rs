@@ -3,7 +3,7 @@
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyFrameObject, PyObject};
-use crate::stack_ref::{StackRef, StackSlot, Untagged};
+use crate::stack_ref::{StackRef, StackRefBorrow, StackSlot, Untagged};
 use core::ffi::c_char;
 use core::ptr::{null_mut, NonNull};
 
@@ -22,9 +22,6 @@ impl Owner {
     /// The C stack: a mark at the bottom of an eval loop, which has no code.
     pub const C_STACK: Self = Owner(c::FRAME_OWNED_BY_CSTACK);
 }
-
-/// A field of a frame that owns a plain reference, or none.
-pub type Field = StackSlot<Untagged>;
 
 /// The first instruction of a code object.
 ///
@@ -175,6 +172,16 @@ impl AnyFrame {
         unsafe { first_slot(self.as_ptr()) }
     }
 
+    /// What slot `i` refers to.
+    ///
+    /// # Safety
+    /// The slot is one of the frame's and is set. It keeps its reference while the borrow lives.
+    #[inline(always)]
+    pub unsafe fn held(&self, i: usize) -> Option<StackRefBorrow<'_>> {
+        // SAFETY: within the frame, by contract, on which this thread alone works.
+        unsafe { StackSlot::peek(self.first_slot().add(i)) }
+    }
+
     /// How many slots hold something or are known to be empty: none while the frame executes.
     #[inline(always)]
     pub fn slots_in_use(self) -> usize {
@@ -224,18 +231,32 @@ impl AnyFrame {
         }
     }
 
-    /// The place of the reference to the locals of a module, a class, or `exec`.
+    /// The locals of a module, a class, or `exec`, borrowed, or NULL.
     #[inline(always)]
-    pub fn locals_field(self) -> *mut Field {
-        // SAFETY: live by the type's invariant. A pointer that is NULL or owned is what a plain slot holds.
-        unsafe { (&raw mut (*self.as_ptr()).f_locals).cast() }
+    pub fn locals(self) -> *mut PyObject {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).f_locals }
     }
 
-    /// The place of the reference to the function.
+    /// Takes the reference to these locals out, if there are any.
+    ///
+    /// # Safety
+    /// The frame owns the reference.
     #[inline(always)]
-    pub fn function_field(self) -> *mut Field {
-        // SAFETY: live by the type's invariant. A pointer that is NULL or owned is what a plain slot holds.
-        unsafe { (&raw mut (*self.as_ptr()).f_funcobj).cast() }
+    pub unsafe fn take_locals(self) -> Option<StackRef<Untagged>> {
+        // SAFETY: live by the type's invariant, and the reference is the frame's by contract.
+        unsafe {
+            let locals = NonNull::new(self.locals());
+            (*self.as_ptr()).f_locals = null_mut();
+            locals.map(|it| StackRef::steal(it))
+        }
+    }
+
+    /// The function, borrowed, or NULL.
+    #[inline(always)]
+    pub fn function(self) -> *mut PyObject {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).f_funcobj }
     }
 
     /// Takes the reference to the function, which is never NULL, out of a frame that ends. The field keeps its word:
@@ -246,13 +267,6 @@ impl AnyFrame {
     #[inline(always)]
     pub unsafe fn leave_function(self) -> StackRef<Untagged> {
         // SAFETY: live by the type's invariant; owned by contract.
-        unsafe { StackRef::steal(NonNull::new_unchecked((*self.as_ptr()).f_funcobj)) }
-    }
-
-    /// What an owned field refers to, borrowed, or NULL.
-    #[inline(always)]
-    pub fn peek(field: *mut Field) -> *mut PyObject {
-        // SAFETY: one of the fields above, of a live frame.
-        unsafe { StackSlot::at(field) }.get().map_or(null_mut(), |it| it.object().as_ptr())
+        unsafe { StackRef::steal(NonNull::new_unchecked(self.function())) }
     }
 }

@@ -3,7 +3,6 @@
 use super::handle::AnyFrame;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
-use crate::stack_ref::StackSlot;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// Whether a cell holds something.
@@ -38,8 +37,8 @@ unsafe fn kind(code: *mut PyCodeObject, slot: usize) -> u32 {
 /// # Safety
 /// The frame's code has more than `slot` variables, of which this is one of kind `kind`.
 unsafe fn has_value(frame: AnyFrame, slot: usize, kind: u32) -> bool {
-    // SAFETY: one of the frame's slots.
-    let Some(value) = unsafe { StackSlot::at(frame.first_slot().add(slot)) }.get() else {
+    // SAFETY: one of the frame's slots; nothing runs that could empty it.
+    let Some(value) = (unsafe { frame.held(slot) }) else {
         return false;
     };
     let value = value.object().as_ptr();

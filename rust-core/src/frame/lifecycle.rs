@@ -28,8 +28,7 @@ pub unsafe extern "C" fn _PyFrame_ClearLocals(frame: *mut _PyInterpreterFrame) {
         frame.forget_slots();
         close_slots(frame.first_slot(), count);
         // Out of the frame first, so that a destructor does not find it.
-        let locals = StackSlot::at(frame.locals_field()).take();
-        drop(locals);
+        drop(frame.take_locals());
     }
 }
 
@@ -113,7 +112,8 @@ unsafe fn take_ownership(object: FrameObject, frame: AnyFrame) {
     own.unlink();
     if let Some(caller) = caller {
         check!(caller.owner() != Owner::C_STACK, "a frame on the C stack is complete");
-        match object::of_frame(caller) {
+        // SAFETY: complete, and linked, so in a call; whoever gives up references holds a thread state.
+        match unsafe { object::of_frame(caller) } {
             // SAFETY: alive, as the frame of a call that goes on holds it.
             Some(back) => unsafe { object.set_back(new_reference(back.as_object())) },
             // SAFETY: a thread state is held; the chain of frames ends here, since there is no memory.
@@ -153,15 +153,13 @@ unsafe fn part_from_object(frame: AnyFrame) {
     unsafe {
         let object = frame.take_object();
         if is_shared(object.object().as_ptr()) {
-            for held in
-                [AnyFrame::peek(frame.function_field()), AnyFrame::peek(frame.locals_field())]
-            {
+            for held in [frame.function(), frame.locals()] {
                 if !held.is_null() {
                     incref(held);
                 }
             }
             for i in 0..frame.slots_in_use() {
-                if let Some(held) = StackSlot::at(frame.first_slot().add(i)).get() {
+                if let Some(held) = frame.held(i) {
                     core::mem::forget(held.dup());
                 }
             }

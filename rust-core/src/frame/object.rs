@@ -61,11 +61,14 @@ impl FrameObject {
 }
 
 /// The frame's object, made if there is none yet; `None` with `MemoryError` set where that fails.
+///
+/// # Safety
+/// `frame` is complete and of a call that goes on. A thread state is held.
 #[inline(always)]
-pub fn of_frame(frame: AnyFrame) -> Option<FrameObject> {
+pub unsafe fn of_frame(frame: AnyFrame) -> Option<FrameObject> {
     check!(!frame.is_incomplete(), "an incomplete frame is shown");
     let known = frame.object();
-    // SAFETY: a handle's frame is one that may get an object, and has none.
+    // SAFETY: the caller's contract; it has none yet.
     let object = if known.is_null() { unsafe { make(frame) } } else { known };
     NonNull::new(object).map(FrameObject)
 }

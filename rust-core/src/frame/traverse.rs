@@ -1,8 +1,7 @@
 //! What the garbage collector sees of a frame.
 
-use super::handle::{AnyFrame, Field};
+use super::handle::AnyFrame;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::stack_ref::StackSlot;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
@@ -29,21 +28,16 @@ impl Visitor {
             stop => Err(stop),
         }
     }
-
-    #[inline(always)]
-    fn visit_field(self, field: *mut Field) -> Result<(), c_int> {
-        self.visit(AnyFrame::peek(field))
-    }
 }
 
 fn traverse(frame: AnyFrame, visitor: Visitor) -> Result<(), c_int> {
     visitor.visit(frame.object().cast())?;
-    visitor.visit_field(frame.locals_field())?;
-    visitor.visit_field(frame.function_field())?;
+    visitor.visit(frame.locals())?;
+    visitor.visit(frame.function())?;
     visitor.visit(frame.code().cast())?;
     for i in 0..frame.slots_in_use() {
-        // SAFETY: a slot in use of a live frame.
-        let held = unsafe { StackSlot::at(frame.first_slot().add(i)) }.get();
+        // SAFETY: a slot in use; a visitor changes no frame.
+        let held = unsafe { frame.held(i) };
         visitor.visit(held.map_or(null_mut(), |it| it.object().as_ptr()))?;
     }
     Ok(())

@@ -146,7 +146,7 @@ impl Held {
         let in_use = frame.slots_in_use();
         let cells = (0..arguments).filter(|&slot| frame.has_cell_at(slot)).count();
         // SAFETY: so many slots are in use.
-        let filled = |slot: &usize| unsafe { !(*frame.slots().add(*slot)).is_empty() };
+        let filled = |slot: &usize| unsafe { !frame.slots().add(*slot).read().is_empty() };
         let most = arguments + cells + (arguments..in_use).filter(filled).count();
         let few = [const { MaybeUninit::uninit() }; Held::FEW];
         let mut held = Held { few, many: None, arguments, count: 0 };

@@ -372,7 +372,8 @@ impl<R: Representation> StackRefBorrow<'_, R> {
 
 /// A place for a reference: a slot of a frame. Exactly one word, in memory that C shares.
 ///
-/// A slot is never dropped: whoever clears a frame closes its slots.
+/// A slot is never dropped: whoever clears a frame closes its slots. Where it lies in a frame it is read and
+/// written by pointer, with [`peek`](Self::peek) and [`leave`](Self::leave): a frame has more readers than its thread.
 ///
 /// # Invariants
 /// The word is NULL, or refers to a live object and owns the reference as a [`StackRef`] does.
@@ -386,15 +387,17 @@ impl<R: Representation> StackSlot<R> {
     /// An empty slot.
     pub const EMPTY: Self = StackSlot { bits: R::NULL, _of: PhantomData };
 
-    /// Borrows the slot at `place` for as long as the caller says.
+    /// What is in the slot at `place`. No reference is made to the slot, which others may look at: collectors
+    /// and profilers do.
     ///
     /// # Safety
-    /// `place` points to an initialized slot of a frame that stays where it is for `'a`, and nobody else accesses
-    /// the slot meanwhile.
+    /// `place` points to an initialized slot that nobody writes just now, and what it refers to stays alive for `'a`.
     #[inline(always)]
-    pub unsafe fn at<'a>(place: *mut StackSlot<R>) -> &'a mut Self {
-        // SAFETY: the caller's contract.
-        unsafe { &mut *place }
+    pub unsafe fn peek<'a>(place: *const StackSlot<R>) -> Option<StackRefBorrow<'a, R>> {
+        // SAFETY: initialized, by contract.
+        let bits = unsafe { (*place).bits };
+        // INVARIANT: not NULL, and alive by contract.
+        (bits != R::NULL).then_some(StackRefBorrow { bits, _of: PhantomData })
     }
 
     /// Takes the reference out of the slot at `place` and leaves its word there: saves the write where a frame ends
