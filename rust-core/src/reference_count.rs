@@ -43,13 +43,15 @@ pub unsafe fn decref(object: *mut PyObject) {
 #[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
 #[inline(always)]
 pub unsafe fn incref(object: *mut PyObject) {
-    // SAFETY: alive by contract, and the GIL keeps other threads away from the
-    // count. Both halves of the union are plain integers.
-    let count = unsafe { &mut (*object).__bindgen_anon_1.ob_refcnt_split[LOW_HALF] };
-    let next = count.wrapping_add(1);
-    let immortal = next == 0 || (cfg!(ferrule_py314) && *count >= IMMORTAL_SINCE_3_14);
-    if !immortal {
-        *count = next;
+    // SAFETY: alive by contract. The GIL keeps other threads away from the count, but for that of an immortal
+    // object: interpreters share those, so no reference is made to it. Both halves of the union are plain integers.
+    unsafe {
+        let count = &raw mut (*object).__bindgen_anon_1.ob_refcnt_split[LOW_HALF];
+        let next = (*count).wrapping_add(1);
+        let immortal = next == 0 || (cfg!(ferrule_py314) && *count >= IMMORTAL_SINCE_3_14);
+        if !immortal {
+            *count = next;
+        }
     }
 }
 
@@ -60,19 +62,19 @@ pub unsafe fn incref(object: *mut PyObject) {
 #[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
 #[inline(always)]
 pub unsafe fn decref(object: *mut PyObject) {
-    // SAFETY: alive by contract, and the GIL keeps other threads away from the
-    // count. Both halves of the union are plain integers.
-    let halves = unsafe { &mut (*object).__bindgen_anon_1.ob_refcnt_split };
-    if (halves[LOW_HALF] as i32) < 0 {
-        return;
-    }
-    // As wide as the store of `incref`: a processor cannot forward a narrow store to a wider load, and would wait here
-    // until the store has left its queue. There is no borrow: an upper half that is not zero comes from an extension
-    // of the days before immortal objects, and says that the object is one.
-    halves[LOW_HALF] = halves[LOW_HALF].wrapping_sub(1);
-    if halves[LOW_HALF] == 0 && halves[1 - LOW_HALF] == 0 {
-        // SAFETY: that was the last reference.
-        unsafe { crate::cpython::_Py_Dealloc(object) };
+    // SAFETY: as in `incref`; that reference was the last one where both halves are zero.
+    unsafe {
+        let halves = &raw mut (*object).__bindgen_anon_1.ob_refcnt_split;
+        if ((*halves)[LOW_HALF] as i32) < 0 {
+            return;
+        }
+        // As wide as the store of `incref`: a processor cannot forward a narrow store to a wider load, and would wait
+        // here until the store has left its queue. There is no borrow: an upper half that is not zero comes from an
+        // extension of the days before immortal objects, and says that the object is one.
+        (*halves)[LOW_HALF] = (*halves)[LOW_HALF].wrapping_sub(1);
+        if (*halves)[LOW_HALF] == 0 && (*halves)[1 - LOW_HALF] == 0 {
+            crate::cpython::_Py_Dealloc(object);
+        }
     }
 }
 
