@@ -5,6 +5,7 @@
     python3 tests/hooked/run.py --python build/ferrule/python --stock build/stock/python --hook pass test_frame test_gc
 
 `copy` has an equal copy of each code object run in its place, `pass` is asked about every frame and changes nothing.
+`observe` looks for frames first, from C and with Python's tools (suiteobserver.py), and then does as `copy`.
 A sitecustomize module on PYTHONPATH installs the hook; so the workers of the test runner have it, and what they start,
 but for processes that ignore the environment (-I, -E, -S).
 
@@ -28,7 +29,8 @@ import run as runner
 from progress import heed_interrupts      # in tools, where `run` looks too
 
 EXPECTED = os.path.join(HERE, "expected.toml")
-HOOKS = ("copy", "pass")
+# For each hook the names under which expected.toml has what differs.
+HOOKS = {"copy": ("copy",), "observe": ("copy", "observe"), "pass": ("pass",)}
 
 # unittest's headline for a method, a subtest of it, a doctest or a fixture of a class.
 HEADLINE = re.compile(r"(?:FAIL|ERROR|UNEXPECTED SUCCESS): (\S+) \(((?:test|ctypes|__main__)[\w.]*)\)")
@@ -63,8 +65,8 @@ def read_expected(hook):
     """{method: (file, why)}."""
     with open(EXPECTED, "rb") as file:
         table = tomllib.load(file)
-    return {method: (test_file, entry["why"])
-            for test_file, entries in table.get(hook, {}).items() for entry in entries for method in entry["methods"]}
+    return {method: (test_file, entry["why"]) for does in HOOKS[hook]
+            for test_file, entries in table.get(does, {}).items() for entry in entries for method in entry["methods"]}
 
 
 def compare(expected, files, failed):
@@ -132,7 +134,7 @@ def main():
     parser = argparse.ArgumentParser(description="Runs CPython's own tests with a frame hook in every process.")
     parser.add_argument("--python", type=runner.existing_program, required=True, help="the Ferrule to test")
     parser.add_argument("--stock", type=runner.existing_program, required=True, help="a stock build of the same tree")
-    parser.add_argument("--hook", choices=HOOKS, action="append", dest="hooks", help="may be given twice",
+    parser.add_argument("--hook", choices=HOOKS, action="append", dest="hooks", help="may be given again",
                         required=True)
     parser.add_argument("--jobs", type=int, default=2, help="processes (default %(default)s)")
     parser.add_argument("--frames", action="store_true", help="the tests of what a frame takes part in alone")

@@ -12,7 +12,28 @@ def install():
     from _frozen_importlib import ModuleSpec
     module = _imp.create_dynamic(ModuleSpec("suitehooks", None, origin=where))
     _imp.exec_dynamic(module)
-    module.add(kind)
+    module.add(kind, *([private_observer(module.alone)] if kind == "observe" else []))
+
+
+def private_observer(alone):
+    """suiteobserver.observe(), with modules of its own, and with copies of those that are there already.
+
+    So tests do not find, count or patch what it uses.
+    """
+    import sys
+    copies = {}
+    for module in sys.modules.values():
+        copies[module] = type(module)(module.__name__)
+        vars(copies[module]).update(vars(module))
+    shared = set(sys.modules)
+    import suiteobserver
+    for name in set(sys.modules) - shared:
+        namespace = vars(sys.modules.pop(name))
+        for attribute, value in namespace.items():
+            if isinstance(value, type(sys)):
+                namespace[attribute] = copies.get(value, value)
+    suiteobserver.alone = alone
+    return suiteobserver.observe
 
 
 install()
