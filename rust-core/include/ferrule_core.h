@@ -811,8 +811,8 @@ PyObject *_PyRust_SysRemoveFrameHook(PyObject *module, PyObject *hook);
 void _PyRust_FiniFrameHooks(PyThreadState *tstate);
 
 /*
- What stands before the date in `sys.version`: "Ferrule" and its version. A
- string that lives for ever.
+ What stands before the date in `sys.version`: "Ferrule", its version, and Debian's
+ revision of the source. A string that lives for ever.
  */
 const char *_PyRust_BuildIdentifier(void);
 
