@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""greenlet on Ferrule: its own tests, and many deep stacks that give their memory back.
+"""greenlet on Ferrule: its own tests, many deep stacks that give their memory back, and hooks that switch greenlets.
 
     python3 tests/greenlet/run.py --python build/ferrule/python
 
@@ -26,6 +26,7 @@ import build_extensions
 GREENLET = "3.5.6"
 NEEDED_BY_ITS_TESTS = ("psutil", "objgraph")
 OWN_TESTS = 172     # how many tests this version has on stock CPython
+PROGRAMS = ("deep_stacks.py", "parked_hooks.py")
 
 
 def cache_directory():
@@ -99,22 +100,25 @@ def run_own_tests(python, directory):
     return max(0, total - failed - skipped), failed, skipped
 
 
-def run_deep_stacks(python, build_python):
-    """Programs of our own: (passed, failed, skipped)."""
+def run_programs(python, build_python):
+    """Programs of our own: (passed, failed, skipped). Each prints a line that begins with "ok" for what it has shown."""
     extensions = build_extensions.build(
         build_python, os.path.join(ROOT, "build", "test-extensions", "greenlet-" + os.path.basename(
             os.path.dirname(build_python))))
-    done = run([python, os.path.join(HERE, "deep_stacks.py")],
-               env={**os.environ, "PYTHONPATH": extensions, "PYTHONFAULTHANDLER": "1"})
-    passed = len(re.findall(r"^ok ", done.stdout, re.MULTILINE))
-    if done.returncode or not passed:
-        print("deep_stacks.py ended with exit code", done.returncode)
-        return passed, 1, 0
-    return passed, 0, 0
+    passed = failed = 0
+    for program in PROGRAMS:
+        done = run([python, os.path.join(HERE, program)],
+                   env={**os.environ, "PYTHONPATH": extensions, "PYTHONFAULTHANDLER": "1"})
+        shown = len(re.findall(r"^ok ", done.stdout, re.MULTILINE))
+        passed += shown
+        if done.returncode or not shown:
+            print(f"{program} ended with exit code", done.returncode)
+            failed += 1
+    return passed, failed, 0
 
 
 def main():
-    parser = argparse.ArgumentParser(description="greenlet's tests, and many deep stacks, on one interpreter.")
+    parser = argparse.ArgumentParser(description="greenlet's tests, deep stacks and parked hooks, on one interpreter.")
     parser.add_argument("--python", required=True, help="the interpreter, from a build tree or installed")
     arguments = parser.parse_args()
     build_python = os.path.abspath(arguments.python)
@@ -137,7 +141,7 @@ def main():
             print("what greenlet's tests need cannot be installed")
             print("0 passed, 1 failed, 0 skipped")
             return 1
-        results = [run_own_tests(python, work), run_deep_stacks(python, build_python)]
+        results = [run_own_tests(python, work), run_programs(python, build_python)]
     finally:
         shutil.rmtree(work, ignore_errors=True)
     passed, failed, skipped = map(sum, zip(*results))

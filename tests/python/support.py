@@ -44,6 +44,7 @@ SPARE_CHUNK_BYTES = 1024 * 1024     # the most that one thread keeps besides its
 THREAD_STACK_BYTES = 16 * 1024 * 1024
 
 
+@functools.cache
 def extension_directory():
     """Where the test extensions for the running interpreter are; builds them if need be."""
     source = os.path.join(ROOT, "tests", "c", "build_extensions.py")
@@ -254,6 +255,18 @@ class CFace:
 
     def switch_for_code(self, handle, code, on):
         self.c.switch_for_code(handle, code, on)
+
+
+class SimpleCFace(CFace):
+    """Hooks through the simple form of the C interface, which has no answer SETTLED. There is room for four."""
+
+    name = "simple C"
+    SETTLED = None
+
+    def add(self, hook, name=None):
+        slot = next(slot for slot in range(4) if not self.c.contains_simple(slot))
+        self.c.add_simple(slot, functools.partial(hook, CView(self.c)))
+        return self.c.id_of_simple(slot)
 
 
 class HookTestCase(unittest.TestCase):

@@ -573,6 +573,28 @@ class Interpreters(HookTestCase):
         assert f() == 2
         """, OUT)
 
+    def test_python_ends_while_a_daemon_thread_is_within_a_hook(self):
+        # The hook calls Python, which waits; then the thread wants to go on, and must not be unwound through Rust.
+        self.assertEqual(self.assert_program_succeeds(self.PRELUDE + """
+        import builtins, os, select, threading
+        waits = threading.Event()
+        goes_on, went_on = os.pipe(), os.pipe()
+        def wait(name):
+            waits.set()
+            os.read(goes_on[0], 1)
+            os.write(went_on[1], b"!")
+        cases.keep(cases.install("call", f, wait))
+        for _ in range(3):
+            waits.clear()
+            threading.Thread(target=f, daemon=True).start()
+            waits.wait()
+        class Late:
+            def __del__(self, write=os.write, select=select.select, go=goes_on[1], went=went_on[0]):
+                write(go, b"!!!")
+                write(1, b"ran on" if select([went], [], [], 2)[0] else b"the end")
+        builtins.late = Late()
+        """, OUT), "the end")
+
     def test_python_ends_with_hooks_and_guards_about(self):
         self.assert_program_succeeds(self.PRELUDE + """
         import atexit, threading, time

@@ -74,7 +74,7 @@ pub use stored::Stored;
 /// For what [`module!`] expands to.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::module::{call, define, Definition, Function, RawModule};
+    pub use crate::module::{call, define, is_init_of, Definition, Function, RawModule};
 }
 
 /// Whether this process's interpreter has frame hooks: stock CPython has not, and

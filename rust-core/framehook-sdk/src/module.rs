@@ -262,9 +262,28 @@ where
     }
 }
 
+/// Whether this is the symbol that CPython looks for to import the module of that name.
+/// Another one could stand in for a function of the process that has another type.
+#[doc(hidden)]
+pub const fn is_init_of(init: &str, name: &str) -> bool {
+    let (init, prefix, name) = (init.as_bytes(), b"PyInit_", name.as_bytes());
+    if init.len() != prefix.len() + name.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < init.len() {
+        let expected = if i < prefix.len() { prefix[i] } else { name[i - prefix.len()] };
+        if init[i] != expected {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
 /// Defines an extension module of functions written in safe Rust.
 ///
-/// `init` is `PyInit_` and the name. The module works in subinterpreters with a GIL of their
+/// `init` is `PyInit_` and the name; anything else does not compile. The module works in subinterpreters with a GIL of their
 /// own and in the free-threaded build, and one file serves all builds of CPython 3.13.
 ///
 /// ```
@@ -286,6 +305,27 @@ where
 /// }
 /// # fn main() {}
 /// ```
+///
+/// `init` becomes a symbol of the whole process, so it cannot be any:
+///
+/// ```
+/// framehook::module! {
+///     name: "doubling",
+///     init: PyInit_doubling,
+///     doc: "Doubles numbers.",
+///     functions: {}
+/// }
+/// # fn main() {}
+/// ```
+/// ```compile_fail,E0080
+/// framehook::module! {
+///     name: "doubling",
+///     init: PyInit_halving,
+///     doc: "Doubles numbers.",
+///     functions: {}
+/// }
+/// # fn main() {}
+/// ```
 #[macro_export]
 macro_rules! module {
     (
@@ -294,6 +334,10 @@ macro_rules! module {
         doc: $doc:literal,
         functions: { $($function:ident: $function_doc:literal),* $(,)? } $(,)?
     ) => {
+        const _: () = ::core::assert!(
+            $crate::__private::is_init_of(::core::stringify!($init), $name),
+            "`init` must be `PyInit_` and the name of the module",
+        );
         /// What CPython calls to import the module.
         ///
         /// # Safety

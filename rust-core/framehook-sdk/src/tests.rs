@@ -634,3 +634,14 @@ const _: () = {
     needs_send_and_sync::<Stored>();
     needs_send_and_sync::<Hooks>();
 };
+
+#[test]
+fn a_module_is_imported_by_one_symbol_only() {
+    use crate::module::is_init_of;
+    assert!(is_init_of("PyInit_doubling", "doubling"));
+    for init in ["PyInit_doublinG", "PyInit_doubling2", "PyInit_doublin", "PyInit_", "malloc", ""] {
+        assert!(!is_init_of(init, "doubling"), "{init}");
+    }
+    assert!(!is_init_of("PyInit_a", "doubling"));
+    assert!(!is_init_of("PyInitXdoubling", "doubling"));
+}

@@ -1,0 +1,352 @@
+"""Hooks that switch greenlets: what is under way in one greenlet is nothing to the others.
+
+Run by run.py with an interpreter that has greenlet and frame hooks, with the extensions of tests/c on its path.
+"""
+
+import gc
+import sys
+import threading
+import weakref
+
+import framehooks
+import greenlet
+
+try:
+    import framehook
+except ImportError:     # stock CPython
+    framehook = None
+
+DEPTH = 3_000
+
+
+def f(a):
+    return "ran", a
+
+
+def stand_in(a):
+    return "replaced", a
+
+
+def switch_back(word):
+    """To the greenlet that has made this one."""
+    greenlet.getcurrent().parent.switch(word)
+
+
+class Asked:
+    """A hook that writes down what f is called with, and parks its greenlet where that is "park".
+
+    `answers` has what the hook answers about an argument.
+    """
+
+    def __init__(self, **answers):
+        self.arguments, self.answers = [], answers
+
+    def __call__(self, view):
+        if view.code is not f.__code__:
+            return framehook.SETTLED
+        argument = view.argument(0)
+        self.arguments.append(argument)
+        if isinstance(argument, str) and argument.startswith("park"):
+            switch_back("parked")
+            # The view is still good, and shows the same frame.
+            check_equal(view.argument("a"), argument)
+        answer = self.answers.get(argument)
+        if answer is not None:
+            return answer
+        return None
+
+    def take(self):
+        taken, self.arguments = self.arguments, []
+        return taken
+
+
+class InC:
+    """The same with the C interface; the frame is the one that the hook of this greenlet was asked about."""
+
+    def __init__(self, asked):
+        self.asked = asked
+
+    def __enter__(self):
+        self.handle = framehooks.add_extended(self, None)
+        return self
+
+    def __call__(self):
+        if framehooks.get_code() is f.__code__:
+            argument = framehooks.argument(0)
+            self.asked.arguments.append(argument)
+            if argument == "park":
+                switch_back("parked")
+            return self.asked.answers.get(argument)
+
+    def __exit__(self, *exception):
+        framehooks.remove(self.handle)
+
+
+FACES = {"Python": lambda asked: framehook.hook(asked), "C": InC}
+
+
+def check_equal(found, expected):
+    if found != expected:
+        raise AssertionError(f"{found!r}, not {expected!r}")
+
+
+def park(argument="park"):
+    """A greenlet that waits within a hook that was asked about f."""
+    parked = greenlet.greenlet(lambda: f(argument))
+    check_equal(parked.switch(), "parked")
+    return parked
+
+
+# --- What is shown. ------------------------------------------------------------------------------------------------
+
+def a_parked_hook_silences_no_other_greenlet():
+    for name, face in FACES.items():
+        asked = Asked()
+        with face(asked):
+            f(0)
+            parked = park()
+            for n in range(3):
+                f(n)
+            other = greenlet.greenlet(lambda: f("in another greenlet"))
+            other.switch()
+            check_equal(asked.take(), [0, "park", 0, 1, 2, "in another greenlet"])
+            check_equal(parked.switch(), ("ran", "park"))
+            f("after")
+            check_equal(asked.take(), ["after"])
+
+
+def many_hooks_are_parked_and_go_on_in_any_order():
+    names = [f"park {n}" for n in range(20)]
+    asked = Asked(**{name: stand_in.__code__ for name in names[::2]})
+    with framehook.hook(asked):
+        parked = {name: park(name) for name in names}
+        f("between")
+        for name in names[::3] + names[1::3] + names[2::3]:
+            check_equal(parked[name].switch(), ("replaced" if name in asked.answers else "ran", name))
+            f(name[-1])
+        check_equal(len(asked.take()), 2 * len(names) + 1)
+
+
+def what_a_parked_hook_calls_is_not_offered():
+    asked = []
+
+    def inner():
+        switch_back("in inner")
+        helper()
+
+    def helper():
+        asked.append("helper ran")
+
+    def hook(view):
+        for function in (f, inner, helper):
+            if view.code is function.__code__:
+                asked.append(function.__name__)
+                if function is f and view.argument(0) == "park":
+                    inner()
+
+    with framehook.hook(hook):
+        parked = greenlet.greenlet(lambda: f("park"))
+        check_equal(parked.switch(), "in inner")
+        # The same functions are offered here, and not there.
+        helper()
+        check_equal(asked, ["f", "helper", "helper ran"])
+        del asked[:]
+        check_equal(parked.switch(), ("ran", "park"))
+        check_equal(asked, ["helper ran"])
+
+
+def a_greenlet_started_within_a_hook_has_a_stack_of_its_own():
+    asked = []
+
+    def start():
+        asked.append("started")
+        f("in the new greenlet")
+        hub_of_the_hook.switch("switched back")
+        f("later")
+
+    def hook(view):
+        nonlocal hub_of_the_hook
+        if view.code is f.__code__:
+            argument = view.argument(0)
+            asked.append(argument)
+            if argument == "start":
+                hub_of_the_hook = greenlet.getcurrent()
+                started.append(greenlet.greenlet(start))
+                asked.append(started[0].switch())
+
+    hub_of_the_hook, started = None, []
+    with framehook.hook(hook):
+        check_equal(f("start"), ("ran", "start"))
+        # Its frames have no frame below them that is offered.
+        check_equal(asked, ["start", "started", "in the new greenlet", "switched back"])
+        started[0].switch()
+        check_equal(asked[4:], ["later"])
+        check_equal(f("after"), ("ran", "after"))
+        check_equal(asked[5:], ["after"])
+
+
+def a_hook_that_never_goes_on_dies_with_its_greenlet():
+    class Argument(str):
+        pass
+
+    for name, face in FACES.items():
+        asked, argument = Asked(), Argument("park")
+        reference = weakref.ref(argument)
+        with face(asked):
+            parked = park(argument)
+            del argument
+            f(1)
+            asked.take()
+            del parked          # greenlet raises GreenletExit in it
+            gc.collect()
+            check_equal(reference(), None)
+            f(2)
+            check_equal(asked.take(), [2])
+
+
+def a_hook_may_be_removed_while_it_is_parked():
+    for answer in (None, stand_in.__code__):
+        asked = Asked(park=answer)
+        with framehook.hook(asked):
+            parked = park()
+        f("not asked")
+        check_equal(asked.take(), ["park"])
+        check_equal(parked.switch()[1], "park")
+        other = Asked()
+        with framehook.hook(other):
+            f("asked")
+        check_equal((asked.take(), other.take()), ([], ["asked"]))
+
+
+def a_parked_hook_that_fails_fails_its_own_call():
+    class Refused(Exception):
+        pass
+
+    asked = Asked()
+    with framehook.hook(asked):
+        parked = park()
+        f(1)
+        try:
+            parked.throw(Refused)
+        except Refused:
+            pass
+        else:
+            raise AssertionError("it did not fail")
+        f(2)
+        check_equal((parked.dead, asked.take()), (True, ["park", 1, 2]))
+
+
+def nobody_finds_the_frame_of_a_parked_hook():
+    def names_back(frame):
+        names = []
+        while frame is not None:
+            names.append(frame.f_code.co_name)
+            frame = frame.f_back
+        return names
+
+    def caller(argument):
+        return f(argument)
+
+    kept = []
+    asked = Asked(park=stand_in.__code__)
+    with framehook.hook(asked):
+        parked = greenlet.greenlet(caller)
+        check_equal(parked.switch("park"), "parked")
+        check_equal(names_back(parked.gr_frame), ["switch_back", "__call__", "caller"])
+        frame = parked.gr_frame
+        while frame is not None:
+            kept.append(frame)
+            frame = frame.f_back
+        check_equal(parked.switch(), ("replaced", "park"))
+    check_equal([frame.f_code.co_name for frame in kept], ["switch_back", "__call__", "caller"])
+    check_equal(kept[-1].f_locals, {"argument": "park"})
+
+
+def a_deep_recursion_beside_a_parked_hook():
+    def down(n):
+        if n:
+            return down(n - 1) + 1
+        f("at the bottom")
+        return 0
+
+    copy = down.__code__.replace(co_stacksize=down.__code__.co_stacksize + 3)
+    count = 0
+
+    def copying(view):
+        nonlocal count
+        if view.code is down.__code__:
+            count += 1
+            return copy
+
+    asked = Asked()
+    with framehook.hook(asked), framehook.hook(copying):
+        for where in ("the hub", "a greenlet"):
+            parked = [park() for _ in range(10)]
+            run = down if where == "the hub" else greenlet.greenlet(down).switch
+            check_equal(run(DEPTH), DEPTH)
+            check_equal((count, asked.take()), (DEPTH + 1, ["park"] * 10 + ["at the bottom"]))
+            count = 0
+            for one in parked:
+                check_equal(one.switch(), ("ran", "park"))
+
+
+def a_hook_parked_deep_in_a_greenlet():
+    def down(n):
+        return down(n - 1) + 1 if n else int(f("park")[0] == "ran")
+
+    asked = Asked()
+    with framehook.hook(asked):
+        deep = greenlet.greenlet(down)
+        check_equal(deep.switch(DEPTH), "parked")
+        f("here")
+        check_equal(deep.switch(), DEPTH + 1)
+        check_equal(asked.take(), ["park", "here"])
+
+
+def a_thread_may_end_while_hooks_are_parked_in_it():
+    asked, kept = Asked(), []
+    with framehook.hook(asked):
+        thread = threading.Thread(target=lambda: kept.extend((park(), park(), f("in the thread"))))
+        thread.start()
+        thread.join()
+        f("here")
+        kept.clear()
+        gc.collect()
+        f("and here")
+        check_equal(asked.take(), ["park", "park", "in the thread", "here", "and here"])
+
+
+SHOWN = (
+    a_parked_hook_silences_no_other_greenlet, many_hooks_are_parked_and_go_on_in_any_order,
+    what_a_parked_hook_calls_is_not_offered, a_greenlet_started_within_a_hook_has_a_stack_of_its_own,
+    a_hook_that_never_goes_on_dies_with_its_greenlet, a_hook_may_be_removed_while_it_is_parked,
+    a_parked_hook_that_fails_fails_its_own_call, nobody_finds_the_frame_of_a_parked_hook,
+    a_deep_recursion_beside_a_parked_hook, a_hook_parked_deep_in_a_greenlet,
+    a_thread_may_end_while_hooks_are_parked_in_it,
+)
+
+
+def main():
+    sys.setrecursionlimit(DEPTH + 1_000)
+    failed = 0
+    for show in SHOWN:
+        try:
+            show()
+            check_equal(framehook.hooks(), [])
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+            framehook.clear()
+            failed += 1
+        else:
+            print(f"ok {show.__name__.replace('_', ' ')}", flush=True)
+    # The program ends while a hook is parked, and its exit code tells how.
+    global left_behind
+    framehook.add(Asked())
+    left_behind = park()
+    return 1 if failed else 0
+
+
+if framehook is None:
+    print("ok without frame hooks there is nothing to show")
+else:
+    sys.exit(main())
