@@ -79,6 +79,7 @@ const FUNCTIONS: &[&str] = &[
     "PyThreadState_Get",
     "PyTime_PerfCounterRaw",
     "PyTuple_GetItem",
+    "PyTuple_Size",
     "PyType_FromSpec",
     "PyType_GenericAlloc",
     "PyType_IsSubtype",

@@ -50,7 +50,7 @@ try:
         SETTLED, FrameView, IncompatibleCodeError, add_frame_hook, clear_frame_hooks,
         enable_frame_hook, enable_frame_hook_for_code, enable_frame_hook_in_thread,
         enter_frame_hook, frame_hook_id, frame_hooks, leave_frame_hook, never_offer, remove_frame_hook,
-        suspend_frame_hook, suspend_frame_hook_for_code, suspend_frame_hook_in_thread)
+        suspend_frame_hook, suspend_frame_hook_for_codes, suspend_frame_hook_in_thread)
 except ImportError:
     raise ImportError(
         "framehook needs an interpreter that has frame hooks: a Ferrule, built with its Rust "
@@ -220,27 +220,30 @@ def disable_for_code(hook, code):
 class _Suspended:
     """A block in which a hook is not asked: begun and ended by a function of the engine, which counts."""
 
-    def __init__(self, switch, hook, whats=((),)):
+    def __init__(self, switch, hook):
         self.switch = switch
         self.handle = _handle_of(hook)
-        self.whats = whats
 
     def __enter__(self):
-        begun = 0
-        try:
-            for what in self.whats:
-                self.switch(self.handle, *what, True)
-                begun += 1
-        except BaseException:
-            self.end(begun)
-            raise
+        self.switch(self.handle, True)
 
     def __exit__(self, kind, exception, traceback):
-        self.end(len(self.whats))
+        # No memory is needed here: calls with single arguments allocate nothing.
+        self.switch(self.handle, False)
 
-    def end(self, count):
-        for what in self.whats[:count]:
-            self.switch(self.handle, *what, False)
+
+class _SuspendedForCodes:
+    """The same for code objects, all of them or none."""
+
+    def __init__(self, hook, codes):
+        self.handle = _handle_of(hook)
+        self.codes = codes
+
+    def __enter__(self):
+        suspend_frame_hook_for_codes(self.handle, self.codes, True)
+
+    def __exit__(self, kind, exception, traceback):
+        suspend_frame_hook_for_codes(self.handle, self.codes, False)
 
 
 def disabled(hook):
@@ -263,11 +266,11 @@ def disabled_for_code(hook, *codes):
     Blocks nest.  After the last of them the hook is asked as before: not about
     what it has settled.  TypeError: one of them has no code; none is switched off.
     """
-    whats = [(_code_of(code),) for code in codes]
-    for code, in whats:
+    codes = tuple(_code_of(code) for code in codes)
+    for code in codes:
         if not isinstance(code, _CodeType):
             raise TypeError(f"a code object, or a function that has one, is expected, not {code!r}")
-    return _Suspended(suspend_frame_hook_for_code, hook, whats)
+    return _SuspendedForCodes(hook, codes)
 
 
 def _info(told):

@@ -82,7 +82,7 @@ pub use raw::{
     PyMethod_Type, PyModuleDef, PyModuleDef_Init, PyModuleDef_Slot, PyModule_AddObjectRef,
     PyNumber_AsSsize_t, PyObject_CallOneArg, PyObject_Free, PyObject_GetOptionalAttrString,
     PyObject_IsTrue, PyObject_Repr, PyThreadState_Get, PyTime_PerfCounterRaw, PyTuple_GetItem,
-    PyType_FromSpec, PyType_GenericAlloc, PyType_IsSubtype, PyType_Slot, PyType_Spec,
+    PyTuple_Size, PyType_FromSpec, PyType_GenericAlloc, PyType_IsSubtype, PyType_Slot, PyType_Spec,
     PyUnicode_AsUTF8AndSize, PyUnicode_Compare, PyUnicode_FromString, PyUnicode_Type, Py_DecRef,
     Py_IncRef, Py_mod_exec, Py_mod_gil, Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc,
     Py_tp_getset, Py_tp_methods, Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR,

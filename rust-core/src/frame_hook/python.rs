@@ -747,14 +747,50 @@ switches! {
     suspend_frame_hook_in_thread<2>: |thread, id, _, begins| {
         switch::suspend_in_thread(thread, id, begins)
     };
-    suspend_frame_hook_for_code<3>: |thread, id, [_, code, _], begins| {
-        let code = code_of(thread, code)?;
-        if begins {
-            return switch::suspend_for_code(thread, id, code);
-        }
-        switch::resume_for_code(thread, id, code);
-        Ok(())
+    suspend_frame_hook_for_codes<3>: |thread, id, [_, codes, _], begins| {
+        suspend_for_codes(thread, id, codes, begins)
     };
+}
+
+/// A block begins, or ends, in which a hook is not asked about the code objects of a tuple: about all
+/// of them or, with an exception, about none. The end needs no memory.
+///
+/// # Safety
+/// `codes` is live, and stays so as long as the call lasts.
+unsafe fn suspend_for_codes(
+    thread: Thread,
+    id: c_longlong,
+    codes: *mut PyObject,
+    begins: bool,
+) -> Outcome<()> {
+    // SAFETY: live, by contract; what is no tuple is refused. A tuple keeps what is in it.
+    let (count, code_at) = unsafe {
+        let count = c::PyTuple_Size(codes);
+        if count < 0 {
+            return Err(Raised::by_cpython(thread));
+        }
+        (count, |at| code_of(thread, c::PyTuple_GetItem(codes, at)))
+    };
+    let resume = |count| {
+        for code in (0..count).filter_map(|at| code_at(at).ok()) {
+            switch::resume_for_code(thread, id, code);
+        }
+    };
+    if !begins {
+        resume(count);
+        return Ok(());
+    }
+    for at in 0..count {
+        code_at(at)?;
+    }
+    for at in 0..count {
+        let begun = code_at(at).and_then(|code| switch::suspend_for_code(thread, id, code));
+        if begun.is_err() {
+            resume(at);
+            return begun;
+        }
+    }
+    Ok(())
 }
 
 unsafe extern "C" fn frame_hook_id(_: *mut PyObject, hook: *mut PyObject) -> *mut PyObject {
@@ -848,9 +884,9 @@ pub const METHODS: [c::PyMethodDef; 14] = [
         c"suspend_frame_hook_in_thread($module, handle, begins, /)\n--\n\nBegin or end a block in which a hook is not asked about frames of the calling thread.",
     ),
     fast(
-        c"suspend_frame_hook_for_code",
-        suspend_frame_hook_for_code,
-        c"suspend_frame_hook_for_code($module, handle, code, begins, /)\n--\n\nBegin or end a block in which a hook is not asked about a code object.",
+        c"suspend_frame_hook_for_codes",
+        suspend_frame_hook_for_codes,
+        c"suspend_frame_hook_for_codes($module, handle, codes, begins, /)\n--\n\nBegin or end a block in which a hook is not asked about the code objects of a tuple.",
     ),
     one_argument(
         c"frame_hook_id",
