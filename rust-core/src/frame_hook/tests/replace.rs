@@ -227,6 +227,11 @@ fn parameters_of_one_name_may_stay_where_they_are() {
     assert_eq!(exchanged(twins, others, "1 2 3").as_deref(), Ok("1 2 [3] -"));
 }
 
+/// A function with these positional and keyword-only parameters and cells.
+fn shape((positional, keyword_only, cells): &(String, String, String)) -> Function<'_> {
+    Function { positional, keyword_only, cells, ..BASE }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     /// Whatever the parameters are called: each gets an argument of its own name, and none is lost or used twice; or
@@ -263,13 +268,8 @@ proptest! {
             (text(&names[..positional]), text(&names[positional..]), cell_names(names, which))
         };
         let (before, after) = (parts(&old, &cells[..5]), parts(&new, &cells[5..]));
-        let function = |(positional, keyword_only, cells): &(String, String, String)| {
-            let [positional, keyword_only, cells] =
-                [positional, keyword_only, cells].map(|text| text.clone().leak());
-            Function { positional, keyword_only, cells, ..BASE }
-        };
         let values: Vec<String> = (0..old.len()).map(|i| i.to_string()).collect();
-        let result = exchanged(function(&before), function(&after), &values.join(" "));
+        let result = exchanged(shape(&before), shape(&after), &values.join(" "));
         let groups = |names: &[usize]| {
             let mut groups = [names[..positional].to_vec(), names[positional..].to_vec()];
             groups.iter_mut().for_each(|group| group.sort());

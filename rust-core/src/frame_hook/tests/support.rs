@@ -434,6 +434,7 @@ pub fn offer() -> Answer {
 /// Runs the current frame as the eval loop does, until it is to go on; then it returns.
 fn run_current(mut answers: Vec<Answer>) -> Result<Ran, String> {
     loop {
+        assert!(answers.len() < 3, "the frame is offered again and again");
         answers.push(offer());
         match answers.last() {
             Some(Answer::Failed) => {
