@@ -266,7 +266,7 @@ def disabled_for_code(hook, *codes):
     Blocks nest.  After the last of them the hook is asked as before: not about
     what it has settled.  TypeError: one of them has no code; none is switched off.
     """
-    codes = tuple(_code_of(code) for code in codes)
+    codes = tuple([_code_of(code) for code in codes])
     for code in codes:
         if not isinstance(code, _CodeType):
             raise TypeError(f"a code object, or a function that has one, is expected, not {code!r}")
