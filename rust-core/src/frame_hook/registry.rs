@@ -121,6 +121,7 @@ impl Hook {
     ///
     /// # Safety
     /// The data is the hook's and is freed this once, the thread is attached, and no lock is held.
+    #[inline] // or its symbol would be exported
     unsafe fn free_user_data(&self) {
         let Some(free_user_data) = self.free_user_data else { return };
         // SAFETY: the contract of whoever added the hook, and the caller's.
