@@ -538,6 +538,25 @@ fn a_frame_that_an_evaluator_gets_is_offered_before_and_not_again() {
 }
 
 #[test]
+fn whom_an_evaluator_adds_or_switches_on_is_not_asked_about_the_frame_that_it_got() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let function = named("own");
+    log.add("old", Reply::Settled);
+    let (notes, added) = (log.clone(), Rc::new(Cell::new(0)));
+    let id = added.clone();
+    let adding = move || id.set(notes.add("new", Reply::Pass).id);
+    assert_eq!(function.call_by_evaluator_that("", adding), ran("own", "", &[AskAgain]));
+    assert_eq!(log.read(), "old");
+    assert_eq!(enable_in_thread(added.get(), false), Ok(()));
+    let switching = move || assert_eq!(enable_in_thread(added.get(), true), Ok(()));
+    assert_eq!(function.call_by_evaluator_that("", switching), ran("own", "", &[AskAgain]));
+    assert_eq!(log.read(), "");
+    function.call_by_evaluator("").expect("a call");
+    assert_eq!(log.read(), "new");
+}
+
+#[test]
 fn an_evaluator_gets_the_code_that_a_hook_has_chosen() {
     let _engine = Engine::start();
     let function = define(with_parameters("a b"), "");

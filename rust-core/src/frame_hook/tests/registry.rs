@@ -337,6 +337,28 @@ fn code_is_made_to_ask_again_for_each_hook_that_comes_and_for_none_that_goes() {
 }
 
 #[test]
+fn the_eval_loop_is_told_whether_anybody_may_have_to_be_asked() {
+    let _engine = Engine::start();
+    // SAFETY: the state is live.
+    let is_active = || unsafe { (*thread().state()).active };
+    assert!(!is_active());
+    let hooks = [(); 2].map(|()| add(|_| Reply::Pass));
+    assert!(is_active());
+    for (id, on, expected) in
+        [(0, false, true), (1, false, false), (0, true, true), (1, true, true), (1, false, true)]
+    {
+        assert_eq!(enable(hooks[id].id, on), Ok(()));
+        assert_eq!(is_active(), expected);
+    }
+    assert_eq!(remove(hooks[0].id), Ok(()));
+    assert!(!is_active(), "the other one is switched off");
+    assert_eq!(enable(hooks[1].id, true), Ok(()));
+    assert!(is_active());
+    clear();
+    assert!(!is_active());
+}
+
+#[test]
 fn a_block_that_is_left_removes_its_hook_unless_another_of_its_owners_lasts() {
     let _engine = Engine::start();
     let function = define(with_parameters(""), "");

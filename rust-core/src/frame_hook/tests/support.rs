@@ -35,6 +35,8 @@ impl Drop for Engine {
             return;
         }
         memory::allow(None);
+        // SAFETY: the thread's own.
+        assert_eq!(unsafe { (*thread().own()).rounds }, 0, "a round is left over");
         registry::close(thread());
         switch::forget(thread());
         // SAFETY: a field of the state, which nobody else uses.
@@ -480,6 +482,16 @@ impl Defined {
 
     /// A whole call where the interpreter has an evaluator.
     pub fn call_by_evaluator(&self, arguments: &str) -> Result<Ran, String> {
+        self.call_by_evaluator_that(arguments, || {})
+    }
+
+    /// The same, with an evaluator that does something before it runs the frame.
+    pub fn call_by_evaluator_that(
+        &self,
+        arguments: &str,
+        work: impl FnOnce() + 'static,
+    ) -> Result<Ran, String> {
+        WORK.set(Some(Box::new(work)));
         let frame = self.push(arguments);
         // SAFETY: attached, and a frame that is ready to run; it is handed over.
         let result = unsafe {
@@ -497,6 +509,7 @@ impl Defined {
 }
 
 thread_local! {
+    static WORK: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
     static RAN: RefCell<Option<Result<Ran, String>>> = const { RefCell::new(None) };
 }
 
@@ -505,6 +518,9 @@ unsafe extern "C" fn evaluator(
     frame: *mut _PyInterpreterFrame,
     _throwflag: c_int,
 ) -> *mut PyObject {
+    if let Some(work) = WORK.take() {
+        work();
+    }
     // SAFETY: a frame that was handed over.
     unsafe { (*frame).previous = current_frame() };
     frames::link(frame);
