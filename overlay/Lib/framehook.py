@@ -47,10 +47,9 @@ from contextlib import ContextDecorator
 
 try:
     from _framecore import (
-        SETTLED, FrameView, IncompatibleCodeError, add_frame_hook, clear_frame_hooks,
+        SETTLED, FrameView, HookBlock, IncompatibleCodeError, Suspension, add_frame_hook, clear_frame_hooks,
         enable_frame_hook, enable_frame_hook_for_code, enable_frame_hook_in_thread,
-        enter_frame_hook, frame_hook_id, frame_hooks, leave_frame_hook, never_offer, remove_frame_hook,
-        suspend_frame_hook, suspend_frame_hook_for_codes, suspend_frame_hook_in_thread)
+        frame_hook_id, frame_hooks, never_offer, remove_frame_hook)
 except ImportError:
     raise ImportError(
         "framehook needs an interpreter that has frame hooks: a Ferrule, built with its Rust "
@@ -112,7 +111,7 @@ def hooks():
     return [_info(told) for told in frame_hooks()]
 
 
-class hook(ContextDecorator):
+class hook(HookBlock, ContextDecorator):
     """A hook that is installed for the time of a `with` block or of a call.
 
         with framehook.hook(callable):
@@ -137,22 +136,16 @@ class hook(ContextDecorator):
     def __init__(self, callable, name=None):
         self.callable = callable
         self.name = name
-        self._blocks = []       # the handles of the blocks that last
-        self._last = None
 
     def __repr__(self):
-        handle = self._handle()
+        handle = self._handle
         state = "not installed" if handle is None else f"handle {handle}"
         return f"<framehook.hook of {self.callable!r}, {state}>"
-
-    def _handle(self):
-        blocks = self._blocks[-1:]      # one look: another thread may end the last block
-        return blocks[0] if blocks else None
 
     @property
     def handle(self):
         """The hook's handle.  ValueError: it is not installed now."""
-        handle = self._handle()
+        handle = self._handle
         if handle is None:
             raise ValueError(f"{self.callable!r} is not installed as a frame hook")
         return handle
@@ -160,22 +153,10 @@ class hook(ContextDecorator):
     @property
     def info(self):
         """The HookInfo; after the block, as it was at its end.  None: there is none."""
-        return _find(self._handle()) or self._last
+        now = next((info for info in hooks() if info.handle == self._handle), None)
+        return now or (self._last and _info(self._last))
 
-    def __enter__(self):
-        # No lock: a signal handler may come to these lines while they run.
-        handle = enter_frame_hook(self.callable, self.name, self)
-        try:
-            self._blocks.append(handle)
-        except BaseException:
-            leave_frame_hook(handle)
-            raise
-        return self
-
-    def __exit__(self, kind, exception, traceback):
-        told = leave_frame_hook(self._blocks.pop())
-        if told is not None:
-            self._last = _info(told)
+    _last = None        # what the end of a block tells
 
 
 _Hook = hook
@@ -217,47 +198,18 @@ def disable_for_code(hook, code):
     enable_frame_hook_for_code(_handle_of(hook), _code_of(code), False)
 
 
-class _Suspended:
-    """A block in which a hook is not asked: begun and ended by a function of the engine, which counts."""
-
-    def __init__(self, switch, hook):
-        self.switch = switch
-        self.handle = _handle_of(hook)
-
-    def __enter__(self):
-        self.switch(self.handle, True)
-
-    def __exit__(self, kind, exception, traceback):
-        # No memory is needed here: calls with single arguments allocate nothing.
-        self.switch(self.handle, False)
-
-
-class _SuspendedForCodes:
-    """The same for code objects, all of them or none."""
-
-    def __init__(self, hook, codes):
-        self.handle = _handle_of(hook)
-        self.codes = codes
-
-    def __enter__(self):
-        suspend_frame_hook_for_codes(self.handle, self.codes, True)
-
-    def __exit__(self, kind, exception, traceback):
-        suspend_frame_hook_for_codes(self.handle, self.codes, False)
-
-
 def disabled(hook):
     """A context manager: the hook is not asked, in any thread, until the block ends.
 
     Blocks nest, also those of other threads.  After the last of them the hook is
     asked as before, unless disable() was called.
     """
-    return _Suspended(suspend_frame_hook, hook)
+    return Suspension(_handle_of(hook), False, None)
 
 
 def disabled_in_thread(hook):
     """A context manager: the hook is not asked in this thread until the block ends."""
-    return _Suspended(suspend_frame_hook_in_thread, hook)
+    return Suspension(_handle_of(hook), True, None)
 
 
 def disabled_for_code(hook, *codes):
@@ -266,20 +218,12 @@ def disabled_for_code(hook, *codes):
     Blocks nest.  After the last of them the hook is asked as before: not about
     what it has settled.  TypeError: one of them has no code; none is switched off.
     """
-    codes = tuple([_code_of(code) for code in codes])
-    for code in codes:
-        if not isinstance(code, _CodeType):
-            raise TypeError(f"a code object, or a function that has one, is expected, not {code!r}")
-    return _SuspendedForCodes(hook, codes)
+    return Suspension(_handle_of(hook), False, tuple([_code_of(code) for code in codes]))
 
 
 def _info(told):
     return HookInfo(told["order"], told["name"], told["id"], told["hook"], told["enabled"], told["calls"],
                     told["replacements"], told["errors"], told["nanoseconds"] / 1e9)
-
-
-def _find(handle):
-    return next((info for info in hooks() if info.handle == handle), None)
 
 
 def _handle_of(hook):
@@ -302,8 +246,7 @@ def _code_below(code):
             yield from _code_below(constant)
 
 
-# No hook is asked about the code of this module: nobody wants to see how a `with` block is left.
-_CodeType = type(_code_below.__code__)
+# No hook is asked about the code of this module: nobody wants to see how hooks are added and removed.
 for _code in [*_code_below(sys._getframe().f_code), HookInfo.__new__.__code__]:
     never_offer(_code)
 del _code

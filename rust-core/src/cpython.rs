@@ -80,14 +80,15 @@ pub use raw::{
     PyIndex_Check, PyList_Append, PyList_AsTuple, PyList_New, PyLong_AsLongLong,
     PyLong_FromLongLong, PyLong_FromSize_t, PyMem_RawMalloc, PyMethodDef, PyMethodObject,
     PyMethod_Type, PyModuleDef, PyModuleDef_Init, PyModuleDef_Slot, PyModule_AddObjectRef,
-    PyNumber_AsSsize_t, PyObject_CallOneArg, PyObject_Free, PyObject_GetOptionalAttrString,
-    PyObject_IsTrue, PyObject_Repr, PyThreadState_Get, PyTime_PerfCounterRaw, PyTuple_GetItem,
-    PyTuple_Size, PyType_FromSpec, PyType_GenericAlloc, PyType_IsSubtype, PyType_Slot, PyType_Spec,
+    PyNumber_AsSsize_t, PyObject_CallOneArg, PyObject_Free, PyObject_GetAttrString,
+    PyObject_GetOptionalAttrString, PyObject_IsTrue, PyObject_Repr, PyObject_SetAttrString,
+    PyThreadState_Get, PyTime_PerfCounterRaw, PyTuple_GetItem, PyTuple_Size, PyTuple_Type,
+    PyType_FromSpec, PyType_GenericAlloc, PyType_IsSubtype, PyType_Slot, PyType_Spec,
     PyUnicode_AsUTF8AndSize, PyUnicode_Compare, PyUnicode_FromString, PyUnicode_Type, Py_DecRef,
     Py_IncRef, Py_mod_exec, Py_mod_gil, Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc,
-    Py_tp_getset, Py_tp_methods, Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR,
-    CO_ITERABLE_COROUTINE, CO_NEWLOCALS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS, EXTENDED_ARG,
-    MAKE_CELL, METH_FASTCALL, METH_NOARGS, METH_O, RETURN_GENERATOR,
+    Py_tp_getset, Py_tp_methods, Py_tp_new, Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE,
+    CO_GENERATOR, CO_ITERABLE_COROUTINE, CO_NEWLOCALS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS,
+    EXTENDED_ARG, MAKE_CELL, METH_FASTCALL, METH_NOARGS, METH_O, RETURN_GENERATOR,
 };
 
 #[cfg(all(ferrule_checks, not(test)))]

@@ -112,7 +112,7 @@ const fn method(
     }
 }
 
-static METHODS: ForC<[c::PyMethodDef; 17]> = ForC::new([
+static METHODS: ForC<[c::PyMethodDef; 12]> = ForC::new([
     method(
         c"info",
         info,
@@ -132,11 +132,6 @@ static METHODS: ForC<[c::PyMethodDef; 17]> = ForC::new([
     frame_hook::python::METHODS[6],
     frame_hook::python::METHODS[7],
     frame_hook::python::METHODS[8],
-    frame_hook::python::METHODS[9],
-    frame_hook::python::METHODS[10],
-    frame_hook::python::METHODS[11],
-    frame_hook::python::METHODS[12],
-    frame_hook::python::METHODS[13],
     // SAFETY: all zeros is the sentinel that ends the table.
     unsafe { zeroed() },
 ]);

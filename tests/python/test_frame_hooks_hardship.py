@@ -191,6 +191,64 @@ def run_first_uses(number):
     check(framecore.frame_hooks() == [], number)
 
 
+def run_first_block(number):
+    """In a fresh interpreter, the first blocks: from some allocation on, none succeeds, and all blocks end."""
+    import framehook
+
+    class Done(Exception):
+        pass
+
+    def hook(view):
+        return None
+
+    def without_memory(block):
+        # Short: where an instruction's place is over 256, CPython makes an int of it for the end of a
+        # block, and tries for ever.
+        with block:
+            _testcapi.set_nomemory(number, 0)
+            target(1)
+            raise Done
+
+    def attempt(block):
+        try:
+            without_memory(block)
+        except (MemoryError, Done):
+            pass
+        finally:
+            _testcapi.remove_mem_hooks()
+
+    count = sys.getrefcount(hook)
+    block, code = framehook.hook(hook), compile("pass", "new", "exec")
+    attempt(block)
+    check(framehook.hooks() == [], number, framehook.hooks())
+    with block:
+        for name in ("disabled", "disabled_in_thread", "disabled_for_code"):
+            codes = [code] if name == "disabled_for_code" else []
+            attempt(getattr(framehook, name)(block, *codes))
+            asked = block.info.calls
+            exec(code)
+            check(block.info.calls == asked + 1, number, name, asked, block.info)
+    check(framecore.frame_hooks() == [], number)
+    del block
+    gc.collect()
+    check(sys.getrefcount(hook) == count, number, sys.getrefcount(hook), count)
+
+
+def in_children(run, numbers):
+    """Run `run(number)` in a child for each number: what an interpreter makes once is made anew in each."""
+    for number in range(1, numbers):
+        child = os.fork()
+        if not child:
+            try:
+                run(number)
+            except BaseException as error:
+                print(number, repr(error), file=sys.stderr, flush=True)
+                os._exit(1)
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        check(status == 0, number, status)
+
+
 # --- Many threads. ------------------------------------------------------------------------------------------------
 
 ROUNDS = int(os.environ.get("FERRULE_HOOK_ROUNDS", "40"))
@@ -300,22 +358,13 @@ class Hardship(ProgramTestCase):
 
     @needs_failing_allocations
     def test_each_allocation_of_the_first_hook_fails_once(self):
-        self.assert_program_succeeds("""if True:
-            import os, sys
-            import test_frame_hooks_hardship as t
-            # A child for each: what is kept is made anew in all of them.
-            for number in range(1, 60):
-                child = os.fork()
-                if not child:
-                    try:
-                        t.run_first_uses(number)
-                    except BaseException as error:
-                        print(number, repr(error), file=sys.stderr, flush=True)
-                        os._exit(1)
-                    os._exit(0)
-                status = os.waitpid(child, 0)[1]
-                assert status == 0, (number, status)
-            """)
+        self.assert_program_succeeds(
+            "import test_frame_hooks_hardship as t; t.in_children(t.run_first_uses, 60)")
+
+    @needs_failing_allocations
+    def test_a_block_ends_where_there_is_no_memory_any_more(self):
+        self.assert_program_succeeds(
+            "import framehook, test_frame_hooks_hardship as t; t.in_children(t.run_first_block, 60)")
 
     def test_what_other_threads_do_changes_no_count(self):
         for kind in FACES:

@@ -214,14 +214,26 @@ class Blocks(HookTestCase):
 
 # --- Locks. --------------------------------------------------------------------------------------------------------
 
+class NamedInPython(object if ON_STOCK else framehook.hook):
+    """A block that runs Python code while it is entered."""
+
+    @property
+    def name(self):
+        return "a name"
+
+    @name.setter
+    def name(self, name):
+        pass
+
+
 class AtEachInstruction:
-    """Does something before instruction `number` of the module framehook, the hundredth or whichever."""
+    """Does something before instruction `number` of those that enter and leave a block, the tenth or whichever."""
 
     def __init__(self, number, action):
         self.left, self.action = number, action
 
     def trace(self, frame, event, argument):
-        if frame.f_code.co_filename != framehook.__file__:
+        if frame.f_code not in self.codes and frame.f_code.co_filename != framehook.__file__:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
@@ -232,6 +244,7 @@ class AtEachInstruction:
 
     def run(self, operation):
         """Whether there were so many instructions."""
+        self.codes = (operation.__code__, NamedInPython.name.fget.__code__)
         sys.settrace(self.trace)
         try:
             operation()
@@ -263,7 +276,7 @@ class Locks(HookTestCase):
         """A block is entered and left; at each instruction of that another one is."""
         target = new_function()
         callable = counter(target)
-        hook = framehook.hook(callable)
+        hook = NamedInPython(callable)
         inside = []
 
         def inner():
@@ -286,7 +299,7 @@ class Locks(HookTestCase):
     @in_a_child
     def test_a_block_may_be_entered_wherever_another_one_is_being_entered(self):
         # What a signal handler does. The tracer is not traced, and its calls are offered to no hook.
-        hook = framehook.hook(lambda view: None)
+        hook = NamedInPython(lambda view: None)
 
         def operation():
             with hook:
@@ -320,7 +333,7 @@ class Locks(HookTestCase):
         self.assertEqual(framecore.frame_hooks(), [])
 
     def test_hooks_may_be_cleared_wherever_a_block_is_being_entered_or_left(self):
-        hook = framehook.hook(lambda view: None)
+        hook = NamedInPython(lambda view: None)
 
         def operation():
             with hook:

@@ -1,6 +1,8 @@
 //! Python's face: functions of `_framecore` and `sys`, the view of a frame, and
 //! the hook that calls a Python callable.
 
+mod block;
+
 use super::error::{Outcome, Raised};
 use super::frame::Code;
 use super::registry::{self, Callee, Description, Hook, Refusal, Snapshot, SnapshotRef};
@@ -251,9 +253,10 @@ static SETTLED_SLOTS: ForC<[c::PyType_Slot; 5]> = ForC::new([
     slot(0, null_mut()),
 ]);
 
-/// `Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE`; the defaults
-/// come with any type.
-const TYPE_FLAGS: u32 = (1 << 7) | (1 << 8);
+/// `Py_TPFLAGS_IMMUTABLETYPE`; the defaults come with any type.
+const IMMUTABLE: u32 = 1 << 8;
+/// With `Py_TPFLAGS_DISALLOW_INSTANTIATION`.
+const TYPE_FLAGS: u32 = (1 << 7) | IMMUTABLE;
 
 const fn specification(
     name: &'static CStr,
@@ -653,40 +656,6 @@ fn number(thread: Thread, id: Outcome<c_longlong>) -> *mut PyObject {
     result(id.and_then(|id| made(thread, Owned::signed(thread, id))))
 }
 
-unsafe extern "C" fn enter_frame_hook(
-    _: *mut PyObject,
-    arguments: Arguments,
-    count: isize,
-) -> *mut PyObject {
-    // SAFETY: as for `add_frame_hook`.
-    unsafe {
-        let thread = Thread::current();
-        let id = exactly::<3>(thread, arguments, count)
-            .and_then(|[hook, name, owner]| add(thread, hook, name, owner));
-        number(thread, id)
-    }
-}
-
-unsafe extern "C" fn leave_frame_hook(_: *mut PyObject, id: *mut PyObject) -> *mut PyObject {
-    // SAFETY: a function of a module: a thread state is attached.
-    unsafe {
-        let thread = Thread::current();
-        result(handle(thread, id).and_then(|id| leave(thread, id)))
-    }
-}
-
-/// Ends a block, and tells about its hook as it was, or `None` where it is gone already. What is told
-/// needs memory, the end does not.
-fn leave(thread: Thread, id: c_longlong) -> Outcome<Owned> {
-    let before = SnapshotRef::current(thread);
-    registry::leave(thread, id);
-    let Some(before) = before else { return Ok(Owned::none(thread)) };
-    let hooks = before.get();
-    let found = hooks.iter().enumerate().find(|(_, hook)| hook.id == id);
-    let Some((order, hook)) = found else { return Ok(Owned::none(thread)) };
-    made(thread, describe(thread, hooks, hook, order))
-}
-
 unsafe extern "C" fn remove_frame_hook(_: *mut PyObject, hook: *mut PyObject) -> *mut PyObject {
     // SAFETY: a function of a module: a thread state is attached.
     unsafe {
@@ -722,8 +691,13 @@ unsafe fn switch<const N: usize>(
 /// `object` is live, and stays so while the result is used.
 unsafe fn code_of(thread: Thread, object: *mut PyObject) -> Outcome<Code> {
     // SAFETY: the caller's contract.
-    unsafe { Code::from_object(object) }
-        .ok_or_else(|| Raised::type_error(thread, c"a code object is expected"))
+    unsafe {
+        Code::from_object(object).ok_or_else(|| {
+            let text = c"a code object, or a function that has one, is expected, not %T";
+            c::PyErr_Format(c::PyExc_TypeError, text.as_ptr(), object);
+            Raised::by_cpython(thread)
+        })
+    }
 }
 
 /// A function of the module that hands its arguments to `switch`.
@@ -743,54 +717,6 @@ switches! {
     enable_frame_hook_for_code<3>: |thread, id, [_, code, _], on| {
         switch::enable_for_code(thread, id, code_of(thread, code)?, on)
     };
-    suspend_frame_hook<2>: |thread, id, _, begins| switch::suspend(thread, id, begins);
-    suspend_frame_hook_in_thread<2>: |thread, id, _, begins| {
-        switch::suspend_in_thread(thread, id, begins)
-    };
-    suspend_frame_hook_for_codes<3>: |thread, id, [_, codes, _], begins| {
-        suspend_for_codes(thread, id, codes, begins)
-    };
-}
-
-/// A block begins, or ends, in which a hook is not asked about the code objects of a tuple: about all
-/// of them or, with an exception, about none. The end needs no memory.
-///
-/// # Safety
-/// `codes` is live, and stays so as long as the call lasts.
-unsafe fn suspend_for_codes(
-    thread: Thread,
-    id: c_longlong,
-    codes: *mut PyObject,
-    begins: bool,
-) -> Outcome<()> {
-    // SAFETY: live, by contract; what is no tuple is refused. A tuple keeps what is in it.
-    let (count, code_at) = unsafe {
-        let count = c::PyTuple_Size(codes);
-        if count < 0 {
-            return Err(Raised::by_cpython(thread));
-        }
-        (count, |at| code_of(thread, c::PyTuple_GetItem(codes, at)))
-    };
-    let resume = |count| {
-        for code in (0..count).filter_map(|at| code_at(at).ok()) {
-            switch::resume_for_code(thread, id, code);
-        }
-    };
-    if !begins {
-        resume(count);
-        return Ok(());
-    }
-    for at in 0..count {
-        code_at(at)?;
-    }
-    for at in 0..count {
-        let begun = code_at(at).and_then(|code| switch::suspend_for_code(thread, id, code));
-        if begun.is_err() {
-            resume(at);
-            return begun;
-        }
-    }
-    Ok(())
 }
 
 unsafe extern "C" fn frame_hook_id(_: *mut PyObject, hook: *mut PyObject) -> *mut PyObject {
@@ -835,7 +761,7 @@ const fn fast(name: &'static CStr, function: Fast, doc: &'static CStr) -> c::PyM
 }
 
 /// The functions of `_framecore` that concern hooks.
-pub const METHODS: [c::PyMethodDef; 14] = [
+pub const METHODS: [c::PyMethodDef; 9] = [
     fast(
         c"add_frame_hook",
         add_frame_hook,
@@ -861,32 +787,6 @@ pub const METHODS: [c::PyMethodDef; 14] = [
         c"enable_frame_hook_for_code",
         enable_frame_hook_for_code,
         c"enable_frame_hook_for_code($module, handle, code, on, /)\n--\n\nAsk a hook about a code object from now on, or do not.",
-    ),
-    fast(
-        c"enter_frame_hook",
-        enter_frame_hook,
-        c"enter_frame_hook($module, hook, name, owner, /)\n--\n\nInstall a frame hook for a block, if no block of the same owner has it installed, and return its handle.",
-    ),
-    one_argument(
-        c"leave_frame_hook",
-        leave_frame_hook,
-        c::METH_O,
-        c"leave_frame_hook($module, handle, /)\n--\n\nEnd a block. Return what frame_hooks() told of its hook, or None if that is gone.",
-    ),
-    fast(
-        c"suspend_frame_hook",
-        suspend_frame_hook,
-        c"suspend_frame_hook($module, handle, begins, /)\n--\n\nBegin or end a block in which a hook is not asked.",
-    ),
-    fast(
-        c"suspend_frame_hook_in_thread",
-        suspend_frame_hook_in_thread,
-        c"suspend_frame_hook_in_thread($module, handle, begins, /)\n--\n\nBegin or end a block in which a hook is not asked about frames of the calling thread.",
-    ),
-    fast(
-        c"suspend_frame_hook_for_codes",
-        suspend_frame_hook_for_codes,
-        c"suspend_frame_hook_for_codes($module, handle, codes, begins, /)\n--\n\nBegin or end a block in which a hook is not asked about the code objects of a tuple.",
     ),
     one_argument(
         c"frame_hook_id",
@@ -927,6 +827,12 @@ pub unsafe extern "C" fn fill_module(module: *mut PyObject) -> c_int {
         ] {
             // SAFETY: a module, a string and a live object.
             if unsafe { c::PyModule_AddObjectRef(module, name.as_ptr(), object) } != 0 {
+                return Err(Raised::by_cpython(thread));
+            }
+        }
+        for (name, class) in block::types(thread)? {
+            // SAFETY: as above.
+            if unsafe { c::PyModule_AddObjectRef(module, name.as_ptr(), class.as_ptr()) } != 0 {
                 return Err(Raised::by_cpython(thread));
             }
         }

@@ -371,6 +371,16 @@ impl Snapshot {
         self.iter().find(|hook| hook.is(callee, user_data))
     }
 
+    /// The hook that blocks of this owner have installed.
+    ///
+    /// The last one: whoever had the same address before may have begun a block that never ends.
+    #[inline] // or its symbol would be exported
+    fn last_of_blocks(&self, owner: *mut c_void) -> Option<&Hook> {
+        self.iter()
+            .filter(|hook| hook.owner == owner && hook.blocks.load(Ordering::Relaxed) != 0)
+            .last()
+    }
+
     /// Appends, with a new reference to the hook. There is room.
     fn push(&mut self, hook: &Hook, enabled: bool) {
         count_one(&hook.references);
@@ -642,22 +652,29 @@ pub fn clear(thread: Thread) {
     remove_those(thread, |_| true);
 }
 
-/// The end of a block, whose hook's handle this is: the last one removes the hook. What somebody
-/// else has removed is gone already.
-pub fn leave(thread: Thread, id: c_longlong) {
-    let old = locked(thread, || {
+/// The end of a block of this owner: the handle of its hook, which the last such end removes. `None`:
+/// somebody else has removed it already. Needs no memory.
+pub fn leave(thread: Thread, owner: *mut c_void) -> Option<c_longlong> {
+    let (id, _old) = locked(thread, || {
         // SAFETY: nothing below may wait, or run Python code.
-        let hook = unsafe { Snapshot::borrowed(thread) }.and_then(|hooks| hooks.find(id))?;
-        let blocks = hook.blocks.load(Ordering::Relaxed).saturating_sub(1);
-        if blocks == 0 {
-            // SAFETY: the world is stopped.
-            return unsafe { take_out(thread, |hook| hook.id == id) };
-        }
+        let hook = unsafe { Snapshot::borrowed(thread) }?.last_of_blocks(owner)?;
+        let blocks = hook.blocks.load(Ordering::Relaxed) - 1;
         hook.blocks.store(blocks, Ordering::Relaxed);
-        None
-    });
-    // Dropped here, with the world running.
-    drop(old);
+        let id = hook.id;
+        if blocks != 0 {
+            return Some((id, None));
+        }
+        // SAFETY: the world is stopped.
+        Some((id, unsafe { take_out(thread, |hook| hook.id == id) }))
+    })?;
+    // The old snapshot is dropped here, with the world running.
+    Some(id)
+}
+
+/// The handle of the hook that blocks of this owner have installed.
+pub fn id_in_blocks(thread: Thread, owner: *mut c_void) -> Option<c_longlong> {
+    // SAFETY: nothing below may wait, or run Python code.
+    unsafe { Snapshot::borrowed(thread) }?.last_of_blocks(owner).map(|hook| hook.id)
 }
 
 /// Makes every code object be asked about once more.

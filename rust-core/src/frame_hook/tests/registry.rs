@@ -388,17 +388,22 @@ fn a_block_that_is_left_removes_its_hook_unless_another_of_its_owners_lasts() {
     for other in [&raw const owners[1], null_mut()] {
         assert_eq!(enter(other), Err(INSTALLED.to_string()));
     }
+    let leave = |owner: *const usize| registry::leave(thread(), owner.cast_mut().cast());
+    let installed = |owner: *const usize| registry::id_in_blocks(thread(), owner.cast_mut().cast());
     assert!(is_asked());
-    registry::leave(thread(), id);
+    assert_eq!(leave(&owners[1]), None);
+    assert_eq!(leave(&owners[0]), Some(id));
     assert!(is_asked());
-    registry::leave(thread(), id);
+    assert_eq!((installed(&owners[0]), installed(&owners[1])), (Some(id), None));
+    assert_eq!(leave(&owners[0]), Some(id));
+    assert_eq!(installed(&owners[0]), None);
     assert!(!is_asked());
     // Somebody else has removed it meanwhile, and has installed it again.
-    let id = enter(&owners[0]).expect("a hook");
+    enter(&owners[0]).expect("a hook");
     clear();
     assert!(!is_asked());
     let again = enter(null_mut()).expect("a hook");
-    registry::leave(thread(), id);
+    assert_eq!(leave(&owners[0]), None);
     assert!(is_asked());
     assert_eq!(remove(again), Ok(()));
     assert!(!is_asked());
