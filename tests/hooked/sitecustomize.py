@@ -28,7 +28,10 @@ def private_observer(alone):
     shared = set(sys.modules)
     import suiteobserver
     for name in set(sys.modules) - shared:
-        namespace = vars(sys.modules.pop(name))
+        module = sys.modules.pop(name)
+        if module in copies:
+            continue        # another name for a module that was there: importlib gives _frozen_importlib one
+        namespace = vars(module)
         for attribute, value in namespace.items():
             if isinstance(value, type(sys)):
                 namespace[attribute] = copies.get(value, value)

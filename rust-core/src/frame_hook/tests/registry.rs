@@ -408,3 +408,25 @@ fn a_block_that_is_left_removes_its_hook_unless_another_of_its_owners_lasts() {
     assert_eq!(remove(again), Ok(()));
     assert!(!is_asked());
 }
+
+#[test]
+fn the_block_that_ends_is_of_the_hook_that_came_last_where_an_address_was_used_before() {
+    let _engine = Engine::start();
+    let (mut asked, owner) = ([0usize; 2], 0u8);
+    let owner = (&raw const owner).cast_mut().cast();
+    let ids = [0, 1].map(|at| {
+        let description = Description {
+            callee: Callee::Extended(counting),
+            user_data: (&raw mut asked[at]).cast(),
+            free_user_data: None,
+            owner,
+            name: c"block",
+            timed: false,
+        };
+        registry::add(thread(), &description).unwrap_or_else(|_| panic!("a hook"))
+    });
+    assert_eq!(registry::id_in_blocks(thread(), owner), Some(ids[1]));
+    assert_eq!(registry::leave(thread(), owner), Some(ids[1]));
+    assert_eq!(registry::leave(thread(), owner), Some(ids[0]));
+    assert_eq!(registry::leave(thread(), owner), None);
+}
