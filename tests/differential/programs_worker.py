@@ -154,7 +154,7 @@ def finalizer_clears_frame(probe, frame):
 
 
 def finalizer_collects(probe, frame):
-    emit("del.collect", gc.collect())
+    current.around.tell_collected("del.collect", gc.collect())
 
 
 def finalizer_resurrects(probe, frame):
@@ -485,9 +485,12 @@ class Surroundings:
     def __exit__(self, *exception):
         pass
 
+    def tell_collected(self, tag, count):
+        emit(tag, count)
+
     def tell_the_end(self):
         for _ in range(3):
-            emit("collected", gc.collect())
+            self.tell_collected("collected", gc.collect())
 
     def is_told(self, event, code, arguments):
         """Whether an event of sys.monitoring goes to the trace."""
