@@ -560,7 +560,7 @@ class Hooked(Plain):
             framehook.disable_for_code(handle, code)
             framehook.enable_for_code(handle, code)
         elif how == 9:
-            with framehook.disabled_for_code(handle, sys._getframe(1)):
+            with framehook.disabled_for_code(handle, sys._getframe(1).f_code):
                 chain(sys._getframe(1))
 
     def starve_one(self, function, start, stop, number):
