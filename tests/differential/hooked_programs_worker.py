@@ -199,14 +199,18 @@ SIGNAL_ACTIONS = {
 
 
 def line_for(frame, target):
+    code = frame.f_code
     if target == "first":
-        return frame.f_code.co_firstlineno
-    if target == "here":
-        return frame.f_lineno
-    if isinstance(target, int):
-        return frame.f_lineno + target
-    lines = sorted({line for _, _, line in frame.f_code.co_lines() if line})
-    return lines[target[1] % len(lines)]
+        line = code.co_firstlineno
+    elif target == "here":
+        line = frame.f_lineno
+    elif isinstance(target, int):
+        line = frame.f_lineno + target
+    else:
+        lines = sorted({line for _, _, line in code.co_lines() if line})
+        line = lines[target[1] % len(lines)]
+    # CPython 3.13 crashes where a generator is jumped back to where it is made.
+    return frame.f_lineno if line == code.co_firstlineno and code.co_flags & worker.GENERATOR_FLAGS else line
 
 
 def make_jumper(event, countdown, targets):
