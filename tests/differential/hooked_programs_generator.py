@@ -14,7 +14,7 @@ import programs_generator
 from programs_generator import ERRORS, LOCALS, Callable, Scope
 
 MEMORY = ("windows", "endless", "none")
-SIGNALS = ("chain", "locals", "write", "raise", "call", "keep", "look", "trace", "hooks", "collect")
+SIGNALS = ("stack", "locals", "write", "raise", "call", "keep", "look", "trace", "hooks", "collect")
 # To the def line, to where it stands, by some lines, to a line of the function by its place.
 TARGETS = ("'first'", "'here'", "-1", "1", "2", "-3", "('place', 0)", "('place', 2)", "('place', -1)")
 
@@ -190,7 +190,7 @@ class Generator(programs_generator.Generator):
                 "frame = sys._getframe(); frame.f_locals['text'] = 'w'; frame = None", "held += [*held, 1]",
                 "try: held[99]\nexcept IndexError: pass", "try: raise Boom(a)\nexcept Boom as e: error = e\nfinally: error = None",
                 "sorted([2, 1], key=str)", "held = list(map(str, held))", "f'{a} {held}'", "gc.collect(0)",
-                "x = [i for i in range(3)]", "a, *text = held", "emit('lean', a)", "send_signal('chain')",
+                "x = [i for i in range(3)]", "a, *text = held", "emit('lean', a)", "send_signal('locals')",
                 "change_hooks(5)", "change_hooks(7)",
                 *calls, *calls)).replace("\n", "\n" + "    " * self.depth))
         if kind == "generator":
