@@ -397,8 +397,8 @@ def make_looker():
         nonlocal turn
         turn += 1
         # Some of these make functions, which CPython 3.13 cannot do where there is no memory.
-        if turn % 3 == 0 and not worker.current.quiet:
-            TOOLS[turn // 3 % len(TOOLS)]()
+        if turn % 6 == 0 and not worker.current.quiet:
+            TOOLS[turn // 6 % len(TOOLS)]()
         else:
             take_frames()
 
