@@ -27,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 import programs_worker as worker
-from programs_worker import MOST_EVENTS, PROGRAM, Boom, attempt, chain, emit, locals_of, look, make_tracer, own_frame
+from programs_worker import MOST_EVENTS, PROGRAM, Boom, attempt, chain, emit, locals_of, look, own_frame
 
 try:
     import _testcapi
@@ -196,6 +196,12 @@ SIGNAL_ACTIONS = {
     "hooks": change_hooks_from_handler,
     "collect": lambda frame: gc.collect(),
 }
+
+
+def make_tracer(name, opcodes=False, lines=True, jump=None, returns_none=()):
+    # Events of opcodes belong to a code object. Where no line has one before, they begin with its second run; and
+    # a copy has runs of its own.
+    return worker.make_tracer(name, opcodes, lines or opcodes, jump, returns_none)
 
 
 def line_for(frame, target):
@@ -432,7 +438,7 @@ class Plain(worker.Surroundings):
             "LOGGER": LOGGER, "inspect": inspect, "warnings": warnings, "threading": threading, "names_of": names_of,
             "formatted": formatted, "captured": captured, "state_of": state_of, "interleave": interleave, "turn": turn,
             "send_signal": send_signal, "make_jumper": make_jumper, "with_other_code": with_other_code,
-            "own_frame": own_frame, "starve": starve, "change_hooks": self.change_hooks,
+            "make_tracer": make_tracer, "own_frame": own_frame, "starve": starve, "change_hooks": self.change_hooks,
             **({"greenlet": greenlet.greenlet, "switch_out": switch_out} if greenlet else {}),
         }
 
