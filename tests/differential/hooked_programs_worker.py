@@ -9,6 +9,7 @@ A hook leaves no mark on a trace, so those that look for frames drop what they t
 """
 
 import argparse
+import array
 import gc
 import importlib.machinery
 import importlib.util
@@ -483,13 +484,15 @@ class Plain(worker.Surroundings):
 
     def growths(self, source):
         """By how much each number grows from run to run."""
-        numbers = []
-        for _ in range(REPEATS + 1):
+        # What writes them down takes no memory.
+        blocks, references = (array.array("q", [0]) * (REPEATS + 1) for _ in range(2))
+        for i in range(REPEATS + 1):
             worker.run_one(source, self)
             gc.collect()
-            numbers.append((sys.getallocatedblocks(), getattr(sys, "gettotalrefcount", int)()))
-        return {name: [after - before for before, after in zip(column, column[1:])]
-                for name, column in zip(("blocks", "references"), zip(*numbers))}
+            blocks[i] = sys.getallocatedblocks()
+            references[i] = getattr(sys, "gettotalrefcount", int)()
+        return {name: [after - before for before, after in zip(numbers, numbers[1:])]
+                for name, numbers in (("blocks", blocks), ("references", references))}
 
 
 class Hooked(Plain):
@@ -658,8 +661,8 @@ MODES = {
     "none": Plain,
     "native": lambda options: Native(options, "pass"),
     "pass": lambda options: Hooked(options, lambda: answer_nothing),
-    "settle": lambda options: Hooked(options, lambda: settle_all),
-    "read": lambda options: Hooked(options, lambda: read_everything),
+    "settle": lambda options: Hooked(options, lambda: lambda view: settle_all(view)),
+    "read": lambda options: Hooked(options, lambda: lambda view: read_everything(view)),
     "copy": lambda options: Hooked(options, make_copier),
     "observe": lambda options: Hooked(options, make_observer),
     "observe-copy": lambda options: Hooked(options, lambda: make_copier(make_looker())),
