@@ -40,7 +40,7 @@ import build_extensions
 WORKER = os.path.join(HERE, "hooked_programs_worker.py")
 MODES = ("none", "native", "pass", "copy", "observe", "observe-copy")
 ALL_MODES = (*MODES, "read", "settle", "native-copy", "native-observe")
-LEAKS = 10      # each so many programs, one is repeated
+LEAKS = 20      # each so many programs, one is repeated
 BATCH = 40      # fewer than without hooks: each is run in many ways
 # Some tools for frames look at each of several hundred, at each call.
 SECONDS = 60

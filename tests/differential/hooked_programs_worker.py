@@ -37,6 +37,7 @@ except ImportError:
 
 HELPERS = frozenset((__file__, worker.__file__))
 SETTLED_REPEATS, REPEATS = 2, 6     # of a program, before memory is measured and while it is
+MOST_MEASUREMENTS = 60      # before growth counts as one without an end
 STARVED_REPEATS = 12
 MOST_NAMES = 12
 
@@ -473,8 +474,8 @@ class Plain(worker.Surroundings):
     def look_for_leaks(self, source):
         for _ in range(SETTLED_REPEATS):
             worker.run_one(source, self)
-        # Twice: what only looks like growth ends at some time.
-        for _ in range(2):
+        # The first hundreds of times that hooks come and go take a block each, and then no more.
+        for _ in range(MOST_MEASUREMENTS):
             growths = self.growths(source)
             growing = [name for name, numbers in growths.items() if min(numbers) > 0]
             if not growing:
