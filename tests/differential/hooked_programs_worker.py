@@ -41,6 +41,8 @@ MOST_MEASUREMENTS = 60      # before growth counts as one without an end
 STARVED_REPEATS = 12
 MOST_NAMES = 12
 
+# Hooks in Python need some of it: no program is to meet it.
+worker.RECURSION_LIMIT = 4000
 # Frames are looked at, not files.
 linecache.checkcache = linecache.lazycache = lambda *_: None
 inspect.getsourcefile = lambda frame: frame.f_code.co_filename

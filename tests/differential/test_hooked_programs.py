@@ -69,7 +69,7 @@ class HookedPrograms(unittest.TestCase):
         self.assertIn("-hooked False", program_runs.difference(failure))
 
     def test_a_hook_that_is_left_is_noticed(self):
-        source = f"if {IS_HOOKED}: sys.modules['framehook'].add(show)\n"
+        source = f"if {IS_HOOKED}: sys.modules['framehook'].add(lambda view: None)\n"
         failure, = self.run_sources(source).failures
         self.assertEqual(failure.ours.complaints, ("a hook is left",))
 
@@ -86,7 +86,7 @@ class HookedPrograms(unittest.TestCase):
 
     def test_without_stock_a_crash_and_a_complaint_are_failures_and_nothing_else_is(self):
         sources = (f"emit('hooked', {IS_HOOKED})\n", "import os; os.abort()\n", "emit('after')\n",
-                   "sys.modules['framehook'].add(show)\n")
+                   "sys.modules['framehook'].add(lambda view: None)\n")
         programs = replace(hooked_programs.programs_for(FERRULE, None, self.extension, ("pass",)),
                            generate=lambda seed: (sources[seed], {}))
         summary = program_runs.run_batch(programs, [0, 1, 2, 3])
