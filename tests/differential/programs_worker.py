@@ -211,7 +211,11 @@ def readable(frame):
         if running is frame:
             return True
         running = running.f_back
-    return any(type(owner) in GENERATOR_TYPES for owner in gc.get_referrers(frame))
+    # No generator expression: this runs without memory too, and then CPython 3.13 gives up its code twice.
+    for owner in gc.get_referrers(frame):
+        if type(owner) in GENERATOR_TYPES:
+            return True
+    return False
 
 
 def kept(index, otherwise):
