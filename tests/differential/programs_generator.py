@@ -312,7 +312,11 @@ class Generator:
                 table += [(4, self.async_with), (4, self.async_for)]
         if scope.kind != "class":
             table += [(3, self.use_generator), (2, self.use_coroutine), (2, self.use_async_generator)]
-        self.weighted(table)(scope)
+        self.weighted(table + self.more_statements(scope, simple))(scope)
+
+    def more_statements(self, scope, simple):
+        """What other kinds of programs have besides; `simple`: no blocks."""
+        return []
 
     def assign(self, scope):
         name = self.pick(LOCALS)
@@ -993,8 +997,19 @@ class Generator:
                                               f"v0 = {callee.name}({self.arguments(callee, scope, 1)})"))
         self.block("except Exception as _e:", "emit('warm', _e)")
 
+    def define_more(self):
+        """What other kinds of programs define first."""
+
+    def more_actions(self, scope):
+        """What other kinds of programs do besides."""
+        return []
+
+    def put_the_end(self):
+        """How they end."""
+
     def program(self):
         """The source of the program."""
+        self.define_more()
         if self.chance(0.1):
             self.use("async generator hooks")
             self.put("sys.set_asyncgen_hooks(lambda g: emit('first', g), lambda g: emit('finalize', g))")
@@ -1017,10 +1032,12 @@ class Generator:
         actions += [lambda: self.warm(scope)] * self.random.randrange(0, 3)
         if self.chance(0.15):
             actions.append(self.swap_code)
+        actions += self.more_actions(scope)
         self.random.shuffle(actions)
         for action in actions:
             action()
         self.put("emit('last', len(KEPT), len(ERRORS), len(GENERATORS), len(SAVED))")
+        self.put_the_end()
         return "\n".join(self.lines) + "\n"
 
 

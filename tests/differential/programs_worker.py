@@ -44,7 +44,8 @@ class Boom(Exception):
 
 
 class Trace:
-    def __init__(self):
+    def __init__(self, around=None):
+        self.around = around
         self.lines = []
         self.dropped = 0
         self.calls = 0
@@ -86,6 +87,8 @@ def show(value, depth=2):
 
 
 def emit(tag, *values):
+    if current.quiet:
+        return
     if len(current.lines) < MOST_LINES:
         current.lines.append(" ".join([tag, *[show(value) for value in values]]))
     else:
@@ -151,7 +154,7 @@ def finalizer_clears_frame(probe, frame):
 
 
 def finalizer_collects(probe, frame):
-    emit("del.collect", gc.collect())
+    current.around.tell_collected("del.collect", gc.collect())
 
 
 def finalizer_resurrects(probe, frame):
@@ -208,7 +211,11 @@ def readable(frame):
         if running is frame:
             return True
         running = running.f_back
-    return any(type(owner) in GENERATOR_TYPES for owner in gc.get_referrers(frame))
+    # No generator expression: this runs without memory too, and then CPython 3.13 gives up its code twice.
+    for owner in gc.get_referrers(frame):
+        if type(owner) in GENERATOR_TYPES:
+            return True
+    return False
 
 
 def kept(index, otherwise):
@@ -220,7 +227,8 @@ def kept(index, otherwise):
 def chain(frame):
     """The frames from this one down to where the program began."""
     found = []
-    while frame is not None and frame.f_code is not run_one.__code__ and len(found) < 12:
+    # By its name: a hook may have had a copy of its code run.
+    while frame is not None and frame.f_code.co_qualname != run_one.__qualname__ and len(found) < 12:
         if own_frame(frame):
             found.append(f"{frame.f_code.co_name}:{frame.f_lineno}@{frame.f_lasti}")
         else:
@@ -338,7 +346,7 @@ def monitor(names):
         mask |= event
 
         def callback(code, *arguments, name=name):
-            if code.co_filename == PROGRAM and left[0] > 0:
+            if code.co_filename == PROGRAM and left[0] > 0 and current.around.is_told(name, code, arguments):
                 left[0] -= 1
                 emit("monitor." + name, code.co_name, arguments)
 
@@ -468,39 +476,65 @@ def forget(namespace):
             namespace[name] = None
 
 
-def run_one(source):
-    """Run one program; its trace, and how it ended."""
+class Surroundings:
+    """What is around each program: what it finds, what is installed meanwhile, and what is told at its end."""
+
+    def names(self):
+        """What the program finds besides."""
+        return {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+    def tell_collected(self, tag, count):
+        emit(tag, count)
+
+    def tell_the_end(self):
+        for _ in range(3):
+            self.tell_collected("collected", gc.collect())
+
+    def is_told(self, event, code, arguments):
+        """Whether an event of sys.monitoring goes to the trace."""
+        return True
+
+    def result(self, seed, source):
+        """What is written beside the trace."""
+        return {}
+
+
+def run_one(source, surroundings):
+    """Run one program; how it ended. Its trace is `current`."""
     global current
     gc.collect()
-    current = Trace()
+    current = Trace(surroundings)
     linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
-    namespace = current.namespace = globals_for_a_program(source)
+    namespace = current.namespace = {**globals_for_a_program(source), **surroundings.names()}
     end = "to its end"
-    try:
-        exec(compile(source, PROGRAM, "exec", dont_inherit=True), namespace)
-    except BaseException as error:
-        end = type(error).__name__
-        look_error(error)
-        error_text(error)
-        error.__traceback__ = None
-    sys.settrace(None)
-    sys.setprofile(None)
-    monitor_off()
-    sys.setrecursionlimit(RECURSION_LIMIT)
-    sys.set_asyncgen_hooks(None, None)
-    gc.set_threshold(0)
-    forget(namespace)
-    namespace.clear()
-    for _ in range(3):
-        emit("collected", gc.collect())
+    with surroundings:
+        try:
+            exec(compile(source, PROGRAM, "exec", dont_inherit=True), namespace)
+        except BaseException as error:
+            end = type(error).__name__
+            look_error(error)
+            error_text(error)
+            error.__traceback__ = None
+        sys.settrace(None)
+        sys.setprofile(None)
+        monitor_off()
+        sys.setrecursionlimit(RECURSION_LIMIT)
+        sys.set_asyncgen_hooks(None, None)
+        gc.set_threshold(0)
+        forget(namespace)
+        namespace.clear()
+        surroundings.tell_the_end()
     emit("end", end, current.calls, current.dropped)
-    return end, current.lines
+    return end
 
 
-def main():
-    batch, results, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
-    with open(batch, encoding="utf-8") as file:
-        programs = json.load(file)
+def prepare():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     gc.collect()
     gc.freeze()
@@ -509,15 +543,28 @@ def main():
     sys.unraisablehook = unraisable
     warnings.simplefilter("always")
     warnings.showwarning = warned
+
+
+def run_batch(batch, results, seconds, surroundings):
+    with open(batch, encoding="utf-8") as file:
+        programs = json.load(file)
     with open(results, "w", encoding="utf-8") as file:
         for seed, source in programs:
             faulthandler.dump_traceback_later(seconds, exit=True)
             file.write(json.dumps({"start": seed}) + "\n")
             file.flush()
-            end, trace = run_one(source)
-            file.write(json.dumps({"seed": seed, "end": end, "trace": trace}) + "\n")
+            end = run_one(source, surroundings)
+            lines = current.lines
+            file.write(json.dumps({"seed": seed, "end": end, "trace": lines,
+                                   **surroundings.result(seed, source)}) + "\n")
             file.flush()
         faulthandler.cancel_dump_traceback_later()
+
+
+def main():
+    batch, results, seconds = sys.argv[1:]
+    prepare()
+    run_batch(batch, results, float(seconds), Surroundings())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import sys
 import unittest
 from unittest import mock
 
+import program_runs
 import programs
 import programs_generator
 
@@ -23,23 +24,25 @@ COUNT = 500
 # Programs may end early by an exception of theirs, but nearly all must get to what they are about.
 LEAST_THAT_END_WELL = 0.95
 
+PROGRAMS = programs.programs_for(FERRULE, STOCK)
+REFERENCE, (OURS,) = PROGRAMS.reference, PROGRAMS.ways
 ON_FERRULE = "'_framecore' in sys.builtin_module_names"
 
 
 def run_sources(*sources):
     """Run given sources as if they were the programs 0, 1, ...; returns the summary."""
     with mock.patch.object(programs_generator, "program", lambda seed: (sources[seed], {})):
-        return programs.run_batch(FERRULE, STOCK, list(range(len(sources))))
+        return program_runs.run_batch(PROGRAMS, list(range(len(sources))))
 
 
 class RandomPrograms(unittest.TestCase):
     def test_they_leave_the_same_trace(self):
         seeds = list(range(FIRST_SEED, FIRST_SEED + COUNT))
-        summary = programs.run_all(FERRULE, STOCK, seeds, os.cpu_count() or 1)
+        summary = program_runs.run_all(PROGRAMS, seeds, os.cpu_count() or 1)
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
             for failure in summary.failures[:3]:
-                programs.report(failure, FERRULE, STOCK)
+                program_runs.report(PROGRAMS, failure)
         self.assertEqual(len(summary.failures), 0, text.getvalue())
         self.assertEqual(summary.programs, COUNT)
         self.assertGreater(summary.ends["to its end"], LEAST_THAT_END_WELL * COUNT)
@@ -67,8 +70,8 @@ class Differences(unittest.TestCase):
         summary = run_sources("emit('one', 1)\n", f"emit('who', {ON_FERRULE})\n", "emit('two', 2)\n")
         failure, = summary.failures
         self.assertEqual((failure.seed, failure.alone), (1, True))
-        self.assertIn("-who False", programs.difference(failure))
-        self.assertIn("+who True", programs.difference(failure))
+        self.assertIn("-who False", program_runs.difference(failure))
+        self.assertIn("+who True", program_runs.difference(failure))
 
     def test_a_destructor_in_another_order_is_noticed(self):
         source = (f"a, b = Probe('a'), Probe('b')\nif {ON_FERRULE}: del b; del a\nelse: del a; del b\n")
@@ -90,13 +93,14 @@ class Differences(unittest.TestCase):
         self.assertEqual((summary.failures, summary.stock_died), ([], [0]))
 
     def test_a_program_that_hangs_is_ended_and_named(self):
-        ended = list(programs.run_programs(STOCK, [(7, "while True: pass\n"), (8, "emit('after')\n")], 10))
+        ended = list(program_runs.run_programs(PROGRAMS.worker, REFERENCE,
+                                           [(7, "while True: pass\n"), (8, "emit('after')\n")], 10))
         self.assertEqual([seed for seed, _ in ended], [7, 8])
         self.assertEqual((ended[0][1].end, ended[1][1].end), ("hung", "to its end"))
 
     def test_a_difference_is_made_smaller(self):
         source = f"x = 1\ny = [i for i in range(3)]\ndef f():\n    z = 1\n    emit('who', {ON_FERRULE})\n    return z\nf()\n"
-        small = programs.shrink(source, programs.fails_alone(FERRULE, STOCK))
+        small = program_runs.shrink(source, program_runs.fails_alone(PROGRAMS, OURS))
         self.assertLess(len(small.splitlines()), 5)
         self.assertIn("_framecore", small)
 

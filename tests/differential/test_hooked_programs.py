@@ -1,0 +1,106 @@
+"""Random programs leave with frame hooks the trace that they leave on stock without, and what goes wrong is noticed.
+
+How many and which: 100 in each mode, always the same. `hooked_programs.py --help` says how to run more.
+"""
+
+import contextlib
+import io
+import os
+import unittest
+from dataclasses import replace
+
+import hooked_programs
+import hooked_programs_generator
+import program_runs
+
+FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
+STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
+
+FIRST_SEED = 0
+COUNT = 100
+LEAST_THAT_END_WELL = 0.9
+MOST_THAT_CRASH_STOCK = 0.05
+
+EXTENSIONS = os.path.join(program_runs.ROOT, "build", "test-extensions", "hooked-programs")
+IS_HOOKED = "('framehook' in sys.modules)"
+
+
+class HookedPrograms(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.extension = hooked_programs.extension_for(FERRULE, EXTENSIONS)
+
+    def programs(self, modes=hooked_programs.MODES, **how):
+        return hooked_programs.programs_for(FERRULE, STOCK, self.extension, modes, **how)
+
+    def run_sources(self, *sources, modes=("pass",), **how):
+        """Run given sources as if they were the programs 0, 1, ...; returns the summary."""
+        programs = replace(self.programs(modes, **how), generate=lambda seed: (sources[seed], {}))
+        return program_runs.run_batch(programs, list(range(len(sources))))
+
+    def test_they_leave_the_same_trace(self):
+        # Repeating a program takes as long as some hundred others.
+        programs = self.programs(leaks=50)
+        summary = program_runs.run_all(programs, list(range(FIRST_SEED, FIRST_SEED + COUNT)), os.cpu_count() or 1)
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            for failure in summary.failures[:2]:
+                program_runs.report(programs, failure)
+        self.assertEqual(len(summary.failures), 0, text.getvalue())
+        self.assertEqual(summary.programs, COUNT)
+        self.assertGreater(summary.ends["to its end"], LEAST_THAT_END_WELL * COUNT)
+        self.assertLessEqual(len(summary.stock_died), MOST_THAT_CRASH_STOCK * COUNT)
+        # A comparison of nothing would be equal, too.
+        self.assertGreater(summary.lines, 50 * COUNT)
+        for event in ("jumped", "signal", "logged", "warning", "others", "in", "stack"):
+            self.assertGreater(summary.tags[event], 0, event)
+
+    def test_every_mode_works(self):
+        source = "def f(a): return chain(sys._getframe())\nfor i in range(9): emit('called', f(i)); change_hooks(i)\n"
+        summary = self.run_sources(source, modes=hooked_programs.ALL_MODES, leaks=1)
+        self.assertEqual((summary.failures, summary.stock_died), ([], []))
+        self.assertEqual(summary.runs, len(hooked_programs.ALL_MODES))
+
+    def test_a_program_that_sees_its_hook_is_noticed(self):
+        source = f"emit('hooked', {IS_HOOKED})\n"
+        summary = self.run_sources("emit('one')\n", source, modes=("none", "pass"))
+        failure, = summary.failures
+        self.assertEqual((failure.seed, failure.way.name), (1, "ferrule pass"))
+        self.assertIn("-hooked False", program_runs.difference(failure))
+
+    def test_a_hook_that_is_left_is_noticed(self):
+        source = f"if {IS_HOOKED}: sys.modules['framehook'].add(lambda view: None)\n"
+        failure, = self.run_sources(source).failures
+        self.assertEqual(failure.ours.complaints, ("a hook is left",))
+
+    def test_a_hook_that_is_gone_is_noticed(self):
+        failure, = self.run_sources(f"if {IS_HOOKED}: sys.modules['framehook'].clear()\n").failures
+        self.assertEqual(failure.ours.complaints, ("the hook is gone",))
+
+    def test_memory_that_grows_with_each_run_is_noticed_and_other_growth_is_not(self):
+        leak = f"if {IS_HOOKED}: sys.__dict__.setdefault('leak', []).append(object())\n"
+        once = f"if {IS_HOOKED}: sys.kept_once = [object() for _ in range(9)]\n"
+        failure, = self.run_sources(once, leak, leaks=1).failures
+        self.assertEqual((failure.seed, failure.ours.end), (1, "to its end"))
+        self.assertIn("more blocks each time", failure.ours.complaints)
+
+    def test_without_stock_a_crash_and_a_complaint_are_failures_and_nothing_else_is(self):
+        sources = (f"emit('hooked', {IS_HOOKED})\n", "import os; os.abort()\n", "emit('after')\n",
+                   "sys.modules['framehook'].add(lambda view: None)\n")
+        programs = replace(hooked_programs.programs_for(FERRULE, None, self.extension, ("pass",)),
+                           generate=lambda seed: (sources[seed], {}))
+        summary = program_runs.run_batch(programs, [0, 1, 2, 3])
+        self.assertEqual([failure.seed for failure in summary.failures], [1, 3])
+
+    def test_a_seed_gives_one_program_and_the_options_matter(self):
+        program = hooked_programs_generator.program
+        self.assertEqual(program(5), program(5))
+        sources = [program(seed, greenlets=True)[0] for seed in range(50)]
+        self.assertTrue(any("greenlet(" in source for source in sources))
+        self.assertFalse(any("greenlet(" in program(seed)[0] for seed in range(50)))
+        self.assertTrue(any("starve(False" in source for source in sources))
+        self.assertFalse(any("starve(" in program(seed, memory="none")[0] for seed in range(50)))
+
+
+if __name__ == "__main__":
+    unittest.main()
