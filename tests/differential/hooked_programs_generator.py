@@ -186,7 +186,7 @@ class Generator(programs_generator.Generator):
         for _ in range(self.random.randrange(2, 6)):
             self.put(self.pick((
                 "held.append((a, held[:1]))", "text = str(a) + 'x'", "a = {'k': a, **{'m': 1}}", "sys._getframe()",
-                "frame = sys._getframe(); frame.f_locals; frame = None", "sys._getframe().f_back.f_locals",
+                "frame = sys._getframe(); frame.f_locals; frame = None", "sys._getframe(1).f_locals",
                 "frame = sys._getframe(); frame.f_locals['text'] = 'w'; frame = None", "held += [*held, 1]",
                 "try: held[99]\nexcept IndexError: pass", "try: raise Boom(a)\nexcept Boom as e: error = e\nfinally: error = None",
                 "sorted([2, 1], key=str)", "held = list(map(str, held))", "f'{a} {held}'", "gc.collect(0)",

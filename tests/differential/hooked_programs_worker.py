@@ -157,7 +157,9 @@ def send_signal(action):
 
 
 def handle_signal(number, frame):
-    frame = frame.f_back        # of who sent it
+    frame = worker.below(frame)     # of who sent it
+    if frame is None:
+        return
     emit("signal", chain(frame))
     if own_frame(frame):
         SIGNAL_ACTIONS[signal_action](frame)
@@ -352,7 +354,7 @@ def take_frames():
         frame.f_lineno, frame.f_lasti, frame.f_trace, frame.f_code
         if frame.f_code.co_filename == PROGRAM:
             dict(frame.f_locals)
-        frame, depth = frame.f_back, depth + 1
+        frame, depth = worker.below(frame), depth + 1
 
 
 def log():

@@ -756,7 +756,9 @@ class Generator:
                 (2, ("state", f"emit('state', {name}.gi_running, {name}.gi_suspended, {name}.gi_yieldfrom is None)")),
                 (1, ("cycle", f"if {name}.gi_frame: {name}.gi_frame.f_locals['v2'] = {name}")),
                 (1, ("thread", f"in_thread(next, {name}, 'over')")),
-                (1, ("referents", f"emit('referents', sorted(type(x).__name__ for x in gc.get_referents({name})))")),
+                # Whether there is a frame object is a matter of who has looked.
+                (1, ("referents", f"emit('referents', sorted(type(x).__name__ for x in gc.get_referents({name}) "
+                                  "if type(x).__name__ != 'frame'))")),
                 (1, ("list", f"emit('list', list({name}))")),
             ))
             self.use("generator " + verb[0])

@@ -210,7 +210,7 @@ def readable(frame):
     while running is not None:
         if running is frame:
             return True
-        running = running.f_back
+        running = below(running)
     # No generator expression: this runs without memory too, and then CPython 3.13 gives up its code twice.
     for owner in gc.get_referrers(frame):
         if type(owner) in GENERATOR_TYPES:
@@ -224,6 +224,15 @@ def kept(index, otherwise):
     return frames[index] if frames else otherwise
 
 
+def below(frame):
+    """The frame that has called this one.
+
+    Where there is no memory for its object, CPython 3.13 says None and leaves an exception behind, which fails
+    whatever C function runs next. So nobody asks there.
+    """
+    return None if current.quiet else frame.f_back
+
+
 def chain(frame):
     """The frames from this one down to where the program began."""
     found = []
@@ -233,7 +242,7 @@ def chain(frame):
             found.append(f"{frame.f_code.co_name}:{frame.f_lineno}@{frame.f_lasti}")
         else:
             found.append(frame.f_code.co_name)
-        frame = frame.f_back
+        frame = below(frame)
     return " < ".join(found)
 
 
@@ -252,7 +261,7 @@ def look(frame):
     if not isinstance(frame, types.FrameType):
         emit("look", frame)
         return
-    emit("look", frame.f_code.co_qualname, frame.f_lineno, frame.f_lasti, own_frame(frame.f_back) and frame.f_back,
+    emit("look", frame.f_code.co_qualname, frame.f_lineno, frame.f_lasti, own_frame(below(frame)) and below(frame),
          frame.f_trace is None, frame.f_trace_lines, frame.f_trace_opcodes)
     if own_frame(frame) and readable(frame):
         emit("look.locals", locals_of(frame))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -70,3 +71,15 @@ class Run(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class Sources(unittest.TestCase):
+    def test_make_knows_every_source_of_the_object(self):
+        """What make does not know of it does not compile anew, and links what was there before."""
+        patch = (ROOT / "patches" / "3.13" / "0001-build.patch").read_text()
+        rule = patch[patch.index("+Python/rust_core.o:"):patch.index("+\tFERRULE_DEBIAN_REVISION=")]
+        patterns = re.findall(r"\$\(FERRULE_DIR\)/(\S+?)\)?(?=\s)", rule)
+        known = {path for pattern in patterns for path in ROOT.glob(pattern)}
+        sources = {path for folder in ("rust-core/src", "build.rs-wrapper/src") for path in (ROOT / folder).rglob("*.rs")}
+        self.assertGreater(len(sources), 30)
+        self.assertEqual(sources - known, set())
