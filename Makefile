@@ -1,7 +1,11 @@
 # What each target does: `make help`. The work is done by scripts; this file
 # only says which script makes what.
 
-PYTHON3 = python3
+ifeq ($(wildcard tools/build.py),)
+$(error ferrule: make has to run in the clone: make -C $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST)))))
+endif
+
+PYTHON3 ?= python3
 # With the `+` a make below has this one's job server; without it `make -n` runs nothing.
 ONLY_SHOWS = $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 BUILD = $(if $(ONLY_SHOWS),,+@)$(PYTHON3) tools/build.py
@@ -12,7 +16,7 @@ STOCK_RELEASE = build/stock-release/python
 DEBUG = build/debug/python
 PGO = build/pgo/python
 # What `make install` and `make altinstall` install.
-VARIANT = ferrule
+VARIANT ?= ferrule
 
 .PHONY: all stock release stock-release pgo stock-pgo debug trace-refs free-threaded stock-free-threaded \
 	run test test-release test-cpython \

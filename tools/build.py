@@ -88,11 +88,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     commands.add_parser("fetch")
     commands.add_parser("show")
     for name in ("install", "altinstall"):
-        commands.add_parser(name).add_argument("variant", choices=VARIANTS)
+        commands.add_parser(name).add_argument("variant")
     maker = commands.add_parser("make")
-    maker.add_argument("variant", choices=VARIANTS)
+    maker.add_argument("variant")
     maker.add_argument("arguments", nargs="*", help="make's targets and variables")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if getattr(options, "variant", "ferrule") not in VARIANTS:
+        raise BuildError(f"there is no variant {options.variant!r}; there are {', '.join(VARIANTS)}")
+    return options
 
 
 def run(arguments: list[str]) -> None:

@@ -154,6 +154,16 @@ class Install(Case):
         self.assertEqual(self.installed("/opt/x/bin/python3.13"), "version 1\n/opt/x\n")
         self.assertFalse((self.base / "d/opt/x/bin/python3").is_symlink())
 
+    def test_the_variant_may_come_from_the_environment_as_the_directory_does(self):
+        self.configure("--prefix=/opt/x")
+        self.make("stock")
+        self.make("install", VARIANT="stock", DESTDIR="../d")
+        self.assertEqual(self.installed("/opt/x/bin/python3.13"), "version 1\n/opt/x\n")
+
+    def test_a_variant_that_there_is_not_is_named_first_and_then_those_that_there_are(self):
+        said = self.make("install", "VARIANT=nonsense", "DESTDIR=../d", status=2)
+        self.assertTrue(said.startswith("ferrule: there is no variant 'nonsense'; there are ferrule, stock, release, "), said)
+
     def test_what_is_not_built_to_its_end_is_not_installed(self):
         self.assertIn("ferrule is not built, or was not built to its end: run `make` first", self.make("install", status=2))
         self.make()
@@ -257,6 +267,12 @@ class Choice(Case):
         self.configure("--defaults")
         self.assertNotIn("pydebug", self.make("show"))
 
+    def test_make_in_another_directory_is_refused_with_the_reason(self):
+        for words in ((), ("-n",), ("show",), ("install", "DESTDIR=d")):
+            said = self.run_in(self.base, "make", "-f", "clone/Makefile", *words, status=2)
+            self.assertIn("ferrule: make has to run in the clone: make -C clone", said)
+        self.run_in(self.base, "make", "-C", "clone", "show")
+
     def test_a_build_outside_the_clone_is_refused_with_the_reason(self):
         outside = self.base / "outside"
         outside.mkdir()
@@ -295,6 +311,10 @@ class Told(Case):
         self.program(self.bin / "python3", '#!/bin/sh\n[ "$1" = -V ] && { echo Python 3.9.2; exit; }\nexit 1\n')
         for said in (self.configure(status=1), self.make(status=2)):
             self.assertIn("ferrule: python3 is Python 3.9.2, and Python 3.11 or newer is needed", said)
+
+    def test_a_python3_of_the_environment_is_taken_by_make_as_by_configure(self):
+        for said in (self.make(status=2, PYTHON3="another"), self.configure(status=1, PYTHON3="another")):
+            self.assertIn("ferrule: another is missing", said)
 
     def test_no_python3(self):
         self.without("python3")
