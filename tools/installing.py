@@ -6,10 +6,11 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import choices
 import making
 import places
 import progress
-from environment import for_children
+from environment import for_children, on_command_line
 from errors import BuildError, cause
 
 # CPython's targets depend on these. They are there, so make takes them as they are, however old.
@@ -17,6 +18,10 @@ BUILT = ("all", "scripts", "check-clean-src", "Makefile", "python", "python.exe"
 # CPython's names of directories: an install to others than the configured ones would leave the old ones in scripts,
 # in the .pc files, in sysconfig and in the interpreter.
 CONFIGURED = ("prefix", "exec_prefix")
+# What CPython's Makefile reads when it installs, and that changes nothing of what was built.
+PASSED_ON = ("ENSUREPIP", "INSTALL")
+# A shell takes a path apart at these, and CPython's Makefile hands paths to one without quotes.
+ODD = re.compile(r"[^\w./+,@~%:=-]")
 
 
 def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
@@ -28,8 +33,12 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
         raise BuildError(f"the source has changed since build/{variant} was built, and the library is taken from there: run "
                          f"`{how}` first")
     check_prefix(variant, environment)
+    given = on_command_line(environment)
+    check_places(given, environment)
     directory = places.BUILD / variant
-    words = [f"DESTDIR={Path(environment['DESTDIR']).absolute()}"] if environment.get("DESTDIR") else []
+    words = [f"{name}={environment[name]}" for name in PASSED_ON if name in given]
+    if environment.get("DESTDIR"):
+        words.append(f"DESTDIR={staging(environment['DESTDIR'])}")
     command = ["make", *(word for name in BUILT for word in ("-o", name)), target, *without_bytecode(directory), *words]
     # Who may only read the clone keeps no log in it; and root's would be in the owner's way.
     with tempfile.TemporaryDirectory(prefix="ferrule-") as temporary:
@@ -64,6 +73,24 @@ def check_prefix(variant: str, environment: Mapping[str, str]) -> None:
                 f"{name}={wanted}: build/{variant} is configured for {has}, and its scripts, .pc files and sysconfig say so.\n"
                 f"  to install there: ./configure --{name.replace('_', '-')}={wanted} ..., make, and make install\n"
                 f"  to stage it:      make install DESTDIR=directory")
+
+
+def check_places(given: list[str], environment: Mapping[str, str]) -> None:
+    """Other directories of configure are chosen with it, too; left out in silence they would be those of the build."""
+    for name in given:
+        flag = f"--{name.lower().replace('_', '-')}"
+        if name not in CONFIGURED and re.fullmatch(choices.PLACES, flag):
+            raise BuildError(f"{name}={environment.get(name, '')}: where each kind of file goes is chosen before the build: "
+                             f"./configure {flag}={environment.get(name, '')} ..., make, and make install")
+
+
+def staging(named: str) -> Path:
+    directory = Path(named).absolute()
+    odd = ODD.search(str(directory))
+    if odd:
+        raise BuildError(f"DESTDIR has {odd[0]!r} in it, which CPython's Makefile cannot take: {directory}\n"
+                         f"  name another directory, and move what is installed there")
+    return directory
 
 
 def keep(log: Path) -> Path | None:

@@ -196,6 +196,31 @@ class Install(Case):
         self.make("install", "DESTDIR=../d", "CFLAGS=-O0", "RUST_CORE=7", CC="gcc")
         self.assertNotRegex(self.installed("/usr/local/flags"), "CFLAGS|RUST_CORE")
 
+    def test_a_place_that_was_not_configured_is_refused_instead_of_forgotten(self):
+        self.make()
+        for name, flag in (("bindir", "--bindir"), ("BINDIR", "--bindir"), ("MANDIR", "--mandir")):
+            said = self.make("install", "DESTDIR=../d", f"{name}=/y", status=2)
+            self.assertIn(f"ferrule: {name}=/y: where each kind of file goes is chosen before the build: ./configure {flag}=/y", said)
+        self.assertFalse((self.base / "d").exists())
+        # What a shell happens to have is no request, and what build systems give to every package does no harm.
+        self.make("install", "DESTDIR=../d", "AM_UPDATE_INFO_DIR=no", "A=x bindir=/y", MANDIR="/y")
+
+    def test_what_cpythons_install_reads_reaches_it(self):
+        self.make()
+        self.make("install", "DESTDIR=../d", "ENSUREPIP=no", "INSTALL=install -p", "A=x RUST_CORE=7")
+        self.assertRegex(self.installed("/usr/local/flags"), "ENSUREPIP=no INSTALL=install.? -p|INSTALL=install.? -p ENSUREPIP=no")
+        self.make("install", "DESTDIR=../d", ENSUREPIP="no")
+        self.assertNotIn("ENSUREPIP", self.installed("/usr/local/flags"))
+
+    def test_a_directory_that_a_shell_takes_apart_is_refused_before_anything_is_written(self):
+        self.make()
+        before = sorted(self.base.iterdir())
+        for directory, odd in (("../a b", "' '"), ("../a;b", "';'"), ("../a'b", '"\'"')):
+            said = self.make("install", f"DESTDIR={directory}", status=2)
+            self.assertIn(f"ferrule: DESTDIR has {odd} in it", said)
+        self.assertEqual(sorted(self.base.iterdir()), before)
+        self.make("install", "DESTDIR=../a:b=c~1%2")
+
     @unittest.skipIf(os.geteuid(), "only root can become somebody else")
     def test_another_user_than_the_one_who_built_installs_and_leaves_nothing_behind(self):
         self.make()
