@@ -59,8 +59,9 @@ def choose(flags: list[str]) -> None:
 
 def answer(questions: list[str], chosen: Choices) -> None:
     facts = fetch_source(chosen)
-    print(f"Ferrule takes CPython's own flags, the two of the Rust frame core among them,\n"
-          f"and {DEFAULTS}: no flags and no variables, whatever the environment has.\n", flush=True)
+    if any(question.startswith(("-h", "--h")) for question in questions):
+        print(f"Ferrule takes CPython's own flags, the two of the Rust frame core among them,\n"
+              f"and {DEFAULTS}: no flags and no variables, whatever the environment has.\n", flush=True)
     done = subprocess.run([places.ROOT / facts["source"] / "configure", *questions], cwd=places.BUILD)
     raise SystemExit(done.returncode)
 

@@ -10,6 +10,7 @@ import choices
 import making
 import places
 import progress
+from configuring import is_as_chosen
 from environment import for_children, on_command_line
 from errors import BuildError, cause
 
@@ -32,6 +33,8 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
     if making.finished(variant).read_text() != making.source_stamp(variant):
         raise BuildError(f"the source has changed since build/{variant} was built, and the library is taken from there: run "
                          f"`{how}` first")
+    if not is_as_chosen(variant, choices.read()):
+        raise BuildError(f"build/{variant} is of other choices than those that hold now (`make show`): run `{how}` first")
     check_prefix(variant, environment)
     given = on_command_line(environment)
     check_places(given, environment)

@@ -180,6 +180,25 @@ class Install(Case):
         self.make()
         self.make("install", "DESTDIR=../d")
 
+    def test_a_build_of_earlier_choices_is_not_installed(self):
+        self.configure("--prefix=/opt/x")
+        self.make()
+        self.make("stock")
+        for flags, variables in ((("--prefix=/opt/y",), {}), (("--prefix=/opt/x",), {"CPYTHON_VERSION": "3.13.15"}),
+                                 (("--prefix=/opt/x",), {"CFLAGS": "-O1"}), (("--prefix=/opt/x",), {"CC": "gcc"})):
+            self.configure(*flags, **variables)
+            said = self.make("install", "VARIANT=stock", "DESTDIR=../d", status=2)
+            self.assertIn("ferrule: build/stock is of other choices than those that hold now", said)
+            self.assertIn("run `make stock` first", said)
+            self.assertRegex(self.make("show"), r"stock +built .*; of other choices than those above\)")
+            self.assertFalse((self.base / "d").exists())
+        self.configure("--prefix=/opt/x")
+        self.make("install", "VARIANT=stock", "DESTDIR=../d")
+        # A flag that a build takes none of does not make it another one.
+        self.make("release")
+        self.configure("--prefix=/opt/x", "--with-pydebug")
+        self.make("install", "VARIANT=release", "DESTDIR=../d")
+
     def test_another_prefix_than_the_configured_one_is_refused_with_what_to_do(self):
         self.configure("--prefix=/opt/x")
         self.make()
