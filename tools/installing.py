@@ -48,7 +48,10 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
         log = Path(temporary) / f"{variant}-{target}.log"
         children = {**for_children(environment), "PYTHONDONTWRITEBYTECODE": "1"}
         children.pop("DESTDIR", None)
-        status = progress.run(command, label=f"{target} {variant}", log=log, cwd=directory, env=children, close_fds=False)
+        # CPython's Makefile gives each file its mode, but bytecode and pip come as the umask has it: with root's 077 nobody
+        # else could use them.
+        status = progress.run(command, label=f"{target} {variant}", log=log, cwd=directory, env=children, close_fds=False,
+                              umask=0o022)
         kept = keep(log)
         if status != 0:
             why = cause(log.read_text(errors="replace"))

@@ -180,6 +180,13 @@ class Install(Case):
         self.make()
         self.make("install", "DESTDIR=../d")
 
+    def test_every_user_can_read_what_is_installed_whatever_the_umask_of_the_one_who_installs(self):
+        self.make()
+        self.run_in(self.clone, "sh", "-c", "umask 077; make install DESTDIR=../d")
+        installed = self.base / "d" / "usr/local"
+        for path in (installed, installed / "bin", installed / "flags"):
+            self.assertEqual(path.stat().st_mode & 0o044, 0o044, path)
+
     def test_a_build_of_earlier_choices_is_not_installed(self):
         self.configure("--prefix=/opt/x")
         self.make()
