@@ -14,17 +14,23 @@ from variants import VARIANTS
 
 
 def show() -> None:
+    # In one piece: `make show | head` closes the pipe after the first.
+    print("\n".join(lines()) + "\n", end="")
+
+
+def lines() -> list[str]:
     recorded = choices.read()
     chosen = recorded or Choices()
-    print(f"chosen      {chosen.described()}" if recorded else "chosen      nothing yet: the defaults")
-    print(f"release     {release(chosen)}")
-    print(f"flags       {shlex.join(chosen.flags) or 'none'}")
     variables = {name: value for name, value in chosen.variables.items() if name not in choices.RELEASE_VARIABLES}
-    print(f"variables   {' '.join(f'{name}={shlex.quote(value)}' for name, value in variables.items()) or 'none'}")
-    print(f"tools       {tools(chosen)}")
-    print("builds")
-    for variant, facts in VARIANTS.items():
-        print(f"  {variant:20}{state(variant):10}{facts.what}{details(variant, recorded)}")
+    return [
+        f"chosen      {chosen.described()}" if recorded else "chosen      nothing yet: the defaults",
+        f"release     {release(chosen)}",
+        f"flags       {shlex.join(chosen.flags) or 'none'}",
+        f"variables   {' '.join(f'{name}={shlex.quote(value)}' for name, value in variables.items()) or 'none'}",
+        f"tools       {tools(chosen)}",
+        "builds",
+        *(f"  {variant:20}{state(variant):10}{facts.what}{details(variant, recorded)}" for variant, facts in VARIANTS.items()),
+    ]
 
 
 def release(chosen: Choices) -> str:

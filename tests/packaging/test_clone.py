@@ -318,6 +318,11 @@ class Choice(Case):
         self.configure("--defaults")
         self.assertNotIn("pydebug", self.make("show"))
 
+    def test_who_reads_the_first_line_of_show_gets_no_error(self):
+        self.program(self.bin / "python3", f'#!/bin/sh\nPYTHONUNBUFFERED=1 exec {PYTHON} "$@"\n')
+        said = self.run_in(self.clone, "sh", "-c", "make show | { read -r first; echo $first; }")
+        self.assertEqual(said, "chosen nothing yet: the defaults\n")
+
     def test_make_in_another_directory_is_refused_with_the_reason(self):
         for words in ((), ("-n",), ("show",), ("install", "DESTDIR=d")):
             said = self.run_in(self.base, "make", "-f", "clone/Makefile", *words, status=2)
