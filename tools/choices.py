@@ -141,5 +141,6 @@ def settled(environment: Mapping[str, str]) -> Choices:
         again = shlex.join([*(f"{name}={now[name]}" for name in other), "./configure", *chosen.flags])
         raise BuildError(f"{name} is {now[name]!r} for this make, and {was} in what this clone is configured for.\n"
                          f"  to choose it:      {again}\n"
-                         f"  to build as it is: env {' '.join(f'-u {name}' for name in other)} make ...")
+                         f"  to build as it is: make without it; where the shell has it, env "
+                         f"{' '.join(f'-u {name}' for name in other)} make ...")
     return chosen

@@ -296,7 +296,9 @@ class Choice(Case):
     def test_a_variable_on_makes_command_line_is_refused_like_one_of_the_environment(self):
         self.configure("--prefix=/opt/x")
         for words, variables in ((("CFLAGS=-O0",), {}), ((), {"CFLAGS": "-O0"}), (("CPYTHON_VERSION=3.13.15",), {})):
-            self.assertIn("and is not set in what this clone is configured for", self.make(*words, status=2, **variables))
+            said = self.make(*words, status=2, **variables)
+            self.assertIn("and is not set in what this clone is configured for", said)
+            self.assertIn("to build as it is: make without it", said)
         self.assertEqual(len(self.lines("configured")), 1)
 
     def test_a_typing_error_loses_no_build_and_is_not_kept(self):
