@@ -124,7 +124,7 @@ tools-present:
 fetch: tools-present
 	$(BUILD) fetch
 
-patch-stat:
+patch-stat: tools-present
 	@$(PYTHON3) tools/patches.py stat
 
 header:
@@ -141,8 +141,8 @@ lint: all
 clean: tools-present
 	$(BUILD) clean
 
-distclean:
-	rm -rf build
+distclean: tools-present
+	$(BUILD) distclean
 
 help:
 	@sed 's/^/  /' tools/make-help.txt

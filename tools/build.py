@@ -7,6 +7,7 @@
   build.py fetch                      get and patch CPython's source
   build.py show                       what is chosen, and what is built
   build.py clean                      remove what was built of all variants, and the logs
+  build.py distclean                  remove all of build/
 """
 
 import argparse
@@ -82,10 +83,21 @@ def clean() -> None:
     making.remove(places.logs())
 
 
+def distclean() -> None:
+    for path in list(places.BUILD.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            making.remove(path)
+        else:
+            path.unlink(missing_ok=True)
+    # A build directory on another disk is a link here.
+    (places.BUILD.unlink if places.BUILD.is_symlink() else places.BUILD.rmdir)()
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("clean")
+    commands.add_parser("distclean")
     commands.add_parser("fetch")
     commands.add_parser("show")
     for name in ("install", "altinstall"):
@@ -117,6 +129,8 @@ def run(arguments: list[str]) -> None:
             installing.install(options.variant, options.command, os.environ)
         elif options.command == "clean":
             clean()
+        elif options.command == "distclean":
+            distclean()
         elif options.command == "fetch":
             fetch_source(choices.settled(os.environ))
         else:

@@ -431,8 +431,8 @@ class Environment(Case):
         self.assertEqual(self.configured("ferrule"), "")
 
     def test_what_is_said_to_each_command_is_refused_instead_of_kept_for_nobody(self):
-        for word, told in (("FERRULE_CACHE=/c", "`FERRULE_CACHE=/c make`"), ("V=1", "`V=1 make`"), ("PYTHON3=p", "`PYTHON3=p make`"),
-                           ("DESTDIR=/d", "`make install DESTDIR=/d`"), ("VARIANT=pgo", "`make install VARIANT=pgo`")):
+        for word, told in (("FERRULE_CACHE=/c", "`FERRULE_CACHE=/c make`"), ("V=1", "`V=1 make`"),
+                           ("PYTHON3=p", "`PYTHON3=p make`"), ("DESTDIR=/d", "`make install DESTDIR=/d`"), ("VARIANT=pgo", "`make install VARIANT=pgo`")):
             with self.assertRaisesRegex(errors.BuildError, f"^{word.partition('=')[0]}= .*{told}"):
                 self.configure(word)
         self.assertIsNone(choices.read())
