@@ -8,7 +8,8 @@ endif
 PYTHON3 ?= python3
 # With the `+` a make below has this one's job server; without it `make -n` runs nothing.
 ONLY_SHOWS = $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
-BUILD = $(if $(ONLY_SHOWS),,+@)$(PYTHON3) tools/build.py
+# No bytecode beside the tools: root installs from a user's clone, and who owns it could not remove what is root's.
+BUILD = $(if $(ONLY_SHOWS),,+@)$(PYTHON3) -B tools/build.py
 FERRULE = build/ferrule/python
 STOCK = build/stock/python
 RELEASE = build/release/python
@@ -112,7 +113,7 @@ install altinstall: tools-present
 	$(BUILD) $@ $(VARIANT)
 
 show: tools-present
-	@$(PYTHON3) tools/build.py show
+	@$(PYTHON3) -B tools/build.py show
 
 deps:
 	@sh tools/deps.sh

@@ -257,6 +257,12 @@ class Install(Case):
         self.assertEqual(sorted(path for path in self.clone.rglob("*") if path.name != "__pycache__"), before)
         self.assertEqual(self.installed("/usr/local/bin/python3.13", self.base / f"{NOBODY}/d"), "version 1\n/usr/local\n")
 
+    def test_who_installs_leaves_nothing_of_the_tools_behind(self):
+        del self.environment["PYTHONDONTWRITEBYTECODE"]
+        self.make("install", status=2)
+        self.make("show")
+        self.assertEqual(list(self.clone.rglob("__pycache__")), [])
+
     @unittest.skipIf(os.geteuid(), "only root can become somebody else")
     def test_a_user_builds_on_after_root_installed(self):
         for path in (self.clone, self.fake, *self.clone.rglob("*")):
