@@ -110,7 +110,7 @@ bench-hooks: release stock-release
 
 # What was built, and nothing else; DESTDIR= is taken from the environment, where make puts it.
 install altinstall: tools-present
-	$(BUILD) $@ $(VARIANT)
+	$(BUILD) $@ '$(VARIANT)'
 
 show: tools-present
 	@$(PYTHON3) -B tools/build.py show

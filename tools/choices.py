@@ -47,7 +47,12 @@ class Choices:
         return {name: value for name, value in self.variables.items() if name in wanted}
 
     def described(self) -> str:
-        return shlex.join([*(f"{name}={value}" for name, value in self.variables.items()), "./configure", *self.flags])
+        return command(self.variables, self.flags)
+
+
+def command(variables: Mapping[str, str], flags: list[str]) -> str:
+    """What to type: an assignment that is quoted as a whole would be a command's name to a shell."""
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(["./configure", *flags])])
 
 
 def record() -> Path:
@@ -138,7 +143,7 @@ def settled(environment: Mapping[str, str]) -> Choices:
     if other:
         name = other[0]
         was = f"is {chosen.variables[name]!r}" if name in chosen.variables else "is not set"
-        again = shlex.join([*(f"{name}={now[name]}" for name in other), "./configure", *chosen.flags])
+        again = command({**chosen.variables, **{name: now[name] for name in other}}, chosen.flags)
         raise BuildError(f"{name} is {now[name]!r} for this make, and {was} in what this clone is configured for.\n"
                          f"  to choose it:      {again}\n"
                          f"  to build as it is: make without it; where the shell has it, env "

@@ -163,6 +163,9 @@ class Install(Case):
     def test_a_variant_that_there_is_not_is_named_first_and_then_those_that_there_are(self):
         said = self.make("install", "VARIANT=nonsense", "DESTDIR=../d", status=2)
         self.assertTrue(said.startswith("ferrule: there is no variant 'nonsense'; there are ferrule, stock, release, "), said)
+        for words in ("", "stock pgo"):
+            said = self.make("install", f"VARIANT={words}", "DESTDIR=../d", status=2)
+            self.assertIn(f"ferrule: there is no variant '{words}'", said)
 
     def test_what_is_not_built_to_its_end_is_not_installed(self):
         self.assertIn("ferrule is not built, or was not built to its end: run `make` first", self.make("install", status=2))
@@ -310,6 +313,14 @@ class Choice(Case):
             self.assertIn("and is not set in what this clone is configured for", said)
             self.assertIn("to build as it is: make without it", said)
         self.assertEqual(len(self.lines("configured")), 1)
+
+    def test_the_command_that_is_told_can_be_typed(self):
+        self.configure("--prefix=/opt/x", CFLAGS="-O1 -g", CPYTHON_VERSION="3.13.15")
+        told, = [line for line in self.make(CFLAGS="-O2 -g", status=2).splitlines() if "to choose it:" in line]
+        for line in (told.partition(":")[2], self.make("show").splitlines()[0].partition("chosen")[2]):
+            self.run_in(self.clone, "sh", "-c", line)
+        # What was chosen beside it is part of it.
+        self.assertRegex(told, r"CPYTHON_VERSION=3\.13\.15 .*\./configure --prefix=/opt/x$")
 
     def test_a_typing_error_loses_no_build_and_is_not_kept(self):
         self.configure("--prefix=/opt/x")
