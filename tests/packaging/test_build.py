@@ -342,6 +342,7 @@ class Causes(unittest.TestCase):
             ([command, "Python/x.c:3:1: error: unknown type name 'y'", command, "1 error generated."], "error: unknown type name"),
             ([command, "ferrule: cargo is not on PATH: run `make deps`", command], "cargo is not on PATH"),
             (["error[E0425]: cannot find value", "error: could not compile"], "E0425"),
+            (["error[E0308]: mismatched types", "  --> core/lib.rs:9:5", "   |"], "core/lib.rs:9:5: error[E0308]: mismatched"),
             (["configure: error: no acceptable C compiler found in $PATH"], "no acceptable C compiler"),
             ([command, "/bin/sh: 1: llvm-ar: not found"], "llvm-ar: not found"),
             (["ld.lld: error: undefined symbol: z", "make: *** [a] Error 1", "error: of another target"], "undefined symbol: z"),
