@@ -1,10 +1,15 @@
 # What each target does: `make help`. The work is done by scripts; this file
 # only says which script makes what.
 
-PYTHON3 = python3
+ifeq ($(wildcard tools/build.py),)
+$(error ferrule: make has to run in the clone: make -C $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST)))))
+endif
+
+PYTHON3 ?= python3
 # With the `+` a make below has this one's job server; without it `make -n` runs nothing.
 ONLY_SHOWS = $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
-BUILD = $(if $(ONLY_SHOWS),,+@)$(PYTHON3) tools/build.py
+# No bytecode beside the tools: root installs from a user's clone, and who owns it could not remove what is root's.
+BUILD = $(if $(ONLY_SHOWS),,+@)$(PYTHON3) -B tools/build.py
 FERRULE = build/ferrule/python
 STOCK = build/stock/python
 RELEASE = build/release/python
@@ -12,7 +17,7 @@ STOCK_RELEASE = build/stock-release/python
 DEBUG = build/debug/python
 PGO = build/pgo/python
 # What `make install` and `make altinstall` install.
-VARIANT = ferrule
+VARIANT ?= ferrule
 
 .PHONY: all stock release stock-release pgo stock-pgo debug trace-refs free-threaded stock-free-threaded \
 	run test test-release test-cpython \
@@ -105,10 +110,10 @@ bench-hooks: release stock-release
 
 # What was built, and nothing else; DESTDIR= is taken from the environment, where make puts it.
 install altinstall: tools-present
-	$(BUILD) $@ $(VARIANT)
+	$(BUILD) $@ '$(VARIANT)'
 
 show: tools-present
-	@$(PYTHON3) tools/build.py show
+	@$(PYTHON3) -B tools/build.py show
 
 deps:
 	@sh tools/deps.sh
@@ -120,7 +125,7 @@ tools-present:
 fetch: tools-present
 	$(BUILD) fetch
 
-patch-stat:
+patch-stat: tools-present
 	@$(PYTHON3) tools/patches.py stat
 
 header:
@@ -137,8 +142,8 @@ lint: all
 clean: tools-present
 	$(BUILD) clean
 
-distclean:
-	rm -rf build
+distclean: tools-present
+	$(BUILD) distclean
 
 help:
 	@sed 's/^/  /' tools/make-help.txt

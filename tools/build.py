@@ -7,6 +7,7 @@
   build.py fetch                      get and patch CPython's source
   build.py show                       what is chosen, and what is built
   build.py clean                      remove what was built of all variants, and the logs
+  build.py distclean                  remove all of build/
 """
 
 import argparse
@@ -59,8 +60,9 @@ def choose(flags: list[str]) -> None:
 
 def answer(questions: list[str], chosen: Choices) -> None:
     facts = fetch_source(chosen)
-    print(f"Ferrule takes CPython's own flags, the two of the Rust frame core among them,\n"
-          f"and {DEFAULTS}: no flags and no variables, whatever the environment has.\n", flush=True)
+    if any(question.startswith(("-h", "--h")) for question in questions):
+        print(f"Ferrule takes CPython's own flags, the two of the Rust frame core among them,\n"
+              f"and {DEFAULTS}: no flags and no variables, whatever the environment has.\n", flush=True)
     done = subprocess.run([places.ROOT / facts["source"] / "configure", *questions], cwd=places.BUILD)
     raise SystemExit(done.returncode)
 
@@ -81,18 +83,32 @@ def clean() -> None:
     making.remove(places.logs())
 
 
+def distclean() -> None:
+    for path in list(places.BUILD.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            making.remove(path)
+        else:
+            path.unlink(missing_ok=True)
+    # A build directory on another disk is a link here.
+    (places.BUILD.unlink if places.BUILD.is_symlink() else places.BUILD.rmdir)()
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("clean")
+    commands.add_parser("distclean")
     commands.add_parser("fetch")
     commands.add_parser("show")
     for name in ("install", "altinstall"):
-        commands.add_parser(name).add_argument("variant", choices=VARIANTS)
+        commands.add_parser(name).add_argument("variant")
     maker = commands.add_parser("make")
-    maker.add_argument("variant", choices=VARIANTS)
+    maker.add_argument("variant")
     maker.add_argument("arguments", nargs="*", help="make's targets and variables")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if getattr(options, "variant", "ferrule") not in VARIANTS:
+        raise BuildError(f"there is no variant {options.variant!r}; there are {', '.join(VARIANTS)}")
+    return options
 
 
 def run(arguments: list[str]) -> None:
@@ -113,6 +129,8 @@ def run(arguments: list[str]) -> None:
             installing.install(options.variant, options.command, os.environ)
         elif options.command == "clean":
             clean()
+        elif options.command == "distclean":
+            distclean()
         elif options.command == "fetch":
             fetch_source(choices.settled(os.environ))
         else:

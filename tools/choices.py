@@ -20,6 +20,9 @@ TOOL_VARIABLES = ("CC", "CXX", "CPP", "AR", "RANLIB", "LLVM_AR", "LLVM_PROFDATA"
 FLAG_VARIABLES = ("CPPFLAGS", "CFLAGS", "CFLAGS_NODIST", "LDFLAGS", "LDFLAGS_NODIST", "LIBS")
 # What configure takes from the environment as well as from its command line.
 CONFIGURE_VARIABLES = TOOL_VARIABLES + FLAG_VARIABLES
+# What is said to each command, and never kept.
+COMMAND_VARIABLES = ("FERRULE_CACHE", "PYTHON3", "V")
+INSTALL_VARIABLES = ("DESTDIR", "VARIANT")
 PLACES = (r"--?(?:(?:exec[-_])?prefix|(?:bin|sbin|lib|libexec|include|oldinclude|data|dataroot|man|info|doc|locale|sysconf"
           r"|sharedstate|localstate|runstate)dir)")
 
@@ -44,7 +47,12 @@ class Choices:
         return {name: value for name, value in self.variables.items() if name in wanted}
 
     def described(self) -> str:
-        return shlex.join([*(f"{name}={value}" for name, value in self.variables.items()), "./configure", *self.flags])
+        return command(self.variables, self.flags)
+
+
+def command(variables: Mapping[str, str], flags: list[str]) -> str:
+    """What to type: an assignment that is quoted as a whole would be a command's name to a shell."""
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(["./configure", *flags])])
 
 
 def record() -> Path:
@@ -58,17 +66,41 @@ def of(flags: list[str], environment: Mapping[str, str]) -> Choices:
     for flag in flags:
         name, equals, value = flag.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_]\w*", name):
-            variables[name] = str(Path(value).absolute()) if name == "CPYTHON_TARBALL" else value
+            check_kept(name, value)
+            variables[name] = value
         elif words and re.fullmatch(PLACES, words[-1]):
             # `--prefix DIR` is two words for configure, and one choice.
             words[-1] += f"={flag}"
         else:
             words.append(flag)
-    return Choices(words, variables)
+    for word in words:
+        check_place(word)
+    return Choices(words, said(variables))
+
+
+def check_kept(name: str, value: str) -> None:
+    if name in INSTALL_VARIABLES:
+        raise BuildError(f"{name}= is not for ./configure: say it to make, as in `make install {name}={value}`")
+    if name in COMMAND_VARIABLES:
+        raise BuildError(f"{name}= is not kept: say it before each command, as in `{name}={value} ./configure` and "
+                         f"`{name}={value} make`")
+
+
+def check_place(flag: str) -> None:
+    name, _, value = flag.partition("=")
+    odd = re.search(r"[\s'\"]", value) if re.fullmatch(PLACES, name) else None
+    if odd:
+        raise BuildError(f"{name} has {odd[0]!r} in it, which CPython's Makefile cannot install to: {value}\n"
+                         f"  name a directory without it")
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    found = {name: environment[name] for name in RELEASE_VARIABLES + CONFIGURE_VARIABLES if environment.get(name)}
+    return said({name: environment.get(name, "") for name in RELEASE_VARIABLES + CONFIGURE_VARIABLES})
+
+
+def said(variables: dict[str, str]) -> dict[str, str]:
+    """Without those that are empty: they say that there is none, as configure takes it too."""
+    found = {name: value for name, value in variables.items() if value.strip()}
     if "CPYTHON_TARBALL" in found:
         found["CPYTHON_TARBALL"] = str(Path(found["CPYTHON_TARBALL"]).absolute())
     return found
@@ -77,7 +109,10 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def read() -> Choices | None:
     """What was chosen, or None where nothing was yet."""
     try:
-        return Choices(**json.loads(record().read_text()))
+        found = Choices(**json.loads(record().read_text()))
+        if not (isinstance(found.flags, list) and isinstance(found.variables, dict)):
+            raise ValueError
+        return found
     except FileNotFoundError:
         return None
     except (ValueError, TypeError):
@@ -108,8 +143,9 @@ def settled(environment: Mapping[str, str]) -> Choices:
     if other:
         name = other[0]
         was = f"is {chosen.variables[name]!r}" if name in chosen.variables else "is not set"
-        again = shlex.join([*(f"{name}={now[name]}" for name in other), "./configure", *chosen.flags])
+        again = command({**chosen.variables, **{name: now[name] for name in other}}, chosen.flags)
         raise BuildError(f"{name} is {now[name]!r} for this make, and {was} in what this clone is configured for.\n"
                          f"  to choose it:      {again}\n"
-                         f"  to build as it is: env {' '.join(f'-u {name}' for name in other)} make ...")
+                         f"  to build as it is: make without it; where the shell has it, env "
+                         f"{' '.join(f'-u {name}' for name in other)} make ...")
     return chosen

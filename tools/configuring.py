@@ -8,7 +8,7 @@ from pathlib import Path
 import places
 import progress
 import toolchain
-from choices import Choices
+from choices import RELEASE_VARIABLES, Choices
 from environment import for_children
 from errors import BuildError, cause
 from variants import ALIGNED, BUILT_IN, STOCK, TRAINING, VARIANTS
@@ -100,19 +100,36 @@ def configure(variant: str, chosen: Choices, facts: dict) -> None:
     places.check_writable(directory)
     take_back(directory, before)
     if read_stamp(stamp) == made_of and (directory / "Makefile").exists():
+        note_chosen(variant, chosen)
         return
     if directory.exists():
         if stamp.exists():
-            progress.say(f"other flags, tools or source than before: build/{variant} is made anew")
+            progress.say(f"other flags, tools or source than before: build/{variant} is made anew, once configure takes them")
         directory.rename(before)
     directory.mkdir(parents=True)
     try:
         run_configure(variant, command, directory)
         if guided:
             build_in(directory)
+        note_chosen(variant, chosen)
         stamp.write_text(json.dumps(made_of))
     finally:
         take_back(directory, before)
+
+
+def chosen_for(variant: str, chosen: Choices) -> dict:
+    release = {name: value for name, value in chosen.variables.items() if name in RELEASE_VARIABLES}
+    return {"flags": flags_of(variant, chosen), "variables": chosen.variables_for(variant), "release": release}
+
+
+def note_chosen(variant: str, chosen: Choices) -> None:
+    """What of the choices is in this build: whoever installs it may have no Rust, and so no command to compare."""
+    (places.BUILD / variant / "ferrule-chosen.json").write_text(json.dumps(chosen_for(variant, chosen)))
+
+
+def is_as_chosen(variant: str, chosen: Choices | None) -> bool:
+    noted = read_stamp(places.BUILD / variant / "ferrule-chosen.json")
+    return chosen is None or noted is None or noted == chosen_for(variant, chosen)
 
 
 def run_configure(variant: str, command: list[str], directory: Path) -> None:

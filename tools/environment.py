@@ -7,9 +7,19 @@ from collections.abc import Mapping
 from choices import CONFIGURE_VARIABLES, RELEASE_VARIABLES
 
 
+def split_flags(environment: Mapping[str, str]) -> tuple[str, str]:
+    """The flags of the make that called, and the variables on its command line."""
+    flags, *variables = re.split(r"(?:^|\s)--(?=\s|$)", environment.get("MAKEFLAGS", ""), maxsplit=1)
+    return flags, "".join(variables)
+
+
 def make_flags(environment: Mapping[str, str]) -> str:
-    """The flags of the make that called, without the variables on its command line."""
-    return re.split(r"(?:^|\s)--(?:\s|$)", environment.get("MAKEFLAGS", ""), maxsplit=1)[0]
+    return split_flags(environment)[0]
+
+
+def on_command_line(environment: Mapping[str, str]) -> list[str]:
+    """The names of those variables; make puts their values into the environment."""
+    return re.findall(r"(?<!\\)\s(\w+)[:+?]*=", split_flags(environment)[1])
 
 
 def for_children(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -23,6 +23,10 @@ def cause(log: str) -> str:
     # What a test of CPython printed long before is no cause.
     window = lines[max(0, end - LINES_BEFORE_GIVING_UP):end]
     found = next((line for line in window if CAUSE.search(line)), None)
+    # rustc says where in a line of its own.
+    where = window[window.index(found) + 1:][:1] if found else []
+    if where and where[0].startswith("--> "):
+        return f"{where[0][4:]}: {found}"
     if found is None and "No rule to make" in "".join(lines[end:end + 1]):
         found = lines[end]
     return found or (window[-1] if window else "")

@@ -6,10 +6,12 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import choices
 import making
 import places
 import progress
-from environment import for_children
+from configuring import is_as_chosen
+from environment import for_children, on_command_line
 from errors import BuildError, cause
 
 # CPython's targets depend on these. They are there, so make takes them as they are, however old.
@@ -17,6 +19,10 @@ BUILT = ("all", "scripts", "check-clean-src", "Makefile", "python", "python.exe"
 # CPython's names of directories: an install to others than the configured ones would leave the old ones in scripts,
 # in the .pc files, in sysconfig and in the interpreter.
 CONFIGURED = ("prefix", "exec_prefix")
+# What CPython's Makefile reads when it installs, and that changes nothing of what was built.
+PASSED_ON = ("ENSUREPIP", "INSTALL")
+# A shell takes a path apart at these, and CPython's Makefile hands paths to one without quotes.
+ODD = re.compile(r"[^\w./+,@~%:=-]")
 
 
 def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
@@ -27,16 +33,25 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
     if making.finished(variant).read_text() != making.source_stamp(variant):
         raise BuildError(f"the source has changed since build/{variant} was built, and the library is taken from there: run "
                          f"`{how}` first")
+    if not is_as_chosen(variant, choices.read()):
+        raise BuildError(f"build/{variant} is of other choices than those that hold now (`make show`): run `{how}` first")
     check_prefix(variant, environment)
+    given = on_command_line(environment)
+    check_places(given, environment)
     directory = places.BUILD / variant
-    words = [f"DESTDIR={Path(environment['DESTDIR']).absolute()}"] if environment.get("DESTDIR") else []
+    words = [f"{name}={environment[name]}" for name in PASSED_ON if name in given]
+    if environment.get("DESTDIR"):
+        words.append(f"DESTDIR={staging(environment['DESTDIR'])}")
     command = ["make", *(word for name in BUILT for word in ("-o", name)), target, *without_bytecode(directory), *words]
     # Who may only read the clone keeps no log in it; and root's would be in the owner's way.
     with tempfile.TemporaryDirectory(prefix="ferrule-") as temporary:
         log = Path(temporary) / f"{variant}-{target}.log"
         children = {**for_children(environment), "PYTHONDONTWRITEBYTECODE": "1"}
         children.pop("DESTDIR", None)
-        status = progress.run(command, label=f"{target} {variant}", log=log, cwd=directory, env=children, close_fds=False)
+        # CPython's Makefile gives each file its mode, but bytecode and pip come as the umask has it: with root's 077 nobody
+        # else could use them.
+        status = progress.run(command, label=f"{target} {variant}", log=log, cwd=directory, env=children, close_fds=False,
+                              umask=0o022)
         kept = keep(log)
         if status != 0:
             why = cause(log.read_text(errors="replace"))
@@ -64,6 +79,24 @@ def check_prefix(variant: str, environment: Mapping[str, str]) -> None:
                 f"{name}={wanted}: build/{variant} is configured for {has}, and its scripts, .pc files and sysconfig say so.\n"
                 f"  to install there: ./configure --{name.replace('_', '-')}={wanted} ..., make, and make install\n"
                 f"  to stage it:      make install DESTDIR=directory")
+
+
+def check_places(given: list[str], environment: Mapping[str, str]) -> None:
+    """Other directories of configure are chosen with it, too; left out in silence they would be those of the build."""
+    for name in given:
+        flag = f"--{name.lower().replace('_', '-')}"
+        if name not in CONFIGURED and re.fullmatch(choices.PLACES, flag):
+            raise BuildError(f"{name}={environment.get(name, '')}: where each kind of file goes is chosen before the build: "
+                             f"./configure {flag}={environment.get(name, '')} ..., make, and make install")
+
+
+def staging(named: str) -> Path:
+    directory = Path(named).absolute()
+    odd = ODD.search(str(directory))
+    if odd:
+        raise BuildError(f"DESTDIR has {odd[0]!r} in it, which CPython's Makefile cannot take: {directory}\n"
+                         f"  name another directory, and move what is installed there")
+    return directory
 
 
 def keep(log: Path) -> Path | None:

@@ -28,6 +28,8 @@ def check() -> None:
 
 def check_writable(directory: Path) -> None:
     """Now, and not with half of the work done."""
+    if os.path.lexists(directory) and not directory.is_dir():
+        raise BuildError(f"{directory} is no directory, and everything is built below it: move it away")
     found = next(place for place in (directory, *directory.parents) if place.exists())
     if not os.access(found, os.W_OK | os.X_OK, effective_ids=True):
         owner = found.stat().st_uid

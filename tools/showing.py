@@ -8,22 +8,29 @@ import making
 import places
 import toolchain
 from choices import Choices
+from configuring import is_as_chosen
 from errors import BuildError
 from variants import VARIANTS
 
 
 def show() -> None:
+    # In one piece: `make show | head` closes the pipe after the first.
+    print("\n".join(lines()) + "\n", end="")
+
+
+def lines() -> list[str]:
     recorded = choices.read()
     chosen = recorded or Choices()
-    print(f"chosen      {chosen.described()}" if recorded else "chosen      nothing yet: the defaults")
-    print(f"release     {release(chosen)}")
-    print(f"flags       {shlex.join(chosen.flags) or 'none'}")
     variables = {name: value for name, value in chosen.variables.items() if name not in choices.RELEASE_VARIABLES}
-    print(f"variables   {' '.join(f'{name}={shlex.quote(value)}' for name, value in variables.items()) or 'none'}")
-    print(f"tools       {tools(chosen)}")
-    print("builds")
-    for variant, facts in VARIANTS.items():
-        print(f"  {variant:20}{state(variant):10}{facts.what}{details(variant)}")
+    return [
+        f"chosen      {chosen.described()}" if recorded else "chosen      nothing yet: the defaults",
+        f"release     {release(chosen)}",
+        f"flags       {shlex.join(chosen.flags) or 'none'}",
+        f"variables   {' '.join(f'{name}={shlex.quote(value)}' for name, value in variables.items()) or 'none'}",
+        f"tools       {tools(chosen)}",
+        "builds",
+        *(f"  {variant:20}{state(variant):10}{facts.what}{details(variant, recorded)}" for variant, facts in VARIANTS.items()),
+    ]
 
 
 def release(chosen: Choices) -> str:
@@ -58,12 +65,13 @@ def state(variant: str) -> str:
     return "begun" if (places.BUILD / variant / "Makefile").exists() else "-"
 
 
-def details(variant: str) -> str:
-    """Of one that is configured: where it goes, and whether the linker inlines Rust into C."""
+def details(variant: str, chosen: Choices | None) -> str:
+    """Of one that is configured: where it goes, whether the linker inlines Rust into C, and whether it is out of date."""
     facts = making.facts_of(variant)
     if not facts:
         return ""
+    older = "" if is_as_chosen(variant, chosen) else "; of other choices than those above"
     inlined = "no Rust"
     if facts.get("RUST_CORE") == "1":
         inlined = "yes" if facts.get("RUST_CORE_CROSS_LTO") == "1" else "no"
-    return f" (cross-language LTO: {inlined}; compiler {facts.get('CC')}; to {facts.get('prefix')})"
+    return f" (cross-language LTO: {inlined}; compiler {facts.get('CC')}; to {facts.get('prefix')}{older})"

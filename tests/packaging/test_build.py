@@ -100,9 +100,9 @@ class Case(unittest.TestCase):
 
 class Command(Case):
     def test_the_users_flags_go_to_configure_with_the_tools_chosen(self):
-        self.configure("--with-pydebug", "--prefix=/a b")
+        self.configure("--with-pydebug", "--with-suffix=a b")
         called = self.called()
-        self.assertEqual(called[:2], ["--with-pydebug", "--prefix=/a b"])
+        self.assertEqual(called[:2], ["--with-pydebug", "--with-suffix=a b"])
         self.assertIn("CC=/llvm/clang", called)
         self.assertIn(f"FERRULE_DIR={self.root}", called)
         self.assertIn("FERRULE_DEBIAN_REVISION=1-2", called)
@@ -342,6 +342,7 @@ class Causes(unittest.TestCase):
             ([command, "Python/x.c:3:1: error: unknown type name 'y'", command, "1 error generated."], "error: unknown type name"),
             ([command, "ferrule: cargo is not on PATH: run `make deps`", command], "cargo is not on PATH"),
             (["error[E0425]: cannot find value", "error: could not compile"], "E0425"),
+            (["error[E0308]: mismatched types", "  --> core/lib.rs:9:5", "   |"], "core/lib.rs:9:5: error[E0308]: mismatched"),
             (["configure: error: no acceptable C compiler found in $PATH"], "no acceptable C compiler"),
             ([command, "/bin/sh: 1: llvm-ar: not found"], "llvm-ar: not found"),
             (["ld.lld: error: undefined symbol: z", "make: *** [a] Error 1", "error: of another target"], "undefined symbol: z"),
@@ -421,6 +422,34 @@ class Environment(Case):
             importlib.reload(build).fetch_source(chosen)
         self.assertEqual(run.call_args.kwargs["env"]["CPYTHON_TARBALL"], "/a.tar.xz")
         self.assertFalse(run.call_args.kwargs["env"]["CPYTHON_VERSION"])
+
+    def test_an_empty_variable_says_that_there_is_none(self):
+        self.environment(CC="gcc", CFLAGS="-O1", CPYTHON_TARBALL="/t.tar.xz", LDFLAGS=" ")
+        self.configure("CC=", "CFLAGS=", "CPYTHON_TARBALL=")
+        self.assertEqual(choices.read().variables, {})
+        self.assertIn("CC=/llvm/clang", self.called())
+        self.environment(CC=" ", CPYTHON_VERSION="")
+        self.assertEqual(self.configured("ferrule"), "")
+
+    def test_what_is_said_to_each_command_is_refused_instead_of_kept_for_nobody(self):
+        for word, told in (("FERRULE_CACHE=/c", "`FERRULE_CACHE=/c make`"), ("V=1", "`V=1 make`"),
+                           ("PYTHON3=p", "`PYTHON3=p make`"), ("DESTDIR=/d", "`make install DESTDIR=/d`"), ("VARIANT=pgo", "`make install VARIANT=pgo`")):
+            with self.assertRaisesRegex(errors.BuildError, f"^{word.partition('=')[0]}= .*{told}"):
+                self.configure(word)
+        self.assertIsNone(choices.read())
+
+    def test_a_place_with_a_blank_is_refused_before_the_work_begins(self):
+        for flags in (["--prefix=/a b"], ["--prefix", "/a b"], ["--exec-prefix=/a'b"], ["--mandir=/a\tb"]):
+            with self.assertRaisesRegex(errors.BuildError, "cannot install to: /a"):
+                self.configure(*flags)
+        self.assertEqual(self.fetched, [])
+        self.configure("--mandir=${prefix}/share/man", "--with-suffix=a b")
+
+    def test_a_damaged_record_is_told_in_a_line(self):
+        for text in ("", "{", "[]", "{}x", '{"flags": 3, "variables": {}}', '{"flags": [], "variables": []}'):
+            choices.record().write_text(text)
+            with self.assertRaisesRegex(errors.BuildError, "choices.json is damaged: run ./configure with the flags"):
+                self.configured("ferrule")
 
     def test_there_is_a_way_back_to_the_defaults(self):
         self.environment(CC="gcc")

@@ -154,6 +154,19 @@ class Install(Case):
         self.assertEqual(self.installed("/opt/x/bin/python3.13"), "version 1\n/opt/x\n")
         self.assertFalse((self.base / "d/opt/x/bin/python3").is_symlink())
 
+    def test_the_variant_may_come_from_the_environment_as_the_directory_does(self):
+        self.configure("--prefix=/opt/x")
+        self.make("stock")
+        self.make("install", VARIANT="stock", DESTDIR="../d")
+        self.assertEqual(self.installed("/opt/x/bin/python3.13"), "version 1\n/opt/x\n")
+
+    def test_a_variant_that_there_is_not_is_named_first_and_then_those_that_there_are(self):
+        said = self.make("install", "VARIANT=nonsense", "DESTDIR=../d", status=2)
+        self.assertTrue(said.startswith("ferrule: there is no variant 'nonsense'; there are ferrule, stock, release, "), said)
+        for words in ("", "stock pgo"):
+            said = self.make("install", f"VARIANT={words}", "DESTDIR=../d", status=2)
+            self.assertIn(f"ferrule: there is no variant '{words}'", said)
+
     def test_what_is_not_built_to_its_end_is_not_installed(self):
         self.assertIn("ferrule is not built, or was not built to its end: run `make` first", self.make("install", status=2))
         self.make()
@@ -169,6 +182,32 @@ class Install(Case):
         self.assertIn("the source has changed since build/ferrule was built", self.make("install", "DESTDIR=../d", status=2))
         self.make()
         self.make("install", "DESTDIR=../d")
+
+    def test_every_user_can_read_what_is_installed_whatever_the_umask_of_the_one_who_installs(self):
+        self.make()
+        self.run_in(self.clone, "sh", "-c", "umask 077; make install DESTDIR=../d")
+        installed = self.base / "d" / "usr/local"
+        for path in (installed, installed / "bin", installed / "flags"):
+            self.assertEqual(path.stat().st_mode & 0o044, 0o044, path)
+
+    def test_a_build_of_earlier_choices_is_not_installed(self):
+        self.configure("--prefix=/opt/x")
+        self.make()
+        self.make("stock")
+        for flags, variables in ((("--prefix=/opt/y",), {}), (("--prefix=/opt/x",), {"CPYTHON_VERSION": "3.13.15"}),
+                                 (("--prefix=/opt/x",), {"CFLAGS": "-O1"}), (("--prefix=/opt/x",), {"CC": "gcc"})):
+            self.configure(*flags, **variables)
+            said = self.make("install", "VARIANT=stock", "DESTDIR=../d", status=2)
+            self.assertIn("ferrule: build/stock is of other choices than those that hold now", said)
+            self.assertIn("run `make stock` first", said)
+            self.assertRegex(self.make("show"), r"stock +built .*; of other choices than those above\)")
+            self.assertFalse((self.base / "d").exists())
+        self.configure("--prefix=/opt/x")
+        self.make("install", "VARIANT=stock", "DESTDIR=../d")
+        # A flag that a build takes none of does not make it another one.
+        self.make("release")
+        self.configure("--prefix=/opt/x", "--with-pydebug")
+        self.make("install", "VARIANT=release", "DESTDIR=../d")
 
     def test_another_prefix_than_the_configured_one_is_refused_with_what_to_do(self):
         self.configure("--prefix=/opt/x")
@@ -186,6 +225,33 @@ class Install(Case):
         self.make("install", "DESTDIR=../d", "CFLAGS=-O0", "RUST_CORE=7", CC="gcc")
         self.assertNotRegex(self.installed("/usr/local/flags"), "CFLAGS|RUST_CORE")
 
+    def test_a_place_that_was_not_configured_is_refused_instead_of_forgotten(self):
+        self.make()
+        for name, flag in (("bindir", "--bindir"), ("BINDIR", "--bindir"), ("MANDIR", "--mandir")):
+            said = self.make("install", "DESTDIR=../d", f"{name}=/y", status=2)
+            self.assertIn(f"ferrule: {name}=/y: where each kind of file goes is chosen before the build: ./configure {flag}=/y",
+                          said)
+        self.assertFalse((self.base / "d").exists())
+        # What a shell happens to have is no request, and what build systems give to every package does no harm.
+        self.make("install", "DESTDIR=../d", "AM_UPDATE_INFO_DIR=no", "A=x bindir=/y", MANDIR="/y")
+
+    def test_what_cpythons_install_reads_reaches_it(self):
+        self.make()
+        self.make("install", "DESTDIR=../d", "ENSUREPIP=no", "INSTALL=install -p", "A=x RUST_CORE=7")
+        for word in ("ENSUREPIP=no", r"INSTALL=install.? -p"):
+            self.assertRegex(self.installed("/usr/local/flags"), word)
+        self.make("install", "DESTDIR=../d", ENSUREPIP="no")
+        self.assertNotIn("ENSUREPIP", self.installed("/usr/local/flags"))
+
+    def test_a_directory_that_a_shell_takes_apart_is_refused_before_anything_is_written(self):
+        self.make()
+        before = sorted(self.base.iterdir())
+        for directory, odd in (("../a b", "' '"), ("../a;b", "';'"), ("../a'b", '"\'"')):
+            said = self.make("install", f"DESTDIR={directory}", status=2)
+            self.assertIn(f"ferrule: DESTDIR has {odd} in it", said)
+        self.assertEqual(sorted(self.base.iterdir()), before)
+        self.make("install", "DESTDIR=../a:b=c~1%2")
+
     @unittest.skipIf(os.geteuid(), "only root can become somebody else")
     def test_another_user_than_the_one_who_built_installs_and_leaves_nothing_behind(self):
         self.make()
@@ -193,6 +259,12 @@ class Install(Case):
         self.run_as(NOBODY, "make", "install", f"DESTDIR={self.writable(NOBODY)}/d")
         self.assertEqual(sorted(path for path in self.clone.rglob("*") if path.name != "__pycache__"), before)
         self.assertEqual(self.installed("/usr/local/bin/python3.13", self.base / f"{NOBODY}/d"), "version 1\n/usr/local\n")
+
+    def test_who_installs_leaves_nothing_of_the_tools_behind(self):
+        del self.environment["PYTHONDONTWRITEBYTECODE"]
+        self.make("install", status=2)
+        self.make("show")
+        self.assertEqual(list(self.clone.rglob("__pycache__")), [])
 
     @unittest.skipIf(os.geteuid(), "only root can become somebody else")
     def test_a_user_builds_on_after_root_installed(self):
@@ -220,8 +292,10 @@ class Install(Case):
     def test_a_clone_that_cannot_be_written_is_told_at_once_in_a_line(self):
         self.assertRegex(self.run_as(NOBODY, "make", status=2), f"ferrule: {self.clone}.* cannot be written; it belongs to user 0")
         self.make()
-        said = self.run_as(NOBODY, "make", status=2)
-        self.assertRegex(said, "ferrule: .* cannot be written; it belongs to user 0: build as its owner")
+        for target in ("all", "clean", "distclean"):
+            said = self.run_as(NOBODY, "make", target, status=2)
+            self.assertRegex(said, "^ferrule: .* cannot be written; it belongs to user 0: build as its owner")
+        self.assertTrue((self.clone / "build/ferrule/python").exists())
 
 
 class Choice(Case):
@@ -235,8 +309,18 @@ class Choice(Case):
     def test_a_variable_on_makes_command_line_is_refused_like_one_of_the_environment(self):
         self.configure("--prefix=/opt/x")
         for words, variables in ((("CFLAGS=-O0",), {}), ((), {"CFLAGS": "-O0"}), (("CPYTHON_VERSION=3.13.15",), {})):
-            self.assertIn("and is not set in what this clone is configured for", self.make(*words, status=2, **variables))
+            said = self.make(*words, status=2, **variables)
+            self.assertIn("and is not set in what this clone is configured for", said)
+            self.assertIn("to build as it is: make without it", said)
         self.assertEqual(len(self.lines("configured")), 1)
+
+    def test_the_command_that_is_told_can_be_typed(self):
+        self.configure("--prefix=/opt/x", CFLAGS="-O1 -g", CPYTHON_VERSION="3.13.15")
+        told, = [line for line in self.make(CFLAGS="-O2 -g", status=2).splitlines() if "to choose it:" in line]
+        for line in (told.partition(":")[2], self.make("show").splitlines()[0].partition("chosen")[2]):
+            self.run_in(self.clone, "sh", "-c", line)
+        # What was chosen beside it is part of it.
+        self.assertRegex(told, r"CPYTHON_VERSION=3\.13\.15 .*\./configure --prefix=/opt/x$")
 
     def test_a_typing_error_loses_no_build_and_is_not_kept(self):
         self.configure("--prefix=/opt/x")
@@ -256,6 +340,44 @@ class Choice(Case):
         self.assertRegex(said, r"ferrule +built .*to /opt/x")
         self.configure("--defaults")
         self.assertNotIn("pydebug", self.make("show"))
+
+    def test_who_reads_the_first_line_of_show_gets_no_error(self):
+        self.program(self.bin / "python3", f'#!/bin/sh\nPYTHONUNBUFFERED=1 exec {PYTHON} "$@"\n')
+        said = self.run_in(self.clone, "sh", "-c", "make show | { read -r first; echo $first; }")
+        self.assertEqual(said, "chosen nothing yet: the defaults\n")
+
+    def test_make_in_another_directory_is_refused_with_the_reason(self):
+        for words in ((), ("-n",), ("show",), ("install", "DESTDIR=d")):
+            said = self.run_in(self.base, "make", "-f", "clone/Makefile", *words, status=2)
+            self.assertIn("ferrule: make has to run in the clone: make -C clone", said)
+        self.run_in(self.base, "make", "-C", "clone", "show")
+
+    def test_distclean_leaves_a_clone_as_it_was(self):
+        before = sorted(path for path in self.clone.rglob("*") if path.name not in ("fetched", "__pycache__"))
+        for _ in range(2):
+            self.configure("--prefix=/opt/x")
+            self.make()
+            self.assertEqual(self.make("distclean"), "")
+            self.assertEqual(sorted(path for path in self.clone.rglob("*") if path.name not in ("fetched", "__pycache__")), before)
+            self.make("distclean")
+
+    def test_everything_may_lie_on_another_disk(self):
+        disk = self.base / "disk"
+        disk.mkdir()
+        (self.clone / "build").symlink_to("../disk")
+        self.make()
+        self.make("install", "DESTDIR=../d")
+        self.make("distclean")
+        self.assertEqual(list(disk.iterdir()), [])
+        self.assertFalse((self.clone / "build").is_symlink())
+
+    def test_something_else_in_the_builds_place_is_told(self):
+        (self.clone / "build").symlink_to("../nowhere")
+        for words in ((), ("distclean",), ("fetch",)):
+            self.assertIn("/build is no directory, and everything is built below it: move it away", self.make(*words, status=2))
+        (self.clone / "build").unlink()
+        (self.clone / "build").touch()
+        self.assertIn("/build is no directory", self.configure(status=1))
 
     def test_a_build_outside_the_clone_is_refused_with_the_reason(self):
         outside = self.base / "outside"
@@ -295,6 +417,10 @@ class Told(Case):
         self.program(self.bin / "python3", '#!/bin/sh\n[ "$1" = -V ] && { echo Python 3.9.2; exit; }\nexit 1\n')
         for said in (self.configure(status=1), self.make(status=2)):
             self.assertIn("ferrule: python3 is Python 3.9.2, and Python 3.11 or newer is needed", said)
+
+    def test_a_python3_of_the_environment_is_taken_by_make_as_by_configure(self):
+        for said in (self.make(status=2, PYTHON3="another"), self.configure(status=1, PYTHON3="another")):
+            self.assertIn("ferrule: another is missing", said)
 
     def test_no_python3(self):
         self.without("python3")
