@@ -37,7 +37,7 @@ except ImportError:
 
 HELPERS = frozenset((__file__, worker.__file__))
 SETTLED_REPEATS, REPEATS = 2, 6     # of a program, before memory is measured and while it is
-MOST_MEASUREMENTS = 60      # before growth counts as one without an end
+MOST_MEASUREMENTS = 5       # before growth counts as one without an end
 STARVED_REPEATS = 12
 MOST_NAMES = 12
 
@@ -183,7 +183,7 @@ def keep_from_handler(frame):
 
 
 def trace_from_handler(frame):
-    frame.f_trace = make_tracer("signalled")
+    frame.f_trace = worker.make_tracer("signalled")
 
 
 def change_hooks_from_handler(frame):
@@ -204,12 +204,6 @@ SIGNAL_ACTIONS = {
 }
 
 
-def make_tracer(name, opcodes=False, lines=True, jump=None, returns_none=()):
-    # Events of opcodes belong to a code object. Where no line has one before, they begin with its second run; and
-    # a copy has runs of its own.
-    return worker.make_tracer(name, opcodes, lines or opcodes, jump, returns_none)
-
-
 def line_for(frame, target):
     code = frame.f_code
     if target == "first":
@@ -228,13 +222,16 @@ def line_for(frame, target):
 def make_jumper(event, countdown, targets):
     """A trace function that jumps, once for each target, after so many events of the kind."""
     left, countdown, targets = MOST_EVENTS, countdown, list(targets)
+    opcodes, event = event == "opcode", "line" if event == "opcode" else event
 
     def tracer(frame, happened, argument):
         nonlocal left, countdown
         if not own_frame(frame) or left <= 0:
             return None
+        if happened == "opcode":
+            return tracer
         left -= 1
-        frame.f_trace_opcodes = event == "opcode"
+        frame.f_trace_opcodes = opcodes
         emit("jump." + happened, frame.f_code.co_name, frame.f_lineno)
         if happened == event and targets and frame.f_code.co_name != "<module>":
             countdown -= 1
@@ -310,19 +307,16 @@ def read_everything(view):
 
 
 def make_copier(look=None):
+    # One copy for each code object. With more of them, calls would be specialized later than on stock, and arguments
+    # die later where a call is not specialized.
     copies = {}         # id(code) -> code, its copy
-    asked = 0
 
     def copy(view):
-        nonlocal asked
         code = view.code
         if code.co_filename in HELPERS:
             return framehook.SETTLED
         if look is not None:
             look()
-        asked += 1
-        if asked % 8 == 0:
-            return code.replace()       # one that runs for the first time
         known = copies.get(id(code))
         if known is None:
             known = copies[id(code)] = code, code.replace()
@@ -444,9 +438,12 @@ class Plain(worker.Surroundings):
             "LOGGER": LOGGER, "inspect": inspect, "warnings": warnings, "threading": threading, "names_of": names_of,
             "formatted": formatted, "captured": captured, "state_of": state_of, "interleave": interleave, "turn": turn,
             "send_signal": send_signal, "make_jumper": make_jumper, "with_other_code": with_other_code,
-            "make_tracer": make_tracer, "own_frame": own_frame, "starve": starve, "change_hooks": self.change_hooks,
+            "own_frame": own_frame, "starve": starve, "change_hooks": self.change_hooks,
             **({"greenlet": greenlet.greenlet, "switch_out": switch_out} if greenlet else {}),
         }
+
+    # Events of opcodes belong to a code object: that they were wanted for the original is not known of a copy.
+    tells_opcodes = False
 
     def tell_collected(self, tag, count):
         """A hook has objects of its own."""
@@ -478,7 +475,6 @@ class Plain(worker.Surroundings):
     def look_for_leaks(self, source):
         for _ in range(SETTLED_REPEATS):
             worker.run_one(source, self)
-        # The first hundreds of times that hooks come and go take a block each, and then no more.
         for _ in range(MOST_MEASUREMENTS):
             growths = self.growths(source)
             growing = [name for name, numbers in growths.items() if min(numbers) > 0]

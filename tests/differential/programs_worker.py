@@ -172,13 +172,16 @@ def finalizer_writes_locals(probe, frame):
         emit("del.write", locals_of(frame))
 
 
+def inner(name):
+    try:
+        yield name
+    finally:
+        emit("del.generator", chain(sys._getframe()))
+
+
 def finalizer_runs_a_generator(probe, frame):
-    def inner():
-        try:
-            yield probe.name
-        finally:
-            emit("del.generator", chain(sys._getframe()))
-    next(inner())
+    # Makes no function: CPython 3.13 gives up its code twice where there is no memory.
+    next(inner(probe.name))
 
 
 FINALIZER_ACTIONS = {
@@ -307,6 +310,8 @@ def make_tracer(name, opcodes=False, lines=True, jump=None, returns_none=()):
     def tracer(frame, event, argument):
         if not own_frame(frame):
             return None
+        if event == "opcode" and not current.around.tells_opcodes:
+            return tracer
         if left[0] <= 0:
             return None
         left[0] -= 1
@@ -487,6 +492,8 @@ def forget(namespace):
 
 class Surroundings:
     """What is around each program: what it finds, what is installed meanwhile, and what is told at its end."""
+
+    tells_opcodes = True        # events of tracers
 
     def names(self):
         """What the program finds besides."""

@@ -470,11 +470,11 @@ unsafe fn add(
 /// # Safety
 /// `callable` is live, and a thread state is attached.
 unsafe fn name_of(thread: Thread, callable: *mut PyObject) -> Outcome<Owned> {
+    let attribute = made(thread, Owned::attribute_name(thread, c"__qualname__"))?;
     // SAFETY: live, by contract.
     unsafe {
         let mut name = null_mut();
-        let found =
-            c::PyObject_GetOptionalAttrString(callable, c"__qualname__".as_ptr(), &raw mut name);
+        let found = c::PyObject_GetOptionalAttr(callable, attribute.as_ptr(), &raw mut name);
         if found < 0 {
             return Err(Raised::by_cpython(thread));
         }

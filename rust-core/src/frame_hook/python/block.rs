@@ -23,8 +23,9 @@ use core::ptr::null_mut;
 /// # Safety
 /// `object` is live.
 unsafe fn attribute(thread: Thread, object: *mut PyObject, name: &CStr) -> Outcome<Owned> {
+    let name = made(thread, Owned::attribute_name(thread, name))?;
     // SAFETY: live, by contract; a thread state is attached.
-    made(thread, unsafe { Owned::new(c::PyObject_GetAttrString(object, name.as_ptr())) })
+    made(thread, unsafe { Owned::new(c::PyObject_GetAttr(object, name.as_ptr())) })
 }
 
 unsafe extern "C" fn enter_block(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
@@ -66,8 +67,9 @@ unsafe fn leave(thread: Thread, owner: *mut PyObject) -> Outcome<()> {
         return Ok(());
     };
     let told = made(thread, describe(thread, hooks, hook, order))?;
+    let name = made(thread, Owned::attribute_name(thread, c"_last"))?;
     // SAFETY: live, by contract; a thread state is attached.
-    match unsafe { c::PyObject_SetAttrString(owner, c"_last".as_ptr(), told.as_ptr()) } {
+    match unsafe { c::PyObject_SetAttr(owner, name.as_ptr(), told.as_ptr()) } {
         0 => Ok(()),
         _ => Err(Raised::by_cpython(thread)),
     }
