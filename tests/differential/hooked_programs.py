@@ -43,7 +43,7 @@ ALL_MODES = (*MODES, "read", "settle", "native-copy", "native-observe")
 LEAKS = 20      # each so many programs, one is repeated
 BATCH = 40      # fewer than without hooks: each is run in many ways
 # Some tools for frames look at each of several hundred, at each call.
-SECONDS = 60
+SECONDS = 30
 
 
 def extension_for(python, out):

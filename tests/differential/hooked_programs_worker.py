@@ -215,8 +215,9 @@ def line_for(frame, target):
     else:
         lines = sorted({line for _, _, line in code.co_lines() if line})
         line = lines[target[1] % len(lines)]
-    # CPython 3.13 crashes where a generator is jumped back to where it is made.
-    return frame.f_lineno if line == code.co_firstlineno and code.co_flags & worker.GENERATOR_FLAGS else line
+    if line == code.co_firstlineno and code.co_flags & worker.GENERATOR_FLAGS:
+        raise ValueError("not back to where a generator is made: CPython 3.13 crashes")
+    return line
 
 
 def make_jumper(event, countdown, targets):
