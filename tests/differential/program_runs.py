@@ -77,7 +77,7 @@ def fails(ours, theirs):
 
 def environment():
     # Nothing that differs from run to run, and nothing of the user's.
-    kept = {name: os.environ[name] for name in ("ASAN_OPTIONS", "LSAN_OPTIONS") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "PYTHONMALLOC") if name in os.environ}
     return {"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1",
             "LC_ALL": "C.UTF-8", **kept}
 
@@ -98,7 +98,7 @@ def run_programs(worker, way, sources, seconds):
             batch, results = os.path.join(directory, "batch"), os.path.join(directory, "results")
             with open(batch, "w", encoding="utf-8") as file:
                 json.dump(left, file)
-            process = subprocess.run([way.python, "-I", "-X", "faulthandler", worker, batch, results, str(seconds),
+            process = subprocess.run([way.python, "-s", "-P", "-X", "faulthandler", worker, batch, results, str(seconds),
                                       *way.arguments],
                                      env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                      stderr=subprocess.PIPE, text=True, errors="replace")
