@@ -64,7 +64,10 @@ free_known(void *value)
 static Known *
 make_known(PyObject *code, Copier *copier)
 {
-    PyObject *copy = PyObject_CallMethod(code, "replace", NULL);
+    /* One object for the name: CPython's cache of methods keeps each new one. */
+    PyObject *name = PyUnicode_InternFromString("replace");
+    PyObject *copy = name == NULL ? NULL : PyObject_CallMethodNoArgs(code, name);
+    Py_XDECREF(name);
     if (copy == NULL) {
         return NULL;
     }

@@ -44,6 +44,8 @@ LEAKS = 20      # each so many programs, one is repeated
 BATCH = 40      # fewer than without hooks: each is run in many ways
 # Some tools for frames look at each of several hundred, at each call.
 SECONDS = 30
+# Hooks in Python need some of the stack, so what happens at its end happens elsewhere.
+INCOMPARABLE = "RecursionError"
 
 
 def extension_for(python, out):
@@ -64,7 +66,7 @@ def programs_for(ferrule, stock, extension, modes=MODES, site=None, memory="wind
     generate = functools.partial(hooked_programs_generator.program, greenlets=bool(site), memory=memory)
     return program_runs.Programs(
         os.path.abspath(__file__), WORKER, generate, Way("stock", stock, ("none", *common)) if stock else None,
-        tuple(ways), tuple(options), SECONDS, BATCH)
+        tuple(ways), tuple(options), SECONDS, BATCH, INCOMPARABLE)
 
 
 def main():

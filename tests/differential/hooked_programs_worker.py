@@ -314,7 +314,8 @@ def make_copier(look=None):
 
     def copy(view):
         code = view.code
-        if code.co_filename in HELPERS:
+        # A copy that replace() makes does not know which locals of a class body are those of a comprehension.
+        if code.co_filename in HELPERS or code.co_varnames and not code.co_flags & inspect.CO_OPTIMIZED:
             return framehook.SETTLED
         if look is not None:
             look()

@@ -27,6 +27,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 BATCH = 100             # programs in one process
 SECONDS = 20            # for one program in a batch: most take a few milliseconds
 SECONDS_ALONE = 60      # before a program counts as hanging
+REFERENCE_RUNS = 12     # before a crash of ours counts as ours alone
 SHRINK_RUNS = 150
 SHRINK_SECONDS = 60
 DIFFERENCE_LINES = 40
@@ -54,6 +55,7 @@ class Programs:
     options: tuple = ()     # of the command line, for all ways
     seconds: float = SECONDS
     batch: int = BATCH
+    incomparable: str = ""  # what is in a trace that may differ; a crash is a failure there too
 
 
 @dataclass(frozen=True)
@@ -165,21 +167,44 @@ class Summary:
                 setattr(self, name, getattr(self, name) + value)
 
 
-def judge(programs, way, seeds, source, seed, ours, theirs):
+def judge(programs, way, sources, seed, ours, theirs):
     """A Failure, None, or "stock": the reference itself does not survive the program."""
     if not fails(ours, theirs):
         return None
+    source = sources[seed]
     mine = run_alone(programs, way, source)
     reference = run_alone(programs, programs.reference, source)
-    if reference is not None and (reference.died or (theirs.died and theirs.end != "hung")):
+    if reference is not None and (reference.died or (theirs.died and theirs.end != "hung")
+                                  or (ours.died or mine.died) and reference_dies(programs, sources, seed)):
         # There is nothing to compare with.
         return "stock"
     if fails(mine, reference):
+        if not mine.died and not mine.complaints and is_incomparable(programs, reference):
+            return None
         return Failure(seed, source, way, mine, reference, True)
     if "hung" in (ours.end, theirs and theirs.end):
         # It wanted more time. Any other difference is about what ran before.
         return None
-    return Failure(seed, source, way, ours, theirs, False, tuple(seeds))
+    if not ours.died and not ours.complaints and is_incomparable(programs, theirs):
+        return None
+    return Failure(seed, source, way, ours, theirs, False, tuple(sources))
+
+
+def is_incomparable(programs, outcome):
+    return bool(programs.incomparable and outcome and any(programs.incomparable in line for line in outcome.trace))
+
+
+def reference_dies(programs, sources, seed):
+    """Whether the reference crashes over this program, at times, or over what ran before it in the batch.
+
+    Memory that CPython itself has damaged is not met in each run, nor in the same place.
+    """
+    before = list(sources.items())[:list(sources).index(seed) + 1]
+    for _ in range(REFERENCE_RUNS):
+        if run_alone(programs, programs.reference, sources[seed]).died:
+            return True
+    return any(outcome.died for _ in range(REFERENCE_RUNS // 3)
+               for _, outcome in run_programs(programs.worker, programs.reference, before, programs.seconds))
 
 
 def run_batch(programs, seeds):
@@ -192,7 +217,7 @@ def run_batch(programs, seeds):
     first = programs.reference or programs.ways[0]
     outcomes = {way: dict(run_programs(programs.worker, way, sources.items(), programs.seconds))
                 for way in dict.fromkeys((first, *programs.ways))}
-    for seed, source in sources.items():
+    for seed in sources:
         shown = outcomes[first][seed]
         summary.programs += 1
         summary.ends[shown.end] += 1
@@ -201,8 +226,7 @@ def run_batch(programs, seeds):
                             if not shown.died and not line.startswith("|"))
         for way in programs.ways:
             summary.runs += 1
-            verdict = judge(programs, way, seeds, source, seed, outcomes[way][seed],
-                            shown if programs.reference else None)
+            verdict = judge(programs, way, sources, seed, outcomes[way][seed], shown if programs.reference else None)
             if verdict == "stock":
                 summary.stock_died.append(seed)
                 break

@@ -68,6 +68,15 @@ class HookedPrograms(unittest.TestCase):
         self.assertEqual((failure.seed, failure.way.name), (1, "ferrule pass"))
         self.assertIn("-hooked False", program_runs.difference(failure))
 
+    def test_what_happens_at_the_end_of_the_stack_may_differ_and_a_crash_there_may_not(self):
+        differs = f"try: raise RecursionError\nexcept RecursionError as e: emit('error', e)\nemit('hooked', {IS_HOOKED})\n"
+        summary = self.run_sources(differs, f"{differs}\nimport os\nif {IS_HOOKED}: os.abort()\n")
+        self.assertEqual([failure.seed for failure in summary.failures], [1])
+
+    def test_a_crash_that_stock_has_at_times_is_none_of_ours(self):
+        summary = self.run_sources(f"import os, time\nif {IS_HOOKED} or time.time_ns() // 1000 % 2: os.abort()\n")
+        self.assertEqual((summary.failures, summary.stock_died), ([], [0]))
+
     def test_a_hook_that_is_left_is_noticed(self):
         source = f"if {IS_HOOKED}: sys.modules['framehook'].add(lambda view: None)\n"
         failure, = self.run_sources(source).failures
