@@ -113,7 +113,9 @@ static PyObject *simple_callables[SLOTS];
 static PyCodeObject *
 run_simple(int slot, Frame *frame)
 {
-    PyObject *answer = ask(simple_callables[slot], frame);
+    PyObject *callable = Py_NewRef(simple_callables[slot]);
+    PyObject *answer = ask(callable, frame);
+    Py_DECREF(callable);
     if (answer == Py_None) {
         Py_DECREF(answer);
         return NULL;
@@ -152,10 +154,16 @@ add_simple(PyObject *module, PyObject *args)
     if (slot < 0) {
         return NULL;
     }
+    /* Before the hook is there: without the GIL another thread may be asked at once. */
+    PyObject *before = simple_callables[slot];
+    simple_callables[slot] = Py_NewRef(callable);
     int result = api.AddFrameHook(PyInterpreterState_Get(), simple_hooks[slot]);
-    if (result == 0) {
-        Py_XSETREF(simple_callables[slot], Py_NewRef(callable));
+    if (result != 0) {
+        PyObject *unused = simple_callables[slot];
+        simple_callables[slot] = before;
+        before = unused;
     }
+    Py_XDECREF(before);
     return none_or_error(result);
 }
 
