@@ -218,7 +218,7 @@ def disabled_for_code(hook, *codes):
     Blocks nest.  After the last of them the hook is asked as before: not about
     what it has settled.  TypeError: one of them has no code; none is switched off.
     """
-    return Suspension(_handle_of(hook), False, tuple([_code_of(code) for code in codes]))
+    return Suspension(_handle_of(hook), False, tuple(map(_code_of, codes)))
 
 
 def _info(told):

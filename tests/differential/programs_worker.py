@@ -16,6 +16,7 @@ import gc
 import inspect
 import json
 import linecache
+import os
 import re
 import resource
 import sys
@@ -551,7 +552,8 @@ def run_one(source, surroundings):
 
 
 def prepare():
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    if "ASAN_OPTIONS" not in os.environ:        # AddressSanitizer takes address space without end
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     gc.collect()
     gc.freeze()
     gc.set_threshold(0)

@@ -198,10 +198,14 @@ class Blocks(HookTestCase):
         for number in range(1, 40):
             functions = [new_function() for _ in range(3)]
             hooks = [counter(function) for function in functions]
-            callable = lambda view: [hook(view) for hook in hooks] and None
+
+            # No lists: without the GIL, CPython 3.13 frees what a list never had where there is no memory for its items.
+            def callable(view):
+                for hook in hooks:
+                    hook(view)
 
             def block():
-                with framehook.disabled_for_code(hook, *functions):
+                with framehook.disabled_for_code(hook, functions[0], functions[1], functions[2]):
                     pass
 
             with framehook.hook(callable) as hook:
