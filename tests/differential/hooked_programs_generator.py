@@ -171,7 +171,6 @@ class Generator(programs_generator.Generator):
         """A function for where there is no memory. It makes no function: CPython 3.13 gives up its code twice then."""
         name = self.new_name("lean")
         kind = self.weighted(((6, "function"), (3, "generator"), (2, "coroutine"), (1, "method")))
-        calls = [call for call in self.lean]
         indent = 0
         if kind == "method":
             owner = self.new_name("Lean")
@@ -192,7 +191,7 @@ class Generator(programs_generator.Generator):
                 "sorted([2, 1], key=str)", "held = list(map(str, held))", "f'{a} {held}'", "gc.collect(0)",
                 "x = [i for i in range(3)]", "a, *text = held", "emit('lean', a)", "send_signal('locals')",
                 "change_hooks(5)", "change_hooks(7)",
-                *calls, *calls)).replace("\n", "\n" + "    " * self.depth))
+                *self.lean, *self.lean)).replace("\n", "\n" + "    " * self.depth))
         if kind == "generator":
             self.put("held = yield a")
             self.put("try: yield held\nfinally: held = None".replace("\n", "\n" + "    " * self.depth))

@@ -157,6 +157,7 @@ class Summary:
     programs_with: Counter = field(default_factory=Counter)
     tags: Counter = field(default_factory=Counter)
     lines: int = 0
+    set_aside: int = 0      # runs that differ, and that say nothing
     stock_died: list = field(default_factory=list)
     failures: list = field(default_factory=list)
 
@@ -169,7 +170,7 @@ class Summary:
 
 
 def judge(programs, way, sources, seed, ours, theirs):
-    """A Failure, None, or "stock": the reference itself does not survive the program."""
+    """A Failure, None, "stock": the reference itself does not survive the program; or "set aside": it may differ."""
     if not fails(ours, theirs):
         return None
     source = sources[seed]
@@ -180,15 +181,14 @@ def judge(programs, way, sources, seed, ours, theirs):
         # There is nothing to compare with.
         return "stock"
     if fails(mine, reference):
-        if not mine.died and not mine.complaints and is_incomparable(programs, reference):
-            return None
-        return Failure(seed, source, way, mine, reference, True)
-    if "hung" in (ours.end, theirs and theirs.end):
+        failure = Failure(seed, source, way, mine, reference, True)
+    elif "hung" in (ours.end, theirs and theirs.end):
         # It wanted more time. Any other difference is about what ran before.
         return None
-    if not ours.died and not ours.complaints and is_incomparable(programs, theirs):
-        return None
-    return Failure(seed, source, way, ours, theirs, False, tuple(sources))
+    else:
+        failure = Failure(seed, source, way, ours, theirs, False, tuple(sources))
+    only_differs = not failure.ours.died and not failure.ours.complaints
+    return "set aside" if only_differs and is_incomparable(programs, failure.theirs) else failure
 
 
 def is_incomparable(programs, outcome):
@@ -232,7 +232,9 @@ def run_batch(programs, seeds):
                 summary.stock_died.append(seed)
                 break
             # What runs in the same process as a program that damages memory on stock too says nothing.
-            if verdict is not None and (verdict.alone or not summary.stock_died):
+            if verdict == "set aside" or verdict and not verdict.alone and summary.stock_died:
+                summary.set_aside += 1
+            elif verdict:
                 summary.failures.append(verdict)
     return summary
 
@@ -436,6 +438,6 @@ def run_command(options, programs):
         print("failures by way: " + ", ".join(f"{way.name} {by_way[way.name]}" for way in programs.ways))
     whole = summary.ends["to its end"]
     print(f"{summary.programs} programs, {len(summary.failures)} of {summary.runs} runs fail, {whole} ran to their end, "
-          f"{len(summary.stock_died)} crash stock itself {sorted(summary.stock_died)[:10] or ''} "
-          f"({time.monotonic() - started:.0f} s)")
+          f"{len(summary.stock_died)} crash stock itself {sorted(summary.stock_died)[:10] or ''}, "
+          f"{summary.set_aside} differences set aside ({time.monotonic() - started:.0f} s)")
     return 1 if summary.failures else 0

@@ -71,7 +71,7 @@ class HookedPrograms(unittest.TestCase):
     def test_what_happens_at_the_end_of_the_stack_may_differ_and_a_crash_there_may_not(self):
         differs = f"try: raise RecursionError\nexcept RecursionError as e: emit('error', e)\nemit('hooked', {IS_HOOKED})\n"
         summary = self.run_sources(differs, f"{differs}\nimport os\nif {IS_HOOKED}: os.abort()\n")
-        self.assertEqual([failure.seed for failure in summary.failures], [1])
+        self.assertEqual(([failure.seed for failure in summary.failures], summary.set_aside), ([1], 1))
 
     def test_a_crash_that_stock_has_at_times_is_none_of_ours(self):
         summary = self.run_sources(f"import os, time\nif {IS_HOOKED} or time.time_ns() // 1000 % 2: os.abort()\n")
