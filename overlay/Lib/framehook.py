@@ -153,7 +153,8 @@ class hook(HookBlock, ContextDecorator):
     @property
     def info(self):
         """The HookInfo; after the block, as it was at its end.  None: there is none."""
-        now = next((info for info in hooks() if info.handle == self._handle), None)
+        handle = self._handle
+        now = next((info for info in hooks() if info.handle == handle), None)
         return now or (self._last and _info(self._last))
 
     _last = None        # what the end of a block tells
