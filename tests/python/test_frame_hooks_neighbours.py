@@ -4,6 +4,7 @@ While a frame is offered nobody can see it, whatever comes of the hook's answer;
 tried with several kinds of functions and of hooks, and in the surroundings of hook_variants.py.
 """
 
+import _thread
 import contextlib
 import gc
 import inspect
@@ -83,9 +84,21 @@ def by_module_name():
     return [NAMES.get(name, name) for name in until_none(sys._getframemodulename)]
 
 
+def frames_of_the_collector():
+    return [thing for thing in gc.get_objects() if type(thing) is types.FrameType]
+
+
+@contextlib.contextmanager
 def by_collector():
-    found = [thing for thing in gc.get_objects() if type(thing) is types.FrameType]
-    return [frame.f_code.co_name for frame in found] + names_back(sys._getframe())
+    # Frames of earlier calls may be there for ever: without the GIL CPython 3.13 makes code immortal, and what it holds.
+    earlier = frames_of_the_collector()
+    ids = set(map(id, earlier))
+
+    def look():
+        found = [frame for frame in frames_of_the_collector() if id(frame) not in ids]
+        return [frame.f_code.co_name for frame in found] + names_back(sys._getframe())
+
+    yield look
 
 
 class Records(logging.Handler):
@@ -126,11 +139,12 @@ def by_warnings():
 
 
 def in_another_thread(ask):
-    """What another thread finds out about this one, which waits."""
+    """What another thread finds out about this one, which runs no Python function meanwhile.
+
+    Without the GIL CPython itself crashes where a thread walks frames that another one is leaving.
+    """
     here, answers = threading.get_ident(), []
-    thread = threading.Thread(target=lambda: answers.append(ask(here)))
-    thread.start()
-    thread.join()
+    _thread.start_joinable_thread(lambda: answers.append(ask(here))).join()
     return answers[0]
 
 
@@ -210,7 +224,7 @@ WAYS = {
     "inspect.currentframe": simple(lambda: names_back(inspect.currentframe())),
     "inspect.stack": simple(lambda: [info.function for info in inspect.stack(0)]),
     "traceback.extract_stack": simple(lambda: [entry.name for entry in traceback.extract_stack()]),
-    "the collector": simple(by_collector),
+    "the collector": by_collector,
     "logging": by_logging,
     "warnings": by_warnings,
     "sys._current_frames": simple(by_current_frames),
