@@ -24,9 +24,13 @@ def cause(log: str) -> str:
     window = lines[max(0, end - LINES_BEFORE_GIVING_UP):end]
     found = next((line for line in window if CAUSE.search(line)), None)
     # rustc says where in a line of its own.
-    where = window[window.index(found) + 1:][:1] if found else []
-    if where and where[0].startswith("--> "):
-        return f"{where[0][4:]}: {found}"
+    rest = window[window.index(found) + 1:] if found else []
+    if rest and rest[0].startswith("--> "):
+        return f"{rest[0][4:]}: {found}"
+    # Of cargo's chain of reasons the last one says most.
+    reasons = [line for before, line in zip(rest, rest[1:]) if before == "Caused by:"]
+    if reasons:
+        return f"{found}: {reasons[-1]}"
     if found is None and "No rule to make" in "".join(lines[end:end + 1]):
         found = lines[end]
     return found or (window[-1] if window else "")

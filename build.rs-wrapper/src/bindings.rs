@@ -29,9 +29,16 @@ const TYPES: &[&str] = &[
     "PyMethodDef",
 ];
 
-/// Large structs that only lie in between: their size counts, not their fields.
-const OPAQUE: &[&str] =
-    &["_gc_thread_state", "_mimalloc_thread_state", "_Py_object_freelists", "_brc_thread_state"];
+/// Structs that only lie in between: their size counts, not their fields. Where Debian's series is applied two of them
+/// hold a `PyGC_Head` at an address that is a multiple of four only, which Rust cannot say of a type.
+const OPAQUE: &[&str] = &[
+    "_gc_runtime_state",
+    "_gc_thread_state",
+    "_mimalloc_thread_state",
+    "_Py_interp_static_objects.*",
+    "_Py_object_freelists",
+    "_brc_thread_state",
+];
 
 const FUNCTIONS: &[&str] = &[
     "PyBool_FromLong",

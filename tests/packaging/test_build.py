@@ -347,6 +347,9 @@ class Causes(unittest.TestCase):
             ([command, "/bin/sh: 1: llvm-ar: not found"], "llvm-ar: not found"),
             (["ld.lld: error: undefined symbol: z", "make: *** [a] Error 1", "error: of another target"], "undefined symbol: z"),
             (["make: *** No rule to make target 'x.c', needed by 'x.o'.  Stop."], "No rule to make target"),
+            (["building the build driver (bindgen, cbindgen): a minute, once", command,
+              "error: failed to get `memoffset`", "Caused by:", "  download failed", "Caused by:", "  no route to host"],
+             "error: failed to get `memoffset`: no route to host"),
             (["the only line"], "the only line"),
         ):
             self.assertIn(why, errors.cause("\n".join([*said, "make[1]: *** [Makefile:9: x] Error 1"])), said)
