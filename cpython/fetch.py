@@ -9,8 +9,13 @@ first.  Run again when all is there, it does nothing; when the patches or the
 overlay changed, it makes the tree anew from the cache.
 
 environment:
-  CPYTHON_TARBALL   a tarball to use instead; it must be one that is pinned
+  CPYTHON_TARBALL   a tarball to use instead, or the directory that one was unpacked to;
+                    it must be one that is pinned
   CPYTHON_VERSION   the release to use (as --version)
+  CPYTHON_DEBIAN    Debian's packaging to go with CPYTHON_TARBALL: its .debian.tar.xz,
+                    or the directory that one was unpacked to
+  CPYTHON_SERIES    which of Debian's patches: "fixes" (the default), or "debian" for
+                    all of them
   FERRULE_CACHE     where downloads are kept (default: ferrule/ in the user's
                     cache directory)
 
@@ -52,6 +57,9 @@ import patches  # noqa: E402  (needs the path above)
 CONNECT_SECONDS = 8
 APT_SECONDS = 900
 BLOCK = 1 << 18
+
+# Which of Debian's patches are taken (CPYTHON_SERIES=), the first where nothing is said.
+SERIES = ("fixes", "debian")
 
 # Failures of writing; any other one while downloading is the network's.
 OUR_SIDE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EPERM,
@@ -101,6 +109,19 @@ class Progress:
 def sha256(path):
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest(path):
+    """Of a file, or of the names and contents of all files below a directory."""
+    if not path.is_dir():
+        return sha256(path)
+    total = hashlib.sha256()
+    for name in sorted(file.relative_to(path).as_posix() for file in path.rglob("*")
+                       if file.is_file() or file.is_symlink()):
+        file = path / name
+        content = os.readlink(file) if file.is_symlink() else sha256(file)
+        total.update(f"{name}\0{content}\n".encode())
+    return total.hexdigest()
 
 
 def write_atomically(path, text):
@@ -172,6 +193,13 @@ class Pins:
         self.source = content["debian"]["source"]
         self.fixes = content["debian"]["fixes"]
 
+    def take_series(self, name):
+        """Which of Debian's patches are taken."""
+        if name not in SERIES:
+            raise FetchError(f"CPYTHON_SERIES is {name!r}; it is one of {', '.join(SERIES)}")
+        if name == "debian":
+            self.fixes = ["*"]
+
     def release(self, version):
         if version not in self.releases:
             raise FetchError(f"CPython {version} is not pinned; choose one of "
@@ -186,7 +214,7 @@ class Pins:
         return [(self.releases[v], origin) for v, origin in self.default]
 
     def by_hash(self, found):
-        return next((r for r in self.releases.values() if r["sha256"] == found), None)
+        return next((r for r in self.releases.values() if found in (r["sha256"], r.get("tree_sha256"))), None)
 
 
 class Source:
@@ -204,24 +232,48 @@ class Source:
         return f"{self.release['version']}-{self.origin}"
 
     def fixes_sha256(self):
-        return sha256(self.fixes) if self.fixes else None
+        return digest(self.fixes) if self.fixes else None
 
 
 # ---- the tarball that the user gives ---------------------------------------
 
-def from_user(pins, path, version):
+def from_user(pins, path, version, debian=None):
     path = Path(path)
     try:
-        found = sha256(path)
+        found = digest(path)
     except OSError as error:
         raise FetchError(f"CPYTHON_TARBALL={path}: {error.strerror}") from None
     release = pins.by_hash(found)
     if release is None or (version and release["version"] != version):
         wanted = [pins.release(version)] if version else pins.releases.values()
-        expected = "\n".join(f"  expected {r['sha256']} ({r['file']})" for r in wanted)
-        raise FetchError(f"CPYTHON_TARBALL={path} is not the file that is pinned (or it is "
-                         f"truncated):\n{expected}\n  found    {found}")
-    return Source(release, "user", path)
+        key = "tree_sha256" if path.is_dir() else "sha256"
+        expected = "\n".join(f"  expected {r[key]} ({r['file']})" for r in wanted if key in r)
+        raise FetchError(f"CPYTHON_TARBALL={path} is not {'what was unpacked from ' if path.is_dir() else ''}the file "
+                         f"that is pinned (or it is truncated):\n{expected}\n  found    {found}")
+    if not debian:
+        return Source(release, "user", path)
+    return Source(release, "user", path, Path(debian), debian_revision(pins, release, Path(debian)))
+
+
+def debian_revision(pins, release, path):
+    """Which revision of Debian's package this packaging is of; it must be of this release."""
+    try:
+        first = debian_file(path, "changelog").decode().split("\n", 1)[0]
+    except (OSError, KeyError, tarfile.TarError) as error:
+        raise FetchError(f"CPYTHON_DEBIAN={path} is not Debian's packaging of {pins.source}: {error}") from None
+    found = re.match(rf"{re.escape(pins.source)} \((({re.escape(release['version'])})-[^)]+)\)", first)
+    if found is None:
+        raise FetchError(f"CPYTHON_DEBIAN={path} begins with {first!r}, and the source is "
+                         f"{pins.source} {release['version']}")
+    return found[1]
+
+
+def debian_file(path, name):
+    """A file of Debian's packaging, which is a tarball, or the directory that one was unpacked to."""
+    if path.is_dir():
+        return (path / name).read_bytes()
+    with tarfile.open(path, "r:xz") as tar:
+        return tar.extractfile(f"debian/{name}").read()
 
 
 # ---- the cache -------------------------------------------------------------
@@ -570,7 +622,10 @@ def missing(attempts, cache, reasons):
 # ---- the tree --------------------------------------------------------------
 
 def unpack(tarball, target, expected):
-    """Unpack a tarball that holds the one directory `expected`."""
+    """Unpack a tarball that holds the one directory `expected`; a directory is what one was unpacked to."""
+    if tarball.is_dir():
+        shutil.copytree(tarball, target / expected, symlinks=True)
+        return
     progress = Progress(f"unpacking {tarball.name}")
     size = tarball.stat().st_size
     safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
@@ -592,16 +647,14 @@ def unpack(tarball, target, expected):
 
 
 def chosen_fixes(fixes, patterns, target):
-    """Unpack the fixes wanted from Debian's archive; their paths, in the series' order."""
+    """Take the fixes wanted out of Debian's packaging; their paths, in the series' order."""
     chosen = []
-    with tarfile.open(fixes, "r:xz") as tar:
-        series = tar.extractfile("debian/patches/series").read().decode()
-        for line in series.splitlines():
-            name = line.split("#", 1)[0].strip()
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
-                path = target / os.path.basename(name)
-                path.write_bytes(tar.extractfile(f"debian/patches/{name}").read())
-                chosen.append(path)
+    for line in debian_file(fixes, "patches/series").decode().splitlines():
+        name = line.split("#", 1)[0].strip()
+        if name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+            path = target / os.path.basename(name)
+            path.write_bytes(debian_file(fixes, f"patches/{name}"))
+            chosen.append(path)
     if not chosen:
         raise FetchError(f"{fixes.name} holds none of the fixes that "
                          "cpython/upstream.toml names")
@@ -779,6 +832,7 @@ def make_tree(source, pins, directory, overlay, dest):
                  "overlay_sha256": overlay_digest(overlay),
                  "fixes_sha256": source.fixes_sha256(),
                  "fixes_chosen": pins.fixes if source.fixes else [],
+                 "series": "debian" if source.fixes and pins.fixes == ["*"] else "fixes",
                  "written": written}
         write_atomically(fresh / "stamp.json", json.dumps(stamp, indent=2) + "\n")
         # A crash between the two leaves no tree, and the next run makes it.
@@ -789,7 +843,7 @@ def make_tree(source, pins, directory, overlay, dest):
     return stamp
 
 
-def finished(release, origin, pins, directory, overlay, dest):
+def finished(release, origin, pins, directory, overlay, dest, fixed=False):
     """The stamp of a tree that is as the pins, patches and overlay want it, else None.
 
     Needs neither the cache nor a network, so that a finished tree stays usable.
@@ -801,7 +855,7 @@ def finished(release, origin, pins, directory, overlay, dest):
     wanted = {"tarball_sha256": release["sha256"],
               "patches_sha256": patches.digest(directory, release["version"]),
               "overlay_sha256": overlay_digest(overlay),
-              "fixes_chosen": pins.fixes if origin == "debian" else []}
+              "fixes_chosen": pins.fixes if fixed or origin == "debian" else []}
     same = "fixes" in stamp and all(stamp.get(key) == value for key, value in wanted.items())
     return stamp if same else None
 
@@ -811,7 +865,7 @@ def publish(stamp, dest, default):
     tree = dest / f"{stamp['version']}-{stamp['origin']}" / f"Python-{stamp['version']}"
     tree = tree.resolve()
     path = str(tree.relative_to(ROOT)) if tree.is_relative_to(ROOT) else str(tree)
-    keys = ("version", "origin", "debian_revision", "fixes", "tarball_sha256")
+    keys = ("version", "origin", "debian_revision", "fixes", "series", "tarball_sha256")
     current = {key: stamp[key] for key in keys}
     current |= {"source": path, "patches_sha256": stamp["patches_sha256"]}
     if read_json(dest / "current.json") != current:
@@ -846,8 +900,8 @@ def describe(stamp):
     return f"{text} as released{' (CPYTHON_TARBALL)' if stamp['origin'] == 'user' else ''}"
 
 
-def warn_if_vulnerable(release, origin):
-    if release["debian_fixes"] and origin != "debian":
+def warn_if_vulnerable(release, fixed):
+    if release["debian_fixes"] and not fixed:
         note(f"WARNING: CPython {release['version']} as released has known vulnerabilities, "
              "and this is it without Debian's fixes.\n"
              "         Fine to look at; do not run it on anything that others can reach.")
@@ -886,20 +940,23 @@ def cached_source(attempts, cache, release, origin):
         return in_cache(attempts, cache, release, origin)
 
 
-def of_tarball(pins, path, version, ready):
+def of_tarball(pins, path, version, debian, ready):
     """(source, None) of the user's tarball, or (None, stamp) of the tree made of it, which may outlive it."""
     if not os.path.lexists(path):
         wanted = [pins.release(version)] if version else pins.releases.values()
         stamps = [stamp for release in wanted if (stamp := ready(release, "user")) and stamp.get("tarball") == path]
         if stamps:
             return None, stamps[0]
-    return from_user(pins, path, version), None
+    return from_user(pins, path, version, debian), None
 
 
 def fetch(args, env):
     pins = Pins(args.config)
     version = args.version or env.get("CPYTHON_VERSION") or None
-    tarball = env.get("CPYTHON_TARBALL")
+    tarball, debian = env.get("CPYTHON_TARBALL"), env.get("CPYTHON_DEBIAN")
+    pins.take_series(env.get("CPYTHON_SERIES") or SERIES[0])
+    if debian and not tarball:
+        raise FetchError("CPYTHON_DEBIAN= goes with CPYTHON_TARBALL=: name the release's tarball too")
     dest, cache = Path(args.dest).absolute(), Cache(default_cache(env).absolute())
     overlay = Path(args.overlay)
     attempts = pins.attempts(version)
@@ -908,11 +965,11 @@ def fetch(args, env):
         return Path(args.patches or patches.default_directory(release["version"]))
 
     def ready(release, origin):
-        return finished(release, origin, pins, series(release), overlay, dest)
+        return finished(release, origin, pins, series(release), overlay, dest, fixed=bool(debian))
 
     with locked(dest):
         if tarball:
-            source, stamp = of_tarball(pins, tarball, version, ready)
+            source, stamp = of_tarball(pins, tarball, version, debian, ready)
         else:
             order = settled_first(attempts, dest / ("current.json" if version else "default.json"))
             source, stamp = choose(pins, order, cache, ready, args.refresh)
@@ -923,7 +980,7 @@ def fetch(args, env):
                 stamp = before
         done = stamp is not None
         warn_if_vulnerable(source.release if source else pins.release(stamp["version"]),
-                           source.origin if source else stamp["origin"])
+                           source.fixes if source else stamp["fixes"])
         if not done:
             stamp = make_tree(source, pins, series(source.release), overlay, dest)
         path = publish(stamp, dest, default=not version and not tarball)

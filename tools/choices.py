@@ -13,13 +13,17 @@ from errors import BuildError
 from variants import VARIANTS
 
 # Which release is built.
-RELEASE_VARIABLES = ("CPYTHON_VERSION", "CPYTHON_TARBALL")
+RELEASE_VARIABLES = ("CPYTHON_VERSION", "CPYTHON_TARBALL", "CPYTHON_DEBIAN", "CPYTHON_SERIES")
+# Which of them are files.
+RELEASE_FILES = ("CPYTHON_TARBALL", "CPYTHON_DEBIAN")
+# For packages: a profile that was made before, and where on sys.path that lies which is not in CPython's library.
+PACKAGE_VARIABLES = ("PROFILE_USE", "FERRULE_PATH")
 # Which programs build it, and what a profile comes from: the same for every variant.
 TOOL_VARIABLES = ("CC", "CXX", "CPP", "AR", "RANLIB", "LLVM_AR", "LLVM_PROFDATA", "PROFILE_TASK", "MACHDEP",
                   "PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR")
 FLAG_VARIABLES = ("CPPFLAGS", "CFLAGS", "CFLAGS_NODIST", "LDFLAGS", "LDFLAGS_NODIST", "LIBS")
 # What configure takes from the environment as well as from its command line.
-CONFIGURE_VARIABLES = TOOL_VARIABLES + FLAG_VARIABLES
+CONFIGURE_VARIABLES = TOOL_VARIABLES + FLAG_VARIABLES + PACKAGE_VARIABLES
 # What is said to each command, and never kept.
 COMMAND_VARIABLES = ("FERRULE_CACHE", "PYTHON3", "V")
 INSTALL_VARIABLES = ("DESTDIR", "VARIANT")
@@ -101,8 +105,8 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def said(variables: dict[str, str]) -> dict[str, str]:
     """Without those that are empty: they say that there is none, as configure takes it too."""
     found = {name: value for name, value in variables.items() if value.strip()}
-    if "CPYTHON_TARBALL" in found:
-        found["CPYTHON_TARBALL"] = str(Path(found["CPYTHON_TARBALL"]).absolute())
+    for name in {*RELEASE_FILES, "PROFILE_USE"} & set(found):
+        found[name] = str(Path(found[name]).absolute())
     return found
 
 

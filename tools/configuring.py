@@ -1,5 +1,6 @@
 """The command that configures a build, and when it is run again."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -11,7 +12,7 @@ import toolchain
 from choices import RELEASE_VARIABLES, Choices
 from environment import for_children
 from errors import BuildError, cause
-from variants import ALIGNED, BUILT_IN, STOCK, TRAINING, VARIANTS
+from variants import ALIGNED, BUILT_IN, DEBIAN_BUILT_IN, STOCK, TRAINING, TRAINING_MAY_FAIL, VARIANTS
 
 
 def without_rust(flags: list[str]) -> bool:
@@ -44,6 +45,29 @@ def completed(flags: list[str]) -> list[str]:
     return ["--with-lto=full" if flag in ("--with-lto", "--with-lto=yes") else flag for flag in flags]
 
 
+def built_in(facts: dict) -> frozenset[str]:
+    """The modules that are part of a profile-guided interpreter."""
+    return BUILT_IN | DEBIAN_BUILT_IN if facts.get("series") == "debian" else BUILT_IN
+
+
+def training(facts: dict) -> str:
+    """What a profile is made of. Debian's series goes on after a test that failed, without a word about it here."""
+    return TRAINING if facts.get("series") == "debian" else TRAINING + TRAINING_MAY_FAIL
+
+
+def check_profile(flags: list[str], compiler: toolchain.Compiler, variables: dict[str, str]) -> None:
+    """A profile that was made before (PROFILE_USE=) is LLVM's, for a build that is guided by one."""
+    profile = variables.get("PROFILE_USE")
+    if profile is None:
+        return
+    if not profile_guided(flags):
+        raise BuildError(f"PROFILE_USE={profile} is for a build with --enable-optimizations")
+    if not compiler.is_clang:
+        raise BuildError(f"PROFILE_USE={profile} is a profile of LLVM, and the compiler is {compiler.description}")
+    if not Path(profile).is_file():
+        raise BuildError(f"PROFILE_USE={profile}: there is no such file; without it the profile is made in the build, in an hour")
+
+
 def flags_of(variant: str, chosen: Choices) -> list[str]:
     return completed([*chosen.flags_for(variant), *VARIANTS[variant].flags])
 
@@ -54,6 +78,7 @@ def configure_command(variant: str, chosen: Choices, facts: dict) -> list[str]:
     # The same compiler for stock, as long as there is a Rust to go by.
     rust = toolchain.find_rust(required=not without_rust(flags))
     compiler = toolchain.find_compiler(rust.llvm if rust else None, variables.get("CC"))
+    check_profile(flags, compiler, variables)
     tools = [] if "CC" in variables else [
         argument for argument in compiler.arguments if argument.partition("=")[0] not in variables
     ]
@@ -73,10 +98,10 @@ def configure_command(variant: str, chosen: Choices, facts: dict) -> list[str]:
         compiling.append("-fno-pie")
         linking.append("-no-pie")
     for variable, words in (("CFLAGS_NODIST", compiling), ("LDFLAGS_NODIST", linking)):
-        if tools and words and variable not in variables:
-            tools.append(f"{variable}={' '.join(words)}")
+        if tools and words:
+            variables[variable] = " ".join([*variables.get(variable, "").split(), *words])
     if profile_guided(flags) and "PROFILE_TASK" not in variables:
-        tools.append(f"PROFILE_TASK={TRAINING}")
+        tools.append(f"PROFILE_TASK={training(facts)}")
     command = [str(places.ROOT / facts["source"] / "configure"), *flags,
                *(f"{name}={value}" for name, value in variables.items()), *tools]
     if not without_rust(flags):
@@ -95,7 +120,7 @@ def configure(variant: str, chosen: Choices, facts: dict) -> None:
     directory, before = places.BUILD / variant, places.BUILD / f".{variant}.before"
     command = configure_command(variant, chosen, facts)
     guided = profile_guided(flags_of(variant, chosen))
-    made_of = [*command, facts["patches_sha256"], *sorted(BUILT_IN)] if guided else command
+    made_of = [*command, facts["patches_sha256"], *sorted(built_in(facts)), profile_digest(variant, chosen)] if guided else command
     stamp = directory / "ferrule-configure.json"
     places.check_writable(directory)
     take_back(directory, before)
@@ -110,7 +135,7 @@ def configure(variant: str, chosen: Choices, facts: dict) -> None:
     try:
         run_configure(variant, command, directory)
         if guided:
-            build_in(directory)
+            build_in(directory, built_in(facts))
         note_chosen(variant, chosen)
         stamp.write_text(json.dumps(made_of))
     finally:
@@ -154,10 +179,15 @@ def take_back(directory: Path, before: Path) -> None:
         shutil.rmtree(before)
 
 
-def build_in(directory: Path) -> None:
+def profile_digest(variant: str, chosen: Choices) -> str:
+    profile = chosen.variables_for(variant).get("PROFILE_USE")
+    return hashlib.sha256(Path(profile).read_bytes()).hexdigest() if profile else ""
+
+
+def build_in(directory: Path, names: frozenset[str]) -> None:
     """Make modules part of the interpreter, each with the sources that configure found for it."""
     modules = (directory / "Modules" / "Setup.stdlib").read_text().splitlines()
-    lines = [line for line in modules if line.partition(" ")[0] in BUILT_IN]
+    lines = [line for line in modules if line.partition(" ")[0] in names]
     # Newer than CPython's Makefile, which make therefore makes anew from it.
     (directory / "Modules" / "Setup.local").write_text("\n".join(["*static*", *lines]) + "\n")
 

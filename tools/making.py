@@ -37,8 +37,10 @@ def make(variant: str, arguments: list[str], chosen: Choices, facts: dict) -> No
     # CPython links _bootstrap_python without what configure knows of the linker;
     # on make's command line it reaches that link too, and lld's cache serves it.
     linker = [word for word in configure_command(variant, chosen, facts)
-              if word.startswith(("LDFLAGS_NODIST=-fuse-ld=lld", "LDFLAGS_NODIST=-no-pie"))]
-    command = ["make", *jobs(), *linker, *profile_settings(directory), *library_beside(variant, chosen), *arguments]
+              if word.startswith("LDFLAGS_NODIST=") and re.search(r"-fuse-ld=lld|-no-pie", word)]
+    variables = chosen.variables_for(variant)
+    command = ["make", *jobs(), *linker, *profile_settings(directory), *library_beside(variant, chosen),
+               *path_of_ours(variables), *(arguments or with_profile(variables))]
     if not arguments:
         finished(variant).unlink(missing_ok=True)
     # close_fds: the job server of an outer make is two open descriptors.
@@ -75,6 +77,17 @@ def profile_settings(directory: Path) -> list[str]:
         "LLVM_PROF_FILE=LLVM_PROFILE_FILE=$(abs_builddir)/code-%p-%m.profclangr",
         *unoptimized,
     ]
+
+
+def with_profile(variables: dict[str, str]) -> list[str]:
+    """What builds all with a profile that was made before: the second half of CPython's target for such builds."""
+    profile = variables.get("PROFILE_USE")
+    return ["build_all", f"CFLAGS_NODIST=-fprofile-use={profile}"] if profile else []
+
+
+def path_of_ours(variables: dict[str, str]) -> list[str]:
+    """The last entry of sys.path, by the macro that CPython has for it."""
+    return [f"PYTHONPATH={variables['FERRULE_PATH']}"] if "FERRULE_PATH" in variables else []
 
 
 def library_beside(variant: str, chosen: Choices) -> list[str]:

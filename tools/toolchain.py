@@ -37,6 +37,10 @@ class Compiler:
     # For LLVM's code generator, which runs when an LTO build is linked.
     codegen: tuple[str, ...] = ()
 
+    @property
+    def is_clang(self) -> bool:
+        return "clang" in self.description
+
 
 def find_rust(required: bool = True) -> Rust | None:
     """rustc's versions; None where it is missing and not required."""

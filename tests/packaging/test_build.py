@@ -204,10 +204,50 @@ class Command(Case):
         self.assertEqual(self.words_of("PROFILE_TASK", self.called("pgo")), ["-m", "test.regrtest", "test_re"])
 
     def test_a_failed_test_does_not_end_the_training_and_a_crash_does(self):
-        shell = variants.TRAINING.replace("$$", "$")
+        shell = configuring.training(self.facts).replace("$$", "$")
         for status, expected in ((0, 0), (2, 0), (1, 1), (139, 1)):
             run = subprocess.run(["sh", "-c", f"python() {{ return {status}; }}; python {shell}"])
             self.assertEqual(run.returncode, expected, status)
+
+    def test_debians_series_has_debians_modules_built_in_and_sees_to_failed_tests_itself(self):
+        self.facts = {**self.facts, "series": "debian"}
+        with (self.root / self.facts["source"] / "configure").open("a") as configure:
+            configure.write("echo 'zlib zlibmodule.c -lz' >>Modules/Setup.stdlib\n")
+        self.configured("pgo")
+        self.assertIn("zlib zlibmodule.c -lz", (self.root / "build/pgo/Modules/Setup.local").read_text())
+        self.assertNotIn("||", self.words_of("PROFILE_TASK", self.called("pgo")))
+
+    def test_a_profile_that_was_made_before_takes_the_place_of_the_training(self):
+        profile = self.root / "llvm-22.profdata"
+        profile.write_bytes(b"one")
+        self.configure("--enable-optimizations", "PROFILE_USE=" + str(profile))
+        with unittest.mock.patch.object(progress, "run", return_value=0) as run:
+            self.quietly(build.make, "ferrule", [])
+        self.assertEqual(run.call_args.args[0][-2:], ["build_all", f"CFLAGS_NODIST=-fprofile-use={profile}"])
+        self.assertEqual(self.made_with("ferrule")[-1], "python")
+        self.assertNotIn("build_all", self.made_with("pgo"))
+        # Another one in its place makes other objects.
+        (self.root / "build/ferrule/object.o").touch()
+        self.configured("ferrule")
+        self.assertTrue((self.root / "build/ferrule/object.o").exists())
+        profile.write_bytes(b"two")
+        self.configured("ferrule")
+        self.assertFalse((self.root / "build/ferrule/object.o").exists())
+
+    def test_a_profile_that_cannot_be_used_is_refused(self):
+        profile = self.root / "llvm-22.profdata"
+        with self.assertRaisesRegex(errors.BuildError, "there is no such file; without it the profile is made"):
+            self.configure("--enable-optimizations", f"PROFILE_USE={profile}")
+        profile.touch()
+        with self.assertRaisesRegex(errors.BuildError, "is for a build with --enable-optimizations"):
+            self.configure(f"PROFILE_USE={profile}")
+        with self.assertRaisesRegex(errors.BuildError, "is a profile of LLVM, and the compiler is gcc"):
+            self.configure("--enable-optimizations", f"PROFILE_USE={profile}", "CC=gcc")
+
+    def test_a_directory_for_what_is_ferrules_own_comes_last_on_the_path(self):
+        self.configure("FERRULE_PATH=/usr/lib/own")
+        self.assertIn("PYTHONPATH=/usr/lib/own", self.made_with("ferrule"))
+        self.assertEqual([word for word in self.made_with("release") if word.startswith("PYTHONPATH=")], [])
 
     def test_a_profile_that_is_of_no_use_does_not_stop_a_pgo_build(self):
         for variant, wanted in (("pgo", 1), ("release", 0)):
@@ -254,6 +294,13 @@ class Command(Case):
         self.configure("--enable-optimizations", "CFLAGS_NODIST=-fPIE", "LDFLAGS_NODIST=-pie")
         self.assertEqual(self.words_of("CFLAGS_NODIST", self.called()), ["-fPIE"])
         self.assertEqual(self.words_of("LDFLAGS_NODIST", self.called()), ["-pie"])
+
+    def test_the_users_flags_for_the_interpreter_go_before_those_that_lto_needs(self):
+        self.compiler = toolchain.Compiler(("CC=/llvm/clang",), True, "clang", ("-a=1",))
+        self.configure("--with-lto", "CFLAGS_NODIST=-O2 -g", "LDFLAGS_NODIST=-Wl,-z,now")
+        self.assertEqual(self.words_of("CFLAGS_NODIST", self.called()), ["-O2", "-g", "-mllvm", "-a=1"])
+        self.assertEqual(self.words_of("LDFLAGS_NODIST", self.called())[:2], ["-Wl,-z,now", "-fuse-ld=lld"])
+        self.assertTrue([word for word in self.made_with("ferrule") if word.startswith("LDFLAGS_NODIST=-Wl,-z,now -fuse-ld=lld")])
 
     def test_compiler_and_linker_agree_where_the_user_names_the_flags_of_one(self):
         for flag in ("CFLAGS_NODIST=-O2", "LDFLAGS_NODIST=-Wl,-z,now", "CFLAGS=-fPIE", "LDFLAGS=-pie"):

@@ -318,6 +318,82 @@ class NoNetwork(Case):
         self.assertEqual(self.works()["version"], "3.13.15")
 
 
+class DebiansPackaging(Case):
+    """A release and Debian's packaging of it, given as files or unpacked, as a source package has them."""
+
+    def setUp(self):
+        super().setUp()
+        self.changelog = f"python3.13 ({REVISION}) trixie-security; urgency=medium\n"
+        self.files = {"debian/patches/series": "#off.diff\nCVE-1.patch\n\nother.patch # why\n",
+                      "debian/patches/CVE-1.patch": patch_text("a.c", 3, "fix one"),
+                      "debian/patches/other.patch": patch_text("a.c", 9, "debian's own")}
+
+    def given(self, unpacked=True):
+        files = {**self.files, "debian/changelog": self.changelog}
+        source, packaging = self.base / "given.tar.xz", self.base / "debian.tar.xz"
+        source.write_bytes(self.data["3.13.5"])
+        packaging.write_bytes(tarball(files))
+        if unpacked:
+            for path in (source, packaging):
+                with tarfile.open(path) as tar:
+                    tar.extractall(self.base / "unpacked", filter="data")
+            source, packaging = self.base / "unpacked" / "Python-3.13.5", self.base / "unpacked" / "debian"
+            self.write_config()
+            self.config.write_text(self.config.read_text().replace(
+                f'sha256 = "{digest(self.data["3.13.5"])}"\n',
+                f'sha256 = "{digest(self.data["3.13.5"])}"\ntree_sha256 = "{fetch.digest(source)}"\n'))
+        return {"CPYTHON_TARBALL": str(source), "CPYTHON_DEBIAN": str(packaging)}
+
+    def test_its_fixes_are_applied_or_all_of_its_series(self):
+        for unpacked in (False, True):
+            given = self.given(unpacked)
+            current = self.works(**given)
+            self.assertEqual((current["debian_revision"], current["fixes"], current["series"]),
+                             (REVISION, ["CVE-1.patch"], "fixes"))
+            self.assertNotIn("vulnerabilities", self.err)
+            current = self.works(**given, CPYTHON_SERIES="debian")
+            self.assertEqual((current["fixes"], current["series"]), (["CVE-1.patch", "other.patch"], "debian"))
+            self.assertIn("debian's own", (self.tree() / "a.c").read_text())
+            self.works(**given, CPYTHON_SERIES="debian")
+            self.assertIn("up to date", self.out)
+            self.files["debian/patches/CVE-1.patch"] = patch_text("a.c", 3, "a newer one")
+            self.works(**self.given(unpacked), CPYTHON_SERIES="debian")
+            self.assertIn("a newer one", (self.tree() / "a.c").read_text())
+
+    def test_the_whole_series_of_debians_archive(self):
+        self.with_apt()
+        current = self.works(CPYTHON_VERSION="3.13.5", CPYTHON_SERIES="debian")
+        self.assertEqual(current["fixes"], ["CVE-1.patch", "other.patch", "crash.patch"])
+        self.assertEqual(self.works(CPYTHON_VERSION="3.13.5")["fixes"], ["CVE-1.patch", "crash.patch"])
+
+    def test_a_directory_that_is_not_what_was_unpacked_is_refused(self):
+        given = self.given()
+        for change in (lambda tree: (tree / "a.c").write_text("other"), lambda tree: (tree / "sub" / "c.h").unlink(),
+                       lambda tree: (tree / "new").write_text("")):
+            changed = self.base / "changed"
+            shutil.rmtree(changed, ignore_errors=True)
+            shutil.copytree(given["CPYTHON_TARBALL"], changed)
+            change(changed)
+            self.assertEqual(self.run_it(CPYTHON_TARBALL=str(changed)), 1)
+            self.assertIn(f"expected {fetch.digest(Path(given['CPYTHON_TARBALL']))}", self.err)
+            self.assertIn("not what was unpacked", self.err)
+
+    def test_the_packaging_of_another_release_or_none_is_refused(self):
+        self.changelog = "python3.13 (3.13.9-1) unstable; urgency=low\n"
+        self.assertEqual(self.run_it(**self.given()), 1)
+        self.assertIn("begins with 'python3.13 (3.13.9-1) unstable; urgency=low'", self.err)
+        given = self.given(unpacked=False)
+        for path in (self.base / "none", given["CPYTHON_TARBALL"]):
+            self.assertEqual(self.run_it(**{**given, "CPYTHON_DEBIAN": str(path)}), 1)
+            self.assertIn("is not Debian's packaging of python3.13", self.err)
+
+    def test_what_makes_no_sense_says_so(self):
+        self.assertEqual(self.run_it(CPYTHON_DEBIAN="/x"), 1)
+        self.assertIn("CPYTHON_DEBIAN= goes with CPYTHON_TARBALL=", self.err)
+        self.assertEqual(self.run_it(CPYTHON_SERIES="all"), 1)
+        self.assertIn("CPYTHON_SERIES is 'all'; it is one of fixes, debian", self.err)
+
+
 class UserTarball(Case):
     def given(self, data):
         path = self.base / "whatever.tar.xz"
