@@ -856,7 +856,7 @@ def finished(release, origin, pins, directory, overlay, dest, fixed=False):
               "patches_sha256": patches.digest(directory, release["version"]),
               "overlay_sha256": overlay_digest(overlay),
               "fixes_chosen": pins.fixes if fixed or origin == "debian" else []}
-    same = "fixes" in stamp and all(stamp.get(key) == value for key, value in wanted.items())
+    same = {"fixes", "series"} <= stamp.keys() and all(stamp.get(key) == value for key, value in wanted.items())
     return stamp if same else None
 
 
