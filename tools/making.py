@@ -39,8 +39,9 @@ def make(variant: str, arguments: list[str], chosen: Choices, facts: dict) -> No
     linker = [word for word in configure_command(variant, chosen, facts)
               if word.startswith("LDFLAGS_NODIST=") and re.search(r"-fuse-ld=lld|-no-pie", word)]
     variables = chosen.variables_for(variant)
-    command = ["make", *jobs(), *linker, *profile_settings(directory), *library_beside(variant, chosen),
-               *path_of_ours(variables), *(arguments or with_profile(variables))]
+    tree = places.ROOT / facts["source"]
+    command = ["make", *jobs(), *linker, *profile_settings(directory, tree), *library_beside(variant, chosen),
+               *path_of_ours(variables), *(arguments or with_profile(variables, tree))]
     if not arguments:
         finished(variant).unlink(missing_ok=True)
     # close_fds: the job server of an outer make is two open descriptors.
@@ -53,7 +54,7 @@ def make(variant: str, arguments: list[str], chosen: Choices, facts: dict) -> No
         finished(variant).write_text(source_stamp(variant))
 
 
-def profile_settings(directory: Path) -> list[str]:
+def profile_settings(directory: Path, tree: Path) -> list[str]:
     """What make is told about the profile of clang's build; gcc's takes none of it.
 
     LLVM's optimizer counts instead of clang's front end, so that the targets of indirect calls are counted too. Each
@@ -72,17 +73,22 @@ def profile_settings(directory: Path) -> list[str]:
     unoptimized = [f"LINKCC=$(PURIFY) $(CC) $(if {freezers},-Xlinker --lto-O0)"] if "-fuse-ld=lld" in makefile else []
     return [
         f"{merger[1]}-failure-mode=all {merger[2]} && rm -f $(abs_builddir)/*.profclangr",
-        "PGO_PROF_GEN_FLAG=-fprofile-generate",
-        "PGO_PROF_USE_FLAG=-fprofile-use=$(abs_builddir)/code.profclangd",
+        f"PGO_PROF_GEN_FLAG=-fprofile-generate {names_without(tree)}",
+        f"PGO_PROF_USE_FLAG=-fprofile-use=$(abs_builddir)/code.profclangd {names_without(tree)}",
         "LLVM_PROF_FILE=LLVM_PROFILE_FILE=$(abs_builddir)/code-%p-%m.profclangr",
         *unoptimized,
     ]
 
 
-def with_profile(variables: dict[str, str]) -> list[str]:
+def names_without(tree: Path) -> str:
+    """In a profile a static function has its file's path before its name: without the tree's, it serves in any directory."""
+    return f"-mllvm -static-func-strip-dirname-prefix={len(tree.parts)}"
+
+
+def with_profile(variables: dict[str, str], tree: Path) -> list[str]:
     """What builds all with a profile that was made before: the second half of CPython's target for such builds."""
     profile = variables.get("PROFILE_USE")
-    return ["build_all", f"CFLAGS_NODIST=-fprofile-use={profile}"] if profile else []
+    return ["build_all", f"CFLAGS_NODIST=-fprofile-use={profile} {names_without(tree)}"] if profile else []
 
 
 def path_of_ours(variables: dict[str, str]) -> list[str]:

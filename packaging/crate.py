@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Lay out the crate framehook and the crates that it needs, as cargo's directory source has them.
+
+  crate.py DIRECTORY
+
+A project then names DIRECTORY in its .cargo/config.toml ([source.crates-io] replace-with, [source.NAME] directory), and
+`framehook = "0.1"` needs no network. Runs in a source tree with vendored crates.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CRATE = "framehook"
+
+
+def needed() -> list[dict]:
+    """What the crate depends on, and what that depends on, as cargo describes it."""
+    told = subprocess.run(["cargo", "metadata", "--locked", "--format-version", "1"], cwd=ROOT, capture_output=True, text=True,
+                          check=True)
+    metadata = json.loads(told.stdout)
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node["dependencies"] for node in metadata["resolve"]["nodes"]}
+    first = next(identity for identity, package in packages.items() if package["name"] == CRATE)
+    found, open_ = [], list(nodes[first])
+    while open_:
+        identity = open_.pop()
+        if packages[identity] not in found:
+            found.append(packages[identity])
+            open_ += nodes[identity]
+    return found
+
+
+def main(target: Path) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        # A package's manifest names what the workspace's leaves to the workspace.
+        subprocess.run(["cargo", "package", "--quiet", "--package", CRATE, "--allow-dirty", "--no-verify", "--offline",
+                        "--target-dir", temporary], cwd=ROOT, check=True)
+        archive, = Path(temporary).glob(f"package/{CRATE}-*.crate")
+        with tarfile.open(archive) as tar:
+            tar.extractall(target, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(target)
+        crate = target / archive.stem
+        # What cargo notes of the machine, and its lock, which is the user's to make.
+        for name in ("Cargo.lock", "Cargo.toml.orig", ".cargo_vcs_info.json"):
+            (crate / name).unlink(missing_ok=True)
+        (crate / ".cargo-checksum.json").write_text('{"files": {}}\n')
+    for package in needed():
+        source = Path(package["manifest_path"]).parent
+        shutil.copytree(source, target / f"{package['name']}-{package['version']}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]))

@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Make what Ferrule is released as.
+
+  release.py dist    one source tarball, from which an offline machine builds all
+  release.py source  Debian's source package: the project, CPython, Debian's packaging of it and the crates, each as an
+                     orig tarball of its own
+  release.py deb     that source package, built where this runs: on Debian 13 all packages, on Debian 12 the self-contained one
+
+Each file is the same wherever and whenever it is made of the same commit, the same releases and the same crates. They go to
+build/dist. `dist` and `source` need cargo and, where they are not in the cache, a way to Debian and to the crates; `deb`
+needs what debian/control lists (`--install` gets it, as root), and no network.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "cpython")]
+
+import fetch  # noqa: E402  (needs the path above)
+from errors import BuildError, explain  # noqa: E402
+from places import BUILD  # noqa: E402
+from progress import say  # noqa: E402
+
+NAME = "ferrule"
+DIST = BUILD / "dist"
+# Which crates are compiled: those of the platforms that Ferrule supports.
+PLATFORMS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
+# Of a source release, beside the project's own files.
+VENDOR, SOURCES = "vendor", "sources"
+CARGO_CONFIG = f'[source.crates-io]\nreplace-with = "vendored-sources"\n\n[source.vendored-sources]\ndirectory = "{VENDOR}"\n'
+# Debian builds its packages without what is only there to make and to release them.
+PROFILE = "pkg.ferrule.own"
+
+
+def run(command: list, **options) -> str:
+    """What a command prints; an error that shows what it said."""
+    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, **options)
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(map(str, command[:3]))} failed: {(done.stderr or done.stdout).strip()[-1500:]}")
+    return done.stdout
+
+
+# ---- what is released --------------------------------------------------------
+
+def version() -> str:
+    """The project's version, from its crate."""
+    for line in (ROOT / "rust-core" / "Cargo.toml").read_text().splitlines():
+        if line.startswith("version = "):
+            return line.split('"')[1]
+    raise BuildError("rust-core/Cargo.toml has no version")
+
+
+def epoch() -> int:
+    """When this source was made: the time of its last commit, or what a source release says of it."""
+    if "SOURCE_DATE_EPOCH" in os.environ:
+        return int(os.environ["SOURCE_DATE_EPOCH"])
+    noted = ROOT / "release.json"
+    if noted.exists():
+        return json.loads(noted.read_text())["epoch"]
+    return int(run(["git", "-C", ROOT, "log", "-1", "--format=%ct"]))
+
+
+def copy_project(target: Path) -> None:
+    """The files of the last commit, or of the source release that this is."""
+    target.mkdir(parents=True)
+    if (ROOT / ".git").exists():
+        archive = subprocess.run(["git", "-C", ROOT, "archive", "--format=tar", "HEAD"], capture_output=True)
+        if archive.returncode != 0:
+            raise BuildError(f"git archive failed: {archive.stderr.decode().strip()}")
+        subprocess.run(["tar", "-x", "-C", target], input=archive.stdout, check=True)
+    else:
+        for name in json.loads((ROOT / "release.json").read_text())["files"]:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+    files = sorted(path.relative_to(target).as_posix() for path in target.rglob("*") if not path.is_dir())
+    # A release has no history to ask.
+    if "release.json" in files:
+        files.remove("release.json")
+    (target / "release.json").write_text(json.dumps({"epoch": epoch(), "files": files}, indent=1) + "\n")
+
+
+def cpython_files() -> tuple[Path, Path, Path]:
+    """Debian's three files of CPython's source package, all verified: the tarball, its packaging, its description."""
+    pins = fetch.Pins(ROOT / "cpython" / "upstream.toml")
+    release = next(release for release in pins.releases.values() if release["debian_fixes"])
+    places = [ROOT / SOURCES] if (ROOT / SOURCES).is_dir() else [fetch.default_cache(os.environ).absolute()]
+    cache = fetch.Cache(places[0])
+    found = cache.get(release, "debian") if cache.path.is_dir() else None
+    if found is None:
+        found = fetch.over_network(pins, release, "debian", cache)
+    record = json.loads(cache.record(release).read_text())
+    return found.tarball, found.fixes, cache.path / record["dsc"]
+
+
+def vendor(target: Path) -> None:
+    """All crates of Cargo.lock; those of other platforms as empty ones, which cargo wants to see and never compiles."""
+    if (ROOT / VENDOR).is_dir():
+        shutil.copytree(ROOT / VENDOR, target)
+        return
+    run(["cargo", "vendor", "--locked", "--versioned-dirs", target], cwd=ROOT)
+    needed = set()
+    for platform in PLATFORMS:
+        metadata = json.loads(run(["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", platform],
+                                  cwd=ROOT))
+        needed |= {(node["name"], node["version"]) for node in metadata["packages"]}
+    for crate in sorted(target.iterdir()):
+        manifest = fetch.tomllib.loads((crate / "Cargo.toml").read_text())
+        if (manifest["package"]["name"], manifest["package"]["version"]) not in needed:
+            empty(crate)
+
+
+def empty(crate: Path) -> None:
+    """Leave the manifest, which cargo resolves with, and the licenses; cargo checks the files that are listed."""
+    checksum = json.loads((crate / ".cargo-checksum.json").read_text())
+    keep = [path for path in crate.iterdir() if path.name == "Cargo.toml" or path.name.upper().startswith(("LICENSE", "COPYING"))]
+    for path in crate.iterdir():
+        if path not in keep and path.name != ".cargo-checksum.json":
+            fetch.remove(path)
+    (crate / "src").mkdir()
+    (crate / "src" / "lib.rs").write_text("")
+    checksum["files"] = {path.relative_to(crate).as_posix(): fetch.sha256(path)
+                         for path in sorted(crate.rglob("*")) if path.is_file() and path.name != ".cargo-checksum.json"}
+    (crate / ".cargo-checksum.json").write_text(json.dumps(checksum))
+
+
+# ---- tarballs ------------------------------------------------------------------
+
+def pack(directory: Path, target: Path) -> Path:
+    """A .tar.xz of a directory: sorted, of nobody, of one time."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(target.name + ".tmp")
+    packed = subprocess.Popen(["xz", "-T1", "-6"], stdin=subprocess.PIPE, stdout=open(temporary, "wb"))
+    with tarfile.open(fileobj=packed.stdin, mode="w|", format=tarfile.GNU_FORMAT) as tar:
+        for path in [directory, *sorted(directory.rglob("*"))]:
+            info = tar.gettarinfo(path, str(path.relative_to(directory.parent)))
+            info.uid = info.gid = 0
+            info.uname = info.gname = "root"
+            info.mtime = epoch()
+            info.mode = 0o755 if path.is_dir() or info.mode & 0o100 else 0o644
+            if info.isreg():
+                with open(path, "rb") as file:
+                    tar.addfile(info, file)
+            else:
+                tar.addfile(info)
+    packed.stdin.close()
+    if packed.wait() != 0:
+        raise BuildError(f"xz failed for {target}")
+    os.replace(temporary, target)
+    return target
+
+
+def tell(path: Path) -> None:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    say(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}: {path.stat().st_size / 1e6:.1f} MB, sha256 {digest}")
+
+
+def dist(key: str | None) -> Path:
+    top = f"{NAME}-{version()}"
+    with tempfile.TemporaryDirectory() as temporary:
+        tree = Path(temporary) / top
+        copy_project(tree)
+        vendor(tree / VENDOR)
+        (tree / ".cargo").mkdir(exist_ok=True)
+        (tree / ".cargo" / "config.toml").write_text(CARGO_CONFIG)
+        tarball, packaging, dsc = cpython_files()
+        (tree / SOURCES).mkdir()
+        pins = fetch.Pins(ROOT / "cpython" / "upstream.toml")
+        release = pins.by_hash(fetch.sha256(tarball))
+        for file in (tarball, packaging, dsc, fetch.Cache(tarball.parent).record(release)):
+            shutil.copyfile(file, tree / SOURCES / file.name)
+        made = pack(tree, DIST / f"{top}.tar.xz")
+    if key:
+        signature = made.with_name(made.name + ".asc")
+        signature.unlink(missing_ok=True)
+        run(["gpg", "--batch", "--local-user", key, "--armor", "--detach-sign", "--output", signature, made])
+        tell(signature)
+    tell(made)
+    return made
+
+
+# ---- Debian ----------------------------------------------------------------------
+
+def source_package() -> Path:
+    """The tree of Debian's source package, beside its orig tarballs; its .dsc where dpkg-dev is here."""
+    top, work = f"{NAME}-{version()}", DIST / "debian"
+    fetch.remove(work)
+    work.mkdir(parents=True)
+    origin = f"{NAME}_{version()}.orig"
+    tree = work / top
+    copy_project(tree)
+    fetch.remove(tree / "packaging" / "debian")
+    pack(tree, work / f"{origin}.tar.xz")
+    tarball, packaging, _ = cpython_files()
+    # As they are: who checks them finds the very files of CPython's release and of Debian's archive.
+    shutil.copyfile(tarball, work / f"{origin}-cpython-source.tar.xz")
+    shutil.copyfile(packaging, work / f"{origin}-cpython-debian.tar.xz")
+    with tempfile.TemporaryDirectory() as temporary:
+        crates = Path(temporary) / VENDOR
+        vendor(crates)
+        pack(crates, work / f"{origin}-{VENDOR}.tar.xz")
+    for component in ("cpython-source", "cpython-debian", VENDOR):
+        (tree / component).mkdir()
+        run(["tar", "-xf", work / f"{origin}-{component}.tar.xz", "-C", tree / component, "--strip-components=1"])
+    shutil.copytree(HERE / "debian", tree / "debian")
+    (tree / "debian" / "copyright").write_text(copyright_file(tree / "debian" / "copyright", tree))
+    if shutil.which("dpkg-source"):
+        run(["dpkg-source", "-b", top], cwd=work, env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch())})
+        for file in sorted(work.glob("*.dsc")):
+            tell(file)
+    return tree
+
+
+def copyright_file(own: Path, tree: Path) -> str:
+    """debian/copyright with a paragraph for each crate, made of what the crates say of themselves."""
+    paragraphs = []
+    for crate in sorted((tree / VENDOR).iterdir()):
+        package = fetch.tomllib.loads((crate / "Cargo.toml").read_text())["package"]
+        holders = ", ".join(name.split("<")[0].strip() for name in package.get("authors", [])) or f"the authors of {package['name']}"
+        license_ = package.get("license", "").replace("/", " OR ")
+        if not license_:
+            raise BuildError(f"{crate.name} does not name its license")
+        paragraphs.append(f"Files: {VENDOR}/{crate.name}/*\nCopyright: {holders}\nLicense: {debian_license(license_)}\n")
+    return own.read_text().rstrip() + "\n\n" + "\n".join(paragraphs)
+
+
+def debian_license(spdx: str) -> str:
+    """SPDX's expression as debian/copyright has it."""
+    names = {"MIT": "Expat", "Apache-2.0 WITH LLVM-exception": "Apache-2.0-with-LLVM-exception", "OR": "or", "AND": "and"}
+    for old, new in (("Apache-2.0 WITH LLVM-exception", names["Apache-2.0 WITH LLVM-exception"]),
+                     (" OR ", " or "), (" AND ", " and "), ("(", ""), (")", "")):
+        spdx = spdx.replace(old, new)
+    return " ".join("Expat" if word == "MIT" else word for word in spdx.split())
+
+
+def deb(install: bool) -> None:
+    tree = source_package()
+    profiles = [f"--build-profiles={PROFILE}"] if release_of_debian() < 13 else []
+    if install:
+        subprocess.run(["apt-get", "build-dep", "-y", "--no-install-recommends",
+                        *(f"-{profile[2:].replace('build-profiles=', 'P')}" for profile in profiles), tree], check=True)
+    log = BUILD / "logs" / "deb.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    say(f"dpkg-buildpackage: half an hour; log: {log}")
+    with open(log, "w") as file:
+        done = subprocess.run(["dpkg-buildpackage", "-us", "-uc", "-b", *profiles], cwd=tree, stdout=file, stderr=file)
+    if done.returncode != 0:
+        raise BuildError(f"dpkg-buildpackage failed; its log is {log}")
+    for package in sorted(tree.parent.glob("*.deb")):
+        tell(package)
+
+
+def release_of_debian() -> int:
+    lines = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    return int(lines.get("VERSION_ID", '"99"').strip('"').split(".")[0])
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("dist", "source", "deb"))
+    parser.add_argument("--key", help="sign the source tarball with this key of gpg's")
+    parser.add_argument("--install", action="store_true", help="install what building the packages needs")
+    options = parser.parse_args(arguments)
+    if options.what == "dist":
+        dist(options.key)
+    elif options.what == "source":
+        source_package()
+    else:
+        deb(options.install)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except (BuildError, fetch.FetchError) as error:
+        sys.exit(f"ferrule: {error}")
+    except OSError as error:
+        sys.exit(f"ferrule: {explain(error)}")
