@@ -23,7 +23,7 @@ VARIANT ?= ferrule
 	run test test-release test-cpython \
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
 	bench-instructions-update bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
-	install altinstall show deps fetch patch-stat header check-header \
+	install altinstall profile dist deb show deps fetch patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -111,6 +111,12 @@ bench-hooks: release stock-release
 # What was built, and nothing else; DESTDIR= is taken from the environment, where make puts it.
 install altinstall: tools-present
 	$(BUILD) $@ '$(VARIANT)'
+
+profile dist: tools-present
+	@$(PYTHON3) -B packaging/release.py $@ $(if $(KEY),--key '$(KEY)')
+
+deb: tools-present
+	@$(PYTHON3) -B packaging/release.py deb $(if $(INSTALL),--install)
 
 show: tools-present
 	@$(PYTHON3) -B tools/build.py show

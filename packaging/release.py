@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Make what Ferrule is released as.
 
+  release.py profile keep the profile of the build that is configured now (--enable-optimizations): once a release
   release.py dist    one source tarball, from which an offline machine builds all
   release.py source  Debian's source package: the project, CPython, Debian's packaging of it and the crates, each as an
                      orig tarball of its own
@@ -14,7 +15,9 @@ needs what debian/control lists (`--install` gets it, as root), and no network.
 import argparse
 import hashlib
 import json
+import lzma
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +38,8 @@ NAME = "ferrule"
 DIST = BUILD / "dist"
 # Which crates are compiled: those of the platforms that Ferrule supports.
 PLATFORMS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
+# LLVM's profiles, one for each major version that packages are built with.
+PROFILES = HERE / "profile"
 # Of a source release, beside the project's own files.
 VENDOR, SOURCES = "vendor", "sources"
 CARGO_CONFIG = f'[source.crates-io]\nreplace-with = "vendored-sources"\n\n[source.vendored-sources]\ndirectory = "{VENDOR}"\n'
@@ -133,6 +138,23 @@ def empty(crate: Path) -> None:
     (crate / ".cargo-checksum.json").write_text(json.dumps(checksum))
 
 
+# ---- the profile -----------------------------------------------------------------
+
+def keep_profile() -> None:
+    """The profile of build/ferrule, compressed, under its compiler's major version."""
+    found = BUILD / "ferrule" / "code.profclangd"
+    if not found.exists():
+        raise BuildError("build/ferrule has no profile: ./configure CPYTHON_SERIES=debian --enable-optimizations --with-lto, "
+                         "then make")
+    compiler = re.search(r"^CC=[ \t]*(\S+)", (BUILD / "ferrule" / "Makefile").read_text(), re.M)
+    major = re.search(r"clang version (\d+)", run([compiler[1], "--version"])) if compiler else None
+    if major is None:
+        raise BuildError(f"build/ferrule was not made by clang ({compiler and compiler[1]})")
+    target = PROFILES / f"llvm-{major[1]}.profdata.xz"
+    target.write_bytes(lzma.compress(found.read_bytes(), preset=9))
+    tell(target)
+
+
 # ---- tarballs ------------------------------------------------------------------
 
 def pack(directory: Path, target: Path) -> Path:
@@ -220,24 +242,56 @@ def source_package() -> Path:
     return tree
 
 
+# Where the text of a license is, in the tree of the source package; where Debian has it, that is said instead.
+COMMON = "On Debian systems, the full text of this license is in /usr/share/common-licenses/"
+LICENSE_TEXTS = {
+    "Apache-2.0": COMMON + "Apache-2.0.",
+    "LGPL-2.1-or-later": COMMON + "LGPL-2.1.",
+    "MPL-2.0": COMMON + "MPL-2.0.",
+    "PSF-2.0": "cpython-source/LICENSE",
+    "Apache-2.0-with-LLVM-exception": f"{VENDOR}/rustix-*/LICENSE-Apache-2.0_WITH_LLVM-exception",
+    "BSD-2-Clause": f"{VENDOR}/zerocopy-*/LICENSE-BSD",
+    "BSD-3-Clause": f"{VENDOR}/bindgen-*/LICENSE",
+    "Expat": f"{VENDOR}/libc-*/LICENSE-MIT",
+    "ISC": f"{VENDOR}/libloading-*/LICENSE",
+    "Unicode-3.0": f"{VENDOR}/unicode-ident-*/LICENSE-UNICODE",
+    "Unlicense": f"{VENDOR}/memchr-*/UNLICENSE",
+}
+
+
+def license_text(name: str, tree: Path) -> str:
+    if name not in LICENSE_TEXTS:
+        raise BuildError(f"the license {name} of a crate is not among those of packaging/release.py: add where its text is")
+    text = LICENSE_TEXTS[name]
+    if not text.startswith(COMMON):
+        files = sorted(tree.glob(text))
+        if not files:
+            raise BuildError(f"the text of the license {name} is not where packaging/release.py looks for it: {text}")
+        text = files[0].read_text()
+    lines = [f" {line.rstrip()}" if line.strip() else " ." for line in text.strip().splitlines()]
+    return f"License: {name}\n" + "\n".join(lines) + "\n"
+
+
 def copyright_file(own: Path, tree: Path) -> str:
     """debian/copyright with a paragraph for each crate, made of what the crates say of themselves."""
-    paragraphs = []
+    paragraphs, licenses = [], {"PSF-2.0"}
     for crate in sorted((tree / VENDOR).iterdir()):
         package = fetch.tomllib.loads((crate / "Cargo.toml").read_text())["package"]
         holders = ", ".join(name.split("<")[0].strip() for name in package.get("authors", [])) or f"the authors of {package['name']}"
         license_ = package.get("license", "").replace("/", " OR ")
         if not license_:
             raise BuildError(f"{crate.name} does not name its license")
-        paragraphs.append(f"Files: {VENDOR}/{crate.name}/*\nCopyright: {holders}\nLicense: {debian_license(license_)}\n")
+        named = debian_license(license_)
+        licenses |= set(named.replace(",", "").split()) - {"or", "and"}
+        paragraphs.append(f"Files: {VENDOR}/{crate.name}/*\nCopyright: {holders}\nLicense: {named}\n")
+    paragraphs += [license_text(name, tree) for name in sorted(licenses)]
     return own.read_text().rstrip() + "\n\n" + "\n".join(paragraphs)
 
 
 def debian_license(spdx: str) -> str:
     """SPDX's expression as debian/copyright has it."""
-    names = {"MIT": "Expat", "Apache-2.0 WITH LLVM-exception": "Apache-2.0-with-LLVM-exception", "OR": "or", "AND": "and"}
-    for old, new in (("Apache-2.0 WITH LLVM-exception", names["Apache-2.0 WITH LLVM-exception"]),
-                     (" OR ", " or "), (" AND ", " and "), ("(", ""), (")", "")):
+    for old, new in (("Apache-2.0 WITH LLVM-exception", "Apache-2.0-with-LLVM-exception"), (" OR ", " or "),
+                     (") AND ", ", and "), (" AND ", " and "), ("(", ""), (")", "")):
         spdx = spdx.replace(old, new)
     return " ".join("Expat" if word == "MIT" else word for word in spdx.split())
 
@@ -266,11 +320,13 @@ def release_of_debian() -> int:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("dist", "source", "deb"))
+    parser.add_argument("what", choices=("profile", "dist", "source", "deb"))
     parser.add_argument("--key", help="sign the source tarball with this key of gpg's")
     parser.add_argument("--install", action="store_true", help="install what building the packages needs")
     options = parser.parse_args(arguments)
-    if options.what == "dist":
+    if options.what == "profile":
+        keep_profile()
+    elif options.what == "dist":
         dist(options.key)
     elif options.what == "source":
         source_package()

@@ -7,7 +7,10 @@ pub fn for_bindgen(cflags: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut flags = cflags.iter();
     while let Some(flag) = flags.next() {
-        if WITH_SEPARATE_VALUE.contains(&flag.as_str()) {
+        if flag == "-mllvm" {
+            // Its value is for the code generator, and no flag of clang's.
+            flags.next();
+        } else if WITH_SEPARATE_VALUE.contains(&flag.as_str()) {
             kept.push(flag.clone());
             kept.extend(flags.next().cloned());
         } else if ["-I", "-D", "-U", "-isystem", "-std=", "-m", "--target="]
@@ -89,6 +92,12 @@ mod tests {
         let flags =
             words("-Wall -O3 -I. -I Include -DNDEBUG -D A=1 -fno-semantic-interposition -std=c11");
         assert_eq!(for_bindgen(&flags), words("-I. -I Include -DNDEBUG -D A=1 -std=c11"));
+    }
+
+    #[test]
+    fn bindgen_gets_nothing_of_the_code_generators() {
+        let flags = words("-fprofile-generate -mllvm -a=5 -I Include/internal -mavx");
+        assert_eq!(for_bindgen(&flags), words("-I Include/internal -mavx"));
     }
 
     #[test]
