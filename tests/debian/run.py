@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+"""Install Ferrule's packages into a fresh Debian 13, and see whether everything there works on them.
+
+  run.py --packages DIR      the .deb files, of `make deb`
+
+As root. First what dpkg does: install, upgrade from an older revision, divert, remove, purge, each without a trace. Then each
+of programs/ under Debian's interpreter and under python3.13-ferrule, with Debian's packages: what they print must be the same.
+With --testsuite Debian's own tests of python3.13 too, where what fails must fail with Debian's interpreter as well.
+
+The last line is the counts. The chroot is made by debootstrap, anew each time; --root keeps it and goes on with it.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "cpython"))
+
+import fetch  # noqa: E402  (needs the path above)
+
+SUITE = "trixie"
+STOCK, OURS = "/usr/bin/python3.13", "/usr/bin/python3.13-ferrule"
+OWN = "/usr/bin/ferrule-python3.13"
+SYSTEM = ("python3.13-ferrule", "python3.13-ferrule-default", "python3.13-ferrule-dev")
+PAGE = ROOT / "docs" / "debian.md"
+# What dpkg and apt write about themselves, and what is made when something runs.
+PASSING = re.compile(r"/(proc|sys|dev|tmp|run|root|var/(cache|log|lib/(apt|dpkg|systemd|ucf|texmf)|tmp))(/|$)|/etc/(ld\.so\.cache|\.pwd\.lock)$"
+                     r"|/__pycache__(/|$)|/usr/lib/locale|/etc/resolv.conf|/packages(/|$)|/programs(/|$)")
+
+
+class Failed(Exception):
+    """What a check found; the text says it."""
+
+
+class Chroot:
+    """A Debian in a directory."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    def make(self) -> None:
+        if (self.root / "usr/bin/apt-get").exists():
+            return
+        settings = fetch.apt_settings(subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout)
+        archive, security = fetch.mirrors(settings)
+        if not archive:
+            raise Failed("apt's configuration names no archive of Debian's")
+        subprocess.run(["debootstrap", "--variant=minbase", SUITE, self.root, archive[0][0]], check=True, stdout=subprocess.DEVNULL)
+        lines = [f"deb {archive[0][0]} {SUITE} main", *(f"deb {uri} {SUITE}-security main" for uri, _ in security)]
+        (self.root / "etc/apt/sources.list").write_text("\n".join(lines) + "\n")
+        # The machine's way to the archive is the chroot's.
+        own = [f'{name} "{value}";' for name, value in settings if name.startswith("Acquire::") and "::Proxy" in name]
+        (self.root / "etc/apt/apt.conf.d/80ferrule").write_text(
+            "\n".join([*own, 'APT::Install-Recommends "false";', 'Acquire::Languages "none";']) + "\n")
+        with contextlib.suppress(OSError):
+            shutil.copyfile("/etc/resolv.conf", self.root / "etc/resolv.conf")
+        self.run("apt-get", "update")
+
+    def run(self, *words: str, check: bool = True, seconds: int = 1800) -> subprocess.CompletedProcess:
+        """A command in the chroot, with a /proc and a /dev that are gone with it."""
+        script = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && root=$0 && exec chroot "$root" "$@"'
+        done = subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, self.root, *words],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=seconds,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
+                 "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb"})
+        if check and done.returncode != 0:
+            raise Failed(f"{' '.join(words)[:200]}: exit status {done.returncode}\n{(done.stdout + done.stderr).strip()[-3000:]}")
+        return done
+
+    def install(self, *names: str) -> None:
+        self.run("apt-get", "install", "-y", "--allow-downgrades", *names)
+
+    def files(self) -> dict[str, str]:
+        """Each file that matters, and what is in it."""
+        found = {}
+        for directory, names, files in os.walk(self.root):
+            inside = "/" + os.path.relpath(directory, self.root)
+            names[:] = [name for name in names if not PASSING.match(os.path.normpath(f"{inside}/{name}"))
+                        and not os.path.islink(os.path.join(directory, name)) and name != "__pycache__"]
+            for name in files:
+                path, shown = os.path.join(directory, name), os.path.normpath(f"{inside}/{name}")
+                if PASSING.search(shown):
+                    continue
+                if os.path.islink(path):
+                    found[shown] = "-> " + os.readlink(path)
+                elif os.path.isfile(path):
+                    with open(path, "rb") as file:
+                        found[shown] = hashlib.file_digest(file, "sha256").hexdigest()
+        return found
+
+
+def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    return sorted([f"+ {name}" for name in after.keys() - before.keys()] + [f"- {name}" for name in before.keys() - after.keys()]
+                  + [f"! {name}" for name in before.keys() & after.keys() if before[name] != after[name]])
+
+
+def expect(condition: bool, text: str) -> None:
+    if not condition:
+        raise Failed(text)
+
+
+# ---- what dpkg does ---------------------------------------------------------------
+
+class Packages:
+    """The .deb files, in the chroot's /packages; and each again as an older revision."""
+
+    def __init__(self, chroot: Chroot, directory: Path):
+        self.chroot = chroot
+        place = chroot.root / "packages"
+        shutil.rmtree(place, ignore_errors=True)
+        (place / "old").mkdir(parents=True)
+        self.found = {}
+        for deb in sorted(directory.glob("*.deb")):
+            name = deb.name.split("_")[0]
+            if not name.endswith("-dbgsym"):
+                shutil.copy(deb, place)
+                self.found[name] = f"/packages/{deb.name}"
+        missing = {*SYSTEM, "ferrule-python3.13"} - self.found.keys()
+        if missing:
+            raise Failed(f"{directory} has no {', '.join(sorted(missing))}: run `make deb` on Debian 13 first")
+
+    def old(self, name: str) -> str:
+        """The package as version 0.0.1, with a dependency of its own on that version."""
+        place = self.chroot.root / "packages/old" / name
+        made = place.with_suffix(".deb")
+        if not made.exists():
+            deb = self.chroot.root / self.found[name][1:]
+            subprocess.run(["dpkg-deb", "-R", deb, place], check=True)
+            control = place / "DEBIAN/control"
+            text = control.read_text()
+            version = re.search(r"^Version: (.*)$", text, re.M)[1]
+            control.write_text(text.replace(version, "0.0.1"))
+            subprocess.run(["dpkg-deb", "--root-owner-group", "-b", place, made], check=True, stdout=subprocess.DEVNULL)
+        return f"/packages/old/{made.name}"
+
+
+def intact(chroot: Chroot) -> None:
+    """Nothing of another package's was changed."""
+    said = chroot.run("debsums", "--silent", "--all", check=False)
+    bad = [line for line in (said.stdout + said.stderr).splitlines() if "ferrule" not in line and line.strip()]
+    expect(not bad, "changed files: " + "; ".join(bad[:10]))
+
+
+def version_of(chroot: Chroot, program: str) -> str:
+    return chroot.run(program, "-VV").stdout.strip()
+
+
+def beside(chroot: Chroot, packages: Packages) -> str:
+    """python3.13-ferrule beside Debian's, installed, upgraded, removed."""
+    before = chroot.files()
+    chroot.install(packages.old("python3.13-ferrule"), packages.old("python3.13-ferrule-dev"))
+    chroot.install(packages.found["python3.13-ferrule"], packages.found["python3.13-ferrule-dev"])
+    expect("Ferrule" in version_of(chroot, OURS), "python3.13-ferrule is no Ferrule")
+    expect("Ferrule" not in version_of(chroot, STOCK), "python3.13 is not Debian's any more")
+    intact(chroot)
+    added = differences(before, chroot.files())
+    # What a dependency brings in is not ours to judge here.
+    expect(not [line for line in added if line[0] != "+"], f"not only added: {added[:20]}")
+    chroot.run("apt-get", "purge", "-y", *SYSTEM)
+    chroot.run("apt-get", "autoremove", "--purge", "-y")
+    left = [line for line in differences(before, chroot.files()) if "ferrule" in line or line[0] != "+"]
+    expect(not left, f"left behind or changed: {left[:20]}")
+    return f"{len(added)} files added and removed"
+
+
+def as_default(chroot: Chroot, packages: Packages) -> str:
+    """python3.13-ferrule-default diverts python3.13, through an upgrade, and puts it back."""
+    before = chroot.files()
+    chroot.install(*(packages.old(name) for name in SYSTEM[:2]))
+    expect("Ferrule" in version_of(chroot, STOCK), "python3.13 is not diverted")
+    chroot.install(*(packages.found[name] for name in SYSTEM[:2]))
+    for program in (STOCK, "/usr/bin/python3"):
+        expect("Ferrule" in version_of(chroot, program), f"{program} is not Ferrule after an upgrade")
+    expect("Ferrule" not in version_of(chroot, "/usr/bin/python3.13.distrib"), "Debian's own is not at python3.13.distrib")
+    chroot.install("--reinstall", "python3.13-minimal")
+    expect("Ferrule" in version_of(chroot, STOCK), "reinstalling python3.13-minimal took the diversion away")
+    # Programs of the system's, and packages that run Python as they are installed.
+    chroot.install("python3-six", "--reinstall")
+    chroot.run("apt-get", "purge", "-y", "python3.13-ferrule-default")
+    expect("Ferrule" not in version_of(chroot, STOCK), "python3.13 was not put back")
+    chroot.run("apt-get", "purge", "-y", *SYSTEM, "python3-six")
+    chroot.run("apt-get", "autoremove", "--purge", "-y")
+    intact(chroot)
+    left = differences(before, chroot.files())
+    expect(not left, f"left behind or changed: {left[:20]}")
+    return "diverted, upgraded, put back"
+
+
+def self_contained(chroot: Chroot, packages: Packages) -> str:
+    """ferrule-python3.13 needs no Python of Debian's, and makes environments with pip."""
+    before = chroot.files()
+    chroot.install(packages.old("ferrule-python3.13"))
+    chroot.install(packages.found["ferrule-python3.13"])
+    said = chroot.run("sh", "-ec", f"{OWN} -c 'import framehook, ssl, sqlite3, ctypes, lzma, dbm.gnu, sys; print(sys.prefix)';"
+                      f"{OWN} -m venv /tmp/env; /tmp/env/bin/python -m pip --version; /tmp/env/bin/python -VV; rm -r /tmp/env").stdout
+    expect("/usr/lib/ferrule-python3.13" in said and "pip " in said and "Ferrule" in said, said)
+    intact(chroot)
+    chroot.run("apt-get", "purge", "-y", "ferrule-python3.13")
+    chroot.run("apt-get", "autoremove", "--purge", "-y")
+    left = [line for line in differences(before, chroot.files()) if "ferrule" in line or line[0] != "+"]
+    expect(not left, f"left behind or changed: {left[:20]}")
+    return "installed, upgraded, purged"
+
+
+def developing(chroot: Chroot, packages: Packages) -> str:
+    """An extension with frame hooks in C and one in Rust, from the packages alone."""
+    chroot.install(packages.found["python3.13-ferrule"], packages.found["python3.13-ferrule-dev"], "gcc", "pkgconf", "cargo")
+    place = chroot.root / "tmp/dev"
+    (place / "src").mkdir(parents=True, exist_ok=True)
+    (place / ".cargo").mkdir(exist_ok=True)
+    (place / "own.c").write_text("""
+#include <Python.h>
+#include <cpython/framehook.h>
+static PyModuleDef own = {PyModuleDef_HEAD_INIT, .m_name = "own"};
+PyMODINIT_FUNC PyInit_own(void) { PyUnstable_FrameHookFunction none = NULL; (void)none; return PyModule_Create(&own); }
+""")
+    (place / "Cargo.toml").write_text('[package]\nname = "own_rust"\nversion = "0.1.0"\nedition = "2021"\n'
+                                      '[lib]\ncrate-type = ["cdylib"]\n[dependencies]\nframehook = "0.1"\n')
+    (place / ".cargo/config.toml").write_text('[source.crates-io]\nreplace-with = "ferrule"\n[source.ferrule]\n'
+                                              'directory = "/usr/share/python3.13-ferrule/crates"\n')
+    shutil.copy(ROOT / "examples/rust_hook/src/lib.rs", place / "src/lib.rs")
+    chroot.run("sh", "-ec", "cd /tmp/dev; gcc -Wall -Werror -shared -fPIC $(pkg-config --cflags python-3.13-ferrule) own.c -o own.so;"
+               "cargo build --offline --quiet --release; ls target/release/libown_rust.so;"
+               f"{OURS} -c 'import sys; sys.path.insert(0, \".\"); import own'")
+    shutil.rmtree(place)
+    return "C with pkg-config, Rust without a network"
+
+
+# ---- programs -----------------------------------------------------------------------
+
+def header(program: Path, name: str, default: str = "") -> str:
+    found = re.search(rf"^# {name}: (.*)$", program.read_text(), re.M)
+    return found[1] if found else default
+
+
+def same(chroot: Chroot, program: Path) -> str:
+    """A program prints the same on both interpreters."""
+    chroot.install(*header(program, "needs").split())
+    place = chroot.root / "programs"
+    place.mkdir(exist_ok=True)
+    shutil.copy(program, place)
+    seconds = int(header(program, "seconds", "300"))
+    runs = [(interpreter, chroot.run(interpreter, f"/programs/{program.name}", seconds=seconds, check=False))
+            for interpreter in ((OURS,) if header(program, "only") else (STOCK, OURS))]
+    for interpreter, done in runs:
+        expect(done.returncode == 0, f"{interpreter}: exit status {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+    outputs = {done.stdout.replace(OURS, STOCK) for _, done in runs}
+    expect(len(outputs) == 1, "not the same:\n" + "\n".join(f"{interpreter}: {done.stdout[-1500:]}" for interpreter, done in runs))
+    package = header(program, "needs").split()[0]
+    return chroot.run("dpkg-query", "-W", "-f", "${Package} ${Version}", package).stdout
+
+
+def testsuite(chroot: Chroot) -> str:
+    """Debian's tests of python3.13: what fails on Ferrule fails on Debian's interpreter too."""
+    chroot.install("libpython3.13-testsuite", "locales-all", "gdb", "python3-tk", "python3-gdbm")
+    options = ("-m", "test", "-j0", "--timeout", "900", "-u", "all,-network,-urlfetch,-gui,-cpu,-largefile,-audio")
+    first = failures(chroot.run(OURS, *options, check=False, seconds=7200).stdout)
+    again = failures(chroot.run(OURS, *options[:2], "-w", "--timeout", "900", *sorted(first), check=False, seconds=3600).stdout
+                     ) if first else set()
+    stock = failures(chroot.run(STOCK, *options[:2], "-w", "--timeout", "900", *sorted(again), check=False, seconds=3600).stdout
+                     ) if again else set()
+    expect(again <= stock, f"fail on Ferrule alone: {' '.join(sorted(again - stock))}")
+    return f"{len(first)} failed, {len(again)} again, {len(again & stock)} of them with Debian's interpreter too"
+
+
+def failures(said: str) -> set[str]:
+    """Of a run that repeats what failed, what failed again."""
+    last = said.rpartition("Re-running")[2] if "Re-running" in said else said
+    found = re.search(r"^\d+ tests? failed:\n((?:    .*\n)+)", last, re.M)
+    if not found and not re.search(r"^Result: ", said, re.M):
+        raise Failed(f"the tests did not come to their end:\n{said[-2000:]}")
+    return set(found[1].split()) if found else set()
+
+
+# ---- all together ---------------------------------------------------------------------
+
+class Results:
+    def __init__(self) -> None:
+        self.rows, self.passed, self.failed = [], 0, 0
+
+    def check(self, name: str, what: str, function, *arguments) -> None:
+        started = time.monotonic()
+        print(f"=== {name}", flush=True)
+        try:
+            told = function(*arguments)
+        except (Failed, subprocess.SubprocessError, OSError) as error:
+            self.failed += 1
+            print(f"FAILED after {time.monotonic() - started:.0f} s: {error}", flush=True)
+            return
+        self.passed += 1
+        self.rows.append((name, told, what))
+        print(f"ok in {time.monotonic() - started:.0f} s: {told}", flush=True)
+
+
+def publish(rows: list, chroot: Chroot) -> None:
+    text = ("# Ferrule's packages on Debian 13\n\nMade by `tests/debian/run.py --publish`, in a fresh Debian 13: "
+            f"{version_of(chroot, OURS).splitlines()[0]}.\n\n| | with | what was done |\n|---|---|---|\n"
+            + "".join(f"| {name} | {told} | {what} |\n" for name, told, what in rows))
+    PAGE.write_text(text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--packages", type=Path, default=ROOT / "build/dist/debian", metavar="DIR")
+    parser.add_argument("--root", type=Path, help="a chroot to make, or to go on with; kept")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these checks alone")
+    parser.add_argument("--testsuite", action="store_true", help="Debian's tests of python3.13 too: an hour")
+    parser.add_argument("--publish", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args()
+    if os.geteuid() != 0 or not shutil.which("debootstrap"):
+        sys.exit("run.py: run as root, with debootstrap installed")
+    with tempfile.TemporaryDirectory() as temporary:
+        chroot = Chroot((options.root or Path(temporary) / SUITE).absolute())
+        results = Results()
+        try:
+            chroot.make()
+            chroot.install("python3", "debsums", "media-types", "tzdata", "libpython3.13-stdlib", "python3-minimal")
+            packages = Packages(chroot, options.packages)
+        except (Failed, subprocess.SubprocessError) as error:
+            sys.exit(f"run.py: {error}")
+        checks = [(function.__name__, function.__doc__, function, packages)
+                  for function in (beside, as_default, self_contained, developing)]
+        programs = [(program.stem.removesuffix("_works").removesuffix("_work"), program.read_text().split(chr(34) * 3)[1],
+                     same, program) for program in sorted((HERE / "programs").glob("*.py"))]
+        for name, what, function, argument in [*checks, *programs]:
+            if not options.only or name in options.only:
+                if function is same:
+                    chroot.install(packages.found["python3.13-ferrule"])
+                results.check(name, what, function, chroot, argument)
+        if options.testsuite and (not options.only or "testsuite" in options.only):
+            results.check("testsuite", testsuite.__doc__, testsuite, chroot)
+        if options.publish and not results.failed:
+            publish(results.rows, chroot)
+    print(f"{results.passed} passed, {results.failed} failed, 0 skipped")
+    return 1 if results.failed or not results.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
