@@ -161,7 +161,8 @@ def pack(directory: Path, target: Path) -> Path:
     """A .tar.xz of a directory: sorted, of nobody, of one time."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(target.name + ".tmp")
-    packed = subprocess.Popen(["xz", "-T1", "-6"], stdin=subprocess.PIPE, stdout=open(temporary, "wb"))
+    with open(temporary, "wb") as written:
+        packed = subprocess.Popen(["xz", "-T1", "-6"], stdin=subprocess.PIPE, stdout=written)
     with tarfile.open(fileobj=packed.stdin, mode="w|", format=tarfile.GNU_FORMAT) as tar:
         for path in [directory, *sorted(directory.rglob("*"))]:
             info = tar.gettarinfo(path, str(path.relative_to(directory.parent)))

@@ -1,0 +1,151 @@
+"""packaging/release.py: a release is the same wherever it is made, and says whose each part is."""
+
+import importlib.util
+import json
+import lzma
+import os
+import re
+import sys
+import tarfile
+import tempfile
+import unittest
+import unittest.mock
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = importlib.util.spec_from_file_location("release", ROOT / "packaging" / "release.py")
+path = list(sys.path)
+release = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(release)
+sys.path[:] = path
+DEBIAN = ROOT / "packaging" / "debian"
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        temp = tempfile.TemporaryDirectory()
+        self.addCleanup(temp.cleanup)
+        self.base = Path(temp.name)
+        patch = unittest.mock.patch.dict(os.environ, {"SOURCE_DATE_EPOCH": "1700000000"})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def crate(self, name, license_="MIT", **files):
+        place = self.base / "tree" / "vendor" / name
+        (place / "src").mkdir(parents=True)
+        (place / "Cargo.toml").write_text(f'[package]\nname = "{name.rpartition("-")[0]}"\nversion = "1.0.0"\n'
+                                          f'authors = ["A B <a@b.org>"]\n' + (f'license = "{license_}"\n' if license_ else ""))
+        (place / "src" / "lib.rs").write_text("pub fn f() {}\n")
+        for file, text in files.items():
+            (place / file.replace("_", "-")).write_text(text)
+        (place / ".cargo-checksum.json").write_text(json.dumps({"package": "1234", "files": {"src/lib.rs": "5678"}}))
+        return place
+
+
+class Tarballs(Case):
+    def test_one_is_the_same_whoever_makes_it_wherever_and_whenever(self):
+        made = []
+        for place, mode, when in (("one", 0o640, 1), ("two", 0o666, 2_000_000_000)):
+            top = self.base / place / "top-1"
+            (top / "sub").mkdir(parents=True)
+            for name in ("b", "a", "sub/c") if place == "one" else ("sub/c", "a", "b"):
+                (top / name).write_text(name)
+                os.chmod(top / name, mode)
+                os.utime(top / name, (when, when))
+            os.chmod(top / "b", mode | 0o100)
+            (top / "link").symlink_to("a")
+            made.append(release.pack(top, self.base / f"{place}.tar.xz").read_bytes())
+        self.assertEqual(made[0], made[1])
+        with tarfile.open(self.base / "one.tar.xz") as tar:
+            self.assertEqual([(member.name, member.mode) for member in tar if member.isfile()],
+                             [("top-1/a", 0o644), ("top-1/b", 0o755), ("top-1/sub/c", 0o644)])
+            self.assertEqual({(member.uid, member.uname, member.mtime) for member in tar}, {(0, "root", 1700000000)})
+        self.assertEqual(list(self.base.glob("*.tmp")), [])
+
+
+class Crates(Case):
+    def test_one_for_another_platform_is_empty_and_cargo_can_check_it(self):
+        place = self.crate("windows-1", LICENSE_MIT="text")
+        (place / "libs.a").write_bytes(b"binary")
+        release.empty(place)
+        self.assertEqual((place / "src" / "lib.rs").read_text(), "")
+        self.assertFalse((place / "libs.a").exists())
+        self.assertTrue((place / "LICENSE-MIT").exists())
+        noted = json.loads((place / ".cargo-checksum.json").read_text())
+        self.assertEqual((noted["package"], sorted(noted["files"])), ("1234", ["Cargo.toml", "LICENSE-MIT", "src/lib.rs"]))
+        self.assertEqual(noted["files"]["Cargo.toml"], release.fetch.sha256(place / "Cargo.toml"))
+
+    def test_licenses_are_told_as_debian_has_them(self):
+        for spdx, told in (("MIT/Apache-2.0", "Expat or Apache-2.0"), ("(MIT OR Apache-2.0) AND Unicode-3.0",
+                                                                      "Expat or Apache-2.0, and Unicode-3.0"),
+                           ("Apache-2.0 WITH LLVM-exception OR MIT", "Apache-2.0-with-LLVM-exception or Expat"),
+                           ("BSD-3-Clause", "BSD-3-Clause")):
+            self.assertEqual(release.debian_license(spdx.replace("/", " OR ")), told)
+
+    def test_each_crate_has_a_paragraph_and_each_license_its_text(self):
+        self.crate("libc-1", "MIT OR Apache-2.0", LICENSE_MIT="Permission\n\nis granted")
+        (self.base / "tree" / "cpython-source").mkdir()
+        (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
+        made = release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+        self.assertIn("Files: vendor/libc-1/*\nCopyright: A B\nLicense: Expat or Apache-2.0\n", made)
+        self.assertIn("License: Expat\n Permission\n .\n is granted\n", made)
+        self.assertIn("License: PSF-2.0\n Python's\n", made)
+        self.assertEqual(len(re.findall(r"^License: Apache-2.0$", made, re.M)), 1)
+
+    def test_a_license_that_is_not_known_stops_the_release(self):
+        self.crate("new-1", "Beerware")
+        with self.assertRaisesRegex(release.BuildError, "the license Beerware of a crate is not among those"):
+            release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+
+    def test_a_crate_without_a_license_stops_the_release(self):
+        self.crate("new-1", None)
+        with self.assertRaisesRegex(release.BuildError, "new-1 does not name its license"):
+            release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+
+
+class Profile(Case):
+    def test_it_is_kept_under_its_compilers_version(self):
+        (self.base / "ferrule").mkdir()
+        (self.base / "profile").mkdir()
+        clang = self.base / "clang"
+        clang.write_text("#!/bin/sh\necho 'Debian clang version 22.1.8 (1)'\n")
+        clang.chmod(0o755)
+        (self.base / "ferrule" / "Makefile").write_text(f"CC=\t\t{clang} -pthread\n")
+        with unittest.mock.patch.object(release, "BUILD", self.base), \
+                unittest.mock.patch.object(release, "PROFILES", self.base / "profile"):
+            with self.assertRaisesRegex(release.BuildError, "build/ferrule has no profile: ./configure"):
+                release.keep_profile()
+            (self.base / "ferrule" / "code.profclangd").write_bytes(b"counts")
+            release.keep_profile()
+            kept = self.base / "profile" / "llvm-22.profdata.xz"
+            self.assertEqual(lzma.decompress(kept.read_bytes()), b"counts")
+            clang.write_text("#!/bin/sh\necho 'gcc 12'\n")
+            with self.assertRaisesRegex(release.BuildError, "was not made by clang"):
+                release.keep_profile()
+
+
+class Debian(unittest.TestCase):
+    def test_the_changelog_has_the_projects_version(self):
+        first = (DEBIAN / "changelog").read_text().splitlines()[0]
+        self.assertRegex(first, rf"^ferrule \({re.escape(release.version())}-\d+\) ")
+
+    def test_the_compilers_of_rules_and_control_are_one_and_it_has_a_profile(self):
+        major = re.search(r"^LLVM = (\d+)$", (DEBIAN / "rules").read_text(), re.M)[1]
+        control = (DEBIAN / "control").read_text()
+        for package in (f"clang-{major}", f"lld-{major}", f"llvm-{major}", f"libclang-{major}-dev"):
+            self.assertIn(f" {package},", control)
+        kept = release.PROFILES / f"llvm-{major}.profdata.xz"
+        # The magic of LLVM's indexed profiles.
+        self.assertEqual(lzma.open(kept).read(8), b"\xfflprofi\x81")
+
+    def test_the_library_is_of_the_release_that_is_pinned(self):
+        pinned = next(one for one in release.fetch.Pins(ROOT / "cpython/upstream.toml").releases.values() if one["debian_fixes"])
+        versions = re.findall(r"libpython3.13-stdlib \((>=|<<) ([^)]+)\)", (DEBIAN / "control").read_text())
+        self.assertEqual([relation for relation, _ in versions], [">=", "<<"])
+        self.assertTrue(versions[0][1].startswith(pinned["version"] + "-"))
+        following = pinned["version"].rpartition(".")
+        self.assertEqual(versions[1][1], f"{following[0]}.{int(following[2]) + 1}~")
+
+
+if __name__ == "__main__":
+    unittest.main()
