@@ -1,0 +1,83 @@
+"""A Debian in a directory: made by debootstrap, with the machine's own mirror, and commands run in it."""
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "cpython"))
+
+import fetch  # noqa: E402  (needs the path above)
+
+# What dpkg and apt write about themselves, and what is made when something runs.
+PASSING = re.compile(r"/(proc|sys|dev|tmp|run|root|var/(cache|log|lib/(apt|dpkg|systemd|ucf|texmf)|tmp))(/|$)|/etc/(ld\.so\.cache|\.pwd\.lock)$"
+                     r"|/__pycache__(/|$)|/usr/lib/locale|/etc/resolv.conf|/packages(/|$)|/programs(/|$)")
+
+
+class Failed(Exception):
+    """What a check found; the text says it."""
+
+
+class Chroot:
+    """A Debian in a directory."""
+
+    def __init__(self, root: Path, suite: str = "trixie"):
+        self.root, self.suite = root, suite
+
+    def make(self) -> None:
+        if (self.root / "usr/bin/apt-get").exists():
+            return
+        settings = fetch.apt_settings(subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout)
+        archive, security = fetch.mirrors(settings)
+        if not archive:
+            raise Failed("apt's configuration names no archive of Debian's")
+        subprocess.run(["debootstrap", "--variant=minbase", self.suite, self.root, archive[0][0]], check=True, stdout=subprocess.DEVNULL)
+        lines = [f"deb {archive[0][0]} {self.suite} main", *(f"deb {uri} {self.suite}-security main" for uri, _ in security)]
+        (self.root / "etc/apt/sources.list").write_text("\n".join(lines) + "\n")
+        # The machine's way to the archive is the chroot's.
+        own = [f'{name} "{value}";' for name, value in settings if name.startswith("Acquire::") and "::Proxy" in name]
+        (self.root / "etc/apt/apt.conf.d/80ferrule").write_text(
+            "\n".join([*own, 'APT::Install-Recommends "false";', 'Acquire::Languages "none";']) + "\n")
+        with contextlib.suppress(OSError):
+            shutil.copyfile("/etc/resolv.conf", self.root / "etc/resolv.conf")
+        self.run("apt-get", "update")
+
+    def run(self, *words: str, check: bool = True, seconds: int = 1800, network: bool = True,
+            environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+        """A command in the chroot, with a /proc and a /dev that are gone with it."""
+        script = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && root=$0 && exec chroot "$root" "$@"'
+        done = subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", *([] if network else ["--net"]), "sh", "-c", script,
+             self.root, *words],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=seconds,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
+                 "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb", **(environment or {})})
+        if check and done.returncode != 0:
+            raise Failed(f"{' '.join(words)[:200]}: exit status {done.returncode}\n{(done.stdout + done.stderr).strip()[-3000:]}")
+        return done
+
+    def install(self, *names: str) -> None:
+        self.run("apt-get", "install", "-y", "--allow-downgrades", *names)
+
+    def files(self) -> dict[str, str]:
+        """Each file that matters, and what is in it."""
+        found = {}
+        for directory, names, files in os.walk(self.root):
+            inside = "/" + os.path.relpath(directory, self.root)
+            names[:] = [name for name in names if not PASSING.match(os.path.normpath(f"{inside}/{name}"))
+                        and not os.path.islink(os.path.join(directory, name)) and name != "__pycache__"]
+            for name in files:
+                path, shown = os.path.join(directory, name), os.path.normpath(f"{inside}/{name}")
+                if PASSING.search(shown):
+                    continue
+                if os.path.islink(path):
+                    found[shown] = "-> " + os.readlink(path)
+                elif os.path.isfile(path):
+                    with open(path, "rb") as file:
+                        found[shown] = hashlib.file_digest(file, "sha256").hexdigest()
+        return found
