@@ -92,7 +92,7 @@ def with_profile(variables: dict[str, str], tree: Path) -> list[str]:
 
 
 def path_of_ours(variables: dict[str, str]) -> list[str]:
-    """The last entry of sys.path, by the macro that CPython has for it."""
+    """An entry of sys.path before the library, by the macro that CPython has for it."""
     return [f"PYTHONPATH={variables['FERRULE_PATH']}"] if "FERRULE_PATH" in variables else []
 
 

@@ -247,7 +247,7 @@ class Command(Case):
         with self.assertRaisesRegex(errors.BuildError, "is a profile of LLVM, and the compiler is gcc"):
             self.configure("--enable-optimizations", f"PROFILE_USE={profile}", "CC=gcc")
 
-    def test_a_directory_for_what_is_ferrules_own_comes_last_on_the_path(self):
+    def test_a_directory_for_what_is_ferrules_own_is_on_the_path(self):
         self.configure("FERRULE_PATH=/usr/lib/own")
         self.assertIn("PYTHONPATH=/usr/lib/own", self.made_with("ferrule"))
         self.assertEqual([word for word in self.made_with("release") if word.startswith("PYTHONPATH=")], [])

@@ -9,7 +9,7 @@ import sysconfig
 import tempfile
 
 left_out = {"antigravity", "this", "idlelib", "turtledemo", "lib2to3", "tkinter", "turtle", "_gdbm", "_tkinter",
-            "_android_support", "_ios_support", "_apple_support", "_aix_support"}
+            "_android_support", "_ios_support", "_apple_support", "_aix_support", "framehook"}
 missing = []
 for name in sorted(sys.stdlib_module_names - left_out):
     try:
