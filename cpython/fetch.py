@@ -16,8 +16,8 @@ environment:
                     or the directory that one was unpacked to
   CPYTHON_SERIES    which of Debian's patches: "fixes" (the default), or "debian" for
                     all of them
-  FERRULE_CACHE     where downloads are kept (default: ferrule/ in the user's
-                    cache directory)
+  FERRULE_CACHE     where downloads are kept (default: sources/ in a source release,
+                    else ferrule/ in the user's cache directory)
 
 exit codes:
   0  the tree is there          2  wrong usage
@@ -881,6 +881,9 @@ def publish(stamp, dest, default):
 def default_cache(env):
     if env.get("FERRULE_CACHE"):
         return Path(env["FERRULE_CACHE"])
+    # A source release has all files with it.
+    if (ROOT / "sources").is_dir():
+        return ROOT / "sources"
     base = env.get("XDG_CACHE_HOME") or Path(env.get("HOME") or "~").expanduser() / ".cache"
     return Path(base) / "ferrule"
 

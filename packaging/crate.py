@@ -8,6 +8,7 @@ A project then names DIRECTORY in its .cargo/config.toml ([source.crates-io] rep
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,9 @@ def main(target: Path) -> None:
     for package in needed():
         source = Path(package["manifest_path"]).parent
         shutil.copytree(source, target / f"{package['name']}-{package['version']}")
+    # cargo gives its own files no time.
+    for path in target.rglob("*"):
+        os.utime(path)
 
 
 if __name__ == "__main__":

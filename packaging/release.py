@@ -269,6 +269,9 @@ def license_text(name: str, tree: Path) -> str:
         if not files:
             raise BuildError(f"the text of the license {name} is not where packaging/release.py looks for it: {text}")
         text = files[0].read_text()
+    if name == "Apache-2.0-with-LLVM-exception":
+        # Debian has the license; what is added to it stands at the end.
+        text = LICENSE_TEXTS["Apache-2.0"] + "\n\n" + text[text.index("LLVM Exceptions"):].lstrip("- ")
     lines = [f" {line.rstrip()}" if line.strip() else " ." for line in text.strip().splitlines()]
     return f"License: {name}\n" + "\n".join(lines) + "\n"
 

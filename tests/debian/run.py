@@ -65,7 +65,7 @@ class Packages:
     def old(self, name: str) -> str:
         """The package as version 0.0.1, with a dependency of its own on that version."""
         place = self.chroot.root / "packages/old" / name
-        made = place.with_suffix(".deb")
+        made = place.with_name(f"{name}.deb")
         if not made.exists():
             deb = self.chroot.root / self.found[name][1:]
             subprocess.run(["dpkg-deb", "-R", deb, place], check=True)
@@ -84,6 +84,11 @@ def intact(chroot: Chroot) -> None:
     expect(not bad, "changed files: " + "; ".join(bad[:10]))
 
 
+def purge(chroot: Chroot, *names: str) -> None:
+    chroot.run("apt-get", "purge", "-y", *names)
+    chroot.run("apt-get", "autoremove", "--purge", "-y")
+
+
 def version_of(chroot: Chroot, program: str) -> str:
     return chroot.run(program, "-VV").stdout.strip()
 
@@ -99,8 +104,7 @@ def beside(chroot: Chroot, packages: Packages) -> str:
     added = differences(before, chroot.files())
     # What a dependency brings in is not ours to judge here.
     expect(not [line for line in added if line[0] != "+"], f"not only added: {added[:20]}")
-    chroot.run("apt-get", "purge", "-y", *SYSTEM)
-    chroot.run("apt-get", "autoremove", "--purge", "-y")
+    purge(chroot, "python3.13-ferrule", "python3.13-ferrule-dev")
     left = [line for line in differences(before, chroot.files()) if "ferrule" in line or line[0] != "+"]
     expect(not left, f"left behind or changed: {left[:20]}")
     return f"{len(added)} files added and removed"
@@ -121,8 +125,7 @@ def as_default(chroot: Chroot, packages: Packages) -> str:
     chroot.install("python3-six", "--reinstall")
     chroot.run("apt-get", "purge", "-y", "python3.13-ferrule-default")
     expect("Ferrule" not in version_of(chroot, STOCK), "python3.13 was not put back")
-    chroot.run("apt-get", "purge", "-y", *SYSTEM, "python3-six")
-    chroot.run("apt-get", "autoremove", "--purge", "-y")
+    purge(chroot, "python3.13-ferrule", "python3-six")
     intact(chroot)
     left = differences(before, chroot.files())
     expect(not left, f"left behind or changed: {left[:20]}")
@@ -138,8 +141,7 @@ def self_contained(chroot: Chroot, packages: Packages) -> str:
                       f"{OWN} -m venv /tmp/env; /tmp/env/bin/python -m pip --version; /tmp/env/bin/python -VV; rm -r /tmp/env").stdout
     expect("/usr/lib/ferrule-python3.13" in said and "pip " in said and "Ferrule" in said, said)
     intact(chroot)
-    chroot.run("apt-get", "purge", "-y", "ferrule-python3.13")
-    chroot.run("apt-get", "autoremove", "--purge", "-y")
+    purge(chroot, "ferrule-python3.13")
     left = [line for line in differences(before, chroot.files()) if "ferrule" in line or line[0] != "+"]
     expect(not left, f"left behind or changed: {left[:20]}")
     return "installed, upgraded, purged"

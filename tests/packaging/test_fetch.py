@@ -394,6 +394,15 @@ class DebiansPackaging(Case):
         self.assertIn("CPYTHON_SERIES is 'all'; it is one of fixes, debian", self.err)
 
 
+class SourceRelease(Case):
+    def test_the_files_that_came_with_it_are_the_cache(self):
+        with mock.patch.object(fetch, "ROOT", self.base):
+            self.assertEqual(fetch.default_cache({"XDG_CACHE_HOME": "/c"}), Path("/c/ferrule"))
+            (self.base / "sources").mkdir()
+            self.assertEqual(fetch.default_cache({"XDG_CACHE_HOME": "/c"}), self.base / "sources")
+            self.assertEqual(fetch.default_cache({"FERRULE_CACHE": "/given"}), Path("/given"))
+
+
 class UserTarball(Case):
     def given(self, data):
         path = self.base / "whatever.tar.xz"
