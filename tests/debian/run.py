@@ -138,7 +138,7 @@ def self_contained(chroot: Chroot, packages: Packages) -> str:
     chroot.install(packages.old("ferrule-python3.13"))
     chroot.install(packages.found["ferrule-python3.13"])
     said = chroot.run("sh", "-ec", f"{OWN} -c 'import framehook, ssl, sqlite3, ctypes, lzma, dbm.gnu, sys; print(sys.prefix)';"
-                      f"{OWN} -m venv /tmp/env; /tmp/env/bin/python -m pip --version; /tmp/env/bin/python -VV; rm -r /tmp/env").stdout
+                      f"rm -rf /tmp/env; {OWN} -m venv /tmp/env; /tmp/env/bin/python -m pip --version; /tmp/env/bin/python -VV").stdout
     expect("/usr/lib/ferrule-python3.13" in said and "pip " in said and "Ferrule" in said, said)
     intact(chroot)
     purge(chroot, "ferrule-python3.13")
