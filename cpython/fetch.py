@@ -258,7 +258,8 @@ def from_user(pins, path, version, debian=None):
 def debian_revision(pins, release, path):
     """Which revision of Debian's package this packaging is of; it must be of this release."""
     try:
-        first = debian_file(path, "changelog").decode().split("\n", 1)[0]
+        with debian_files(path) as read:
+            first = read("changelog").decode().split("\n", 1)[0]
     except (OSError, KeyError, tarfile.TarError) as error:
         raise FetchError(f"CPYTHON_DEBIAN={path} is not Debian's packaging of {pins.source}: {error}") from None
     found = re.match(rf"{re.escape(pins.source)} \((({re.escape(release['version'])})-[^)]+)\)", first)
@@ -268,12 +269,14 @@ def debian_revision(pins, release, path):
     return found[1]
 
 
-def debian_file(path, name):
-    """A file of Debian's packaging, which is a tarball, or the directory that one was unpacked to."""
+@contextlib.contextmanager
+def debian_files(path):
+    """What reads the files of Debian's packaging, which is a tarball, or the directory that one was unpacked to."""
     if path.is_dir():
-        return (path / name).read_bytes()
+        yield lambda name: (path / name).read_bytes()
+        return
     with tarfile.open(path, "r:xz") as tar:
-        return tar.extractfile(f"debian/{name}").read()
+        yield lambda name: tar.extractfile(f"debian/{name}").read()
 
 
 # ---- the cache -------------------------------------------------------------
@@ -649,12 +652,13 @@ def unpack(tarball, target, expected):
 def chosen_fixes(fixes, patterns, target):
     """Take the fixes wanted out of Debian's packaging; their paths, in the series' order."""
     chosen = []
-    for line in debian_file(fixes, "patches/series").decode().splitlines():
-        name = line.split("#", 1)[0].strip()
-        if name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
-            path = target / os.path.basename(name)
-            path.write_bytes(debian_file(fixes, f"patches/{name}"))
-            chosen.append(path)
+    with debian_files(fixes) as read:
+        for line in read("patches/series").decode().splitlines():
+            name = line.split("#", 1)[0].strip()
+            if name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+                path = target / os.path.basename(name)
+                path.write_bytes(read(f"patches/{name}"))
+                chosen.append(path)
     if not chosen:
         raise FetchError(f"{fixes.name} holds none of the fixes that "
                          "cpython/upstream.toml names")

@@ -13,7 +13,6 @@ needs what debian/control lists (`--install` gets it, as root), and no network.
 """
 
 import argparse
-import hashlib
 import json
 import lzma
 import os
@@ -23,6 +22,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -43,8 +43,8 @@ PROFILES = HERE / "profile"
 # Of a source release, beside the project's own files.
 VENDOR, SOURCES = "vendor", "sources"
 CARGO_CONFIG = f'[source.crates-io]\nreplace-with = "vendored-sources"\n\n[source.vendored-sources]\ndirectory = "{VENDOR}"\n'
-# Debian builds its packages without what is only there to make and to release them.
-PROFILE = "pkg.ferrule.own"
+# The build profile that leaves out the packages over Debian's own library, which Debian 12 does not have.
+OWN_LIBRARY_ONLY = "pkg.ferrule.own"
 
 
 def run(command: list, **options) -> str:
@@ -94,8 +94,8 @@ def copy_project(target: Path) -> None:
     (target / "release.json").write_text(json.dumps({"epoch": epoch(), "files": files}, indent=1) + "\n")
 
 
-def cpython_files() -> tuple[Path, Path, Path]:
-    """Debian's three files of CPython's source package, all verified: the tarball, its packaging, its description."""
+def cpython_files() -> tuple[Path, Path, Path, Path]:
+    """Of CPython's source package in Debian, verified: the tarball, the packaging, the .dsc; and the cache's record of them."""
     pins = fetch.Pins(ROOT / "cpython" / "upstream.toml")
     release = next(release for release in pins.releases.values() if release["debian_fixes"])
     places = [ROOT / SOURCES] if (ROOT / SOURCES).is_dir() else [fetch.default_cache(os.environ).absolute()]
@@ -103,8 +103,8 @@ def cpython_files() -> tuple[Path, Path, Path]:
     found = cache.get(release, "debian") if cache.path.is_dir() else None
     if found is None:
         found = fetch.over_network(pins, release, "debian", cache)
-    record = json.loads(cache.record(release).read_text())
-    return found.tarball, found.fixes, cache.path / record["dsc"]
+    record = cache.record(release)
+    return found.tarball, found.fixes, cache.path / json.loads(record.read_text())["dsc"], record
 
 
 def vendor(target: Path) -> None:
@@ -119,7 +119,7 @@ def vendor(target: Path) -> None:
                                   cwd=ROOT))
         needed |= {(node["name"], node["version"]) for node in metadata["packages"]}
     for crate in sorted(target.iterdir()):
-        manifest = fetch.tomllib.loads((crate / "Cargo.toml").read_text())
+        manifest = tomllib.loads((crate / "Cargo.toml").read_text())
         if (manifest["package"]["name"], manifest["package"]["version"]) not in needed:
             empty(crate)
 
@@ -183,8 +183,8 @@ def pack(directory: Path, target: Path) -> Path:
 
 
 def tell(path: Path) -> None:
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    say(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}: {path.stat().st_size / 1e6:.1f} MB, sha256 {digest}")
+    say(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}: {path.stat().st_size / 1e6:.1f} MB, "
+        f"sha256 {fetch.sha256(path)}")
 
 
 def dist(key: str | None) -> Path:
@@ -195,11 +195,8 @@ def dist(key: str | None) -> Path:
         vendor(tree / VENDOR)
         (tree / ".cargo").mkdir(exist_ok=True)
         (tree / ".cargo" / "config.toml").write_text(CARGO_CONFIG)
-        tarball, packaging, dsc = cpython_files()
         (tree / SOURCES).mkdir()
-        pins = fetch.Pins(ROOT / "cpython" / "upstream.toml")
-        release = pins.by_hash(fetch.sha256(tarball))
-        for file in (tarball, packaging, dsc, fetch.Cache(tarball.parent).record(release)):
+        for file in cpython_files():
             shutil.copyfile(file, tree / SOURCES / file.name)
         made = pack(tree, DIST / f"{top}.tar.xz")
     if key:
@@ -223,7 +220,7 @@ def source_package() -> Path:
     copy_project(tree)
     fetch.remove(tree / "packaging" / "debian")
     pack(tree, work / f"{origin}.tar.xz")
-    tarball, packaging, _ = cpython_files()
+    tarball, packaging, *_ = cpython_files()
     # As they are: who checks them finds the very files of CPython's release and of Debian's archive.
     shutil.copyfile(tarball, work / f"{origin}-cpython-source.tar.xz")
     shutil.copyfile(packaging, work / f"{origin}-cpython-debian.tar.xz")
@@ -280,7 +277,7 @@ def copyright_file(own: Path, tree: Path) -> str:
     """debian/copyright with a paragraph for each crate, made of what the crates say of themselves."""
     paragraphs, licenses = [], {"PSF-2.0"}
     for crate in sorted((tree / VENDOR).iterdir()):
-        package = fetch.tomllib.loads((crate / "Cargo.toml").read_text())["package"]
+        package = tomllib.loads((crate / "Cargo.toml").read_text())["package"]
         holders = ", ".join(name.split("<")[0].strip() for name in package.get("authors", [])) or f"the authors of {package['name']}"
         license_ = package.get("license", "").replace("/", " OR ")
         if not license_:
@@ -302,7 +299,7 @@ def debian_license(spdx: str) -> str:
 
 def deb(install: bool) -> None:
     tree = source_package()
-    profiles = [f"--build-profiles={PROFILE}"] if release_of_debian() < 13 else []
+    profiles = [f"--build-profiles={OWN_LIBRARY_ONLY}"] if release_of_debian() < 13 else []
     if install:
         subprocess.run(["apt-get", "build-dep", "-y", "--no-install-recommends",
                         *(f"-{profile[2:].replace('build-profiles=', 'P')}" for profile in profiles), tree], check=True)

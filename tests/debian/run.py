@@ -11,6 +11,7 @@ The last line is the counts. The chroot is made by debootstrap, anew each time; 
 """
 
 import argparse
+import ast
 import os
 import re
 import shutil
@@ -265,7 +266,7 @@ def main() -> int:
             sys.exit(f"run.py: {error}")
         checks = [(function.__name__, function.__doc__, function, packages)
                   for function in (beside, as_default, self_contained, developing)]
-        programs = [(program.stem.removesuffix("_works").removesuffix("_work"), program.read_text().split(chr(34) * 3)[1],
+        programs = [(program.stem.removesuffix("_works").removesuffix("_work"), ast.get_docstring(ast.parse(program.read_text())),
                      same, program) for program in sorted((HERE / "programs").glob("*.py"))]
         for name, what, function, argument in [*checks, *programs]:
             if not options.only or name in options.only:
