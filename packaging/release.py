@@ -2,7 +2,8 @@
 """Make what Ferrule is released as.
 
   release.py profile keep the profile of the build that is configured now (--enable-optimizations): once a release
-  release.py dist    one source tarball, from which an offline machine builds all
+  release.py dist    one source tarball, from which an offline machine builds all; and beside it the definition that pyenv
+                     installs it by
   release.py source  Debian's source package: the project, CPython, Debian's packaging of it and the crates, each as an
                      orig tarball of its own
   release.py deb     that source package, built where this runs: on Debian 13 all packages, on Debian 12 the self-contained one
@@ -205,7 +206,18 @@ def dist(key: str | None) -> Path:
         run(["gpg", "--batch", "--local-user", key, "--armor", "--detach-sign", "--output", signature, made])
         tell(signature)
     tell(made)
+    definition = DIST / top
+    definition.write_text(pyenv_definition(top, fetch.sha256(made)))
+    say(f"{definition.relative_to(ROOT)}: for pyenv install")
     return made
+
+
+def pyenv_definition(top: str, digest: str) -> str:
+    """What pyenv's python-build reads to install this very tarball."""
+    text = (HERE / "pyenv.in").read_text()
+    for name, value in (("TOP", top), ("VERSION", version()), ("SHA256", digest)):
+        text = text.replace(f"@{name}@", value)
+    return text
 
 
 # ---- Debian ----------------------------------------------------------------------

@@ -5,6 +5,7 @@ import json
 import lzma
 import os
 import re
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -122,6 +123,38 @@ class Profile(Case):
             clang.write_text("#!/bin/sh\necho 'gcc 12'\n")
             with self.assertRaisesRegex(release.BuildError, "was not made by clang"):
                 release.keep_profile()
+
+
+class Pyenv(Case):
+    def sourced(self, beside, **environment):
+        """What python-build is asked to install by the definition, or why it is not."""
+        top = f"ferrule-{release.version()}"
+        place = self.base / "with blanks"
+        place.mkdir(exist_ok=True)
+        (place / top).write_text(release.pyenv_definition(top, "12ab"))
+        tarball = place / f"{top}.tar.xz"
+        tarball.write_text("") if beside else tarball.unlink(missing_ok=True)
+        script = ('install_package() { printf "%s\\n" "$@" "cache=$PYTHON_BUILD_CACHE_PATH" "options=${FERRULE_CONFIGURE_OPTS_ARRAY[*]}"; }\n'
+                  'DEFINITION_PATH=$1; PYTHON_CONFIGURE_OPTS_ARRAY=(--enable-shared); . "$1"')
+        done = subprocess.run(["bash", "-ec", script, "python-build", place / top], capture_output=True, text=True,
+                              env={"PATH": os.environ["PATH"], **environment})
+        return done.returncode, done.stdout.splitlines(), done.stderr, place
+
+    def test_the_tarball_beside_it_is_installed(self):
+        status, said, _, place = self.sourced(True)
+        name = f"ferrule-{release.version()}"
+        self.assertEqual((status, said), (0, [name, f"file://{place}/{name}.tar.xz#12ab", "standard", "verify_py313", f"cache={place}",
+                                              "options=--with-lto --enable-shared"]))
+
+    def test_or_one_from_elsewhere(self):
+        status, said, _, _ = self.sourced(False, FERRULE_URL="https://example.org/f.tar.xz")
+        self.assertEqual((status, said[1], said[4]), (0, "https://example.org/f.tar.xz#12ab", "cache="))
+
+    def test_without_either_it_says_what_to_do(self):
+        status, said, error, _ = self.sourced(False)
+        self.assertEqual((status, said), (1, []))
+        self.assertIn("beside", error)
+        self.assertIn("FERRULE_URL=", error)
 
 
 class Debian(unittest.TestCase):
