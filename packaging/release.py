@@ -123,6 +123,17 @@ def vendor(target: Path) -> None:
         manifest = tomllib.loads((crate / "Cargo.toml").read_text())
         if (manifest["package"]["name"], manifest["package"]["version"]) not in needed:
             empty(crate)
+        else:
+            without_backups(crate)
+
+
+def without_backups(crate: Path) -> None:
+    """The manifest as its author wrote it, which cargo keeps and does not read: build systems take its name for a backup's."""
+    checksum = json.loads((crate / ".cargo-checksum.json").read_text())
+    for path in sorted(crate.rglob("*.orig")):
+        path.unlink()
+        checksum["files"].pop(path.relative_to(crate).as_posix(), None)
+    (crate / ".cargo-checksum.json").write_text(json.dumps(checksum))
 
 
 def empty(crate: Path) -> None:

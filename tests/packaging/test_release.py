@@ -76,6 +76,15 @@ class Crates(Case):
         self.assertEqual((noted["package"], sorted(noted["files"])), ("1234", ["Cargo.toml", "LICENSE-MIT", "src/lib.rs"]))
         self.assertEqual(noted["files"]["Cargo.toml"], release.fetch.sha256(place / "Cargo.toml"))
 
+    def test_files_that_are_named_like_backups_are_not_needed(self):
+        place = self.crate("one-1", Cargo_toml_orig="as written")
+        (place / "Cargo-toml-orig").rename(place / "Cargo.toml.orig")
+        (place / ".cargo-checksum.json").write_text(json.dumps(
+            {"package": "1234", "files": {"src/lib.rs": "5678", "Cargo.toml.orig": "9"}}))
+        release.without_backups(place)
+        self.assertFalse((place / "Cargo.toml.orig").exists())
+        self.assertEqual(json.loads((place / ".cargo-checksum.json").read_text()), {"package": "1234", "files": {"src/lib.rs": "5678"}})
+
     def test_licenses_are_told_as_debian_has_them(self):
         for spdx, told in (("MIT/Apache-2.0", "Expat or Apache-2.0"), ("(MIT OR Apache-2.0) AND Unicode-3.0",
                                                                       "Expat or Apache-2.0, and Unicode-3.0"),
