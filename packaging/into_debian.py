@@ -50,13 +50,15 @@ def main(release: Path, tree: Path) -> None:
     if (tree / COMPONENT).exists():
         raise BuildError(f"{tree} has {COMPONENT} already: unpack the source package anew")
     revision, version, suite = named.groups()
-    component(release, tree, version)
-    added = add_patches(tree / COMPONENT, tree / "debian" / "patches", version)
+    project = release_version(release)
+    # What may be refused comes first.
     insert(tree / "debian" / "rules", AFTER, RULES.lstrip() + "\n")
     for name in ("control", "control.in"):
         insert(tree / "debian" / name, "  quilt, autoconf,", "".join(f"  {package},\n" for package in NEEDED))
+    component(release, tree, version)
+    added = add_patches(tree / COMPONENT, tree / "debian" / "patches", version)
     made = json.loads((tree / COMPONENT / "release.json").read_text())["epoch"]
-    new = f"{revision}+{release_version(release).replace('-', '')}"
+    new = f"{revision}+{project.replace('-', '')}"
     entry = (f"python3.13 ({new}) {suite}; urgency=medium\n\n  * The frame core in Rust, of {release.name}.\n\n"
              f" -- Ferrule maintainers <ferrule@example.org>  {email.utils.formatdate(made)}\n\n")
     changelog.write_text(entry + changelog.read_text())
@@ -72,7 +74,6 @@ def release_version(release: Path) -> str:
 
 def component(release: Path, tree: Path, version: str) -> None:
     """The release beside CPython's tarball, and unpacked where dpkg-source looks for it."""
-    release_version(release)
     shutil.copyfile(release, tree.parent / f"python3.13_{version}.orig-{COMPONENT}.tar.xz")
     (tree / COMPONENT).mkdir()
     unpacked = subprocess.run(["tar", "-xf", release, "-C", tree / COMPONENT, "--strip-components=1"], capture_output=True, text=True)
