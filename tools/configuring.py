@@ -82,12 +82,13 @@ def configure_command(variant: str, chosen: Choices, facts: dict) -> list[str]:
     tools = [] if "CC" in variables else [
         argument for argument in compiler.arguments if argument.partition("=")[0] not in variables
     ]
-    compiling = [word for option in compiler.codegen for word in ("-mllvm", option)]
+    guided = compiler.guided if profile_guided(flags) else ()
+    compiling = [word for option in (*compiler.codegen, *guided) for word in ("-mllvm", option)]
     linking = []
     if wants_lto(flags) and compiler.has_lld:
         # The interpreter is linked three times, and again after each change:
         # lld keeps what ThinLTO made of the modules that stayed the same.
-        generating = [*compiler.codegen, *(ALIGNED if VARIANTS[variant].aligned else ())]
+        generating = [*compiler.codegen, *guided, *(ALIGNED if VARIANTS[variant].aligned else ())]
         linking = ["-fuse-ld=lld", f"-Wl,--thinlto-cache-dir={places.BUILD / variant / 'thinlto-cache'}",
                    *(f"-Wl,-mllvm,{option}" for option in generating)]
     # Compiler and linker have to agree, so where the user has a say in one of them, neither is told.

@@ -69,8 +69,8 @@ def profile_settings(directory: Path, tree: Path) -> list[str]:
     merger = re.search(r"^(LLVM_PROF_MERGER=.*llvm-profdata merge )(.*)$", makefile, re.M)
     if merger is None:
         return []
-    freezers = "$(filter _bootstrap_python Programs/_freeze_module,$@)"
-    unoptimized = [f"LINKCC=$(PURIFY) $(CC) $(if {freezers},-Xlinker --lto-O0)"] if "-fuse-ld=lld" in makefile else []
+    helpers = "$(filter _bootstrap_python Programs/_freeze_module Programs/_testembed,$@)"
+    unoptimized = [f"LINKCC=$(PURIFY) $(CC) $(if {helpers},-Xlinker --lto-O0)"] if "-fuse-ld=lld" in makefile else []
     return [
         f"{merger[1]}-failure-mode=all {merger[2]} && rm -f $(abs_builddir)/*.profclangr",
         f"PGO_PROF_GEN_FLAG=-fprofile-generate {names_without(tree)}",

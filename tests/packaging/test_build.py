@@ -155,6 +155,16 @@ class Command(Case):
             for option in variants.ALIGNED:
                 self.assertEqual(f"-Wl,-mllvm,{option}" in linking, wanted, (variant, option))
 
+    def test_with_a_profile_the_optimizer_is_told_what_to_make_small(self):
+        self.compiler = toolchain.Compiler(("CC=/llvm/clang",), True, "clang", ("-a=1",), ("-g=2",))
+        for variant, compiled, linked in (("pgo", ["-mllvm", "-a=1", "-mllvm", "-g=2", "-fno-pie"], ["-Wl,-mllvm,-a=1", "-Wl,-mllvm,-g=2"]),
+                                          ("ferrule", ["-mllvm", "-a=1"], [])):
+            self.configured(variant)
+            self.assertEqual(self.words_of("CFLAGS_NODIST", self.called(variant)), compiled)
+            self.assertEqual([word for word in self.words_of("LDFLAGS_NODIST", self.called(variant)) if "mllvm" in word], linked)
+        self.assertTrue(toolchain.clang(19).guided)
+        self.assertEqual(toolchain.clang(18).guided, ())
+
     def test_llvm_19_is_told_to_keep_a_jump_for_each_instruction(self):
         self.assertIn("-tail-dup-pred-size=5000", toolchain.clang(19).codegen)
         for major in (18, 20, 22):
@@ -273,7 +283,7 @@ class Command(Case):
         run = subprocess.run(["make", "-s", "-f", makefile, *words], capture_output=True, text=True, check=True)
         self.assertEqual(run.stdout.split()[0], "-fprofile-use=/b/code.profclangd")
 
-    def test_only_what_freezes_modules_is_linked_without_optimization(self):
+    def test_only_what_helps_to_build_and_to_test_is_linked_without_optimization(self):
         with (self.root / self.facts["source"] / "configure").open("a") as configure:
             configure.write("echo 'CONFIGURE_LDFLAGS_NODIST=-fuse-ld=lld' >>Makefile\n")
         linker, = [word for word in self.made_with("pgo") if word.startswith("LINKCC=")]
@@ -285,7 +295,7 @@ class Command(Case):
         run = subprocess.run(["make", "-s", "-f", makefile, linker], cwd=self.root, capture_output=True, text=True, check=True)
         self.assertEqual(run.stdout.splitlines(), [
             "python: clang", "_bootstrap_python: clang -Xlinker --lto-O0",
-            "Programs/_freeze_module: clang -Xlinker --lto-O0", "Programs/_testembed: clang"])
+            "Programs/_freeze_module: clang -Xlinker --lto-O0", "Programs/_testembed: clang -Xlinker --lto-O0"])
 
     def test_a_profile_of_gcc_is_left_to_cpythons_makefile(self):
         with (self.root / self.facts["source"] / "configure").open("a") as configure:
