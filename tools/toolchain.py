@@ -118,5 +118,6 @@ def clang(major: int) -> Compiler:
     # What training ran little is made small, as gcc makes it. LLVM by itself makes small only what training never ran, and takes
     # all that the counts of 99 % of the time came from for hot: an interpreter twice as large, and no faster.
     # -pgo-cold-func-opt is in LLVM since 19.
-    guided = ("-profile-summary-cutoff-hot=950000", "-profile-summary-cutoff-cold=950001", "-pgo-cold-func-opt=optsize")
+    guided = ("-profile-summary-cutoff-hot=950000", "-profile-summary-cutoff-cold=950001", "-pgo-cold-func-opt=optsize",
+              "-hot-callsite-threshold=1500")
     return Compiler(tuple(arguments), (home / "ld.lld").exists(), f"clang-{major}", codegen, guided if major >= 19 else ())

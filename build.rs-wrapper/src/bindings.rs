@@ -1,6 +1,6 @@
 //! bindgen on CPython's internal headers.
 
-use crate::{flags, write_if_changed, Outcome};
+use crate::{flags, libclang, write_if_changed, Outcome};
 use std::path::Path;
 
 /// Types that Rust takes as they are.
@@ -168,6 +168,7 @@ pub fn write(output: &Path, cflags: &[String]) -> Outcome<()> {
     let mut builder = bindgen::Builder::default()
         .header_contents("ferrule-bindings.h", HEADERS)
         .clang_args(flags::for_bindgen(cflags))
+        .detect_include_paths(libclang::choose_clang())
         .use_core()
         .generate_cstr(true)
         .derive_default(false)

@@ -8,6 +8,7 @@
 mod bindings;
 mod flags;
 mod header;
+mod libclang;
 mod object;
 
 use clap::{Parser, Subcommand};
