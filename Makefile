@@ -116,7 +116,7 @@ profile dist: tools-present
 	@$(PYTHON3) -B packaging/release.py $@ $(if $(KEY),--key '$(KEY)')
 
 deb: tools-present
-	@$(PYTHON3) -B packaging/release.py deb $(if $(INSTALL),--install)
+	@$(PYTHON3) -B packaging/release.py deb $(if $(DEPS),--install)
 
 show: tools-present
 	@$(PYTHON3) -B tools/build.py show

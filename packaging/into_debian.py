@@ -30,12 +30,18 @@ from progress import say  # noqa: E402
 COMPONENT = "ferrule"
 NEEDED = ("cargo (>= 1.85)", "rustc (>= 1.85)", "libclang-dev")
 # Debian's rules give each of the five builds these arguments; configure is told where the core is. The crates are in the
-# component, and cargo reads so from the directory that it takes for its home.
-RULES = f"""
-# The frame core in Rust.
+# component, and cargo reads so from the directory that it takes for its home. What it writes there goes with a clean, or the
+# next source package would have it.
+RULES = f"""# The frame core in Rust.
 common_configure_args += FERRULE_DIR=$(CURDIR)/{COMPONENT} FERRULE_DEBIAN_REVISION=$(DEB_VERSION)
 export CARGO_HOME = $(CURDIR)/{COMPONENT}/.cargo
 export CARGO_NET_OFFLINE = true
+clean: clean-{COMPONENT}
+.PHONY: clean-{COMPONENT}
+clean-{COMPONENT}:
+	rm -rf {COMPONENT}/build
+	find {COMPONENT}/.cargo -mindepth 1 ! -name config.toml -delete
+
 """
 AFTER = "# FIXME, only temporaray"
 
@@ -50,15 +56,16 @@ def main(release: Path, tree: Path) -> None:
     if (tree / COMPONENT).exists():
         raise BuildError(f"{tree} has {COMPONENT} already: unpack the source package anew")
     revision, version, suite = named.groups()
-    project = release_version(release)
-    # What may be refused comes first.
-    insert(tree / "debian" / "rules", AFTER, RULES.lstrip() + "\n")
+    new = f"{revision}+{release_version(release).replace('-', '')}"
+    # What may be refused comes before anything is written.
+    texts = {"rules": with_inserted(tree / "debian" / "rules", AFTER, RULES)}
     for name in ("control", "control.in"):
-        insert(tree / "debian" / name, "  quilt, autoconf,", "".join(f"  {package},\n" for package in NEEDED))
+        texts[name] = with_inserted(tree / "debian" / name, "  quilt, autoconf,", "".join(f"  {package},\n" for package in NEEDED))
     component(release, tree, version)
+    for name, text in texts.items():
+        (tree / "debian" / name).write_text(text)
     added = add_patches(tree / COMPONENT, tree / "debian" / "patches", version)
     made = json.loads((tree / COMPONENT / "release.json").read_text())["epoch"]
-    new = f"{revision}+{project.replace('-', '')}"
     entry = (f"python3.13 ({new}) {suite}; urgency=medium\n\n  * The frame core in Rust, of {release.name}.\n\n"
              f" -- Ferrule maintainers <ferrule@example.org>  {email.utils.formatdate(made)}\n\n")
     changelog.write_text(entry + changelog.read_text())
@@ -74,10 +81,12 @@ def release_version(release: Path) -> str:
 
 def component(release: Path, tree: Path, version: str) -> None:
     """The release beside CPython's tarball, and unpacked where dpkg-source looks for it."""
-    shutil.copyfile(release, tree.parent / f"python3.13_{version}.orig-{COMPONENT}.tar.xz")
     (tree / COMPONENT).mkdir()
     unpacked = subprocess.run(["tar", "-xf", release, "-C", tree / COMPONENT, "--strip-components=1"], capture_output=True, text=True)
-    if unpacked.returncode != 0:
+    if unpacked.returncode == 0:
+        shutil.copyfile(release, tree.parent / f"python3.13_{version}.orig-{COMPONENT}.tar.xz")
+    else:
+        fetch.remove(tree / COMPONENT)
         raise BuildError(f"{release} cannot be unpacked: {unpacked.stderr.strip()[-500:]}")
 
 
@@ -104,14 +113,14 @@ def overlay_patch(overlay: Path) -> str:
     return "".join(parts)
 
 
-def insert(file: Path, before: str, text: str) -> None:
-    """Text before the one line that starts so."""
+def with_inserted(file: Path, before: str, text: str) -> str:
+    """The file with text before the one line that starts so."""
     lines = file.read_text().splitlines(keepends=True)
     found = [number for number, line in enumerate(lines) if line.startswith(before)]
     if len(found) != 1:
         raise BuildError(f"{file} has {len(found)} lines that start with {before!r}, not one: it is not Debian's of 3.13.5")
     lines.insert(found[0], text)
-    file.write_text("".join(lines))
+    return "".join(lines)
 
 
 if __name__ == "__main__":

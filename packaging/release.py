@@ -31,6 +31,7 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "cpython")]
 
 import fetch  # noqa: E402  (needs the path above)
+from environment import for_children  # noqa: E402
 from errors import BuildError, explain  # noqa: E402
 from places import BUILD  # noqa: E402
 from progress import say  # noqa: E402
@@ -50,6 +51,8 @@ OWN_LIBRARY_ONLY = "pkg.ferrule.own"
 
 def run(command: list, **options) -> str:
     """What a command prints; an error that shows what it said."""
+    if shutil.which(str(command[0])) is None:
+        raise BuildError(f"{command[0]} is not on PATH")
     done = subprocess.run([str(word) for word in command], text=True, capture_output=True, **options)
     if done.returncode != 0:
         raise BuildError(f"{' '.join(map(str, command[:3]))} failed: {(done.stderr or done.stdout).strip()[-1500:]}")
@@ -80,10 +83,10 @@ def copy_project(target: Path) -> None:
     """The files of the last commit, or of the source release that this is."""
     target.mkdir(parents=True)
     if (ROOT / ".git").exists():
-        archive = subprocess.run(["git", "-C", ROOT, "archive", "--format=tar", "HEAD"], capture_output=True)
-        if archive.returncode != 0:
-            raise BuildError(f"git archive failed: {archive.stderr.decode().strip()}")
-        subprocess.run(["tar", "-x", "-C", target], input=archive.stdout, check=True)
+        with tempfile.TemporaryDirectory() as temporary:
+            archive = Path(temporary) / "project.tar"
+            run(["git", "-C", ROOT, "archive", "--format=tar", "--output", archive, "HEAD"])
+            run(["tar", "-xf", archive, "-C", target])
     else:
         for name in json.loads((ROOT / "release.json").read_text())["files"]:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -173,14 +176,17 @@ def pack(directory: Path, target: Path) -> Path:
     """A .tar.xz of a directory: sorted, of nobody, of one time."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(target.name + ".tmp")
+    when = epoch()
+    # What a user set for other files would make another one.
+    own = {name: value for name, value in os.environ.items() if name not in ("XZ_OPT", "XZ_DEFAULTS")}
     with open(temporary, "wb") as written:
-        packed = subprocess.Popen(["xz", "-T1", "-6"], stdin=subprocess.PIPE, stdout=written)
+        packed = subprocess.Popen(["xz", "-T1", "-6"], stdin=subprocess.PIPE, stdout=written, env=own)
     with tarfile.open(fileobj=packed.stdin, mode="w|", format=tarfile.GNU_FORMAT) as tar:
         for path in [directory, *sorted(directory.rglob("*"))]:
             info = tar.gettarinfo(path, str(path.relative_to(directory.parent)))
             info.uid = info.gid = 0
             info.uname = info.gname = "root"
-            info.mtime = epoch()
+            info.mtime = when
             info.mode = 0o755 if path.is_dir() or info.mode & 0o100 else 0o644
             if info.isreg():
                 with open(path, "rb") as file:
@@ -201,6 +207,9 @@ def tell(path: Path) -> None:
 
 def dist(key: str | None) -> Path:
     top = f"{NAME}-{version()}"
+    signature = DIST / f"{top}.tar.xz.asc"
+    # That of an earlier tarball says nothing of this one.
+    signature.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         tree = Path(temporary) / top
         copy_project(tree)
@@ -211,37 +220,36 @@ def dist(key: str | None) -> Path:
         for file in cpython_files():
             shutil.copyfile(file, tree / SOURCES / file.name)
         made = pack(tree, DIST / f"{top}.tar.xz")
+        definition = pyenv_definition(tree, fetch.sha256(made))
     if key:
-        signature = made.with_name(made.name + ".asc")
-        signature.unlink(missing_ok=True)
         run(["gpg", "--batch", "--local-user", key, "--armor", "--detach-sign", "--output", signature, made])
         tell(signature)
     tell(made)
-    definition = DIST / top
-    definition.write_text(pyenv_definition(top, fetch.sha256(made)))
-    say(f"{definition.relative_to(ROOT)}: for pyenv install")
+    (DIST / top).write_text(definition)
+    say(f"{(DIST / top).relative_to(ROOT)}: for pyenv install")
     return made
 
 
-def pyenv_definition(top: str, digest: str) -> str:
-    """What pyenv's python-build reads to install this very tarball."""
-    text = (HERE / "pyenv.in").read_text()
-    for name, value in (("TOP", top), ("VERSION", version()), ("SHA256", digest)):
+def pyenv_definition(tree: Path, digest: str) -> str:
+    """What pyenv's python-build reads to install the tarball of this tree."""
+    text = (tree / "packaging" / "pyenv.in").read_text()
+    for name, value in (("TOP", tree.name), ("VERSION", version()), ("SHA256", digest)):
         text = text.replace(f"@{name}@", value)
     return text
 
 
 # ---- Debian ----------------------------------------------------------------------
 
-def source_package() -> Path:
+def source_package(release: int = 13) -> Path:
     """The tree of Debian's source package, beside its orig tarballs; its .dsc where dpkg-dev is here."""
-    top, work = f"{NAME}-{version()}", DIST / "debian"
+    top, work = f"{NAME}-{version()}", DIST / f"debian-{release}"
     fetch.remove(work)
     work.mkdir(parents=True)
     origin = f"{NAME}_{version()}.orig"
     tree = work / top
     copy_project(tree)
-    fetch.remove(tree / "packaging" / "debian")
+    packaging_of_ours = work / "packaging"
+    (tree / "packaging" / "debian").rename(packaging_of_ours)
     pack(tree, work / f"{origin}.tar.xz")
     tarball, packaging, *_ = cpython_files()
     # As they are: who checks them finds the very files of CPython's release and of Debian's archive.
@@ -254,13 +262,23 @@ def source_package() -> Path:
     for component in ("cpython-source", "cpython-debian", VENDOR):
         (tree / component).mkdir()
         run(["tar", "-xf", work / f"{origin}-{component}.tar.xz", "-C", tree / component, "--strip-components=1"])
-    shutil.copytree(HERE / "debian", tree / "debian")
+    packaging_of_ours.rename(tree / "debian")
+    if release < 13:
+        backport(tree / "debian" / "changelog", release)
     (tree / "debian" / "copyright").write_text(copyright_file(tree / "debian" / "copyright", tree))
     if shutil.which("dpkg-source"):
         run(["dpkg-source", "-b", top], cwd=work, env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch())})
         for file in sorted(work.glob("*.dsc")):
             tell(file)
     return tree
+
+
+def backport(changelog: Path, release: int) -> None:
+    """A revision for an older Debian: lower than that of the newest, so that an upgrade of the system replaces it."""
+    first, rest = changelog.read_text().split(")", 1)
+    changed = "\n\n  * For an older Debian: the package with a library of its own.\n\n"
+    signed = re.search(r"^ -- .*$", rest, re.M)[0]
+    changelog.write_text(f"{first}~deb{release}u1){rest.splitlines()[0]}{changed}{signed}\n\n{first}){rest}")
 
 
 # Where the text of a license is, in the tree of the source package; where Debian has it, that is said instead.
@@ -321,16 +339,24 @@ def debian_license(spdx: str) -> str:
 
 
 def deb(install: bool) -> None:
-    tree = source_package()
-    profiles = [f"--build-profiles={OWN_LIBRARY_ONLY}"] if release_of_debian() < 13 else []
+    if shutil.which("dpkg-buildpackage") is None:
+        raise BuildError("dpkg-buildpackage is missing: as root, apt-get install dpkg-dev")
+    if install and os.geteuid() != 0:
+        raise BuildError("installing what the build needs is for root; without DEPS=1 nothing is installed")
+    release = release_of_debian()
+    profiles = [OWN_LIBRARY_ONLY] if release < 13 else []
+    tree = source_package(release)
     if install:
-        subprocess.run(["apt-get", "build-dep", "-y", "--no-install-recommends",
-                        *(f"-{profile[2:].replace('build-profiles=', 'P')}" for profile in profiles), tree], check=True)
+        say("apt-get build-dep: what the build needs")
+        run(["apt-get", "build-dep", "-y", "--no-install-recommends", *(f"-P{profile}" for profile in profiles), tree])
     log = BUILD / "logs" / "deb.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     say(f"dpkg-buildpackage: half an hour; log: {log}")
+    # What the make that called was given is not for those of the packages.
+    environment = {name: value for name, value in for_children().items() if name != "MAKEFLAGS"}
     with open(log, "w") as file:
-        done = subprocess.run(["dpkg-buildpackage", "-us", "-uc", "-b", *profiles], cwd=tree, stdout=file, stderr=file)
+        done = subprocess.run(["dpkg-buildpackage", "-us", "-uc", "-b", *(f"-P{profile}" for profile in profiles)], cwd=tree,
+                              stdout=file, stderr=file, env=environment)
     if done.returncode != 0:
         raise BuildError(f"dpkg-buildpackage failed; its log is {log}")
     for package in sorted(tree.parent.glob("*.deb")):
@@ -339,21 +365,27 @@ def deb(install: bool) -> None:
 
 def release_of_debian() -> int:
     lines = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    return int(lines.get("VERSION_ID", '"99"').strip('"').split(".")[0])
+    # Testing has no number, and is newer than all that have one.
+    return int(lines.get("VERSION_ID", '"13"').strip('"').split(".")[0])
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("profile", "dist", "source", "deb"))
+    parser.add_argument("--release", type=int, default=13, help="of Debian, that `source` is for (default: 13)")
     parser.add_argument("--key", help="sign the source tarball with this key of gpg's")
     parser.add_argument("--install", action="store_true", help="install what building the packages needs")
     options = parser.parse_args(arguments)
+    if options.key and options.what != "dist":
+        parser.error("--key is for dist")
+    if options.install and options.what != "deb":
+        parser.error("--install is for deb")
     if options.what == "profile":
         keep_profile()
     elif options.what == "dist":
         dist(options.key)
     elif options.what == "source":
-        source_package()
+        source_package(options.release)
     else:
         deb(options.install)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Build Ferrule's packages in a fresh Debian, without a network, and look at what came out.
 
-  build.py                 all packages on Debian 13, to build/dist/debian
-  build.py --suite bookworm  the self-contained one on Debian 12
+  build.py                 all packages on Debian 13, to build/dist/debian-13
+  build.py --suite bookworm  the self-contained one on Debian 12, to build/dist/debian-12
   build.py --again         build a second time: in another directory, at another time, as another user, with another locale and
                            number of jobs; and compare. What differs is an error; diffoscope says what it is
 
@@ -21,14 +21,14 @@ from pathlib import Path
 from chroot import Chroot, Failed
 
 ROOT = Path(__file__).resolve().parents[2]
-DIST = ROOT / "build" / "dist" / "debian"
+RELEASES = {"trixie": 13, "bookworm": 12}
 OWN = "pkg.ferrule.own"
 HOUR = 3600
 
 
-def source_package() -> Path:
-    subprocess.run([sys.executable, "-B", ROOT / "packaging/release.py", "source"], check=True)
-    tree, = (path for path in DIST.iterdir() if path.is_dir())
+def source_package(release: int) -> Path:
+    subprocess.run([sys.executable, "-B", ROOT / "packaging/release.py", "source", "--release", str(release)], check=True)
+    tree, = (path for path in (ROOT / "build" / "dist" / f"debian-{release}").iterdir() if path.is_dir())
     return tree
 
 
@@ -92,14 +92,14 @@ def main() -> int:
         chroot = Chroot((options.root or Path(temporary) / options.suite).absolute(), options.suite)
         passed = failed = 0
         try:
-            tree = source_package()
+            tree = source_package(RELEASES[options.suite])
             prepare(chroot, tree, profiles)
             first = build(chroot, tree, "/build/first", profiles, {}, 2)
             passed += 1
             errors = lint(chroot, first)
             passed, failed = (passed + 1, failed) if not errors else (passed, failed + 1)
             for deb in first.glob("*.deb"):
-                shutil.copy(deb, DIST)
+                shutil.copy(deb, tree.parent)
             if options.again:
                 second = build(chroot, tree, "/srv/a/second/place", profiles, {
                     "USER": "builder", "HOME": "/home/builder", "LC_ALL": "de_DE.UTF-8", "TZ": "Pacific/Auckland", "UMASK": "002"}, 1)

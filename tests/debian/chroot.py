@@ -15,8 +15,8 @@ sys.path.insert(0, str(ROOT / "cpython"))
 import fetch  # noqa: E402  (needs the path above)
 
 # What dpkg and apt write about themselves, and what is made when something runs.
-PASSING = re.compile(r"/(proc|sys|dev|tmp|run|root|var/(cache|log|lib/(apt|dpkg|systemd|ucf|texmf)|tmp))(/|$)|/etc/(ld\.so\.cache|\.pwd\.lock)$"
-                     r"|/__pycache__(/|$)|/usr/lib/locale|/etc/resolv.conf|/packages(/|$)|/programs(/|$)")
+PASSING = re.compile(r"^/(proc|sys|dev|tmp|run|root|var/(cache|log|lib/(apt|dpkg|systemd|ucf|texmf)|tmp))(/|$)|/etc/(ld\.so\.cache|\.pwd\.lock)$"
+                     r"|/__pycache__(/|$)|^/usr/lib/locale|/etc/resolv.conf|^/packages(/|$)|^/programs(/|$)")
 
 
 class Failed(Exception):
@@ -30,8 +30,10 @@ class Chroot:
         self.root, self.suite = root, suite
 
     def make(self) -> None:
-        if (self.root / "usr/bin/apt-get").exists():
+        made = self.root / "etc/debootstrap-done"
+        if made.exists():
             return
+        shutil.rmtree(self.root, ignore_errors=True)
         settings = fetch.apt_settings(subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout)
         archive, security = fetch.mirrors(settings)
         if not archive:
@@ -46,6 +48,7 @@ class Chroot:
         with contextlib.suppress(OSError):
             shutil.copyfile("/etc/resolv.conf", self.root / "etc/resolv.conf")
         self.run("apt-get", "update")
+        made.touch()
 
     def run(self, *words: str, check: bool = True, seconds: int = 1800, network: bool = True,
             environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:

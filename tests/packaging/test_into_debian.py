@@ -84,6 +84,27 @@ class IntoDebian(unittest.TestCase):
         self.refused(r"debian/rules has 0 lines that start with")
         self.assertFalse((self.tree / "ferrule").exists())
 
+    def test_what_is_refused_leaves_the_tree_as_it_was(self):
+        for spoil in (lambda: (self.tree / "debian" / "control.in").unlink(), lambda: self.release.write_bytes(b"no tarball")):
+            with self.subTest():
+                spoil()
+                before = {path: path.read_bytes() for path in self.base.rglob("*") if path.is_file()}
+                with self.assertRaises((into_debian.BuildError, OSError)):
+                    into_debian.main(self.release, self.tree)
+                self.assertEqual({path: path.read_bytes() for path in self.base.rglob("*") if path.is_file()}, before)
+                self.assertFalse((self.tree / "ferrule").exists())
+                (self.tree / "debian" / "control.in").write_text(CONTROL)
+
+    def test_a_clean_takes_away_what_the_build_wrote(self):
+        into_debian.main(self.release, self.tree)
+        (self.tree / "ferrule" / ".cargo").mkdir()
+        for name in ("config.toml", ".package-cache", ".global-cache"):
+            (self.tree / "ferrule" / ".cargo" / name).write_text("")
+        (self.tree / "ferrule" / "build" / "cargo").mkdir(parents=True)
+        subprocess.run(["make", "-s", "-f", "debian/rules", "clean"], cwd=self.tree, check=True)
+        self.assertEqual([path.name for path in (self.tree / "ferrule" / ".cargo").iterdir()], ["config.toml"])
+        self.assertFalse((self.tree / "ferrule" / "build").exists())
+
     def test_another_tarball_is_refused(self):
         self.release = self.release.rename(self.base / "other-1.tar.xz")
         self.refused("is not a source release of Ferrule")

@@ -1,10 +1,13 @@
 """packaging/release.py: a release is the same wherever it is made, and says whose each part is."""
 
+import contextlib
 import importlib.util
+import io
 import json
 import lzma
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -135,17 +138,20 @@ class Profile(Case):
 
 
 class Pyenv(Case):
-    def sourced(self, beside, **environment):
+    def sourced(self, beside, named=None, **environment):
         """What python-build is asked to install by the definition, or why it is not."""
         top = f"ferrule-{release.version()}"
         place = self.base / "with blanks"
         place.mkdir(exist_ok=True)
-        (place / top).write_text(release.pyenv_definition(top, "12ab"))
+        tree = self.base / top
+        (tree / "packaging").mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "packaging" / "pyenv.in", tree / "packaging")
+        (place / top).write_text(release.pyenv_definition(tree, "12ab"))
         tarball = place / f"{top}.tar.xz"
         tarball.write_text("") if beside else tarball.unlink(missing_ok=True)
         script = ('install_package() { printf "%s\\n" "$@" "cache=$PYTHON_BUILD_CACHE_PATH" "options=${FERRULE_CONFIGURE_OPTS_ARRAY[*]}"; }\n'
                   'DEFINITION_PATH=$1; PYTHON_CONFIGURE_OPTS_ARRAY=(--enable-shared); . "$1"')
-        done = subprocess.run(["bash", "-ec", script, "python-build", place / top], capture_output=True, text=True,
+        done = subprocess.run(["bash", "-ec", script, "python-build", named or place / top], capture_output=True, text=True, cwd=place,
                               env={"PATH": os.environ["PATH"], **environment})
         return done.returncode, done.stdout.splitlines(), done.stderr, place
 
@@ -154,6 +160,9 @@ class Pyenv(Case):
         name = f"ferrule-{release.version()}"
         self.assertEqual((status, said), (0, [name, f"file://{place}/{name}.tar.xz#12ab", "standard", "verify_py313", f"cache={place}",
                                               "options=--with-lto --enable-shared"]))
+
+    def test_it_may_be_named_from_its_own_directory(self):
+        self.assertEqual(self.sourced(True, named=f"ferrule-{release.version()}")[:2], self.sourced(True)[:2])
 
     def test_or_one_from_elsewhere(self):
         status, said, _, _ = self.sourced(False, FERRULE_URL="https://example.org/f.tar.xz")
@@ -180,13 +189,22 @@ class Debian(unittest.TestCase):
         # The magic of LLVM's indexed profiles.
         self.assertEqual(lzma.open(kept).read(8), b"\xfflprofi\x81")
 
-    def test_the_library_is_of_the_release_that_is_pinned(self):
-        pinned = next(one for one in release.fetch.Pins(ROOT / "cpython/upstream.toml").releases.values() if one["debian_fixes"])
-        versions = re.findall(r"libpython3.13-stdlib \((>=|<<) ([^)]+)\)", (DEBIAN / "control").read_text())
-        self.assertEqual([relation for relation, _ in versions], [">=", "<<"])
-        self.assertTrue(versions[0][1].startswith(pinned["version"] + "-"))
-        following = pinned["version"].rpartition(".")
-        self.assertEqual(versions[1][1], f"{following[0]}.{int(following[2]) + 1}~")
+    def test_the_revision_for_an_older_debian_is_lower_and_signed(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            changelog = Path(temporary) / "changelog"
+            shutil.copy(DEBIAN / "changelog", changelog)
+            before = changelog.read_text()
+            release.backport(changelog, 12)
+            entries = re.findall(r"^ferrule \((\S+)\) trixie; urgency=medium\n\n  \* [^\0]+?\n\n -- .* <.*>  .*\n", changelog.read_text(), re.M)
+            newest = re.match(r"ferrule \((\S+)\)", before)[1]
+            self.assertEqual(entries[:2], [f"{newest}~deb12u1", newest])
+            self.assertTrue(changelog.read_text().endswith(before))
+
+    def test_options_that_another_command_has_are_refused(self):
+        for words in (["deb", "--key", "x"], ["dist", "--install"]):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
+                release.main(words)
+            self.assertIn(" is for ", said.getvalue())
 
 
 if __name__ == "__main__":

@@ -19,4 +19,7 @@ def hook(view):
 
 with framehook.hook(hook):
     watched()
-print(seen, framehook.__file__.startswith("/usr/lib/python3.13-ferrule/"), "Ferrule" in sys.version)
+assert seen == ["watched"], seen
+assert framehook.__file__ == "/usr/lib/python3.13-ferrule/framehook.py", framehook.__file__
+assert "(Ferrule " in sys.version, sys.version
+print(sys.version)

@@ -17,14 +17,16 @@ for name in sorted(sys.stdlib_module_names - left_out):
     except ImportError as error:
         missing.append(f"{name}: {error}")
 print(missing)
+assert not missing
 print({name: sysconfig.get_config_var(name) for name in ("CC", "EXT_SUFFIX", "CFLAGS", "INCLUDEPY", "MULTIARCH", "LIBDIR")},
       site.getsitepackages(), sysconfig.get_default_scheme(), sysconfig.get_platform())
 with tempfile.TemporaryDirectory() as directory:
     subprocess.run([sys.executable, "-m", "venv", f"{directory}/env"], check=True)
     inside = f"{directory}/env/bin/python"
-    print(subprocess.run([inside, "-c", "import sys; print(sys.prefix != sys.base_prefix, '(Ferrule' in sys.version)"],
-                         check=True, capture_output=True, text=True).stdout.split()[0],
-          subprocess.run([inside, "-m", "pip", "--version"], check=True, capture_output=True, text=True).stdout.split()[0])
+    told = subprocess.run([inside, "-c", "import sys; print(sys.prefix != sys.base_prefix, sys.version)"],
+                          check=True, capture_output=True, text=True).stdout
+    assert told == f"True {sys.version}\n", told
+    print(subprocess.run([inside, "-m", "pip", "--version"], check=True, capture_output=True, text=True).stdout.split()[0])
     pathlib.Path(directory, "own.c").write_text('''
 #include <Python.h>
 static PyModuleDef own = {PyModuleDef_HEAD_INIT, .m_name = "own"};
@@ -35,4 +37,4 @@ PyMODINIT_FUNC PyInit_own(void) { return PyModule_Create(&own); }
     sys.path.insert(0, directory)
     print(importlib.import_module("own").__name__)
 refused = subprocess.run([sys.executable, "-m", "pip", "install", "x"], capture_output=True, text=True)
-print("externally-managed-environment" in refused.stderr or "No module named pip" in refused.stderr)
+assert "externally-managed-environment" in refused.stderr or "No module named pip" in refused.stderr, refused.stderr
