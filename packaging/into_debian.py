@@ -22,10 +22,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tools"), str(HERE.parent / "cpython")]
 
-import fetch  # noqa: E402  (needs the path above)
-import patches  # noqa: E402
+import patches  # noqa: E402  (needs the path above)
 from errors import BuildError, explain  # noqa: E402
 from progress import say  # noqa: E402
+from upstream.files import remove  # noqa: E402
+from upstream.telling import FetchError  # noqa: E402
+from upstream.tree import overlay_files  # noqa: E402
 
 COMPONENT = "ferrule"
 NEEDED = ("cargo (>= 1.85)", "rustc (>= 1.85)", "libclang-dev")
@@ -86,7 +88,7 @@ def component(release: Path, tree: Path, version: str) -> None:
     if unpacked.returncode == 0:
         shutil.copyfile(release, tree.parent / f"python3.13_{version}.orig-{COMPONENT}.tar.xz")
     else:
-        fetch.remove(tree / COMPONENT)
+        remove(tree / COMPONENT)
         raise BuildError(f"{release} cannot be unpacked: {unpacked.stderr.strip()[-500:]}")
 
 
@@ -107,7 +109,7 @@ def add_patches(project: Path, place: Path, version: str) -> list[str]:
 
 def overlay_patch(overlay: Path) -> str:
     parts = []
-    for name in fetch.overlay_files(overlay):
+    for name in overlay_files(overlay):
         lines = (overlay / name).read_text().splitlines(keepends=True)
         parts += difflib.unified_diff([], lines, "/dev/null", f"b/{name}")
     return "".join(parts)
@@ -130,7 +132,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     try:
         main(options.release.absolute(), options.tree.absolute())
-    except (BuildError, patches.PatchError, fetch.FetchError) as error:
+    except (BuildError, patches.PatchError, FetchError) as error:
         sys.exit(f"ferrule: {error}")
     except OSError as error:
         sys.exit(f"ferrule: {explain(error)}")

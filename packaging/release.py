@@ -30,11 +30,15 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "cpython")]
 
-import fetch  # noqa: E402  (needs the path above)
-from environment import for_children  # noqa: E402
+from environment import for_children  # noqa: E402  (needs the path above)
 from errors import BuildError, explain  # noqa: E402
 from places import BUILD  # noqa: E402
 from progress import say  # noqa: E402
+from upstream.cache import Cache, default_cache  # noqa: E402
+from upstream.choosing import over_network  # noqa: E402
+from upstream.files import remove, sha256  # noqa: E402
+from upstream.pins import Pins  # noqa: E402
+from upstream.telling import FetchError  # noqa: E402
 
 NAME = "ferrule"
 DIST = BUILD / "dist"
@@ -100,13 +104,13 @@ def copy_project(target: Path) -> None:
 
 def cpython_files() -> tuple[Path, Path, Path, Path]:
     """Of CPython's source package in Debian, verified: the tarball, the packaging, the .dsc; and the cache's record of them."""
-    pins = fetch.Pins(ROOT / "cpython" / "upstream.toml")
+    pins = Pins(ROOT / "cpython" / "upstream.toml")
     release = next(release for release in pins.releases.values() if release["debian_fixes"])
-    places = [ROOT / SOURCES] if (ROOT / SOURCES).is_dir() else [fetch.default_cache(os.environ).absolute()]
-    cache = fetch.Cache(places[0])
+    places = [ROOT / SOURCES] if (ROOT / SOURCES).is_dir() else [default_cache(os.environ, ROOT).absolute()]
+    cache = Cache(places[0])
     found = cache.get(release, "debian") if cache.path.is_dir() else None
     if found is None:
-        found = fetch.over_network(pins, release, "debian", cache)
+        found = over_network(pins, release, "debian", cache)
     record = cache.record(release)
     return found.tarball, found.fixes, cache.path / json.loads(record.read_text())["dsc"], record
 
@@ -145,10 +149,10 @@ def empty(crate: Path) -> None:
     keep = [path for path in crate.iterdir() if path.name == "Cargo.toml" or path.name.upper().startswith(("LICENSE", "COPYING"))]
     for path in crate.iterdir():
         if path not in keep and path.name != ".cargo-checksum.json":
-            fetch.remove(path)
+            remove(path)
     (crate / "src").mkdir()
     (crate / "src" / "lib.rs").write_text("")
-    checksum["files"] = {path.relative_to(crate).as_posix(): fetch.sha256(path)
+    checksum["files"] = {path.relative_to(crate).as_posix(): sha256(path)
                          for path in sorted(crate.rglob("*")) if path.is_file() and path.name != ".cargo-checksum.json"}
     (crate / ".cargo-checksum.json").write_text(json.dumps(checksum))
 
@@ -202,7 +206,7 @@ def pack(directory: Path, target: Path) -> Path:
 
 def tell(path: Path) -> None:
     say(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}: {path.stat().st_size / 1e6:.1f} MB, "
-        f"sha256 {fetch.sha256(path)}")
+        f"sha256 {sha256(path)}")
 
 
 def dist(key: str | None) -> Path:
@@ -220,7 +224,7 @@ def dist(key: str | None) -> Path:
         for file in cpython_files():
             shutil.copyfile(file, tree / SOURCES / file.name)
         made = pack(tree, DIST / f"{top}.tar.xz")
-        definition = pyenv_definition(tree, fetch.sha256(made))
+        definition = pyenv_definition(tree, sha256(made))
     if key:
         run(["gpg", "--batch", "--local-user", key, "--armor", "--detach-sign", "--output", signature, made])
         tell(signature)
@@ -243,7 +247,7 @@ def pyenv_definition(tree: Path, digest: str) -> str:
 def source_package(release: int = 13) -> Path:
     """The tree of Debian's source package, beside its orig tarballs; its .dsc where dpkg-dev is here."""
     top, work = f"{NAME}-{version()}", DIST / f"debian-{release}"
-    fetch.remove(work)
+    remove(work)
     work.mkdir(parents=True)
     origin = f"{NAME}_{version()}.orig"
     tree = work / top
@@ -393,7 +397,7 @@ def main(arguments: list[str]) -> None:
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
-    except (BuildError, fetch.FetchError) as error:
+    except (BuildError, FetchError) as error:
         sys.exit(f"ferrule: {error}")
     except OSError as error:
         sys.exit(f"ferrule: {explain(error)}")

@@ -387,7 +387,7 @@ def stat(directory, budget, out=print):
     special = variants(directory)
     complaints = list(strays(directory, names))
     versions = sorted({version for base, version in special if base in names})
-    c_lines, others = {}, {}
+    c_lines = {}
     out(f"{directory}: added lines")
     paths = [Path(directory) / name for name in names]
     for path in paths + [special[key] for key in sorted(special) if key[0] in names]:

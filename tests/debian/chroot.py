@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "cpython"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "cpython")]
 
-import fetch  # noqa: E402  (needs the path above)
+from upstream.debian import apt_settings, mirrors  # noqa: E402  (needs the path above)
 
 # What dpkg and apt write about themselves, and what is made when something runs.
 PASSING = re.compile(r"^/(proc|sys|dev|tmp|run|root|var/(cache|log|lib/(apt|dpkg|systemd|ucf|texmf)|tmp))(/|$)|/etc/(ld\.so\.cache|\.pwd\.lock)$"
@@ -34,8 +34,8 @@ class Chroot:
         if made.exists():
             return
         shutil.rmtree(self.root, ignore_errors=True)
-        settings = fetch.apt_settings(subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout)
-        archive, security = fetch.mirrors(settings)
+        settings = apt_settings(subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout)
+        archive, security = mirrors(settings)
         if not archive:
             raise Failed("apt's configuration names no archive of Debian's")
         subprocess.run(["debootstrap", "--variant=minbase", self.suite, self.root, archive[0][0]], check=True, stdout=subprocess.DEVNULL)

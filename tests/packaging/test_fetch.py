@@ -24,6 +24,9 @@ SCRIPT = ROOT / "cpython" / "fetch.py"
 SPEC = importlib.util.spec_from_file_location("fetch", SCRIPT)
 fetch = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(fetch)
+from upstream import cache, cases, choosing, debian, python_org, tree  # noqa: E402  (fetch.py leads there)
+from upstream import files as upstream_files  # noqa: E402
+from upstream.pins import Pins as UpstreamPins  # noqa: E402
 
 SOURCE = "".join(f"line {n}\n" for n in range(1, 13))
 OLD = 1_700_000_000
@@ -341,7 +344,7 @@ class DebiansPackaging(Case):
             self.write_config()
             self.config.write_text(self.config.read_text().replace(
                 f'sha256 = "{digest(self.data["3.13.5"])}"\n',
-                f'sha256 = "{digest(self.data["3.13.5"])}"\ntree_sha256 = "{fetch.digest(source)}"\n'))
+                f'sha256 = "{digest(self.data["3.13.5"])}"\ntree_sha256 = "{upstream_files.digest(source)}"\n'))
         return {"CPYTHON_TARBALL": str(source), "CPYTHON_DEBIAN": str(packaging)}
 
     def test_its_fixes_are_applied_or_all_of_its_series(self):
@@ -375,7 +378,7 @@ class DebiansPackaging(Case):
             shutil.copytree(given["CPYTHON_TARBALL"], changed)
             change(changed)
             self.assertEqual(self.run_it(CPYTHON_TARBALL=str(changed)), 1)
-            self.assertIn(f"expected {fetch.digest(Path(given['CPYTHON_TARBALL']))}", self.err)
+            self.assertIn(f"expected {upstream_files.digest(Path(given['CPYTHON_TARBALL']))}", self.err)
             self.assertIn("not what was unpacked", self.err)
 
     def test_the_packaging_of_another_release_or_none_is_refused(self):
@@ -396,11 +399,10 @@ class DebiansPackaging(Case):
 
 class SourceRelease(Case):
     def test_the_files_that_came_with_it_are_the_cache(self):
-        with mock.patch.object(fetch, "ROOT", self.base):
-            self.assertEqual(fetch.default_cache({"XDG_CACHE_HOME": "/c"}), Path("/c/ferrule"))
-            (self.base / "sources").mkdir()
-            self.assertEqual(fetch.default_cache({"XDG_CACHE_HOME": "/c"}), self.base / "sources")
-            self.assertEqual(fetch.default_cache({"FERRULE_CACHE": "/given"}), Path("/given"))
+        self.assertEqual(cache.default_cache({"XDG_CACHE_HOME": "/c"}, self.base), Path("/c/ferrule"))
+        (self.base / "sources").mkdir()
+        self.assertEqual(cache.default_cache({"XDG_CACHE_HOME": "/c"}, self.base), self.base / "sources")
+        self.assertEqual(cache.default_cache({"FERRULE_CACHE": "/given"}, self.base), Path("/given"))
 
 
 class UserTarball(Case):
@@ -590,20 +592,20 @@ class AptSources(unittest.TestCase):
                 "Suites: bookworm bookworm-updates\nComponents: main contrib\n"
                 "Signed-By:\n -----BEGIN PGP-----\n .\n abc\n\n"
                 "Types: deb\nEnabled: no\nURIs: http://c/\nSuites: x\nComponents: main\n")
-        entries = list(fetch.deb822_entries(text))
+        entries = list(debian.deb822_entries(text))
         self.assertEqual([(e[0], e[1]) for e in entries],
                          [("http://a/debian", "bookworm"), ("http://a/debian", "bookworm-updates"),
                           ("http://b/debian", "bookworm"), ("http://b/debian", "bookworm-updates")])
         self.assertEqual(entries[0][3], "-----BEGIN PGP-----\n .\n abc")
         self.assertIn("Signed-By:\n -----BEGIN PGP-----\n .\n abc\n",
-                      fetch.stanza("u", "s", entries[0][3]))
+                      debian.stanza("u", "s", entries[0][3]))
 
     def test_one_line(self):
         text = ("deb cdrom:[x]/ bookworm main\n#deb http://no/ x main\n"
                 "deb [ trusted=yes signed-by=/k ] http://a/debian trixie main contrib # why\n")
         self.assertIn(("http://a/debian", "trixie", ["main", "contrib"], "/k"),
-                      list(fetch.one_line_entries(text)))
-        self.assertNotIn("http://no/", str(list(fetch.one_line_entries(text))))
+                      list(debian.one_line_entries(text)))
+        self.assertNotIn("http://no/", str(list(debian.one_line_entries(text))))
 
 
 class Tree(Case):
@@ -655,7 +657,7 @@ class Tree(Case):
         self.assertFalse((self.patches / "series").exists())
 
     def test_interrupted_unpack_recovers(self):
-        with mock.patch.object(fetch, "unpack", side_effect=KeyboardInterrupt):
+        with mock.patch.object(tree, "unpack", side_effect=KeyboardInterrupt):
             self.assertEqual(self.run_it(), 130)
         self.assertFalse((self.dest / "current.json").exists())
         self.assert_no_litter()
@@ -695,7 +697,7 @@ class Tree(Case):
         def opener(path, mode="r", **more):
             return Full() if mode == "wb" else open(path, mode, **more)
 
-        with mock.patch.object(fetch, "open", opener, create=True):
+        with mock.patch.object(python_org, "open", opener, create=True):
             self.assertEqual(self.run_it(), 1)
         self.assertIn("no space left", self.err)
         self.assert_no_litter()
@@ -749,9 +751,9 @@ class Tree(Case):
     def serve_generators(self, generator_source):
         """A release with instruction definitions, and these generators; each output says 'shipped'."""
         top = "Python-3.13.15"
-        files = {f"{top}/a.c": SOURCE, f"{top}/{fetch.BYTECODES}": SOURCE,
-                 f"{top}/{fetch.OPTIMIZER_BYTECODES}": SOURCE}
-        for generator, output, _ in fetch.GENERATED_CASES:
+        files = {f"{top}/a.c": SOURCE, f"{top}/{cases.BYTECODES}": SOURCE,
+                 f"{top}/{cases.OPTIMIZER_BYTECODES}": SOURCE}
+        for generator, output, _ in cases.GENERATED_CASES:
             files[f"{top}/Tools/cases_generator/{generator}"] = generator_source
             files[f"{top}/{output}"] = "shipped\n"
         self.data["3.13.15"] = tarball(files)
@@ -759,7 +761,7 @@ class Tree(Case):
         self.serve()
 
     def generated(self):
-        return {output: (self.tree() / output).read_text() for _, output, _ in fetch.GENERATED_CASES}
+        return {output: (self.tree() / output).read_text() for _, output, _ in cases.GENERATED_CASES}
 
     GENERATOR = ("import sys\n_, option, output, *inputs = sys.argv\nassert option == '-o'\n"
                  "text = ''.join(open(name).read() for name in inputs)\n"
@@ -768,7 +770,7 @@ class Tree(Case):
 
     def test_cases_are_generated_from_patched_definitions(self):
         self.serve_generators(self.GENERATOR)
-        self.series(one=patch_text(fetch.BYTECODES, 3, "new"))
+        self.series(one=patch_text(cases.BYTECODES, 3, "new"))
         self.works()
         self.assertEqual(set(self.generated().values()), {"shipped\n#ifdef Py_RUST_CORE\nnew\n#endif\n"})
         stamp = json.loads((self.tree().parent / "stamp.json").read_text())
@@ -777,15 +779,15 @@ class Tree(Case):
 
     def test_what_the_generators_leave_as_it_was_keeps_its_time(self):
         self.serve_generators(self.GENERATOR)
-        self.series(one=patch_text(fetch.OPTIMIZER_BYTECODES, 3, "other"))
+        self.series(one=patch_text(cases.OPTIMIZER_BYTECODES, 3, "other"))
         self.works()
         self.assertEqual(set(self.generated().values()), {"shipped\n"})
         stamp = json.loads((self.tree().parent / "stamp.json").read_text())
-        self.assertEqual(stamp["written"], [fetch.OPTIMIZER_BYTECODES])
+        self.assertEqual(stamp["written"], [cases.OPTIMIZER_BYTECODES])
 
     def test_what_is_generated_must_be_upstreams_without_the_core(self):
         self.serve_generators(self.GENERATOR.replace("#ifdef Py_RUST_CORE", "#ifdef NDEBUG"))
-        self.series(one=patch_text(fetch.BYTECODES, 3, "new"))
+        self.series(one=patch_text(cases.BYTECODES, 3, "new"))
         self.assertEqual(self.run_it(), 1)
         self.assertIn("Include/opcode_ids.h, generated anew, is not upstream's", self.err)
         self.assert_no_litter()
@@ -798,7 +800,7 @@ class Tree(Case):
 
     def test_a_generator_that_fails_stops_the_run(self):
         self.serve_generators("raise SystemExit('line 3 is no instruction')\n")
-        self.series(one=patch_text(fetch.BYTECODES, 3, "new"))
+        self.series(one=patch_text(cases.BYTECODES, 3, "new"))
         self.assertEqual(self.run_it(), 1)
         self.assertIn("line 3 is no instruction", self.err)
         self.assert_no_litter()
@@ -912,11 +914,11 @@ class TwoRuns(Case):
 
 class Pins(unittest.TestCase):
     def test_the_committed_pins_hold_together(self):
-        pins = fetch.Pins(ROOT / "cpython" / "upstream.toml")
+        pins = UpstreamPins(ROOT / "cpython" / "upstream.toml")
         for version, release in pins.releases.items():
             self.assertRegex(release["sha256"], "^[0-9a-f]{64}$")
             self.assertTrue(release["url"].endswith(f"/{version}/{release['file']}"))
-            self.assertTrue(set(release["origins"]) <= set(fetch.ORIGINS))
+            self.assertTrue(set(release["origins"]) <= set(choosing.ORIGINS))
         # What is built and tested with every change.
         self.assertEqual(pins.default[0], ("3.13.5", "debian"))
         for version, origin in pins.default:

@@ -77,7 +77,7 @@ class Crates(Case):
         self.assertTrue((place / "LICENSE-MIT").exists())
         noted = json.loads((place / ".cargo-checksum.json").read_text())
         self.assertEqual((noted["package"], sorted(noted["files"])), ("1234", ["Cargo.toml", "LICENSE-MIT", "src/lib.rs"]))
-        self.assertEqual(noted["files"]["Cargo.toml"], release.fetch.sha256(place / "Cargo.toml"))
+        self.assertEqual(noted["files"]["Cargo.toml"], release.sha256(place / "Cargo.toml"))
 
     def test_files_that_are_named_like_backups_are_not_needed(self):
         place = self.crate("one-1", Cargo_toml_orig="as written")

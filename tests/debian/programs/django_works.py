@@ -1,6 +1,5 @@
 # needs: python3-django
 """A project, a migration and a request."""
-import os
 import pathlib
 import subprocess
 import sys

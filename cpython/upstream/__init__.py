@@ -1,0 +1,1 @@
+"""CPython's source: where it comes from, and the patched tree that is made of it."""
