@@ -82,8 +82,8 @@ def configure_command(variant: str, chosen: Choices, facts: dict) -> list[str]:
     tools = [] if "CC" in variables else [
         argument for argument in compiler.arguments if argument.partition("=")[0] not in variables
     ]
-    guided = compiler.guided if profile_guided(flags) else ()
-    compiling = [word for option in (*compiler.codegen, *guided) for word in ("-mllvm", option)]
+    guided, guided_compiler = (compiler.guided, compiler.guided_compiler) if profile_guided(flags) else ((), ())
+    compiling = [word for option in (*compiler.codegen, *guided, *guided_compiler) for word in ("-mllvm", option)]
     linking = []
     if wants_lto(flags) and compiler.has_lld:
         # The interpreter is linked three times, and again after each change:

@@ -38,6 +38,8 @@ class Compiler:
     codegen: tuple[str, ...] = ()
     # For LLVM's optimizer where it has a profile.
     guided: tuple[str, ...] = ()
+    # The same, of what the linker does not know.
+    guided_compiler: tuple[str, ...] = ()
 
     @property
     def is_clang(self) -> bool:
@@ -118,6 +120,8 @@ def clang(major: int) -> Compiler:
     # What training ran little is made small, as gcc makes it. LLVM by itself makes small only what training never ran, and takes
     # all that the counts of 99 % of the time came from for hot: an interpreter twice as large, and no faster.
     # -pgo-cold-func-opt is in LLVM since 19.
-    guided = ("-profile-summary-cutoff-hot=950000", "-profile-summary-cutoff-cold=950001", "-pgo-cold-func-opt=optsize",
-              "-hot-callsite-threshold=1500")
-    return Compiler(tuple(arguments), (home / "ld.lld").exists(), f"clang-{major}", codegen, guided if major >= 19 else ())
+    guided = guided_compiler = ()
+    if major >= 19:
+        guided = ("-profile-summary-cutoff-hot=950000", "-profile-summary-cutoff-cold=950001", "-hot-callsite-threshold=1500")
+        guided_compiler = ("-pgo-cold-func-opt=optsize",)
+    return Compiler(tuple(arguments), (home / "ld.lld").exists(), f"clang-{major}", codegen, guided, guided_compiler)

@@ -156,14 +156,13 @@ class Command(Case):
                 self.assertEqual(f"-Wl,-mllvm,{option}" in linking, wanted, (variant, option))
 
     def test_with_a_profile_the_optimizer_is_told_what_to_make_small(self):
-        self.compiler = toolchain.Compiler(("CC=/llvm/clang",), True, "clang", ("-a=1",), ("-g=2",))
-        for variant, compiled, linked in (("pgo", ["-mllvm", "-a=1", "-mllvm", "-g=2", "-fno-pie"], ["-Wl,-mllvm,-a=1", "-Wl,-mllvm,-g=2"]),
+        self.compiler = toolchain.Compiler(("CC=/llvm/clang",), True, "clang", ("-a=1",), ("-g=2",), ("-h=3",))
+        for variant, compiled, linked in (("pgo", ["-mllvm", "-a=1", "-mllvm", "-g=2", "-mllvm", "-h=3", "-fno-pie"], ["-Wl,-mllvm,-a=1", "-Wl,-mllvm,-g=2"]),
                                           ("ferrule", ["-mllvm", "-a=1"], [])):
             self.configured(variant)
             self.assertEqual(self.words_of("CFLAGS_NODIST", self.called(variant)), compiled)
             self.assertEqual([word for word in self.words_of("LDFLAGS_NODIST", self.called(variant)) if "mllvm" in word], linked)
-        self.assertTrue(toolchain.clang(19).guided)
-        self.assertEqual(toolchain.clang(18).guided, ())
+        self.assertEqual((toolchain.clang(18).guided, toolchain.clang(18).guided_compiler), ((), ()))
 
     def test_llvm_19_is_told_to_keep_a_jump_for_each_instruction(self):
         self.assertIn("-tail-dup-pred-size=5000", toolchain.clang(19).codegen)
@@ -635,6 +634,30 @@ class Again(Case):
         build.clean()
         self.assertEqual({path.name for path in (self.root / "build").iterdir()}, {"src", "choices.json"})
         build.clean()
+
+
+class Tools(unittest.TestCase):
+    """Those of this machine."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.place = Path(temporary.name)
+
+    def test_the_compiler_and_the_linker_here_know_what_they_are_told(self):
+        compiler = toolchain.find_compiler(None)
+        if not (compiler.guided and compiler.has_lld):
+            self.skipTest(f"{compiler.description} is told nothing")
+        program = next(word[3:] for word in compiler.arguments if word.startswith("CC="))
+        source = self.place / "one.c"
+        source.write_text("int main(void) { return 0; }\n")
+        words = [word for option in (*compiler.codegen, *compiler.guided, *compiler.guided_compiler) for word in ("-mllvm", option)]
+        linking = [f"-Wl,-mllvm,{option}" for option in (*compiler.codegen, *compiler.guided)]
+        for command in (["-c", *words, source, "-o", self.place / "one.o"],
+                        # CPython's Makefile says it all twice.
+                        ["-fuse-ld=lld", *linking, *linking, self.place / "one.o", "-o", self.place / "one"]):
+            run = subprocess.run([program, "-O2", "-flto=full", *command], capture_output=True, text=True)
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
 
 
 if __name__ == "__main__":
