@@ -54,9 +54,10 @@ class Chroot:
             environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
         """A command in the chroot, with a /proc and a /dev that are gone with it."""
         script = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && root=$0 && exec chroot "$root" "$@"'
+        # A shell starts what is in its background with SIGINT ignored, and Python then cannot interrupt itself.
         done = subprocess.run(
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", *([] if network else ["--net"]), "sh", "-c", script,
-             self.root, *words],
+            ["env", "--default-signal=INT", "unshare", "--mount", "--pid", "--fork", "--kill-child", *([] if network else ["--net"]),
+             "sh", "-c", script, self.root, *words],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=seconds,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
                  "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb", **(environment or {})})

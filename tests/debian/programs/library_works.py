@@ -9,7 +9,9 @@ import sysconfig
 import tempfile
 
 left_out = {"antigravity", "this", "idlelib", "turtledemo", "lib2to3", "tkinter", "turtle", "_gdbm", "_tkinter",
-            "_android_support", "_ios_support", "_apple_support", "_aix_support", "framehook"}
+            "_android_support", "_ios_support", "_apple_support", "_aix_support", "framehook",
+            # Of other systems.
+            "_overlapped", "_scproxy", "_winapi", "_wmi", "msvcrt", "nt", "winreg", "winsound"}
 missing = []
 for name in sorted(sys.stdlib_module_names - left_out):
     try:
