@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -103,7 +104,7 @@ def configure_command(variant: str, chosen: Choices, facts: dict) -> list[str]:
             variables[variable] = " ".join([*variables.get(variable, "").split(), *words])
     if profile_guided(flags) and "PROFILE_TASK" not in variables:
         tools.append(f"PROFILE_TASK={training(facts)}")
-    command = [str(places.ROOT / facts["source"] / "configure"), *flags,
+    command = [str(seen_from(places.BUILD / variant, places.ROOT / facts["source"]) / "configure"), *flags,
                *(f"{name}={value}" for name, value in variables.items()), *tools]
     if not without_rust(flags):
         command.append(f"FERRULE_DIR={places.ROOT}")
@@ -168,6 +169,14 @@ def run_configure(variant: str, command: list[str], directory: Path) -> None:
     if status != 0 or not (directory / "Makefile").exists():
         why = cause(said) if status else "it made no Makefile"
         raise BuildError(f"configuring {variant} failed: {why}\n  nothing was changed; the whole log is {log}")
+
+
+def seen_from(directory: Path, path: Path) -> Path:
+    """A path as CPython's Makefile has it: relative, so that what is built does not say where the clone was.
+
+    `..` of a link leads to where the link leads.
+    """
+    return Path(os.path.relpath(path.resolve(), directory.resolve()))
 
 
 def take_back(directory: Path, before: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import places
 import progress
 from choices import Choices
-from configuring import configure_command, flags_of, is_shared, read_stamp
+from configuring import configure_command, flags_of, is_shared, read_stamp, seen_from
 from environment import for_children, jobs
 from errors import BuildError, cause
 
@@ -25,7 +25,7 @@ def finished(variant: str) -> Path:
 def source_stamp(variant: str) -> str:
     """What the source tree of a variant is made of, as cpython/fetch.py notes it beside the tree."""
     command = read_stamp(places.BUILD / variant / "ferrule-configure.json")
-    stamp = Path(command[0]).parent.parent / "stamp.json" if command else None
+    stamp = (places.BUILD / variant / command[0]).parent.parent / "stamp.json" if command else None
     return stamp.read_text() if stamp and stamp.exists() else ""
 
 
@@ -39,7 +39,7 @@ def make(variant: str, arguments: list[str], chosen: Choices, facts: dict) -> No
     linker = [word for word in configure_command(variant, chosen, facts)
               if word.startswith("LDFLAGS_NODIST=") and re.search(r"-fuse-ld=lld|-no-pie", word)]
     variables = chosen.variables_for(variant)
-    tree = places.ROOT / facts["source"]
+    tree = seen_from(directory, places.ROOT / facts["source"])
     command = ["make", *jobs(), *linker, *profile_settings(directory, tree), *library_beside(variant, chosen),
                *path_of_ours(variables), *(arguments or with_profile(variables, tree))]
     if not arguments:

@@ -1,5 +1,6 @@
 """tools/build.py: which command configures a build, and what make is told."""
 
+import os
 import subprocess
 import tempfile
 import unittest
@@ -97,6 +98,12 @@ class Command(Case):
         self.configure("--enable-optimizations", "--enable-shared")
         self.assertEqual([word for word in self.called() if "-pie" in word], [])
 
+    def test_the_build_does_not_know_where_the_clone_is(self):
+        self.configured("ferrule")
+        command = configuring.read_stamp(self.root / "build" / "ferrule" / "ferrule-configure.json")
+        self.assertEqual(command[0], os.path.relpath(self.root / self.facts["source"] / "configure", self.root / "build" / "ferrule"))
+        self.assertTrue(command[0].startswith("../"))
+
     def test_flags_for_the_best_build_give_the_one_that_make_pgo_gives(self):
         for flags in (("--enable-optimizations", "--with-lto"), ("--with-lto=yes", "--enable-optimizations"),
                       ("--enable-optimizations", "--with-lto=full")):
@@ -151,7 +158,7 @@ class Command(Case):
     def test_a_profile_that_was_made_before_takes_the_place_of_the_training(self):
         profile = self.root / "llvm-22.profdata"
         profile.write_bytes(b"one")
-        tree = places.ROOT / self.facts["source"]
+        tree = Path(os.path.relpath(places.ROOT / self.facts["source"], places.BUILD / "ferrule"))
         self.configure("--enable-optimizations", "PROFILE_USE=" + str(profile))
         with unittest.mock.patch.object(progress, "run", return_value=0) as run:
             self.quietly(build.make, "ferrule", [])
