@@ -40,6 +40,15 @@ const OPAQUE: &[&str] = &[
     "_brc_thread_state",
 ];
 
+/// Structs of the frame core's own header, which C has put into its own. They become bytes, and `in_cpython` of the
+/// crate gives them their fields. So the bindings need nothing of the crate.
+const OURS: &[&str] = &[
+    "_PyRust_DataStackState",
+    "_PyRust_CodeExtraState",
+    "_PyRust_EvalGate",
+    "_PyRust_FrameHook(State|Thread)",
+];
+
 const FUNCTIONS: &[&str] = &[
     "PyBool_FromLong",
     "PyBytes_AsString",
@@ -175,19 +184,12 @@ pub fn write(output: &Path, cflags: &[String]) -> Outcome<()> {
         .derive_debug(false)
         .layout_tests(true)
         .merge_extern_blocks(true)
-        .formatter(bindgen::Formatter::None)
-        // The crate's own structs, which the header exports to C.
-        .blocklist_type("_PyRust_DataStackState")
-        .blocklist_type("_PyRust_FrameHook(State|Thread)")
-        .raw_line("use crate::data_stack::DataStackState as _PyRust_DataStackState;")
-        .blocklist_type("_PyRust_CodeExtraState")
-        .raw_line("use crate::code_extra::CodeExtraState as _PyRust_CodeExtraState;")
-        .blocklist_type("_PyRust_EvalGate")
-        .raw_line("use crate::eval_frame::EvalGate as _PyRust_EvalGate;")
-        .raw_line("use crate::frame_hook::FrameHookState as _PyRust_FrameHookState;")
-        .raw_line("use crate::frame_hook::FrameHookThread as _PyRust_FrameHookThread;");
+        .formatter(bindgen::Formatter::None);
     for name in TYPES {
         builder = builder.allowlist_type(name);
+    }
+    for name in OURS {
+        builder = builder.allowlist_type(name).opaque_type(name);
     }
     for name in OPAQUE {
         builder = builder.opaque_type(name);

@@ -29,12 +29,13 @@ mod raw {
 pub use raw::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
     _PyEval_StopTheWorld, _PyFrame_New_NoTrack, _PyInterpreterFrame, _PyObject_VirtualAlloc,
-    _PyObject_VirtualFree, _PyStackChunk, _PyThreadStateImpl, _Py_CODEUNIT, PyBytesObject,
-    PyCellObject, PyCell_Type, PyCodeObject, PyCode_Addr2Line, PyCode_Type, PyErr_Clear,
-    PyErr_GetRaisedException, PyErr_SetRaisedException, PyFrameObject, PyFunctionObject,
-    PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex_Lock,
-    PyMutex_Unlock, PyObject, PyObject_GC_Track, PyThreadState, PyTypeObject, CO_FAST_CELL,
-    CO_FAST_FREE, CO_FAST_HIDDEN,
+    _PyObject_VirtualFree, _PyRust_CodeExtraState, _PyRust_DataStackState, _PyRust_EvalGate,
+    _PyRust_FrameHookState, _PyRust_FrameHookThread, _PyStackChunk, _PyThreadStateImpl,
+    _Py_CODEUNIT, PyBytesObject, PyCellObject, PyCell_Type, PyCodeObject, PyCode_Addr2Line,
+    PyCode_Type, PyErr_Clear, PyErr_GetRaisedException, PyErr_SetRaisedException, PyFrameObject,
+    PyFunctionObject, PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree,
+    PyMutex_Lock, PyMutex_Unlock, PyObject, PyObject_GC_Track, PyThreadState, PyTypeObject,
+    CO_FAST_CELL, CO_FAST_FREE, CO_FAST_HIDDEN,
 };
 
 /// Frees a block of `PyMem_Malloc` of that many bytes when no thread reads it any

@@ -20,6 +20,7 @@ mod frame;
 // Python's face of it is not tested here, and uses what nobody else does.
 #[cfg_attr(test, allow(dead_code))]
 mod frame_hook;
+mod in_cpython;
 mod layout;
 mod memory;
 #[cfg_attr(test, allow(dead_code))]

@@ -26,28 +26,14 @@
 
 use super::index::{Index, Key};
 use super::registry::Locked;
-use super::CodeExtraState;
 use crate::check::check;
 use crate::cpython::PyCodeObject;
+use crate::in_cpython::{CodeExtraState, Table};
 use core::ffi::c_void;
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// The header; the entries follow.
-pub struct Table {
-    /// Words from one entry to the next, times the largest position: ANDed with
-    /// twice an index it gives where the index belongs, in words.
-    mask: usize,
-    next: *mut Table,
-    previous: *mut Table,
-    /// The registry whose list this table is for; NULL in a walk's marker. Never changes.
-    owner: *mut CodeExtraState,
-    /// NULL when the code object died under another interpreter.
-    code: *mut PyCodeObject,
-    used: u32,
-    live: u32,
-}
-
+/// A key and its value, behind the header.
 #[repr(C)]
 struct Entry {
     key: AtomicUsize,

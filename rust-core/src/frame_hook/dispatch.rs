@@ -5,16 +5,32 @@
 
 use super::error::Raised;
 use super::frame::{Code, Frame, Stage};
-use super::registry::{count_one, Callee, Hook, Snapshot, SnapshotRef};
+use super::snapshot::{count_one, Callee, Hook, Snapshot, SnapshotRef};
 use super::switch::silent_here;
-use super::{replace, verdict, Answer, Thread};
+use super::{replace, verdict};
 use crate::cpython as c;
 use crate::cpython::{
     _PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject, PyThreadState,
 };
+use crate::thread::Thread;
 use core::ffi::{c_int, CStr};
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::Ordering;
+
+/// How a frame goes on after it was offered to the hooks.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq)]
+#[cfg_attr(test, derive(Debug))]
+pub enum Answer {
+    /// An exception is set; the thread's current frame is to be unwound.
+    Failed = -1,
+    /// Go on, and nobody wants to see this code object again.
+    Settled = 0,
+    /// Go on, and offer the next frame of this code object too.
+    AskAgain = 1,
+    /// The thread's current frame is another one now; start it.
+    Replaced = 2,
+}
 
 /// The verdicts of a hook, `PyUnstable_FRAMEHOOK_*` in the header.
 pub const FRAMEHOOK_ERROR: c_int = -1;

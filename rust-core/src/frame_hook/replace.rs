@@ -7,14 +7,15 @@
 
 use super::error::{Outcome, Raised};
 use super::frame::{Code, Frame, Stage};
+use super::kept::incompatible_code_error;
 use super::view::unbound;
-use super::Thread;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::data_stack::{DataStack, Slots};
 use crate::frame::{leave_object, write_empty};
 use crate::reference_count::decref;
 use crate::stack_ref::{StackRef, StackSlot};
+use crate::thread::Thread;
 use core::ffi::{c_char, CStr};
 use core::mem::MaybeUninit;
 use core::ptr::{null_mut, NonNull};
@@ -107,8 +108,9 @@ fn obstacle(old: Code, new: Code) -> Option<&'static CStr> {
 /// Raises `IncompatibleCodeError`.
 #[cold]
 fn refuse(thread: Thread, name: *const c_char, old: Code, new: Code, why: &CStr) -> Raised {
-    let Some(class) = super::python::incompatible_code_error(thread) else {
-        return Raised::by_cpython(thread);
+    let class = match incompatible_code_error(thread) {
+        Ok(class) => class,
+        Err(raised) => return raised,
     };
     // SAFETY: the format takes a string, two objects and a string; all live.
     unsafe {

@@ -11,9 +11,10 @@ use super::{
 use crate::cpython as c;
 use crate::cpython::{PyObject, PyTypeObject};
 use crate::frame_hook::error::{Outcome, Raised};
-use crate::frame_hook::registry::{self, SnapshotRef};
-use crate::frame_hook::{switch, Thread};
+use crate::frame_hook::snapshot::SnapshotRef;
+use crate::frame_hook::{registry, switch};
 use crate::object::{ForC, Owned};
+use crate::thread::Thread;
 use core::ffi::{c_int, c_longlong, c_void, CStr};
 use core::mem::zeroed;
 use core::ptr::null_mut;

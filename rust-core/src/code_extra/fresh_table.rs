@@ -1,13 +1,12 @@
-//! Memory for tables and for the registry's segments.
+//! The memory of a table.
 //!
-//! Both are owned by a value here until they are in place, so an early return
-//! frees them. Never asked for, nor given back, while the lock is held: an
-//! allocator may be hooked and run anything.
+//! It is owned by a value here until the table is in place, so an early return frees it. It is never asked for, nor
+//! given back, while the lock is held: an allocator may be hooked and run anything.
 
 use super::registry::Registry;
-use super::table::{Table, TableRef};
-use super::CodeExtraState;
-use crate::cpython::{PyCodeObject, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree};
+use super::table::TableRef;
+use crate::cpython::{PyCodeObject, PyMem_Free, PyMem_Malloc};
+use crate::in_cpython::{CodeExtraState, Table};
 use core::ptr::{null_mut, NonNull};
 
 /// A table that nobody else can see yet.
@@ -62,40 +61,4 @@ impl Drop for FreshTable {
         // SAFETY: allocated above by a thread that is attached, and nobody else has seen it.
         unsafe { PyMem_Free(self.0.as_ptr().cast()) };
     }
-}
-
-/// Zeroed memory for `count` values of `T`, for which zeros are valid.
-pub struct FreshSegment<T>(NonNull<T>);
-
-impl<T> FreshSegment<T> {
-    /// `None` without memory.
-    ///
-    /// # Safety
-    /// All zeros is a valid `T`.
-    pub unsafe fn allocate(count: usize) -> Option<Self> {
-        // SAFETY: the function takes any size and needs no thread state.
-        let block = unsafe { PyMem_RawCalloc(count, size_of::<T>()) };
-        NonNull::new(block.cast()).map(FreshSegment)
-    }
-
-    pub fn into_raw(self) -> *mut T {
-        let block = self.0.as_ptr();
-        core::mem::forget(self);
-        block
-    }
-}
-
-impl<T> Drop for FreshSegment<T> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: allocated above, and nobody else has seen it.
-        unsafe { free_segment(self.0.as_ptr()) };
-    }
-}
-
-/// # Safety
-/// `segment` is NULL, or came from [`FreshSegment::into_raw`] and is not used any more.
-pub unsafe fn free_segment<T>(segment: *mut T) {
-    // SAFETY: the caller's contract.
-    unsafe { PyMem_RawFree(segment.cast()) };
 }
