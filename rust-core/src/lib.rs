@@ -10,6 +10,7 @@
 mod check;
 mod code_extra;
 mod collector;
+mod copied_locks;
 mod cpython;
 mod data_stack;
 mod eval_frame;

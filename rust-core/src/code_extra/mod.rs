@@ -37,4 +37,4 @@ mod values;
 #[cfg(test)]
 pub use api::{_PyRust_FinishCodeExtra, _PyRust_ForgetCodeExtra};
 pub use error::Error;
-pub use values::{release, request, update, value_in_use};
+pub use values::{forget_lock, release, request, update, value_in_use};

@@ -270,6 +270,15 @@ pub unsafe fn update(
     unsafe { Registry::of(interpreter).update(code, index, edit) }
 }
 
+/// Makes the lock of an interpreter's registry a free one.
+///
+/// # Safety
+/// The calling thread is attached, and no other thread exists.
+pub unsafe fn forget_lock(interpreter: *mut PyInterpreterState) {
+    // SAFETY: the caller's contract.
+    unsafe { Registry::of(interpreter).forget_lock() }
+}
+
 impl Registry {
     /// Hands out an index that nobody has. Memory grows with the number in use,
     /// 24 bytes each and at most twice that.
