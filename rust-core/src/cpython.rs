@@ -98,14 +98,12 @@ pub use raw::{_Py_FatalErrorFunc, PyGenObject};
 #[cfg(all(ferrule_checks, not(test)))]
 pub const FRAME_CLEARED: i32 = raw::_framestate_FRAME_CLEARED;
 
-#[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
-pub use raw::_Py_Dealloc;
-#[cfg(all(not(test), not(ferrule_free_threaded)))]
-pub use raw::PyGC_Head;
 #[cfg(test)]
 pub use raw::PyObject_GC_IsTracked;
 #[cfg(all(not(test), ferrule_free_threaded))]
 pub use raw::{_PyGC_BITS_DEFERRED, _PyGC_BITS_TRACKED, _Py_REF_SHARED_SHIFT};
+#[cfg(all(not(test), not(ferrule_free_threaded)))]
+pub use raw::{_Py_Dealloc, PyGC_Head};
 
 /// The version of the CPython headers, such as `3.13.5`.
 #[cfg(not(test))]

@@ -28,10 +28,10 @@ mod memory;
 mod object;
 #[cfg(not(test))]
 mod python_api;
-// Where a build does not need all of it, another does: one representation of four, one kind of count of two.
+// Not every build uses every function of the way in which it counts.
 #[allow(dead_code)]
 mod reference_count;
-// The frame lifecycle is to use what C does not call.
+// A build uses one representation of four.
 #[allow(dead_code)]
 mod stack_ref;
 #[cfg(test)]
