@@ -29,8 +29,9 @@ const TYPES: &[&str] = &[
     "PyMethodDef",
 ];
 
-/// Structs that only lie in between: their size counts, not their fields. Where Debian's series is applied two of them
-/// hold a `PyGC_Head` at an address that is a multiple of four only, which Rust cannot say of a type.
+/// Structs that only lie in between: their size counts, not their fields. Where Debian's series is
+/// applied two of them hold a `PyGC_Head` at an address that is a multiple of four only, which Rust
+/// cannot say of a type.
 const OPAQUE: &[&str] = &[
     "_gc_runtime_state",
     "_gc_thread_state",
@@ -40,8 +41,8 @@ const OPAQUE: &[&str] = &[
     "_brc_thread_state",
 ];
 
-/// Structs of the frame core's own header, which C has put into its own. They become bytes, and `in_cpython` of the
-/// crate gives them their fields. So the bindings need nothing of the crate.
+/// Structs of the frame core's own header, which C has put into its own. They become bytes, and
+/// `in_cpython` of the crate gives them their fields. So the bindings need nothing of the crate.
 const OURS: &[&str] = &[
     "_PyRust_DataStackState",
     "_PyRust_CodeExtraState",

@@ -3,7 +3,8 @@
 //! `raw` is what bindgen makes of the internal headers with the flags of the
 //! build at hand (`build.rs-wrapper` drives it), so every layout is the one
 //! that the C side of this very binary was compiled with. Nothing outside this
-//! module names `raw`; what the crate uses is re-exported here by name.
+//! module names `raw`; what the crate uses is re-exported here by name. The crate's
+//! own structs, which lie in CPython's, are bytes here: `in_cpython` knows their fields.
 //!
 //! Everything behind these pointers belongs to CPython. A `PyThreadState` is
 //! touched by its own thread only, or by the one thread that tears it down.

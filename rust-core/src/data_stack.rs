@@ -175,8 +175,8 @@ impl DataStack {
         DataStack(unsafe { NonNull::new_unchecked(tstate.cast()) })
     }
 
-    // The three fields of CPython's, each by itself: no reference is made to the thread state, since
-    // other threads write other fields of it.
+    // The three fields of CPython's, each by itself: no reference is made to the thread state,
+    // since other threads write other fields of it.
 
     #[inline(always)]
     fn chunk(&self) -> *mut _PyStackChunk {

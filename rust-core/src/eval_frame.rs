@@ -148,8 +148,8 @@ pub unsafe extern "C" fn _PyRust_EvalFrame(
         return core::ptr::null_mut();
     };
     // Asked now, not before: a hook may have changed it.
-    // SAFETY: a thread state's interpreter is live, and the thread holds it. The caller's contract is the
-    // evaluator's.
+    // SAFETY: a thread state's interpreter is live, and the thread holds it. The caller's contract
+    // is the evaluator's.
     unsafe {
         match Gate::of((*tstate).interp).eval_frame() {
             Some(evaluator) => evaluator(tstate, frame, throwflag),

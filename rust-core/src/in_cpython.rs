@@ -6,11 +6,13 @@
 //!   PyCodeObject.co_extra ────────────► Table
 //! ```
 //!
-//! cbindgen shows these structs to C, which puts them into its own. The bindings know their sizes and nothing else,
-//! so `cpython` needs nothing of the crate. Here the bytes get their types back, and both sizes are compared.
+//! cbindgen shows these structs to C, which puts them into its own. The bindings know their sizes
+//! and nothing else, so `cpython` needs nothing of the crate. Here the bytes get their types back,
+//! and both sizes are compared.
 //!
-//! A struct says what its fields mean. The rules that hold between them are the invariants of the module that
-//! works with the struct, and no other module touches a field: `data_stack`, `eval_frame`, `code_extra`, `frame_hook`.
+//! A struct says what its fields mean. The rules that hold between them are the invariants of the
+//! module that works with the struct, and no other module touches a field: `data_stack`,
+//! `eval_frame`, `code_extra`, `frame_hook`.
 
 use crate::cpython::{
     _PyInterpreterFrame, _PyRust_CodeExtraState, _PyRust_DataStackState, _PyRust_EvalGate,
@@ -191,7 +193,8 @@ pub struct FrameHookThread {
     pub rounds: u32,
 }
 
-/// A struct of this module and the bytes that the bindings have for it: where they lie, and that both are one size.
+/// A struct of this module and the bytes that the bindings have for it: where they lie, and that
+/// both are one size.
 macro_rules! lies_in {
     ($owner:ident, $field:ident: $bytes:ident is $state:ident) => {
         const_assert_eq!(size_of::<$state>(), size_of::<$bytes>());

@@ -1,10 +1,12 @@
 //! Ferrule's frame core: the parts of CPython that keep frames, in Rust.
 //!
-//! A `no_std` static library without a path to a panic: there is no panic handler
-//! and `core` is not linked, so a reachable panic would not link. CPython's
-//! Makefile links its one object like any of its own. C calls the `extern "C"` functions that cbindgen lists in
-//! `include/ferrule_core.h`; everything else is private. `ARCHITECTURE.md` says
-//! which module may use which.
+//! A `no_std` static library without a path to a panic. There is no panic handler
+//! and `core` is not linked, so a panic that can be reached does not link. CPython's
+//! Makefile links its one object like any of its own.
+//!
+//! C calls the `extern "C"` functions, which cbindgen lists in `include/ferrule_core.h`.
+//! Everything else is private. A table in `ARCHITECTURE.md` says which module may use
+//! which, and a test holds the modules to it.
 #![cfg_attr(not(test), no_std)]
 
 mod check;

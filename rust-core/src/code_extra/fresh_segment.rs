@@ -1,7 +1,8 @@
 //! The memory of the registry's segments.
 //!
-//! It is owned by a value here until the segment is in place, so an early return frees it. It is never asked for, nor
-//! given back, while the lock is held: an allocator may be hooked and run anything.
+//! It is owned by a value here until the segment is in place, so an early return frees it. It is
+//! never asked for, nor given back, while the lock is held: an allocator may be hooked and run
+//! anything.
 
 use crate::cpython::{PyMem_RawCalloc, PyMem_RawFree};
 use core::ptr::NonNull;

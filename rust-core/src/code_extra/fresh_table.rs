@@ -1,7 +1,8 @@
 //! The memory of a table.
 //!
-//! It is owned by a value here until the table is in place, so an early return frees it. It is never asked for, nor
-//! given back, while the lock is held: an allocator may be hooked and run anything.
+//! It is owned by a value here until the table is in place, so an early return frees it. It is
+//! never asked for, nor given back, while the lock is held: an allocator may be hooked and run
+//! anything.
 
 use super::registry::Registry;
 use super::table::TableRef;
@@ -13,14 +14,14 @@ use core::ptr::{null_mut, NonNull};
 pub struct FreshTable(TableRef);
 
 impl FreshTable {
-    /// An empty table for the values of `code`, with room for `capacity` entries, which is a power of two.
-    /// It will be in the list of `owner`. `None` without memory.
+    /// An empty table for the values of `code`, with room for `capacity` entries, which is a power
+    /// of two. It will be in the list of `owner`. `None` without memory.
     pub fn allocate(owner: Registry, capacity: usize, code: *mut PyCodeObject) -> Option<Self> {
         FreshTable::allocate_for(owner, capacity, owner.state(), code)
     }
 
-    /// What marks how far a walk over the list of tables has come: a table that belongs to nobody. `None`
-    /// without memory.
+    /// What marks how far a walk over the list of tables has come: a table that belongs to nobody.
+    /// `None` without memory.
     pub fn marker(registry: Registry) -> Option<Self> {
         FreshTable::allocate_for(registry, 1, null_mut(), null_mut())
     }

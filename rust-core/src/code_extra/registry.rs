@@ -36,9 +36,11 @@ fn place_of(slot: usize) -> (usize, usize, usize) {
 }
 
 /// The code type as long as no index of any interpreter was ever released, NULL from
-/// then on. While none was, a value that is missing needs no second look: no index
-/// can be out of use. So one comparison tells a reader both that he has a code object
-/// and that he need not ask.
+/// then on.
+///
+/// Before the first release no index can be out of use. So a reader who finds no value
+/// need not ask the registry whether the index was released. Comparing an object's type
+/// with this tells two things at once: it is a code object, and nothing was released.
 static CODE_TYPE_UNTIL_RELEASE: AtomicPtr<PyTypeObject> = AtomicPtr::new(&raw mut PyCode_Type);
 
 /// Whether `object` is a code object and no index of any interpreter was ever
@@ -66,8 +68,8 @@ pub enum Standing {
 /// One interpreter's registry.
 ///
 /// # Invariants
-/// The state is live: it is part of an interpreter that has not been deleted. The calling thread is attached,
-/// if not to that interpreter.
+/// The state is live: it is part of an interpreter that has not been deleted. The calling thread is
+/// attached, if not to that interpreter.
 #[derive(Clone, Copy)]
 pub struct Registry {
     state: NonNull<CodeExtraState>,
@@ -88,8 +90,8 @@ impl Registry {
     }
 
     /// # Safety
-    /// `state` is the field of a live interpreter whose tag is `tag`; not NULL. The calling thread is attached
-    /// while it has the registry.
+    /// `state` is the field of a live interpreter whose tag is `tag`; not NULL. The calling thread
+    /// is attached while it has the registry.
     pub unsafe fn new(state: *mut CodeExtraState, tag: Tag) -> Self {
         // SAFETY: not NULL by contract.
         Registry { state: unsafe { NonNull::new_unchecked(state) }, tag }
@@ -167,7 +169,8 @@ impl Registry {
     }
 }
 
-/// The registry while its lock is held. What needs the lock is a method of this, or takes it as a proof.
+/// The registry while its lock is held. What needs the lock is a method of this, or takes it as a
+/// proof.
 ///
 /// # Invariants
 /// This thread holds the lock.

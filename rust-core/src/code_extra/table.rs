@@ -14,8 +14,9 @@
 //! Readers take no lock. What makes that right:
 //! - A table's size never changes; a larger one takes its place in `co_extra`,
 //!   and the old one is freed when no reader can hold it any more.
-//! - A key is written once, and may then become "gone", but never another
-//!   index: whoever finds his key may read the value beside it.
+//! - A key is written once. It may then become "gone", but never another index.
+//!   So a reader who finds the key of an index may read the value beside it: no
+//!   other index ever has its value there.
 //! - The value is stored after the key, and with release order.
 //!
 //! # Invariants
@@ -216,8 +217,8 @@ impl TableRef {
     }
 }
 
-/// What only the holder of the owner's lock may do: each takes that lock as a proof. A marker has no owner,
-/// and is used under the lock of the registry whose list it is in.
+/// What only the holder of the owner's lock may do. Each method takes that lock as a proof. A
+/// marker has no owner, and is used under the lock of the registry whose list it is in.
 impl TableRef {
     /// Two registries can be in play, so the lock may be the wrong one.
     #[inline(always)]

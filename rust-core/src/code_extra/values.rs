@@ -182,8 +182,8 @@ impl Locked {
 /// A new table's capacity.
 struct TableSize(usize);
 
-/// The value of `code` under `raw` where [`look_once`] did not settle it: NULL
-/// when there is none; fails for an index that was released. Takes no lock, and
+/// The value of `code` under `raw` where [`look_once`] did not find it. NULL when
+/// there is none, and an error for an index that was released. Takes no lock, and
 /// asks for the registry only when the value is missing.
 ///
 /// # Safety
@@ -221,8 +221,8 @@ pub unsafe fn value_in_use(code: *mut PyCodeObject, index: isize) -> *mut c_void
     }
 }
 
-/// [`value_in_use`] where the first look did not settle it. Cold, so that what a first
-/// look settles neither jumps over it nor pays for a stack frame.
+/// [`value_in_use`] where the first look did not find the value. It is a cold function of
+/// its own, so that a value found at the first look costs no jump and no stack frame.
 ///
 /// # Safety
 /// As there.
@@ -252,8 +252,8 @@ pub unsafe fn release(interpreter: *mut PyInterpreterState, index: isize) -> Res
     unsafe { Registry::of(interpreter).release(index) }
 }
 
-/// Stores what `edit` makes of the value of `code` under `index`, as one step. On failure nothing has
-/// changed: another interpreter has values on it, there is no memory, or the interpreter ends.
+/// Stores what `edit` makes of the value of `code` under `index`, as one step. On failure nothing
+/// has changed: another interpreter has values on it, there is no memory, or the interpreter ends.
 ///
 /// `edit` runs with a lock held, and twice where memory is needed: it calls nothing of CPython.
 ///
@@ -317,7 +317,8 @@ impl Registry {
     /// Stores what `edit` makes of the value under the index `raw`, as one step, and frees the one
     /// before. On failure nothing has changed.
     ///
-    /// `edit` runs with the lock held, and twice where memory is needed: it calls nothing of CPython.
+    /// `edit` runs with the lock held, and twice where memory is needed: it calls nothing of
+    /// CPython.
     ///
     /// # Safety
     /// As for [`set`](Self::set).
@@ -331,7 +332,8 @@ impl Registry {
         loop {
             let stored = {
                 let mut locked = self.lock();
-                // SAFETY: the caller's contract. An index that is out of use has no value, and is refused.
+                // SAFETY: the caller's contract. An index that is out of use has no value, and is
+                // refused.
                 unsafe {
                     let value = edit(value_in_use(code, raw));
                     locked.store(code, raw, value, &mut spare)

@@ -38,8 +38,8 @@ pub const FRAMEHOOK_PASS: c_int = 0;
 pub const FRAMEHOOK_REPLACE: c_int = 1;
 pub const FRAMEHOOK_SETTLED: c_int = 2;
 
-/// Calls one hook. What it answered: a verdict of the header, and a code object, which
-/// is then ours.
+/// Calls one hook, and returns its answer: a verdict of the header, and a code object or NULL. The
+/// reference to that object is the caller's.
 ///
 /// # Safety
 /// `frame` is being offered in this thread.
@@ -222,8 +222,8 @@ fn is_off_limits(thread: Thread, frame: Frame) -> bool {
 }
 
 /// Offers a frame that has its arguments and has run nothing but its prologue.
-/// The frame that is to run, and whether it is another one, and whether some hook
-/// wants to see its code again. On failure, the frame to unwind.
+///
+/// Returns the frame that is to run, and how it goes on. On failure that is the frame to unwind.
 ///
 /// # Safety
 /// `frame` is the topmost of this thread's data stack, is new, and is linked.
@@ -396,8 +396,8 @@ unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Option<*mut _PyInterprete
         return Some(frame.as_ptr());
     }
     // Linked meanwhile, so that what runs within a hook can be told by its frames.
-    // SAFETY: the thread's own state and frame. A frame that is about to start is the topmost of the
-    // data stack. Who is asked leaves the thread's current frame as it was.
+    // SAFETY: the thread's own state and frame. A frame that is about to start is the topmost of
+    // the data stack. Who is asked leaves the thread's current frame as it was.
     let (frame, answer) = unsafe {
         let current = &raw mut (*thread.tstate()).current_frame;
         let caller = *current;
@@ -412,7 +412,7 @@ unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Option<*mut _PyInterprete
         unsafe { c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr()) };
         return None;
     }
-    // Nor does `RESUME` offer it, if nobody was asked here.
+    // `RESUME` does not offer it again, even if no hook was asked here.
     frame.set_offered();
     Some(frame.as_ptr())
 }

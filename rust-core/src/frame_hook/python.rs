@@ -24,7 +24,8 @@ use core::sync::atomic::Ordering;
 #[repr(C)]
 struct FrameView {
     base: PyObject,
-    /// `Thread::number` of the one thread that the view serves; never changes once Python has the view.
+    /// `Thread::number` of the one thread that the view serves; never changes once Python has the
+    /// view.
     thread: u64,
     /// The frame, or NULL once the hook has returned. That thread alone reads and writes it.
     frame: *mut _PyInterpreterFrame,
@@ -44,8 +45,8 @@ fn made<T>(thread: Thread, value: Option<T>) -> Outcome<T> {
     value.ok_or_else(|| Raised::by_cpython(thread))
 }
 
-/// The view behind `self`, for the thread that was given it, until its hook returns. Nothing that may
-/// run Python code comes between this and the use of the result.
+/// The view behind `self`, for the thread that was given it, until its hook returns. Nothing that
+/// may run Python code comes between this and the use of the result.
 ///
 /// # Safety
 /// `this` is a `FrameView`.
@@ -653,8 +654,8 @@ unsafe fn code_of(thread: Thread, object: *mut PyObject) -> Outcome<Code> {
 macro_rules! switches {
     ($($name:ident<$count:literal>: $work:expr;)+) => {
         $(unsafe extern "C" fn $name(_: *mut PyObject, arguments: Arguments, count: isize) -> *mut PyObject {
-            // SAFETY: a function of a module: a thread state is attached, and so many arguments are there,
-            // which are live as long as the call lasts.
+            // SAFETY: a function of a module: a thread state is attached, and so many arguments are
+            // there, which are live as long as the call lasts.
             unsafe { switch::<$count>(arguments, count, $work) }
         })+
     };

@@ -57,8 +57,8 @@ impl Refusal {
 /// The world is stopped.
 unsafe fn publish(thread: Thread, mut new: NewSnapshot) -> Option<SnapshotRef> {
     let state = thread.state();
-    // SAFETY: the state is live, and nobody else runs. It owns the reference to the new one now, and gives up that
-    // to the old one.
+    // SAFETY: the state is live, and nobody else runs. It owns the reference to the new one now,
+    // and gives up that to the old one.
     unsafe {
         (*state).active = new.get_mut().enabled() != 0;
         let old = core::mem::replace(&mut (*state).snapshot, new.into_raw().cast());
@@ -66,8 +66,10 @@ unsafe fn publish(thread: Thread, mut new: NewSnapshot) -> Option<SnapshotRef> {
     }
 }
 
-/// Adds a hook behind the others; its handle. Where a block of the same owner has it installed, this is
-/// one block more, and the user data is freed: the hook has such data already.
+/// Adds a hook behind the others, and returns its handle.
+///
+/// Where a block of the same owner has installed the hook already, this is one block more. The hook
+/// has its user data then, and what `description` brings is freed.
 pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
     if is_closed(thread) {
         return Err(Refusal::Closed.raise(thread));
@@ -157,7 +159,8 @@ unsafe fn take_out(thread: Thread, goes: impl Fn(&Hook) -> bool) -> Option<Snaps
     unsafe {
         let before = Snapshot::borrowed(thread)?;
         let first = before.iter().find(|hook| goes(hook))?;
-        // Each hook's removal has one; the first that goes may serve for others that go with it.
+        // Each hook brings a snapshot for its removal. Where several go at once, the first one's
+        // serves.
         let mut new = first.take_reserve()?;
         before.iter().filter(|hook| goes(hook)).for_each(Hook::silence);
         new.get_mut().copy(before, |hook| !goes(hook));
@@ -188,8 +191,8 @@ pub fn clear(thread: Thread) {
     remove_those(thread, |_| true);
 }
 
-/// The end of a block of this owner: the handle of its hook, which the last such end removes. `None`:
-/// somebody else has removed it already. Needs no memory.
+/// A block of this owner ends. The end of its last block removes the hook. Returns the hook's
+/// handle; `None` where somebody else has removed it already. Needs no memory.
 pub fn leave(thread: Thread, owner: *mut c_void) -> Option<c_longlong> {
     let (id, _old) = locked(thread, || {
         // SAFETY: nothing below may wait, or run Python code.

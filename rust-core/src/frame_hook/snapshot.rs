@@ -17,7 +17,7 @@ use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Adds to a counter. With the GIL that needs no atomic instruction.
+/// Adds to a counter, and returns what it was. With the GIL that needs no atomic instruction.
 #[inline(always)]
 pub fn add_to(counter: &AtomicU64, amount: u64) -> u64 {
     if cfg!(ferrule_free_threaded) {
@@ -58,15 +58,16 @@ pub struct Description<'a> {
     pub name: &'a CStr,
     /// Whether to measure the time that it takes.
     pub timed: bool,
-    /// Whose blocks install it, by any address that is his own; NULL: it is installed without a block.
+    /// Whose `with` blocks install it: an address that stands for the owner. NULL: it is installed
+    /// without a block.
     pub owner: *mut c_void,
 }
 
 /// An installed hook.
 ///
 /// # Invariants
-/// `name` is ours. `references` counts the snapshots that have the hook, and
-/// whoever is about to put it into one. What is not atomic never changes once the hook is in a
+/// The memory of `name` belongs to the hook. `references` counts the snapshots that have the hook,
+/// and whoever is about to put it into one. What is not atomic never changes once the hook is in a
 /// snapshot.
 pub struct Hook {
     references: AtomicU64,
@@ -79,7 +80,7 @@ pub struct Hook {
     free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
     name: *mut c_char,
     pub timed: bool,
-    /// Not to be asked, in a round that is under way neither.
+    /// It is not asked any more, not even in a round that is under way.
     silent: AtomicBool,
     /// Whether it is to be asked where no block says otherwise. Changes with the world stopped,
     /// as the next three.
@@ -89,7 +90,8 @@ pub struct Hook {
     /// How many blocks of the owner last; 0: it was added without one.
     pub blocks: AtomicU32,
     pub owner: *mut c_void,
-    /// The snapshot for its removal; NULL once that has been.
+    /// The snapshot that will take the place of the one with this hook when it is removed. NULL
+    /// once it was taken.
     reserve: AtomicPtr<Snapshot>,
     pub calls: AtomicU64,
     pub replacements: AtomicU64,
@@ -108,7 +110,7 @@ impl Hook {
         self.silent.load(Ordering::Relaxed)
     }
 
-    /// From now on it is not asked, in a round that is under way neither.
+    /// From now on it is not asked, not even in a round that is under way.
     pub fn silence(&self) {
         self.silent.store(true, Ordering::Relaxed);
     }
@@ -118,7 +120,8 @@ impl Hook {
         1 << self.slot
     }
 
-    /// Has the user data freed. The thread's exception stays as it is; one that comes out of this is reported.
+    /// Has the user data freed. The thread's exception stays as it is; one that comes out of this
+    /// is reported.
     ///
     /// # Safety
     /// The data is the hook's and is freed this once, the thread is attached, and no lock is held.
@@ -135,7 +138,8 @@ impl Hook {
         }
     }
 
-    /// The snapshot that was brought for the hook's removal; `None` once it has been taken. It is empty.
+    /// The snapshot that was brought for the hook's removal; `None` once it has been taken. It is
+    /// empty.
     pub fn take_reserve(&self) -> Option<NewSnapshot> {
         let reserve = self.reserve.swap(null_mut(), Ordering::Relaxed);
         // INVARIANT: nobody has seen it.
@@ -274,7 +278,8 @@ impl Drop for HookRef {
 #[cold]
 #[inline] // or its symbol would be exported
 fn retire(hook: NonNull<Hook>) {
-    // SAFETY: nobody refers to the hook any more, and whoever drops a snapshot is attached and holds no lock.
+    // SAFETY: nobody refers to the hook any more, and whoever drops a snapshot is attached and
+    // holds no lock.
     unsafe {
         hook.as_ref().free_user_data();
         free_hook(hook);
@@ -299,7 +304,7 @@ pub struct Snapshot {
 pub struct NewSnapshot(NonNull<Snapshot>);
 
 impl NewSnapshot {
-    /// The one reference to it, for who publishes it.
+    /// The one reference to it, which is the caller's from now on.
     pub fn into_raw(self) -> *mut Snapshot {
         let raw = self.0.as_ptr();
         core::mem::forget(self);
@@ -331,7 +336,8 @@ impl Snapshot {
         Some(snapshot)
     }
 
-    /// The snapshot of now, which the interpreter's state keeps alive. `None` before the first hook.
+    /// The snapshot of now, which the interpreter's state keeps alive. `None` before the first
+    /// hook.
     ///
     /// # Safety
     /// The caller does not use it any more when the thread can be stopped next: it calls nothing
@@ -380,7 +386,8 @@ impl Snapshot {
 
     /// The hook that blocks of this owner have installed.
     ///
-    /// The last one: whoever had the same address before may have begun a block that never ends.
+    /// The last one, if there are several: an owner that is gone may have had the same address, and
+    /// may have begun a block that never ends.
     #[inline] // or its symbol would be exported
     pub fn last_of_blocks(&self, owner: *mut c_void) -> Option<&Hook> {
         self.iter()
@@ -467,7 +474,8 @@ impl Drop for SnapshotRef {
     }
 }
 
-/// Frees a snapshot that nobody refers to. Hooks may go with it, and then code of their owners runs.
+/// Frees a snapshot that nobody refers to. Hooks may go with it, and then code of their owners
+/// runs.
 #[cold]
 #[inline] // or its symbol would be exported
 fn drop_snapshot(snapshot: NonNull<Snapshot>) {

@@ -25,7 +25,8 @@ pub fn begin(thread: Thread, id: c_longlong, code: Code) -> Outcome<()> {
     }
 }
 
-/// How much room is needed; `None`: it is done.
+/// Begins a block if there is room for its entry. `None`: it has begun. Otherwise, for how many
+/// entries there must be room.
 ///
 /// # Safety
 /// The world is stopped.
@@ -60,13 +61,14 @@ pub fn end(thread: Thread, id: c_longlong, code: Code) {
     }
 }
 
-/// The entry, if that was the last block.
+/// Counts the end of a block. If it was the last one, takes the entry off the list and returns it.
 ///
 /// # Safety
 /// The world is stopped.
 unsafe fn count_end(thread: Thread, id: c_longlong, code: Code) -> Option<SuspendedCode> {
     let state = thread.state();
-    // SAFETY: the state is live, and nobody else runs. The last entry takes the place of the one that goes.
+    // SAFETY: the state is live, and nobody else runs. The last entry takes the place of the one
+    // that goes.
     unsafe {
         let entry = find(thread, id, code)?;
         (*entry).blocks -= 1;

@@ -1,7 +1,7 @@
 //! Hooks that are not asked for a time: everywhere, in a thread, or about a code object.
 //!
-//! Each of the three can be switched off and on, and can be suspended by blocks. Blocks nest, in one
-//! thread and across threads: the last one that ends puts back what the first one found. What a
+//! Each of the three can be switched off and on, and can be suspended by blocks. Blocks nest, in
+//! one thread and across threads: the last one that ends puts back what the first one found. What a
 //! block has begun, its end takes back without memory.
 
 use super::error::{Outcome, Raised};
@@ -21,7 +21,8 @@ fn with_hook(thread: Thread, id: c_longlong, work: impl FnOnce(&Snapshot, &Hook)
     with_hook_at(true, thread, id, work)
 }
 
-/// As [`with_hook`] where a block begins; where it ends, a hook that is not installed is no error.
+/// As [`with_hook`] where a block begins. Where a block ends, it is no error if the hook is not
+/// installed: it was removed meanwhile.
 fn with_hook_at(
     begins: bool,
     thread: Thread,
@@ -128,7 +129,7 @@ pub fn resume_for_code(thread: Thread, id: c_longlong, code: Code) {
     suspended::end(thread, id, code);
 }
 
-/// Whether a thread may ask a hook, by slot: those that it does not.
+/// The slots of the hooks that the calling thread does not ask.
 #[inline(always)]
 pub fn silent_here(thread: Thread, hooks: &Snapshot) -> u32 {
     // SAFETY: the calling thread's own.

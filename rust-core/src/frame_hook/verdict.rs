@@ -9,7 +9,7 @@ use crate::thread::Thread;
 use core::ffi::c_longlong;
 use core::sync::atomic::{AtomicIsize, Ordering};
 
-/// Where the index of the masks is kept, plus one.
+/// The field that holds the index of the masks, plus one.
 fn index_place<'a>(thread: Thread) -> &'a AtomicIsize {
     // SAFETY: the interpreter outlives its threads, and nobody here keeps what this returns. The
     // field is written as an atomic only.

@@ -20,7 +20,8 @@ pub fn locked<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
 /// # Safety
 /// The world is stopped.
 pub unsafe fn unsettle(thread: Thread) {
-    // SAFETY: this thread's own state, with the world stopped. The exception that is set, if any, stays.
+    // SAFETY: this thread's own state, with the world stopped. The exception that is set, if any,
+    // stays.
     unsafe {
         let pending = c::PyErr_GetRaisedException();
         if c::_PyRust_UnsettleAllCode(thread.tstate()) != 0 {

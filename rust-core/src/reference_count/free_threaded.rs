@@ -1,7 +1,7 @@
 //! Counts without the GIL. An object has one for the thread that made it and one for all others.
 //!
-//! References are taken and given up by CPython's own functions: the rules that keep the two counts together are more
-//! than a number. What is only read is read here.
+//! References are taken and given up by CPython's own functions: the rules that keep the two counts
+//! together are more than a number. What is only read is read here.
 
 use crate::cpython::{_PyGC_BITS_DEFERRED, _Py_REF_SHARED_SHIFT, PyObject};
 pub use crate::cpython::{Py_DecRef as decref, Py_IncRef as incref};
@@ -39,7 +39,8 @@ pub unsafe fn is_shared(object: *mut PyObject) -> bool {
     local == IMMORTAL || counted > 1
 }
 
-/// Whether frames may refer to the object without counting. Only the collector frees such an object.
+/// Whether frames may refer to the object without counting. Only the collector frees such an
+/// object.
 ///
 /// # Safety
 /// `object` is alive.

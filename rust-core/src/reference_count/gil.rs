@@ -1,14 +1,16 @@
-//! Counts with the GIL. They are read and written here, so nothing is lost where no linker inlines across languages.
+//! Counts with the GIL. They are read and written here, so nothing is lost where no linker inlines
+//! across languages.
 //!
-//! A count has 64 bits. CPython counts in the lower half of them, and the sign of that half marks an immortal object.
+//! A count has 64 bits. CPython counts in the lower half of them, and the sign of that half marks
+//! an immortal object.
 
 use crate::cpython::{_Py_Dealloc, PyObject};
 
 /// Which of the two halves is the lower one.
 const LOW_HALF: usize = if cfg!(target_endian = "big") { 1 } else { 0 };
 
-/// From 3.14 on, counts of this value and above never change: there is room for counts that went astray. 3.13 has one
-/// such value, with all bits of the lower half set.
+/// From 3.14 on, counts of this value and above never change: there is room for counts that went
+/// astray. 3.13 has one such value, with all bits of the lower half set.
 const IMMORTAL_SINCE_3_14: u32 = 3 << 30;
 
 /// Takes a reference.
@@ -17,9 +19,9 @@ const IMMORTAL_SINCE_3_14: u32 = 3 << 30;
 /// `object` is alive, and a thread state is held.
 #[inline(always)]
 pub unsafe fn incref(object: *mut PyObject) {
-    // SAFETY: alive by contract. The GIL keeps other threads away from the count. Immortal objects are shared by
-    // interpreters, each with a GIL of its own, so no Rust reference to a count is made. Both halves of the union
-    // are plain integers.
+    // SAFETY: alive by contract. The GIL keeps other threads away from the count. Immortal objects
+    // are shared by interpreters, each with a GIL of its own, so no Rust reference to a count is
+    // made. Both halves of the union are plain integers.
     unsafe {
         let count = &raw mut (*object).__bindgen_anon_1.ob_refcnt_split[LOW_HALF];
         let next = (*count).wrapping_add(1);
@@ -42,11 +44,12 @@ pub unsafe fn decref(object: *mut PyObject) {
         if ((*halves)[LOW_HALF] as i32) < 0 {
             return;
         }
-        // The half is read and written as `incref` writes it. A wider load would have to wait until that narrow store
-        // has left the processor's queue.
+        // The half is read and written as `incref` writes it. A wider load would have to wait until
+        // that narrow store has left the processor's queue.
         //
-        // The upper half is zero, but for some immortal objects: extensions that were compiled before there were such
-        // objects count in all 64 bits, and so may carry into it. That keeps the object from being freed here.
+        // The upper half is zero, but for some immortal objects: extensions that were compiled
+        // before there were such objects count in all 64 bits, and so may carry into it. That keeps
+        // the object from being freed here.
         (*halves)[LOW_HALF] = (*halves)[LOW_HALF].wrapping_sub(1);
         if (*halves)[LOW_HALF] == 0 && (*halves)[1 - LOW_HALF] == 0 {
             _Py_Dealloc(object);

@@ -1,7 +1,7 @@
 //! Reference counts of objects, as cheap as in C.
 //!
-//! How an object counts its references differs from build to build. Each way is a file, and has the same five
-//! functions:
+//! How an object counts its references differs from build to build. Each way is a file, and has the
+//! same five functions:
 //!
 //! | file | build |
 //! |---|---|
@@ -11,9 +11,11 @@
 //! | `for_tests` | the unit tests: the stand-in for CPython |
 //!
 //! - `incref` takes a reference. The object is alive, and a thread state is held.
-//! - `decref` gives one up, which the caller owns. The object's destructor may run, and with it any code.
+//! - `decref` gives one up, which the caller owns. The object's destructor may run, and with it any
+//!   code.
 //! - `is_immortal` says whether the object's count never changes.
-//! - `is_shared` says whether there are more references than one; of an immortal object it is always true.
+//! - `is_shared` says whether there are more references than one; of an immortal object it is
+//!   always true.
 //! - `has_deferred_count` says whether frames may refer to the object without counting.
 
 #[cfg(test)]
