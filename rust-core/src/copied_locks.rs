@@ -7,8 +7,8 @@ use crate::cpython::PyInterpreterState;
 /// may have been copied as held. Other threads are stopped while a process forks, and none of them
 /// stops in the middle of a change.
 ///
-/// The same is true of the lock under which a thread stops all others of its interpreter: one that has
-/// it waits there until the process has forked. CPython leaves that lock as it was copied.
+/// The same is true of the lock under which a thread stops all others of its interpreter: one that
+/// has it waits there until the process has forked. CPython leaves that lock as it was copied.
 ///
 /// # Safety
 /// Called in a forked child for each interpreter, by an attached thread before any other starts.

@@ -164,9 +164,9 @@ pub struct FrameHookState {
     pub last_id: i64,
     /// Counts the hooks added; see `SlotMask`.
     pub epoch: u32,
-    /// The installed hooks, a `registry::Snapshot`; NULL: none yet. Owns one reference.
+    /// The installed hooks, a `snapshot::Snapshot`; NULL: none yet. Owns one reference.
     pub snapshot: *mut c_void,
-    /// The list of `switch`: so many of them, in a block with room for so many. NULL: no room.
+    /// The list of `suspended`: so many of them, in a block with room for so many. NULL: no room.
     pub suspended_codes: *mut SuspendedCode,
     pub suspended_count: usize,
     pub suspended_room: usize,
@@ -188,8 +188,8 @@ pub struct FrameHookThread {
     pub suspended: SlotMask,
     /// How many blocks, by slot, where `suspended` has the slot.
     pub suspensions: [u32; MOST_HOOKS],
-    /// How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that is
-    /// given up in the middle of one leaves it counted.
+    /// How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that
+    /// is given up in the middle of one leaves it counted.
     pub rounds: u32,
 }
 

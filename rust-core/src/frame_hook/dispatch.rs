@@ -333,12 +333,13 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     unsafe { offer(thread, frame, Stage::AfterPrologue) }.1
 }
 
-/// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception set.
-/// A frame that is still to be offered is hidden meanwhile. On the free-threaded build
-/// the thread may wait there, and another one may walk its frames.
+/// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
+/// set. A frame that is still to be offered is hidden meanwhile. On the free-threaded build the
+/// thread may wait there, and another one may walk its frames.
 ///
 /// # Safety
-/// `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the thread's own.
+/// `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the
+/// thread's own.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_Instrument(
     frame: *mut _PyInterpreterFrame,
