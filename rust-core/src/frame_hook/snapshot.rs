@@ -111,6 +111,7 @@ impl Hook {
     }
 
     /// From now on it is not asked, not even in a round that is under way.
+    #[inline] // or its symbol would be exported
     pub fn silence(&self) {
         self.silent.store(true, Ordering::Relaxed);
     }
@@ -327,6 +328,7 @@ impl Drop for NewSnapshot {
 
 impl Snapshot {
     /// `None` without memory.
+    #[inline] // or its symbol would be exported
     pub fn allocate() -> Option<NewSnapshot> {
         // SAFETY: the raw allocator takes any size at any time; zeros are valid for every field.
         let snapshot = unsafe { c::PyMem_RawCalloc(1, size_of::<Snapshot>()) }.cast::<Snapshot>();
@@ -405,12 +407,14 @@ impl Snapshot {
     }
 
     /// Appends a hook that was added in a new epoch.
+    #[inline] // or its symbol would be exported
     pub fn append(&mut self, hook: &HookRef) {
         self.epoch = hook.get().epoch;
         self.push(hook.get(), true);
     }
 
     /// Appends, with a new reference to the hook. There is room.
+    #[inline] // or its symbol would be exported
     fn push(&mut self, hook: &Hook, enabled: bool) {
         count_one(&hook.references);
         if let Some(place) = self.hooks.get_mut(self.count) {
@@ -426,6 +430,7 @@ impl Snapshot {
     ///
     /// # Safety
     /// The world is stopped.
+    #[inline] // or its symbol would be exported
     pub unsafe fn set_enabled(&self, hook: &Hook, on: bool) {
         let others = self.enabled() & !hook.bit();
         let own = if on { hook.bit() } else { 0 };
