@@ -29,8 +29,9 @@ const TYPES: &[&str] = &[
     "PyMethodDef",
 ];
 
-/// Structs that only lie in between: their size counts, not their fields. Where Debian's series is applied two of them
-/// hold a `PyGC_Head` at an address that is a multiple of four only, which Rust cannot say of a type.
+/// Structs that only lie in between: their size counts, not their fields. Where Debian's series is
+/// applied two of them hold a `PyGC_Head` at an address that is a multiple of four only, which Rust
+/// cannot say of a type.
 const OPAQUE: &[&str] = &[
     "_gc_runtime_state",
     "_gc_thread_state",
@@ -38,6 +39,15 @@ const OPAQUE: &[&str] = &[
     "_Py_interp_static_objects.*",
     "_Py_object_freelists",
     "_brc_thread_state",
+];
+
+/// Structs of the frame core's own header, which C has put into its own. They become bytes, and
+/// `in_cpython` of the crate gives them their fields. So the bindings need nothing of the crate.
+const OURS: &[&str] = &[
+    "_PyRust_DataStackState",
+    "_PyRust_CodeExtraState",
+    "_PyRust_EvalGate",
+    "_PyRust_FrameHook(State|Thread)",
 ];
 
 const FUNCTIONS: &[&str] = &[
@@ -175,19 +185,12 @@ pub fn write(output: &Path, cflags: &[String]) -> Outcome<()> {
         .derive_debug(false)
         .layout_tests(true)
         .merge_extern_blocks(true)
-        .formatter(bindgen::Formatter::None)
-        // The crate's own structs, which the header exports to C.
-        .blocklist_type("_PyRust_DataStackState")
-        .blocklist_type("_PyRust_FrameHook(State|Thread)")
-        .raw_line("use crate::data_stack::DataStackState as _PyRust_DataStackState;")
-        .blocklist_type("_PyRust_CodeExtraState")
-        .raw_line("use crate::code_extra::CodeExtraState as _PyRust_CodeExtraState;")
-        .blocklist_type("_PyRust_EvalGate")
-        .raw_line("use crate::eval_frame::EvalGate as _PyRust_EvalGate;")
-        .raw_line("use crate::frame_hook::FrameHookState as _PyRust_FrameHookState;")
-        .raw_line("use crate::frame_hook::FrameHookThread as _PyRust_FrameHookThread;");
+        .formatter(bindgen::Formatter::None);
     for name in TYPES {
         builder = builder.allowlist_type(name);
+    }
+    for name in OURS {
+        builder = builder.allowlist_type(name).opaque_type(name);
     }
     for name in OPAQUE {
         builder = builder.opaque_type(name);

@@ -311,11 +311,11 @@ typedef struct _PyRust_FrameHookState {
    */
   uint32_t epoch;
   /*
-   The installed hooks, a `registry::Snapshot`; NULL: none yet. Owns one reference.
+   The installed hooks, a `snapshot::Snapshot`; NULL: none yet. Owns one reference.
    */
   void *snapshot;
   /*
-   The list of `switch`: so many of them, in a block with room for so many. NULL: no room.
+   The list of `suspended`: so many of them, in a block with room for so many. NULL: no room.
    */
   struct _PyRust_SuspendedCode *suspended_codes;
   size_t suspended_count;
@@ -368,8 +368,8 @@ typedef struct _PyRust_FrameHookThread {
    */
   uint32_t suspensions[_PyRust_MOST_HOOKS];
   /*
-   How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that is
-   given up in the middle of one leaves it counted.
+   How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that
+   is given up in the middle of one leaves it counted.
    */
   uint32_t rounds;
 } _PyRust_FrameHookThread;
@@ -421,8 +421,8 @@ void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
  may have been copied as held. Other threads are stopped while a process forks, and none of them
  stops in the middle of a change.
 
- The same is true of the lock under which a thread stops all others of its interpreter: one that has
- it waits there until the process has forked. CPython leaves that lock as it was copied.
+ The same is true of the lock under which a thread stops all others of its interpreter: one that
+ has it waits there until the process has forked. CPython leaves that lock as it was copied.
 
  # Safety
  Called in a forked child for each interpreter, by an attached thread before any other starts.
@@ -778,12 +778,13 @@ PyObject *PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpreterFrame *fra
 enum _PyRust_Answer _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 
 /*
- `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception set.
- A frame that is still to be offered is hidden meanwhile. On the free-threaded build
- the thread may wait there, and another one may walk its frames.
+ `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
+ set. A frame that is still to be offered is hidden meanwhile. On the free-threaded build the
+ thread may wait there, and another one may walk its frames.
 
  # Safety
- `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the thread's own.
+ `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the
+ thread's own.
  */
 int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
                        PyCodeObject *code,

@@ -3,15 +3,16 @@
 use crate::cpython as c;
 use crate::cpython::PyObject;
 
-/// Whether the collector knows the object. Here, and not a call of `PyObject_GC_IsTracked`, since each frame that
-/// outlives its call is asked.
+/// Whether the collector knows the object. Here, and not a call of `PyObject_GC_IsTracked`, since
+/// each frame that outlives its call is asked.
 ///
 /// # Safety
 /// `object` is alive and of a kind that the collector may know.
 #[cfg(all(not(test), not(ferrule_free_threaded)))]
 #[inline(always)]
 pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
-    // SAFETY: alive by contract; such an object has the collector's head before it, and is in a list if it is known.
+    // SAFETY: alive by contract; such an object has the collector's head before it, and is in a
+    // list if it is known.
     unsafe { (*object.cast::<c::PyGC_Head>().sub(1))._gc_next != 0 }
 }
 
@@ -31,7 +32,7 @@ pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
 /// Whether the tests' collector knows the object.
 ///
 /// # Safety
-/// None.
+/// The address is only looked up among the tests' objects, so any will do.
 #[cfg(test)]
 pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
     // SAFETY: a stand-in that looks the address up.

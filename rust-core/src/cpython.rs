@@ -3,7 +3,8 @@
 //! `raw` is what bindgen makes of the internal headers with the flags of the
 //! build at hand (`build.rs-wrapper` drives it), so every layout is the one
 //! that the C side of this very binary was compiled with. Nothing outside this
-//! module names `raw`; what the crate uses is re-exported here by name.
+//! module names `raw`; what the crate uses is re-exported here by name. The crate's
+//! own structs, which lie in CPython's, are bytes here: `in_cpython` knows their fields.
 //!
 //! Everything behind these pointers belongs to CPython. A `PyThreadState` is
 //! touched by its own thread only, or by the one thread that tears it down.
@@ -29,12 +30,13 @@ mod raw {
 pub use raw::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
     _PyEval_StopTheWorld, _PyFrame_New_NoTrack, _PyInterpreterFrame, _PyObject_VirtualAlloc,
-    _PyObject_VirtualFree, _PyStackChunk, _PyThreadStateImpl, _Py_CODEUNIT, PyBytesObject,
-    PyCellObject, PyCell_Type, PyCodeObject, PyCode_Addr2Line, PyCode_Type, PyErr_Clear,
-    PyErr_GetRaisedException, PyErr_SetRaisedException, PyFrameObject, PyFunctionObject,
-    PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMutex_Lock,
-    PyMutex_Unlock, PyObject, PyObject_GC_Track, PyThreadState, PyTypeObject, CO_FAST_CELL,
-    CO_FAST_FREE, CO_FAST_HIDDEN,
+    _PyObject_VirtualFree, _PyRust_CodeExtraState, _PyRust_DataStackState, _PyRust_EvalGate,
+    _PyRust_FrameHookState, _PyRust_FrameHookThread, _PyStackChunk, _PyThreadStateImpl,
+    _Py_CODEUNIT, PyBytesObject, PyCellObject, PyCell_Type, PyCodeObject, PyCode_Addr2Line,
+    PyCode_Type, PyErr_Clear, PyErr_GetRaisedException, PyErr_SetRaisedException, PyFrameObject,
+    PyFunctionObject, PyInterpreterState, PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree,
+    PyMutex_Lock, PyMutex_Unlock, PyObject, PyObject_GC_Track, PyThreadState, PyTypeObject,
+    CO_FAST_CELL, CO_FAST_FREE, CO_FAST_HIDDEN,
 };
 
 /// Frees a block of `PyMem_Malloc` of that many bytes when no thread reads it any
@@ -97,14 +99,12 @@ pub use raw::{_Py_FatalErrorFunc, PyGenObject};
 #[cfg(all(ferrule_checks, not(test)))]
 pub const FRAME_CLEARED: i32 = raw::_framestate_FRAME_CLEARED;
 
-#[cfg(all(not(test), not(ferrule_free_threaded), not(ferrule_counts_in_c)))]
-pub use raw::_Py_Dealloc;
-#[cfg(all(not(test), not(ferrule_free_threaded)))]
-pub use raw::PyGC_Head;
 #[cfg(test)]
 pub use raw::PyObject_GC_IsTracked;
 #[cfg(all(not(test), ferrule_free_threaded))]
 pub use raw::{_PyGC_BITS_DEFERRED, _PyGC_BITS_TRACKED, _Py_REF_SHARED_SHIFT};
+#[cfg(all(not(test), not(ferrule_free_threaded)))]
+pub use raw::{_Py_Dealloc, PyGC_Head};
 
 /// The version of the CPython headers, such as `3.13.5`.
 #[cfg(not(test))]

@@ -36,6 +36,7 @@ use crate::check::check;
 use crate::cpython::{
     _PyInterpreterFrame, _PyStackChunk, _PyThreadStateImpl, PyObject, PyThreadState,
 };
+use crate::in_cpython::DataStackState;
 use crate::layout::CHUNK_DATA;
 use crate::memory::{arena_alloc, arena_free};
 use core::ptr::{null_mut, NonNull};
@@ -59,25 +60,6 @@ pub const LARGEST_GROWN_CHUNK: usize = 1024 * 1024;
 
 /// The largest chunk, in bytes, that is kept as a thread's spare.
 pub const LARGEST_SPARE_CHUNK: usize = LARGEST_GROWN_CHUNK;
-
-/// What Ferrule keeps for one thread beside CPython's own fields; it lies at the
-/// end of `_PyThreadStateImpl`, and all zeros is its initial state.
-#[repr(C)]
-pub struct DataStackState {
-    /// The chunk kept for the next switch; means nothing while `spare_room` is 0.
-    spare: *mut _PyStackChunk,
-    /// Bytes of slots that the spare takes; 0 without a spare. One load answers
-    /// "does it fit".
-    spare_room: usize,
-    /// Chunks that came from the arena allocator.
-    chunks_allocated: usize,
-    /// Chunks left, those that others had pushed included.
-    chunks_popped: usize,
-    /// Chunks entered that were the spare.
-    cache_hits: usize,
-    /// The most bytes of chunks that this thread held at once.
-    bytes_high_water: usize,
-}
 
 /// The size of a frame.
 ///
@@ -193,8 +175,8 @@ impl DataStack {
         DataStack(unsafe { NonNull::new_unchecked(tstate.cast()) })
     }
 
-    // The three fields of CPython's, each by itself: no reference is made to the thread state, since
-    // other threads write other fields of it.
+    // The three fields of CPython's, each by itself: no reference is made to the thread state,
+    // since other threads write other fields of it.
 
     #[inline(always)]
     fn chunk(&self) -> *mut _PyStackChunk {
@@ -233,13 +215,13 @@ impl DataStack {
     #[inline(always)]
     fn state(&self) -> &DataStackState {
         // SAFETY: live by the type's invariant.
-        unsafe { &(*self.0.as_ptr()).data_stack }
+        unsafe { &*DataStackState::of(self.0.as_ptr()) }
     }
 
     #[inline(always)]
     fn state_mut(&mut self) -> &mut DataStackState {
         // SAFETY: live and unshared by the type's invariant.
-        unsafe { &mut (*self.0.as_ptr()).data_stack }
+        unsafe { &mut *DataStackState::of(self.0.as_ptr()) }
     }
 
     #[inline(always)]

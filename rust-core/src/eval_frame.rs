@@ -27,26 +27,9 @@ use crate::cpython::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
     _PyEval_StopTheWorld, _PyInterpreterFrame, PyInterpreterState, PyObject, PyThreadState,
 };
+use crate::in_cpython::{EvalFrameFunction, EvalGate};
 use core::ffi::c_int;
 use core::ptr::{fn_addr_eq, NonNull};
-
-/// `_PyFrameEvalFunction`: runs a frame and returns its result, or NULL with an
-/// exception set.
-pub type EvalFrameFunction = Option<
-    unsafe extern "C" fn(*mut PyThreadState, *mut _PyInterpreterFrame, c_int) -> *mut PyObject,
->;
-
-/// What Ferrule keeps for one interpreter beside `eval_frame`; it lies at the end
-/// of `PyInterpreterState`, and all zeros is its initial state.
-#[repr(C)]
-pub struct EvalGate {
-    /// Whether instructions are specialized while an evaluator is there.
-    allow_specialization: bool,
-    /// What was set as the evaluator; NULL for none.
-    evaluator: EvalFrameFunction,
-    /// The perf trampoline's evaluator while it is active, else NULL.
-    trampoline: EvalFrameFunction,
-}
 
 fn same(one: EvalFrameFunction, other: EvalFrameFunction) -> bool {
     match (one, other) {
@@ -94,7 +77,7 @@ impl Gate {
         // SAFETY: live by the type's invariant. Written only while this thread
         // is stopped, or by it. No reference is made: C has pointers to it too.
         unsafe {
-            let gate = &raw const (*self.0.as_ptr()).eval_gate;
+            let gate = EvalGate::of(self.0.as_ptr());
             Settings {
                 evaluator: (*gate).evaluator,
                 trampoline: (*gate).trampoline,
@@ -134,7 +117,7 @@ impl Gate {
         // SAFETY: live by the type's invariant, and nobody else looks.
         unsafe {
             let interp = self.0.as_ptr();
-            let gate = &raw mut (*interp).eval_gate;
+            let gate = EvalGate::of(interp);
             (*gate).evaluator = wanted.evaluator;
             (*gate).trampoline = wanted.trampoline;
             (*gate).allow_specialization = wanted.allow_specialization;
@@ -165,8 +148,8 @@ pub unsafe extern "C" fn _PyRust_EvalFrame(
         return core::ptr::null_mut();
     };
     // Asked now, not before: a hook may have changed it.
-    // SAFETY: a thread state's interpreter is live, and the thread holds it. The caller's contract is the
-    // evaluator's.
+    // SAFETY: a thread state's interpreter is live, and the thread holds it. The caller's contract
+    // is the evaluator's.
     unsafe {
         match Gate::of((*tstate).interp).eval_frame() {
             Some(evaluator) => evaluator(tstate, frame, throwflag),

@@ -5,8 +5,9 @@ use crate::cpython::{_PyInterpreterFrame, PyObject, PyThreadState};
 use crate::eval_frame::{
     _PyInterpreterState_GetEvalFrameFunc, _PyInterpreterState_IsSpecializationEnabled,
     _PyInterpreterState_SetEvalFrameAllowSpecialization, _PyInterpreterState_SetEvalFrameFunc,
-    _PyRust_EvalFrame, _PyRust_SetTrampoline, EvalFrameFunction,
+    _PyRust_EvalFrame, _PyRust_SetTrampoline,
 };
+use crate::in_cpython::EvalFrameFunction;
 use crate::stand_in::threads::{_PyEval_EvalFrameDefault, evaluator_changes, is_world_stopped};
 use crate::stand_in::World;
 use proptest::prelude::*;

@@ -1,15 +1,18 @@
 //! Ferrule's frame core: the parts of CPython that keep frames, in Rust.
 //!
-//! A `no_std` static library without a path to a panic: there is no panic handler
-//! and `core` is not linked, so a reachable panic would not link. CPython's
-//! Makefile links its one object like any of its own. C calls the `extern "C"` functions that cbindgen lists in
-//! `include/ferrule_core.h`; everything else is private. `ARCHITECTURE.md` says
-//! which module may use which.
+//! A `no_std` static library without a path to a panic. There is no panic handler
+//! and `core` is not linked, so a panic that can be reached does not link. CPython's
+//! Makefile links its one object like any of its own.
+//!
+//! C calls the `extern "C"` functions, which cbindgen lists in `include/ferrule_core.h`.
+//! Everything else is private. A table in `ARCHITECTURE.md` says which module may use
+//! which, and a test holds the modules to it.
 #![cfg_attr(not(test), no_std)]
 
 mod check;
 mod code_extra;
 mod collector;
+mod copied_locks;
 mod cpython;
 mod data_stack;
 mod eval_frame;
@@ -20,16 +23,17 @@ mod frame;
 // Python's face of it is not tested here, and uses what nobody else does.
 #[cfg_attr(test, allow(dead_code))]
 mod frame_hook;
+mod in_cpython;
 mod layout;
 mod memory;
 #[cfg_attr(test, allow(dead_code))]
 mod object;
 #[cfg(not(test))]
 mod python_api;
-// Where a build does not need all of it, another does: one representation of four, one kind of count of two.
+// Not every build uses every function of the way in which it counts.
 #[allow(dead_code)]
 mod reference_count;
-// The frame lifecycle is to use what C does not call.
+// A build uses one representation of four.
 #[allow(dead_code)]
 mod stack_ref;
 #[cfg(test)]

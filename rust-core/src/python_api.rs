@@ -141,7 +141,7 @@ static METHODS: ForC<[c::PyMethodDef; 12]> = ForC::new([
 static SLOTS: ForC<[c::PyModuleDef_Slot; 4]> = ForC::new([
     c::PyModuleDef_Slot {
         slot: c::Py_mod_exec as c_int,
-        value: frame_hook::python::fill_module as *mut c_void,
+        value: frame_hook::python::module::fill_module as *mut c_void,
     },
     c::PyModuleDef_Slot {
         slot: c::Py_mod_multiple_interpreters as c_int,

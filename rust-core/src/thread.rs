@@ -26,6 +26,7 @@ impl Thread {
 
     /// # Safety
     /// The calling thread has an attached thread state.
+    #[inline] // or its symbol would be exported
     pub unsafe fn current() -> Self {
         // SAFETY: the caller's contract.
         unsafe { Thread::new(c::PyThreadState_Get()) }

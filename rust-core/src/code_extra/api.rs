@@ -1,12 +1,13 @@
 //! The C API of `co_extra`, and what the rest of CPython calls.
 
-use super::index::{Index, MOST_INDICES};
+use super::error::Error;
+use super::index::MOST_INDICES;
 use super::registry::{is_code_before_any_release, Registry};
 use super::table::{extra_of, look_once, Elsewhere, TableRef};
-use super::{Error, FreeFunction};
+use super::values::{get_further, value_further};
 use crate::cpython as c;
 use crate::cpython::{PyCodeObject, PyInterpreterState, PyObject};
-use crate::exception::run_aside;
+use crate::in_cpython::FreeFunction;
 use core::ffi::{c_int, c_void, CStr};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
@@ -18,24 +19,6 @@ use core::sync::atomic::Ordering;
 unsafe fn current_registry() -> Registry {
     // SAFETY: attached by contract, and an interpreter outlives its threads.
     unsafe { Registry::of((*c::PyThreadState_Get()).interp) }
-}
-
-/// Calls a free function. The exception that is set, if any, stays as it is; one
-/// that the function sets is reported and not passed on.
-///
-/// # Safety
-/// `free` may be called with `value`; the calling thread is attached and holds
-/// no lock of this module.
-pub(super) unsafe fn call_free_function(
-    free: unsafe extern "C" fn(*mut c_void),
-    value: *mut c_void,
-    index: Index,
-) {
-    // SAFETY: attached by contract; the format fits its argument.
-    unsafe {
-        let text = c"Exception ignored in the free function of code extra index %zd".as_ptr();
-        run_aside(|| free(value), || c::PyErr_FormatUnraisable(text, index.raw()));
-    }
 }
 
 /// What a caller gave as a code object.
@@ -205,7 +188,7 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
             // NULL below, it is reached by a jump, which each value found would pay for.
             Ok(value) => extra.write_volatile(value),
             Err(Elsewhere::Nowhere) => *extra = null_mut(),
-            Err(Elsewhere::MaybeFurther) => *extra = super::value_further(code.cast(), index),
+            Err(Elsewhere::MaybeFurther) => *extra = value_further(code.cast(), index),
         }
     }
     0
@@ -245,7 +228,7 @@ unsafe fn get_elsewhere(code: *mut PyObject, index: isize, extra: *mut *mut c_vo
             Code(code).refuse(NAME);
             return -1;
         };
-        match super::get_further(checked, index, || current_registry()) {
+        match get_further(checked, index, || current_registry()) {
             Ok(value) => {
                 *extra = value;
                 0
@@ -325,23 +308,4 @@ pub unsafe extern "C" fn _PyRust_CodeExtraBytes(code: *mut PyCodeObject) -> usiz
 pub unsafe extern "C" fn _PyRust_FinishCodeExtra(interpreter: *mut PyInterpreterState) {
     // SAFETY: the caller's contract.
     unsafe { Registry::of(interpreter).finish() };
-}
-
-/// A forked child has one thread: nobody holds the lock of any interpreter's registry, though one
-/// may have been copied as held. Other threads are stopped while a process forks, and none of them
-/// stops in the middle of a change.
-///
-/// The same is true of the lock under which a thread stops all others of its interpreter: one that has
-/// it waits there until the process has forked. CPython leaves that lock as it was copied.
-///
-/// # Safety
-/// Called in a forked child for each interpreter, by an attached thread before any other starts.
-#[no_mangle]
-pub unsafe extern "C" fn _PyRust_AfterForkInChild(interpreter: *mut PyInterpreterState) {
-    // SAFETY: the caller's contract. An unlocked mutex is all zeros.
-    unsafe {
-        Registry::of(interpreter).forget_lock();
-        #[cfg(ferrule_free_threaded)]
-        (&raw mut (*interpreter).stoptheworld.mutex).write(core::mem::zeroed());
-    }
 }

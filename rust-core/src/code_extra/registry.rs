@@ -11,47 +11,15 @@
 //! - A slot on the list of free slots has no value left in any table of the
 //!   interpreter: so its free function may be overwritten.
 
+use super::error::Error;
+use super::fresh_segment::{free_segment, FreshSegment};
 use super::index::{Index, Key, Tag, MOST_INDICES};
-use super::memory::{free_segment, FreshSegment};
-use super::table::Table;
-use super::{Error, FreeFunction};
 use crate::cpython::{
     PyCode_Type, PyInterpreterState, PyMutex_Lock, PyMutex_Unlock, PyObject, PyTypeObject,
 };
+use crate::in_cpython::{CodeExtraState, FreeFunction, Slot, Table};
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-
-/// What one interpreter keeps; it lies at the end of `PyInterpreterState`, and
-/// all zeros is its initial state but for the first field.
-#[repr(C)]
-pub struct CodeExtraState {
-    /// The perf trampoline's index in this interpreter, -1 for none. C's own:
-    /// Python/perf_trampoline.c.
-    perf_trampoline_index: isize,
-    /// Slots that were used at least once.
-    count: usize,
-    /// Slots whose index is in use.
-    in_use: usize,
-    /// One more than the number of a free slot; 0 when there is none.
-    first_free: usize,
-    /// The tables of this interpreter's code objects, and the markers of walks.
-    tables: *mut Table,
-    /// 16 slots, 16, 32, 64 and so on.
-    segments: [*mut Slot; 17],
-    /// A `PyMutex`. Guards everything here, the tables' lists and counts, and
-    /// `co_extra`, against other writers. Held for no allocation and no free function.
-    lock: u8,
-    /// The interpreter is at its end: nothing is handed out or stored any more.
-    finished: bool,
-}
-
-/// One place of the registry.
-pub struct Slot {
-    key: usize,
-    free: FreeFunction,
-    /// As `first_free`, while this slot is free.
-    next_free: usize,
-}
 
 const FIRST_SEGMENT: usize = 16;
 // A number in the struct, which cbindgen cannot look up.
@@ -68,9 +36,11 @@ fn place_of(slot: usize) -> (usize, usize, usize) {
 }
 
 /// The code type as long as no index of any interpreter was ever released, NULL from
-/// then on. While none was, a value that is missing needs no second look: no index
-/// can be out of use. So one comparison tells a reader both that he has a code object
-/// and that he need not ask.
+/// then on.
+///
+/// Before the first release no index can be out of use. So a reader who finds no value
+/// need not ask the registry whether the index was released. Comparing an object's type
+/// with this tells two things at once: it is a code object, and nothing was released.
 static CODE_TYPE_UNTIL_RELEASE: AtomicPtr<PyTypeObject> = AtomicPtr::new(&raw mut PyCode_Type);
 
 /// Whether `object` is a code object and no index of any interpreter was ever
@@ -98,8 +68,8 @@ pub enum Standing {
 /// One interpreter's registry.
 ///
 /// # Invariants
-/// The state is live: it is part of an interpreter that has not been deleted. The calling thread is attached,
-/// if not to that interpreter.
+/// The state is live: it is part of an interpreter that has not been deleted. The calling thread is
+/// attached, if not to that interpreter.
 #[derive(Clone, Copy)]
 pub struct Registry {
     state: NonNull<CodeExtraState>,
@@ -114,14 +84,14 @@ impl Registry {
     pub unsafe fn of(interpreter: *mut PyInterpreterState) -> Self {
         // SAFETY: live by contract; the id never changes.
         unsafe {
-            let state: *mut CodeExtraState = &raw mut (*interpreter).code_extra;
+            let state = CodeExtraState::of(interpreter);
             Registry::new(state, Tag::of_interpreter((*interpreter).id))
         }
     }
 
     /// # Safety
-    /// `state` is the field of a live interpreter whose tag is `tag`; not NULL. The calling thread is attached
-    /// while it has the registry.
+    /// `state` is the field of a live interpreter whose tag is `tag`; not NULL. The calling thread
+    /// is attached while it has the registry.
     pub unsafe fn new(state: *mut CodeExtraState, tag: Tag) -> Self {
         // SAFETY: not NULL by contract.
         Registry { state: unsafe { NonNull::new_unchecked(state) }, tag }
@@ -199,7 +169,8 @@ impl Registry {
     }
 }
 
-/// The registry while its lock is held. What needs the lock is a method of this, or takes it as a proof.
+/// The registry while its lock is held. What needs the lock is a method of this, or takes it as a
+/// proof.
 ///
 /// # Invariants
 /// This thread holds the lock.

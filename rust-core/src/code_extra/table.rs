@@ -14,8 +14,9 @@
 //! Readers take no lock. What makes that right:
 //! - A table's size never changes; a larger one takes its place in `co_extra`,
 //!   and the old one is freed when no reader can hold it any more.
-//! - A key is written once, and may then become "gone", but never another
-//!   index: whoever finds his key may read the value beside it.
+//! - A key is written once. It may then become "gone", but never another index.
+//!   So a reader who finds the key of an index may read the value beside it: no
+//!   other index ever has its value there.
 //! - The value is stored after the key, and with release order.
 //!
 //! # Invariants
@@ -26,28 +27,14 @@
 
 use super::index::{Index, Key};
 use super::registry::Locked;
-use super::CodeExtraState;
 use crate::check::check;
 use crate::cpython::PyCodeObject;
+use crate::in_cpython::{CodeExtraState, Table};
 use core::ffi::c_void;
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// The header; the entries follow.
-pub struct Table {
-    /// Words from one entry to the next, times the largest position: ANDed with
-    /// twice an index it gives where the index belongs, in words.
-    mask: usize,
-    next: *mut Table,
-    previous: *mut Table,
-    /// The registry whose list this table is for; NULL in a walk's marker. Never changes.
-    owner: *mut CodeExtraState,
-    /// NULL when the code object died under another interpreter.
-    code: *mut PyCodeObject,
-    used: u32,
-    live: u32,
-}
-
+/// A key and its value, behind the header.
 #[repr(C)]
 struct Entry {
     key: AtomicUsize,
@@ -230,8 +217,8 @@ impl TableRef {
     }
 }
 
-/// What only the holder of the owner's lock may do: each takes that lock as a proof. A marker has no owner,
-/// and is used under the lock of the registry whose list it is in.
+/// What only the holder of the owner's lock may do. Each method takes that lock as a proof. A
+/// marker has no owner, and is used under the lock of the registry whose list it is in.
 impl TableRef {
     /// Two registries can be in play, so the lock may be the wrong one.
     #[inline(always)]

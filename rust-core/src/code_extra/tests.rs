@@ -7,11 +7,13 @@
 //! that is used after it was freed is seen by AddressSanitizer (`ci/asan`), and
 //! a data race by ThreadSanitizer (`ci/tsan`).
 
+use super::error::Error;
 use super::index::{Index, Key, Tag, MOST_INDICES};
-use super::registry::{is_code_before_any_release, CodeExtraState, Registry, Standing};
-use super::table::{capacity_for, extra_of, look_once, Elsewhere, Table, TableRef};
-use super::{Error, FreeFunction};
+use super::registry::{is_code_before_any_release, Registry, Standing};
+use super::table::{capacity_for, extra_of, look_once, Elsewhere, TableRef};
+use super::values::{get_further, value_further};
 use crate::cpython::{PyCodeObject, PyObject};
+use crate::in_cpython::{CodeExtraState, FreeFunction, Table};
 use crate::stand_in::code::PyCode_Type;
 use crate::stand_in::memory::{allow, allowed, blocks, with_each_allocation_failing, zeroed};
 use crate::stand_in::reclaim;
@@ -74,9 +76,9 @@ fn get(registry: Registry, code: *mut PyCodeObject, raw: isize) -> Result<usize,
             Ok(value) => Ok(value),
             Err(Elsewhere::Nowhere) if is_code_before_any_release(code.cast()) => Ok(null_mut()),
             Err(Elsewhere::MaybeFurther) if is_code_before_any_release(code.cast()) => {
-                Ok(super::value_further(code, raw))
+                Ok(value_further(code, raw))
             }
-            Err(_) => super::get_further(code, raw, || registry),
+            Err(_) => get_further(code, raw, || registry),
         }
     };
     found.map(|value| value as usize)

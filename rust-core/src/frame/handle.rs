@@ -194,7 +194,8 @@ impl AnyFrame {
         }
     }
 
-    /// The number of slots in use of a frame that does not execute: it need not be asked for that.
+    /// The number of slots in use of a frame that does not execute. For such a frame this is what
+    /// [`slots_in_use`](Self::slots_in_use) says, without its test.
     #[inline(always)]
     pub fn slots_at_rest(self) -> usize {
         // SAFETY: live by the type's invariant.

@@ -6,12 +6,14 @@
 
 use super::error::{Outcome, Raised};
 use super::frame::Code;
-use super::registry::{self, Callee, Description, Refusal, Snapshot};
+use super::registry::{self, Refusal};
+use super::snapshot::{Callee, Description, Snapshot};
+use super::switch;
 use super::view::View;
-use super::{switch, Thread};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject};
 use crate::object::Owned;
+use crate::thread::Thread;
 use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
 use core::ptr::null_mut;
 

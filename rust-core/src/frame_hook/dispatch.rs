@@ -5,16 +5,32 @@
 
 use super::error::Raised;
 use super::frame::{Code, Frame, Stage};
-use super::registry::{count_one, Callee, Hook, Snapshot, SnapshotRef};
+use super::snapshot::{count_one, Callee, Hook, Snapshot, SnapshotRef};
 use super::switch::silent_here;
-use super::{replace, verdict, Answer, Thread};
+use super::{replace, verdict};
 use crate::cpython as c;
 use crate::cpython::{
     _PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject, PyThreadState,
 };
+use crate::thread::Thread;
 use core::ffi::{c_int, CStr};
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::Ordering;
+
+/// How a frame goes on after it was offered to the hooks.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq)]
+#[cfg_attr(test, derive(Debug))]
+pub enum Answer {
+    /// An exception is set; the thread's current frame is to be unwound.
+    Failed = -1,
+    /// Go on, and nobody wants to see this code object again.
+    Settled = 0,
+    /// Go on, and offer the next frame of this code object too.
+    AskAgain = 1,
+    /// The thread's current frame is another one now; start it.
+    Replaced = 2,
+}
 
 /// The verdicts of a hook, `PyUnstable_FRAMEHOOK_*` in the header.
 pub const FRAMEHOOK_ERROR: c_int = -1;
@@ -22,8 +38,8 @@ pub const FRAMEHOOK_PASS: c_int = 0;
 pub const FRAMEHOOK_REPLACE: c_int = 1;
 pub const FRAMEHOOK_SETTLED: c_int = 2;
 
-/// Calls one hook. What it answered: a verdict of the header, and a code object, which
-/// is then ours.
+/// Calls one hook, and returns its answer: a verdict of the header, and a code object or NULL. The
+/// reference to that object is the caller's.
 ///
 /// # Safety
 /// `frame` is being offered in this thread.
@@ -206,8 +222,8 @@ fn is_off_limits(thread: Thread, frame: Frame) -> bool {
 }
 
 /// Offers a frame that has its arguments and has run nothing but its prologue.
-/// The frame that is to run, and whether it is another one, and whether some hook
-/// wants to see its code again. On failure, the frame to unwind.
+///
+/// Returns the frame that is to run, and how it goes on. On failure that is the frame to unwind.
 ///
 /// # Safety
 /// `frame` is the topmost of this thread's data stack, is new, and is linked.
@@ -317,12 +333,13 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     unsafe { offer(thread, frame, Stage::AfterPrologue) }.1
 }
 
-/// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception set.
-/// A frame that is still to be offered is hidden meanwhile. On the free-threaded build
-/// the thread may wait there, and another one may walk its frames.
+/// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
+/// set. A frame that is still to be offered is hidden meanwhile. On the free-threaded build the
+/// thread may wait there, and another one may walk its frames.
 ///
 /// # Safety
-/// `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the thread's own.
+/// `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the
+/// thread's own.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_Instrument(
     frame: *mut _PyInterpreterFrame,
@@ -380,8 +397,8 @@ unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Option<*mut _PyInterprete
         return Some(frame.as_ptr());
     }
     // Linked meanwhile, so that what runs within a hook can be told by its frames.
-    // SAFETY: the thread's own state and frame. A frame that is about to start is the topmost of the
-    // data stack. Who is asked leaves the thread's current frame as it was.
+    // SAFETY: the thread's own state and frame. A frame that is about to start is the topmost of
+    // the data stack. Who is asked leaves the thread's current frame as it was.
     let (frame, answer) = unsafe {
         let current = &raw mut (*thread.tstate()).current_frame;
         let caller = *current;
@@ -396,7 +413,7 @@ unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Option<*mut _PyInterprete
         unsafe { c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr()) };
         return None;
     }
-    // Nor does `RESUME` offer it, if nobody was asked here.
+    // `RESUME` does not offer it again, even if no hook was asked here.
     frame.set_offered();
     Some(frame.as_ptr())
 }

@@ -1,9 +1,9 @@
 //! Exceptions, as a type: whoever holds a [`Raised`] knows that one is set.
 
-use super::Thread;
 use crate::code_extra::Error;
 use crate::cpython as c;
 use crate::cpython::PyObject;
+use crate::thread::Thread;
 use core::ffi::CStr;
 
 /// An exception is set in this thread.

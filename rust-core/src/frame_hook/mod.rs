@@ -27,51 +27,20 @@ pub mod c_api;
 mod dispatch;
 mod error;
 mod frame;
+mod kept;
+mod mask;
 #[cfg(not(test))]
 pub mod python;
-#[cfg(test)]
-#[path = "tests/python.rs"]
-mod python;
 mod registry;
 mod replace;
+mod snapshot;
 mod state;
+mod suspended;
 mod switch;
 #[cfg(test)]
 mod tests;
 mod verdict;
 mod view;
+mod world;
 
-pub use crate::thread::Thread;
 pub use dispatch::offer_before_evaluator;
-pub use state::{FrameHookState, FrameHookThread};
-
-/// How a frame goes on after it was offered to the hooks.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq)]
-#[cfg_attr(test, derive(Debug))]
-pub enum Answer {
-    /// An exception is set; the thread's current frame is to be unwound.
-    Failed = -1,
-    /// Go on, and nobody wants to see this code object again.
-    Settled = 0,
-    /// Go on, and offer the next frame of this code object too.
-    AskAgain = 1,
-    /// The thread's current frame is another one now; start it.
-    Replaced = 2,
-}
-
-impl Thread {
-    /// The interpreter's hooks. `FrameHookState` says who changes what.
-    #[inline(always)]
-    fn state(self) -> *mut FrameHookState {
-        // SAFETY: an attached thread's interpreter is live.
-        unsafe { &raw mut (*self.interpreter()).frame_hooks }
-    }
-
-    /// What the hooks keep for this thread.
-    #[inline(always)]
-    fn own(self) -> *mut FrameHookThread {
-        // SAFETY: live by the type's invariant.
-        unsafe { &raw mut (*self.as_ptr()).frame_hooks }
-    }
-}

@@ -2,15 +2,19 @@
 //! the hook that calls a Python callable.
 
 mod block;
+pub mod module;
 
 use super::error::{Outcome, Raised};
 use super::frame::Code;
-use super::registry::{self, Callee, Description, Hook, Refusal, Snapshot, SnapshotRef};
+use super::kept::keep;
+use super::registry::{self, Refusal};
+use super::snapshot::{Callee, Description, ExtendedHook, Hook, Snapshot, SnapshotRef};
 use super::view::View;
-use super::{switch, verdict, Thread};
+use super::{suspended, switch, verdict};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, PyThreadState};
 use crate::object::{ForC, Owned};
+use crate::thread::Thread;
 use core::ffi::{c_int, c_longlong, c_void, CStr};
 use core::mem::zeroed;
 use core::ptr::null_mut;
@@ -20,7 +24,8 @@ use core::sync::atomic::Ordering;
 #[repr(C)]
 struct FrameView {
     base: PyObject,
-    /// `Thread::number` of the one thread that the view serves; never changes once Python has the view.
+    /// `Thread::number` of the one thread that the view serves; never changes once Python has the
+    /// view.
     thread: u64,
     /// The frame, or NULL once the hook has returned. That thread alone reads and writes it.
     frame: *mut _PyInterpreterFrame,
@@ -40,8 +45,8 @@ fn made<T>(thread: Thread, value: Option<T>) -> Outcome<T> {
     value.ok_or_else(|| Raised::by_cpython(thread))
 }
 
-/// The view behind `self`, for the thread that was given it, until its hook returns. Nothing that may
-/// run Python code comes between this and the use of the result.
+/// The view behind `self`, for the thread that was given it, until its hook returns. Nothing that
+/// may run Python code comes between this and the use of the result.
 ///
 /// # Safety
 /// `this` is a `FrameView`.
@@ -284,44 +289,6 @@ static SETTLED_TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
     SETTLED_SLOTS.get().cast(),
 ));
 
-/// Keeps in `place` what `make` makes, unless something is kept there already.
-///
-/// # Safety
-/// `place` is a field of the interpreter's state, and `make` returns NULL with an
-/// exception or a new reference.
-unsafe fn keep(
-    thread: Thread,
-    place: *mut *mut PyObject,
-    make: impl FnOnce() -> *mut PyObject,
-) -> Outcome<*mut PyObject> {
-    // SAFETY: the caller's contract. Another thread may have been faster, on a
-    // free-threaded build: then what it made stays.
-    unsafe {
-        let place = core::sync::atomic::AtomicPtr::from_ptr(place);
-        let kept = place.load(Ordering::Acquire);
-        if !kept.is_null() {
-            return Ok(kept);
-        }
-        if registry::is_closed(thread) {
-            return Err(Raised::runtime_error(
-                thread,
-                c"there are no frame hooks any more: the interpreter is at its end",
-            ));
-        }
-        let new = make();
-        if new.is_null() {
-            return Err(Raised::by_cpython(thread));
-        }
-        match place.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Ok(new),
-            Err(faster) => {
-                c::Py_DecRef(new);
-                Ok(faster)
-            }
-        }
-    }
-}
-
 fn view_type(thread: Thread) -> Outcome<*mut PyObject> {
     // SAFETY: a field of the state; the specification lives for ever.
     unsafe {
@@ -343,23 +310,6 @@ fn settled(thread: Thread) -> Outcome<*mut PyObject> {
             object
         })
     }
-}
-
-/// The class of the error for code that cannot stand in; `None` with an exception
-/// set. A borrowed reference.
-pub fn incompatible_code_error(thread: Thread) -> Option<*mut PyObject> {
-    // SAFETY: a field of the state; strings that live for ever, and a class.
-    let class = unsafe {
-        keep(thread, &raw mut (*thread.state()).incompatible, || {
-            c::PyErr_NewExceptionWithDoc(
-                c"framehook.IncompatibleCodeError".as_ptr(),
-                c"A frame hook chose code that cannot stand in for the frame's own.".as_ptr(),
-                c::PyExc_ValueError,
-                null_mut(),
-            )
-        })
-    };
-    class.ok()
 }
 
 /// The extended hook that calls a Python callable, its `user_data`.
@@ -515,7 +465,7 @@ unsafe fn is_same(one: *mut PyObject, other: *mut PyObject) -> bool {
 fn callable_of(hook: &Hook) -> Option<*mut PyObject> {
     match hook.callee {
         Callee::Extended(function)
-            if core::ptr::fn_addr_eq(function, call_python as registry::ExtendedHook) =>
+            if core::ptr::fn_addr_eq(function, call_python as ExtendedHook) =>
         {
             Some(hook.user_data.cast())
         }
@@ -704,8 +654,8 @@ unsafe fn code_of(thread: Thread, object: *mut PyObject) -> Outcome<Code> {
 macro_rules! switches {
     ($($name:ident<$count:literal>: $work:expr;)+) => {
         $(unsafe extern "C" fn $name(_: *mut PyObject, arguments: Arguments, count: isize) -> *mut PyObject {
-            // SAFETY: a function of a module: a thread state is attached, and so many arguments are there,
-            // which are live as long as the call lasts.
+            // SAFETY: a function of a module: a thread state is attached, and so many arguments are
+            // there, which are live as long as the call lasts.
             unsafe { switch::<$count>(arguments, count, $work) }
         })+
     };
@@ -814,33 +764,6 @@ pub const METHODS: [c::PyMethodDef; 9] = [
     ),
 ];
 
-/// Adds the constants to `_framecore`.
-pub unsafe extern "C" fn fill_module(module: *mut PyObject) -> c_int {
-    // SAFETY: called by the import system: a thread state is attached.
-    let thread = unsafe { Thread::current() };
-    let filled = (|| -> Outcome<()> {
-        let class = incompatible_code_error(thread).ok_or_else(|| Raised::by_cpython(thread))?;
-        for (name, object) in [
-            (c"SETTLED", settled(thread)?),
-            (c"FrameView", view_type(thread)?),
-            (c"IncompatibleCodeError", class),
-        ] {
-            // SAFETY: a module, a string and a live object.
-            if unsafe { c::PyModule_AddObjectRef(module, name.as_ptr(), object) } != 0 {
-                return Err(Raised::by_cpython(thread));
-            }
-        }
-        for (name, class) in block::types(thread)? {
-            // SAFETY: as above.
-            if unsafe { c::PyModule_AddObjectRef(module, name.as_ptr(), class.as_ptr()) } != 0 {
-                return Err(Raised::by_cpython(thread));
-            }
-        }
-        Ok(())
-    })();
-    filled.map_or(-1, |()| 0)
-}
-
 /// `sys.add_frame_hook`.
 ///
 /// # Safety
@@ -880,7 +803,7 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
     unsafe {
         let thread = Thread::new(tstate);
         registry::close(thread);
-        switch::forget(thread);
+        suspended::forget(thread);
         for place in [
             &raw mut (*thread.state()).settled,
             &raw mut (*thread.state()).view_type,

@@ -7,14 +7,15 @@
 
 use super::error::{Outcome, Raised};
 use super::frame::{Code, Frame, Stage};
+use super::kept::incompatible_code_error;
 use super::view::unbound;
-use super::Thread;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::data_stack::{DataStack, Slots};
 use crate::frame::{leave_object, write_empty};
 use crate::reference_count::decref;
 use crate::stack_ref::{StackRef, StackSlot};
+use crate::thread::Thread;
 use core::ffi::{c_char, CStr};
 use core::mem::MaybeUninit;
 use core::ptr::{null_mut, NonNull};
@@ -28,14 +29,15 @@ const KIND_FLAGS: u32 = c::CO_GENERATOR
     | c::CO_OPTIMIZED
     | c::CO_NEWLOCALS;
 
-/// The slots of the parameters that have names of their own: all but `*args` and `**kwargs`, whatever
-/// those are called.
+/// The slots of the parameters that have names of their own: all but `*args` and `**kwargs`,
+/// whatever those are called.
 fn named(code: Code) -> usize {
     code.parameters().positional + code.parameters().keyword_only
 }
 
-/// Where the argument in slot `slot` of `old` goes in `new`; `None`: nowhere. The
-/// groups of both have the same sizes.
+/// Where the argument in slot `slot` of `old` goes in `new`; `None` if it has no place there.
+///
+/// Both have the same number of positional parameters, and of keyword-only ones.
 fn target_slot(old: Code, new: Code, slot: usize) -> Option<usize> {
     if slot >= named(old) {
         return Some(slot);
@@ -49,11 +51,14 @@ fn target_slot(old: Code, new: Code, slot: usize) -> Option<usize> {
     (first..end).find(|&other| same_name(name, new.slot_name(other)))
 }
 
-/// Whether each parameter of `new` gets one argument of `old`. Two of one name, which no compiler
-/// makes, may stay where they are and go nowhere else.
+/// Whether each parameter of `new` gets exactly one argument of `old`.
+///
+/// No compiler makes two parameters of one name, but a code object can be made with them. Such
+/// parameters are accepted only where each keeps its slot: by name nobody can tell them apart.
 fn is_one_to_one(old: Code, new: Code) -> bool {
     let moves = |slot: usize| !same_name(old.slot_name(slot), new.slot_name(slot));
-    // Who stays gets its own argument. So who moves must not meet one that stays, nor its like.
+    // An argument whose slot has the same name in both stays there. So one that moves needs a slot
+    // whose own argument moves too, and a name that no other argument has.
     (0..named(old)).filter(|&slot| moves(slot)).all(|slot| {
         let alike = (0..named(old))
             .any(|other| other != slot && same_name(old.slot_name(slot), old.slot_name(other)));
@@ -107,8 +112,9 @@ fn obstacle(old: Code, new: Code) -> Option<&'static CStr> {
 /// Raises `IncompatibleCodeError`.
 #[cold]
 fn refuse(thread: Thread, name: *const c_char, old: Code, new: Code, why: &CStr) -> Raised {
-    let Some(class) = super::python::incompatible_code_error(thread) else {
-        return Raised::by_cpython(thread);
+    let class = match incompatible_code_error(thread) {
+        Ok(class) => class,
+        Err(raised) => return raised,
     };
     // SAFETY: the format takes a string, two objects and a string; all live.
     unsafe {
@@ -124,11 +130,11 @@ fn refuse(thread: Thread, name: *const c_char, old: Code, new: Code, why: &CStr)
     Raised::by_cpython(thread)
 }
 
-/// What a frame holds: the values of its arguments, and behind them, in no order, what else is in its
-/// slots, cells and free variables of its prologue above all.
+/// What a frame holds. The values of its arguments come first. Behind them, in no order, is what
+/// else is in its slots: above all the cells and free variables that its prologue has put there.
 ///
-/// Dropping this closes none of them. The values of cells are references of its own; all other words
-/// are the frame's, which keeps them if the exchange fails.
+/// Dropping this closes none of them. An argument that is in a cell is held by a new reference. All
+/// other words are those of the frame, which keeps them if the exchange fails.
 struct Held {
     few: [MaybeUninit<StackSlot>; Held::FEW],
     many: Option<NonNull<StackSlot>>,
@@ -194,8 +200,8 @@ impl Held {
         self.count += 1;
     }
 
-    /// The frame keeps what is its own; only values from cells are given up, which no cell holds last:
-    /// no code runs.
+    /// Leaves the frame as it was. Only the new references to values of cells are given up. Each
+    /// cell still has its value, so no destructor runs.
     fn give_back(&mut self, frame: Frame) {
         let known = self.count.min(self.arguments);
         for slot in (0..known).filter(|&slot| frame.has_cell_at(slot)) {
@@ -248,8 +254,8 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
     if let Some(why) = obstacle(old, new) {
         return Err(refuse(thread, name, old, new, why));
     }
-    // Nobody sees a frame that is being offered. If somebody has made an object for it all the same,
-    // that keeps what it shows.
+    // Nobody finds a frame that is being offered. If somebody has made an object for it all the
+    // same, that object gets a copy of the frame as it is now.
     // SAFETY: a frame of this thread, at rest. What runs here cannot see the frame.
     unsafe { leave_object(frame.as_ptr()) };
     // The two frames may overlap, so what the old one holds is kept aside. Nothing is
@@ -271,7 +277,8 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
     let replaced = unsafe { fill(place.as_ptr().cast(), &header, new) };
     for slot in 0..held.arguments {
         let Some(target) = target_slot(old, new, slot) else { continue };
-        // SAFETY: set, and taken once; the slot of the new frame is empty, since the map is one to one.
+        // SAFETY: set, and taken once; the slot of the new frame is empty, since the map is one to
+        // one.
         unsafe { replaced.slots().add(target).write(held.slots().add(slot).read()) };
     }
     // SAFETY: the thread's own state.
@@ -296,8 +303,8 @@ unsafe fn exchange(thread: Thread, frame: Frame, new: Code, name: *const c_char)
 /// slots, and hidden, as it is being offered.
 ///
 /// # Safety
-/// There is room for the frame, on top of the calling thread's data stack. The references of `header`, but
-/// for that to its code, and the one to `new`, are given up.
+/// There is room for the frame, on top of the calling thread's data stack. The references of
+/// `header`, but for that to its code, and the one to `new`, are given up.
 unsafe fn fill(raw: *mut _PyInterpreterFrame, header: &_PyInterpreterFrame, new: Code) -> Frame {
     // SAFETY: the caller's contract.
     unsafe {

@@ -1,50 +1,15 @@
-//! Who need not be asked: about a code object, or in a thread.
+//! Who need not be asked about a code object.
 
 use super::frame::Code;
-use super::registry::Snapshot;
-use super::state::SlotMask;
-use super::switch::suspended_slots;
-use super::Thread;
+use super::snapshot::Snapshot;
+use super::suspended::slots_about;
 use crate::code_extra::{self, value_in_use, Error};
-use core::ffi::{c_longlong, c_void};
+use crate::in_cpython::SlotMask;
+use crate::thread::Thread;
+use core::ffi::c_longlong;
 use core::sync::atomic::{AtomicIsize, Ordering};
 
-impl SlotMask {
-    /// All hooks there are and will be. No hook is ever added in such an epoch.
-    pub const EVERYBODY: Self = SlotMask { epoch: u32::MAX, slots: u32::MAX };
-
-    /// The slots of those hooks of `snapshot` that are in the set.
-    #[inline(always)]
-    pub fn valid(self, snapshot: &Snapshot) -> u32 {
-        if self.slots == 0 || self.epoch == snapshot.epoch() {
-            return self.slots;
-        }
-        self.slots & snapshot.slots_added_until(self.epoch)
-    }
-
-    /// The same set, with `slot` in it or not, written down now.
-    pub fn with(self, snapshot: &Snapshot, slot: u32, member: bool) -> Self {
-        if self == Self::EVERYBODY {
-            return self;
-        }
-        let others = self.valid(snapshot) & !(1 << slot);
-        SlotMask { epoch: snapshot.epoch(), slots: others | u32::from(member) << slot }
-    }
-
-    /// As the value of a code object's extra slot, which is NULL for "never set".
-    fn to_extra(self) -> *mut c_void {
-        let value = (u64::from(self.epoch) << 32) | u64::from(self.slots);
-        core::ptr::without_provenance_mut(value as usize)
-    }
-
-    #[inline(always)]
-    fn from_extra(extra: *mut c_void) -> Self {
-        let value = extra.addr() as u64;
-        SlotMask { epoch: (value >> 32) as u32, slots: value as u32 }
-    }
-}
-
-/// Where the index of the masks is kept, plus one.
+/// The field that holds the index of the masks, plus one.
 fn index_place<'a>(thread: Thread) -> &'a AtomicIsize {
     // SAFETY: the interpreter outlives its threads, and nobody here keeps what this returns. The
     // field is written as an atomic only.
@@ -81,7 +46,7 @@ pub fn settled(thread: Thread, hooks: &Snapshot, code: Code) -> u32 {
     };
     let settled = mask.valid(hooks);
     if suspended {
-        settled | suspended_slots(thread, hooks, code)
+        settled | slots_about(thread, hooks, code)
     } else {
         settled
     }

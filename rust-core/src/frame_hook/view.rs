@@ -2,11 +2,11 @@
 
 use super::error::{Outcome, Raised};
 use super::frame::{Code, Frame, Parameters};
-use super::Thread;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::object::Owned;
 use crate::reference_count::new_reference;
+use crate::thread::Thread;
 
 /// A frame while a hook is asked about it.
 #[derive(Clone, Copy)]

@@ -11,9 +11,10 @@ use super::{
 use crate::cpython as c;
 use crate::cpython::{PyObject, PyTypeObject};
 use crate::frame_hook::error::{Outcome, Raised};
-use crate::frame_hook::registry::{self, SnapshotRef};
-use crate::frame_hook::{switch, Thread};
+use crate::frame_hook::snapshot::SnapshotRef;
+use crate::frame_hook::{registry, switch};
 use crate::object::{ForC, Owned};
+use crate::thread::Thread;
 use core::ffi::{c_int, c_longlong, c_void, CStr};
 use core::mem::zeroed;
 use core::ptr::null_mut;
@@ -29,7 +30,8 @@ unsafe fn attribute(thread: Thread, object: *mut PyObject, name: &CStr) -> Outco
 }
 
 unsafe extern "C" fn enter_block(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
-    // SAFETY: a method of a type: a thread state is attached, and the caller keeps the object alive.
+    // SAFETY: a method of a type: a thread state is attached, and the caller keeps the object
+    // alive.
     unsafe {
         let thread = Thread::current();
         let installed = attribute(thread, this, c"callable").and_then(|callable| {
@@ -166,8 +168,8 @@ unsafe fn make_suspension(
     kind: *mut PyTypeObject,
     arguments: *mut PyObject,
 ) -> Outcome<Owned> {
-    // SAFETY: the caller's contract. The tuple keeps the arguments alive, and a tuple of code objects
-    // those. The new object is nobody else's yet, and zeros are valid for it.
+    // SAFETY: the caller's contract. The tuple keeps the arguments alive, and a tuple of code
+    // objects those. The new object is nobody else's yet, and zeros are valid for it.
     unsafe {
         if c::PyTuple_Size(arguments) != 3 {
             return Err(Raised::type_error(
@@ -202,8 +204,8 @@ unsafe fn make_suspension(
 /// # Safety
 /// `tuple` is live.
 unsafe fn count_of(thread: Thread, tuple: *mut PyObject) -> Outcome<isize> {
-    // SAFETY: live, by contract. Only a tuple, or an instance of a class that is derived from it, has
-    // a size here that is not -1.
+    // SAFETY: live, by contract. Only a tuple, or an instance of a class that is derived from it,
+    // has a size here that is not -1.
     unsafe {
         if c::PyType_IsSubtype((*tuple).ob_type, &raw mut c::PyTuple_Type) == 0 {
             return Err(Raised::type_error(thread, c"a tuple of code objects is expected"));
@@ -268,7 +270,8 @@ unsafe fn suspend_for_codes(
 }
 
 unsafe extern "C" fn enter_suspension(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
-    // SAFETY: a method of the type: a thread state is attached, and the caller keeps the object alive.
+    // SAFETY: a method of the type: a thread state is attached, and the caller keeps the object
+    // alive.
     unsafe {
         let thread = Thread::current();
         none(thread, suspend(thread, this, true))

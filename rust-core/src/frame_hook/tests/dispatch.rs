@@ -7,8 +7,8 @@ use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState};
 use crate::eval_frame::_PyInterpreterState_SetEvalFrameFunc;
 use crate::frame::{_PyFrame_MakeAndSetFrameObject, AnyFrame};
 use crate::frame_hook::dispatch::_PyRust_Instrument;
-use crate::frame_hook::registry::SnapshotRef;
-use crate::frame_hook::Answer::{AskAgain, Failed, Replaced, Settled};
+use crate::frame_hook::dispatch::Answer::{AskAgain, Failed, Replaced, Settled};
+use crate::frame_hook::snapshot::SnapshotRef;
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::count;
 use crate::stand_in::threads::{Attached, PyThreadState_Get, RESULT_OF_THE_LOOP};
@@ -18,7 +18,11 @@ use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-fn ran(code: &str, slots: &str, answers: &[crate::frame_hook::Answer]) -> Result<Ran, String> {
+fn ran(
+    code: &str,
+    slots: &str,
+    answers: &[crate::frame_hook::dispatch::Answer],
+) -> Result<Ran, String> {
     Ok(Ran { code: code.to_string(), slots: slots.to_string(), answers: answers.to_vec() })
 }
 

@@ -3,7 +3,8 @@
 use super::support::*;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
 use crate::frame_hook::c_api::*;
-use crate::frame_hook::registry::{self, Callee, Description};
+use crate::frame_hook::registry;
+use crate::frame_hook::snapshot::{Callee, Description};
 use crate::stand_in::exceptions;
 use crate::stand_in::memory::{self, allow, with_each_allocation_failing};
 use crate::stand_in::threads::{times_unsettled, Attached};

@@ -4,7 +4,7 @@ use super::support::*;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
 use crate::frame::{_PyFrame_MakeAndSetFrameObject, AnyFrame};
-use crate::frame_hook::Answer::{AskAgain, Failed, Replaced};
+use crate::frame_hook::dispatch::Answer::{AskAgain, Failed, Replaced};
 use crate::stand_in::code::Function;
 use crate::stand_in::memory::{allow, with_each_allocation_failing};
 use crate::stand_in::objects::{count, incref, set_destructor};

@@ -6,11 +6,12 @@ use crate::cpython::{PyCodeObject, PyFunctionObject, PyInterpreterState, PyObjec
 use crate::eval_frame::{_PyInterpreterState_SetEvalFrameFunc, _PyRust_EvalFrame};
 use crate::frame_hook::c_api::*;
 use crate::frame_hook::dispatch::*;
-use crate::frame_hook::{registry, switch, Answer, Thread};
+use crate::frame_hook::{registry, suspended};
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{decref, incref, name_of};
 use crate::stand_in::threads::PyThreadState_Get;
 use crate::stand_in::{code, exceptions, frames, memory, values, World};
+use crate::thread::Thread;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_longlong, c_void, CString};
 use std::ptr::null_mut;
@@ -38,7 +39,7 @@ impl Drop for Engine {
         // SAFETY: the thread's own.
         assert_eq!(unsafe { (*thread().own()).rounds }, 0, "a round is left over");
         registry::close(thread());
-        switch::forget(thread());
+        suspended::forget(thread());
         // SAFETY: a field of the state, which nobody else uses.
         let class = unsafe { std::mem::replace(&mut (*thread().state()).incompatible, null_mut()) };
         if !class.is_null() {

@@ -1,8 +1,8 @@
 //! Who need not be asked: what is settled, where slots are used again for other hooks.
 
 use super::support::*;
-use crate::frame_hook::registry::SnapshotRef;
-use crate::frame_hook::state::SlotMask;
+use crate::frame_hook::snapshot::SnapshotRef;
+use crate::in_cpython::SlotMask;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;

@@ -1,0 +1,23 @@
+//! Locks that a forked child has copied.
+
+use crate::code_extra;
+use crate::cpython::PyInterpreterState;
+
+/// A forked child has one thread: nobody holds the lock of any interpreter's registry, though one
+/// may have been copied as held. Other threads are stopped while a process forks, and none of them
+/// stops in the middle of a change.
+///
+/// The same is true of the lock under which a thread stops all others of its interpreter: one that
+/// has it waits there until the process has forked. CPython leaves that lock as it was copied.
+///
+/// # Safety
+/// Called in a forked child for each interpreter, by an attached thread before any other starts.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_AfterForkInChild(interpreter: *mut PyInterpreterState) {
+    // SAFETY: the caller's contract. An unlocked mutex is all zeros.
+    unsafe {
+        code_extra::forget_lock(interpreter);
+        #[cfg(ferrule_free_threaded)]
+        (&raw mut (*interpreter).stoptheworld.mutex).write(core::mem::zeroed());
+    }
+}

@@ -1,0 +1,62 @@
+//! Objects that are made when they are first needed, and kept until the interpreter ends.
+
+use super::error::{Outcome, Raised};
+use super::state::is_closed;
+use crate::cpython as c;
+use crate::cpython::PyObject;
+use crate::thread::Thread;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// Keeps in `place` what `make` makes, unless something is kept there already.
+///
+/// # Safety
+/// `place` is a field of the interpreter's state, and `make` returns NULL with an
+/// exception or a new reference.
+pub unsafe fn keep(
+    thread: Thread,
+    place: *mut *mut PyObject,
+    make: impl FnOnce() -> *mut PyObject,
+) -> Outcome<*mut PyObject> {
+    // SAFETY: the caller's contract. Another thread may have been faster, on a
+    // free-threaded build: then what it made stays.
+    unsafe {
+        let place = AtomicPtr::from_ptr(place);
+        let kept = place.load(Ordering::Acquire);
+        if !kept.is_null() {
+            return Ok(kept);
+        }
+        if is_closed(thread) {
+            return Err(Raised::runtime_error(
+                thread,
+                c"there are no frame hooks any more: the interpreter is at its end",
+            ));
+        }
+        let new = make();
+        if new.is_null() {
+            return Err(Raised::by_cpython(thread));
+        }
+        match place.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(new),
+            Err(faster) => {
+                c::Py_DecRef(new);
+                Ok(faster)
+            }
+        }
+    }
+}
+
+/// The class of the error for code that cannot stand in. A borrowed reference.
+pub fn incompatible_code_error(thread: Thread) -> Outcome<*mut PyObject> {
+    // SAFETY: a field of the state; strings that live for ever, and a class.
+    unsafe {
+        keep(thread, &raw mut (*thread.state()).incompatible, || {
+            c::PyErr_NewExceptionWithDoc(
+                c"framehook.IncompatibleCodeError".as_ptr(),
+                c"A frame hook chose code that cannot stand in for the frame's own.".as_ptr(),
+                c::PyExc_ValueError,
+                null_mut(),
+            )
+        })
+    }
+}

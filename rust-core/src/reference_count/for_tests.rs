@@ -1,0 +1,3 @@
+//! Counts of the unit tests' objects.
+
+pub use crate::stand_in::objects::{decref, has_deferred_count, incref, is_immortal, is_shared};

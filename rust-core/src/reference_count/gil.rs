@@ -1,0 +1,88 @@
+//! Counts with the GIL. They are read and written here, so nothing is lost where no linker inlines
+//! across languages.
+//!
+//! A count has 64 bits. CPython counts in the lower half of them, and the sign of that half marks
+//! an immortal object.
+
+use crate::cpython::{_Py_Dealloc, PyObject};
+
+/// Which of the two halves is the lower one.
+const LOW_HALF: usize = if cfg!(target_endian = "big") { 1 } else { 0 };
+
+/// From 3.14 on, counts of this value and above never change: there is room for counts that went
+/// astray. 3.13 has one such value, with all bits of the lower half set.
+const IMMORTAL_SINCE_3_14: u32 = 3 << 30;
+
+/// Takes a reference.
+///
+/// # Safety
+/// `object` is alive, and a thread state is held.
+#[inline(always)]
+pub unsafe fn incref(object: *mut PyObject) {
+    // SAFETY: alive by contract. The GIL keeps other threads away from the count. Immortal objects
+    // are shared by interpreters, each with a GIL of its own, so no Rust reference to a count is
+    // made. Both halves of the union are plain integers.
+    unsafe {
+        let count = &raw mut (*object).__bindgen_anon_1.ob_refcnt_split[LOW_HALF];
+        let next = (*count).wrapping_add(1);
+        let immortal = next == 0 || (cfg!(ferrule_py314) && *count >= IMMORTAL_SINCE_3_14);
+        if !immortal {
+            *count = next;
+        }
+    }
+}
+
+/// Gives a reference up; the object's destructor may run, and with it any code.
+///
+/// # Safety
+/// `object` is alive, the caller owns the reference, and a thread state is held.
+#[inline(always)]
+pub unsafe fn decref(object: *mut PyObject) {
+    // SAFETY: as in `incref`. That reference was the last one where both halves are zero.
+    unsafe {
+        let halves = &raw mut (*object).__bindgen_anon_1.ob_refcnt_split;
+        if ((*halves)[LOW_HALF] as i32) < 0 {
+            return;
+        }
+        // The half is read and written as `incref` writes it. A wider load would have to wait until
+        // that narrow store has left the processor's queue.
+        //
+        // The upper half is zero, but for some immortal objects: extensions that were compiled
+        // before there were such objects count in all 64 bits, and so may carry into it. That keeps
+        // the object from being freed here.
+        (*halves)[LOW_HALF] = (*halves)[LOW_HALF].wrapping_sub(1);
+        if (*halves)[LOW_HALF] == 0 && (*halves)[1 - LOW_HALF] == 0 {
+            _Py_Dealloc(object);
+        }
+    }
+}
+
+/// Whether the object's count never changes.
+///
+/// # Safety
+/// `object` is alive.
+#[inline(always)]
+pub unsafe fn is_immortal(object: *mut PyObject) -> bool {
+    // SAFETY: alive by contract; the sign of the lower half says it.
+    let low = unsafe { (*object).__bindgen_anon_1.ob_refcnt_split[LOW_HALF] };
+    (low as i32) < 0
+}
+
+/// Whether there are more references than one; always of an immortal object.
+///
+/// # Safety
+/// `object` is alive.
+#[inline(always)]
+pub unsafe fn is_shared(object: *mut PyObject) -> bool {
+    // SAFETY: alive by contract, and the GIL keeps other threads away.
+    unsafe { (*object).__bindgen_anon_1.ob_refcnt > 1 }
+}
+
+/// Whether frames may refer to the object without counting: never with the GIL.
+///
+/// # Safety
+/// `object` is alive.
+#[inline(always)]
+pub unsafe fn has_deferred_count(_object: *mut PyObject) -> bool {
+    false
+}

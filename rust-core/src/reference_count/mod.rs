@@ -1,0 +1,52 @@
+//! Reference counts of objects, as cheap as in C.
+//!
+//! How an object counts its references differs from build to build. Each way is a file, and has the
+//! same five functions:
+//!
+//! | file | build |
+//! |---|---|
+//! | `gil` | with the GIL: a count is a number, which is read and written here |
+//! | `in_c` | with the GIL, where CPython also counts all references of the process: debug builds and `--enable-pystats` |
+//! | `free_threaded` | without the GIL: threads share counts, by rules that are CPython's |
+//! | `for_tests` | the unit tests: the stand-in for CPython |
+//!
+//! - `incref` takes a reference. The object is alive, and a thread state is held.
+//! - `decref` gives one up, which the caller owns. The object's destructor may run, and with it any
+//!   code.
+//! - `is_immortal` says whether the object's count never changes.
+//! - `is_shared` says whether there are more references than one; of an immortal object it is
+//!   always true.
+//! - `has_deferred_count` says whether frames may refer to the object without counting.
+
+#[cfg(test)]
+mod for_tests;
+#[cfg(all(ferrule_free_threaded, not(test)))]
+mod free_threaded;
+#[cfg(not(any(ferrule_free_threaded, test)))]
+mod gil;
+#[cfg(all(ferrule_counts_in_c, not(any(ferrule_free_threaded, test))))]
+mod in_c;
+
+// The one choice.
+#[cfg(test)]
+use for_tests as model;
+#[cfg(all(ferrule_free_threaded, not(test)))]
+use free_threaded as model;
+#[cfg(not(any(ferrule_free_threaded, ferrule_counts_in_c, test)))]
+use gil as model;
+#[cfg(all(ferrule_counts_in_c, not(any(ferrule_free_threaded, test))))]
+use in_c as model;
+
+use crate::cpython::PyObject;
+pub use model::{decref, has_deferred_count, incref, is_immortal, is_shared};
+
+/// Takes a reference, and returns the object.
+///
+/// # Safety
+/// `object` is alive, and a thread state is held.
+#[inline(always)]
+pub unsafe fn new_reference(object: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    unsafe { incref(object) };
+    object
+}
