@@ -276,6 +276,8 @@ def main() -> int:
         results = Results()
         try:
             chroot.make()
+            # Of an earlier run, where the chroot is kept.
+            chroot.run("apt-get", "purge", "-y", "?installed?name(ferrule)")
             chroot.install("debsums", "media-types", "tzdata",
                            *(() if options.suite == "bookworm" else ("python3", "libpython3.13-stdlib", "python3-minimal")))
             packages = Packages(chroot, options.packages)
