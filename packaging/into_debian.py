@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -25,6 +26,7 @@ sys.path[:0] = [str(HERE.parent / "tools"), str(HERE.parent / "cpython")]
 import patches  # noqa: E402  (needs the path above)
 from errors import BuildError, explain  # noqa: E402
 from progress import say  # noqa: E402
+from upstream.cases import regenerate_cases  # noqa: E402
 from upstream.files import remove  # noqa: E402
 from upstream.telling import FetchError  # noqa: E402
 from upstream.tree import overlay_files  # noqa: E402
@@ -93,18 +95,36 @@ def component(release: Path, tree: Path, version: str) -> None:
 
 
 def add_patches(project: Path, place: Path, version: str) -> list[str]:
-    """The series, and one patch with the files that are added whole, at the end of Debian's."""
+    """The series, and a patch with what CPython's generators make of it and the files that are added whole, after Debian's."""
     target = place / COMPONENT
     target.mkdir()
     names = []
     for path in patches.selected(project / "patches" / version.rpartition(".")[0], version):
         shutil.copyfile(path, target / path.name)
         names.append(f"{COMPONENT}/{path.name}")
-    (target / "overlay.patch").write_text("Files that are added to CPython's\n\n" + overlay_patch(project / "overlay"))
-    names.append(f"{COMPONENT}/overlay.patch")
+    for name, title, text in (
+            ("generated.patch", "What CPython's generators make of the patched instructions", generated_patch(project, place.parent.parent, version)),
+            ("overlay.patch", "Files that are added to CPython's", overlay_patch(project / "overlay"))):
+        if text:
+            (target / name).write_text(f"{title}\n\n{text}")
+            names.append(f"{COMPONENT}/{name}")
     series = place / "series"
     series.write_text(series.read_text().rstrip("\n") + "\n" + "".join(f"{name}\n" for name in names))
     return names
+
+
+def generated_patch(project: Path, tree: Path, version: str) -> str:
+    """Of a copy of the tree, patched: `make` does not run the generators, and would compile what they made before."""
+    parts = []
+    with tempfile.TemporaryDirectory() as temporary:
+        copy = Path(temporary) / "tree"
+        shutil.copytree(tree, copy, symlinks=True, ignore=lambda directory, names: (
+            {"debian", COMPONENT, ".pc"} & set(names) if Path(directory) == tree else set()))
+        written = patches.apply_series(copy, project / "patches" / version.rpartition(".")[0], version)
+        for name in regenerate_cases(copy, written):
+            old, new = ((place / name).read_text().splitlines(keepends=True) for place in (tree, copy))
+            parts += difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
+    return "".join(parts)
 
 
 def overlay_patch(overlay: Path) -> str:

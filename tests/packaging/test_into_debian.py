@@ -7,6 +7,7 @@ import sys
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +36,8 @@ class IntoDebian(unittest.TestCase):
         project = self.base / "ferrule-0.9.0"
         (project / "patches" / "3.13").mkdir(parents=True)
         for name in ("0001-a.patch", "0002-b.patch", "0002-b@3.13.15.patch"):
-            (project / "patches" / "3.13" / name).write_text(f"{name}\n")
+            (project / "patches" / "3.13" / name).write_text(f"{name}\n\n--- a/{name}.txt\n+++ b/{name}.txt\n@@ -1 +1,2 @@\n old\n+new\n")
+            (self.tree / f"{name}.txt").write_text("old\n")
         (project / "patches" / "3.13" / "series").write_text("0001-a.patch\n0002-b.patch\n")
         (project / "overlay" / "Lib").mkdir(parents=True)
         (project / "overlay" / "Lib" / "added.py").write_text("a = 1\nb = 2\n")
@@ -49,7 +51,8 @@ class IntoDebian(unittest.TestCase):
         debian = self.tree / "debian"
         self.assertEqual((debian / "patches" / "series").read_text().split(),
                          ["one.diff", "ferrule/0001-a.patch", "ferrule/0002-b.patch", "ferrule/overlay.patch"])
-        self.assertEqual((debian / "patches" / "ferrule" / "0002-b.patch").read_text(), "0002-b.patch\n")
+        self.assertTrue((debian / "patches" / "ferrule" / "0002-b.patch").read_text().startswith("0002-b.patch\n"))
+        self.assertEqual((self.tree / "0001-a.patch.txt").read_text(), "old\n")
         self.assertTrue((self.base / "python3.13_3.13.5.orig-ferrule.tar.xz").exists())
         self.assertTrue((self.tree / "ferrule" / "overlay" / "Lib" / "added.py").exists())
         self.assertIn("FERRULE_DIR=$(CURDIR)/ferrule", (debian / "rules").read_text().partition("# FIXME")[0])
@@ -66,6 +69,25 @@ class IntoDebian(unittest.TestCase):
                                  cwd=self.tree, capture_output=True, text=True)
         self.assertEqual(applied.returncode, 0, applied.stdout)
         self.assertEqual((self.tree / "Lib" / "added.py").read_text(), "a = 1\nb = 2\n")
+
+    def test_what_is_generated_from_a_patched_file_is_a_patch_too(self):
+        """`make` does not run CPython's generators: without that patch the interpreter is stock's."""
+        (self.tree / "Python").mkdir()
+        (self.tree / "Python" / "generated.h").write_text("before\n")
+
+        def regenerated(tree, written):
+            self.assertIn("0001-a.patch.txt", written)
+            self.assertEqual((tree / "0001-a.patch.txt").read_text(), "old\nnew\n")
+            self.assertFalse((tree / "debian").exists())
+            (tree / "Python" / "generated.h").write_text("after\n")
+            return ["Python/generated.h"]
+
+        with unittest.mock.patch.object(into_debian, "regenerate_cases", regenerated):
+            into_debian.main(self.release, self.tree)
+        self.assertEqual((self.tree / "Python" / "generated.h").read_text(), "before\n")
+        names = (self.tree / "debian" / "patches" / "series").read_text().split()
+        self.assertEqual(names[-2:], ["ferrule/generated.patch", "ferrule/overlay.patch"])
+        self.assertIn("\n-before\n+after\n", (self.tree / "debian" / "patches" / "ferrule" / "generated.patch").read_text())
 
     def refused(self, told):
         with self.assertRaisesRegex(into_debian.BuildError, told):
