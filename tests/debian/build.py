@@ -18,10 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from chroot import Chroot, Failed
+from chroot import RELEASES, Chroot, Failed
 
 ROOT = Path(__file__).resolve().parents[2]
-RELEASES = {"trixie": 13, "bookworm": 12}
 OWN = "pkg.ferrule.own"
 HOUR = 3600
 

@@ -19,6 +19,12 @@ PASSING = re.compile(r"^/(proc|sys|dev|tmp|run|root|var/(cache|log|lib/(apt|dpkg
                      r"|/__pycache__(/|$)|^/usr/lib/locale|/etc/resolv.conf|^/packages(/|$)|^/programs(/|$)")
 
 
+# Debian's releases that packages are made for.
+RELEASES = {"trixie": 13, "bookworm": 12}
+# What the mark of a chroot says when it is complete.
+DONE = "done\n"
+
+
 class Failed(Exception):
     """What a check found; the text says it."""
 
@@ -30,10 +36,16 @@ class Chroot:
         self.root, self.suite = root, suite
 
     def make(self) -> None:
-        made = self.root / "etc/debootstrap-done"
-        if made.exists():
+        mark = self.root / ".ferrule-chroot"
+        if mark.exists() and mark.read_text() == DONE:
             return
-        shutil.rmtree(self.root, ignore_errors=True)
+        if mark.exists():
+            # One that was interrupted.
+            shutil.rmtree(self.root)
+        elif self.root.exists() and any(self.root.iterdir()):
+            raise Failed(f"{self.root} is not empty, and no chroot that was made here: name another directory with --root")
+        self.root.mkdir(parents=True, exist_ok=True)
+        mark.write_text("begun\n")
         settings = apt_settings(subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout)
         archive, security = mirrors(settings)
         if not archive:
@@ -48,7 +60,7 @@ class Chroot:
         with contextlib.suppress(OSError):
             shutil.copyfile("/etc/resolv.conf", self.root / "etc/resolv.conf")
         self.run("apt-get", "update")
-        made.touch()
+        mark.write_text(DONE)
 
     def run(self, *words: str, check: bool = True, seconds: int = 1800, network: bool = True,
             environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:

@@ -25,9 +25,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
-from chroot import Chroot, Failed
+from chroot import RELEASES, Chroot, Failed
 
-RELEASES = {"trixie": 13, "bookworm": 12}
 STOCK, OURS = "/usr/bin/python3.13", "/usr/bin/python3.13-ferrule"
 OWN = "/usr/bin/ferrule-python3.13"
 SYSTEM = ("python3.13-ferrule", "python3.13-ferrule-default", "python3.13-ferrule-dev")

@@ -30,7 +30,8 @@ def main():
     stdout = os.dup(1)
     # pytest tells times, which differ.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    pytest.main(["-q", "-p", "no:cacheprovider", "-m", "not slow", "--ignore-glob=*/f2py/*", "-W", "ignore", "--rootdir=/tmp", "--pyargs", "numpy"], plugins=[outcomes])
+    pytest.main(["-q", "-p", "no:cacheprovider", "-m", "not slow", "--ignore-glob=*/f2py/*", "-W", "ignore", "--rootdir=/tmp",
+                 "--pyargs", "numpy"], plugins=[outcomes])
     sys.stdout.flush()
     os.dup2(stdout, 1)
     print(numpy.__version__, sorted(outcomes.counts.items()))
