@@ -376,7 +376,7 @@ def release_of_debian() -> int:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("profile", "dist", "source", "deb"))
-    parser.add_argument("--release", type=int, default=13, help="of Debian, that `source` is for (default: 13)")
+    parser.add_argument("--release", type=int, help="of Debian, that `source` is for (default: 13)")
     parser.add_argument("--key", help="sign the source tarball with this key of gpg's")
     parser.add_argument("--install", action="store_true", help="install what building the packages needs")
     options = parser.parse_args(arguments)
@@ -384,12 +384,14 @@ def main(arguments: list[str]) -> None:
         parser.error("--key is for dist")
     if options.install and options.what != "deb":
         parser.error("--install is for deb")
+    if options.release and options.what != "source":
+        parser.error("--release is for source")
     if options.what == "profile":
         keep_profile()
     elif options.what == "dist":
         dist(options.key)
     elif options.what == "source":
-        source_package(options.release)
+        source_package(options.release or 13)
     else:
         deb(options.install)
 

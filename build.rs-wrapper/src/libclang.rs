@@ -1,14 +1,16 @@
 //! The clang that goes with the libclang that bindgen loads.
 //!
-//! bindgen reads headers with the search paths of a clang: the one that `CLANG_PATH` names, or the first that it finds. The
-//! compiler's own headers are among them, and those of another version do not compile.
+//! bindgen reads headers with the search paths of a clang: the one that `CLANG_PATH` names, or the
+//! first that it finds. The compiler's own headers are among them, and those of another version do
+//! not compile.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const NAMED: &str = "CLANG_PATH";
 
-/// Names the clang of libclang's version to bindgen. False where there is none: libclang then takes the headers beside itself.
+/// Names the clang of libclang's version to bindgen. False where there is none: libclang then takes
+/// the headers beside itself.
 pub fn choose_clang() -> bool {
     if std::env::var_os(NAMED).is_some() {
         return true;

@@ -201,7 +201,7 @@ class Debian(unittest.TestCase):
             self.assertTrue(changelog.read_text().endswith(before))
 
     def test_options_that_another_command_has_are_refused(self):
-        for words in (["deb", "--key", "x"], ["dist", "--install"]):
+        for words in (["deb", "--key", "x"], ["dist", "--install"], ["deb", "--release", "12"]):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
                 release.main(words)
             self.assertIn(" is for ", said.getvalue())
