@@ -9,6 +9,9 @@ recursion goes down one small frame at a time, and at each depth it times calls 
 
 With --replaced, a frame hook has other code run instead of the leaf, at each call: for interpreters that have hooks.
 
+With --descents it measures another thing: what a level costs in a recursion that goes down and up again, and again, for
+recursions of several depths. Where memory is mapped on each descent, a level of a deep one is slower.
+
 The interpreters take turns (A B A B ...), so that a noisy minute meets all of them, and the best time of each
 depth is kept: what is left is the cost that a depth always has.
 """
@@ -112,12 +115,21 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
     child(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
     sys.exit(0)
 
+if __name__ == "__main__" and sys.argv[1:2] == ["--child-descents"]:
+    # -P leaves the script's directory out.
+    sys.path.insert(0, sys.argv[2])
+    import workloads
+    workloads.print_descents()
+    sys.exit(0)
+
 
 import argparse
 import os
 import statistics
 
-from measuring import Progress, build_extensions, named_python, order_of_turn, pin_to_one_core, run, write_json
+import measuring
+from measuring import (Progress, build_extensions, measure_in_turns, named_python, order_of_turn, parse_times,
+                       pin_to_one_core, ratio_of_pairs, run, write_json)
 
 DEFAULT_LOCALS = (3, 30, 300)
 DEFAULT_DEPTH = 2000
@@ -190,6 +202,35 @@ def print_table(results, pythons, max_depth, sweep_count):
     print("comes back in every sweep counts as the depth's.")
 
 
+def measure_descents(pythons, turns):
+    """{"N levels": {name: [ns per level, one for each turn]}}."""
+    script = os.path.abspath(__file__)
+
+    def measure_one(name):
+        done = run([pythons[name], "-S", "-s", "-P", script, "--child-descents", os.path.dirname(script)])
+        return parse_times(done.stdout)
+
+    return measure_in_turns(list(pythons), turns, measure_one)
+
+
+def print_descents(results, pythons):
+    """A table; returns {name: {"N levels": figures}} for JSON. The first interpreter is the one to compare with."""
+    base = next(iter(pythons))
+    shallow = next(iter(results))
+    rows, lines = {name: {} for name in pythons}, []
+    for levels, times in results.items():
+        for name in pythons:
+            ratio = ratio_of_pairs(times[name], times[base])
+            growth = ratio_of_pairs(times[name], results[shallow][name])
+            rows[name][levels] = {"median_ns": statistics.median(times[name]), "of_shallow": growth.median,
+                                  "ratio": ratio.median, "low": ratio.low, "high": ratio.high}
+            lines.append((levels, name, f"{statistics.median(times[name]):.1f} ns", f"{growth.median:.2f}",
+                          f"{ratio.median:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}"))
+    print("What a level of a recursion costs that goes down and up again, and again\n")
+    measuring.print_table(("recursion of", "python", "a level", f"of {shallow}", f"of {base}", "middle half"), lines)
+    return rows
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Cost of a Python call at each depth of the stack.")
     parser.add_argument("--python", metavar="NAME=PATH", action="append", type=named_python, required=True,
@@ -201,6 +242,8 @@ def parse_arguments():
                         help="sweeps for each interpreter and leaf (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="three sweeps: a first look")
     parser.add_argument("--replaced", action="store_true", help="with a frame hook that replaces the leaf's code")
+    parser.add_argument("--descents", action="store_true",
+                        help="recursions of several depths, instead of calls; --sweeps says how many processes")
     parser.add_argument("--json", metavar="FILE", help="write all numbers to FILE")
     parser.add_argument("--max-ratio", type=float, metavar="X",
                         help="fail when worst/median of the interpreter named by --of is above X")
@@ -209,6 +252,8 @@ def parse_arguments():
     names = [name for name, _ in arguments.python]
     if len(set(names)) != len(names):
         parser.error("two interpreters have the same name")
+    if arguments.descents and (arguments.replaced or arguments.max_ratio is not None):
+        parser.error("--descents goes with neither --replaced nor --max-ratio")
     if (arguments.max_ratio is None) != (arguments.of is None):
         parser.error("--max-ratio and --of go together")
     if arguments.of is not None and arguments.of not in names:
@@ -228,6 +273,12 @@ def main():
     arguments = parse_arguments()
     pythons = dict(arguments.python)
     pinned = pin_to_one_core()
+    if arguments.descents:
+        rows = print_descents(measure_descents(pythons, arguments.sweeps), pythons)
+        if arguments.json:
+            write_json(arguments.json, kind="descents", sweeps=arguments.sweeps, pinned=pinned, pythons=pythons,
+                       results=rows)
+        return 0
     extensions = {}
     if arguments.replaced:
         extensions = build_extensions(pythons)

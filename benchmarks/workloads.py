@@ -179,3 +179,37 @@ def print_times(iterations, rounds):
             took = perf_counter_ns() - start
             best = took if best is None or took < best else best
         print(name, best / iterations)
+
+
+# --- Deep recursion. -----------------------------------------------------------------------------------------------
+
+DESCENTS = (100, 800, 2_000, 9_000, 30_000, 100_000)
+LEVELS = 400_000        # in one timing, but at least three descents
+
+
+def descend(levels):
+    if levels:
+        descend(levels - 1)
+
+
+def time_descents(depth, rounds):
+    """The best ns per level of a recursion that goes down `depth` levels and up again, and again, in one process."""
+    from time import perf_counter_ns
+    times = max(3, LEVELS // depth)
+    best = None
+    for _ in range(rounds):
+        start = perf_counter_ns()
+        for _ in range(times):
+            descend(depth)
+        took = perf_counter_ns() - start
+        best = took if best is None or took < best else best
+    return best / times / depth
+
+
+def print_descents(rounds=5):
+    """Print the best ns per level for each depth."""
+    import gc
+    gc.disable()
+    sys.setrecursionlimit(max(DESCENTS) + 1000)
+    for depth in DESCENTS:
+        print(f"{depth:,} levels", time_descents(depth, rounds))

@@ -78,7 +78,7 @@ def show_recursion(framecore):
     after = framecore.datastack_stats()
     print(f"{'':22}{'before':>14}{'at the bottom':>16}{'after':>14}")
     for label, key in (("chunks pushed", "chunks_pushed"), ("chunks popped", "chunks_popped"),
-                       ("pushes from the spare", "cache_hits"), ("spare chunks kept", "chunks_cached")):
+                       ("chunks used again", "cache_hits"), ("chunks kept", "chunks_cached")):
         print(f"{label:22}{before[key]:>14,}{bottom[key]:>16,}{after[key]:>14,}")
     for label, key in (("memory held", "bytes_held"), ("most ever held", "bytes_high_water")):
         row = [as_size(stats[key]) for stats in (before, bottom, after)]

@@ -1,7 +1,7 @@
 """What the measured interpreters run for the suite, beside the call benchmarks: frames, recursion, threads, memory.
 
     python child.py frames ITERATIONS ROUNDS
-    python child.py recursion | threads | memory WHAT | scaling
+    python child.py recursion | descents | threads | memory WHAT | scaling
 
 Prints lines: a name, then a figure: ns, but bytes where the name says so.
 """
@@ -199,7 +199,16 @@ def recursion():
         print(name, (perf_counter_ns() - start) / RECURSION)
     print("bytes, at most", memory("VmHWM") - before)
     # What is not returned; one page at least, as no figure may be zero.
-    print("bytes, kept afterwards", max(memory("VmRSS") - before, os.sysconf("SC_PAGE_SIZE")))
+    page = os.sysconf("SC_PAGE_SIZE")
+    print("bytes, kept afterwards", max(memory("VmRSS") - before, page))
+    import gc
+    gc.collect()
+    print("bytes, kept after a collection", max(memory("VmRSS") - before, page))
+
+
+def descents():
+    import workloads
+    workloads.print_descents()
 
 
 # --- Threads. ------------------------------------------------------------------------------------------------------
@@ -288,5 +297,5 @@ def peak(what):
 
 
 if __name__ == "__main__":
-    {"frames": frames, "recursion": recursion, "threads": threads, "scaling": scaling, "memory": peak}[sys.argv[1]](
+    {"frames": frames, "recursion": recursion, "descents": descents, "threads": threads, "scaling": scaling, "memory": peak}[sys.argv[1]](
         *sys.argv[2:])

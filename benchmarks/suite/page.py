@@ -19,7 +19,8 @@ PLAIN_GROUPS = (
     ("start/", "Start-up", "Of a process, from its start to its end; CPU time, where both ran at the same time."),
     ("memory/", "Peak memory", "Resident, at most, as the kernel counts."),
     ("recursion/", "Deep recursion", "100,000 calls deep and back: time per call, then the memory that it took, and what"
-                                     " of it was still resident after the return."),
+                                     " of it was still resident after the return, and after a collection."),
+    ("descents/", "Recursions, again and again", "Down so many levels and up again, and again: time per level."),
     ("threads/", "Threads", "To start one and join it."),
 )
 

@@ -142,6 +142,7 @@ def make_tasks(pythons, base, extensions, sizes, together):
         add("hooks", hook_times, (base, *ferrules))
 
     add_child("recursion", "recursion")
+    add_child("descents", "descents")
     add_alone("threads", "threads", pinned=False)
     for what in MEMORY:
         add_alone("memory", "memory", what)

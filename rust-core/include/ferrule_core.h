@@ -26,6 +26,20 @@ struct _PyInterpreterFrame;
 #define _PyRust_LARGEST_SPARE_CHUNK _PyRust_LARGEST_GROWN_CHUNK
 
 /*
+ Bytes of chunks that all threads of the process together keep behind their spares.
+
+ 100,000 frames of a small function, twelve megabytes, stay mapped between two recursions.
+ */
+#define _PyRust_KEPT_BEHIND_SPARES ((16 * 1024) * 1024)
+
+/*
+ A thread that has left so many chunks without need of a chunk in its reserve frees that one.
+
+ Mapping a mebibyte and touching its pages takes as long as some thousand switches.
+ */
+#define _PyRust_SWITCHES_TO_WAIT (1 << 14)
+
+/*
  Measure the time that the hook takes: `PyUnstable_FRAMEHOOK_TIMED`.
  */
 #define _PyRust_FRAMEHOOK_TIMED 1
@@ -178,7 +192,7 @@ typedef union _PyRust_StackRefBits {
  */
 typedef struct _PyRust_DataStackState {
   /*
-   The chunk kept for the next switch; means nothing while `spare_room` is 0.
+   The first of the chunks kept for the next switches; means nothing while `spare_room` is 0.
    */
   _PyStackChunk *spare;
   /*
@@ -186,6 +200,22 @@ typedef struct _PyRust_DataStackState {
    "does it fit".
    */
   size_t spare_room;
+  /*
+   Chunks kept behind the spare, which its `previous` leads to.
+   */
+  size_t behind_count;
+  /*
+   Their bytes.
+   */
+  size_t behind_bytes;
+  /*
+   The fewest of them since it was last looked which of them nobody needs.
+   */
+  size_t fewest_behind;
+  /*
+   Bytes that this thread may keep behind its spare.
+   */
+  size_t claimed;
   /*
    Chunks that came from the arena allocator.
    */
@@ -195,7 +225,7 @@ typedef struct _PyRust_DataStackState {
    */
   size_t chunks_popped;
   /*
-   Chunks entered that were the spare.
+   Chunks entered that had been kept.
    */
   size_t cache_hits;
   /*
@@ -384,6 +414,8 @@ typedef struct _PyRust_FrameHookThread {
 
 
 
+
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -459,7 +491,7 @@ struct _PyInterpreterFrame *_PyRust_PushFrameUnchecked(PyThreadState *tstate, in
 
 /*
  `_PyThreadState_PopFrame`: takes the topmost frame off the data stack. The
- chunk that it was alone in becomes the thread's spare, or is freed.
+ chunk that it was alone in is kept for the next recursion, or is freed.
 
  # Safety
  `tstate` is the calling thread's own, `frame` its topmost frame, already
@@ -474,6 +506,15 @@ void _PyThreadState_PopFrame(PyThreadState *tstate, struct _PyInterpreterFrame *
  Nobody else can reach `tstate`'s data stack: it is being torn down.
  */
 void _PyRust_ClearDataStack(PyThreadState *tstate);
+
+/*
+ Frees what a thread keeps for its next recursions, but for one chunk.
+
+ # Safety
+ `tstate` is live, and its thread is the calling one, or waits for the GIL, or is stopped: so it
+ is in no function of the data stack.
+ */
+void _PyRust_KeepSpareOnly(PyThreadState *tstate);
 
 /*
  Runs a frame the way the interpreter wants it: by the trampoline or the

@@ -27,16 +27,24 @@ use static_assertions::const_assert_eq;
 /// end of `_PyThreadStateImpl`, and all zeros is its initial state.
 #[repr(C)]
 pub struct DataStackState {
-    /// The chunk kept for the next switch; means nothing while `spare_room` is 0.
+    /// The first of the chunks kept for the next switches; means nothing while `spare_room` is 0.
     pub spare: *mut _PyStackChunk,
     /// Bytes of slots that the spare takes; 0 without a spare. One load answers
     /// "does it fit".
     pub spare_room: usize,
+    /// Chunks kept behind the spare, which its `previous` leads to.
+    pub behind_count: usize,
+    /// Their bytes.
+    pub behind_bytes: usize,
+    /// The fewest of them since it was last looked which of them nobody needs.
+    pub fewest_behind: usize,
+    /// Bytes that this thread may keep behind its spare.
+    pub claimed: usize,
     /// Chunks that came from the arena allocator.
     pub chunks_allocated: usize,
     /// Chunks left, those that others had pushed included.
     pub chunks_popped: usize,
-    /// Chunks entered that were the spare.
+    /// Chunks entered that had been kept.
     pub cache_hits: usize,
     /// The most bytes of chunks that this thread held at once.
     pub bytes_high_water: usize,

@@ -38,6 +38,4 @@ mod reference_count;
 mod stack_ref;
 #[cfg(test)]
 mod stand_in;
-#[cfg(test)]
-mod tests;
 mod thread;

@@ -37,7 +37,8 @@ needs_failing_allocations = unittest.skipIf(
     "needs _testcapi.set_nomemory, and no --with-trace-refs: CPython ends the process where its list of objects cannot grow")
 
 ROOT_CHUNK_BYTES = 16 * 1024
-SPARE_CHUNK_BYTES = 1024 * 1024     # the most that one thread keeps besides its chunks in use
+SPARE_CHUNK_BYTES = 1024 * 1024     # the largest spare: what a thread keeps besides its chunks in use
+KEPT_CHUNKS_BYTES = 16 * 1024 * 1024    # what all threads together keep besides, until a full collection
 
 # The main thread's stack is small on some systems, and so is a thread's: deep recursion of Python functions needs
 # none of it, but destructors and the like do.

@@ -13,7 +13,7 @@ PLAIN_MALLOC = "mimalloc" if sysconfig.get_config_var("Py_GIL_DISABLED") else "m
 PRELUDE = """
 import gc, sys, threading
 import arenafault, foreignchunk
-from support import framecore, make_recursion, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES
+from support import framecore, make_recursion, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, KEPT_CHUNKS_BYTES
 sys.setrecursionlimit(100_000)
 threading.stack_size(16 * 1024 * 1024)
 arenafault.install()
@@ -45,7 +45,8 @@ def outcome_with_failure_at(n, smallest):
         return recurse(0, lambda: go_down(left - 1))
 
     recurse = big_recurse
-    arenafault.fail_at(n, smallest=smallest)
+    # Two in a row: where a thread keeps chunks, it gives them back when one fails, and asks once more.
+    arenafault.fail_at(n, count=2, smallest=smallest)
     try:
         go_down(DEEPEST)
         result = "success"
@@ -53,7 +54,7 @@ def outcome_with_failure_at(n, smallest):
         result = "MemoryError"
     failures = arenafault.counts()["failures"]
     arenafault.fail_at(0)
-    assert failures == 1, (n, failures)
+    assert failures in (1, 2), (n, failures)
     return result
 
 big_recurse = make_recursion(BIG_FRAME)
@@ -67,7 +68,7 @@ for n in range(1, LAST + 1):
     if framecore is not None:
         in_use = sum(size for _, size, _ in before)
         held = framecore.datastack_stats()["bytes_held"]
-        assert in_use <= held <= in_use + SPARE_CHUNK_BYTES, (n, held, in_use)
+        assert in_use <= held <= in_use + SPARE_CHUNK_BYTES + KEPT_CHUNKS_BYTES, (n, held, in_use)
     check_interpreter()
 print(outcomes)
 assert sum(outcomes.values()) == LAST
@@ -84,6 +85,7 @@ def leaf(recurse, depth):
 
 def at_every_depth(left):
     for count in (30, 3_000):
+        gc.collect()    # gives back the chunks that the last recursion has left
         arenafault.fail_at(1, count=1 << 40, smallest=16 * 1024)
         before = foreignchunk.chunks()
         try:
@@ -204,7 +206,7 @@ MEMORY_COMES_BACK = PRELUDE + """
 big = make_recursion(3_000)
 
 def round_with_failure(n):
-    arenafault.fail_at(n, smallest=16 * 1024)
+    arenafault.fail_at(n, count=2, smallest=16 * 1024)
     try:
         big(1_000, int)
     except MemoryError:

@@ -1,14 +1,18 @@
 """The data stack's counters, and deep recursion with frames of every size."""
 
+import gc
 import sys
+import sysconfig
+import threading
 import traceback
 import types
 import unittest
 
-from support import (ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, framecore, in_new_thread, make_recursion,
+from support import (KEPT_CHUNKS_BYTES, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, framecore, in_new_thread, make_recursion,
                      needs_framecore, recursion_limit, use_extensions)
 
 use_extensions()
+import arenafault
 import foreignchunk
 
 COUNTERS = {"chunks_pushed", "chunks_popped", "chunks_cached", "bytes_held", "bytes_high_water", "cache_hits"}
@@ -51,7 +55,7 @@ class Counters(unittest.TestCase):
         self.assertGreater(bottom["bytes_held"], 5_000 * 30 * 8)
         self.assertGreaterEqual(after["bytes_high_water"], bottom["bytes_held"])
 
-    def test_after_deep_recursion_a_thread_keeps_its_root_and_one_spare_at_most(self):
+    def test_what_a_thread_keeps_after_deep_recursion_is_bounded(self):
         def scenario(local_count, depth):
             make_recursion(local_count)(depth, int)
             return framecore.datastack_stats(), foreignchunk.chunks()
@@ -60,9 +64,90 @@ class Counters(unittest.TestCase):
             with self.subTest(locals=local_count), recursion_limit(depth):
                 after, chunks = in_new_thread(scenario, local_count, depth)
                 self.assertEqual(len(chunks), 1)
+                self.assertLessEqual(after["bytes_held"],
+                                     ROOT_CHUNK_BYTES + SPARE_CHUNK_BYTES + KEPT_CHUNKS_BYTES)
+                self.assertGreater(after["bytes_high_water"], depth * local_count * 8)
+
+    def test_a_full_collection_leaves_a_thread_its_root_and_one_spare_at_most(self):
+        def scenario(local_count, depth):
+            make_recursion(local_count)(depth, int)
+            gc.collect()
+            return framecore.datastack_stats(), foreignchunk.chunks()
+
+        for local_count, depth in FRAME_SIZES:
+            with self.subTest(locals=local_count), recursion_limit(depth):
+                after, chunks = in_new_thread(scenario, local_count, depth)
+                self.assertEqual(len(chunks), 1)
                 self.assertIn(after["chunks_cached"], (0, 1))
                 self.assertLessEqual(after["bytes_held"], ROOT_CHUNK_BYTES + SPARE_CHUNK_BYTES)
-                self.assertGreater(after["bytes_high_water"], depth * local_count * 8)
+
+    def test_a_full_collection_in_the_middle_of_a_recursion_takes_no_chunk_in_use(self):
+        recurse = make_recursion(30)
+
+        def bottom():
+            recurse(5_000, int)
+            in_use = foreignchunk.chunks()
+            gc.collect()
+            self.assertEqual(foreignchunk.chunks(), in_use)
+            self.assertLessEqual(framecore.datastack_stats()["chunks_cached"], 1)
+            return recurse(5_000, lambda: "bottom")
+
+        with recursion_limit(20_000):
+            self.assertEqual(in_new_thread(recurse, 5_000, bottom), "bottom")
+
+    @unittest.skipIf(sysconfig.get_config_var("Py_GIL_DISABLED"), "without the GIL any collection is a full one")
+    def test_a_young_collection_takes_nothing(self):
+        def scenario():
+            make_recursion(30)(5_000, int)
+            before = framecore.datastack_stats()["chunks_cached"]
+            gc.collect(0)
+            gc.collect(1)
+            return before, framecore.datastack_stats()["chunks_cached"]
+
+        with recursion_limit(5_000):
+            before, after = in_new_thread(scenario)
+        self.assertGreater(before, 1)
+        self.assertEqual(after, before)
+
+    def test_a_full_collection_takes_from_threads_that_wait_too(self):
+        deep_done, collected = threading.Event(), threading.Event()
+        seen = []
+
+        def scenario():
+            make_recursion(30)(5_000, int)
+            seen.append(framecore.datastack_stats()["chunks_cached"])
+            deep_done.set()
+            collected.wait()
+            seen.append(framecore.datastack_stats()["chunks_cached"])
+            self.assertEqual(make_recursion(30)(5_000, lambda: "again"), "again")
+
+        with recursion_limit(5_000):
+            thread = threading.Thread(target=scenario)
+            thread.start()
+            deep_done.wait()
+            gc.collect()
+            collected.set()
+            thread.join()
+        self.assertGreater(seen[0], 1)
+        self.assertEqual(seen[1], 1)
+
+    def test_a_second_recursion_as_deep_as_the_first_allocates_nothing(self):
+        recurse = make_recursion(5)
+
+        def scenario():
+            recurse(20_000, int)
+            before = arenafault.counts()["allocations"]
+            for _ in range(5):
+                recurse(20_000, int)
+            return arenafault.counts()["allocations"] - before
+
+        arenafault.install()
+        try:
+            with recursion_limit(20_000):
+                allocations = in_new_thread(scenario)
+        finally:
+            arenafault.remove()
+        self.assertEqual(allocations, 0)
 
     def test_counters_never_fall(self):
         def scenario():
@@ -83,7 +168,7 @@ class Counters(unittest.TestCase):
             self.assertLessEqual(stats["chunks_popped"], stats["chunks_pushed"])
         self.assertGreater(seen[-1]["cache_hits"], 0)
 
-    def test_the_bytes_held_are_those_of_the_chunks_and_the_spare(self):
+    def test_the_bytes_held_are_those_of_the_chunks_in_use_and_of_those_kept(self):
         def look():
             stats = framecore.datastack_stats()
             in_use = sum(size for _, size, _ in foreignchunk.chunks())
@@ -98,13 +183,11 @@ class Counters(unittest.TestCase):
         seen = []
         with recursion_limit(4_000):
             in_new_thread(scenario)
-        self.assertEqual({cached for _, cached in seen}, {0, 1})
-        for spare, cached in seen:
-            if cached:
-                self.assertGreater(spare, 0)
-                self.assertLessEqual(spare, SPARE_CHUNK_BYTES)
-            else:
-                self.assertEqual(spare, 0)
+        self.assertEqual(seen[0], (0, 0))
+        self.assertTrue(any(cached > 1 for _, cached in seen), seen)
+        for kept, cached in seen:
+            self.assertEqual(kept == 0, cached == 0)
+            self.assertLessEqual(kept, SPARE_CHUNK_BYTES + KEPT_CHUNKS_BYTES)
 
     def test_a_thread_counts_for_itself(self):
         recurse = make_recursion(100)
@@ -116,9 +199,7 @@ class Counters(unittest.TestCase):
         self.assertEqual(after["chunks_pushed"], mine["chunks_pushed"])
 
     def test_going_up_and_down_over_an_edge_allocates_nothing_new(self):
-        # The point of the spare: at an unlucky depth stock CPython maps and unmaps memory on each call.
-        import arenafault
-
+        # The point of keeping a chunk: at an unlucky depth stock CPython maps and unmaps memory on each call.
         def leaf():
             return None
 

@@ -1,50 +1,10 @@
-//! The data stack: where the frames of Python-to-Python calls live.
-//!
-//! ```text
-//!   PyThreadState                      _PyStackChunk (arena allocator)
-//!   datastack_chunk ───────────────►  ┌──────────┬──────┬─────┬───────────────────┐
-//!   datastack_top   ──────────────┐   │ previous │ size │ top │ data: frame frame │
-//!   datastack_limit ──────────┐   │   └────┬─────┴──────┴─────┴─────────▲─────────▲
-//!                             │   └────────┼────────────────────────────┘         │
-//!                             └────────────┼──────────────────────────────────────┘
-//!                                          ▼ the chunk below (NULL: this is the root)
-//! ```
-//!
-//! A frame is a run of pointer-sized slots. Pushing one moves `datastack_top`
-//! up; a frame that does not fit starts the next chunk at its first slot, and
-//! popping the frame at a chunk's first slot leaves that chunk. The root chunk's
-//! first slot is never used, so the root is never left.
-//!
-//! What differs from stock CPython 3.13, where every call at a chunk's edge asks
-//! the kernel for memory and gives it back:
-//! - A thread keeps one spare chunk, so a call at an edge switches chunks.
-//! - "Has space" counts the spare, so calls at an edge stay specialized.
-//! - Chunks grow: each is at least twice the one below, up to
-//!   [`LARGEST_GROWN_CHUNK`], so edges are rare and so are trips to the kernel.
-//!
-//! # Invariants
-//! - The three `datastack_*` fields and the chunk headers mean what they mean in
-//!   stock CPython at every moment when foreign code can run: extensions swap
-//!   these fields (greenlet), push chunks of their own (TorchDynamo), and set all
-//!   three to NULL. Nothing here remembers a chunk that is in use.
-//! - `spare_room` is 0, and there is no spare, or it is what the chunk `spare`
-//!   can hold, which this module then owns alone. The spare is at most
-//!   [`LARGEST_SPARE_CHUNK`] bytes: that is what a thread keeps beyond its root
-//!   chunk once a recursion has ended.
+//! Frames go onto a data stack and off it.
 
+use super::chunk::{Chunk, Slot, LARGEST_GROWN_CHUNK, SLOT_BYTES};
 use crate::check::check;
-use crate::cpython::{
-    _PyInterpreterFrame, _PyStackChunk, _PyThreadStateImpl, PyObject, PyThreadState,
-};
+use crate::cpython::{_PyStackChunk, _PyThreadStateImpl, PyThreadState};
 use crate::in_cpython::DataStackState;
-use crate::layout::CHUNK_DATA;
-use crate::memory::{arena_alloc, arena_free};
 use core::ptr::{null_mut, NonNull};
-
-/// A slot of a frame: one object pointer.
-type Slot = *mut PyObject;
-
-const SLOT_BYTES: usize = size_of::<Slot>();
 
 /// The smallest chunk in bytes; CPython's number, and the root's size.
 const SMALLEST_CHUNK: usize = 16 * 1024;
@@ -52,14 +12,6 @@ const SMALLEST_CHUNK: usize = 16 * 1024;
 /// Slots that a new chunk has room for beyond the frame that asked for it;
 /// CPython's number.
 const HEADROOM_SLOTS: usize = 1000;
-
-/// Where chunks stop growing, in bytes. Out-of-process profilers copy whole
-/// chunks, and transparent huge pages (2 MiB) must not back a chunk that is
-/// hardly used. A frame that needs more still gets a chunk of its own.
-pub const LARGEST_GROWN_CHUNK: usize = 1024 * 1024;
-
-/// The largest chunk, in bytes, that is kept as a thread's spare.
-pub const LARGEST_SPARE_CHUNK: usize = LARGEST_GROWN_CHUNK;
 
 /// The size of a frame.
 ///
@@ -81,83 +33,6 @@ impl Slots {
     }
 }
 
-/// A chunk's header. A `Chunk` may be copied; owning the memory is the matter of
-/// the list it is in, or of `DataStackState::spare`.
-///
-/// # Invariants
-/// Points to a live chunk whose `size` is the size of its allocation.
-#[derive(Clone, Copy)]
-struct Chunk(NonNull<_PyStackChunk>);
-
-impl Chunk {
-    /// # Safety
-    /// `chunk` is NULL or points to a live chunk.
-    #[inline(always)]
-    unsafe fn from_raw(chunk: *mut _PyStackChunk) -> Option<Self> {
-        NonNull::new(chunk).map(Chunk)
-    }
-
-    /// A new chunk of `bytes` bytes, in no list yet; `None` without memory.
-    fn allocate(bytes: usize) -> Option<Self> {
-        let header: NonNull<_PyStackChunk> = arena_alloc(bytes)?.cast();
-        let raw = header.as_ptr();
-        // SAFETY: the block is ours, pointer-aligned, and larger than a header.
-        // Fields are written one by one: the block is not initialized yet.
-        unsafe {
-            (&raw mut (*raw).previous).write(null_mut());
-            (&raw mut (*raw).size).write(bytes);
-            (&raw mut (*raw).top).write(0);
-        }
-        // INVARIANT: live, and `size` is what was asked for.
-        Some(Chunk(header))
-    }
-
-    /// # Safety
-    /// The chunk is in no list any more and nothing uses its slots.
-    unsafe fn free(self) {
-        let bytes = self.size();
-        // SAFETY: chunks come from the arena allocator, those of other tools
-        // too, with the size that their header says (the type's invariant).
-        unsafe { arena_free(self.0.cast(), bytes) };
-    }
-
-    #[inline(always)]
-    fn as_ptr(self) -> *mut _PyStackChunk {
-        self.0.as_ptr()
-    }
-
-    #[inline(always)]
-    fn size(self) -> usize {
-        // SAFETY: live, by the type's invariant.
-        unsafe { (*self.as_ptr()).size }
-    }
-
-    #[inline(always)]
-    fn previous(self) -> Option<Chunk> {
-        // SAFETY: live, and the list holds live chunks only.
-        unsafe { Chunk::from_raw((*self.as_ptr()).previous) }
-    }
-
-    /// The first slot.
-    #[inline(always)]
-    fn data(self) -> *mut Slot {
-        // SAFETY: every chunk is larger than its header.
-        unsafe { self.as_ptr().byte_add(CHUNK_DATA).cast() }
-    }
-
-    /// Behind the last slot.
-    #[inline(always)]
-    fn limit(self) -> *mut Slot {
-        // SAFETY: one past the end of the allocation.
-        unsafe { self.as_ptr().byte_add(self.size()).cast() }
-    }
-
-    /// Bytes for frames, unless the chunk is a root.
-    fn room(self) -> usize {
-        self.size() - CHUNK_DATA
-    }
-}
-
 /// The data stack of one thread, borrowed from its thread state for one call.
 ///
 /// # Invariants
@@ -166,8 +41,8 @@ pub struct DataStack(NonNull<_PyThreadStateImpl>);
 
 impl DataStack {
     /// # Safety
-    /// `tstate` is the calling thread's own thread state, or one that only the
-    /// caller can reach because it is being torn down; not NULL.
+    /// `tstate` is not NULL, and no other thread uses its data stack meanwhile: it is the calling
+    /// thread's own, or is being torn down, or its thread waits for the GIL or is stopped.
     #[inline(always)]
     pub unsafe fn of(tstate: *mut PyThreadState) -> Self {
         // SAFETY: not NULL by contract. CPython allocates every thread state as
@@ -238,22 +113,11 @@ impl DataStack {
         (size.bytes() as isize) < free
     }
 
-    /// The chunk kept for the next switch.
-    #[inline(always)]
-    fn spare(&self) -> Option<Chunk> {
-        let state = self.state();
-        if state.spare_room == 0 {
-            return None;
-        }
-        // SAFETY: there is a spare, and it is live (module invariants).
-        unsafe { Chunk::from_raw(state.spare) }
-    }
-
     /// Whether the spare has room, and may be used: not as a root. A thread with
     /// many stacks, one for each greenlet, would end up with a large root in each.
     #[inline(always)]
     fn spare_fits(&self, size: Slots) -> bool {
-        size.bytes() < self.state().spare_room && !self.chunk().is_null()
+        size.bytes() < self.state().spare_room() && !self.chunk().is_null()
     }
 
     /// Whether [`push_unchecked`](Self::push_unchecked) may push frames of
@@ -355,7 +219,8 @@ impl DataStack {
                 self.make_current(below);
                 let pushed = push_slow(self, size);
                 if pushed.is_some() {
-                    self.retire(chunk);
+                    // SAFETY: not current any more, and its only frame is dead by contract.
+                    unsafe { self.retire(chunk) };
                 } else {
                     self.set_chunk(Some(chunk));
                     self.set_top(top);
@@ -381,16 +246,15 @@ impl DataStack {
         self.set_top(unsafe { chunk.data().add((*chunk.as_ptr()).top) });
     }
 
-    /// Keeps a chunk that is in no list any more, and holds no live frame, as the
-    /// spare; or frees it.
-    fn retire(&mut self, chunk: Chunk) {
-        self.state_mut().chunks_popped += 1;
-        if chunk.size() <= LARGEST_SPARE_CHUNK {
-            self.replace_spare(Some(chunk));
-        } else {
-            // SAFETY: in no list, and without a live frame.
-            unsafe { chunk.free() };
-        }
+    /// Gives a chunk to the reserve.
+    ///
+    /// # Safety
+    /// The chunk is in no list any more, and holds no live frame.
+    unsafe fn retire(&mut self, chunk: Chunk) {
+        let state = self.state_mut();
+        // SAFETY: the caller's contract.
+        unsafe { state.keep(chunk) };
+        state.count_switch();
     }
 
     /// Makes `chunk` the current one and pushes a frame of `size` slots on it.
@@ -412,8 +276,8 @@ impl DataStack {
             // SAFETY: every chunk has more than one slot.
             None => unsafe { chunk.data().add(1) },
         };
-        // SAFETY: live by `Chunk`'s invariant.
-        unsafe { (*chunk.as_ptr()).previous = below.map_or(null_mut(), Chunk::as_ptr) };
+        // SAFETY: in no list, by contract, and the stack is this thread's.
+        unsafe { chunk.set_previous(below) };
         self.set_chunk(Some(chunk));
         // SAFETY: the frame fits by contract, and slots of a chunk are not NULL.
         unsafe {
@@ -422,7 +286,17 @@ impl DataStack {
         }
     }
 
-    /// Drops every chunk and the spare. The counters stay.
+    /// As [`enter`](Self::enter), for a chunk that comes from the reserve.
+    ///
+    /// # Safety
+    /// As for `enter`.
+    unsafe fn enter_kept(&mut self, chunk: Chunk, size: Slots) -> NonNull<Slot> {
+        self.state_mut().cache_hits += 1;
+        // SAFETY: the caller's contract.
+        unsafe { self.enter(chunk, size) }
+    }
+
+    /// Drops every chunk, those of the reserve too. The counters stay.
     ///
     /// # Safety
     /// No frame on this stack is alive.
@@ -436,23 +310,15 @@ impl DataStack {
             // longer leads to the chunk.
             unsafe { chunk.free() };
         }
-        self.replace_spare(None);
+        self.state_mut().keep_nothing();
     }
 
-    /// Frees the old spare and keeps `chunk` instead.
-    fn replace_spare(&mut self, chunk: Option<Chunk>) {
-        let old = self.spare();
-        let state = self.state_mut();
-        // INVARIANT: the two fields change together.
-        state.spare = chunk.map_or(null_mut(), Chunk::as_ptr);
-        state.spare_room = chunk.map_or(0, Chunk::room);
-        if let Some(old) = old {
-            // SAFETY: the spare is in no list and has no frames.
-            unsafe { old.free() };
-        }
+    /// Frees what is kept behind the spare.
+    pub fn keep_spare_only(&mut self) {
+        self.state_mut().keep_spare_only();
     }
 
-    /// Bytes of all chunks of the current stack, without the spare. Walks the
+    /// Bytes of all chunks of the current stack, without the reserve. Walks the
     /// chunks: one step each, and there are few of them.
     fn bytes_in_chunks(&self) -> usize {
         let mut bytes = 0;
@@ -467,13 +333,12 @@ impl DataStack {
     /// The counters of this thread.
     pub fn stats(&self) -> Stats {
         let state = self.state();
-        let spare = self.spare();
         Stats {
             chunks_pushed: state.chunks_allocated + state.cache_hits,
             chunks_popped: state.chunks_popped,
-            chunks_cached: usize::from(spare.is_some()),
+            chunks_cached: state.chunks_kept(),
             cache_hits: state.cache_hits,
-            bytes_held: self.bytes_in_chunks() + spare.map_or(0, Chunk::size),
+            bytes_held: self.bytes_in_chunks() + state.bytes_kept(),
             bytes_high_water: state.bytes_high_water,
         }
     }
@@ -486,11 +351,11 @@ pub struct Stats {
     pub chunks_pushed: usize,
     /// Chunks left, those that other tools had pushed included.
     pub chunks_popped: usize,
-    /// Spare chunks kept: 0 or 1.
+    /// Chunks kept for the next recursion.
     pub chunks_cached: usize,
-    /// Chunks entered that were the spare: no memory was asked for.
+    /// Chunks entered that had been kept: no memory was asked for.
     pub cache_hits: usize,
-    /// Bytes of the chunks in use and of the spare.
+    /// Bytes of the chunks in use and of those that are kept.
     pub bytes_held: usize,
     /// The most `bytes_held` has been.
     pub bytes_high_water: usize,
@@ -519,16 +384,12 @@ fn unlikely() {}
 unsafe fn push_on_spare(stack: &mut DataStack, size: Slots) -> NonNull<Slot> {
     check!(stack.spare_fits(size), "an unchecked push finds no room");
     // SAFETY: there is one, by contract.
-    let spare = unsafe { Chunk(NonNull::new_unchecked(stack.state().spare)) };
-    // INVARIANT: no spare from here on; it enters the list.
-    let state = stack.state_mut();
-    state.spare_room = 0;
-    state.cache_hits += 1;
+    let spare = unsafe { stack.state_mut().take_spare().unwrap_unchecked() };
     // SAFETY: in no list any more, and the frame fits.
-    unsafe { stack.enter(spare, size) }
+    unsafe { stack.enter_kept(spare, size) }
 }
 
-/// Pushes on another chunk: the spare if the frame fits, else a new one. `None`
+/// Pushes on another chunk: one that is kept, if the frame fits, else a new one. `None`
 /// without memory.
 #[cold]
 #[inline(never)]
@@ -537,14 +398,25 @@ fn push_slow(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
         // SAFETY: there are a current chunk and a spare that the frame fits.
         return Some(unsafe { push_on_spare(stack, size) });
     }
+    if stack.current().is_some() {
+        if let Some(chunk) = stack.state_mut().take_with_room(size.bytes()) {
+            // SAFETY: in no list any more, and the frame fits.
+            return Some(unsafe { stack.enter_kept(chunk, size) });
+        }
+    }
     let bytes = new_chunk_bytes(stack.current(), size)?;
-    let chunk = Chunk::allocate(bytes)?;
+    let chunk = match Chunk::allocate(bytes) {
+        Some(chunk) => chunk,
+        // What is kept must not be what is missing.
+        None if stack.state_mut().keep_nothing() => Chunk::allocate(bytes)?,
+        None => return None,
+    };
     // SAFETY: new, and made with headroom beyond the frame.
     let first = unsafe { stack.enter(chunk, size) };
     let held = stack.stats().bytes_held;
     let state = stack.state_mut();
     state.chunks_allocated += 1;
-    // Only here can the bytes held rise: taking the spare moves bytes, and
+    // Only here can the bytes held rise: taking a kept chunk moves bytes, and
     // leaving a chunk keeps or frees them.
     state.bytes_high_water = state.bytes_high_water.max(held);
     Some(first)
@@ -565,79 +437,6 @@ unsafe fn leave_chunk(stack: &mut DataStack) {
         return;
     };
     stack.make_current(below);
-    stack.retire(chunk);
-}
-
-/// `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be
-/// pushed unchecked. Never fails; costs two loads and a comparison.
-///
-/// # Safety
-/// `tstate` is the calling thread's own; `size` is not negative.
-#[no_mangle]
-#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
-#[inline(always)]
-pub unsafe extern "C" fn _PyThreadState_HasStackSpace(
-    tstate: *mut PyThreadState,
-    size: core::ffi::c_int,
-) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe { DataStack::of(tstate) }.has_space(Slots::new(size as usize))
-}
-
-/// `_PyThreadState_PushFrame`: a frame of `size` slots, not initialized. NULL
-/// without an exception when memory ran out; the stack is then as before.
-///
-/// # Safety
-/// `tstate` is the calling thread's own.
-#[no_mangle]
-pub unsafe extern "C" fn _PyThreadState_PushFrame(
-    tstate: *mut PyThreadState,
-    size: usize,
-) -> *mut _PyInterpreterFrame {
-    // SAFETY: the caller's contract.
-    let pushed = unsafe { DataStack::of(tstate) }.push(Slots::new(size));
-    pushed.map_or(null_mut(), |base| base.as_ptr().cast())
-}
-
-/// The push behind `_PyFrame_PushUnchecked`: a frame of `size` slots, not
-/// initialized. Never NULL.
-///
-/// # Safety
-/// `tstate` is the calling thread's own, and `_PyThreadState_HasStackSpace` was
-/// true for this frame and those pushed with it, with no push or pop since.
-#[no_mangle]
-#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
-#[inline(always)]
-pub unsafe extern "C" fn _PyRust_PushFrameUnchecked(
-    tstate: *mut PyThreadState,
-    size: core::ffi::c_int,
-) -> *mut _PyInterpreterFrame {
-    // SAFETY: the caller's contract.
-    let base = unsafe { DataStack::of(tstate).push_unchecked(Slots::new(size as usize)) };
-    base.as_ptr().cast()
-}
-
-/// `_PyThreadState_PopFrame`: takes the topmost frame off the data stack. The
-/// chunk that it was alone in becomes the thread's spare, or is freed.
-///
-/// # Safety
-/// `tstate` is the calling thread's own, `frame` its topmost frame, already
-/// cleared.
-#[no_mangle]
-pub unsafe extern "C" fn _PyThreadState_PopFrame(
-    tstate: *mut PyThreadState,
-    frame: *mut _PyInterpreterFrame,
-) {
-    // SAFETY: the caller's contract.
-    unsafe { DataStack::of(tstate).pop(frame.cast()) };
-}
-
-/// Frees every chunk of a thread state that runs no frame any more.
-///
-/// # Safety
-/// Nobody else can reach `tstate`'s data stack: it is being torn down.
-#[no_mangle]
-pub unsafe extern "C" fn _PyRust_ClearDataStack(tstate: *mut PyThreadState) {
-    // SAFETY: the caller's contract.
-    unsafe { DataStack::of(tstate).clear() };
+    // SAFETY: not current any more, and no frame in it is alive, by contract.
+    unsafe { stack.retire(chunk) };
 }

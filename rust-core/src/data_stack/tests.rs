@@ -4,13 +4,17 @@
 //! Each frame is filled with a number of its own and checked when it is popped,
 //! so that two frames that overlap, or one in freed memory, are seen.
 
+use super::chunk::LARGEST_GROWN_CHUNK;
+use super::reserve::{left_to_claim, KEPT_BEHIND_SPARES, LARGEST_SPARE_CHUNK, SWITCHES_TO_WAIT};
+use super::stack::{DataStack, Slots, Stats};
 use crate::cpython::{_PyStackChunk, _PyThreadStateImpl, PyObject, PyThreadState};
-use crate::data_stack::{DataStack, Slots, Stats, LARGEST_GROWN_CHUNK, LARGEST_SPARE_CHUNK};
+use crate::in_cpython::DataStackState;
 use crate::stand_in::memory::{
     _PyObject_VirtualAlloc, _PyObject_VirtualFree, allow, arena_bytes, zeroed,
 };
 use proptest::prelude::*;
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
 
 type Slot = *mut PyObject;
 
@@ -49,13 +53,16 @@ struct Thread {
     frames: Vec<Frame>,
     swapped_out: Vec<(Fields, Vec<Frame>)>,
     next_mark: usize,
+    /// What this thread may keep behind its spare when no other thread has claimed anything more.
+    claimable: usize,
 }
 
 impl Thread {
     fn new() -> Self {
         // SAFETY: CPython starts from zeros too, as far as the data stack goes.
         let state = unsafe { zeroed() };
-        Thread { state, frames: Vec::new(), swapped_out: Vec::new(), next_mark: 1 }
+        let claimable = left_to_claim().load(Relaxed);
+        Thread { state, frames: Vec::new(), swapped_out: Vec::new(), next_mark: 1, claimable }
     }
 
     fn stack(&mut self) -> DataStack {
@@ -217,8 +224,29 @@ impl Thread {
             frame.check();
         }
         let stats = self.stats();
-        assert!(stats.chunks_cached <= 1);
         assert!(stats.cache_hits <= stats.chunks_pushed);
+        self.check_reserve();
+    }
+
+    /// What the reserve promises: its chunks grow, and its numbers are theirs.
+    fn check_reserve(&self) {
+        // SAFETY: the state is ours.
+        let state = unsafe { &*DataStackState::of((&raw const *self.state).cast_mut()) };
+        let mut sizes = Vec::new();
+        let mut next = state.spare();
+        while let Some(chunk) = next {
+            sizes.push(chunk.size());
+            next = chunk.previous();
+        }
+        for (one, other) in sizes.iter().zip(sizes.iter().skip(1)) {
+            assert!(one < other || (one == other && *one == LARGEST_GROWN_CHUNK), "{sizes:?}");
+        }
+        let behind: usize = sizes.iter().skip(1).sum();
+        assert_eq!(state.behind_bytes, behind);
+        assert_eq!(state.behind_count, sizes.len().saturating_sub(1));
+        assert!(behind <= state.claimed);
+        assert_eq!(state.claimed + left_to_claim().load(Relaxed), self.claimable);
+        assert!(state.fewest_behind <= state.behind_count);
     }
 
     /// The thread ends: everything it held goes back.
@@ -230,6 +258,11 @@ impl Thread {
         unsafe { self.stack().clear() };
         assert_eq!(arena_bytes(), 0, "a thread that ended keeps memory");
         assert_eq!(self.stats().bytes_held, 0);
+        assert_eq!(
+            left_to_claim().load(Relaxed),
+            self.claimable,
+            "a thread that ended keeps a claim"
+        );
     }
 }
 
@@ -244,6 +277,10 @@ enum Step {
     SwapOut,
     SwapWith(usize),
     FreeOneFromOutside,
+    /// A full collection.
+    KeepSpareOnly,
+    /// Other threads leave so many bytes to claim.
+    LeaveToClaim(usize),
     /// The next allocations fail after this many.
     Allow(Option<usize>),
 }
@@ -269,6 +306,8 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => Just(Step::SwapOut),
         2 => (0usize..8).prop_map(Step::SwapWith),
         1 => Just(Step::FreeOneFromOutside),
+        1 => Just(Step::KeepSpareOnly),
+        1 => (0usize..KEPT_BEHIND_SPARES).prop_map(Step::LeaveToClaim),
         2 => proptest::option::of(0usize..3).prop_map(Step::Allow),
     ]
 }
@@ -314,6 +353,14 @@ fn run(steps: Vec<Step>) {
             Step::SwapOut => {}
             Step::SwapWith(which) => thread.swap_with(which),
             Step::FreeOneFromOutside => thread.free_one_from_outside(),
+            Step::KeepSpareOnly => {
+                thread.stack().keep_spare_only();
+                assert!(thread.stats().chunks_cached <= 1);
+            }
+            Step::LeaveToClaim(bytes) => {
+                let before = left_to_claim().swap(bytes, Relaxed);
+                thread.claimable = thread.claimable - before + bytes;
+            }
             Step::Allow(allocations) => allow(allocations),
         }
         thread.check();
@@ -390,25 +437,126 @@ fn chunks_double_up_to_a_bound() {
     thread.finish();
 }
 
+/// Pushes `count` frames of `size` slots, and pops them again.
+fn descend(thread: &mut Thread, count: usize, size: usize) {
+    for _ in 0..count {
+        assert!(thread.push(size));
+    }
+    for _ in 0..count {
+        assert!(thread.pop());
+    }
+}
+
 #[test]
-fn after_a_deep_recursion_a_thread_keeps_its_root_and_one_bounded_spare() {
+fn what_a_thread_keeps_after_a_deep_recursion_is_bounded_and_a_collection_leaves_one_chunk() {
     for size in [12, 30, 330, 5_000, 120_000, 300_000] {
         allow(None);
         let mut thread = Thread::new();
         assert!(thread.push(20));
         let root = thread.stats().bytes_held;
-        for _ in 0..40 {
-            assert!(thread.push(size));
-        }
-        for _ in 0..40 {
-            assert!(thread.pop());
-        }
+        descend(&mut thread, 40, size);
+        let stats = thread.stats();
+        let most = root + LARGEST_SPARE_CHUNK + KEPT_BEHIND_SPARES;
+        assert!(stats.bytes_held <= most, "{size}: {stats:?}");
+        assert_eq!(stats.bytes_held, arena_bytes());
+        assert!(stats.bytes_high_water >= 40 * 8 * size);
+        thread.stack().keep_spare_only();
         let stats = thread.stats();
         assert!(stats.bytes_held <= root + LARGEST_SPARE_CHUNK, "{size}: {stats:?}");
         assert_eq!(stats.bytes_held, arena_bytes());
-        assert!(stats.bytes_high_water >= 40 * 8 * size);
         thread.finish();
     }
+}
+
+#[test]
+fn a_second_recursion_as_deep_as_the_first_asks_for_no_memory() {
+    for count in [100, 1_000, 10_000, 100_000] {
+        allow(None);
+        let mut thread = Thread::new();
+        assert!(thread.push(20));
+        descend(&mut thread, count, 15);
+        allow(Some(0));
+        for _ in 0..3 {
+            descend(&mut thread, count, 15);
+        }
+        allow(None);
+        thread.finish();
+    }
+}
+
+#[test]
+fn where_nothing_is_left_to_claim_a_thread_keeps_its_spare_alone() {
+    allow(None);
+    let all = left_to_claim().swap(0, Relaxed);
+    let mut thread = Thread::new();
+    assert!(thread.push(20));
+    descend(&mut thread, 50_000, 15);
+    assert_eq!(thread.stats().chunks_cached, 1);
+    thread.finish();
+    left_to_claim().store(all, Relaxed);
+}
+
+#[test]
+fn where_little_is_left_to_claim_the_deepest_chunks_go() {
+    allow(None);
+    let all = left_to_claim().swap(100_000, Relaxed);
+    let mut thread = Thread::new();
+    assert!(thread.push(20));
+    descend(&mut thread, 50_000, 15);
+    // 32 KiB is the spare, 64 KiB stand behind it.
+    assert_eq!(thread.stats().chunks_cached, 2);
+    assert_eq!(thread.stats().bytes_held, (16 + 32 + 64) * 1024);
+    thread.finish();
+    left_to_claim().store(all, Relaxed);
+}
+
+#[test]
+fn chunks_that_nobody_needs_for_long_are_freed() {
+    allow(None);
+    let mut thread = Thread::new();
+    assert!(thread.push(20));
+    descend(&mut thread, 10_000, 15);
+    let kept = thread.stats().chunks_cached;
+    assert!(kept > 3);
+    // Deep enough for the first chunk behind the root, and no deeper.
+    let switches = |thread: &mut Thread, count: usize| {
+        for _ in 0..count {
+            descend(thread, 200, 15);
+        }
+    };
+    switches(&mut thread, SWITCHES_TO_WAIT / 2);
+    assert_eq!(thread.stats().chunks_cached, kept);
+    switches(&mut thread, SWITCHES_TO_WAIT * 2);
+    assert_eq!(thread.stats().chunks_cached, 1);
+    thread.finish();
+}
+
+#[test]
+fn a_frame_that_the_spare_is_too_small_for_takes_a_larger_chunk_that_is_kept() {
+    allow(None);
+    let mut thread = Thread::new();
+    assert!(thread.push(20));
+    descend(&mut thread, 10_000, 15);
+    allow(Some(0));
+    assert!(thread.push(10_000), "a kept chunk has room for 80,000 bytes");
+    assert!(thread.pop());
+    assert!(thread.push_if_space(&[10_000]), "which is the spare then");
+    assert!(thread.pop());
+    allow(None);
+    thread.finish();
+}
+
+#[test]
+fn what_is_kept_is_given_back_before_a_push_fails() {
+    allow(None);
+    let mut thread = Thread::new();
+    assert!(thread.push(20));
+    descend(&mut thread, 10_000, 15);
+    allow(Some(0));
+    assert!(!thread.push(1_000_000));
+    assert_eq!(thread.stats().chunks_cached, 0);
+    allow(None);
+    thread.finish();
 }
 
 #[test]
@@ -427,7 +575,7 @@ fn a_new_stack_gets_a_small_root_and_leaves_the_spare_alone() {
     assert!(thread.push(20));
     // SAFETY: a frame is on the stack, so there is a current chunk.
     assert_eq!(unsafe { (*thread.state.base.datastack_chunk).size }, 16 * 1024);
-    assert_eq!(thread.stats().chunks_cached, 1);
+    assert!(thread.stats().chunks_cached >= 1);
     thread.free_one_from_outside();
     thread.finish();
 }

@@ -1,0 +1,90 @@
+//! The data stack as C calls it.
+
+use super::stack::{DataStack, Slots};
+use crate::cpython::{_PyInterpreterFrame, PyThreadState};
+use core::ptr::null_mut;
+
+/// `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be
+/// pushed unchecked. Never fails; costs two loads and a comparison.
+///
+/// # Safety
+/// `tstate` is the calling thread's own; `size` is not negative.
+#[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
+pub unsafe extern "C" fn _PyThreadState_HasStackSpace(
+    tstate: *mut PyThreadState,
+    size: core::ffi::c_int,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { DataStack::of(tstate) }.has_space(Slots::new(size as usize))
+}
+
+/// `_PyThreadState_PushFrame`: a frame of `size` slots, not initialized. NULL
+/// without an exception when memory ran out; the stack is then as before.
+///
+/// # Safety
+/// `tstate` is the calling thread's own.
+#[no_mangle]
+pub unsafe extern "C" fn _PyThreadState_PushFrame(
+    tstate: *mut PyThreadState,
+    size: usize,
+) -> *mut _PyInterpreterFrame {
+    // SAFETY: the caller's contract.
+    let pushed = unsafe { DataStack::of(tstate) }.push(Slots::new(size));
+    pushed.map_or(null_mut(), |base| base.as_ptr().cast())
+}
+
+/// The push behind `_PyFrame_PushUnchecked`: a frame of `size` slots, not
+/// initialized. Never NULL.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, and `_PyThreadState_HasStackSpace` was
+/// true for this frame and those pushed with it, with no push or pop since.
+#[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
+pub unsafe extern "C" fn _PyRust_PushFrameUnchecked(
+    tstate: *mut PyThreadState,
+    size: core::ffi::c_int,
+) -> *mut _PyInterpreterFrame {
+    // SAFETY: the caller's contract.
+    let base = unsafe { DataStack::of(tstate).push_unchecked(Slots::new(size as usize)) };
+    base.as_ptr().cast()
+}
+
+/// `_PyThreadState_PopFrame`: takes the topmost frame off the data stack. The
+/// chunk that it was alone in is kept for the next recursion, or is freed.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, `frame` its topmost frame, already
+/// cleared.
+#[no_mangle]
+pub unsafe extern "C" fn _PyThreadState_PopFrame(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { DataStack::of(tstate).pop(frame.cast()) };
+}
+
+/// Frees every chunk of a thread state that runs no frame any more.
+///
+/// # Safety
+/// Nobody else can reach `tstate`'s data stack: it is being torn down.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_ClearDataStack(tstate: *mut PyThreadState) {
+    // SAFETY: the caller's contract.
+    unsafe { DataStack::of(tstate).clear() };
+}
+
+/// Frees what a thread keeps for its next recursions, but for one chunk.
+///
+/// # Safety
+/// `tstate` is live, and its thread is the calling one, or waits for the GIL, or is stopped: so it
+/// is in no function of the data stack.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_KeepSpareOnly(tstate: *mut PyThreadState) {
+    // SAFETY: the caller's contract. Chunks of the reserve hold no frame.
+    unsafe { DataStack::of(tstate).keep_spare_only() };
+}

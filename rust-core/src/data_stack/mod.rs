@@ -1,0 +1,42 @@
+//! The data stack: where the frames of Python-to-Python calls live.
+//!
+//! ```text
+//!   PyThreadState                      _PyStackChunk (arena allocator)
+//!   datastack_chunk ───────────────►  ┌──────────┬──────┬─────┬───────────────────┐
+//!   datastack_top   ──────────────┐   │ previous │ size │ top │ data: frame frame │
+//!   datastack_limit ──────────┐   │   └────┬─────┴──────┴─────┴─────────▲─────────▲
+//!                             │   └────────┼────────────────────────────┘         │
+//!                             └────────────┼──────────────────────────────────────┘
+//!                                          ▼ the chunk below (NULL: this is the root)
+//! ```
+//!
+//! A frame is a run of pointer-sized slots. Pushing one moves `datastack_top`
+//! up; a frame that does not fit starts the next chunk at its first slot, and
+//! popping the frame at a chunk's first slot leaves that chunk. The root chunk's
+//! first slot is never used, so the root is never left.
+//!
+//! What differs from stock CPython 3.13, where every call at a chunk's edge asks
+//! the kernel for memory and gives it back:
+//! - A thread keeps chunks that it has left (`reserve`), so a call at an edge switches chunks, and
+//!   a recursion that goes down again finds its memory mapped.
+//! - "Has space" counts the first of them, the spare, so calls at an edge stay specialized.
+//! - Chunks grow: each is at least twice the one below, up to
+//!   [`chunk::LARGEST_GROWN_CHUNK`], so edges are rare and so are trips to the kernel.
+//!
+//! # Invariants
+//! - The three `datastack_*` fields and the chunk headers mean what they mean in
+//!   stock CPython at every moment when foreign code can run: extensions swap
+//!   these fields (greenlet), push chunks of their own (TorchDynamo), and set all
+//!   three to NULL. Nothing here remembers a chunk that is in use.
+//! - A chunk of the reserve leaves it before it is used.
+
+mod chunk;
+mod exports;
+mod reserve;
+mod stack;
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub use exports::{_PyRust_ClearDataStack, _PyThreadState_PopFrame, _PyThreadState_PushFrame};
+pub use stack::{DataStack, Slots};
