@@ -19,10 +19,10 @@ PGO = build/pgo/python
 # What `make install` and `make altinstall` install.
 VARIANT ?= ferrule
 
-.PHONY: all stock release stock-release pgo stock-pgo debug trace-refs free-threaded stock-free-threaded \
+.PHONY: all stock release stock-release release-untuned stock-tuned pgo stock-pgo debug trace-refs free-threaded stock-free-threaded \
 	run test test-release test-cpython \
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
-	bench-instructions-update bench-depth bench-calls bench-evaluator bench-code-extra bench-hooks \
+	bench-instructions-update bench-depth bench-calls bench-parts bench-evaluator bench-code-extra bench-hooks \
 	install altinstall profile dist deb show deps fetch patch-stat header check-header \
 	lint clean distclean help
 
@@ -38,7 +38,7 @@ release: tools-present
 stock-release: tools-present
 	$(BUILD) make stock-release
 
-pgo stock-pgo debug trace-refs free-threaded stock-free-threaded: tools-present
+release-untuned stock-tuned pgo stock-pgo debug trace-refs free-threaded stock-free-threaded: tools-present
 	$(BUILD) make $@
 
 # Those above start from the same source tree and would race for it; what
@@ -98,6 +98,11 @@ bench-depth: release stock-release
 
 bench-calls: release stock-release
 	@$(PYTHON3) benchmarks/calls.py --layouts 6 --turns 15 --base $(STOCK_RELEASE) --python $(RELEASE)
+
+bench-parts: release stock-release release-untuned stock-tuned
+	@$(PYTHON3) benchmarks/calls.py --instructions --base $(STOCK_RELEASE) --python build/stock-tuned/python
+	@$(PYTHON3) benchmarks/calls.py --instructions --base $(STOCK_RELEASE) --python build/release-untuned/python
+	@$(PYTHON3) benchmarks/calls.py --instructions --base $(STOCK_RELEASE) --python $(RELEASE)
 
 bench-evaluator: release stock-release
 	@$(PYTHON3) benchmarks/evaluator.py --base $(STOCK_RELEASE) --python $(RELEASE)

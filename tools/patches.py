@@ -9,8 +9,9 @@ serve two releases, NNNN-name@3.13.15.patch beside NNNN-name.patch is taken for
 that release instead.
 
 Patches only insert, and what they insert into C is compiled only where
-Py_RUST_CORE (in public headers: Py_FERRULE) is defined: so one tree builds both
-Ferrule and what upstream wrote.  `stat` checks that in the patches and counts
+Py_RUST_CORE (in public headers: Py_FERRULE) is defined, or Py_FERRULE_TUNING, for
+lines that have nothing to do with Rust: so one tree builds both Ferrule and what
+upstream wrote.  `stat` checks that in the patches and counts
 the added lines against the budget; `apply` checks the files that come out.
 
 Exit codes: 0 fine, 1 a patch or the rules are broken, 2 wrong usage.
@@ -169,7 +170,7 @@ OTHER_PART = {WITH_CORE: WITHOUT_CORE, WITHOUT_CORE: WITH_CORE, EITHER: EITHER}
 OPENING = ("if", "ifdef", "ifndef")
 DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b(.*)")
 COMMENT = re.compile(r"//.*|/\*.*")
-SYMBOL = r"(?:Py_RUST_CORE|Py_FERRULE)"
+SYMBOL = r"(?:Py_RUST_CORE|Py_FERRULE_TUNING|Py_FERRULE)"
 DEFINED = rf"defined\s*(?:{SYMBOL}|\(\s*{SYMBOL}\s*\))"
 
 
@@ -201,7 +202,7 @@ def directives(lines):
 
 
 def stock_lines(text):
-    """The lines of a C file that count where neither symbol is defined; blank ones do not."""
+    """The lines of a C file that count where none of the symbols is defined; blank ones do not."""
     kept, parts = [], []
     for line, word, condition, goes_on in directives(text.split("\n")):
         if word in OPENING:
@@ -349,8 +350,8 @@ def apply_series(source, directory, version, progress=None):
     for name, text in upstream.items():
         if stock_lines(read(source / name)) != stock_lines(text):
             failed.write_text(f"{name} is not upstream's where there is no Rust core\n", encoding="utf-8")
-            raise PatchError(f"{name}, patched, is not upstream's where neither Py_RUST_CORE nor "
-                             "Py_FERRULE is defined; `make patch-stat` may say where")
+            raise PatchError(f"{name}, patched, is not upstream's where none of Py_RUST_CORE, "
+                             "Py_FERRULE and Py_FERRULE_TUNING is defined; `make patch-stat` may say where")
     applied.write_text(wanted + "\n", encoding="utf-8")
     return touched
 
