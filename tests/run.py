@@ -100,8 +100,11 @@ DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmark
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
 C_MODULES = ("test_arena_faults", "test_code_extra", "test_evaluators", "test_foreign_chunks")
 # What is run over and over to find leaks.
-LEAK_MODULES = ("test_frame_hooks", "test_frame_hooks_c", "test_frame_hooks_everywhere", "test_framehook",
-                "test_hook_model")
+LEAK_MODULES = (
+    "test_hook_promises_order", "test_hook_promises_replacement", "test_hook_promises_asking",
+    "test_hook_promises_cost", "test_hook_promises_coexistence", "test_hook_promises_interpreters",
+    "test_frame_hooks_c", "test_frame_hooks_everywhere", "test_framehook", "test_hook_model",
+)
 
 PROGRESS_SECONDS = 20       # between two lines about a long step, where there is no terminal
 SILENCE_SECONDS = 1800      # a step that prints nothing for so long hangs
