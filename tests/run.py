@@ -103,7 +103,9 @@ C_MODULES = ("test_arena_faults", "test_code_extra", "test_evaluators", "test_fo
 LEAK_MODULES = (
     "test_hook_promises_order", "test_hook_promises_replacement", "test_hook_promises_asking",
     "test_hook_promises_cost", "test_hook_promises_coexistence", "test_hook_promises_interpreters",
-    "test_frame_hooks_c", "test_frame_hooks_everywhere", "test_framehook", "test_hook_model",
+    "test_frame_hooks_c", "test_frame_hooks_calls", "test_frame_hooks_finalization",
+    "test_frame_hooks_python", "test_frame_hooks_threads", "test_frame_hooks_tracing",
+    "test_framehook", "test_hook_model",
 )
 
 PROGRESS_SECONDS = 20       # between two lines about a long step, where there is no terminal
