@@ -99,8 +99,10 @@ PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmarks", "greenlet", "cpython")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
 C_MODULES = (
-    "test_arena_faults", "test_code_extra", "test_evaluators_answers", "test_evaluators_frames",
-    "test_evaluators_programs", "test_evaluators_setting", "test_foreign_chunks",
+    "test_arena_faults", "test_code_extra_indices", "test_code_extra_interpreters",
+    "test_code_extra_perf_trampoline", "test_code_extra_values", "test_evaluators_answers",
+    "test_evaluators_frames", "test_evaluators_programs", "test_evaluators_setting",
+    "test_foreign_chunks",
 )
 # What is run over and over to find leaks.
 LEAK_MODULES = (
