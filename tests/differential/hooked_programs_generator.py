@@ -11,7 +11,7 @@ A hook leaves some marks that are no mistakes. Nothing of that is in these progr
 """
 
 import programs_generator
-from programs_generator import ERRORS, LOCALS, Callable, Scope
+from programs_text import ERRORS
 
 MEMORY = ("windows", "endless", "none")
 SIGNALS = ("stack", "locals", "write", "raise", "call", "keep", "look", "trace", "hooks", "collect")
