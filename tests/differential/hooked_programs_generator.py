@@ -2,7 +2,7 @@
 
 They are the programs of programs_generator.py, and besides they use every tool that looks for frames, jump, send
 signals, replace code, switch greenlets, take turns in threads, change the hooks, and run out of memory at their end.
-What they do to be seen is defined in hooked_programs_worker.py.
+What they do to be seen is defined in hooked_programs_helpers.py.
 
 A hook leaves some marks that are no mistakes. Nothing of that is in these programs:
 - How far a program may recurse: a hook in Python runs above the frame that is offered.
