@@ -7,7 +7,10 @@ DEEPEST_BLOCK = 3
 
 
 class Statements(Expressions):
-    """Each method puts one statement into the program."""
+    """Each method puts one statement into the program.
+
+    Some statements that statement() chooses from are defined in the subclass Functions.
+    """
 
     def statements(self, scope, count):
         for _ in range(count):

@@ -35,8 +35,6 @@ def calls_offered(function, *arguments):
 # Some ways of looking tell frames by their files or modules. This has the functions of these.
 NAMES = {"<offered>": "offered", "offered_module": "offered",
          __file__: "calls_offered", __name__: "calls_offered"}
-
-
 CALLERS_FILE = __file__
 
 
