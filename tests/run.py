@@ -98,10 +98,20 @@ PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
 DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmarks", "greenlet", "cpython")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
-C_MODULES = ("test_arena_faults", "test_code_extra", "test_evaluators", "test_foreign_chunks")
+C_MODULES = (
+    "test_arena_faults", "test_code_extra_indices", "test_code_extra_interpreters",
+    "test_code_extra_perf_trampoline", "test_code_extra_values", "test_evaluators_answers",
+    "test_evaluators_frames", "test_evaluators_programs", "test_evaluators_setting",
+    "test_foreign_chunks",
+)
 # What is run over and over to find leaks.
-LEAK_MODULES = ("test_frame_hooks", "test_frame_hooks_c", "test_frame_hooks_everywhere", "test_framehook",
-                "test_hook_model")
+LEAK_MODULES = (
+    "test_hook_promises_order", "test_hook_promises_replacement", "test_hook_promises_asking",
+    "test_hook_promises_cost", "test_hook_promises_coexistence", "test_hook_promises_interpreters",
+    "test_frame_hooks_c", "test_frame_hooks_calls", "test_frame_hooks_finalization",
+    "test_frame_hooks_python", "test_frame_hooks_threads", "test_frame_hooks_tracing",
+    "test_framehook", "test_hook_model",
+)
 
 PROGRESS_SECONDS = 20       # between two lines about a long step, where there is no terminal
 SILENCE_SECONDS = 1800      # a step that prints nothing for so long hangs

@@ -2,7 +2,7 @@
 
 They are the programs of programs_generator.py, and besides they use every tool that looks for frames, jump, send
 signals, replace code, switch greenlets, take turns in threads, change the hooks, and run out of memory at their end.
-What they do to be seen is defined in hooked_programs_worker.py.
+What they do to be seen is defined in hooked_programs_helpers.py.
 
 A hook leaves some marks that are no mistakes. Nothing of that is in these programs:
 - How far a program may recurse: a hook in Python runs above the frame that is offered.
@@ -11,7 +11,7 @@ A hook leaves some marks that are no mistakes. Nothing of that is in these progr
 """
 
 import programs_generator
-from programs_generator import ERRORS, LOCALS, Callable, Scope
+from programs_text import ERRORS
 
 MEMORY = ("windows", "endless", "none")
 SIGNALS = ("stack", "locals", "write", "raise", "call", "keep", "look", "trace", "hooks", "collect")

@@ -5,6 +5,7 @@ FERRULE_TESTS_ON_STOCK=1, where everything about _framecore is skipped: so a tes
 itself against CPython.
 """
 
+import dis
 import functools
 import importlib.util
 import os
@@ -25,6 +26,8 @@ if ON_STOCK:
 else:
     import _framecore as framecore
 
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
 needs_framecore = unittest.skipIf(ON_STOCK, "stock CPython has no _framecore")
 needs_stock = unittest.skipIf(STOCK_PYTHON is None, "no stock build to compare with: STOCK_PYTHON is not set")
 
@@ -34,7 +37,8 @@ except ImportError:     # not every build has CPython's test modules
     _testcapi = None
 needs_failing_allocations = unittest.skipIf(
     not hasattr(_testcapi, "set_nomemory") or hasattr(sys, "getobjects"),
-    "needs _testcapi.set_nomemory, and no --with-trace-refs: CPython ends the process where its list of objects cannot grow")
+    "needs _testcapi.set_nomemory, and no --with-trace-refs: CPython ends the process where its "
+    "list of objects cannot grow")
 
 ROOT_CHUNK_BYTES = 16 * 1024
 SPARE_CHUNK_BYTES = 1024 * 1024     # the largest spare: what a thread keeps besides its chunks in use
@@ -151,7 +155,31 @@ def stack_words(function):
     return code.co_nlocals + len(code.co_cellvars) + len(code.co_freevars) + code.co_stacksize
 
 
+def specialized(function):
+    """The names of a function's instructions, each in the form that it is specialized to now."""
+    return [i.opname for i in dis.get_instructions(function, adaptive=True)]
+
+
+def attempt(number, operation):
+    """What the operation returns while allocation `number` from now fails, or MemoryError."""
+    # These are looked up, and the sum is made, before allocations fail.
+    fail, succeed, following = _testcapi.set_nomemory, _testcapi.remove_mem_hooks, number + 1
+    fail(number, following)
+    try:
+        return operation()
+    except MemoryError:
+        return MemoryError
+    finally:
+        succeed()
+
+
+class Thing:
+    """An object that a weak reference can watch."""
+
+
 # --- Frame hooks. -------------------------------------------------------------------------------------------------
+
+WARM = 200      # calls after which a call is specialized
 
 needs_hooks = unittest.skipIf(ON_STOCK, "stock CPython has no frame hooks")
 
@@ -176,6 +204,42 @@ def code_named(name, source, filename="<replacement>"):
     if len(found) != 1:
         raise AssertionError(f"{len(found)} code objects called {name}")
     return found[0]
+
+
+def new_function(name="target", body="return a", parameters="a=None"):
+    """A function with code that no hook has been asked about yet."""
+    namespace = {}
+    exec(f"def {name}({parameters}):\n {body}", namespace)
+    return namespace[name]
+
+
+def counter(function, answer=None):
+    """A hook that counts in its attribute `asked` how often it is asked about the function."""
+    code = function.__code__
+
+    def hook(view):
+        if view.code is code:
+            hook.asked += 1
+            return answer
+        return None
+
+    hook.asked = 0
+    return hook
+
+
+class Copier:
+    """A hook that replaces all code with an equal copy."""
+
+    def __init__(self):
+        # The original is kept too. Else other code could get its address, and so its copy.
+        self.copies = {}
+
+    def __call__(self, view):
+        code = view.code
+        known = self.copies.get(id(code))
+        if known is None:
+            known = self.copies[id(code)] = code, code.replace()
+        return known[1]
 
 
 class CView:

@@ -11,8 +11,8 @@ import sys
 import threading
 import unittest
 
-from support import (CFace, ProgramTestCase, PythonFace, _testcapi, code_named, framecore, needs_failing_allocations,
-                     needs_hooks, use_extensions)
+from support import (CFace, ProgramTestCase, PythonFace, _testcapi, attempt, code_named, framecore,
+                     needs_failing_allocations, needs_hooks, use_extensions)
 
 FACES = {"Python": PythonFace, "C": CFace}
 
@@ -55,18 +55,6 @@ RESULTS = {
     with_cells: lambda which: (which, (ARGUMENT, 2)),
     make_generator: lambda which: (which, ARGUMENT, 2),
 }
-
-
-def attempt(number, operation):
-    """What the operation returns while allocation `number` from now fails; or MemoryError."""
-    fail, succeed, following = _testcapi.set_nomemory, _testcapi.remove_mem_hooks, number + 1
-    fail(number, following)
-    try:
-        return operation()
-    except MemoryError:
-        return MemoryError
-    finally:
-        succeed()
 
 
 def check(condition, *what):

@@ -1,5 +1,5 @@
 //! Hooks that go wrong, and guards that go in the wrong place: for
-//! `tests/python/test_rust_sdk.py`.
+//! `tests/python/test_rust_sdk_*.py`.
 #![forbid(unsafe_code)]
 
 use framehook::{

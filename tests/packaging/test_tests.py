@@ -1,0 +1,48 @@
+"""The tests themselves: no file is too long, and tests/run.py names only modules that exist."""
+
+import importlib.util
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+MOST_LINES = 600
+
+
+def too_long(directory):
+    """The Python files below the directory with more than MOST_LINES lines, and their lengths."""
+    counts = {path.relative_to(directory).as_posix(): len(path.read_text("utf-8").splitlines())
+              for path in directory.rglob("*.py")}
+    return {name: count for name, count in sorted(counts.items()) if count > MOST_LINES}
+
+
+def runner():
+    """tests/run.py as a module."""
+    spec = importlib.util.spec_from_file_location("tests_run", TESTS / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Tests(unittest.TestCase):
+    def test_no_python_file_is_too_long(self):
+        self.assertEqual(too_long(TESTS), {})
+
+    def test_a_longer_file_is_found_and_one_that_just_fits_is_not(self):
+        with tempfile.TemporaryDirectory() as name:
+            directory = Path(name)
+            (directory / "below").mkdir()
+            (directory / "fits.py").write_text("pass\n" * MOST_LINES)
+            (directory / "below" / "long.py").write_text("pass\n" * (MOST_LINES + 1))
+            (directory / "long.txt").write_text("text\n" * (MOST_LINES + 1))
+            self.assertEqual(too_long(directory), {"below/long.py": MOST_LINES + 1})
+
+    def test_the_runner_names_modules_that_exist(self):
+        run = runner()
+        named = {*run.C_MODULES, *run.LEAK_MODULES}
+        self.assertEqual(named - set(run.python_modules()), set())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,93 @@
+"""What is remembered of settled code, in odd cases.
+
+The code may belong to another interpreter, and there may have been more changes of hooks than a
+version number can tell apart.
+"""
+
+import contextlib
+import sys
+import unittest
+
+from hook_variants import in_a_child
+from support import HookTestCase, ON_STOCK, counter, needs_hooks, new_function, use_extensions
+
+use_extensions()
+import neighbourhooks
+
+if not ON_STOCK:
+    import framehook
+
+
+@needs_hooks
+class ForeignCode(HookTestCase):
+    SOURCE = "def inner():\n return [5]\nx = inner()\n"
+
+    def settle_here(self, code):
+        """Run the code with three hooks that settle it, and return which were asked about it."""
+        asked = []
+
+        def settle(mark):
+            def hook(view):
+                if view.code is code:
+                    asked.append(mark)
+                return framehook.SETTLED
+            return hook
+
+        with contextlib.ExitStack() as stack:
+            for mark in range(3):
+                stack.enter_context(framehook.hook(settle(mark)))
+            exec(code)
+            exec(code)
+        return asked
+
+    def test_code_that_another_interpreter_owns_runs_and_its_settling_is_not_remembered(self):
+        code = compile(self.SOURCE, "<shared>", "exec")
+        self.assertEqual(self.settle_here(code), [0, 1, 2])
+        self.assertEqual(neighbourhooks.run_elsewhere(code, 3), 3)
+        self.assertEqual(self.settle_here(code), [0, 1, 2])
+
+    def test_code_that_was_settled_elsewhere_first_is_asked_about_here(self):
+        code = compile(self.SOURCE, "<shared>", "exec")
+        self.assertEqual(neighbourhooks.run_elsewhere(code, 3), 1)
+        self.assertEqual(self.settle_here(code), [0, 1, 2])
+        self.assertEqual(self.settle_here(code), [0, 1, 2])
+
+
+CHANGES = 2 ** 24 + 1_000       # more than CPython has numbers for versions: these have 24 bits
+
+
+@needs_hooks
+class ManyChanges(HookTestCase):
+    @in_a_child
+    def test_hooks_tracing_and_monitoring_work_after_more_changes_than_there_are_versions(self):
+        self.assertEqual(neighbourhooks.churn(CHANGES), CHANGES)
+        function = new_function()
+        for _ in range(300):
+            function()
+        callable = counter(function)
+        with framehook.hook(callable):
+            function()
+        self.assertEqual(callable.asked, 1)
+        settled = counter(function, framehook.SETTLED)
+        with framehook.hook(settled):
+            function(), function()
+        self.assertEqual(settled.asked, 1)
+
+        events = []
+        sys.settrace(lambda frame, event, argument: events.append(frame.f_code.co_name))
+        function()
+        sys.settrace(None)
+        self.assertEqual(events, ["target"])
+
+        monitoring, started = sys.monitoring, []
+        monitoring.use_tool_id(4, "many changes")
+        monitoring.register_callback(4, monitoring.events.PY_START,
+                                     lambda code, offset: started.append(code.co_name))
+        monitoring.set_events(4, monitoring.events.PY_START)
+        function()
+        monitoring.set_events(4, 0)
+        self.assertEqual(started, ["target"])
+
+
+if __name__ == "__main__":
+    unittest.main()

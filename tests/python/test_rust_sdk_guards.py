@@ -1,0 +1,239 @@
+"""The crate framehook: guards that remove hooks, and interpreters that end with hooks in them."""
+
+import gc
+import threading
+import unittest
+
+from rust_sdk_support import HookTestCase, OUT, load, new_function, ten
+from support import in_new_thread
+
+rust_hook = cases = None
+
+
+def setUpModule():
+    global rust_hook, cases
+    rust_hook, cases = load()
+
+
+class Guards(HookTestCase):
+    def test_a_guard_removes_its_hook_when_it_is_dropped(self):
+        f = new_function("def f(): return 1")
+        dropped = cases.dropped()
+        guard = cases.install("panic", f, None)
+        self.assertTrue(cases.is_installed(guard))
+        del guard
+        self.assertEqual(f(), 1)
+        self.assertEqual(cases.dropped(), dropped + 1)
+
+    def test_a_guard_that_is_kept_leaves_the_hook_there(self):
+        f, g = new_function("def f(): return 1"), new_function("def f(): return 2")
+        dropped = cases.dropped()
+        guard = cases.install("replace", f, g)
+        cases.keep(guard)
+        del guard
+        self.assertEqual(f(), 2)
+        self.assertEqual(cases.dropped(), dropped)
+        cases.clear_hooks()
+        self.assertEqual(f(), 1)
+        self.assertEqual(cases.dropped(), dropped + 1)
+
+    def test_a_hook_that_others_have_removed_is_gone(self):
+        import _framecore
+        f = new_function("def f(): return 1")
+        guard = cases.install("panic", f, None)
+        _framecore.remove_frame_hook(cases.handle(guard))
+        self.assertEqual(f(), 1)
+        self.assertFalse(cases.is_installed(guard))
+        self.assertRaises(ValueError, cases.enable, guard, True)
+        self.assertRaises(ValueError, cases.remove, guard)
+
+    def test_a_guard_dropped_in_a_detached_thread_retires_the_hook(self):
+        f = new_function("def f(): return 1")
+        dropped = cases.dropped()
+        guard = cases.install("panic", f, None)
+        cases.drop_detached(guard)
+        self.assertEqual(cases.dropped(), dropped)
+        self.assertEqual(f(), 1)
+        # The hook was asked about f, and removed itself.
+        self.assertEqual(cases.dropped(), dropped + 1)
+
+    def test_a_hook_may_remove_itself_while_it_runs(self):
+        f = new_function("def f(): return 1")
+        dropped = cases.dropped()
+        cases.install("remove itself", f, None)
+        self.assertEqual(f(), 1)
+        self.assertEqual(cases.dropped(), dropped + 1)
+        self.assertEqual(f(), 1)
+
+    def test_enabling_in_all_three_ways(self):
+        f = new_function("def f(): pass")
+        guard = cases.install("pass", f, None)
+        f()
+        self.assertEqual(cases.asked(guard), 1)
+        for switch in (cases.enable, cases.enable_in_thread,
+                       lambda *way: cases.enable_for(way[0], f, way[1])):
+            before = cases.asked(guard)
+            switch(guard, False)
+            f()
+            self.assertEqual(cases.asked(guard), before)
+            switch(guard, True)
+            f()
+            self.assertEqual(cases.asked(guard), before + 1)
+        cases.enable_in_thread(guard, False)
+        before = cases.asked(guard)
+        in_new_thread(f)
+        self.assertEqual(cases.asked(guard), before + 1)
+        self.assertRaises(TypeError, cases.enable_for, guard, 5, True)
+        cases.remove(guard)
+
+    def test_guards_come_and_go_while_threads_call(self):
+        f, g = new_function("def f(): return 1"), new_function("def f(): return 2")
+        results, stop = [set(), set()], threading.Event()
+        dropped = cases.dropped()
+
+        def work(seen):
+            while not stop.is_set():
+                seen.add(f())
+
+        threads = [threading.Thread(target=work, args=(seen,)) for seen in results]
+        for thread in threads:
+            thread.start()
+        for round_ in range(200):
+            guard = cases.install("replace", f, g)
+            self.assertEqual(f(), 2)
+            (cases.drop_detached if round_ % 2 else cases.remove)(guard)
+            del guard
+            self.assertEqual(f(), 1)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        f()
+        self.assertLessEqual(set().union(*results), {1, 2})
+        gc.collect()
+        self.assertEqual(cases.dropped(), dropped + 200)
+
+    def test_an_exception_on_its_way_survives_the_guard(self):
+        def raise_through_a_guard():
+            guard = cases.install("pass", ten, None)
+            raise KeyError("on its way")
+
+        with self.assertRaisesRegex(KeyError, "on its way"):
+            raise_through_a_guard()
+
+
+class Interpreters(HookTestCase):
+    PRELUDE = """if True:
+        import _interpreters, sys
+        sys.path.insert(0, sys.argv[1])
+        import rust_hook, rust_hook_cases as cases
+        def f(): return 1
+        def g(): return 2
+        def run(interpreter, source):
+            failed = _interpreters.exec(interpreter, f'''if True:
+                import sys
+                sys.path.insert(0, {sys.argv[1]!r})
+                import rust_hook, rust_hook_cases as cases
+                def f(): return 1
+                def g(): return 2
+            ''' + source)
+            assert failed is None, failed
+    """
+
+    def test_hooks_belong_to_one_interpreter(self):
+        self.assert_program_succeeds(self.PRELUDE + """
+        main = rust_hook.count_calls()
+        other = _interpreters.create()
+        run(other, '''
+                counter = rust_hook.count_calls()
+                for _ in range(5): f()
+                assert rust_hook.calls(counter, f) == 5
+                replacement = rust_hook.replace(f, g)
+                assert f() == 2
+        ''')
+        for _ in range(3): f()
+        assert rust_hook.calls(main, f) == 3 and f() == 1
+        # Its hooks are still installed.
+        _interpreters.destroy(other)
+        assert rust_hook.calls(main, f) == 4
+        """, OUT)
+
+    def test_a_guard_in_another_interpreter_only_retires_its_hook(self):
+        self.assert_program_succeeds(self.PRELUDE + """
+        cases.park(cases.install("panic", f, None))
+        other = _interpreters.create()
+        run(other, '''
+                mine = cases.install("replace", f, g)
+                try:
+                    cases.enable_parked(False)
+                except RuntimeError as error:
+                    assert 'frame hook "panic" belongs to interpreter 0, not' in str(error), error
+                else:
+                    raise AssertionError("enabled from elsewhere")
+                assert cases.drop_parked() == 1
+                # The handles may be equal; it is the other interpreter's hook that stays.
+                assert f() == 2
+        ''')
+        assert cases.dropped() == 0
+        assert f() == 1
+        assert cases.dropped() == 1
+        """, OUT)
+
+    def test_a_guard_outlives_its_interpreter(self):
+        self.assert_program_succeeds(self.PRELUDE + """
+        other = _interpreters.create()
+        run(other, '''
+                cases.park(cases.install("replace", f, g))
+                assert f() == 2
+        ''')
+        _interpreters.destroy(other)
+        mine = cases.install("replace", f, g)
+        assert cases.drop_parked() == 1
+        assert cases.dropped() == 1
+        assert f() == 2
+        """, OUT)
+
+    def test_python_ends_while_a_daemon_thread_is_within_a_hook(self):
+        # The hook waits in Python code. When the thread wants to go on, Python has ended. It must
+        # not be unwound through Rust.
+        self.assertEqual(self.assert_program_succeeds(self.PRELUDE + """
+        import builtins, os, select, threading
+        waits = threading.Event()
+        goes_on, went_on = os.pipe(), os.pipe()
+        def wait(name):
+            waits.set()
+            os.read(goes_on[0], 1)
+            os.write(went_on[1], b"!")
+        cases.keep(cases.install("call", f, wait))
+        for _ in range(3):
+            waits.clear()
+            threading.Thread(target=f, daemon=True).start()
+            waits.wait()
+        class Late:
+            def __del__(self, write=os.write, select=select.select, go=goes_on[1], went=went_on[0]):
+                write(go, b"!!!")
+                write(1, b"ran on" if select([went], [], [], 2)[0] else b"the end")
+        builtins.late = Late()
+        """, OUT), "the end")
+
+    def test_python_ends_with_hooks_and_guards_about(self):
+        self.assert_program_succeeds(self.PRELUDE + """
+        import atexit, threading, time
+        counter = rust_hook.count_calls()
+        cases.park(cases.install("pass", f, None))
+        cases.keep(cases.install("pass", g, counter))
+        sys.kept = cases.install("panic when dropped", f, [])
+        class Late:
+            def __del__(self): f()
+        sys.late = Late()
+        atexit.register(f)
+        def call_for_ever():
+            while True:
+                time.sleep(0.001)
+                f()
+        threading.Thread(target=call_for_ever, daemon=True).start()
+        f()
+        """, OUT)
+
+
+if __name__ == "__main__":
+    unittest.main()
