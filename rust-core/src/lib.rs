@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), no_std)]
 
 mod check;
+mod code;
 mod code_extra;
 mod collector;
 mod copied_locks;

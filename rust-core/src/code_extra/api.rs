@@ -5,6 +5,7 @@ use super::index::MOST_INDICES;
 use super::registry::{is_code_before_any_release, Registry};
 use super::table::{extra_of, look_once, Elsewhere, TableRef};
 use super::values::{get_further, value_further};
+use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{PyCodeObject, PyInterpreterState, PyObject};
 use crate::in_cpython::FreeFunction;
@@ -21,35 +22,21 @@ unsafe fn current_registry() -> Registry {
     unsafe { Registry::of((*c::PyThreadState_Get()).interp) }
 }
 
-/// What a caller gave as a code object.
-#[derive(Clone, Copy)]
-struct Code(*mut PyObject);
-
-impl Code {
-    /// # Safety
-    /// The object is live.
-    #[inline(always)]
-    unsafe fn check(self) -> Option<*mut PyCodeObject> {
-        // SAFETY: live by contract. No type derives from the code type.
-        unsafe { ((*self.0).ob_type == &raw mut c::PyCode_Type).then_some(self.0.cast()) }
-    }
-
-    /// Sets the exception for an object that is no code object.
-    ///
-    /// # Safety
-    /// The object is live, and the thread attached.
-    #[cold]
-    unsafe fn refuse(self, function: &CStr) {
-        // SAFETY: the formats fit their arguments, and a type has a name.
-        unsafe {
-            c::PyErr_Format(
-                c::PyExc_SystemError,
-                c"%s: bad argument to internal function: a code object is needed, not '%.200s'"
-                    .as_ptr(),
-                function.as_ptr(),
-                (*(*self.0).ob_type).tp_name,
-            );
-        }
+/// Sets the exception for an object that is no code object.
+///
+/// # Safety
+/// The object is live, and the thread attached.
+#[cold]
+unsafe fn refuse(object: *mut PyObject, function: &CStr) {
+    // SAFETY: the formats fit their arguments, and a type has a name.
+    unsafe {
+        c::PyErr_Format(
+            c::PyExc_SystemError,
+            c"%s: bad argument to internal function: a code object is needed, not '%.200s'"
+                .as_ptr(),
+            function.as_ptr(),
+            (*(*object).ob_type).tp_name,
+        );
     }
 }
 
@@ -183,12 +170,13 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
         if !is_code_before_any_release(code) {
             return get_after_release(code, index, extra);
         }
-        match look_once(code.cast(), index) {
+        let code = Code::new(code.cast());
+        match look_once(code, index) {
             // Volatile only so that it stays a store of its own. Made one with that of
             // NULL below, it is reached by a jump, which each value found would pay for.
             Ok(value) => extra.write_volatile(value),
             Err(Elsewhere::Nowhere) => *extra = null_mut(),
-            Err(Elsewhere::MaybeFurther) => *extra = value_further(code.cast(), index),
+            Err(Elsewhere::MaybeFurther) => *extra = value_further(code, index),
         }
     }
     0
@@ -203,7 +191,7 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
 unsafe fn get_after_release(code: *mut PyObject, index: isize, extra: *mut *mut c_void) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        if let Some(checked) = Code(code).check() {
+        if let Some(checked) = Code::from_object(code) {
             if let Ok(value) = look_once(checked, index) {
                 *extra = value;
                 return 0;
@@ -224,8 +212,8 @@ unsafe fn get_elsewhere(code: *mut PyObject, index: isize, extra: *mut *mut c_vo
     // SAFETY: the caller's contract.
     unsafe {
         *extra = null_mut();
-        let Some(checked) = Code(code).check() else {
-            Code(code).refuse(NAME);
+        let Some(checked) = Code::from_object(code) else {
+            refuse(code, NAME);
             return -1;
         };
         match get_further(checked, index, || current_registry()) {
@@ -261,8 +249,8 @@ pub unsafe extern "C" fn PyUnstable_Code_SetExtra(
     const NAME: &CStr = c"PyUnstable_Code_SetExtra";
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(checked) = Code(code).check() else {
-            Code(code).refuse(NAME);
+        let Some(checked) = Code::from_object(code) else {
+            refuse(code, NAME);
             return -1;
         };
         match current_registry().set(checked, index, extra) {
@@ -283,7 +271,7 @@ pub unsafe extern "C" fn PyUnstable_Code_SetExtra(
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_ForgetCodeExtra(code: *mut PyCodeObject) {
     // SAFETY: the caller's contract.
-    unsafe { current_registry().forget(code) };
+    unsafe { current_registry().forget(Code::new(code)) };
 }
 
 /// The bytes that a code object takes for its values, as `__sizeof__` counts
@@ -294,7 +282,7 @@ pub unsafe extern "C" fn _PyRust_ForgetCodeExtra(code: *mut PyCodeObject) {
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_CodeExtraBytes(code: *mut PyCodeObject) -> usize {
     // SAFETY: live by contract; a table is not freed while this thread is attached.
-    let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) };
+    let table = unsafe { TableRef::from_raw(extra_of(Code::new(code)).load(Ordering::Acquire)) };
     table.map_or(0, TableRef::bytes)
 }
 

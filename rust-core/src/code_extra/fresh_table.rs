@@ -6,6 +6,7 @@
 
 use super::registry::Registry;
 use super::table::TableRef;
+use crate::code::Code;
 use crate::cpython::{PyCodeObject, PyMem_Free, PyMem_Malloc};
 use crate::in_cpython::{CodeExtraState, Table};
 use core::ptr::{null_mut, NonNull};
@@ -16,8 +17,8 @@ pub struct FreshTable(TableRef);
 impl FreshTable {
     /// An empty table for the values of `code`, with room for `capacity` entries, which is a power
     /// of two. It will be in the list of `owner`. `None` without memory.
-    pub fn allocate(owner: Registry, capacity: usize, code: *mut PyCodeObject) -> Option<Self> {
-        FreshTable::allocate_for(owner, capacity, owner.state(), code)
+    pub fn allocate(owner: Registry, capacity: usize, code: Code) -> Option<Self> {
+        FreshTable::allocate_for(owner, capacity, owner.state(), code.as_ptr())
     }
 
     /// What marks how far a walk over the list of tables has come: a table that belongs to nobody.

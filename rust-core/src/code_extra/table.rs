@@ -28,6 +28,7 @@
 use super::index::{Index, Key};
 use super::registry::Locked;
 use crate::check::check;
+use crate::code::Code;
 use crate::cpython::PyCodeObject;
 use crate::in_cpython::{CodeExtraState, Table};
 use core::ffi::c_void;
@@ -67,21 +68,21 @@ impl Table {
 /// `co_extra` of a code object.
 ///
 /// # Safety
-/// `code` points to a code object that lives as long as the reference is used.
+/// `code` lives as long as the reference is used.
 #[inline(always)]
-pub unsafe fn extra_of<'a>(code: *mut PyCodeObject) -> &'a AtomicPtr<Table> {
+pub unsafe fn extra_of<'a>(code: Code) -> &'a AtomicPtr<Table> {
     // SAFETY: a pointer-sized field of a live object, used atomically by all of
     // this crate; C only asks whether it is NULL.
-    unsafe { AtomicPtr::from_ptr((&raw mut (*code).co_extra).cast()) }
+    unsafe { AtomicPtr::from_ptr((&raw mut (*code.as_ptr()).co_extra).cast()) }
 }
 
 /// The value where `index` belongs in the table of `code`, if that is where it
 /// is; `Err` says whether it may be elsewhere. Takes no lock.
 ///
 /// # Safety
-/// `code` is a live code object, and the calling thread is attached.
+/// The calling thread is attached.
 #[inline(always)]
-pub unsafe fn look_once(code: *mut PyCodeObject, index: isize) -> Result<*mut c_void, Elsewhere> {
+pub unsafe fn look_once(code: Code, index: isize) -> Result<*mut c_void, Elsewhere> {
     // SAFETY: the caller's contract.
     let table = unsafe { extra_of(code) }.load(Ordering::Acquire);
     if table.is_null() {
@@ -108,7 +109,7 @@ pub unsafe fn look_once(code: *mut PyCodeObject, index: isize) -> Result<*mut c_
 ///
 /// # Safety
 /// As for [`look_once`].
-pub unsafe fn look_further(code: *mut PyCodeObject, raw: isize) -> Option<*mut c_void> {
+pub unsafe fn look_further(code: Code, raw: isize) -> Option<*mut c_void> {
     let index = Index::from_raw(raw)?;
     // SAFETY: NULL, or a table that is not freed while this thread is attached.
     let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) }?;
@@ -334,10 +335,15 @@ impl TableRef {
         None
     }
 
-    pub fn code(self, lock: &Locked) -> *mut PyCodeObject {
+    /// The code object whose table this is; `None`: it has died, or this is a marker.
+    pub fn code(self, lock: &Locked) -> Option<Code> {
         self.check_lock(lock);
-        // SAFETY: live by the type's invariant; the lock is held.
-        unsafe { (*self.as_ptr()).code }
+        // SAFETY: live by the type's invariant; the lock is held. A code object takes its table out
+        // of the list, or takes itself out of the table, before it dies.
+        unsafe {
+            let code = (*self.as_ptr()).code;
+            (!code.is_null()).then(|| Code::new(code))
+        }
     }
 
     /// The code object dies, and the table stays.

@@ -54,28 +54,36 @@ fn new_code() -> *mut PyCodeObject {
     code
 }
 
+fn handle(code: *mut PyCodeObject) -> crate::code::Code {
+    // SAFETY: the tests pass live code objects only.
+    unsafe { crate::code::Code::new(code) }
+}
+
 /// What `code_dealloc` does.
 fn kill(registry: Registry, code: *mut PyCodeObject) {
     // SAFETY: live until the next line, which the model makes sure is the last.
     unsafe {
-        registry.forget(code);
+        registry.forget(handle(code));
         drop(Box::from_raw(code));
     }
 }
 
 fn set(registry: Registry, code: *mut PyCodeObject, raw: isize, value: usize) -> Result<(), Error> {
     // SAFETY: the tests pass live code objects only.
-    unsafe { registry.set(code, raw, value as *mut c_void) }
+    unsafe { registry.set(handle(code), raw, value as *mut c_void) }
 }
 
 /// As `PyUnstable_Code_GetExtra` does it.
 fn get(registry: Registry, code: *mut PyCodeObject, raw: isize) -> Result<usize, Error> {
     // SAFETY: the tests pass live code objects only.
     let found = unsafe {
+        let code = handle(code);
         match look_once(code, raw) {
             Ok(value) => Ok(value),
-            Err(Elsewhere::Nowhere) if is_code_before_any_release(code.cast()) => Ok(null_mut()),
-            Err(Elsewhere::MaybeFurther) if is_code_before_any_release(code.cast()) => {
+            Err(Elsewhere::Nowhere) if is_code_before_any_release(code.as_object()) => {
+                Ok(null_mut())
+            }
+            Err(Elsewhere::MaybeFurther) if is_code_before_any_release(code.as_object()) => {
                 Ok(value_further(code, raw))
             }
             Err(_) => get_further(code, raw, || registry),
@@ -96,7 +104,7 @@ fn finish(registry: Registry) {
 
 fn bytes_of(code: *mut PyCodeObject) -> usize {
     // SAFETY: live, and one thread uses it.
-    let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Relaxed)) };
+    let table = unsafe { TableRef::from_raw(extra_of(handle(code)).load(Ordering::Relaxed)) };
     table.map_or(0, TableRef::bytes)
 }
 

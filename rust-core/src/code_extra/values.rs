@@ -7,7 +7,8 @@ use super::index::{Index, Key};
 use super::registry::{free_segments, Locked, Refused, Registry, SegmentSize, Standing};
 use super::table::{capacity_for, extra_of, look_further, look_once, Elsewhere, TableRef};
 use crate::check::check;
-use crate::cpython::{free_delayed, PyCodeObject, PyErr_FormatUnraisable, PyInterpreterState};
+use crate::code::Code;
+use crate::cpython::{free_delayed, PyErr_FormatUnraisable, PyInterpreterState};
 use crate::exception::run_aside;
 use crate::in_cpython::{CodeExtraState, FreeFunction};
 use core::ffi::c_void;
@@ -73,11 +74,10 @@ impl Locked {
             return None;
         }
         table.unlink(self);
-        if !table.code(self).is_null() {
-            // SAFETY: a code object takes its table out of the list before it
-            // dies, so it is alive. Not touched again after this store: it may
-            // be waiting for just that.
-            unsafe { extra_of(table.code(self)) }.store(null_mut(), Ordering::Release);
+        if let Some(code) = table.code(self) {
+            // SAFETY: alive, as the table is in the list. Not touched again after this
+            // store: it may be waiting for just that.
+            unsafe { extra_of(code) }.store(null_mut(), Ordering::Release);
         }
         Some(table)
     }
@@ -92,10 +92,10 @@ impl Locked {
     /// Stores `value`; needs memory where the table is missing or full.
     ///
     /// # Safety
-    /// `code` is a live code object, and `spare` was allocated for it by this registry.
+    /// `spare` was allocated for `code` by this registry.
     unsafe fn store(
         &mut self,
-        code: *mut PyCodeObject,
+        code: Code,
         raw: isize,
         value: *mut c_void,
         spare: &mut Option<FreshTable>,
@@ -187,10 +187,10 @@ struct TableSize(usize);
 /// asks for the registry only when the value is missing.
 ///
 /// # Safety
-/// `code` is a live code object, and the calling thread is attached to the
+/// The calling thread is attached to the
 /// interpreter whose registry it is.
 pub(super) unsafe fn get_further(
-    code: *mut PyCodeObject,
+    code: Code,
     raw: isize,
     registry: impl FnOnce() -> Registry,
 ) -> Result<*mut c_void, Error> {
@@ -206,11 +206,11 @@ pub(super) unsafe fn get_further(
 /// no lock.
 ///
 /// # Safety
-/// `code` is a live code object, the calling thread is attached, and `index` was handed
+/// The calling thread is attached, and `index` was handed
 /// out to the caller, who has not released it.
 #[cfg_attr(test, allow(dead_code))] // for frame hooks, which the tests are built without
 #[inline(always)]
-pub unsafe fn value_in_use(code: *mut PyCodeObject, index: isize) -> *mut c_void {
+pub unsafe fn value_in_use(code: Code, index: isize) -> *mut c_void {
     // SAFETY: the caller's contract.
     unsafe {
         match look_once(code, index) {
@@ -228,7 +228,7 @@ pub unsafe fn value_in_use(code: *mut PyCodeObject, index: isize) -> *mut c_void
 /// As there.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn value_further(code: *mut PyCodeObject, index: isize) -> *mut c_void {
+pub(super) unsafe fn value_further(code: Code, index: isize) -> *mut c_void {
     // SAFETY: the caller's contract.
     unsafe { look_further(code, index) }.unwrap_or(null_mut())
 }
@@ -258,11 +258,11 @@ pub unsafe fn release(interpreter: *mut PyInterpreterState, index: isize) -> Res
 /// `edit` runs with a lock held, and twice where memory is needed: it calls nothing of CPython.
 ///
 /// # Safety
-/// The calling thread is attached to the interpreter, `code` is a live code object, and `index` was
+/// The calling thread is attached to the interpreter, and `index` was
 /// handed out to the caller, who has not released it.
 pub unsafe fn update(
     interpreter: *mut PyInterpreterState,
-    code: *mut PyCodeObject,
+    code: Code,
     index: isize,
     edit: impl FnMut(*mut c_void) -> *mut c_void,
 ) -> Result<(), Error> {
@@ -302,11 +302,10 @@ impl Registry {
     /// failure nothing has changed, and `value` stays the caller's.
     ///
     /// # Safety
-    /// `code` is a live code object of this interpreter, and this is the
-    /// interpreter of the calling thread.
+    /// `code` is this interpreter's, and that is the calling thread's.
     pub(super) unsafe fn set(
         self,
-        code: *mut PyCodeObject,
+        code: Code,
         raw: isize,
         value: *mut c_void,
     ) -> Result<(), Error> {
@@ -324,7 +323,7 @@ impl Registry {
     /// As for [`set`](Self::set).
     unsafe fn update(
         self,
-        code: *mut PyCodeObject,
+        code: Code,
         raw: isize,
         mut edit: impl FnMut(*mut c_void) -> *mut c_void,
     ) -> Result<(), Error> {
@@ -403,7 +402,7 @@ impl Registry {
     /// # Safety
     /// `code` is a code object whose memory is freed next, and this is the
     /// interpreter of the calling thread. The thread is attached.
-    pub(super) unsafe fn forget(self, code: *mut PyCodeObject) {
+    pub(super) unsafe fn forget(self, code: Code) {
         let mut from = 0;
         loop {
             // SAFETY: live until the caller frees it; tables as in `look_once`.
@@ -474,7 +473,7 @@ impl Registry {
 /// # Safety
 /// `owner` is live, and was found as the owner of the table of `code`.
 #[cold]
-unsafe fn leave_to_owner(code: *mut PyCodeObject, owner: *mut CodeExtraState, any: Registry) {
+unsafe fn leave_to_owner(code: Code, owner: *mut CodeExtraState, any: Registry) {
     // SAFETY: live by contract. The tag is not used for what follows.
     let owner = unsafe { any.sibling(owner) };
     let mut locked = owner.lock();

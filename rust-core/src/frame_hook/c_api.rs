@@ -5,11 +5,11 @@
 //! has a compiler compare the two (`tests/python/test_frame_hook_headers.py`).
 
 use super::error::{Outcome, Raised};
-use super::frame::Code;
 use super::registry::{self, Refusal};
 use super::snapshot::{Callee, Description, Snapshot};
 use super::switch;
 use super::view::View;
+use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject};
 use crate::object::Owned;

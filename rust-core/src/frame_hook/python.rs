@@ -5,12 +5,12 @@ mod block;
 pub mod module;
 
 use super::error::{Outcome, Raised};
-use super::frame::Code;
 use super::kept::keep;
 use super::registry::{self, Refusal};
 use super::snapshot::{Callee, Description, ExtendedHook, Hook, Snapshot, SnapshotRef};
 use super::view::View;
-use super::{suspended, switch, verdict};
+use super::{settled, suspended, switch};
+use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, PyThreadState};
 use crate::object::{ForC, Owned};
@@ -682,7 +682,7 @@ unsafe extern "C" fn never_offer(_: *mut PyObject, code: *mut PyObject) -> *mut 
     unsafe {
         let thread = Thread::current();
         let settled = code_of(thread, code).and_then(|code| {
-            verdict::settle_for_everybody(thread, code)
+            settled::settle_for_everybody(thread, code)
                 .map_err(|error| Raised::by_code_extra(thread, error))
         });
         none(thread, settled)
