@@ -39,6 +39,8 @@ mod reference_count;
 mod stack_ref;
 #[cfg(test)]
 mod stand_in;
+#[cfg(not(test))]
+mod tables;
 #[cfg(test)]
 mod tests;
 mod thread;

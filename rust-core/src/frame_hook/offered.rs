@@ -92,8 +92,9 @@ impl Starting {
         Starting(frame)
     }
 
-    /// `None`: the frame lies elsewhere, or does not start now. One that was offered, or has made a
-    /// call, says so itself; one that a debugger has sent back to its first line has a frame object.
+    /// `None`: the frame lies elsewhere, or does not start now. One that was offered, or has made
+    /// a call, says so itself. One that a debugger has sent back to its first line has a frame
+    /// object.
     ///
     /// # Safety
     /// The calling thread's, and at rest. If it lies on the data stack, it is the topmost there.
