@@ -3,7 +3,7 @@
 use super::snapshot::Snapshot;
 use super::suspended::slots_about;
 use crate::code::Code;
-use crate::code_extra::{self, value_in_use, Error};
+use crate::code_extra::{value_in_use, Error, Registry};
 use crate::in_cpython::SlotMask;
 use crate::thread::Thread;
 use core::ffi::c_longlong;
@@ -24,11 +24,12 @@ pub fn reserve(thread: Thread) -> Result<(), Error> {
     }
     // SAFETY: the `Thread` is attached.
     unsafe {
-        let index = code_extra::request(thread.interpreter())?;
+        let registry = Registry::of(thread.interpreter());
+        let index = registry.request(None)?.raw();
         let set = place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire);
         if set.is_err() {
             // Another thread was faster; nobody has used this index.
-            code_extra::release(thread.interpreter(), index)?;
+            registry.release(index)?;
         }
     }
     Ok(())
@@ -63,9 +64,8 @@ fn change(
     let index = index_place(thread).load(Ordering::Acquire) - 1;
     // SAFETY: a live code object, and an index that was handed out.
     unsafe {
-        code_extra::update(thread.interpreter(), code, index, |extra| {
-            edit(SlotMask::from_extra(extra)).to_extra()
-        })
+        Registry::of(thread.interpreter())
+            .update(code, index, |extra| edit(SlotMask::from_extra(extra)).to_extra())
     }
 }
 

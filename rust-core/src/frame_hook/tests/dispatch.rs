@@ -613,13 +613,12 @@ fn an_evaluator_that_a_hook_has_cleared_is_not_called() {
 
 /// Stores a value of that interpreter on code.
 fn store_value_of(interpreter: *mut PyInterpreterState, code: *mut PyCodeObject) {
-    use crate::code_extra::{request, update};
     // SAFETY: attached to it; a live code object.
     unsafe {
-        let index = request(interpreter).expect("an index");
-        let stored = update(interpreter, crate::code::Code::new(code), index, |_| {
-            std::ptr::without_provenance_mut(1)
-        });
+        let registry = crate::code_extra::Registry::of(interpreter);
+        let index = registry.request(None).expect("an index").raw();
+        let stored = registry
+            .update(crate::code::Code::new(code), index, |_| std::ptr::without_provenance_mut(1));
         assert!(stored.is_ok());
     }
 }
