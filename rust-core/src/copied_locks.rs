@@ -1,6 +1,6 @@
 //! Locks that a forked child has copied.
 
-use crate::code_extra;
+use crate::code_extra::Registry;
 use crate::cpython::PyInterpreterState;
 
 /// A forked child has one thread: nobody holds the lock of any interpreter's registry, though one
@@ -16,7 +16,7 @@ use crate::cpython::PyInterpreterState;
 pub unsafe extern "C" fn _PyRust_AfterForkInChild(interpreter: *mut PyInterpreterState) {
     // SAFETY: the caller's contract. An unlocked mutex is all zeros.
     unsafe {
-        code_extra::forget_lock(interpreter);
+        Registry::of(interpreter).forget_lock();
         #[cfg(ferrule_free_threaded)]
         (&raw mut (*interpreter).stoptheworld.mutex).write(core::mem::zeroed());
     }

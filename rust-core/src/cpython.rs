@@ -74,8 +74,8 @@ pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNE
 #[cfg_attr(test, allow(unused_imports))] // what only Python's face of the crate uses
 pub use raw::{
     _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _Py_Instrument, _Py_NoneStruct,
-    PyBool_FromLong, PyBool_Type, PyBytes_AsString, PyCFunctionObject, PyCFunction_Type,
-    PyCallable_Check, PyCell_Get, PyDict_New, PyDict_SetItem, PyDict_SetItemString, PyErr_Format,
+    PyBool_FromLong, PyBool_Type, PyCFunctionObject, PyCFunction_Type, PyCallable_Check,
+    PyCell_Get, PyDict_New, PyDict_SetItem, PyDict_SetItemString, PyErr_Format,
     PyErr_FormatUnraisable, PyErr_NewExceptionWithDoc, PyErr_NoMemory, PyErr_Occurred,
     PyErr_SetObject, PyErr_SetString, PyExc_IndexError, PyExc_KeyError, PyExc_RuntimeError,
     PyExc_SystemError, PyExc_TypeError, PyExc_UnboundLocalError, PyExc_ValueError, PyGetSetDef,

@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), no_std)]
 
 mod check;
+mod code;
 mod code_extra;
 mod collector;
 mod copied_locks;
@@ -38,4 +39,6 @@ mod reference_count;
 mod stack_ref;
 #[cfg(test)]
 mod stand_in;
+#[cfg(not(test))]
+mod tables;
 mod thread;

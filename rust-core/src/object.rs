@@ -48,6 +48,7 @@ impl Owned {
         self.0.as_ptr()
     }
 
+    #[inline] // or its symbol would be exported
     pub fn signed(_thread: Thread, number: i64) -> Option<Self> {
         // SAFETY: any number will do, and a thread state is attached.
         unsafe { Owned::new(c::PyLong_FromLongLong(number)) }
@@ -86,6 +87,7 @@ impl Owned {
         unsafe { Owned::new(c::PyBool_FromLong(c_long::from(value))) }
     }
 
+    #[inline] // or its symbol would be exported
     pub fn none(_thread: Thread) -> Self {
         // SAFETY: None is never NULL and lives for ever.
         unsafe {

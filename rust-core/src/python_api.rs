@@ -8,20 +8,10 @@ use crate::cpython::PyObject;
 use crate::data_stack::DataStack;
 use crate::frame_hook;
 use crate::object::{ForC, Owned};
+use crate::tables::{c_text, method, NO_METHOD};
 use crate::thread::Thread;
 use core::ffi::{c_char, c_int, c_void, CStr};
 use core::mem::zeroed;
-use core::ptr::null_mut;
-
-/// `text` as a C string that lives for ever.
-macro_rules! c_text {
-    ($($text:expr),+) => {
-        match CStr::from_bytes_with_nul(concat!($($text),+, "\0").as_bytes()) {
-            Ok(text) => text,
-            Err(_) => c"",
-        }
-    };
-}
 
 const VERSION: &CStr = c_text!(env!("CARGO_PKG_VERSION"));
 const RUSTC: &CStr = c_text!(env!("FERRULE_RUSTC"));
@@ -86,62 +76,39 @@ fn thread_stats(thread: Thread) -> Option<Owned> {
     Some(dict)
 }
 
-unsafe extern "C" fn info(_module: *mut PyObject, _args: *mut PyObject) -> *mut PyObject {
-    // SAFETY: a function of a module: a thread state is attached.
-    build_info(unsafe { Thread::current() }).map_or(null_mut(), Owned::into_raw)
-}
-
-unsafe extern "C" fn datastack_stats(
-    _module: *mut PyObject,
-    _args: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: a function of a module: a thread state is attached.
-    thread_stats(unsafe { Thread::current() }).map_or(null_mut(), Owned::into_raw)
-}
-
-const fn method(
-    name: &'static CStr,
-    function: unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject,
-    doc: &'static CStr,
-) -> c::PyMethodDef {
-    c::PyMethodDef {
-        ml_name: name.as_ptr(),
-        ml_meth: Some(function),
-        ml_flags: c::METH_NOARGS as c_int,
-        ml_doc: doc.as_ptr(),
-    }
-}
-
-static METHODS: ForC<[c::PyMethodDef; 12]> = ForC::new([
-    method(
-        c"info",
-        info,
-        c"info($module, /)\n--\n\nReturn a new dict of facts about this build: what is Rust and what made it.",
-    ),
-    method(
-        c"datastack_stats",
-        datastack_stats,
-        c"datastack_stats($module, /)\n--\n\nReturn a new dict of the calling thread's data stack counters.",
-    ),
-    frame_hook::python::METHODS[0],
-    frame_hook::python::METHODS[1],
-    frame_hook::python::METHODS[2],
-    frame_hook::python::METHODS[3],
-    frame_hook::python::METHODS[4],
-    frame_hook::python::METHODS[5],
-    frame_hook::python::METHODS[6],
-    frame_hook::python::METHODS[7],
-    frame_hook::python::METHODS[8],
-    // SAFETY: all zeros is the sentinel that ends the table.
-    unsafe { zeroed() },
-]);
+/// The functions of the module; those that concern hooks are declared there.
+static METHODS: ForC<[c::PyMethodDef; 12]> = {
+    let [a, b, c, d, e, f, g, h, i] = frame_hook::python::METHODS;
+    ForC::new([
+        method!(
+            none "info" "($module, /)",
+            "Return a new dict of facts about this build: what is Rust and what made it.",
+            |thread, _| build_info(thread)
+        ),
+        method!(
+            none "datastack_stats" "($module, /)",
+            "Return a new dict of the calling thread's data stack counters.",
+            |thread, _| thread_stats(thread)
+        ),
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        i,
+        NO_METHOD,
+    ])
+};
 
 // The two slot values are the constants 2 and 1 of `moduleobject.h`, cast to
 // pointers as that header does.
 static SLOTS: ForC<[c::PyModuleDef_Slot; 4]> = ForC::new([
     c::PyModuleDef_Slot {
         slot: c::Py_mod_exec as c_int,
-        value: frame_hook::python::module::fill_module as *mut c_void,
+        value: frame_hook::python::fill_module as *mut c_void,
     },
     c::PyModuleDef_Slot {
         slot: c::Py_mod_multiple_interpreters as c_int,

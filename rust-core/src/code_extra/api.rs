@@ -1,16 +1,15 @@
 //! The C API of `co_extra`, and what the rest of CPython calls.
 
 use super::error::Error;
-use super::index::MOST_INDICES;
-use super::registry::{is_code_before_any_release, Registry};
-use super::table::{extra_of, look_once, Elsewhere, TableRef};
-use super::values::{get_further, value_further};
+use super::index::{Index, MOST_INDICES};
+use super::registry::{is_code_before_any_release, Registry, Unusable};
+use super::table::{find, TableRef};
+use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{PyCodeObject, PyInterpreterState, PyObject};
 use crate::in_cpython::FreeFunction;
 use core::ffi::{c_int, c_void, CStr};
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering;
 
 /// The registry of the calling thread's interpreter.
 ///
@@ -21,99 +20,72 @@ unsafe fn current_registry() -> Registry {
     unsafe { Registry::of((*c::PyThreadState_Get()).interp) }
 }
 
-/// What a caller gave as a code object.
-#[derive(Clone, Copy)]
-struct Code(*mut PyObject);
-
-impl Code {
-    /// # Safety
-    /// The object is live.
-    #[inline(always)]
-    unsafe fn check(self) -> Option<*mut PyCodeObject> {
-        // SAFETY: live by contract. No type derives from the code type.
-        unsafe { ((*self.0).ob_type == &raw mut c::PyCode_Type).then_some(self.0.cast()) }
+/// Sets the exception for an object that is no code object.
+///
+/// # Safety
+/// The object is live, and the thread attached.
+#[cold]
+unsafe fn refuse(object: *mut PyObject, function: &CStr) -> c_int {
+    // SAFETY: the formats fit their arguments, and a type has a name.
+    unsafe {
+        c::PyErr_Format(
+            c::PyExc_SystemError,
+            c"%s: bad argument to internal function: a code object is needed, not '%.200s'"
+                .as_ptr(),
+            function.as_ptr(),
+            (*(*object).ob_type).tp_name,
+        );
     }
-
-    /// Sets the exception for an object that is no code object.
-    ///
-    /// # Safety
-    /// The object is live, and the thread attached.
-    #[cold]
-    unsafe fn refuse(self, function: &CStr) {
-        // SAFETY: the formats fit their arguments, and a type has a name.
-        unsafe {
-            c::PyErr_Format(
-                c::PyExc_SystemError,
-                c"%s: bad argument to internal function: a code object is needed, not '%.200s'"
-                    .as_ptr(),
-                function.as_ptr(),
-                (*(*self.0).ob_type).tp_name,
-            );
-        }
-    }
+    -1
 }
 
-/// Sets the exception for an error that `function` found about `index`.
+/// Sets the exception for an error that `function` found about `index`; -1.
 ///
 /// # Safety
 /// The calling thread is attached.
 #[cold]
-unsafe fn raise(error: Error, function: &CStr, index: isize) {
-    let name = function.as_ptr();
-    // SAFETY: attached by contract, and each format fits its arguments.
-    unsafe {
+unsafe fn raise(error: Error, function: &CStr, index: isize) -> c_int {
+    // SAFETY: the classes live for ever.
+    let (class, format, one, other) = unsafe {
         match error {
             Error::NoMemory => {
                 c::PyErr_NoMemory();
+                return -1;
             }
             Error::Released => {
-                c::PyErr_Format(
-                    c::PyExc_ValueError,
-                    c"%s: code extra index %zd was released".as_ptr(),
-                    name,
-                    index,
-                );
+                (c::PyExc_ValueError, c"%s: code extra index %zd was released", index, 0)
             }
-            Error::Unknown { in_use } => {
-                c::PyErr_Format(
-                    c::PyExc_SystemError,
-                    c"%s: bad argument to internal function: this interpreter did not hand out \
-                      code extra index %zd (%zu are in use)"
-                        .as_ptr(),
-                    name,
-                    index,
-                    in_use,
-                );
-            }
-            Error::Exhausted { in_use } => {
-                c::PyErr_Format(
-                    c::PyExc_RuntimeError,
-                    c"%s: no more code extra indices: %zu of at most %zu are in use".as_ptr(),
-                    name,
-                    in_use,
-                    MOST_INDICES,
-                );
-            }
-            Error::ForeignCode => {
-                c::PyErr_Format(
-                    c::PyExc_RuntimeError,
-                    c"%s: no value under code extra index %zd: the code object holds values of \
-                      another interpreter"
-                        .as_ptr(),
-                    name,
-                    index,
-                );
-            }
-            Error::Finished => {
-                c::PyErr_Format(
-                    c::PyExc_RuntimeError,
-                    c"%s: the interpreter is at its end and has no code extra indices any more"
-                        .as_ptr(),
-                    name,
-                );
-            }
+            Error::Unknown { in_use } => (
+                c::PyExc_SystemError,
+                c"%s: bad argument to internal function: this interpreter did not hand out \
+                  code extra index %zd (%zd are in use)",
+                index,
+                in_use as isize,
+            ),
+            Error::Exhausted { in_use } => (
+                c::PyExc_RuntimeError,
+                c"%s: no more code extra indices: %zd of at most %zd are in use",
+                in_use as isize,
+                MOST_INDICES as isize,
+            ),
+            Error::ForeignCode => (
+                c::PyExc_RuntimeError,
+                c"%s: no value under code extra index %zd: the code object holds values of \
+                  another interpreter",
+                index,
+                0,
+            ),
+            Error::Finished => (
+                c::PyExc_RuntimeError,
+                c"%s: the interpreter is at its end and has no code extra indices any more",
+                0,
+                0,
+            ),
         }
-    }
+    };
+    // SAFETY: attached by contract. Each format takes a string and at most two such numbers.
+    unsafe { c::PyErr_Format(class, format.as_ptr(), function.as_ptr(), one, other) };
+    -1
 }
 
 /// Hands out an index under which this interpreter's code objects can have a
@@ -128,14 +100,11 @@ unsafe fn raise(error: Error, function: &CStr, index: isize) {
 /// The calling thread is attached.
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_Eval_RequestCodeExtraIndex(free: FreeFunction) -> isize {
+    const NAME: &CStr = c"PyUnstable_Eval_RequestCodeExtraIndex";
     // SAFETY: attached by contract.
-    match unsafe { current_registry() }.request(free) {
-        Ok(index) => index.raw(),
-        Err(error) => {
-            // SAFETY: as above.
-            unsafe { raise(error, c"PyUnstable_Eval_RequestCodeExtraIndex", -1) };
-            -1
-        }
+    unsafe {
+        let index = current_registry().request(free).map(Index::raw);
+        index.unwrap_or_else(|error| raise(error, NAME, -1) as isize)
     }
 }
 
@@ -152,14 +121,11 @@ pub unsafe extern "C" fn PyUnstable_Eval_RequestCodeExtraIndex(free: FreeFunctio
 /// The calling thread is attached.
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_Eval_ReleaseCodeExtraIndex(index: isize) -> c_int {
+    const NAME: &CStr = c"PyUnstable_Eval_ReleaseCodeExtraIndex";
     // SAFETY: attached by contract.
-    match unsafe { current_registry().release(index) } {
-        Ok(()) => 0,
-        Err(error) => {
-            // SAFETY: as above.
-            unsafe { raise(error, c"PyUnstable_Eval_ReleaseCodeExtraIndex", index) };
-            -1
-        }
+    unsafe {
+        let released = current_registry().release(index);
+        released.map_or_else(|error| raise(error, NAME, index), |()| 0)
     }
 }
 
@@ -183,12 +149,11 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
         if !is_code_before_any_release(code) {
             return get_after_release(code, index, extra);
         }
-        match look_once(code.cast(), index) {
+        match find(Code::new(code.cast()), index) {
             // Volatile only so that it stays a store of its own. Made one with that of
             // NULL below, it is reached by a jump, which each value found would pay for.
-            Ok(value) => extra.write_volatile(value),
-            Err(Elsewhere::Nowhere) => *extra = null_mut(),
-            Err(Elsewhere::MaybeFurther) => *extra = value_further(code.cast(), index),
+            Some(value) => extra.write_volatile(value),
+            None => *extra = null_mut(),
         }
     }
     0
@@ -203,40 +168,33 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
 unsafe fn get_after_release(code: *mut PyObject, index: isize, extra: *mut *mut c_void) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        if let Some(checked) = Code(code).check() {
-            if let Ok(value) = look_once(checked, index) {
+        match Code::from_object(code).and_then(|code| find(code, index)) {
+            Some(value) => {
                 *extra = value;
-                return 0;
+                0
             }
+            None => get_nothing(code, index, extra),
         }
-        get_elsewhere(code, index, extra)
     }
 }
 
-/// [`PyUnstable_Code_GetExtra`] where the first look did not settle it.
+/// [`PyUnstable_Code_GetExtra`] where there is no value: NULL, or an error.
 ///
 /// # Safety
 /// As there.
 #[cold]
 #[inline(never)]
-unsafe fn get_elsewhere(code: *mut PyObject, index: isize, extra: *mut *mut c_void) -> c_int {
+unsafe fn get_nothing(code: *mut PyObject, index: isize, extra: *mut *mut c_void) -> c_int {
     const NAME: &CStr = c"PyUnstable_Code_GetExtra";
     // SAFETY: the caller's contract.
     unsafe {
         *extra = null_mut();
-        let Some(checked) = Code(code).check() else {
-            Code(code).refuse(NAME);
-            return -1;
-        };
-        match get_further(checked, index, || current_registry()) {
-            Ok(value) => {
-                *extra = value;
-                0
-            }
-            Err(error) => {
-                raise(error, NAME, index);
-                -1
-            }
+        if Code::from_object(code).is_none() {
+            refuse(code, NAME)
+        } else if current_registry().index_in_use(index) == Err(Unusable::Released) {
+            raise(Error::Released, NAME, index)
+        } else {
+            0
         }
     }
 }
@@ -261,17 +219,9 @@ pub unsafe extern "C" fn PyUnstable_Code_SetExtra(
     const NAME: &CStr = c"PyUnstable_Code_SetExtra";
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(checked) = Code(code).check() else {
-            Code(code).refuse(NAME);
-            return -1;
-        };
-        match current_registry().set(checked, index, extra) {
-            Ok(()) => 0,
-            Err(error) => {
-                raise(error, NAME, index);
-                -1
-            }
-        }
+        let Some(checked) = Code::from_object(code) else { return refuse(code, NAME) };
+        let stored = current_registry().update(checked, index, |_| extra);
+        stored.map_or_else(|error| raise(error, NAME, index), |()| 0)
     }
 }
 
@@ -283,7 +233,7 @@ pub unsafe extern "C" fn PyUnstable_Code_SetExtra(
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_ForgetCodeExtra(code: *mut PyCodeObject) {
     // SAFETY: the caller's contract.
-    unsafe { current_registry().forget(code) };
+    unsafe { current_registry().forget(Code::new(code)) };
 }
 
 /// The bytes that a code object takes for its values, as `__sizeof__` counts
@@ -294,8 +244,7 @@ pub unsafe extern "C" fn _PyRust_ForgetCodeExtra(code: *mut PyCodeObject) {
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_CodeExtraBytes(code: *mut PyCodeObject) -> usize {
     // SAFETY: live by contract; a table is not freed while this thread is attached.
-    let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) };
-    table.map_or(0, TableRef::bytes)
+    unsafe { TableRef::of(Code::new(code)) }.map_or(0, TableRef::bytes)
 }
 
 /// The interpreter's end: every value that is still set is freed, with the

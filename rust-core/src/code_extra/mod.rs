@@ -13,7 +13,7 @@
 //! lock, and after the lock was given back.
 //!
 //! `index` says what an index is made of, `registry` which ones are in use, and
-//! `table` holds a code object's values; `fresh_segment` and `fresh_table` allocate.
+//! `table` holds a code object's values; `fresh` is memory that is not in its place yet.
 //! `values` is what callers do with them, with errors as values; `api` is the same
 //! for C, with exceptions.
 //!
@@ -25,8 +25,7 @@
 
 mod api;
 mod error;
-mod fresh_segment;
-mod fresh_table;
+mod fresh;
 mod index;
 mod registry;
 mod table;
@@ -37,4 +36,6 @@ mod values;
 #[cfg(test)]
 pub use api::{_PyRust_FinishCodeExtra, _PyRust_ForgetCodeExtra};
 pub use error::Error;
-pub use values::{forget_lock, release, request, update, value_in_use};
+// Not `pub`: rustc would take its methods for reachable, and their symbols would be exported.
+pub(crate) use registry::Registry;
+pub use values::value_in_use;

@@ -11,11 +11,12 @@
 //! - A slot on the list of free slots has no value left in any table of the
 //!   interpreter: so its free function may be overwritten.
 
-use super::error::Error;
-use super::fresh_segment::{free_segment, FreshSegment};
+use super::error::{Error, Refused};
+use super::fresh::Fresh;
 use super::index::{Index, Key, Tag, MOST_INDICES};
 use crate::cpython::{
-    PyCode_Type, PyInterpreterState, PyMutex_Lock, PyMutex_Unlock, PyObject, PyTypeObject,
+    PyCode_Type, PyInterpreterState, PyMem_RawCalloc, PyMem_RawFree, PyMutex_Lock, PyMutex_Unlock,
+    PyObject, PyTypeObject,
 };
 use crate::in_cpython::{CodeExtraState, FreeFunction, Slot, Table};
 use core::ptr::{null_mut, NonNull};
@@ -54,12 +55,10 @@ pub unsafe fn is_code_before_any_release(object: *mut PyObject) -> bool {
     unsafe { (*object).ob_type == CODE_TYPE_UNTIL_RELEASE.load(Ordering::Relaxed) }
 }
 
-/// What an index is at the moment.
+/// Why an index is not in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// Handed out and not released.
-    InUse,
-    /// Handed out by this interpreter, and released.
+pub enum Unusable {
+    /// This interpreter has handed it out, and it was released.
     Released,
     /// This interpreter never handed it out.
     Unknown,
@@ -71,7 +70,7 @@ pub enum Standing {
 /// The state is live: it is part of an interpreter that has not been deleted. The calling thread is
 /// attached, if not to that interpreter.
 #[derive(Clone, Copy)]
-pub struct Registry {
+pub(crate) struct Registry {
     state: NonNull<CodeExtraState>,
     tag: Tag,
 }
@@ -134,21 +133,19 @@ impl Registry {
         unsafe { AtomicUsize::from_ptr(&raw mut (*self.slot(slot)).key) }
     }
 
-    /// What `raw` is. Takes no lock.
-    pub fn standing(&self, raw: isize) -> Standing {
-        let Some(index) = Index::from_raw(raw) else {
-            return Standing::Unknown;
+    /// The index `raw`, if it is in use; else why it is not. Takes no lock.
+    pub fn index_in_use(&self, raw: isize) -> Result<Index, Unusable> {
+        let own = |index: &Index| {
+            index.tag() == self.tag && index.slot() < self.count().load(Ordering::Acquire)
         };
-        if index.tag() != self.tag || index.slot() >= self.count().load(Ordering::Acquire) {
-            return Standing::Unknown;
-        }
+        let index = Index::from_raw(raw).filter(own).ok_or(Unusable::Unknown)?;
         let key = Key(self.key(index.slot()).load(Ordering::Acquire));
         if key == Key::live(index) {
-            Standing::InUse
+            Ok(index)
         } else if index.generation() <= key.index().generation() {
-            Standing::Released
+            Err(Unusable::Released)
         } else {
-            Standing::Unknown
+            Err(Unusable::Unknown)
         }
     }
 
@@ -174,7 +171,7 @@ impl Registry {
 ///
 /// # Invariants
 /// This thread holds the lock.
-pub struct Locked(Registry);
+pub(crate) struct Locked(Registry);
 
 impl Drop for Locked {
     // Inlined, or its symbol would be exported from the interpreter.
@@ -184,17 +181,6 @@ impl Drop for Locked {
         unsafe { PyMutex_Unlock((&raw mut (*self.0.state()).lock).cast()) };
     }
 }
-
-/// Why nothing was handed out, or stored, at this try.
-pub enum Refused<Room> {
-    /// Memory is needed: try again with that.
-    Needs(Room),
-    /// It cannot be.
-    For(Error),
-}
-
-/// A new segment's size in slots.
-pub struct SegmentSize(pub usize);
 
 impl Locked {
     pub fn registry(&self) -> Registry {
@@ -223,16 +209,15 @@ impl Locked {
         unsafe { (*self.0.state()).finished = true };
     }
 
-    /// The index `raw`, if it is in use.
-    pub fn index_in_use(&self, raw: isize) -> Result<Index, Error> {
+    /// The index `raw`, if values can be stored under it.
+    pub fn usable(&self, raw: isize) -> Result<Index, Error> {
         if self.finished() {
             return Err(Error::Finished);
         }
-        match (self.0.standing(raw), Index::from_raw(raw)) {
-            (Standing::InUse, Some(index)) => Ok(index),
-            (Standing::Released, _) => Err(Error::Released),
-            _ => Err(Error::Unknown { in_use: self.in_use() }),
-        }
+        self.0.index_in_use(raw).map_err(|why| match why {
+            Unusable::Released => Error::Released,
+            Unusable::Unknown => Error::Unknown { in_use: self.in_use() },
+        })
     }
 
     /// What frees the values under `index`, which this interpreter handed out.
@@ -242,49 +227,46 @@ impl Locked {
     }
 
     /// Hands an index out; needs memory where a segment is missing.
-    pub fn hand_out(
+    pub(super) fn hand_out(
         &mut self,
         free: FreeFunction,
-        spare: &mut Option<FreshSegment<Slot>>,
-    ) -> Result<Index, Refused<SegmentSize>> {
+        spare: &mut Option<Fresh<Slot>>,
+    ) -> Result<Index, Refused> {
         if self.finished() {
             return Err(Refused::For(Error::Finished));
         }
         let state = self.0.state();
+        let exhausted = Error::Exhausted { in_use: self.in_use() };
         // SAFETY: live, and the lock is held.
         let first_free = unsafe { (*state).first_free };
         let count = self.0.count().load(Ordering::Relaxed);
-        let (number, index) = if first_free != 0 {
-            let number = first_free - 1;
+        let index = if first_free != 0 {
+            let slot = first_free - 1;
             // A slot with no successor never gets on the list of free ones.
-            let before = Key(self.0.key(number).load(Ordering::Relaxed)).index();
-            let Some(index) = before.successor() else {
-                return Err(Refused::For(Error::Exhausted { in_use: self.in_use() }));
-            };
+            let before = Key(self.0.key(slot).load(Ordering::Relaxed)).index();
+            let index = before.successor().ok_or(Refused::For(exhausted))?;
             // SAFETY: as above; the slot was used before.
-            unsafe { (*state).first_free = (*self.0.slot(number)).next_free };
-            (number, index)
+            unsafe { (*state).first_free = (*self.0.slot(slot)).next_free };
+            index
         } else if count < MOST_INDICES {
             let (segment, _, size) = place_of(count);
             if self.0.segment(segment).load(Ordering::Relaxed).is_null() {
-                let Some(fresh) = spare.take() else {
-                    return Err(Refused::Needs(SegmentSize(size)));
-                };
+                let fresh = spare.take().ok_or(Refused::Needs(size))?;
                 self.0.segment(segment).store(fresh.into_raw(), Ordering::Release);
             }
-            (count, Index::first(self.0.tag, count))
+            Index::first(self.0.tag, count)
         } else {
-            return Err(Refused::For(Error::Exhausted { in_use: self.in_use() }));
+            return Err(Refused::For(exhausted));
         };
         // SAFETY: the segment is there; the lock is held, and nobody reads the
         // free function or the list without it.
         unsafe {
-            (*self.0.slot(number)).free = free;
+            (*self.0.slot(index.slot())).free = free;
             (*state).in_use += 1;
         }
         // INVARIANT: the key comes before the count that lets readers see it.
-        self.0.key(number).store(Key::live(index).0, Ordering::Release);
-        if number == count {
+        self.0.key(index.slot()).store(Key::live(index).0, Ordering::Release);
+        if index.slot() == count {
             self.0.count().store(count + 1, Ordering::Release);
         }
         Ok(index)
@@ -333,6 +315,12 @@ impl Locked {
     }
 }
 
+/// A segment of so many slots; `None` without memory.
+pub(super) fn new_segment(count: usize) -> Option<Fresh<Slot>> {
+    // SAFETY: the functions take any size and need no thread state; zeros are valid for a slot.
+    unsafe { Fresh::new(PyMem_RawCalloc(count, size_of::<Slot>()), PyMem_RawFree) }
+}
+
 /// Frees what [`Locked::clear`] took out.
 ///
 /// # Safety
@@ -340,6 +328,6 @@ impl Locked {
 pub unsafe fn free_segments(segments: [*mut Slot; SEGMENTS]) {
     for segment in segments {
         // SAFETY: NULL, or a segment that `hand_out` put in its place.
-        unsafe { free_segment(segment) };
+        unsafe { PyMem_RawFree(segment.cast()) };
     }
 }

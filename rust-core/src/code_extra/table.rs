@@ -25,10 +25,12 @@
 //!   counts, the list and `code` belong to whoever holds the owner's lock.
 //! - At least one key is `EMPTY` from a capacity of four on.
 
+use super::fresh::Fresh;
 use super::index::{Index, Key};
-use super::registry::Locked;
+use super::registry::{Locked, Registry};
 use crate::check::check;
-use crate::cpython::PyCodeObject;
+use crate::code::Code;
+use crate::cpython::{PyCodeObject, PyMem_Free, PyMem_Malloc};
 use crate::in_cpython::{CodeExtraState, Table};
 use core::ffi::c_void;
 use core::ptr::{null_mut, NonNull};
@@ -59,7 +61,7 @@ pub fn capacity_for(count: usize) -> usize {
 
 impl Table {
     /// The bytes of a table with `capacity` entries.
-    pub const fn bytes(capacity: usize) -> usize {
+    pub(super) const fn bytes(capacity: usize) -> usize {
         size_of::<Table>() + capacity * size_of::<Entry>()
     }
 }
@@ -67,25 +69,24 @@ impl Table {
 /// `co_extra` of a code object.
 ///
 /// # Safety
-/// `code` points to a code object that lives as long as the reference is used.
+/// `code` lives as long as the reference is used.
 #[inline(always)]
-pub unsafe fn extra_of<'a>(code: *mut PyCodeObject) -> &'a AtomicPtr<Table> {
+pub(super) unsafe fn extra_of<'a>(code: Code) -> &'a AtomicPtr<Table> {
     // SAFETY: a pointer-sized field of a live object, used atomically by all of
     // this crate; C only asks whether it is NULL.
-    unsafe { AtomicPtr::from_ptr((&raw mut (*code).co_extra).cast()) }
+    unsafe { AtomicPtr::from_ptr((&raw mut (*code.as_ptr()).co_extra).cast()) }
 }
 
-/// The value where `index` belongs in the table of `code`, if that is where it
-/// is; `Err` says whether it may be elsewhere. Takes no lock.
+/// The value of `code` under `index`; `None`: it has none. Takes no lock.
 ///
 /// # Safety
-/// `code` is a live code object, and the calling thread is attached.
+/// The calling thread is attached.
 #[inline(always)]
-pub unsafe fn look_once(code: *mut PyCodeObject, index: isize) -> Result<*mut c_void, Elsewhere> {
+pub(super) unsafe fn find(code: Code, index: isize) -> Option<*mut c_void> {
     // SAFETY: the caller's contract.
     let table = unsafe { extra_of(code) }.load(Ordering::Acquire);
     if table.is_null() {
-        return Err(Elsewhere::Nowhere);
+        return None;
     }
     // SAFETY: a table that was found in `co_extra` is not freed while this
     // thread is attached; `mask` never changes, and keeps the entry inside.
@@ -95,32 +96,31 @@ pub unsafe fn look_once(code: *mut PyCodeObject, index: isize) -> Result<*mut c_
     };
     let key = entry.key.load(Ordering::Acquire);
     if key == index as usize {
-        return Ok(entry.value.load(Ordering::Acquire));
+        return Some(entry.value.load(Ordering::Acquire));
     }
     // Volatile only so that it is read once more: each of the two is then part of the
     // instruction that uses it, and the value that is found costs an instruction less.
     // SAFETY: as above.
     let has_one_place = unsafe { (&raw const (*table).mask).read_volatile() } == 0;
-    Err(if has_one_place { Elsewhere::Nowhere } else { Elsewhere::MaybeFurther })
+    if has_one_place {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { find_further(code, index) }
 }
 
-/// The value under `raw` anywhere in the table of `code`. Takes no lock.
+/// [`find`] where the first look did not settle it. A cold function of its own, so that a value
+/// found at the first look costs no jump and no stack frame.
 ///
 /// # Safety
-/// As for [`look_once`].
-pub unsafe fn look_further(code: *mut PyCodeObject, raw: isize) -> Option<*mut c_void> {
-    let index = Index::from_raw(raw)?;
-    // SAFETY: NULL, or a table that is not freed while this thread is attached.
-    let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) }?;
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn find_further(code: Code, index: isize) -> Option<*mut c_void> {
+    let index = Index::from_raw(index)?;
+    // SAFETY: a table is not freed while this thread is attached.
+    let table = unsafe { TableRef::of(code) }?;
     table.entry_of(Key::live(index)).map(|entry| entry.value.load(Ordering::Acquire))
-}
-
-/// Why [`look_once`] found nothing.
-pub enum Elsewhere {
-    /// There is no table, or it has one place, which is another index's.
-    Nowhere,
-    /// The table has more places: [`look_further`].
-    MaybeFurther,
 }
 
 /// A table; may be copied. Who frees it is said by the list it is in.
@@ -128,257 +128,246 @@ pub enum Elsewhere {
 /// # Invariants
 /// Points to a live, initialized table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct TableRef(NonNull<Table>);
+pub(super) struct TableRef(NonNull<Table>);
+
+impl Fresh<Table> {
+    /// The table, which nobody else can see yet.
+    pub(super) fn table(&self) -> TableRef {
+        // INVARIANT: initialized by `TableRef::allocate_for`, which alone makes one.
+        TableRef(self.get())
+    }
+}
 
 impl TableRef {
-    /// Makes a block an empty table that is in no list.
-    ///
-    /// # Safety
-    /// `block` has [`Table::bytes`] of `capacity` bytes, and is the caller's.
-    pub unsafe fn initialize(
-        block: NonNull<Table>,
-        capacity: usize,
+    /// A new table without values, for those of `code`, with room for `capacity` entries, which is
+    /// a power of two. It will be in the list of `owner`. `None` without memory.
+    pub(super) fn allocate(owner: Registry, capacity: usize, code: Code) -> Option<Fresh<Table>> {
+        TableRef::allocate_for(owner.state(), capacity, code.as_ptr())
+    }
+
+    /// What marks how far a walk over the list of tables has come: a table that belongs to nobody.
+    /// `None` without memory.
+    pub(super) fn marker(_registry: Registry) -> Option<Fresh<Table>> {
+        TableRef::allocate_for(null_mut(), 1, null_mut())
+    }
+
+    /// Who calls this has a registry, and so is attached.
+    fn allocate_for(
         owner: *mut CodeExtraState,
+        capacity: usize,
         code: *mut PyCodeObject,
-    ) -> Self {
-        let header = Table {
-            mask: (capacity - 1) * WORDS_PER_ENTRY,
-            next: null_mut(),
-            previous: null_mut(),
-            owner,
-            code,
-            used: 0,
-            live: 0,
-        };
-        // SAFETY: the block is large enough by contract.
-        unsafe { block.write(header) };
-        let mut position = 0;
-        while position < capacity {
-            let entry =
-                Entry { key: AtomicUsize::new(Key::EMPTY.0), value: AtomicPtr::new(null_mut()) };
-            // SAFETY: as above; position is below the capacity.
-            unsafe { block.add(1).cast::<Entry>().add(position).write(entry) };
-            position += 1;
+    ) -> Option<Fresh<Table>> {
+        let mask = (capacity - 1) * WORDS_PER_ENTRY;
+        let (next, previous) = (null_mut(), null_mut());
+        // SAFETY: the function takes any size. The block is ours, and large enough.
+        unsafe {
+            let block = PyMem_Malloc(Table::bytes(capacity));
+            let fresh: Fresh<Table> = Fresh::new(block, PyMem_Free)?;
+            fresh.get().write(Table { mask, next, previous, owner, code, used: 0, live: 0 });
+            let entries = fresh.get().add(1).cast::<Entry>();
+            for position in 0..capacity {
+                let key = AtomicUsize::new(Key::EMPTY.0);
+                entries.add(position).write(Entry { key, value: AtomicPtr::new(null_mut()) });
+            }
+            Some(fresh)
         }
-        // INVARIANT: initialized just now.
-        TableRef(block)
     }
 
     /// # Safety
     /// `table` is NULL or a live table.
-    pub unsafe fn from_raw(table: *mut Table) -> Option<Self> {
+    pub(super) unsafe fn from_raw(table: *mut Table) -> Option<Self> {
         NonNull::new(table).map(TableRef)
     }
 
-    pub fn as_ptr(self) -> *mut Table {
+    /// The table of `code`. Takes no lock.
+    ///
+    /// # Safety
+    /// It is not freed while the result is used: the calling thread is attached.
+    pub(super) unsafe fn of(code: Code) -> Option<Self> {
+        // SAFETY: NULL, or a table, by contract.
+        unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) }
+    }
+
+    pub(super) fn as_ptr(self) -> *mut Table {
         self.0.as_ptr()
     }
 
-    pub fn capacity(self) -> usize {
+    pub(super) fn capacity(self) -> usize {
         // SAFETY: live by the type's invariant, and the field never changes.
         unsafe { (*self.as_ptr()).mask / WORDS_PER_ENTRY + 1 }
     }
 
-    pub fn bytes(self) -> usize {
+    pub(super) fn bytes(self) -> usize {
         Table::bytes(self.capacity())
     }
 
-    pub fn owner(self) -> *mut CodeExtraState {
+    pub(super) fn owner(self) -> *mut CodeExtraState {
         // SAFETY: live by the type's invariant, and the field never changes.
         unsafe { (*self.as_ptr()).owner }
     }
 
-    pub fn is_marker(self) -> bool {
+    pub(super) fn is_marker(self) -> bool {
         self.owner().is_null()
     }
 
-    fn entry(&self, position: usize) -> &Entry {
-        let position = position & (self.capacity() - 1);
-        // SAFETY: below the capacity, which is a power of two.
-        unsafe { &*self.as_ptr().add(1).cast::<Entry>().add(position) }
+    /// The entries in the order in which a key that belongs at `home` is looked for.
+    fn entries_from(&self, home: usize) -> impl Iterator<Item = (usize, &Entry)> {
+        let last = self.capacity() - 1;
+        (0..=last).map(move |step| {
+            let position = home.wrapping_add(step) & last;
+            // SAFETY: below the capacity, which is a power of two.
+            (position, unsafe { &*self.as_ptr().add(1).cast::<Entry>().add(position) })
+        })
     }
 
     /// Where `key` is.
     fn entry_of(&self, key: Key) -> Option<&Entry> {
-        let home = key.0;
-        let mut step = 0;
-        while step < self.capacity() {
-            let entry = self.entry(home.wrapping_add(step));
-            let found = Key(entry.key.load(Ordering::Acquire));
-            if found == key {
-                return Some(entry);
-            }
-            if found == Key::EMPTY {
-                return None;
-            }
-            step += 1;
-        }
-        None
+        let is = |entry: &Entry, key: Key| entry.key.load(Ordering::Acquire) == key.0;
+        let found =
+            self.entries_from(key.0).find(|(_, entry)| is(entry, key) || is(entry, Key::EMPTY))?.1;
+        is(found, key).then_some(found)
     }
 }
 
 /// What only the holder of the owner's lock may do. Each method takes that lock as a proof. A
 /// marker has no owner, and is used under the lock of the registry whose list it is in.
 impl TableRef {
-    /// Two registries can be in play, so the lock may be the wrong one.
+    /// The header, for the holder of the lock.
     #[inline(always)]
     #[cfg_attr(not(ferrule_checks), allow(unused_variables))]
-    fn check_lock(self, lock: &Locked) {
+    fn header(self, lock: &Locked) -> *mut Table {
+        // Two registries can be in play, so the lock may be the wrong one.
         check!(
             self.is_marker() || self.owner() == lock.registry().state(),
             "a table is used under the lock of another registry"
         );
+        self.as_ptr()
     }
 
-    pub fn live(self, lock: &Locked) -> usize {
-        self.check_lock(lock);
+    /// How many values there are.
+    pub(super) fn live(self, lock: &Locked) -> usize {
         // SAFETY: live by the type's invariant; the lock is held.
-        unsafe { (*self.as_ptr()).live as usize }
+        unsafe { (*self.header(lock)).live as usize }
     }
 
-    pub fn has_room(self, lock: &Locked) -> bool {
-        self.check_lock(lock);
+    pub(super) fn has_room(self, lock: &Locked) -> bool {
         // SAFETY: as above.
-        unsafe { ((*self.as_ptr()).used as usize) < limit(self.capacity()) }
+        unsafe { ((*self.header(lock)).used as usize) < limit(self.capacity()) }
     }
 
-    fn count(self, lock: &mut Locked, appeared: bool, vanished: bool) {
-        self.check_lock(lock);
-        // SAFETY: as above. A table has at most 2^21 entries, and `live` counts
-        // those whose value vanishes.
+    /// The code object whose table this is; `None`: it has died, or this is a marker.
+    pub(super) fn code(self, lock: &Locked) -> Option<Code> {
+        // SAFETY: as above. A code object takes its table out of the list, or takes itself out of
+        // the table, before it dies.
         unsafe {
-            (*self.as_ptr()).live =
-                (*self.as_ptr()).live.wrapping_add(appeared as u32).wrapping_sub(vanished as u32);
+            let code = (*self.header(lock)).code;
+            (!code.is_null()).then(|| Code::new(code))
         }
+    }
+
+    /// The code object dies, and the table stays.
+    pub(super) fn forget_code(self, lock: &mut Locked) {
+        // SAFETY: as above.
+        unsafe { (*self.header(lock)).code = null_mut() };
+    }
+
+    /// Puts `value` into an entry of this table; returns the one before.
+    fn swap(self, lock: &mut Locked, entry: &Entry, value: *mut c_void) -> *mut c_void {
+        let old = entry.value.swap(value, Ordering::AcqRel);
+        // SAFETY: as above. A table has at most 2^21 entries, and `live` counts those with a value.
+        unsafe {
+            let live = &raw mut (*self.header(lock)).live;
+            *live = (*live).wrapping_add(u32::from(!value.is_null()));
+            *live = (*live).wrapping_sub(u32::from(!old.is_null()));
+        }
+        old
     }
 
     /// Puts `value` in the place of the one under `index`, which is returned;
     /// `None`, and nothing changed, when the index has no entry.
-    pub fn replace(
+    pub(super) fn replace(
         self,
         lock: &mut Locked,
         index: Index,
         value: *mut c_void,
     ) -> Option<*mut c_void> {
-        let entry = self.entry_of(Key::live(index))?;
-        let old = entry.value.swap(value, Ordering::AcqRel);
-        self.count(lock, old.is_null() && !value.is_null(), !old.is_null() && value.is_null());
-        Some(old)
+        self.entry_of(Key::live(index)).map(|entry| self.swap(lock, entry, value))
     }
 
     /// Adds a key that is not here. There must be room; `value` is not NULL.
-    pub fn append(self, lock: &mut Locked, key: Key, value: *mut c_void) {
-        let home = key.0;
-        let mut step = 0;
-        while step < self.capacity() {
-            let entry = self.entry(home.wrapping_add(step));
-            if entry.key.load(Ordering::Relaxed) == Key::EMPTY.0 {
-                entry.key.store(key.0, Ordering::Relaxed);
-                entry.value.store(value, Ordering::Release);
-                // SAFETY: live by the type's invariant; the lock is held.
-                unsafe { (*self.as_ptr()).used += 1 };
-                self.count(lock, true, false);
-                return;
-            }
-            step += 1;
+    pub(super) fn append(self, lock: &mut Locked, key: Key, value: *mut c_void) {
+        let is_empty = |entry: &Entry| entry.key.load(Ordering::Relaxed) == Key::EMPTY.0;
+        if let Some((_, entry)) = self.entries_from(key.0).find(|(_, entry)| is_empty(entry)) {
+            entry.key.store(key.0, Ordering::Relaxed);
+            self.swap(lock, entry, value);
+            // SAFETY: live by the type's invariant; the lock is held.
+            unsafe { (*self.header(lock)).used += 1 };
         }
     }
 
     /// Copies what has a value into this new table, released indices too.
-    pub fn copy_from(self, lock: &mut Locked, old: TableRef) {
-        old.check_lock(lock);
-        let mut position = 0;
-        while position < old.capacity() {
-            let entry = old.entry(position);
+    pub(super) fn copy_from(self, lock: &mut Locked, old: TableRef) {
+        old.header(lock);
+        for (_, entry) in old.entries_from(0) {
             let value = entry.value.load(Ordering::Acquire);
             if !value.is_null() {
                 self.append(lock, Key(entry.key.load(Ordering::Relaxed)), value);
             }
-            position += 1;
         }
     }
 
     /// From now on nobody finds `index` here; its value waits for [`take_gone`](Self::take_gone).
-    pub fn mark_gone(self, lock: &mut Locked, index: Index) {
-        self.check_lock(lock);
+    pub(super) fn mark_gone(self, lock: &mut Locked, index: Index) {
+        self.header(lock);
         if let Some(entry) = self.entry_of(Key::live(index)) {
             entry.key.store(Key::gone(index).0, Ordering::Release);
         }
     }
 
     /// Takes the value of a released index out; NULL when there is none.
-    pub fn take_gone(self, lock: &mut Locked, index: Index) -> *mut c_void {
-        let Some(entry) = self.entry_of(Key::gone(index)) else {
-            return null_mut();
-        };
-        let value = entry.value.swap(null_mut(), Ordering::AcqRel);
-        self.count(lock, false, !value.is_null());
-        value
+    pub(super) fn take_gone(self, lock: &mut Locked, index: Index) -> *mut c_void {
+        let entry = self.entry_of(Key::gone(index));
+        entry.map_or(null_mut(), |entry| self.swap(lock, entry, null_mut()))
     }
 
     /// Takes any value out, looking from position `from` on, which moves behind
     /// the one found.
-    pub fn take_any(self, lock: &mut Locked, from: &mut usize) -> Option<(Key, *mut c_void)> {
-        let mut step = 0;
-        while step < self.capacity() {
-            let position = from.wrapping_add(step) & (self.capacity() - 1);
-            let entry = self.entry(position);
-            let value = entry.value.swap(null_mut(), Ordering::AcqRel);
-            if !value.is_null() {
+    pub(super) fn take_any(
+        self,
+        lock: &mut Locked,
+        from: &mut usize,
+    ) -> Option<(Key, *mut c_void)> {
+        self.entries_from(*from).find_map(|(position, entry)| {
+            let value = self.swap(lock, entry, null_mut());
+            (!value.is_null()).then(|| {
                 *from = position + 1;
-                self.count(lock, false, true);
-                return Some((Key(entry.key.load(Ordering::Relaxed)), value));
-            }
-            step += 1;
+                (Key(entry.key.load(Ordering::Relaxed)), value)
+            })
+        })
+    }
+
+    pub(super) fn next(self, lock: &Locked) -> Option<TableRef> {
+        // SAFETY: live by the type's invariant, the lock is held, and a list holds live tables.
+        unsafe { TableRef::from_raw((*self.header(lock)).next) }
+    }
+
+    /// Where the list says what comes behind `before`; `None` is its head.
+    fn link(lock: &mut Locked, before: Option<TableRef>) -> *mut *mut Table {
+        match before {
+            // SAFETY: live, and the lock is held.
+            Some(before) => unsafe { &raw mut (*before.header(lock)).next },
+            None => lock.tables(),
         }
-        None
     }
 
-    pub fn code(self, lock: &Locked) -> *mut PyCodeObject {
-        self.check_lock(lock);
-        // SAFETY: live by the type's invariant; the lock is held.
-        unsafe { (*self.as_ptr()).code }
-    }
-
-    /// The code object dies, and the table stays.
-    pub fn forget_code(self, lock: &mut Locked) {
-        self.check_lock(lock);
-        // SAFETY: as above.
-        unsafe { (*self.as_ptr()).code = null_mut() };
-    }
-
-    pub fn next(self, lock: &Locked) -> Option<TableRef> {
-        self.check_lock(lock);
-        // SAFETY: as above, and a list holds live tables only.
-        unsafe { TableRef::from_raw((*self.as_ptr()).next) }
-    }
-
-    /// Puts this table, which is in no list, at the head of the list.
-    pub fn link_at_head(self, lock: &mut Locked) {
-        self.check_lock(lock);
-        let list = lock.tables();
-        let head = *list;
-        // SAFETY: both are live, and the lock is held.
-        unsafe {
-            (*self.as_ptr()).next = head;
-            (*self.as_ptr()).previous = null_mut();
-            if !head.is_null() {
-                (*head).previous = self.as_ptr();
-            }
-        }
-        *list = self.as_ptr();
-    }
-
-    /// Puts this table, which is in no list, behind `before`.
-    pub fn link_behind(self, lock: &mut Locked, before: TableRef) {
-        self.check_lock(lock);
-        before.check_lock(lock);
+    /// Puts this table, which is in no list, behind `before`, or at the head of the list.
+    pub(super) fn link_behind(self, lock: &mut Locked, before: Option<TableRef>) {
+        let link = TableRef::link(lock, before);
         // SAFETY: all are live, and the lock is held.
         unsafe {
-            let next = (*before.as_ptr()).next;
-            (*self.as_ptr()).next = next;
-            (*self.as_ptr()).previous = before.as_ptr();
-            (*before.as_ptr()).next = self.as_ptr();
+            let next = link.replace(self.as_ptr());
+            (*self.header(lock)).next = next;
+            (*self.header(lock)).previous = before.map_or(null_mut(), TableRef::as_ptr);
             if !next.is_null() {
                 (*next).previous = self.as_ptr();
             }
@@ -386,16 +375,11 @@ impl TableRef {
     }
 
     /// Takes this table out of the list.
-    pub fn unlink(self, lock: &mut Locked) {
-        self.check_lock(lock);
+    pub(super) fn unlink(self, lock: &mut Locked) {
         // SAFETY: the neighbours are live, and the lock is held.
         unsafe {
-            let (previous, next) = ((*self.as_ptr()).previous, (*self.as_ptr()).next);
-            if previous.is_null() {
-                *lock.tables() = next;
-            } else {
-                (*previous).next = next;
-            }
+            let Table { next, previous, .. } = *self.header(lock);
+            TableRef::link(lock, TableRef::from_raw(previous)).write(next);
             if !next.is_null() {
                 (*next).previous = previous;
             }

@@ -9,9 +9,8 @@
 
 use super::error::Error;
 use super::index::{Index, Key, Tag, MOST_INDICES};
-use super::registry::{is_code_before_any_release, Registry, Standing};
-use super::table::{capacity_for, extra_of, look_once, Elsewhere, TableRef};
-use super::values::{get_further, value_further};
+use super::registry::{is_code_before_any_release, Registry, Unusable};
+use super::table::{capacity_for, find, TableRef};
 use crate::cpython::{PyCodeObject, PyObject};
 use crate::in_cpython::{CodeExtraState, FreeFunction, Table};
 use crate::stand_in::code::PyCode_Type;
@@ -22,7 +21,6 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::c_void;
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 // ---- small helpers ----------------------------------------------------------
@@ -54,34 +52,36 @@ fn new_code() -> *mut PyCodeObject {
     code
 }
 
+fn handle(code: *mut PyCodeObject) -> crate::code::Code {
+    // SAFETY: the tests pass live code objects only.
+    unsafe { crate::code::Code::new(code) }
+}
+
 /// What `code_dealloc` does.
 fn kill(registry: Registry, code: *mut PyCodeObject) {
     // SAFETY: live until the next line, which the model makes sure is the last.
     unsafe {
-        registry.forget(code);
+        registry.forget(handle(code));
         drop(Box::from_raw(code));
     }
 }
 
 fn set(registry: Registry, code: *mut PyCodeObject, raw: isize, value: usize) -> Result<(), Error> {
     // SAFETY: the tests pass live code objects only.
-    unsafe { registry.set(code, raw, value as *mut c_void) }
+    unsafe { registry.update(handle(code), raw, |_| value as *mut c_void) }
 }
 
 /// As `PyUnstable_Code_GetExtra` does it.
 fn get(registry: Registry, code: *mut PyCodeObject, raw: isize) -> Result<usize, Error> {
     // SAFETY: the tests pass live code objects only.
-    let found = unsafe {
-        match look_once(code, raw) {
-            Ok(value) => Ok(value),
-            Err(Elsewhere::Nowhere) if is_code_before_any_release(code.cast()) => Ok(null_mut()),
-            Err(Elsewhere::MaybeFurther) if is_code_before_any_release(code.cast()) => {
-                Ok(value_further(code, raw))
-            }
-            Err(_) => get_further(code, raw, || registry),
+    unsafe {
+        match find(handle(code), raw) {
+            Some(value) => Ok(value as usize),
+            None if is_code_before_any_release(code.cast()) => Ok(0),
+            None if registry.index_in_use(raw) == Err(Unusable::Released) => Err(Error::Released),
+            None => Ok(0),
         }
-    };
-    found.map(|value| value as usize)
+    }
 }
 
 fn release(registry: Registry, raw: isize) -> Result<(), Error> {
@@ -96,8 +96,7 @@ fn finish(registry: Registry) {
 
 fn bytes_of(code: *mut PyCodeObject) -> usize {
     // SAFETY: live, and one thread uses it.
-    let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Relaxed)) };
-    table.map_or(0, TableRef::bytes)
+    unsafe { TableRef::of(handle(code)) }.map_or(0, TableRef::bytes)
 }
 
 // ---- the model --------------------------------------------------------------
@@ -246,7 +245,7 @@ fn run_step(step: Step) {
             }
             if allowed() == Some(0) {
                 assert_eq!(release(registry, raw), Err(Error::NoMemory));
-                assert_eq!(registry.standing(raw), Standing::InUse);
+                assert!(registry.index_in_use(raw).is_ok());
                 return;
             }
             let taken: Vec<usize> = model(|m| {
@@ -601,7 +600,8 @@ fn a_failed_allocation_loses_nothing() {
     });
     with_each_allocation_failing(|| {
         let outcome = release(registry, indices[0]);
-        assert_eq!(registry.standing(indices[0]) == Standing::Released, outcome.is_ok());
+        let found = registry.index_in_use(indices[0]);
+        assert_eq!(found == Err(Unusable::Released), outcome.is_ok());
         outcome.is_ok()
     });
     kill(registry, code);

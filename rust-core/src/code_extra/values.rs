@@ -1,36 +1,18 @@
 //! What callers do with values and indices, with errors as values.
 
-use super::error::Error;
-use super::fresh_segment::FreshSegment;
-use super::fresh_table::FreshTable;
+use super::error::{Error, Refused};
+use super::fresh::Fresh;
 use super::index::{Index, Key};
-use super::registry::{free_segments, Locked, Refused, Registry, SegmentSize, Standing};
-use super::table::{capacity_for, extra_of, look_further, look_once, Elsewhere, TableRef};
+use super::registry::{free_segments, new_segment, Locked, Registry};
+use super::table::{capacity_for, extra_of, find, TableRef};
 use crate::check::check;
-use crate::cpython::{free_delayed, PyCodeObject, PyErr_FormatUnraisable, PyInterpreterState};
+use crate::code::Code;
+use crate::cpython::{free_delayed, PyErr_FormatUnraisable};
 use crate::exception::run_aside;
-use crate::in_cpython::{CodeExtraState, FreeFunction};
+use crate::in_cpython::{CodeExtraState, FreeFunction, Table};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
-
-/// Calls a free function. The exception that is set, if any, stays as it is; one
-/// that the function sets is reported and not passed on.
-///
-/// # Safety
-/// `free` may be called with `value`; the calling thread is attached and holds
-/// no lock of this module.
-unsafe fn call_free_function(
-    free: unsafe extern "C" fn(*mut c_void),
-    value: *mut c_void,
-    index: Index,
-) {
-    // SAFETY: attached by contract; the format fits its argument.
-    unsafe {
-        let text = c"Exception ignored in the free function of code extra index %zd".as_ptr();
-        run_aside(|| free(value), || PyErr_FormatUnraisable(text, index.raw()));
-    }
-}
 
 /// What one step under the lock leaves to be done without it.
 #[must_use]
@@ -48,7 +30,8 @@ impl Leftover {
         Leftover { value: null_mut(), free: None, index, table: None }
     }
 
-    /// Frees the table, then the value. Anything may have happened meanwhile.
+    /// Frees the table, then the value. Anything may have happened meanwhile. The exception that is
+    /// set, if any, stays as it is; one that the free function sets is reported and not passed on.
     ///
     /// # Safety
     /// No lock is held, and the calling thread is attached.
@@ -59,9 +42,15 @@ impl Leftover {
             unsafe { free_delayed(table.as_ptr().cast(), table.bytes()) };
         }
         if let (Some(free), false) = (self.free, self.value.is_null()) {
-            // SAFETY: the value was stored for this free function, and whoever
-            // takes it out of its table frees it: this is the one time.
-            unsafe { call_free_function(free, self.value, self.index) };
+            // SAFETY: the value was stored for this free function, and whoever takes it out of its
+            // table frees it: this is the one time. Attached by contract; the format fits.
+            unsafe {
+                let text = c"Exception ignored in the free function of code extra index %zd";
+                run_aside(
+                    || free(self.value),
+                    || PyErr_FormatUnraisable(text.as_ptr(), self.index.raw()),
+                );
+            }
         }
     }
 }
@@ -73,11 +62,10 @@ impl Locked {
             return None;
         }
         table.unlink(self);
-        if !table.code(self).is_null() {
-            // SAFETY: a code object takes its table out of the list before it
-            // dies, so it is alive. Not touched again after this store: it may
-            // be waiting for just that.
-            unsafe { extra_of(table.code(self)) }.store(null_mut(), Ordering::Release);
+        if let Some(code) = table.code(self) {
+            // SAFETY: alive, as the table is in the list. Not touched again after this
+            // store: it may be waiting for just that.
+            unsafe { extra_of(code) }.store(null_mut(), Ordering::Release);
         }
         Some(table)
     }
@@ -92,43 +80,37 @@ impl Locked {
     /// Stores `value`; needs memory where the table is missing or full.
     ///
     /// # Safety
-    /// `code` is a live code object, and `spare` was allocated for it by this registry.
+    /// `spare` was allocated for `code` by this registry.
     unsafe fn store(
         &mut self,
-        code: *mut PyCodeObject,
+        code: Code,
         raw: isize,
         value: *mut c_void,
-        spare: &mut Option<FreshTable>,
-    ) -> Result<Leftover, Refused<TableSize>> {
-        let index = self.index_in_use(raw).map_err(Refused::For)?;
-        let state = self.registry().state();
-        // SAFETY: live by contract.
-        let extra = unsafe { extra_of(code) };
-        // SAFETY: NULL or a table, which stays as long as its owner is locked,
-        // or is another interpreter's, whose tables outlive the borrow of `code`.
-        let old = unsafe { TableRef::from_raw(extra.load(Ordering::Acquire)) };
+        spare: &mut Option<Fresh<Table>>,
+    ) -> Result<Leftover, Refused> {
+        let index = self.usable(raw).map_err(Refused::For)?;
+        // SAFETY: live by contract. A table stays as long as its owner is locked, or is another
+        // interpreter's, whose tables outlive the borrow of `code`.
+        let (extra, old) = unsafe { (extra_of(code), TableRef::of(code)) };
         if let Some(table) = old {
-            if table.owner() != state {
+            if table.owner() != self.registry().state() {
                 return Err(Refused::For(Error::ForeignCode));
             }
             if let Some(before) = table.replace(self, index, value) {
                 return Ok(self.taken(Key::live(index), before, table));
             }
-            if value.is_null() {
-                return Ok(Leftover::nothing(index));
-            }
-            if table.has_room(self) {
-                table.append(self, Key::live(index), value);
-                return Ok(Leftover::nothing(index));
-            }
-        } else if value.is_null() {
+        }
+        if value.is_null() {
+            return Ok(Leftover::nothing(index));
+        }
+        if let Some(table) = old.filter(|table| table.has_room(self)) {
+            table.append(self, Key::live(index), value);
             return Ok(Leftover::nothing(index));
         }
         let needed = capacity_for(1 + old.map_or(0, |old| old.live(self)));
-        let Some(fresh) = spare.take_if(|spare| spare.capacity() >= needed) else {
-            return Err(Refused::Needs(TableSize(needed)));
-        };
-        let table = fresh.table();
+        let fits = |table: &TableRef| table.capacity() >= needed;
+        let fresh = spare.as_ref().map(Fresh::table).filter(fits);
+        let table = fresh.ok_or(Refused::Needs(needed))?;
         if let Some(old) = old {
             table.copy_from(self, old);
         }
@@ -136,23 +118,17 @@ impl Locked {
         let expected = old.map_or(null_mut(), TableRef::as_ptr);
         // Under the lock nobody of this interpreter changes `co_extra`; another
         // interpreter may put its own table where none was.
-        let published =
-            extra.compare_exchange(expected, table.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
-        if published.is_err() {
-            *spare = Some(fresh);
-            return Err(Refused::For(Error::ForeignCode));
-        }
-        fresh.into_table();
+        extra
+            .compare_exchange(expected, table.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
+            .map_err(|_| Refused::For(Error::ForeignCode))?;
+        spare.take().map(Fresh::into_raw);
         // INVARIANT: a table takes the place of the one before, so that a walk
         // that has not got there yet still meets its values.
-        match old {
-            Some(old) => {
-                table.link_behind(self, old);
-                old.unlink(self);
-            }
-            None => table.link_at_head(self),
+        table.link_behind(self, old);
+        if let Some(old) = old {
+            old.unlink(self);
         }
-        Ok(Leftover { value: null_mut(), free: None, index, table: old })
+        Ok(Leftover { table: old, ..Leftover::nothing(index) })
     }
 
     /// The first table behind `marker` in whose code object `index`, which was
@@ -160,7 +136,7 @@ impl Locked {
     fn take_next_gone(&mut self, marker: TableRef, index: Index) -> Option<Leftover> {
         while let Some(table) = marker.next(self) {
             marker.unlink(self);
-            marker.link_behind(self, table);
+            marker.link_behind(self, Some(table));
             if table.is_marker() {
                 continue;
             }
@@ -179,152 +155,45 @@ impl Locked {
     }
 }
 
-/// A new table's capacity.
-struct TableSize(usize);
-
-/// The value of `code` under `raw` where [`look_once`] did not find it. NULL when
-/// there is none, and an error for an index that was released. Takes no lock, and
-/// asks for the registry only when the value is missing.
+/// The value of `code` under an index that is in use: NULL when there is none. Takes no lock.
 ///
 /// # Safety
-/// `code` is a live code object, and the calling thread is attached to the
-/// interpreter whose registry it is.
-pub(super) unsafe fn get_further(
-    code: *mut PyCodeObject,
-    raw: isize,
-    registry: impl FnOnce() -> Registry,
-) -> Result<*mut c_void, Error> {
-    // SAFETY: the caller's contract.
-    match unsafe { look_further(code, raw) } {
-        Some(value) => Ok(value),
-        None if registry().standing(raw) == Standing::Released => Err(Error::Released),
-        None => Ok(null_mut()),
-    }
-}
-
-/// The value of `code` under an index that is in use: NULL when there is none. Takes
-/// no lock.
-///
-/// # Safety
-/// `code` is a live code object, the calling thread is attached, and `index` was handed
-/// out to the caller, who has not released it.
-#[cfg_attr(test, allow(dead_code))] // for frame hooks, which the tests are built without
+/// The calling thread is attached, and `index` was handed out to the caller, who has not released
+/// it.
 #[inline(always)]
-pub unsafe fn value_in_use(code: *mut PyCodeObject, index: isize) -> *mut c_void {
+pub unsafe fn value_in_use(code: Code, index: isize) -> *mut c_void {
     // SAFETY: the caller's contract.
-    unsafe {
-        match look_once(code, index) {
-            Ok(value) => value,
-            Err(Elsewhere::Nowhere) => null_mut(),
-            Err(Elsewhere::MaybeFurther) => value_further(code, index),
-        }
-    }
-}
-
-/// [`value_in_use`] where the first look did not find the value. It is a cold function of
-/// its own, so that a value found at the first look costs no jump and no stack frame.
-///
-/// # Safety
-/// As there.
-#[cold]
-#[inline(never)]
-pub(super) unsafe fn value_further(code: *mut PyCodeObject, index: isize) -> *mut c_void {
-    // SAFETY: the caller's contract.
-    unsafe { look_further(code, index) }.unwrap_or(null_mut())
-}
-
-/// `PyUnstable_Eval_RequestCodeExtraIndex` without a
-/// free function, and with an error as a value.
-///
-/// # Safety
-/// The calling thread is attached to the interpreter.
-pub unsafe fn request(interpreter: *mut PyInterpreterState) -> Result<isize, Error> {
-    // SAFETY: the caller's contract.
-    unsafe { Registry::of(interpreter) }.request(None).map(Index::raw)
-}
-
-/// Gives an index back.
-///
-/// # Safety
-/// The calling thread is attached to the interpreter.
-pub unsafe fn release(interpreter: *mut PyInterpreterState, index: isize) -> Result<(), Error> {
-    // SAFETY: the caller's contract.
-    unsafe { Registry::of(interpreter).release(index) }
-}
-
-/// Stores what `edit` makes of the value of `code` under `index`, as one step. On failure nothing
-/// has changed: another interpreter has values on it, there is no memory, or the interpreter ends.
-///
-/// `edit` runs with a lock held, and twice where memory is needed: it calls nothing of CPython.
-///
-/// # Safety
-/// The calling thread is attached to the interpreter, `code` is a live code object, and `index` was
-/// handed out to the caller, who has not released it.
-pub unsafe fn update(
-    interpreter: *mut PyInterpreterState,
-    code: *mut PyCodeObject,
-    index: isize,
-    edit: impl FnMut(*mut c_void) -> *mut c_void,
-) -> Result<(), Error> {
-    // SAFETY: the caller's contract.
-    unsafe { Registry::of(interpreter).update(code, index, edit) }
-}
-
-/// Makes the lock of an interpreter's registry a free one.
-///
-/// # Safety
-/// The calling thread is attached, and no other thread exists.
-pub unsafe fn forget_lock(interpreter: *mut PyInterpreterState) {
-    // SAFETY: the caller's contract.
-    unsafe { Registry::of(interpreter).forget_lock() }
+    unsafe { find(code, index) }.unwrap_or(null_mut())
 }
 
 impl Registry {
     /// Hands out an index that nobody has. Memory grows with the number in use,
     /// 24 bytes each and at most twice that.
-    pub(super) fn request(self, free: FreeFunction) -> Result<Index, Error> {
+    pub(crate) fn request(self, free: FreeFunction) -> Result<Index, Error> {
         let mut spare = None;
         loop {
             let handed_out = self.lock().hand_out(free, &mut spare);
             match handed_out {
                 Ok(index) => return Ok(index),
                 Err(Refused::For(error)) => return Err(error),
-                Err(Refused::Needs(SegmentSize(count))) => {
-                    // SAFETY: zeros are valid for every field of a slot.
-                    let fresh = unsafe { FreshSegment::allocate(count) };
-                    spare = Some(fresh.ok_or(Error::NoMemory)?);
+                Err(Refused::Needs(count)) => {
+                    spare = Some(new_segment(count).ok_or(Error::NoMemory)?);
                 }
             }
         }
     }
 
-    /// Stores `value` under the index `raw`, then frees the one before. On
-    /// failure nothing has changed, and `value` stays the caller's.
-    ///
-    /// # Safety
-    /// `code` is a live code object of this interpreter, and this is the
-    /// interpreter of the calling thread.
-    pub(super) unsafe fn set(
-        self,
-        code: *mut PyCodeObject,
-        raw: isize,
-        value: *mut c_void,
-    ) -> Result<(), Error> {
-        // SAFETY: the caller's contract.
-        unsafe { self.update(code, raw, |_| value) }
-    }
-
     /// Stores what `edit` makes of the value under the index `raw`, as one step, and frees the one
-    /// before. On failure nothing has changed.
+    /// before. On failure nothing has changed, and what `edit` has made stays the caller's.
     ///
     /// `edit` runs with the lock held, and twice where memory is needed: it calls nothing of
     /// CPython.
     ///
     /// # Safety
-    /// As for [`set`](Self::set).
-    unsafe fn update(
+    /// `code` is this interpreter's, and that is the calling thread's.
+    pub(crate) unsafe fn update(
         self,
-        code: *mut PyCodeObject,
+        code: Code,
         raw: isize,
         mut edit: impl FnMut(*mut c_void) -> *mut c_void,
     ) -> Result<(), Error> {
@@ -347,8 +216,8 @@ impl Registry {
                     return Ok(());
                 }
                 Err(Refused::For(error)) => return Err(error),
-                Err(Refused::Needs(TableSize(capacity))) => {
-                    let fresh = FreshTable::allocate(self, capacity, code);
+                Err(Refused::Needs(capacity)) => {
+                    let fresh = TableRef::allocate(self, capacity, code);
                     spare = Some(fresh.ok_or(Error::NoMemory)?);
                 }
             }
@@ -361,12 +230,12 @@ impl Registry {
     ///
     /// # Safety
     /// This is the interpreter of the calling thread.
-    pub(super) unsafe fn release(self, raw: isize) -> Result<(), Error> {
+    pub(crate) unsafe fn release(self, raw: isize) -> Result<(), Error> {
         // On the heap: a thread that a free function ends at exit leaves it behind.
-        let marker = FreshTable::marker(self).ok_or(Error::NoMemory)?;
+        let fresh = TableRef::marker(self).ok_or(Error::NoMemory)?;
         let index = {
             let mut locked = self.lock();
-            let index = locked.index_in_use(raw)?;
+            let index = locked.usable(raw)?;
             locked.retire(index);
             let mut next = locked.first_table();
             while let Some(table) = next {
@@ -375,11 +244,13 @@ impl Registry {
                 }
                 next = table.next(&locked);
             }
-            marker.table().link_at_head(&mut locked);
+            fresh.table().link_behind(&mut locked, None);
             index
         };
-        let marker = marker.into_table();
+        let marker = fresh.table();
+        fresh.into_raw(); // the list's, from now on
         loop {
+            // A value is taken out under the lock, which is given back before it is freed.
             let taken = self.lock().take_next_gone(marker, index);
             let Some(leftover) = taken else {
                 break;
@@ -403,14 +274,11 @@ impl Registry {
     /// # Safety
     /// `code` is a code object whose memory is freed next, and this is the
     /// interpreter of the calling thread. The thread is attached.
-    pub(super) unsafe fn forget(self, code: *mut PyCodeObject) {
+    pub(crate) unsafe fn forget(self, code: Code) {
         let mut from = 0;
         loop {
-            // SAFETY: live until the caller frees it; tables as in `look_once`.
-            let table = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) };
-            let Some(table) = table else {
-                return;
-            };
+            // SAFETY: attached, by contract.
+            let Some(table) = (unsafe { TableRef::of(code) }) else { return };
             if table.owner() != self.state() {
                 // SAFETY: the owner is live, or its last act would have been to
                 // take its table away from `code`.
@@ -420,8 +288,7 @@ impl Registry {
             let taken = {
                 let mut locked = self.lock();
                 // SAFETY: as above.
-                let now = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) };
-                now.and_then(|table| {
+                unsafe { TableRef::of(code) }.and_then(|table| {
                     let (key, value) = table.take_any(&mut locked, &mut from)?;
                     Some(locked.taken(key, value, table))
                 })
@@ -438,7 +305,7 @@ impl Registry {
     ///
     /// # Safety
     /// This is the interpreter of the calling thread, which is its last.
-    pub(super) unsafe fn finish(self) {
+    pub(crate) unsafe fn finish(self) {
         self.lock().set_finished();
         loop {
             let mut from = 0;
@@ -474,12 +341,12 @@ impl Registry {
 /// # Safety
 /// `owner` is live, and was found as the owner of the table of `code`.
 #[cold]
-unsafe fn leave_to_owner(code: *mut PyCodeObject, owner: *mut CodeExtraState, any: Registry) {
+unsafe fn leave_to_owner(code: Code, owner: *mut CodeExtraState, any: Registry) {
     // SAFETY: live by contract. The tag is not used for what follows.
     let owner = unsafe { any.sibling(owner) };
     let mut locked = owner.lock();
     // SAFETY: `code` is live, and tables stay while the owner is locked.
-    if let Some(table) = unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) } {
+    if let Some(table) = unsafe { TableRef::of(code) } {
         table.forget_code(&mut locked);
     }
 }

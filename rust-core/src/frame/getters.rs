@@ -1,6 +1,6 @@
 //! What evaluators and profilers may ask of a frame: CPython's unstable C interface.
 
-use super::handle::AnyFrame;
+use super::handle::Frame;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::reference_count::new_reference;
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn PyUnstable_InterpreterFrame_GetLasti(
     frame: *mut _PyInterpreterFrame,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { AnyFrame::new(frame) }.instruction_offset() as c_int
+    unsafe { Frame::new(frame) }.instruction_offset() as c_int
 }
 
 /// `PyUnstable_InterpreterFrame_GetLine`: the line of the instruction that runs; -1 where it has none.
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn PyUnstable_InterpreterFrame_GetLine(
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let frame = AnyFrame::new(frame);
-        c::PyCode_Addr2Line(frame.code(), frame.instruction_offset() as c_int)
+        let frame = Frame::new(frame);
+        c::PyCode_Addr2Line(frame.code().as_ptr(), frame.instruction_offset() as c_int)
     }
 }

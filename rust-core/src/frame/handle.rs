@@ -1,8 +1,9 @@
 //! A frame, whoever owns it, and what its fields mean.
 
 use crate::check::check;
+use crate::code::Code;
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyFrameObject, PyObject};
+use crate::cpython::{_PyInterpreterFrame, PyFrameObject, PyObject};
 use crate::stack_ref::{StackRef, StackRefBorrow, StackSlot, Untagged};
 use core::ffi::c_char;
 use core::ptr::{null_mut, NonNull};
@@ -13,7 +14,6 @@ pub struct Owner(c_char);
 
 impl Owner {
     /// A thread's data stack.
-    #[cfg(ferrule_checks)]
     pub const THREAD: Self = Owner(c::FRAME_OWNED_BY_THREAD);
     /// A generator, coroutine or asynchronous generator.
     pub const GENERATOR: Self = Owner(c::FRAME_OWNED_BY_GENERATOR);
@@ -21,16 +21,6 @@ impl Owner {
     pub const FRAME_OBJECT: Self = Owner(c::FRAME_OWNED_BY_FRAME_OBJECT);
     /// The C stack: a mark at the bottom of an eval loop, which has no code.
     pub const C_STACK: Self = Owner(c::FRAME_OWNED_BY_CSTACK);
-}
-
-/// The first instruction of a code object.
-///
-/// # Safety
-/// `code` is a live code object.
-#[inline(always)]
-pub unsafe fn instructions(code: *mut PyCodeObject) -> *mut c::_Py_CODEUNIT {
-    // SAFETY: live by contract; the instructions begin where the structure ends.
-    unsafe { (&raw mut (*code).co_code_adaptive).cast() }
 }
 
 /// The first slot of a frame: where C's flexible array begins. There always is one, used or not.
@@ -49,15 +39,15 @@ pub unsafe fn first_slot(frame: *mut _PyInterpreterFrame) -> *mut StackSlot {
 /// Points to a `_PyInterpreterFrame` whose fields are set, and that the calling thread alone works on: its own, or with
 /// every other thread stopped. The fields below `previous` have a meaning only where the owner is not the C stack.
 #[derive(Clone, Copy, PartialEq)]
-pub struct AnyFrame(NonNull<_PyInterpreterFrame>);
+pub struct Frame(NonNull<_PyInterpreterFrame>);
 
-impl AnyFrame {
+impl Frame {
     /// # Safety
     /// As the type's invariant says.
     #[inline(always)]
     pub unsafe fn new(frame: *mut _PyInterpreterFrame) -> Self {
         // SAFETY: not NULL, by contract.
-        AnyFrame(unsafe { NonNull::new_unchecked(frame) })
+        Frame(unsafe { NonNull::new_unchecked(frame) })
     }
 
     /// `None` of NULL.
@@ -66,7 +56,7 @@ impl AnyFrame {
     /// NULL, or as the type's invariant says.
     #[inline(always)]
     unsafe fn or_none(frame: *mut _PyInterpreterFrame) -> Option<Self> {
-        NonNull::new(frame).map(AnyFrame)
+        NonNull::new(frame).map(Frame)
     }
 
     #[inline(always)]
@@ -92,25 +82,30 @@ impl AnyFrame {
         self.owner() == Owner::THREAD || self.owner() == Owner::GENERATOR
     }
 
-    /// The code, borrowed. The frame is not on the C stack.
+    /// The code, which the frame holds. The frame is not on the C stack.
     #[inline(always)]
-    pub fn code(self) -> *mut PyCodeObject {
+    pub fn code(self) -> Code {
+        // SAFETY: live by the type's invariant. Such a frame runs a code object.
+        unsafe { Code::new((*self.as_ptr()).f_executable.cast()) }
+    }
+
+    /// The instruction that runs, or is to run next.
+    #[inline(always)]
+    pub fn instruction(self) -> *mut c::_Py_CODEUNIT {
         // SAFETY: live by the type's invariant.
-        let executable = unsafe { (*self.as_ptr()).f_executable };
-        #[cfg(all(ferrule_checks, not(test)))]
-        // SAFETY: a frame's executable is a live object.
-        check!(
-            unsafe { c::PyType_IsSubtype((*executable).ob_type, &raw mut c::PyCode_Type) } != 0,
-            "a frame runs what is no code"
-        );
-        executable.cast()
+        unsafe { (*self.as_ptr()).instr_ptr }
+    }
+
+    #[inline(always)]
+    pub fn set_instruction(self, next: *mut c::_Py_CODEUNIT) {
+        // SAFETY: live by the type's invariant. Who reads through it is the eval loop.
+        unsafe { (*self.as_ptr()).instr_ptr = next };
     }
 
     /// How many bytes lie between the first instruction and the one that runs or is to run.
     #[inline(always)]
     pub fn instruction_offset(self) -> isize {
-        // SAFETY: both are live by the type's invariant.
-        let (first, current) = unsafe { (instructions(self.code()), (*self.as_ptr()).instr_ptr) };
+        let (first, current) = (self.code().first_instruction(), self.instruction());
         (current as isize).wrapping_sub(first as isize)
     }
 
@@ -124,28 +119,19 @@ impl AnyFrame {
         if self.owner() == Owner::GENERATOR {
             return false;
         }
-        // SAFETY: both are live by the type's invariant; the number is one of the code's instructions, or one more.
-        unsafe {
-            let code = self.code();
-            (*self.as_ptr()).instr_ptr
-                < instructions(code).offset((*code)._co_firsttraceable as isize)
-        }
+        self.instruction() < self.code().first_resume()
     }
 
     /// Takes the frame for one that has just come to its first `RESUME`.
     #[inline(always)]
     pub fn pretend_it_resumed(self) {
-        let code = self.code();
-        // SAFETY: both are live by the type's invariant; an instruction follows the first `RESUME`.
-        unsafe {
-            (*self.as_ptr()).instr_ptr =
-                instructions(code).offset((*code)._co_firsttraceable as isize + 1);
-        }
+        // SAFETY: an instruction follows the first `RESUME`.
+        self.set_instruction(unsafe { self.code().first_resume().add(1) });
     }
 
     /// This frame, or the first one below it that is complete.
     #[inline(always)]
-    pub fn first_complete(self) -> Option<AnyFrame> {
+    pub fn first_complete(self) -> Option<Frame> {
         let mut frame = self;
         while frame.is_incomplete() {
             frame = frame.previous()?;
@@ -155,9 +141,9 @@ impl AnyFrame {
 
     /// The frame that called this one.
     #[inline(always)]
-    pub fn previous(self) -> Option<AnyFrame> {
+    pub fn previous(self) -> Option<Frame> {
         // SAFETY: live by the type's invariant; who is linked is a frame.
-        unsafe { AnyFrame::or_none((*self.as_ptr()).previous) }
+        unsafe { Frame::or_none((*self.as_ptr()).previous) }
     }
 
     #[inline(always)]

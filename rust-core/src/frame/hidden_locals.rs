@@ -1,8 +1,8 @@
 //! Locals of comprehensions that were compiled into the function around them (PEP 709).
 
-use super::handle::AnyFrame;
+use super::handle::Frame;
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
+use crate::cpython::{_PyInterpreterFrame, PyObject};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// Whether a cell holds something.
@@ -18,25 +18,11 @@ unsafe fn is_filled(cell: *mut PyObject) -> bool {
     !content.load(Ordering::Relaxed).is_null()
 }
 
-/// What kind of variable a slot is: the code object's byte for it.
-///
-/// # Safety
-/// `code` is a live code object with more than `slot` variables.
-#[inline(always)]
-unsafe fn kind(code: *mut PyCodeObject, slot: usize) -> u32 {
-    // SAFETY: a bytes object with a byte for each variable.
-    unsafe {
-        let kinds: *mut c::PyBytesObject = (*code).co_localspluskinds.cast();
-        let first: *const u8 = (&raw const (*kinds).ob_sval).cast();
-        u32::from(*first.add(slot))
-    }
-}
-
 /// Whether the variable in this slot has a value.
 ///
 /// # Safety
 /// The frame's code has more than `slot` variables, of which this is one of kind `kind`.
-unsafe fn has_value(frame: AnyFrame, slot: usize, kind: u32) -> bool {
+unsafe fn has_value(frame: Frame, slot: usize, kind: u32) -> bool {
     // SAFETY: one of the frame's slots; nothing runs that could empty it.
     let Some(value) = (unsafe { frame.held(slot) }) else {
         return false;
@@ -58,18 +44,17 @@ unsafe fn has_value(frame: AnyFrame, slot: usize, kind: u32) -> bool {
 /// `frame` is a frame with code.
 #[no_mangle]
 pub unsafe extern "C" fn _PyFrame_HasHiddenLocals(frame: *mut _PyInterpreterFrame) -> bool {
-    // SAFETY: the caller's contract; slots are asked for that the code has.
-    unsafe {
-        let frame = AnyFrame::new(frame);
-        let code = frame.code();
-        let mut slot = 0;
-        while slot < (*code).co_nlocalsplus as usize {
-            let kind = kind(code, slot);
-            if kind & c::CO_FAST_HIDDEN != 0 && has_value(frame, slot, kind) {
-                return true;
-            }
-            slot += 1;
+    // SAFETY: the caller's contract.
+    let frame = unsafe { Frame::new(frame) };
+    let code = frame.code();
+    let mut slot = 0;
+    while slot < code.slots() {
+        let kind = code.slot_kind(slot);
+        // SAFETY: a slot that the code has, of that kind.
+        if kind & c::CO_FAST_HIDDEN != 0 && unsafe { has_value(frame, slot, kind) } {
+            return true;
         }
+        slot += 1;
     }
     false
 }

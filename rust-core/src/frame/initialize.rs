@@ -3,8 +3,9 @@
 //! This runs on every call of a Python function, inlined into the eval loop in
 //! release builds.
 
-use super::handle::{first_slot, instructions};
+use super::handle::first_slot;
 use super::slots::{move_slots, write_empty};
+use crate::code::Code;
 use crate::cpython::{
     _PyInterpreterFrame, PyCodeObject, PyFunctionObject, PyObject, FRAME_OWNED_BY_THREAD,
 };
@@ -40,7 +41,7 @@ pub unsafe extern "C" fn _PyFrame_Initialize(
         (*frame).f_builtins = (*func).func_builtins;
         (*frame).f_locals = locals;
         (*frame).frame_obj = null_mut();
-        (*frame).instr_ptr = instructions(code);
+        (*frame).instr_ptr = Code::new(code).first_instruction();
         let locals_and_cells = (*code).co_nlocalsplus;
         (*frame).stacktop = locals_and_cells;
         (*frame).return_offset = 0;

@@ -1,6 +1,6 @@
 //! The end of a frame: it is cleared, or moves into its object.
 
-use super::handle::{AnyFrame, Owner};
+use super::handle::{Frame, Owner};
 use super::object::{self, FrameObject};
 use super::slots::close_slots;
 use crate::check::check;
@@ -22,7 +22,7 @@ use core::mem::offset_of;
 pub unsafe extern "C" fn _PyFrame_ClearLocals(frame: *mut _PyInterpreterFrame) {
     // SAFETY: the caller's contract. The slots are out of use before the first destructor runs.
     unsafe {
-        let frame = AnyFrame::new(frame);
+        let frame = Frame::new(frame);
         check!((*frame.as_ptr()).stacktop >= 0, "the locals of a frame that executes are cleared");
         let count = frame.slots_in_use();
         frame.forget_slots();
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn _PyFrame_ClearLocals(frame: *mut _PyInterpreterFrame) {
 pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFrame) {
     // SAFETY: the caller's contract.
     unsafe {
-        let this = AnyFrame::new(frame);
+        let this = Frame::new(frame);
         #[cfg(all(ferrule_checks, not(test)))]
         check_that_it_is_over(this);
         if !this.object().is_null() && let_go_of_object(this) {
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFram
 /// # Safety
 /// As for [`_PyFrame_ClearExceptCode`], and the frame has an object.
 #[inline(always)]
-unsafe fn let_go_of_object(frame: AnyFrame) -> bool {
+unsafe fn let_go_of_object(frame: Frame) -> bool {
     // SAFETY: the caller's contract. The object is out of the frame first: that is nobody's while its object dies.
     let object = unsafe { frame.take_object() };
     // SAFETY: alive, since the reference is ours; the frame is the caller's to give away.
@@ -86,7 +86,7 @@ unsafe fn let_go_of_object(frame: AnyFrame) -> bool {
 /// As for [`_PyFrame_ClearExceptCode`]; `object` is the frame's.
 // Apart, so that an object that dies with its call does not pay for the registers that this needs.
 #[inline(never)]
-unsafe fn take_ownership(object: FrameObject, frame: AnyFrame) {
+unsafe fn take_ownership(object: FrameObject, frame: Frame) {
     check!(
         frame.belongs_to_a_call(),
         "a frame that is already its object's, or on the C stack, ends"
@@ -96,11 +96,11 @@ unsafe fn take_ownership(object: FrameObject, frame: AnyFrame) {
     // SAFETY: an object has room for its frame's fields and all its slots. The references move, but for that to
     // the code, which the caller keeps: the object gets one of its own.
     let own = unsafe {
-        incref(frame.code().cast());
+        incref(frame.code().as_object());
         let own = object.own_frame();
         own.cast::<u8>().copy_from_nonoverlapping(frame.as_ptr().cast(), bytes);
         // INVARIANT: a copy of a frame, in memory that lives as long as the object.
-        AnyFrame::new(own)
+        Frame::new(own)
     };
     object.set_frame(own);
     own.set_owner(Owner::FRAME_OBJECT);
@@ -108,7 +108,7 @@ unsafe fn take_ownership(object: FrameObject, frame: AnyFrame) {
         // A generator or coroutine that never started. It never will now.
         own.pretend_it_resumed();
     }
-    let caller = own.previous().and_then(AnyFrame::first_complete);
+    let caller = own.previous().and_then(Frame::first_complete);
     own.unlink();
     if let Some(caller) = caller {
         check!(caller.owner() != Owner::C_STACK, "a frame on the C stack is complete");
@@ -134,13 +134,10 @@ unsafe fn take_ownership(object: FrameObject, frame: AnyFrame) {
 /// # Safety
 /// `frame` is the calling thread's, at rest: its slots in use are set. Destructors may run.
 #[inline]
-pub unsafe fn leave_object(frame: *mut _PyInterpreterFrame) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let frame = AnyFrame::new(frame);
-        if !frame.object().is_null() {
-            part_from_object(frame);
-        }
+pub unsafe fn leave_object(frame: Frame) {
+    if !frame.object().is_null() {
+        // SAFETY: the caller's contract, and it has an object.
+        unsafe { part_from_object(frame) };
     }
 }
 
@@ -148,7 +145,7 @@ pub unsafe fn leave_object(frame: *mut _PyInterpreterFrame) {
 /// As for [`leave_object`], and the frame has an object.
 #[cold]
 #[inline(never)]
-unsafe fn part_from_object(frame: AnyFrame) {
+unsafe fn part_from_object(frame: Frame) {
     // SAFETY: the caller's contract. The object gets the frame's words, with references of its own for each.
     unsafe {
         let object = frame.take_object();
@@ -174,7 +171,7 @@ unsafe fn part_from_object(frame: AnyFrame) {
 /// # Safety
 /// `frame` is live.
 #[cfg(all(ferrule_checks, not(test)))]
-unsafe fn check_that_it_is_over(frame: AnyFrame) {
+unsafe fn check_that_it_is_over(frame: Frame) {
     // SAFETY: live by contract; who owns a generator's frame is a generator around it.
     unsafe {
         check!(

@@ -26,11 +26,8 @@ mod slots;
 mod tests;
 mod traverse;
 
-pub use handle::first_slot;
+pub use handle::{Frame, Owner};
+pub use initialize::_PyFrame_Initialize;
 pub use lifecycle::leave_object;
-pub use slots::write_empty;
 #[cfg(test)]
-pub use {
-    handle::AnyFrame, initialize::_PyFrame_Initialize, lifecycle::_PyFrame_ClearExceptCode,
-    object::_PyFrame_MakeAndSetFrameObject,
-};
+pub use {lifecycle::_PyFrame_ClearExceptCode, object::_PyFrame_MakeAndSetFrameObject};

@@ -1,6 +1,6 @@
 //! The move of a frame into a generator.
 
-use super::handle::{first_slot, AnyFrame};
+use super::handle::{first_slot, Frame};
 use super::slots::move_slots;
 use crate::check::check;
 use crate::cpython::_PyInterpreterFrame;
@@ -21,9 +21,9 @@ pub unsafe extern "C" fn _PyRust_MoveFrame(
     // SAFETY: the caller's contract. The structure includes the first slot; whether it is in use or not, it is memory
     // of both frames.
     unsafe {
-        let frame = AnyFrame::new(source);
+        let frame = Frame::new(source);
         check!(
-            frame.slots_at_rest() >= (*frame.code()).co_nlocalsplus as usize,
+            frame.slots_at_rest() >= frame.code().slots(),
             "a frame without all its locals moves into a generator"
         );
         let slots = frame.slots_at_rest();

@@ -1,6 +1,6 @@
 //! Frame objects: what Python sees of a frame, made when somebody asks.
 
-use super::handle::AnyFrame;
+use super::handle::Frame;
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyFrameObject, PyObject};
@@ -41,7 +41,7 @@ impl FrameObject {
 
     /// Says where the object's frame is.
     #[inline(always)]
-    pub fn set_frame(self, frame: AnyFrame) {
+    pub fn set_frame(self, frame: Frame) {
         // SAFETY: live by the type's invariant.
         unsafe { (*self.as_ptr()).f_frame = frame.as_ptr() };
     }
@@ -65,7 +65,7 @@ impl FrameObject {
 /// # Safety
 /// `frame` is complete and of a call that goes on. A thread state is held.
 #[inline(always)]
-pub unsafe fn of_frame(frame: AnyFrame) -> Option<FrameObject> {
+pub unsafe fn of_frame(frame: Frame) -> Option<FrameObject> {
     check!(!frame.is_incomplete(), "an incomplete frame is shown");
     let known = frame.object();
     // SAFETY: the caller's contract; it has none yet.
@@ -83,19 +83,19 @@ pub unsafe extern "C" fn _PyFrame_MakeAndSetFrameObject(
     frame: *mut _PyInterpreterFrame,
 ) -> *mut PyFrameObject {
     // SAFETY: the caller's contract.
-    unsafe { make(AnyFrame::new(frame)) }
+    unsafe { make(Frame::new(frame)) }
 }
 
 /// # Safety
 /// As for [`_PyFrame_MakeAndSetFrameObject`].
 #[inline]
-unsafe fn make(frame: AnyFrame) -> *mut PyFrameObject {
+unsafe fn make(frame: Frame) -> *mut PyFrameObject {
     check!(frame.object().is_null(), "a frame gets a second object");
     // Objects are also made while an exception is on its way, and a failing allocation raises another.
     // SAFETY: a thread state is held, by contract.
     let raised = unsafe { c::PyErr_GetRaisedException() };
     // SAFETY: a code object. What is made is untracked: the collector does not see it before the frame moves in.
-    let object = unsafe { c::_PyFrame_New_NoTrack(frame.code()) };
+    let object = unsafe { c::_PyFrame_New_NoTrack(frame.code().as_ptr()) };
     if object.is_null() {
         if !raised.is_null() {
             // SAFETY: handed out above. The error of the allocation takes its place.

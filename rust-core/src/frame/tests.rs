@@ -1,7 +1,7 @@
 //! Frames made by hand, whose objects count references and tell when they die, against what CPython does with them.
 
 use super::getters::*;
-use super::handle::AnyFrame;
+use super::handle::Frame;
 use super::hidden_locals::_PyFrame_HasHiddenLocals;
 use super::initialize::{_PyFrame_Initialize, _PyRust_MoveArguments};
 use super::lifecycle::{_PyFrame_ClearExceptCode, _PyFrame_ClearLocals};
@@ -360,7 +360,7 @@ fn a_new_frame_owns_its_arguments_and_is_empty_otherwise() {
                 ((*frame).stacktop, (*frame).owner),
                 (locals as c_int, c::FRAME_OWNED_BY_THREAD)
             );
-            assert!(AnyFrame::new(frame).is_incomplete());
+            assert!(Frame::new(frame).is_incomplete());
         }
     }
 }
@@ -502,7 +502,7 @@ proptest! {
             }
             stack.push(made);
             // SAFETY: a frame.
-            let complete = !unsafe { AnyFrame::new(made.frame) }.is_incomplete();
+            let complete = !unsafe { Frame::new(made.frame) }.is_incomplete();
             if holders > 0 && complete {
                 let it: *mut PyObject = made.make_object().cast();
                 if it.is_null() {

@@ -1,6 +1,6 @@
 //! What the garbage collector sees of a frame.
 
-use super::handle::AnyFrame;
+use super::handle::Frame;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -30,11 +30,11 @@ impl Visitor {
     }
 }
 
-fn traverse(frame: AnyFrame, visitor: Visitor) -> Result<(), c_int> {
+fn traverse(frame: Frame, visitor: Visitor) -> Result<(), c_int> {
     visitor.visit(frame.object().cast())?;
     visitor.visit(frame.locals())?;
     visitor.visit(frame.function())?;
-    visitor.visit(frame.code().cast())?;
+    visitor.visit(frame.code().as_object())?;
     for i in 0..frame.slots_in_use() {
         // SAFETY: a slot in use; a visitor changes no frame.
         let held = unsafe { frame.held(i) };
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn _PyFrame_Traverse(
     arg: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let frame = unsafe { AnyFrame::new(frame) };
+    let frame = unsafe { Frame::new(frame) };
     match traverse(frame, Visitor { function: visit, argument: arg }) {
         Ok(()) => 0,
         Err(stop) => stop,

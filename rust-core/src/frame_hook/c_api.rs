@@ -5,11 +5,11 @@
 //! has a compiler compare the two (`tests/python/test_frame_hook_headers.py`).
 
 use super::error::{Outcome, Raised};
-use super::frame::Code;
 use super::registry::{self, Refusal};
 use super::snapshot::{Callee, Description, Snapshot};
 use super::switch;
 use super::view::View;
+use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject};
 use crate::object::Owned;
@@ -17,31 +17,46 @@ use crate::thread::Thread;
 use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
 use core::ptr::null_mut;
 
+/// Measure the time that the hook takes: `PyUnstable_FRAMEHOOK_TIMED`.
+pub const FRAMEHOOK_TIMED: c_int = 1;
+
 // What C passes as a hook. Written out: cbindgen does not see through a name in an `Option`.
 type SimpleHookOrNull = Option<unsafe extern "C" fn(*mut _PyInterpreterFrame) -> *mut PyCodeObject>;
 type ExtendedHookOrNull = Option<
     unsafe extern "C" fn(*mut _PyInterpreterFrame, *mut c_void, *mut *mut PyCodeObject) -> c_int,
 >;
 
+/// 0, or -1 with an exception.
 fn status(outcome: Outcome<()>) -> c_int {
     outcome.map_or(-1, |()| 0)
 }
 
-fn object(outcome: Outcome<Owned>) -> *mut PyObject {
-    outcome.map_or(null_mut(), Owned::into_raw)
-}
-
-/// The calling thread, if it belongs to that interpreter.
+/// Does something in the calling thread, which has to belong to that interpreter.
 ///
 /// # Safety
 /// A thread state is attached.
-unsafe fn thread_of(interpreter: *mut PyInterpreterState) -> Outcome<Thread> {
+unsafe fn within<T>(
+    interpreter: *mut PyInterpreterState,
+    work: impl FnOnce(Thread) -> Outcome<T>,
+) -> Outcome<T> {
     // SAFETY: the caller's contract.
     let thread = unsafe { Thread::current() };
     if thread.interpreter() == interpreter {
-        return Ok(thread);
+        return work(thread);
     }
     Err(Raised::runtime_error(thread, c"the calling thread belongs to another interpreter"))
+}
+
+/// What a hook reads of a frame: a new reference, or NULL with an exception.
+///
+/// # Safety
+/// A hook of the calling thread was asked about `frame`, which has not ended.
+unsafe fn read(
+    frame: *mut _PyInterpreterFrame,
+    part: impl FnOnce(View) -> Outcome<Owned>,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    unsafe { View::new(frame) }.and_then(part).map_or(null_mut(), Owned::into_raw)
 }
 
 /// The handle of a simple hook; `None`: it is not installed.
@@ -53,6 +68,22 @@ fn find(thread: Thread, hook: SimpleHookOrNull) -> Option<c_longlong> {
 
 fn id_of(thread: Thread, hook: SimpleHookOrNull) -> Outcome<c_longlong> {
     find(thread, hook).ok_or_else(|| Refusal::Unknown.raise(thread))
+}
+
+/// Enables or disables a hook for one code object.
+///
+/// # Safety
+/// `code` is a live object.
+unsafe fn enable_for_code(
+    thread: Thread,
+    id: c_longlong,
+    code: *mut PyObject,
+    on: bool,
+) -> Outcome<()> {
+    // SAFETY: live, by contract.
+    let code = unsafe { Code::from_object(code) }
+        .ok_or_else(|| Raised::type_error(thread, c"a code object is expected"))?;
+    switch::enable_for_code(thread, id, code, on)
 }
 
 /// A hook that is not NULL.
@@ -85,17 +116,20 @@ pub unsafe extern "C" fn PyUnstable_AddFrameHook(
     hook: SimpleHookOrNull,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    status(unsafe { thread_of(interpreter) }.and_then(|thread| {
-        let description = Description {
-            callee: Callee::Simple(given(thread, hook)?),
-            user_data: null_mut(),
-            free_user_data: None,
-            name: c"(C function)",
-            timed: false,
-            owner: null_mut(),
-        };
-        registry::add(thread, &description).map(|_| ())
-    }))
+    let added = unsafe {
+        within(interpreter, |thread| {
+            let description = Description {
+                callee: Callee::Simple(given(thread, hook)?),
+                user_data: null_mut(),
+                free_user_data: None,
+                name: c"(C function)",
+                timed: false,
+                owner: null_mut(),
+            };
+            registry::add(thread, &description)
+        })
+    };
+    status(added.map(|_| ()))
 }
 
 /// # Safety
@@ -106,10 +140,7 @@ pub unsafe extern "C" fn PyUnstable_RemoveFrameHook(
     hook: SimpleHookOrNull,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    status(
-        unsafe { thread_of(interpreter) }
-            .and_then(|thread| registry::remove(thread, id_of(thread, hook)?)),
-    )
+    status(unsafe { within(interpreter, |thread| registry::remove(thread, id_of(thread, hook)?)) })
 }
 
 /// # Safety
@@ -130,7 +161,7 @@ pub unsafe extern "C" fn PyUnstable_ContainsFrameHook(
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_ClearFrameHooks(interpreter: *mut PyInterpreterState) -> c_int {
     // SAFETY: the caller's contract.
-    status(unsafe { thread_of(interpreter) }.map(registry::clear))
+    status(unsafe { within(interpreter, Ok) }.map(registry::clear))
 }
 
 /// # Safety
@@ -146,26 +177,24 @@ pub unsafe extern "C" fn PyUnstable_AddFrameHookEx(
     flags: c_int,
 ) -> c_longlong {
     // SAFETY: the caller's contract.
-    let added = unsafe { thread_of(interpreter) }.and_then(|thread| {
-        if flags & !FRAMEHOOK_TIMED != 0 {
-            return Err(Raised::value_error(thread, c"unknown flags for a frame hook"));
-        }
-        let description = Description {
-            callee: Callee::Extended(given(thread, hook)?),
-            user_data,
-            free_user_data,
-            // SAFETY: NULL or a string, by contract.
-            name: unsafe { checked_name(thread, name) }?,
-            timed: flags & FRAMEHOOK_TIMED != 0,
-            owner: null_mut(),
-        };
-        registry::add(thread, &description)
-    });
+    let added = unsafe {
+        within(interpreter, |thread| {
+            if flags & !FRAMEHOOK_TIMED != 0 {
+                return Err(Raised::value_error(thread, c"unknown flags for a frame hook"));
+            }
+            let description = Description {
+                callee: Callee::Extended(given(thread, hook)?),
+                user_data,
+                free_user_data,
+                name: checked_name(thread, name)?,
+                timed: flags & FRAMEHOOK_TIMED != 0,
+                owner: null_mut(),
+            };
+            registry::add(thread, &description)
+        })
+    };
     added.unwrap_or(-1)
 }
-
-/// Measure the time that the hook takes: `PyUnstable_FRAMEHOOK_TIMED`.
-pub const FRAMEHOOK_TIMED: c_int = 1;
 
 /// # Safety
 /// The calling thread has an attached thread state.
@@ -175,7 +204,7 @@ pub unsafe extern "C" fn PyUnstable_RemoveFrameHookEx(
     id: c_longlong,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    status(unsafe { thread_of(interpreter) }.and_then(|thread| registry::remove(thread, id)))
+    status(unsafe { within(interpreter, |thread| registry::remove(thread, id)) })
 }
 
 /// # Safety
@@ -186,7 +215,7 @@ pub unsafe extern "C" fn PyUnstable_FrameHook_GetId(
     hook: SimpleHookOrNull,
 ) -> c_longlong {
     // SAFETY: the caller's contract.
-    unsafe { thread_of(interpreter).and_then(|thread| id_of(thread, hook)).unwrap_or(-1) }
+    unsafe { within(interpreter, |thread| id_of(thread, hook)) }.unwrap_or(-1)
 }
 
 /// # Safety
@@ -197,7 +226,7 @@ pub unsafe extern "C" fn PyUnstable_EnableFrameHook(
     id: c_longlong,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    status(unsafe { thread_of(interpreter) }.and_then(|thread| switch::enable(thread, id, true)))
+    status(unsafe { within(interpreter, |thread| switch::enable(thread, id, true)) })
 }
 
 /// # Safety
@@ -208,7 +237,7 @@ pub unsafe extern "C" fn PyUnstable_DisableFrameHook(
     id: c_longlong,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    status(unsafe { thread_of(interpreter) }.and_then(|thread| switch::enable(thread, id, false)))
+    status(unsafe { within(interpreter, |thread| switch::enable(thread, id, false)) })
 }
 
 /// # Safety
@@ -225,22 +254,6 @@ pub unsafe extern "C" fn PyUnstable_EnableFrameHookInThread(id: c_longlong) -> c
 pub unsafe extern "C" fn PyUnstable_DisableFrameHookInThread(id: c_longlong) -> c_int {
     // SAFETY: the caller's contract.
     status(switch::enable_in_thread(unsafe { Thread::current() }, id, false))
-}
-
-/// Enables or disables a hook for one code object.
-///
-/// # Safety
-/// `code` is a live object.
-unsafe fn enable_for_code(
-    thread: Thread,
-    id: c_longlong,
-    code: *mut PyObject,
-    on: bool,
-) -> Outcome<()> {
-    // SAFETY: live, by contract.
-    let code = unsafe { Code::from_object(code) }
-        .ok_or_else(|| Raised::type_error(thread, c"a code object is expected"))?;
-    switch::enable_for_code(thread, id, code, on)
 }
 
 /// # Safety
@@ -272,7 +285,7 @@ pub unsafe extern "C" fn PyUnstable_HookFrame_GetCode(
     frame: *mut _PyInterpreterFrame,
 ) -> *mut PyObject {
     // SAFETY: the caller's contract.
-    object(unsafe { View::new(frame) }.map(View::code_object))
+    unsafe { read(frame, |view| Ok(view.code_object())) }
 }
 
 /// # Safety
@@ -282,7 +295,7 @@ pub unsafe extern "C" fn PyUnstable_HookFrame_GetFunction(
     frame: *mut _PyInterpreterFrame,
 ) -> *mut PyObject {
     // SAFETY: the caller's contract.
-    object(unsafe { View::new(frame) }.map(View::function))
+    unsafe { read(frame, |view| Ok(view.function())) }
 }
 
 /// # Safety
@@ -292,7 +305,7 @@ pub unsafe extern "C" fn PyUnstable_HookFrame_GetGlobals(
     frame: *mut _PyInterpreterFrame,
 ) -> *mut PyObject {
     // SAFETY: the caller's contract.
-    object(unsafe { View::new(frame) }.map(View::globals))
+    unsafe { read(frame, |view| Ok(view.globals())) }
 }
 
 /// # Safety
@@ -302,7 +315,7 @@ pub unsafe extern "C" fn PyUnstable_HookFrame_GetBuiltins(
     frame: *mut _PyInterpreterFrame,
 ) -> *mut PyObject {
     // SAFETY: the caller's contract.
-    object(unsafe { View::new(frame) }.map(View::builtins))
+    unsafe { read(frame, |view| Ok(view.builtins())) }
 }
 
 /// # Safety
@@ -323,7 +336,7 @@ pub unsafe extern "C" fn PyUnstable_HookFrame_GetArgument(
     index: isize,
 ) -> *mut PyObject {
     // SAFETY: the caller's contract.
-    object(unsafe { View::new(frame) }.and_then(|view| view.argument(index)))
+    unsafe { read(frame, |view| view.argument(index)) }
 }
 
 /// # Safety
@@ -334,7 +347,7 @@ pub unsafe extern "C" fn PyUnstable_HookFrame_GetArgumentName(
     index: isize,
 ) -> *mut PyObject {
     // SAFETY: the caller's contract.
-    object(unsafe { View::new(frame) }.and_then(|view| view.argument_name(index)))
+    unsafe { read(frame, |view| view.argument_name(index)) }
 }
 
 /// # Safety
@@ -346,5 +359,5 @@ pub unsafe extern "C" fn PyUnstable_HookFrame_GetArgumentByName(
     name: *mut PyObject,
 ) -> *mut PyObject {
     // SAFETY: the caller's contract.
-    object(unsafe { View::new(frame).and_then(|view| view.argument_by_name(name)) })
+    unsafe { read(frame, |view| view.argument_by_name(name)) }
 }

@@ -3,18 +3,20 @@
 //! A hook that passes on every call pays for this path with each of them. So what is on
 //! it is in one function, and what is not (another verdict, a clock) is kept out of line.
 
-use super::error::Raised;
-use super::frame::{Code, Frame, Stage};
+use super::error::{Outcome, Raised};
+use super::offered::{never_offer, starts_within_a_hook, Offered, Stage, Starting};
 use super::snapshot::{count_one, Callee, Hook, Snapshot, SnapshotRef};
 use super::switch::silent_here;
-use super::{replace, verdict};
+use super::verdict::Verdict;
+use super::{replace, settled};
+use crate::code::Code;
 use crate::cpython as c;
-use crate::cpython::{
-    _PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject, PyThreadState,
-};
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyThreadState};
+use crate::frame::Frame;
+use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::{c_int, CStr};
-use core::ptr::{null_mut, NonNull};
+use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
 /// How a frame goes on after it was offered to the hooks.
@@ -32,34 +34,37 @@ pub enum Answer {
     Replaced = 2,
 }
 
-/// The verdicts of a hook, `PyUnstable_FRAMEHOOK_*` in the header.
-pub const FRAMEHOOK_ERROR: c_int = -1;
-pub const FRAMEHOOK_PASS: c_int = 0;
-pub const FRAMEHOOK_REPLACE: c_int = 1;
-pub const FRAMEHOOK_SETTLED: c_int = 2;
+/// What a hook has answered, as C has it: a verdict, and what it gives a reference to. Which of
+/// the two go together is for [`heed`] to see.
+struct Given {
+    /// `None`: a number that the header does not have.
+    verdict: Option<Verdict>,
+    /// What is to run, and may be no code.
+    object: Option<Owned>,
+}
 
-/// Calls one hook, and returns its answer: a verdict of the header, and a code object or NULL. The
-/// reference to that object is the caller's.
+/// Calls one hook.
 ///
 /// # Safety
 /// `frame` is being offered in this thread.
 #[inline(always)]
-unsafe fn call(hook: &Hook, frame: Frame) -> (c_int, *mut PyCodeObject) {
+unsafe fn call(hook: &Hook, frame: Offered) -> Given {
     count_one(&hook.calls);
-    let mut replacement: *mut PyCodeObject = null_mut();
-    // SAFETY: the contract of whoever added the hook; a frame that is offered.
-    let verdict = unsafe {
-        match hook.callee {
+    let mut object: *mut PyCodeObject = null_mut();
+    // SAFETY: the contract of whoever added the hook; a frame that is offered. The reference that a
+    // hook gives is ours.
+    unsafe {
+        let verdict = match hook.callee {
             Callee::Simple(function) => {
-                replacement = function(frame.as_ptr());
-                c_int::from(!replacement.is_null())
+                object = function(frame.as_ptr());
+                Some(if object.is_null() { Verdict::Pass } else { Verdict::Replace })
             }
             Callee::Extended(function) => {
-                function(frame.as_ptr(), hook.user_data, &raw mut replacement)
+                Verdict::from_c(function(frame.as_ptr(), hook.user_data, &raw mut object))
             }
-        }
-    };
-    (verdict, replacement)
+        };
+        Given { verdict, object: Owned::new(object.cast()) }
+    }
 }
 
 /// Calls one hook, and measures how long that takes.
@@ -68,17 +73,17 @@ unsafe fn call(hook: &Hook, frame: Frame) -> (c_int, *mut PyCodeObject) {
 /// As for [`call`].
 #[cold]
 #[inline(never)]
-unsafe fn call_timed(hook: &Hook, frame: Frame) -> (c_int, *mut PyCodeObject) {
+unsafe fn call_timed(hook: &Hook, frame: Offered) -> Given {
     let (mut before, mut after) = (0, 0);
     // SAFETY: reads a clock; a failure leaves 0. Then the caller's contract.
-    let answer = unsafe {
+    let given = unsafe {
         c::PyTime_PerfCounterRaw(&raw mut before);
-        let answer = call(hook, frame);
+        let given = call(hook, frame);
         c::PyTime_PerfCounterRaw(&raw mut after);
-        answer
+        given
     };
     hook.nanoseconds.fetch_add(after.wrapping_sub(before) as u64, Ordering::Relaxed);
-    answer
+    given
 }
 
 /// What one hook's answer means for the round.
@@ -88,60 +93,66 @@ enum Heeded {
     /// It has settled the code.
     Settled,
     /// This frame is to run.
-    Replaced(Frame),
+    Replaced(Offered),
     /// An exception is set.
     Failed,
+}
+
+/// Asks one hook, and does what it has answered.
+///
+/// # Safety
+/// `frame` is being offered in this thread.
+#[inline(always)]
+unsafe fn ask(thread: Thread, hook: &Hook, frame: Offered) -> Heeded {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let given = if hook.timed { call_timed(hook, frame) } else { call(hook, frame) };
+        match given {
+            Given { verdict: Some(Verdict::Pass), object: None } if !thread.has_exception() => {
+                Heeded::Passed
+            }
+            Given { verdict, object } => heed(thread, hook, frame, verdict, object),
+        }
+    }
 }
 
 /// Does what a hook has answered, if that is more than that it passes.
 ///
 /// # Safety
-/// `frame` is being offered in this thread, `hook` has answered just now, and the
-/// caller gives up the reference to `replacement`.
+/// `frame` is being offered in this thread, and `hook` has answered just now.
 #[cold]
 #[inline(never)]
 unsafe fn heed(
     thread: Thread,
     hook: &Hook,
-    frame: Frame,
-    verdict: c_int,
-    replacement: *mut PyCodeObject,
+    frame: Offered,
+    verdict: Option<Verdict>,
+    object: Option<Owned>,
 ) -> Heeded {
-    let replacement = NonNull::new(replacement);
-    let done = match (verdict, replacement) {
+    let done = match (verdict, &object) {
         _ if thread.has_exception() => Err(Raised::by_cpython(thread)),
-        (FRAMEHOOK_PASS, None) => Ok(Heeded::Passed),
+        (Some(Verdict::Pass), None) => Ok(Heeded::Passed),
         // What another interpreter owns, and what there is no memory for, is not remembered: the
         // hook will be asked again.
-        (FRAMEHOOK_SETTLED, None) => {
-            Ok(match verdict::settle(thread, frame.code(), hook.id, true) {
+        (Some(Verdict::Settled), None) => {
+            Ok(match settled::settle(thread, frame.code(), hook.id, true) {
                 Ok(()) => Heeded::Settled,
                 Err(_) => Heeded::Passed,
             })
         }
-        // SAFETY: a live object, which the hook has given us.
-        (FRAMEHOOK_REPLACE, Some(object)) => match unsafe {
-            Code::from_object(object.as_ptr().cast())
-        } {
-            // SAFETY: the frame is being offered, and the reference is ours.
-            Some(code) if code != frame.code() => return unsafe { run(thread, hook, frame, code) },
-            Some(_) => Ok(Heeded::Passed),
-            // SAFETY: a live object.
-            None => Err(unsafe { refuse_answer(thread, hook, object.as_ptr().cast()) }),
-        },
-        (FRAMEHOOK_ERROR, _) => Err(complain(
+        // SAFETY: the caller's contract.
+        (Some(Verdict::Replace), Some(object)) => unsafe { run(thread, hook, frame, object) },
+        (Some(Verdict::Error), _) => Err(complain(
             thread,
             hook,
             c"frame hook %s answered with an error and set no exception",
         )),
         _ => Err(complain(thread, hook, c"frame hook %s answered with no known verdict")),
     };
-    if let Some(object) = replacement {
-        // SAFETY: the hook has given us the reference, and it is not used; the frame
-        // has its own.
-        unsafe { crate::reference_count::decref(object.as_ptr().cast()) };
-    }
-    done.unwrap_or_else(|Raised { .. }| fail(hook))
+    done.unwrap_or_else(|Raised { .. }| {
+        count_one(&hook.errors);
+        Heeded::Failed
+    })
 }
 
 /// Raises `SystemError` about a hook; `format` takes its name.
@@ -153,11 +164,8 @@ fn complain(thread: Thread, hook: &Hook, format: &CStr) -> Raised {
 }
 
 /// Raises `TypeError` about an answer of a hook that is no code.
-///
-/// # Safety
-/// `answer` is live.
 #[cold]
-unsafe fn refuse_answer(thread: Thread, hook: &Hook, answer: *mut PyObject) -> Raised {
+fn refuse_answer(thread: Thread, hook: &Hook, answer: &Owned) -> Raised {
     // SAFETY: a class, and a format that takes a string and an object.
     unsafe {
         c::PyErr_Format(
@@ -166,31 +174,29 @@ unsafe fn refuse_answer(thread: Thread, hook: &Hook, answer: *mut PyObject) -> R
               object of type %T"
                 .as_ptr(),
             hook.name(),
-            answer,
+            answer.as_ptr(),
         );
     }
     Raised::by_cpython(thread)
 }
 
-/// Has `code` run in the place of the frame's own.
+/// Has what a hook has chosen run in the place of the frame's own code.
 ///
 /// # Safety
-/// `frame` is being offered in this thread, and the caller gives up the reference to
-/// `code`.
-unsafe fn run(thread: Thread, hook: &Hook, frame: Frame, code: Code) -> Heeded {
-    // SAFETY: the caller's contract.
-    match unsafe { replace::replace(thread, frame, code, hook.name()) } {
-        Ok(other) => {
-            count_one(&hook.replacements);
-            Heeded::Replaced(other)
+/// `frame` is being offered in this thread.
+unsafe fn run(thread: Thread, hook: &Hook, frame: Offered, chosen: &Owned) -> Outcome<Heeded> {
+    // SAFETY: a live object, which the caller holds, and a frame that is being offered.
+    unsafe {
+        let Some(code) = Code::from_object(chosen.as_ptr()) else {
+            return Err(refuse_answer(thread, hook, chosen));
+        };
+        if code == frame.code() {
+            return Ok(Heeded::Passed);
         }
-        Err(Raised { .. }) => fail(hook),
+        let other = replace::replace(thread, frame, code, hook.name())?;
+        count_one(&hook.replacements);
+        Ok(Heeded::Replaced(other))
     }
-}
-
-fn fail(hook: &Hook) -> Heeded {
-    count_one(&hook.errors);
-    Heeded::Failed
 }
 
 /// A round that is under way. It is counted for the thread, so that a thread without one need not
@@ -218,7 +224,63 @@ impl Drop for Round {
 #[inline(always)]
 fn is_off_limits(thread: Thread, frame: Frame) -> bool {
     // SAFETY: the calling thread's own.
-    thread.is_tracing() || (unsafe { (*thread.own()).rounds } != 0 && frame.starts_within_a_hook())
+    thread.is_tracing() || (unsafe { (*thread.own()).rounds } != 0 && starts_within_a_hook(frame))
+}
+
+/// What a round has come to. Of what several hooks have said, the greatest counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum CameTo {
+    /// Whoever was asked has settled the code.
+    Settled,
+    /// Somebody wants to be asked again.
+    Passed,
+    /// Another frame is to run.
+    Replaced,
+    /// An exception is set.
+    Failed,
+}
+
+/// A round, as far as it has come.
+struct Course {
+    /// The frame that the next hook is asked about.
+    frame: Offered,
+    /// The slots of the hooks that have settled its code.
+    settled: u32,
+    came_to: CameTo,
+}
+
+/// Asks those of `hooks` that are in `here` and have not settled the frame's code, in order. The
+/// last frame, and what the round has come to.
+///
+/// # Safety
+/// `frame` is being offered in this thread, and `settled` says who has settled its code.
+#[inline(always)]
+unsafe fn ask_all(
+    thread: Thread,
+    hooks: &Snapshot,
+    here: u32,
+    frame: Offered,
+    settled: u32,
+) -> (Offered, CameTo) {
+    let mut course = Course { frame, settled, came_to: CameTo::Settled };
+    // The loop is a fold. As `try_fold` it would be a call of its own in each round.
+    for hook in hooks.iter() {
+        if hook.bit() & here & !course.settled == 0 || hook.is_silent() {
+            continue;
+        }
+        // SAFETY: the frame is being offered.
+        course = match unsafe { ask(thread, hook, course.frame) } {
+            Heeded::Settled => course,
+            Heeded::Passed => Course { came_to: course.came_to.max(CameTo::Passed), ..course },
+            Heeded::Replaced(frame) => Course {
+                frame, // perhaps at the same address
+                settled: settled::slots(thread, hooks, frame.code()),
+                came_to: CameTo::Replaced,
+            },
+            Heeded::Failed => return (course.frame, CameTo::Failed),
+        };
+    }
+    (course.frame, course.came_to)
 }
 
 /// Offers a frame that has its arguments and has run nothing but its prologue.
@@ -226,75 +288,45 @@ fn is_off_limits(thread: Thread, frame: Frame) -> bool {
 /// Returns the frame that is to run, and how it goes on. On failure that is the frame to unwind.
 ///
 /// # Safety
-/// `frame` is the topmost of this thread's data stack, is new, and is linked.
+/// `frame` is this thread's, and linked.
 #[inline(always)]
-unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
-    if is_off_limits(thread, frame) {
-        return (frame, Answer::AskAgain);
+unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> (Frame, Answer) {
+    if is_off_limits(thread, *frame) {
+        return (*frame, Answer::AskAgain);
     }
-    let Some(snapshot) = SnapshotRef::current(thread) else { return (frame, Answer::Settled) };
+    let Some(snapshot) = SnapshotRef::current(thread) else { return (*frame, Answer::Settled) };
     let hooks = snapshot.get();
-    let mut settled = verdict::settled(thread, hooks, frame.code());
+    let settled = settled::slots(thread, hooks, frame.code());
     let open = hooks.enabled() & !settled;
     if open == 0 {
-        return (frame, Answer::Settled);
+        return (*frame, Answer::Settled);
     }
     let here = !silent_here(thread, hooks);
     if open & here == 0 {
-        return (frame, Answer::AskAgain);
+        return (*frame, Answer::AskAgain);
     }
-    let next = frame.next_instruction();
-    frame.hide(stage);
+    let next = frame.instruction();
     let round = Round::begin(thread);
-    let mut current = frame;
-    let (mut replaced, mut failed, mut passed) = (false, false, false);
-    for hook in hooks.iter() {
-        if hook.bit() & here & !settled == 0 || hook.is_silent() {
-            continue;
-        }
-        // SAFETY: the frame is being offered.
-        let (verdict, replacement) = unsafe {
-            if hook.timed {
-                call_timed(hook, current)
-            } else {
-                call(hook, current)
-            }
-        };
-        if verdict == FRAMEHOOK_PASS && replacement.is_null() && !thread.has_exception() {
-            passed = true;
-            continue;
-        }
-        // SAFETY: the frame is being offered, and the reference is ours to give up.
-        match unsafe { heed(thread, hook, current, verdict, replacement) } {
-            Heeded::Passed => passed = true,
-            Heeded::Settled => {}
-            Heeded::Replaced(other) => {
-                current = other; // perhaps at the same address
-                replaced = true;
-                settled = verdict::settled(thread, hooks, other.code());
-            }
-            Heeded::Failed => {
-                failed = true;
-                break;
-            }
-        }
-    }
+    // SAFETY: hidden just now.
+    let (frame, came_to) = unsafe { ask_all(thread, hooks, here, frame.hide(stage), settled) };
     // Hooks that were removed meanwhile may go now, and their owners' code runs: within the round,
     // with the frame still hidden.
     drop(snapshot);
     drop(round);
     // From here on nothing runs any more that could change what is found.
-    if failed {
-        current.set_offered();
-        return (current, Answer::Failed);
+    match came_to {
+        CameTo::Failed => {
+            never_offer(*frame);
+            (*frame, Answer::Failed)
+        }
+        CameTo::Replaced => (frame.show(frame.code().first_instruction()), Answer::Replaced),
+        CameTo::Passed => (frame.show(next), Answer::AskAgain),
+        CameTo::Settled => {
+            let frame = frame.show(next);
+            // Hooks may have come and gone meanwhile.
+            (frame, standing(thread, frame.code()))
+        }
     }
-    if replaced {
-        current.show(current.code().first_instruction());
-        return (current, Answer::Replaced);
-    }
-    current.show(next);
-    // Hooks may have come and gone meanwhile.
-    (current, if passed { Answer::AskAgain } else { standing(thread, current.code()) })
 }
 
 /// Whether all hooks have settled `code`.
@@ -302,7 +334,7 @@ unsafe fn offer(thread: Thread, frame: Frame, stage: Stage) -> (Frame, Answer) {
 fn standing(thread: Thread, code: Code) -> Answer {
     // SAFETY: what follows does not wait, nor run Python code.
     let open = unsafe { Snapshot::borrowed(thread) }
-        .map_or(0, |now| now.enabled() & !verdict::settled(thread, now, code));
+        .map_or(0, |now| now.enabled() & !settled::slots(thread, now, code));
     if open == 0 {
         Answer::Settled
     } else {
@@ -324,13 +356,14 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
 ) -> Answer {
     // SAFETY: the caller's contract.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
-    if !frame.is_on_data_stack() || !frame.is_new() {
+    // SAFETY: a current frame on the data stack is the topmost one there.
+    match unsafe { Starting::if_it_starts(frame) } {
+        // SAFETY: the current frame is linked.
+        Some(frame) => unsafe { offer(thread, frame, Stage::AfterPrologue) }.1,
         // A generator that begins: it was offered when it was made. Or a frame that was offered
         // before, or that a debugger has sent back.
-        return standing(thread, frame.code());
+        None => standing(thread, frame.code()),
     }
-    // SAFETY: a current frame on the data stack is the topmost one there.
-    unsafe { offer(thread, frame, Stage::AfterPrologue) }.1
 }
 
 /// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
@@ -349,12 +382,12 @@ pub unsafe extern "C" fn _PyRust_Instrument(
     // SAFETY: the caller's contract. Nobody reads slots of the frame here.
     unsafe {
         let frame = Frame::new(frame);
-        let next = frame.next_instruction();
-        if frame.is_on_data_stack() && frame.is_new() {
-            frame.step_back();
+        let next = frame.instruction();
+        if let Some(starting) = Starting::if_it_starts(frame) {
+            starting.step_back();
         }
         let status = c::_Py_Instrument(code, interpreter);
-        frame.set_next_instruction(next);
+        frame.set_instruction(next);
         status
     }
 }
@@ -390,21 +423,22 @@ pub unsafe fn offer_before_evaluator(
 #[cold]
 #[inline(never)]
 unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Option<*mut _PyInterpreterFrame> {
-    let starts = frame.is_on_data_stack()
-        && frame.is_new()
-        && frame.next_instruction() == frame.code().first_instruction();
-    if !starts {
+    // SAFETY: a frame that is about to start is the topmost of the data stack.
+    let Some(starting) = (unsafe { Starting::if_it_starts(frame) }) else {
+        return Some(frame.as_ptr());
+    };
+    if starting.instruction() != starting.code().first_instruction() {
         return Some(frame.as_ptr());
     }
     // Linked meanwhile, so that what runs within a hook can be told by its frames.
-    // SAFETY: the thread's own state and frame. A frame that is about to start is the topmost of
-    // the data stack. Who is asked leaves the thread's current frame as it was.
+    // SAFETY: the thread's own state and frame. Who is asked leaves the thread's current frame as
+    // it was.
     let (frame, answer) = unsafe {
         let current = &raw mut (*thread.tstate()).current_frame;
         let caller = *current;
         (*frame.as_ptr()).previous = caller;
         *current = frame.as_ptr();
-        let offered = offer(thread, frame, Stage::Fresh);
+        let offered = offer(thread, starting, Stage::Fresh);
         *current = caller;
         offered
     };
@@ -414,6 +448,6 @@ unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Option<*mut _PyInterprete
         return None;
     }
     // `RESUME` does not offer it again, even if no hook was asked here.
-    frame.set_offered();
+    never_offer(frame);
     Some(frame.as_ptr())
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   RESUME, RETURN_GENERATOR ──► dispatch ──► registry   who is asked, in which order
-//!                                   │   └───► verdict    who has settled which code object
+//!                                   │   └───► settled    who has settled which code object
 //!                                   ├───────► view       what a hook may read
 //!                                   └───────► replace    other code for the frame
-//!   c_api, python ──► registry, switch, verdict, view
+//!   c_api, python ──► registry, switch, settled, view
 //! ```
 //!
 //! Where a hook is asked costs nothing to those who have none: the eval loop's
@@ -26,13 +26,14 @@
 pub mod c_api;
 mod dispatch;
 mod error;
-mod frame;
 mod kept;
 mod mask;
+mod offered;
 #[cfg(not(test))]
 pub mod python;
 mod registry;
 mod replace;
+mod settled;
 mod snapshot;
 mod state;
 mod suspended;

@@ -4,9 +4,9 @@
 //! Removing a hook needs no memory: each brings the snapshot that takes its place.
 
 use super::error::{Outcome, Raised};
+use super::settled;
 use super::snapshot::{Description, Hook, NewHook, NewSnapshot, Snapshot, SnapshotRef};
 use super::state::is_closed;
-use super::verdict;
 use super::world::{locked, unsettle};
 use crate::in_cpython::SlotMask;
 use crate::thread::Thread;
@@ -74,7 +74,7 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
     if is_closed(thread) {
         return Err(Refusal::Closed.raise(thread));
     }
-    verdict::reserve(thread).map_err(|error| Raised::by_code_extra(thread, error))?;
+    settled::reserve(thread).map_err(|error| Raised::by_code_extra(thread, error))?;
     let (mut hook, mut new) = (NewHook::create(description), Snapshot::allocate());
     if hook.is_none() || new.is_none() {
         return Err(Refusal::NoMemory.raise(thread));

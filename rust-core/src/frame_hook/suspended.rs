@@ -3,9 +3,9 @@
 //! It changes with the world stopped, and memory is asked for while the world runs.
 
 use super::error::{Outcome, Raised};
-use super::frame::Code;
 use super::snapshot::Snapshot;
 use super::world::{locked, unsettle};
+use crate::code::Code;
 use crate::cpython as c;
 use crate::in_cpython::SuspendedCode;
 use crate::reference_count::{decref, new_reference};
@@ -43,7 +43,7 @@ unsafe fn try_to_begin(thread: Thread, id: c_longlong, code: Code) -> Option<usi
         }
         (*state).suspended_codes.add((*state).suspended_count).write(SuspendedCode {
             id,
-            code: new_reference(code.object()).cast(),
+            code: new_reference(code.as_object()).cast(),
             blocks: 1,
         });
         (*state).suspended_count += 1;

@@ -5,11 +5,11 @@
 //! block has begun, its end takes back without memory.
 
 use super::error::{Outcome, Raised};
-use super::frame::Code;
 use super::registry::Refusal;
 use super::snapshot::{Hook, Snapshot};
 use super::world::{locked, unsettle};
-use super::{suspended, verdict};
+use super::{settled, suspended};
+use crate::code::Code;
 use crate::in_cpython::SlotMask;
 use crate::thread::Thread;
 use core::ffi::c_longlong;
@@ -109,7 +109,7 @@ pub fn suspend_in_thread(thread: Thread, id: c_longlong, begins: bool) -> Outcom
 /// Asks a hook, or does not, about a code object.
 pub fn enable_for_code(thread: Thread, id: c_longlong, code: Code, on: bool) -> Outcome<()> {
     with_hook(thread, id, |_, _| {})?;
-    let settled = verdict::settle(thread, code, id, !on);
+    let settled = settled::settle(thread, code, id, !on);
     settled.map_err(|error| Raised::by_code_extra(thread, error))?;
     if on {
         // SAFETY: the world is stopped.

@@ -1,90 +1,37 @@
-//! Who need not be asked about a code object.
+//! What a hook says of a frame.
 
-use super::frame::Code;
-use super::snapshot::Snapshot;
-use super::suspended::slots_about;
-use crate::code_extra::{self, value_in_use, Error};
-use crate::in_cpython::SlotMask;
-use crate::thread::Thread;
-use core::ffi::c_longlong;
-use core::sync::atomic::{AtomicIsize, Ordering};
+use core::ffi::c_int;
 
-/// The field that holds the index of the masks, plus one.
-fn index_place<'a>(thread: Thread) -> &'a AtomicIsize {
-    // SAFETY: the interpreter outlives its threads, and nobody here keeps what this returns. The
-    // field is written as an atomic only.
-    unsafe { AtomicIsize::from_ptr(&raw mut (*thread.state()).extra_index_plus_one) }
+/// The verdicts of a hook, `PyUnstable_FRAMEHOOK_*` in the header.
+pub const FRAMEHOOK_ERROR: c_int = -1;
+pub const FRAMEHOOK_PASS: c_int = 0;
+pub const FRAMEHOOK_REPLACE: c_int = 1;
+pub const FRAMEHOOK_SETTLED: c_int = 2;
+
+/// What a hook says of a frame; as a number, what C calls it.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq)]
+pub enum Verdict {
+    /// It has failed, and has set an exception.
+    Error = FRAMEHOOK_ERROR,
+    /// The frame is to run as it is. The hook wants to be asked about the next one.
+    Pass = FRAMEHOOK_PASS,
+    /// Other code is to run, which comes with the verdict.
+    Replace = FRAMEHOOK_REPLACE,
+    /// The frame is to run as it is. The hook need not be asked about its code again.
+    Settled = FRAMEHOOK_SETTLED,
 }
 
-/// Makes sure that code objects have a place for what is settled.
-pub fn reserve(thread: Thread) -> Result<(), Error> {
-    let place = index_place(thread);
-    if place.load(Ordering::Acquire) != 0 {
-        return Ok(());
-    }
-    // SAFETY: the `Thread` is attached.
-    unsafe {
-        let index = code_extra::request(thread.interpreter())?;
-        let set = place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire);
-        if set.is_err() {
-            // Another thread was faster; nobody has used this index.
-            code_extra::release(thread.interpreter(), index)?;
+impl Verdict {
+    /// `None` for a number that the header does not have.
+    #[inline(always)]
+    pub fn from_c(number: c_int) -> Option<Self> {
+        match number {
+            FRAMEHOOK_ERROR => Some(Verdict::Error),
+            FRAMEHOOK_PASS => Some(Verdict::Pass),
+            FRAMEHOOK_REPLACE => Some(Verdict::Replace),
+            FRAMEHOOK_SETTLED => Some(Verdict::Settled),
+            _ => None,
         }
     }
-    Ok(())
-}
-
-/// The slots of those of `hooks` that need not be asked about `code`. Needs no lock.
-#[inline(always)]
-pub fn settled(thread: Thread, hooks: &Snapshot, code: Code) -> u32 {
-    // SAFETY: a live code object, and an index that was handed out when the first
-    // hook came. A missing value reads as NULL.
-    let (mask, suspended) = unsafe {
-        let index = (*thread.state()).extra_index_plus_one - 1;
-        let mask = SlotMask::from_extra(value_in_use(code.as_ptr(), index));
-        (mask, (*thread.state()).suspended_count != 0)
-    };
-    let settled = mask.valid(hooks);
-    if suspended {
-        settled | slots_about(thread, hooks, code)
-    } else {
-        settled
-    }
-}
-
-/// Puts what `edit` makes of the mask of `code` in its place, as one step.
-///
-/// `edit` runs with a lock held: it calls nothing of CPython. It may run twice.
-fn change(
-    thread: Thread,
-    code: Code,
-    mut edit: impl FnMut(SlotMask) -> SlotMask,
-) -> Result<(), Error> {
-    let index = index_place(thread).load(Ordering::Acquire) - 1;
-    // SAFETY: a live code object, and an index that was handed out.
-    unsafe {
-        code_extra::update(thread.interpreter(), code.as_ptr(), index, |extra| {
-            edit(SlotMask::from_extra(extra)).to_extra()
-        })
-    }
-}
-
-/// Writes down that a hook has settled `code`, or has not. Nothing happens if the hook has been
-/// removed.
-///
-/// `ForeignCode`: another interpreter has values on it.
-pub fn settle(thread: Thread, code: Code, id: c_longlong, member: bool) -> Result<(), Error> {
-    change(thread, code, |mask| {
-        // The hooks of now: what those that were added meanwhile have settled must not get lost.
-        // SAFETY: the thread cannot be stopped before this closure ends.
-        let Some(hooks) = (unsafe { Snapshot::borrowed(thread) }) else { return mask };
-        let Some(hook) = hooks.find(id) else { return mask };
-        mask.with(hooks, hook.slot, member)
-    })
-}
-
-/// Nobody is ever asked about `code`.
-pub fn settle_for_everybody(thread: Thread, code: Code) -> Result<(), Error> {
-    reserve(thread)?;
-    change(thread, code, |_| SlotMask::EVERYBODY)
 }

@@ -1,9 +1,11 @@
 //! What a hook may read of the frame that it is asked about.
 
 use super::error::{Outcome, Raised};
-use super::frame::{Code, Frame, Parameters};
+use super::offered::Offered;
+use crate::code::{Code, Parameters};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
+use crate::frame::Frame;
 use crate::object::Owned;
 use crate::reference_count::new_reference;
 use crate::thread::Thread;
@@ -11,7 +13,7 @@ use crate::thread::Thread;
 /// A frame while a hook is asked about it.
 #[derive(Clone, Copy)]
 pub struct View {
-    frame: Frame,
+    frame: Offered,
     thread: Thread,
 }
 
@@ -23,14 +25,15 @@ impl View {
     /// that a hook of this thread was asked about and that has not ended since.
     pub unsafe fn new(frame: *mut _PyInterpreterFrame) -> Outcome<Self> {
         // SAFETY: the caller's contract.
-        let (thread, frame) = unsafe { (Thread::current(), Frame::new(frame)) };
-        if frame.is_being_offered() {
-            return Ok(View { frame, thread });
-        }
-        Err(Raised::runtime_error(
-            thread,
-            c"this frame is not being offered: a hook may read it until it returns, no longer",
-        ))
+        let (thread, offered) =
+            unsafe { (Thread::current(), Offered::if_it_is(Frame::new(frame))) };
+        let frame = offered.ok_or_else(|| {
+            Raised::runtime_error(
+                thread,
+                c"this frame is not being offered: a hook may read it until it returns, no longer",
+            )
+        })?;
+        Ok(View { frame, thread })
     }
 
     pub fn code(self) -> Code {
@@ -50,12 +53,12 @@ impl View {
 
     pub fn code_object(self) -> Owned {
         // SAFETY: the frame holds it.
-        unsafe { View::owned(self.code().object()) }
+        unsafe { View::owned(self.code().as_object()) }
     }
 
     pub fn function(self) -> Owned {
         // SAFETY: the frame holds it.
-        unsafe { View::owned((*self.frame.as_ptr()).f_funcobj) }
+        unsafe { View::owned(self.frame.function()) }
     }
 
     pub fn globals(self) -> Owned {
@@ -82,8 +85,7 @@ impl View {
 
     /// The value of a parameter, which is one of the code; `None`: it has none any more.
     fn value(self, index: usize) -> Option<Owned> {
-        // SAFETY: NULL or a new reference.
-        unsafe { Owned::new(self.frame.argument(index)) }
+        self.frame.argument(index)
     }
 
     /// As [`value`](Self::value), or `UnboundLocalError`.

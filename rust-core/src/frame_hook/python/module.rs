@@ -1,36 +1,43 @@
 //! What the module `_framecore` has of frame hooks beside its functions.
 
-use super::block::types;
-use super::{settled, view_type};
+use super::converted::made;
+use super::singleton::settled;
+use super::view::view_type;
+use super::{block, suspension};
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::kept::incompatible_code_error;
+use crate::object::Owned;
 use crate::thread::Thread;
-use core::ffi::c_int;
+use core::ffi::{c_int, CStr};
 
 /// Adds the constants to `_framecore`.
 pub unsafe extern "C" fn fill_module(module: *mut PyObject) -> c_int {
     // SAFETY: called by the import system: a thread state is attached.
-    let thread = unsafe { Thread::current() };
-    let filled = (|| -> Outcome<()> {
-        for (name, object) in [
-            (c"SETTLED", settled(thread)?),
-            (c"FrameView", view_type(thread)?),
-            (c"IncompatibleCodeError", incompatible_code_error(thread)?),
-        ] {
-            // SAFETY: a module, a string and a live object.
-            if unsafe { c::PyModule_AddObjectRef(module, name.as_ptr(), object) } != 0 {
-                return Err(Raised::by_cpython(thread));
-            }
-        }
-        for (name, class) in types(thread)? {
-            // SAFETY: as above.
-            if unsafe { c::PyModule_AddObjectRef(module, name.as_ptr(), class.as_ptr()) } != 0 {
-                return Err(Raised::by_cpython(thread));
-            }
-        }
-        Ok(())
-    })();
-    filled.map_or(-1, |()| 0)
+    unsafe { fill(Thread::current(), module) }.map_or(-1, |()| 0)
+}
+
+/// # Safety
+/// `module` is a module.
+unsafe fn fill(thread: Thread, module: *mut PyObject) -> Outcome<()> {
+    // SAFETY: a module, by contract, a string and a live object.
+    let add = |name: &CStr, object| match unsafe {
+        c::PyModule_AddObjectRef(module, name.as_ptr(), object)
+    } {
+        0 => Ok(()),
+        _ => Err(Raised::by_cpython(thread)),
+    };
+    add(c"SETTLED", settled(thread)?)?;
+    add(c"FrameView", view_type(thread)?)?;
+    add(c"IncompatibleCodeError", incompatible_code_error(thread)?)?;
+    // These are new ones for each module object.
+    for (name, specification) in
+        [(c"HookBlock", block::TYPE.get()), (c"Suspension", suspension::TYPE.get())]
+    {
+        // SAFETY: the specification lives for ever, and a thread state is attached.
+        let class = made(thread, unsafe { Owned::new(c::PyType_FromSpec(specification)) })?;
+        add(name, class.as_ptr())?;
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use crate::code_extra::_PyRust_FinishCodeExtra;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState};
 use crate::eval_frame::_PyInterpreterState_SetEvalFrameFunc;
-use crate::frame::{_PyFrame_MakeAndSetFrameObject, AnyFrame};
+use crate::frame::{_PyFrame_MakeAndSetFrameObject, Frame};
 use crate::frame_hook::dispatch::_PyRust_Instrument;
 use crate::frame_hook::dispatch::Answer::{AskAgain, Failed, Replaced, Settled};
 use crate::frame_hook::snapshot::SnapshotRef;
@@ -472,7 +472,7 @@ fn a_frame_is_linked_and_hidden_while_it_is_offered() {
         // SAFETY: a live frame, which this thread works on.
         unsafe {
             let linked = current_frame() == frame.0 && (*frame.0).previous == bottom;
-            let hidden = AnyFrame::new(frame.0).is_incomplete();
+            let hidden = Frame::new(frame.0).is_incomplete();
             notes.note(&format!("{linked} {hidden}"));
         }
         Reply::Pass
@@ -613,11 +613,12 @@ fn an_evaluator_that_a_hook_has_cleared_is_not_called() {
 
 /// Stores a value of that interpreter on code.
 fn store_value_of(interpreter: *mut PyInterpreterState, code: *mut PyCodeObject) {
-    use crate::code_extra::{request, update};
     // SAFETY: attached to it; a live code object.
     unsafe {
-        let index = request(interpreter).expect("an index");
-        let stored = update(interpreter, code, index, |_| std::ptr::without_provenance_mut(1));
+        let registry = crate::code_extra::Registry::of(interpreter);
+        let index = registry.request(None).expect("an index").raw();
+        let stored = registry
+            .update(crate::code::Code::new(code), index, |_| std::ptr::without_provenance_mut(1));
         assert!(stored.is_ok());
     }
 }
@@ -681,7 +682,7 @@ fn a_failed_round_is_unwound_with_the_frame_still_hidden() {
     let frame = function.start("x");
     assert_eq!(offer(), Failed);
     // SAFETY: a live frame.
-    assert!(unsafe { AnyFrame::new(frame) }.is_incomplete());
+    assert!(unsafe { Frame::new(frame) }.is_incomplete());
     assert_eq!((current_frame(), slots_of(frame).as_str()), (frame, "[x]"));
     assert_eq!(exceptions::taken(), Some("ValueError: no".to_string()));
     frames::end_current();

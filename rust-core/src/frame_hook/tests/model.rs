@@ -4,8 +4,8 @@
 //! order, and what the eval loop is told must be as in the model.
 
 use super::support::*;
+use crate::code::Code;
 use crate::frame_hook::dispatch::Answer;
-use crate::frame_hook::frame::Code;
 use crate::frame_hook::switch;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};

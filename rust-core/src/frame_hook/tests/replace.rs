@@ -3,7 +3,7 @@
 use super::support::*;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
-use crate::frame::{_PyFrame_MakeAndSetFrameObject, AnyFrame};
+use crate::frame::{_PyFrame_MakeAndSetFrameObject, Frame};
 use crate::frame_hook::dispatch::Answer::{AskAgain, Failed, Replaced};
 use crate::stand_in::code::Function;
 use crate::stand_in::memory::{allow, with_each_allocation_failing};
@@ -515,7 +515,7 @@ fn the_object_of_a_frame_that_is_replaced_keeps_what_it_shows() {
         assert_eq!((*own).owner, c::FRAME_OWNED_BY_FRAME_OBJECT);
         assert_eq!((*own).f_executable, old.code.cast());
         assert_eq!(slots_of(own), "one [two] -");
-        assert!(!AnyFrame::new(own).is_incomplete());
+        assert!(!Frame::new(own).is_incomplete());
     }
 }
 
@@ -536,7 +536,7 @@ fn a_destructor_that_runs_while_a_frame_is_replaced_sees_the_new_one() {
             // SAFETY: the thread's current frame.
             unsafe {
                 assert_eq!((*current_frame()).f_executable, code.cast());
-                assert!(AnyFrame::new(current_frame()).is_incomplete());
+                assert!(Frame::new(current_frame()).is_incomplete());
             }
             looks.set(looks.get() + 1);
         }

@@ -6,6 +6,7 @@ use crate::cpython::{PyCodeObject, PyFunctionObject, PyInterpreterState, PyObjec
 use crate::eval_frame::{_PyInterpreterState_SetEvalFrameFunc, _PyRust_EvalFrame};
 use crate::frame_hook::c_api::*;
 use crate::frame_hook::dispatch::*;
+use crate::frame_hook::verdict::*;
 use crate::frame_hook::{registry, suspended};
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{decref, incref, name_of};

@@ -1,7 +1,7 @@
 //! Blocks in which a hook is not asked.
 
 use super::support::*;
-use crate::frame_hook::frame::Code;
+use crate::code::Code;
 use crate::frame_hook::switch;
 use crate::stand_in::memory::allow;
 use crate::stand_in::objects::count;

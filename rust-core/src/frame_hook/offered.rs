@@ -1,0 +1,204 @@
+//! A frame that is being offered, and what tells it from others.
+//!
+//! [`Frame`] is any frame. [`Starting`] is one that hooks may be asked about, and
+//! [`Offered`] one that they look at: only its arguments can be read.
+
+use crate::check::check;
+use crate::cpython as c;
+use crate::cpython::PyObject;
+use crate::frame::{Frame, Owner};
+use crate::object::Owned;
+use crate::reference_count::new_reference;
+use core::ops::Deref;
+
+/// `_PyInterpreterFrame.return_offset` means nothing before the frame makes its
+/// first call, and a frame is made with 0 in it. A call writes another number than
+/// 0 there, and none of the numbers below. Until then it tells where a frame stands.
+#[repr(u16)]
+#[derive(Clone, Copy, PartialEq)]
+pub enum Stage {
+    /// Not offered yet, and no call made.
+    New = 0,
+    /// Being offered, with the prologue behind it: cells and free variables are
+    /// in place.
+    AfterPrologue = 0xfffd,
+    /// Being offered, with nothing but its arguments set.
+    Fresh = 0xfffe,
+    /// Was offered, and is not offered again.
+    Offered = 0xffff,
+    /// Has made a call.
+    Running = 1,
+}
+
+impl Stage {
+    #[inline(always)]
+    fn of(frame: Frame) -> Self {
+        // SAFETY: live by the type's invariant.
+        match unsafe { (*frame.as_ptr()).return_offset } {
+            0 => Stage::New,
+            0xfffd => Stage::AfterPrologue,
+            0xfffe => Stage::Fresh,
+            0xffff => Stage::Offered,
+            _ => Stage::Running,
+        }
+    }
+
+    #[inline(always)]
+    fn write_to(self, frame: Frame) {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*frame.as_ptr()).return_offset = self as u16 };
+    }
+
+    /// Whether hooks look at the frame now.
+    #[inline(always)]
+    fn is_being_offered(self) -> bool {
+        matches!(self, Stage::Fresh | Stage::AfterPrologue)
+    }
+}
+
+/// Whether hooks look at a frame that this one was called from, directly or not: this
+/// one starts within a hook.
+pub fn starts_within_a_hook(frame: Frame) -> bool {
+    let mut at = frame.previous();
+    while let Some(caller) = at {
+        if Stage::of(caller).is_being_offered() {
+            return true;
+        }
+        at = caller.previous();
+    }
+    false
+}
+
+/// The frame is not offered any more, whether a hook has seen it or not.
+#[inline(always)]
+pub fn never_offer(frame: Frame) {
+    Stage::Offered.write_to(frame);
+}
+
+/// A frame that starts now, and that no hook has seen.
+///
+/// # Invariants
+/// The topmost frame of the calling thread's data stack, at rest: its stack pointer is saved. It
+/// has made no call.
+#[derive(Clone, Copy)]
+pub struct Starting(Frame);
+
+impl Starting {
+    /// # Safety
+    /// As the type's invariant says.
+    #[inline(always)]
+    pub unsafe fn new(frame: Frame) -> Self {
+        check!(Stage::of(frame) == Stage::New, "a frame that has started is to be offered");
+        Starting(frame)
+    }
+
+    /// `None`: the frame lies elsewhere, or does not start now. One that was offered, or has made
+    /// a call, says so itself. One that a debugger has sent back to its first line has a frame
+    /// object.
+    ///
+    /// # Safety
+    /// The calling thread's, and at rest. If it lies on the data stack, it is the topmost there.
+    #[inline(always)]
+    pub unsafe fn if_it_starts(frame: Frame) -> Option<Self> {
+        let starts = frame.owner() == Owner::THREAD
+            && Stage::of(frame) == Stage::New
+            && frame.object().is_null();
+        // SAFETY: looked at just now, and the caller's contract.
+        starts.then(|| unsafe { Starting::new(frame) })
+    }
+
+    /// The frame stands before its first instruction. So it counts as incomplete, for any code
+    /// and for whoever walks the frames.
+    #[inline(always)]
+    pub fn step_back(self) {
+        // SAFETY: before the instructions lie other fields of the code object, so the pointer stays
+        // in one allocation. Nobody reads through it.
+        self.set_instruction(unsafe { self.code().first_instruction().sub(1) });
+    }
+
+    /// The hooks begin to look at the frame, which nobody finds until they have.
+    #[inline(always)]
+    pub fn hide(self, stage: Stage) -> Offered {
+        self.step_back();
+        stage.write_to(*self);
+        // INVARIANT: the stage says so, and the rest holds for a frame that starts.
+        Offered(self.0)
+    }
+}
+
+impl Deref for Starting {
+    type Target = Frame;
+
+    #[inline(always)]
+    fn deref(&self) -> &Frame {
+        &self.0
+    }
+}
+
+/// A frame that hooks look at.
+///
+/// # Invariants
+/// As those of [`Starting`]; the frame says of itself that it is being offered.
+#[derive(Clone, Copy)]
+pub struct Offered(Frame);
+
+impl Offered {
+    /// `None`: no hook looks at the frame any more.
+    ///
+    /// # Safety
+    /// A hook of the calling thread was asked about the frame, which has not ended.
+    pub unsafe fn if_it_is(frame: Frame) -> Option<Self> {
+        Stage::of(frame).is_being_offered().then_some(Offered(frame))
+    }
+
+    /// The hooks have looked. The frame goes on, or starts, with the instruction `next`, and is not
+    /// offered again.
+    #[inline(always)]
+    pub fn show(self, next: *mut c::_Py_CODEUNIT) -> Frame {
+        self.set_instruction(next);
+        never_offer(*self);
+        *self
+    }
+
+    /// Whether the slot of parameter `index` holds the cell that the prologue has made for
+    /// the argument, and not the argument.
+    #[inline(always)]
+    pub fn has_cell_at(self, index: usize) -> bool {
+        if Stage::of(*self) != Stage::AfterPrologue
+            || self.code().slot_kind(index) & c::CO_FAST_CELL == 0
+        {
+            return false;
+        }
+        // SAFETY: a parameter's slot is one of the frame's; what it holds is live.
+        let is_cell = unsafe {
+            self.held(index)
+                .is_some_and(|it| (*it.object().as_ptr()).ob_type == &raw mut c::PyCell_Type)
+        };
+        is_cell && self.code().prologue_makes_cell(index)
+    }
+
+    /// The value of parameter `index`. `None`: its cell was emptied, by whoever has found it, or
+    /// somebody has sent the frame back after it had deleted the variable.
+    pub fn argument(self, index: usize) -> Option<Owned> {
+        check!(index < self.code().parameters().count(), "a parameter that the code has not");
+        // SAFETY: a parameter's slot is one of the frame's; what it holds is live, and a cell where
+        // it is said to be one.
+        unsafe {
+            let value: *mut PyObject = self.held(index)?.object().as_ptr();
+            Owned::new(if self.has_cell_at(index) {
+                c::PyCell_Get(value)
+            } else {
+                new_reference(value)
+            })
+        }
+    }
+}
+
+impl Deref for Offered {
+    type Target = Frame;
+
+    #[inline(always)]
+    fn deref(&self) -> &Frame {
+        &self.0
+    }
+}

@@ -1,0 +1,66 @@
+//! What CPython itself calls: the two functions of `sys`, and the interpreter's end.
+
+use super::functions::remove_frame_hook;
+use super::hook::add;
+use crate::cpython as c;
+use crate::cpython::{PyObject, PyThreadState};
+use crate::frame_hook::{registry, suspended};
+use crate::tables::ForPython;
+use crate::thread::Thread;
+use core::ptr::null_mut;
+
+/// `sys.add_frame_hook`.
+///
+/// # Safety
+/// Called by CPython as a method of a module.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_SysAddFrameHook(
+    _module: *mut PyObject,
+    hook: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let thread = Thread::current();
+        add(thread, hook, null_mut(), null_mut()).for_python(thread)
+    }
+}
+
+/// `sys.remove_frame_hook`.
+///
+/// # Safety
+/// Called by CPython as a method of a module.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_SysRemoveFrameHook(
+    module: *mut PyObject,
+    hook: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let thread = Thread::current();
+        remove_frame_hook(thread, module, hook).for_python(thread)
+    }
+}
+
+/// Removes every hook, and refuses new ones: the interpreter ends.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let thread = Thread::new(tstate);
+        registry::close(thread);
+        suspended::forget(thread);
+        for place in [
+            &raw mut (*thread.state()).settled,
+            &raw mut (*thread.state()).view_type,
+            &raw mut (*thread.state()).incompatible,
+        ] {
+            let object = place.replace(null_mut());
+            if !object.is_null() {
+                c::Py_DecRef(object);
+            }
+        }
+    }
+}

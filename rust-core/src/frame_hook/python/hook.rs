@@ -1,0 +1,237 @@
+//! Hooks that are Python callables: what calls them, and how they are found again.
+
+use super::converted::{handle, is_a, made};
+use super::singleton::settled;
+use super::view::{call_with_view, view_type};
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
+use crate::frame_hook::error::{Outcome, Raised};
+use crate::frame_hook::registry::{self, Refusal};
+use crate::frame_hook::snapshot::{Callee, Description, ExtendedHook, Hook, Snapshot, SnapshotRef};
+use crate::frame_hook::verdict::Verdict;
+use crate::object::Owned;
+use crate::thread::Thread;
+use core::ffi::{c_int, c_longlong, c_void, CStr};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The extended hook that calls a Python callable, its `user_data`.
+unsafe extern "C" fn call_python(
+    frame: *mut _PyInterpreterFrame,
+    callable: *mut c_void,
+    replacement: *mut *mut PyCodeObject,
+) -> c_int {
+    // SAFETY: called by a round of hooks, with the frame that is offered, and a place that can be
+    // written.
+    unsafe {
+        let answer = ask_python(Thread::current(), frame, callable.cast());
+        let (verdict, object) = answer.unwrap_or((Verdict::Error, None));
+        if let Some(object) = object {
+            replacement.write(object.into_raw().cast());
+        }
+        verdict as c_int
+    }
+}
+
+/// What the callable says, and the object that goes with it. Whether that is code is for the round
+/// to see.
+///
+/// # Safety
+/// `frame` is being offered in this thread, and `callable` is live.
+unsafe fn ask_python(
+    thread: Thread,
+    frame: *mut _PyInterpreterFrame,
+    callable: *mut PyObject,
+) -> Outcome<(Verdict, Option<Owned>)> {
+    let settled = settled(thread)?;
+    // SAFETY: the caller's contract.
+    let answer = unsafe { call_with_view(thread, callable, frame) }?;
+    Ok(if answer.as_ptr() == &raw mut c::_Py_NoneStruct {
+        (Verdict::Pass, None)
+    } else if answer.as_ptr() == settled {
+        (Verdict::Settled, None)
+    } else {
+        (Verdict::Replace, Some(answer))
+    })
+}
+
+unsafe extern "C" fn drop_callable(callable: *mut c_void) {
+    // SAFETY: the registry's reference, which was made in `add`.
+    unsafe { c::Py_DecRef(callable.cast()) };
+}
+
+/// Adds a Python hook, for a block of `owner` if that is not NULL; its handle.
+///
+/// # Safety
+/// `callable` is live; `name` is NULL or live.
+pub unsafe fn add(
+    thread: Thread,
+    callable: *mut PyObject,
+    name: *mut PyObject,
+    owner: *mut PyObject,
+) -> Outcome<c_longlong> {
+    // SAFETY: the caller's contract, and a thread state is attached.
+    unsafe {
+        if c::PyCallable_Check(callable) == 0 {
+            c::PyErr_Format(
+                c::PyExc_TypeError,
+                c"a frame hook must be callable, not %T".as_ptr(),
+                callable,
+            );
+            return Err(Raised::by_cpython(thread));
+        }
+        let named = if name.is_null() || name == &raw mut c::_Py_NoneStruct {
+            name_of(thread, callable)?
+        } else {
+            Owned::share(thread, name)
+        };
+        let mut bytes = 0;
+        let text = c::PyUnicode_AsUTF8AndSize(named.as_ptr(), &raw mut bytes);
+        if text.is_null() {
+            return Err(Raised::by_cpython(thread));
+        }
+        let text = CStr::from_ptr(text);
+        if text.count_bytes() != bytes as usize {
+            return Err(Raised::value_error(thread, c"the name of a frame hook has no NUL in it"));
+        }
+        if owner.is_null() && find(thread, callable).is_some() {
+            return Err(Refusal::Duplicate.raise(thread));
+        }
+        // What a round will need is made now, where an error is expected.
+        view_type(thread)?;
+        settled(thread)?;
+        c::Py_IncRef(callable);
+        let description = Description {
+            callee: Callee::Extended(call_python),
+            user_data: callable.cast(),
+            free_user_data: Some(drop_callable),
+            name: text,
+            timed: true,
+            owner: owner.cast(),
+        };
+        registry::add(thread, &description).inspect_err(|_| c::Py_DecRef(callable))
+    }
+}
+
+/// What to call a callable in messages.
+///
+/// # Safety
+/// `callable` is live, and a thread state is attached.
+unsafe fn name_of(thread: Thread, callable: *mut PyObject) -> Outcome<Owned> {
+    let attribute = made(thread, Owned::attribute_name(thread, c"__qualname__"))?;
+    // SAFETY: live, by contract.
+    unsafe {
+        let mut name = null_mut();
+        let found = c::PyObject_GetOptionalAttr(callable, attribute.as_ptr(), &raw mut name);
+        if found < 0 {
+            return Err(Raised::by_cpython(thread));
+        }
+        if let Some(name) = Owned::new(name) {
+            if is_a(name.as_ptr(), &raw mut c::PyUnicode_Type) {
+                return Ok(name);
+            }
+        }
+        made(thread, Owned::new(c::PyObject_Repr(callable)))
+    }
+}
+
+/// Whether two callables are the same one. Each look at a method makes another object: such are the
+/// same where function and object are.
+///
+/// # Safety
+/// Both are live.
+unsafe fn is_same(one: *mut PyObject, other: *mut PyObject) -> bool {
+    // SAFETY: live, by contract. Who is of the type of methods has their layout.
+    unsafe {
+        let both = |kind: *mut c::PyTypeObject| (*one).ob_type == kind && (*other).ob_type == kind;
+        if one == other {
+            true
+        } else if both(&raw mut c::PyMethod_Type) {
+            let (one, other) = (one.cast::<c::PyMethodObject>(), other.cast::<c::PyMethodObject>());
+            (*one).im_func == (*other).im_func && (*one).im_self == (*other).im_self
+        } else if both(&raw mut c::PyCFunction_Type) {
+            let (one, other) =
+                (one.cast::<c::PyCFunctionObject>(), other.cast::<c::PyCFunctionObject>());
+            (*one).m_ml == (*other).m_ml && (*one).m_self == (*other).m_self
+        } else {
+            false
+        }
+    }
+}
+
+/// The callable of a Python hook, borrowed.
+fn callable_of(hook: &Hook) -> Option<*mut PyObject> {
+    match hook.callee {
+        Callee::Extended(function)
+            if core::ptr::fn_addr_eq(function, call_python as ExtendedHook) =>
+        {
+            Some(hook.user_data.cast())
+        }
+        _ => None,
+    }
+}
+
+/// The handle of a Python hook.
+///
+/// # Safety
+/// `callable` is live.
+unsafe fn find(thread: Thread, callable: *mut PyObject) -> Option<c_longlong> {
+    // SAFETY: nothing here waits or runs Python code; a hook keeps its callable alive.
+    unsafe {
+        let hooks = Snapshot::borrowed(thread)?;
+        let same = |hook: &&Hook| callable_of(hook).is_some_and(|own| is_same(own, callable));
+        hooks.iter().find(same).map(|hook| hook.id)
+    }
+}
+
+/// The handle of a Python hook that is given by itself or by its handle.
+///
+/// # Safety
+/// `hook` is live.
+pub unsafe fn id_of(thread: Thread, hook: *mut PyObject) -> Outcome<c_longlong> {
+    // SAFETY: live, by contract.
+    if let Some(id) = unsafe { find(thread, hook) } {
+        return Ok(id);
+    }
+    // SAFETY: live, by contract.
+    if unsafe { c::PyIndex_Check(hook) } != 0 {
+        // SAFETY: as above.
+        return unsafe { handle(thread, hook) };
+    }
+    Err(Refusal::Unknown.raise(thread))
+}
+
+/// A new list with a dict for each hook, in order.
+pub fn describe_all(thread: Thread) -> Outcome<Owned> {
+    let list = made(thread, Owned::list(thread))?;
+    let Some(snapshot) = SnapshotRef::current(thread) else { return Ok(list) };
+    for (order, hook) in snapshot.get().iter().enumerate() {
+        let described = describe(thread, snapshot.get(), hook, order);
+        made(thread, described.and_then(|dict| list.append(thread, &dict)))?;
+    }
+    Ok(list)
+}
+
+/// A new dict about a hook of a snapshot; `None` with an exception set.
+pub fn describe(thread: Thread, hooks: &Snapshot, hook: &Hook, order: usize) -> Option<Owned> {
+    let python = match callable_of(hook) {
+        // SAFETY: the hook keeps it alive.
+        Some(callable) => unsafe { Owned::share(thread, callable) },
+        None => Owned::none(thread),
+    };
+    let counter =
+        |counter: &AtomicU64| Owned::number(thread, counter.load(Ordering::Relaxed) as usize);
+    let dict = Owned::dict(thread)?;
+    dict.set(thread, c"order", Owned::number(thread, order)?)?;
+    dict.set(thread, c"id", Owned::signed(thread, hook.id)?)?;
+    // SAFETY: UTF-8, as is checked where a hook is added.
+    let name = unsafe { Owned::new(c::PyUnicode_FromString(hook.name())) }?;
+    dict.set(thread, c"name", name)?;
+    dict.set(thread, c"hook", python)?;
+    dict.set(thread, c"enabled", Owned::truth(thread, hooks.enabled() & hook.bit() != 0)?)?;
+    dict.set(thread, c"calls", counter(&hook.calls)?)?;
+    dict.set(thread, c"replacements", counter(&hook.replacements)?)?;
+    dict.set(thread, c"errors", counter(&hook.errors)?)?;
+    dict.set(thread, c"nanoseconds", counter(&hook.nanoseconds)?)?;
+    Some(dict)
+}

@@ -1,0 +1,59 @@
+//! `framehook.SETTLED`, the answer of a hook that need not be asked again.
+
+use crate::cpython as c;
+use crate::cpython::PyObject;
+use crate::frame_hook::error::Outcome;
+use crate::frame_hook::kept::keep;
+use crate::object::{ForC, Owned};
+use crate::tables::*;
+use crate::thread::Thread;
+use core::ffi::c_void;
+use core::ptr::null_mut;
+
+unsafe extern "C" fn repr(_: *mut PyObject) -> *mut PyObject {
+    // SAFETY: a slot of a type: a thread state is attached.
+    let thread = unsafe { Thread::current() };
+    Owned::text(thread, c"framehook.SETTLED").for_python(thread)
+}
+
+static METHODS: ForC<[c::PyMethodDef; 2]> = ForC::new([
+    // Copies and pickles of the one object are that object, found by its name.
+    method!(
+        none "__reduce__" "($self, /)",
+        "Return the name of the one object of this type.",
+        |thread, _| Owned::text(thread, c"SETTLED")
+    ),
+    NO_METHOD,
+]);
+
+static SLOTS: ForC<[c::PyType_Slot; 5]> = ForC::new([
+    slot(c::Py_tp_dealloc, deallocate as *mut c_void),
+    slot(c::Py_tp_repr, repr as *mut c_void),
+    slot(c::Py_tp_methods, METHODS.get().cast()),
+    doc(c"The answer of a frame hook that need not see a code object again."),
+    NO_SLOT,
+]);
+
+static TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
+    c"framehook.SettledType",
+    size_of::<PyObject>(),
+    IMMUTABLE | NOT_TO_BE_MADE,
+    SLOTS.get().cast(),
+));
+
+/// The one object. A borrowed reference.
+pub fn settled(thread: Thread) -> Outcome<*mut PyObject> {
+    // SAFETY: a field of the state; the specification lives for ever. The object
+    // keeps its type alive.
+    unsafe {
+        keep(thread, &raw mut (*thread.state()).settled, || {
+            let kind = c::PyType_FromSpec(TYPE.get());
+            if kind.is_null() {
+                return null_mut();
+            }
+            let object = c::PyType_GenericAlloc(kind.cast(), 0);
+            c::Py_DecRef(kind);
+            object
+        })
+    }
+}
