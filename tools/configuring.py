@@ -104,11 +104,6 @@ def configure_command(variant: str, chosen: Choices, facts: dict) -> list[str]:
             variables[variable] = " ".join([*variables.get(variable, "").split(), *words])
     if profile_guided(flags) and "PROFILE_TASK" not in variables:
         tools.append(f"PROFILE_TASK={training(facts)}")
-    dtrace = shutil.which("dtrace")
-    if "--with-dtrace" in flags and dtrace:
-        # It compiles a file with -g and with the flags of the environment. So the interpreter, by its build id, would tell
-        # where it was built.
-        tools.append(f"ac_cv_path_DTRACE=/usr/bin/env CFLAGS=-g0 {dtrace}")
     command = [str(seen_from(places.BUILD / variant, places.ROOT / facts["source"]) / "configure"), *flags,
                *(f"{name}={value}" for name, value in variables.items()), *tools]
     if not without_rust(flags):

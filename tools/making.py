@@ -13,6 +13,8 @@ from configuring import configure_command, flags_of, is_shared, read_stamp, seen
 from environment import for_children, jobs
 from errors import BuildError, cause
 
+# dtrace compiles a file of its own, with -g and CFLAGS alone. It would say where it was compiled, and so would the build id.
+DTRACE = 'DTRACE=env CFLAGS="$(CFLAGS) -g0" dtrace'
 # What an extension is compiled with where the interpreter is used: not the build's own clang, which need not be there.
 PLAIN_TOOLS = {"clang": "cc", "clang++": "c++", "llvm-ar": "ar", "llvm-ranlib": "ranlib"}
 
@@ -40,7 +42,7 @@ def make(variant: str, arguments: list[str], chosen: Choices, facts: dict) -> No
               if word.startswith("LDFLAGS_NODIST=") and re.search(r"-fuse-ld=lld|-no-pie", word)]
     variables = chosen.variables_for(variant)
     tree = seen_from(directory, places.ROOT / facts["source"])
-    command = ["make", *jobs(), *linker, *profile_settings(directory, tree), *library_beside(variant, chosen),
+    command = ["make", *jobs(), DTRACE, *linker, *profile_settings(directory, tree), *library_beside(variant, chosen),
                *path_of_ours(variables), *(arguments or with_profile(variables, tree))]
     if not arguments:
         finished(variant).unlink(missing_ok=True)

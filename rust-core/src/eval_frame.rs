@@ -22,6 +22,9 @@
 //!   with the world stopped. No thread stops between testing `eval_frame` and
 //!   using it, so reads need no lock.
 
+#[cfg(test)]
+mod tests;
+
 use crate::check::check;
 use crate::cpython::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,

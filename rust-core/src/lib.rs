@@ -17,8 +17,6 @@ mod copied_locks;
 mod cpython;
 mod data_stack;
 mod eval_frame;
-#[cfg(test)]
-mod eval_frame_tests;
 mod exception;
 mod frame;
 // Python's face of it is not tested here, and uses what nobody else does.

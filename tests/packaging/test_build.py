@@ -270,7 +270,8 @@ class Command(Case):
             self.assertIn("--prefix=/opt/x", called, variant)
             self.assertIn("CC=tcc", called, variant)
         measured = {name for name, facts in variants.VARIANTS.items() if facts.measured}
-        self.assertEqual(measured, {f"{stock}{name}" for stock in ("", "stock-") for name in ("release", "pgo", "free-threaded")})
+        pairs = {f"{stock}{name}" for stock in ("", "stock-") for name in ("release", "pgo", "free-threaded")}
+        self.assertEqual(measured, pairs | {"release-untuned", "stock-tuned"})
 
     def test_a_shared_library_is_found_beside_the_program_and_where_both_are_installed(self):
         with (self.root / self.facts["source"] / "configure").open("a") as configure:

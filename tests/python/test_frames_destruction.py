@@ -323,9 +323,32 @@ for START_ALONE in (0, 1):
 """
 
 
-@unittest.skipIf(hasattr(sys, "gettotalrefcount"),
-                 "CPython loses an exception that has no memory for its frame, "
-                 "and an assertion of a debug build notices")
+LOST = """
+import sys
+import _testcapi
+
+class Done(Exception):
+    pass
+
+def callee(start):
+    # The frame has an object that outlives it. So at its end the caller's frame needs one.
+    kept.append(sys._getframe())
+    error = Done()
+    _testcapi.set_nomemory(start, start + 1)
+    raise error
+
+def caller(start):
+    try:
+        callee(start)
+    except BaseException as error:
+        _testcapi.remove_mem_hooks()
+        return type(error).__name__
+
+kept = []
+print(*(caller(start) for start in range(12)))
+"""
+
+
 @support.needs_failing_allocations
 class WithoutMemory(support.ProgramTestCase):
     def test_only_memory_errors_come_and_nothing_is_lost(self):
@@ -337,7 +360,14 @@ class WithoutMemory(support.ProgramTestCase):
             # In the end there is enough memory, and the step succeeds.
             self.assertRegex(line, r"'(frame|Boom|list|FrameLocalsProxy)'\] True$")
 
+    @support.needs_framecore
+    def test_an_exception_is_not_lost_where_its_frame_s_caller_gets_no_object(self):
+        # Stock CPython loses it: SystemError, and a debug build ends.
+        names = self.assert_program_succeeds(LOST).split()
+        self.assertEqual(set(names), {"Done", "MemoryError"}, names)
+
     @support.needs_stock
+    @unittest.skipIf(hasattr(sys, "gettotalrefcount"), "a debug build allocates more")
     def test_each_failure_ends_as_on_stock(self):
         ours = self.assert_program_succeeds(WITHOUT_MEMORY)
         theirs = self.assert_program_succeeds(WITHOUT_MEMORY, python=support.STOCK_PYTHON)

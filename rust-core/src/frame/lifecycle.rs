@@ -113,11 +113,10 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
     if let Some(caller) = caller {
         check!(caller.owner() != Owner::C_STACK, "a frame on the C stack is complete");
         // SAFETY: complete, and linked, so in a call; whoever gives up references holds a thread state.
-        match unsafe { object::of_frame(caller) } {
+        // Without memory the chain of frames ends here. The exception that may be on its way through the two goes on.
+        if let Some(back) = unsafe { object::of_frame_if_possible(caller) } {
             // SAFETY: alive, as the frame of a call that goes on holds it.
-            Some(back) => unsafe { object.set_back(new_reference(back.as_object())) },
-            // SAFETY: a thread state is held; the chain of frames ends here, since there is no memory.
-            None => unsafe { c::PyErr_Clear() },
+            unsafe { object.set_back(new_reference(back.as_object())) };
         }
     }
     // SAFETY: a live object of a kind that the collector knows.

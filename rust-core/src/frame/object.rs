@@ -66,10 +66,38 @@ impl FrameObject {
 /// `frame` is complete and of a call that goes on. A thread state is held.
 #[inline(always)]
 pub unsafe fn of_frame(frame: Frame) -> Option<FrameObject> {
+    // SAFETY: the caller's contract.
+    unsafe { known_or_made(frame, Failure::Raised) }
+}
+
+/// As [`of_frame`], for somebody who can do without the object: where there is no memory, `None` and the exception that
+/// was set before, or none.
+///
+/// # Safety
+/// As for `of_frame`.
+#[inline(always)]
+pub unsafe fn of_frame_if_possible(frame: Frame) -> Option<FrameObject> {
+    // SAFETY: the caller's contract.
+    unsafe { known_or_made(frame, Failure::Forgotten) }
+}
+
+/// What becomes of the error where there is no memory for an object.
+#[derive(Clone, Copy, PartialEq)]
+enum Failure {
+    /// It is raised, and takes the place of an exception that was set before.
+    Raised,
+    /// It is forgotten, and an exception that was set before stays.
+    Forgotten,
+}
+
+/// # Safety
+/// As for [`of_frame`].
+#[inline(always)]
+unsafe fn known_or_made(frame: Frame, failure: Failure) -> Option<FrameObject> {
     check!(!frame.is_incomplete(), "an incomplete frame is shown");
     let known = frame.object();
     // SAFETY: the caller's contract; it has none yet.
-    let object = if known.is_null() { unsafe { make(frame) } } else { known };
+    let object = if known.is_null() { unsafe { make(frame, failure) } } else { known };
     NonNull::new(object).map(FrameObject)
 }
 
@@ -83,13 +111,13 @@ pub unsafe extern "C" fn _PyFrame_MakeAndSetFrameObject(
     frame: *mut _PyInterpreterFrame,
 ) -> *mut PyFrameObject {
     // SAFETY: the caller's contract.
-    unsafe { make(Frame::new(frame)) }
+    unsafe { make(Frame::new(frame), Failure::Raised) }
 }
 
 /// # Safety
 /// As for [`_PyFrame_MakeAndSetFrameObject`].
 #[inline]
-unsafe fn make(frame: Frame) -> *mut PyFrameObject {
+unsafe fn make(frame: Frame, failure: Failure) -> *mut PyFrameObject {
     check!(frame.object().is_null(), "a frame gets a second object");
     // Objects are also made while an exception is on its way, and a failing allocation raises another.
     // SAFETY: a thread state is held, by contract.
@@ -97,9 +125,16 @@ unsafe fn make(frame: Frame) -> *mut PyFrameObject {
     // SAFETY: a code object. What is made is untracked: the collector does not see it before the frame moves in.
     let object = unsafe { c::_PyFrame_New_NoTrack(frame.code().as_ptr()) };
     if object.is_null() {
-        if !raised.is_null() {
+        match failure {
+            // SAFETY: a thread state is held. The error of the allocation, which is set, is given up, and what was
+            // handed out above comes back.
+            Failure::Forgotten => unsafe {
+                c::PyErr_Clear();
+                c::PyErr_SetRaisedException(raised);
+            },
             // SAFETY: handed out above. The error of the allocation takes its place.
-            unsafe { decref(raised) };
+            Failure::Raised if !raised.is_null() => unsafe { decref(raised) },
+            Failure::Raised => {}
         }
         return null_mut();
     }
