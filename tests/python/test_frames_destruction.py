@@ -368,10 +368,14 @@ class WithoutMemory(support.ProgramTestCase):
 
     @support.needs_stock
     @unittest.skipIf(hasattr(sys, "gettotalrefcount"), "a debug build allocates more")
-    def test_each_failure_ends_as_on_stock(self):
-        ours = self.assert_program_succeeds(WITHOUT_MEMORY)
-        theirs = self.assert_program_succeeds(WITHOUT_MEMORY, python=support.STOCK_PYTHON)
-        self.assertEqual(ours, theirs)
+    def test_each_failure_ends_as_on_stock_but_for_lost_exceptions(self):
+        ours = self.assert_program_succeeds(WITHOUT_MEMORY).split()
+        theirs = self.assert_program_succeeds(WITHOUT_MEMORY, python=support.STOCK_PYTHON).split()
+        self.assertEqual(len(ours), len(theirs))
+        lost = [here for here, there in zip(ours, theirs) if "SystemError" in there]
+        self.assertLessEqual({word.strip("[],") for word in lost}, {"'Boom'", "'MemoryError'"})
+        kept = [(here, there) for here, there in zip(ours, theirs) if "SystemError" not in there]
+        self.assertEqual(*(list(words) for words in zip(*kept)))
 
 
 if __name__ == "__main__":
