@@ -95,6 +95,7 @@ bench-instructions-update: release stock-release
 
 bench-depth: release stock-release
 	@$(PYTHON3) benchmarks/depth.py --python stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
+	@$(PYTHON3) benchmarks/depth.py --descents --python stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
 
 bench-calls: release stock-release
 	@$(PYTHON3) benchmarks/calls.py --layouts 6 --turns 15 --base $(STOCK_RELEASE) --python $(RELEASE)

@@ -114,7 +114,7 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
         check!(caller.owner() != Owner::C_STACK, "a frame on the C stack is complete");
         // SAFETY: complete, and linked, so in a call; whoever gives up references holds a thread state.
         // Without memory the chain of frames ends here. The exception that may be on its way through the two goes on.
-        if let Some(back) = unsafe { object::of_frame_if_possible(caller) } {
+        if let Some(back) = unsafe { object::of_frame(caller) } {
             // SAFETY: alive, as the frame of a call that goes on holds it.
             unsafe { object.set_back(new_reference(back.as_object())) };
         }

@@ -60,25 +60,18 @@ impl FrameObject {
     }
 }
 
-/// The frame's object, made if there is none yet; `None` with `MemoryError` set where that fails.
+/// The frame's object, made if there is none yet. `None` where there is no memory: the exception that was set before stays
+/// set, and no other one.
 ///
 /// # Safety
 /// `frame` is complete and of a call that goes on. A thread state is held.
 #[inline(always)]
 pub unsafe fn of_frame(frame: Frame) -> Option<FrameObject> {
-    // SAFETY: the caller's contract.
-    unsafe { known_or_made(frame, Failure::Raised) }
-}
-
-/// As [`of_frame`], for somebody who can do without the object: where there is no memory, `None` and the exception that
-/// was set before, or none.
-///
-/// # Safety
-/// As for `of_frame`.
-#[inline(always)]
-pub unsafe fn of_frame_if_possible(frame: Frame) -> Option<FrameObject> {
-    // SAFETY: the caller's contract.
-    unsafe { known_or_made(frame, Failure::Forgotten) }
+    check!(!frame.is_incomplete(), "an incomplete frame is shown");
+    let known = frame.object();
+    // SAFETY: the caller's contract; it has none yet.
+    let object = if known.is_null() { unsafe { make(frame, Failure::Forgotten) } } else { known };
+    NonNull::new(object).map(FrameObject)
 }
 
 /// What becomes of the error where there is no memory for an object.
@@ -88,17 +81,6 @@ enum Failure {
     Raised,
     /// It is forgotten, and an exception that was set before stays.
     Forgotten,
-}
-
-/// # Safety
-/// As for [`of_frame`].
-#[inline(always)]
-unsafe fn known_or_made(frame: Frame, failure: Failure) -> Option<FrameObject> {
-    check!(!frame.is_incomplete(), "an incomplete frame is shown");
-    let known = frame.object();
-    // SAFETY: the caller's contract; it has none yet.
-    let object = if known.is_null() { unsafe { make(frame, failure) } } else { known };
-    NonNull::new(object).map(FrameObject)
 }
 
 /// `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame owns it. An exception
