@@ -5,8 +5,8 @@ import sys
 import threading
 import unittest
 
-from support import (KEPT_CHUNKS_BYTES, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, THREAD_STACK_BYTES, ProgramTestCase, make_recursion,
-                     recursion_limit, use_extensions)
+from support import (KEPT_CHUNKS_BYTES, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, THREAD_STACK_BYTES,
+                     ProgramTestCase, make_recursion, needs_framecore, recursion_limit, use_extensions)
 
 use_extensions()
 import arenafault
@@ -263,6 +263,38 @@ for thread in threads:
 for thread in threads:
     thread.join()
 assert not failures, failures
+""")
+
+    @needs_framecore
+    def test_what_threads_and_interpreters_kept_can_be_kept_by_others_after_their_end(self):
+        self.assert_program_succeeds(self.PROGRAM + """
+from support import framecore, make_recursion, KEPT_CHUNKS_BYTES
+DEEP = '''
+import gc, sys
+sys.setrecursionlimit(50_000)
+def down(n):
+    if n:
+        down(n - 1)
+for turn in range(12):
+    down((100, 3_000, 30_000)[turn % 3])
+    if turn % 7 == 0:
+        gc.collect()
+'''
+
+def interpreters():
+    for _ in range(3):
+        in_interpreter("isolated", DEEP)
+
+threads = [threading.Thread(target=interpreters) for _ in range(4)]
+threads += [threading.Thread(target=exec, args=(DEEP, {})) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+sys.setrecursionlimit(200_000)
+make_recursion(5)(150_000, int)
+kept = framecore.datastack_stats()["bytes_held"]
+assert kept > KEPT_CHUNKS_BYTES * 3 // 4, kept
 """)
 
 
