@@ -45,23 +45,22 @@ pub const KEPT_BEHIND_SPARES: usize = 16 * 1024 * 1024;
 /// Mapping a mebibyte and touching its pages takes as long as some thousand switches.
 pub const SWITCHES_TO_WAIT: usize = 1 << 14;
 
-/// What is left to claim, in bytes.
+/// Gives `work` what is left to claim, in bytes.
 ///
 /// Relaxed everywhere: it is a number, and no memory is handed over with it.
 #[cfg(not(test))]
-fn left_to_claim() -> &'static AtomicUsize {
+fn with_left_to_claim<R>(work: impl FnOnce(&AtomicUsize) -> R) -> R {
     static LEFT: AtomicUsize = AtomicUsize::new(KEPT_BEHIND_SPARES);
-    &LEFT
+    work(&LEFT)
 }
 
 /// As above, for each test by itself: tests run in threads of one process.
 #[cfg(test)]
-pub fn left_to_claim() -> &'static AtomicUsize {
+pub fn with_left_to_claim<R>(work: impl FnOnce(&AtomicUsize) -> R) -> R {
     std::thread_local! {
-        static LEFT: &'static AtomicUsize =
-            Box::leak(Box::new(AtomicUsize::new(KEPT_BEHIND_SPARES)));
+        static LEFT: AtomicUsize = const { AtomicUsize::new(KEPT_BEHIND_SPARES) };
     }
-    LEFT.with(|left| *left)
+    LEFT.with(work)
 }
 
 impl DataStackState {
@@ -223,9 +222,9 @@ impl DataStackState {
     /// Claims what is missing for the chunks behind the spare; false if there is not so much left.
     fn claim_the_rest(&mut self) -> bool {
         let missing = self.behind_bytes - self.claimed;
-        let claimed = left_to_claim()
-            .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(missing))
-            .is_ok();
+        let claimed = with_left_to_claim(|left| {
+            left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(missing)).is_ok()
+        });
         if claimed {
             self.claimed += missing;
         }
@@ -237,7 +236,7 @@ impl DataStackState {
         let surplus = self.claimed - self.behind_bytes;
         if surplus > 0 {
             self.claimed -= surplus;
-            left_to_claim().fetch_add(surplus, Relaxed);
+            with_left_to_claim(|left| left.fetch_add(surplus, Relaxed));
         }
     }
 }

@@ -5,7 +5,9 @@
 //! so that two frames that overlap, or one in freed memory, are seen.
 
 use super::chunk::LARGEST_GROWN_CHUNK;
-use super::reserve::{left_to_claim, KEPT_BEHIND_SPARES, LARGEST_SPARE_CHUNK, SWITCHES_TO_WAIT};
+use super::reserve::{
+    with_left_to_claim, KEPT_BEHIND_SPARES, LARGEST_SPARE_CHUNK, SWITCHES_TO_WAIT,
+};
 use super::stack::{DataStack, Slots, Stats};
 use crate::cpython::{_PyStackChunk, _PyThreadStateImpl, PyObject, PyThreadState};
 use crate::in_cpython::DataStackState;
@@ -17,6 +19,15 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 
 type Slot = *mut PyObject;
+
+fn left_to_claim() -> usize {
+    with_left_to_claim(|left| left.load(Relaxed))
+}
+
+/// Returns what it was.
+fn set_left_to_claim(bytes: usize) -> usize {
+    with_left_to_claim(|left| left.swap(bytes, Relaxed))
+}
 
 /// A frame as the model knows it.
 struct Frame {
@@ -61,7 +72,7 @@ impl Thread {
     fn new() -> Self {
         // SAFETY: CPython starts from zeros too, as far as the data stack goes.
         let state = unsafe { zeroed() };
-        let claimable = left_to_claim().load(Relaxed);
+        let claimable = left_to_claim();
         Thread { state, frames: Vec::new(), swapped_out: Vec::new(), next_mark: 1, claimable }
     }
 
@@ -245,7 +256,7 @@ impl Thread {
         assert_eq!(state.behind_bytes, behind);
         assert_eq!(state.behind_count, sizes.len().saturating_sub(1));
         assert!(behind <= state.claimed);
-        assert_eq!(state.claimed + left_to_claim().load(Relaxed), self.claimable);
+        assert_eq!(state.claimed + left_to_claim(), self.claimable);
         assert!(state.fewest_behind <= state.behind_count);
     }
 
@@ -258,11 +269,7 @@ impl Thread {
         unsafe { self.stack().clear() };
         assert_eq!(arena_bytes(), 0, "a thread that ended keeps memory");
         assert_eq!(self.stats().bytes_held, 0);
-        assert_eq!(
-            left_to_claim().load(Relaxed),
-            self.claimable,
-            "a thread that ended keeps a claim"
-        );
+        assert_eq!(left_to_claim(), self.claimable, "a thread that ended keeps a claim");
     }
 }
 
@@ -358,7 +365,7 @@ fn run(steps: Vec<Step>) {
                 assert!(thread.stats().chunks_cached <= 1);
             }
             Step::LeaveToClaim(bytes) => {
-                let before = left_to_claim().swap(bytes, Relaxed);
+                let before = set_left_to_claim(bytes);
                 thread.claimable = thread.claimable - before + bytes;
             }
             Step::Allow(allocations) => allow(allocations),
@@ -487,19 +494,19 @@ fn a_second_recursion_as_deep_as_the_first_asks_for_no_memory() {
 #[test]
 fn where_nothing_is_left_to_claim_a_thread_keeps_its_spare_alone() {
     allow(None);
-    let all = left_to_claim().swap(0, Relaxed);
+    let all = set_left_to_claim(0);
     let mut thread = Thread::new();
     assert!(thread.push(20));
     descend(&mut thread, 50_000, 15);
     assert_eq!(thread.stats().chunks_cached, 1);
     thread.finish();
-    left_to_claim().store(all, Relaxed);
+    set_left_to_claim(all);
 }
 
 #[test]
 fn where_little_is_left_to_claim_the_deepest_chunks_go() {
     allow(None);
-    let all = left_to_claim().swap(100_000, Relaxed);
+    let all = set_left_to_claim(100_000);
     let mut thread = Thread::new();
     assert!(thread.push(20));
     descend(&mut thread, 50_000, 15);
@@ -507,7 +514,7 @@ fn where_little_is_left_to_claim_the_deepest_chunks_go() {
     assert_eq!(thread.stats().chunks_cached, 2);
     assert_eq!(thread.stats().bytes_held, (16 + 32 + 64) * 1024);
     thread.finish();
-    left_to_claim().store(all, Relaxed);
+    set_left_to_claim(all);
 }
 
 #[test]
