@@ -14,6 +14,8 @@ needs what debian/control lists (`--install` gets it, as root), and no network.
 """
 
 import argparse
+import datetime
+import email.utils
 import json
 import lzma
 import os
@@ -281,7 +283,10 @@ def backport(changelog: Path, release: int) -> None:
     """A revision for an older Debian: lower than that of the newest, so that an upgrade of the system replaces it."""
     first, rest = changelog.read_text().split(")", 1)
     changed = "\n\n  * For an older Debian: the package with a library of its own.\n\n"
-    signed = re.search(r"^ -- .*$", rest, re.M)[0]
+    name, when = re.search(r"^( -- .*>  )(.*)$", rest, re.M).groups()
+    # An entry must be newer than the one below it.
+    later = email.utils.parsedate_to_datetime(when) + datetime.timedelta(minutes=1)
+    signed = name + email.utils.format_datetime(later)
     changelog.write_text(f"{first}~deb{release}u1){rest.splitlines()[0]}{changed}{signed}\n\n{first}){rest}")
 
 

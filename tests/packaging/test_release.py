@@ -1,6 +1,7 @@
 """packaging/release.py: a release is the same wherever it is made, and says whose each part is."""
 
 import contextlib
+import email.utils
 import importlib.util
 import io
 import json
@@ -199,6 +200,9 @@ class Debian(unittest.TestCase):
             newest = re.match(r"ferrule \((\S+)\)", before)[1]
             self.assertEqual(entries[:2], [f"{newest}~deb12u1", newest])
             self.assertTrue(changelog.read_text().endswith(before))
+            later, earlier = (email.utils.parsedate_to_datetime(when)
+                              for when in re.findall(r"^ -- .*>  (.*)$", changelog.read_text(), re.M)[:2])
+            self.assertGreater(later, earlier)
 
     def test_options_that_another_command_has_are_refused(self):
         for words in (["deb", "--key", "x"], ["dist", "--install"], ["deb", "--release", "12"]):
