@@ -165,20 +165,25 @@ BENCHMARKS = {function.__name__: function for function in
                frame_objects, exceptions, resumptions)}
 
 
+def best_time(run, count, rounds):
+    """The best ns of `run(count)`."""
+    from time import perf_counter_ns
+    best = None
+    for _ in range(rounds):
+        start = perf_counter_ns()
+        run(count)
+        took = perf_counter_ns() - start
+        best = took if best is None or took < best else best
+    return best
+
+
 def print_times(iterations, rounds):
     """Print the best ns per iteration for each benchmark."""
     import gc
-    from time import perf_counter_ns
     gc.disable()
     for name, run in BENCHMARKS.items():
         run(20)
-        best = None
-        for _ in range(rounds):
-            start = perf_counter_ns()
-            run(iterations)
-            took = perf_counter_ns() - start
-            best = took if best is None or took < best else best
-        print(name, best / iterations)
+        print(name, best_time(run, iterations, rounds) / iterations)
 
 
 # --- Deep recursion. -----------------------------------------------------------------------------------------------
@@ -194,16 +199,12 @@ def descend(levels):
 
 def time_descents(depth, rounds):
     """The best ns per level of a recursion that goes down `depth` levels and up again, and again, in one process."""
-    from time import perf_counter_ns
-    times = max(3, LEVELS // depth)
-    best = None
-    for _ in range(rounds):
-        start = perf_counter_ns()
+    def run(times):
         for _ in range(times):
             descend(depth)
-        took = perf_counter_ns() - start
-        best = took if best is None or took < best else best
-    return best / times / depth
+
+    times = max(3, LEVELS // depth)
+    return best_time(run, times, rounds) / times / depth
 
 
 def print_descents(rounds=5):

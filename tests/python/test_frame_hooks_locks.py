@@ -105,19 +105,23 @@ class Locks(HookTestCase):
 
         self.assertGreater(at_each_instruction(operation, lambda: run_inner(inner), check), 10)
 
-    @in_a_child
-    def test_a_block_may_be_entered_wherever_another_one_is_being_entered(self):
-        # The tracer stands for a signal handler. Its calls are not traced, nor offered to hooks.
+    def interrupt_a_block_at_each_instruction(self, interrupt):
+        """Calls `interrupt` with the block, while that is entered and left. No hook is left afterwards."""
         hook = NamedInPython(lambda view: None)
 
-        def operation():
+        def block():
             with hook:
                 pass
 
         def check(number):
             self.assertEqual(framecore.frame_hooks(), [], number)
 
-        self.assertGreater(at_each_instruction(operation, operation, check), 10)
+        self.assertGreater(at_each_instruction(block, lambda: interrupt(block), check), 10)
+
+    @in_a_child
+    def test_a_block_may_be_entered_wherever_another_one_is_being_entered(self):
+        # The tracer stands for a signal handler. Its calls are not traced, nor offered to hooks.
+        self.interrupt_a_block_at_each_instruction(lambda block: block())
 
     @in_a_child
     def test_another_thread_may_enter_a_block_wherever_one_is_being_entered(self):
@@ -142,16 +146,7 @@ class Locks(HookTestCase):
         self.assertEqual(framecore.frame_hooks(), [])
 
     def test_hooks_may_be_cleared_wherever_a_block_is_being_entered_or_left(self):
-        hook = NamedInPython(lambda view: None)
-
-        def operation():
-            with hook:
-                pass
-
-        def check(number):
-            self.assertEqual(framecore.frame_hooks(), [], number)
-
-        self.assertGreater(at_each_instruction(operation, framehook.clear, check), 10)
+        self.interrupt_a_block_at_each_instruction(lambda block: framehook.clear())
 
     def test_hooks_may_be_cleared_wherever_one_is_being_added(self):
         def check(number):

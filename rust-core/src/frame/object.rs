@@ -75,7 +75,6 @@ pub unsafe fn of_frame(frame: Frame) -> Option<FrameObject> {
 }
 
 /// What becomes of the error where there is no memory for an object.
-#[derive(Clone, Copy, PartialEq)]
 enum Failure {
     /// It is raised, and takes the place of an exception that was set before.
     Raised,
