@@ -11,6 +11,11 @@
 
 struct _PyInterpreterFrame;
 
+/*
+ Stands where no index was handed out yet. It is never one.
+ */
+#define _PyRust_NO_INDEX -1
+
 
 
 /*
@@ -236,7 +241,7 @@ typedef struct _PyRust_DataStackState {
 
 /*
  What one interpreter keeps; it lies at the end of `PyInterpreterState`, and
- all zeros is its initial state but for the first field.
+ all zeros is its initial state but for the first field, which is -1.
  */
 typedef struct _PyRust_CodeExtraState {
   /*
@@ -253,9 +258,9 @@ typedef struct _PyRust_CodeExtraState {
    */
   size_t in_use;
   /*
-   One more than the number of a free slot; 0 when there is none.
+   The first of the free slots; NULL when there is none.
    */
-  size_t first_free;
+  _PyRust_Slot *first_free;
   /*
    The tables of this interpreter's code objects, and the markers of walks.
    */
@@ -314,7 +319,7 @@ typedef struct _PyRust_SuspendedCode {
 
 /*
  What Ferrule keeps for the hooks of one interpreter; at the end of
- `PyInterpreterState`. All zeros is its initial state.
+ `PyInterpreterState`. All zeros is its initial state, but for `extra_index`, which is -1.
 
  A field changes only while no other thread of the interpreter runs, unless it says otherwise.
  */
@@ -328,10 +333,10 @@ typedef struct _PyRust_FrameHookState {
    */
   bool closed;
   /*
-   One more than the index of the slot in code objects that holds their
-   settled hooks; 0 before the first hook. Set once, as an atomic.
+   The index under which code objects hold their settled hooks; -1 for none, before the
+   first hook. Set once, as an atomic.
    */
-  ptrdiff_t extra_index_plus_one;
+  ptrdiff_t extra_index;
   /*
    The handle that was given out last.
    */
@@ -584,8 +589,8 @@ int _PyInterpreterState_IsSpecializationEnabled(PyInterpreterState *interp);
 void _PyRust_SetTrampoline(PyInterpreterState *interp, _PyFrameEvalFunction trampoline);
 
 /*
- `_PyFrame_HasHiddenLocals`: whether a comprehension that is part of this frame's code has variables with a value
- just now. Never fails; takes a look at each variable.
+ `_PyFrame_HasHiddenLocals`: whether a comprehension that is part of this frame's code has
+ variables with a value just now. Never fails; takes a look at each variable.
 
  # Safety
  `frame` is a frame with code.
@@ -625,8 +630,8 @@ void _PyRust_MoveArguments(struct _PyInterpreterFrame *frame,
                            int count);
 
 /*
- `_PyFrame_ClearLocals`: gives up what the slots hold, from the first to the last, and then the locals mapping. From
- the beginning on, the frame has no slot in use. Destructors may run.
+ `_PyFrame_ClearLocals`: gives up what the slots hold, from the first to the last, and then the
+ locals mapping. From the beginning on, the frame has no slot in use. Destructors may run.
 
  # Safety
  `frame` is a frame that does not execute; the calling thread owns it.
@@ -634,45 +639,59 @@ void _PyRust_MoveArguments(struct _PyInterpreterFrame *frame,
 void _PyFrame_ClearLocals(struct _PyInterpreterFrame *frame);
 
 /*
- `_PyFrame_ClearExceptCode`: a frame's call is over. Gives up all that the frame owns, but for its code: the caller
- does that. Where somebody else still has the frame's object, the frame moves into that object instead, and nothing
- but the reference to the object is given up. Destructors may run. Never fails.
+ `_PyFrame_ClearExceptCode`: a frame's call is over. Gives up all that the frame owns, but for
+ its code: the caller does that. Where somebody else still has the frame's object, the frame
+ moves into that object instead, and nothing but the reference to the object is given up.
+ Destructors may run. Never fails.
 
  # Safety
- `frame` is linked from nowhere any more, does not execute, and is the calling thread's; a generator that owns it is
- marked as cleared.
+ `frame` is linked from nowhere any more, does not execute, and is the calling thread's; a
+ generator that owns it is marked as cleared.
  */
 void _PyFrame_ClearExceptCode(struct _PyInterpreterFrame *frame);
 
 /*
- What `_PyFrame_Copy` does: moves a frame with all it owns from `source` to `target`, which is linked to no other frame
- afterwards; the caller sets its owner. What is left at `source` owns nothing. Never fails.
+ The end of a call: gives up all that its frame owns, the code included, and takes it off the
+ data stack. A frame that somebody else has the object of moves into that object. Destructors may
+ run. Never fails.
+
+ # Safety
+ `tstate` is the calling thread's own. `frame` is its topmost frame on the data stack, is linked
+ from nowhere any more and does not execute.
+ */
+void _PyRust_EndCall(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+
+/*
+ What `_PyFrame_Copy` does: moves a frame with all it owns from `source` to `target`, which is
+ linked to no other frame afterwards; the caller sets its owner. What is left at `source` owns
+ nothing. Never fails.
 
  # Safety
  `source` is a frame at rest, and `target` is memory for a frame of the same code, elsewhere.
  */
-void _PyRust_MoveFrame(struct _PyInterpreterFrame *source,
-                       struct _PyInterpreterFrame *target);
+void _PyRust_MoveFrame(struct _PyInterpreterFrame *source, struct _PyInterpreterFrame *target);
 
 /*
- `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame owns it. An exception
- that is set stays set; NULL with `MemoryError` set instead where there is no memory. Runs no Python code.
+ `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame
+ owns it. An exception that is set stays set; NULL with `MemoryError` set instead where there is
+ no memory. Runs no Python code.
 
  # Safety
- `frame` is complete, its object's memory is not its own, and it has no object yet. A thread state is held.
+ `frame` is complete, its object's memory is not its own, and it has no object yet. A thread
+ state is held.
  */
 PyFrameObject *_PyFrame_MakeAndSetFrameObject(struct _PyInterpreterFrame *frame);
 
 /*
- `_PyFrame_Traverse`: shows each object that the frame owns to `visit`, its frame object and its code included, and
- ends with the first number that is not 0. A frame that executes shows no slots.
+ `_PyFrame_Traverse`: shows each object that the frame owns to `visit`, its frame object and its
+ code included, and ends with the first number that is not 0. A frame that executes shows no
+ slots.
 
  # Safety
- `frame` is a frame with code, and no thread changes it meanwhile; `visit` takes live objects and `arg`.
+ `frame` is a frame with code, and no thread changes it meanwhile; `visit` takes live objects and
+ `arg`.
  */
-int _PyFrame_Traverse(struct _PyInterpreterFrame *frame,
-                      visitproc visit,
-                      void *arg);
+int _PyFrame_Traverse(struct _PyInterpreterFrame *frame, visitproc visit, void *arg);
 
 /*
  # Safety
@@ -945,17 +964,20 @@ union _PyRust_StackRefBits _PyRust_StackRef_XNewRef(union _PyRust_StackRefBits r
  `_Py_untag_stack_borrowed`: the objects of `length` references, borrowed.
 
  # Safety
- `source` and `target` have `length` words and do not overlap, and the references are NULL or alive.
+ `source` and `target` have `length` words and do not overlap, and the references are NULL or
+ alive.
  */
 void _PyRust_StackRef_UntagBorrowed(PyObject **target,
                                     const union _PyRust_StackRefBits *source,
                                     size_t length);
 
 /*
- `_Py_untag_stack_steal`: the objects of `length` references, as counted ones that the caller owns.
+ `_Py_untag_stack_steal`: the objects of `length` references, as counted ones that the caller
+ owns.
 
  # Safety
- `source` and `target` have `length` words and do not overlap, and the references are NULL or the caller's.
+ `source` and `target` have `length` words and do not overlap, and the references are NULL or the
+ caller's.
  */
 void _PyRust_StackRef_UntagSteal(PyObject **target,
                                  const union _PyRust_StackRefBits *source,

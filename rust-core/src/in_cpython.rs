@@ -72,7 +72,7 @@ pub struct EvalGate {
 pub type FreeFunction = Option<unsafe extern "C" fn(*mut c_void)>;
 
 /// What one interpreter keeps; it lies at the end of `PyInterpreterState`, and
-/// all zeros is its initial state but for the first field.
+/// all zeros is its initial state but for the first field, which is -1.
 #[repr(C)]
 pub struct CodeExtraState {
     /// The perf trampoline's index in this interpreter, -1 for none. C's own:
@@ -82,8 +82,8 @@ pub struct CodeExtraState {
     pub count: usize,
     /// Slots whose index is in use.
     pub in_use: usize,
-    /// One more than the number of a free slot; 0 when there is none.
-    pub first_free: usize,
+    /// The first of the free slots; NULL when there is none.
+    pub first_free: *mut Slot,
     /// The tables of this interpreter's code objects, and the markers of walks.
     pub tables: *mut Table,
     /// 16 slots, 16, 32, 64 and so on.
@@ -101,8 +101,8 @@ pub struct Slot {
     pub key: usize,
     /// What frees the values under that index.
     pub free: FreeFunction,
-    /// As `first_free`, while this slot is free.
-    pub next_free: usize,
+    /// The next free slot, while this one is free; NULL when it is the last.
+    pub next_free: *mut Slot,
 }
 
 /// The header; the entries follow.
@@ -156,7 +156,7 @@ pub struct SuspendedCode {
 }
 
 /// What Ferrule keeps for the hooks of one interpreter; at the end of
-/// `PyInterpreterState`. All zeros is its initial state.
+/// `PyInterpreterState`. All zeros is its initial state, but for `extra_index`, which is -1.
 ///
 /// A field changes only while no other thread of the interpreter runs, unless it says otherwise.
 #[repr(C)]
@@ -165,9 +165,9 @@ pub struct FrameHookState {
     pub active: bool,
     /// No hook can be added any more: the interpreter ends.
     pub closed: bool,
-    /// One more than the index of the slot in code objects that holds their
-    /// settled hooks; 0 before the first hook. Set once, as an atomic.
-    pub extra_index_plus_one: isize,
+    /// The index under which code objects hold their settled hooks; -1 for none, before the
+    /// first hook. Set once, as an atomic.
+    pub extra_index: isize,
     /// The handle that was given out last.
     pub last_id: i64,
     /// Counts the hooks added; see `SlotMask`.

@@ -112,7 +112,8 @@ static SLOTS: ForC<[c::PyModuleDef_Slot; 4]> = ForC::new([
     },
     c::PyModuleDef_Slot {
         slot: c::Py_mod_multiple_interpreters as c_int,
-        value: core::ptr::without_provenance_mut::<c_void>(2), // Py_MOD_PER_INTERPRETER_GIL_SUPPORTED
+        // Py_MOD_PER_INTERPRETER_GIL_SUPPORTED
+        value: core::ptr::without_provenance_mut::<c_void>(2),
     },
     c::PyModuleDef_Slot {
         slot: c::Py_mod_gil as c_int,

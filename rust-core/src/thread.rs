@@ -11,7 +11,8 @@ use core::ptr::NonNull;
 /// its fields. Each field is read or written by itself.
 ///
 /// # Invariants
-/// The calling thread's own, attached thread state. A pointer makes the type neither `Send` nor `Sync`.
+/// The calling thread's own, attached thread state. A pointer makes the type neither `Send` nor
+/// `Sync`.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Thread(NonNull<_PyThreadStateImpl>);
 

@@ -3,8 +3,8 @@
 //! Each file in `tests/ownership` is a misuse. Three compilations prove one:
 //! - as it is, it fails with the error that its first line names;
 //! - with `--cfg corrected`, where the misuse is left out, it compiles;
-//! - with the protection taken out of `stack_ref`, as its other lines say, it compiles too: so it is that
-//!   protection which stops it, and the test would notice its absence.
+//! - with the protection taken out of `stack_ref`, as its other lines say, it compiles too: so it
+//!   is that protection which stops it, and the test would notice its absence.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,6 +65,7 @@ fn write_crate(directory: &Path, case: &Case, weakened: bool) -> PathBuf {
             use crate::cpython::PyObject;
             pub unsafe fn incref(_: *mut PyObject) {}
             pub unsafe fn decref(_: *mut PyObject) {}
+            pub unsafe fn decref_within<T>(_: *mut PyObject, _: impl FnOnce() -> T) {}
             pub unsafe fn is_immortal(_: *mut PyObject) -> bool { false }
             pub unsafe fn has_deferred_count(_: *mut PyObject) -> bool { false }
         }

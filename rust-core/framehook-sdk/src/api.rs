@@ -212,7 +212,8 @@ unsafe impl Send for Api {}
 unsafe impl Sync for Api {}
 
 impl Api {
-    /// Looks everything up; the error is the name of what any CPython 3.13 has and this process has not.
+    /// Looks everything up; the error is the name of what any CPython 3.13 has and this process has
+    /// not.
     ///
     /// # Safety
     /// As for the tables: `find` tells the truth.

@@ -283,8 +283,9 @@ pub const fn is_init_of(init: &str, name: &str) -> bool {
 
 /// Defines an extension module of functions written in safe Rust.
 ///
-/// `init` is `PyInit_` and the name; anything else does not compile. The module works in subinterpreters with a GIL of their
-/// own and in the free-threaded build, and one file serves all builds of CPython 3.13.
+/// `init` is `PyInit_` and the name; anything else does not compile. The module works in
+/// subinterpreters with a GIL of their own and in the free-threaded build, and one file serves all
+/// builds of CPython 3.13.
 ///
 /// ```
 /// #![forbid(unsafe_code)]

@@ -36,6 +36,7 @@ mod values;
 #[cfg(test)]
 pub use api::{_PyRust_FinishCodeExtra, _PyRust_ForgetCodeExtra};
 pub use error::Error;
+pub use index::NO_INDEX;
 // Not `pub`: rustc would take its methods for reachable, and their symbols would be exported.
 pub(crate) use registry::Registry;
 pub use values::value_in_use;

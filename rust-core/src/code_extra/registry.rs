@@ -13,7 +13,7 @@
 
 use super::error::{Error, Refused};
 use super::fresh::Fresh;
-use super::index::{Index, Key, Tag, MOST_INDICES};
+use super::index::{Index, Key, Tag, MOST_INDICES, NO_INDEX};
 use crate::cpython::{
     PyCode_Type, PyInterpreterState, PyMem_RawCalloc, PyMem_RawFree, PyMutex_Lock, PyMutex_Unlock,
     PyObject, PyTypeObject,
@@ -34,6 +34,15 @@ fn place_of(slot: usize) -> (usize, usize, usize) {
     }
     let size = 1 << slot.ilog2();
     (slot.ilog2() as usize - 3, slot - size, size)
+}
+
+/// The key of a slot.
+///
+/// # Safety
+/// The slot is in a segment, which stays while the reference is used.
+unsafe fn key_of<'a>(slot: *mut Slot) -> &'a AtomicUsize {
+    // SAFETY: live by contract; shared only as an atomic.
+    unsafe { AtomicUsize::from_ptr(&raw mut (*slot).key) }
 }
 
 /// The code type as long as no index of any interpreter was ever released, NULL from
@@ -129,8 +138,8 @@ impl Registry {
     }
 
     fn key(&self, slot: usize) -> &AtomicUsize {
-        // SAFETY: below `count`; shared only as an atomic.
-        unsafe { AtomicUsize::from_ptr(&raw mut (*self.slot(slot)).key) }
+        // SAFETY: below `count`.
+        unsafe { key_of(self.slot(slot)) }
     }
 
     /// The index `raw`, if it is in use; else why it is not. Takes no lock.
@@ -240,13 +249,13 @@ impl Locked {
         // SAFETY: live, and the lock is held.
         let first_free = unsafe { (*state).first_free };
         let count = self.0.count().load(Ordering::Relaxed);
-        let index = if first_free != 0 {
-            let slot = first_free - 1;
+        let index = if !first_free.is_null() {
             // A slot with no successor never gets on the list of free ones.
-            let before = Key(self.0.key(slot).load(Ordering::Relaxed)).index();
+            // SAFETY: the list has slots that were used before.
+            let before = Key(unsafe { key_of(first_free) }.load(Ordering::Relaxed)).index();
             let index = before.successor().ok_or(Refused::For(exhausted))?;
-            // SAFETY: as above; the slot was used before.
-            unsafe { (*state).first_free = (*self.0.slot(slot)).next_free };
+            // SAFETY: as above, and the lock is held.
+            unsafe { (*state).first_free = (*first_free).next_free };
             index
         } else if count < MOST_INDICES {
             let (segment, _, size) = place_of(count);
@@ -293,7 +302,7 @@ impl Locked {
         unsafe {
             (*slot).free = None;
             (*slot).next_free = (*state).first_free;
-            (*state).first_free = index.slot() + 1;
+            (*state).first_free = slot;
         }
     }
 
@@ -308,8 +317,8 @@ impl Locked {
         // SAFETY: live, and the lock is held.
         unsafe {
             (*state).in_use = 0;
-            (*state).first_free = 0;
-            (*state).perf_trampoline_index = -1;
+            (*state).first_free = null_mut();
+            (*state).perf_trampoline_index = NO_INDEX;
             core::mem::replace(&mut (*state).segments, [null_mut(); SEGMENTS])
         }
     }

@@ -423,7 +423,11 @@ const STEPS_PER_CASE: usize = 4_000;
 
 proptest! {
     // 260 cases of 4,000 steps: 1.04 million operations, and up to 260,000 nested ones.
-    #![proptest_config(ProptestConfig { cases: 260, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 260,
+        max_shrink_iters: 2_000,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn random_use_agrees_with_the_model_and_frees_each_value_once(

@@ -37,6 +37,7 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
+pub use exports::_PyThreadState_PopFrame;
 #[cfg(test)]
-pub use exports::{_PyRust_ClearDataStack, _PyThreadState_PopFrame, _PyThreadState_PushFrame};
+pub use exports::{_PyRust_ClearDataStack, _PyThreadState_PushFrame};
 pub use stack::{DataStack, Slots};

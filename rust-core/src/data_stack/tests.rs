@@ -380,7 +380,11 @@ const STEPS_PER_CASE: usize = 4_000;
 
 proptest! {
     // 300 cases of 4,000 steps: 1.2 million operations.
-    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        max_shrink_iters: 2_000,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn random_use_keeps_every_frame_intact_and_returns_all_memory(

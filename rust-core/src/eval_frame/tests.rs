@@ -90,7 +90,8 @@ proptest! {
                         model.trampoline = if active { 4 } else { 0 };
                     }
                     Step::Allow(allow) => {
-                        _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, c_int::from(allow));
+                        let flag = c_int::from(allow);
+                        _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, flag);
                         model.allow = allow;
                     }
                 }

@@ -6,7 +6,8 @@ use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::reference_count::new_reference;
 use core::ffi::c_int;
 
-/// `PyUnstable_InterpreterFrame_GetCode`: what the frame runs, a new reference: a code object, or None on the C stack.
+/// `PyUnstable_InterpreterFrame_GetCode`: what the frame runs, a new reference: a code object, or
+/// None on the C stack.
 ///
 /// # Safety
 /// `frame` is a live frame; a thread state is held.
@@ -30,7 +31,8 @@ pub unsafe extern "C" fn PyUnstable_InterpreterFrame_GetLasti(
     unsafe { Frame::new(frame) }.instruction_offset() as c_int
 }
 
-/// `PyUnstable_InterpreterFrame_GetLine`: the line of the instruction that runs; -1 where it has none.
+/// `PyUnstable_InterpreterFrame_GetLine`: the line of the instruction that runs; -1 where it has
+/// none.
 ///
 /// # Safety
 /// `frame` is a live frame with code.

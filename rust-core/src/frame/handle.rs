@@ -36,8 +36,9 @@ pub unsafe fn first_slot(frame: *mut _PyInterpreterFrame) -> *mut StackSlot {
 /// A frame.
 ///
 /// # Invariants
-/// Points to a `_PyInterpreterFrame` whose fields are set, and that the calling thread alone works on: its own, or with
-/// every other thread stopped. The fields below `previous` have a meaning only where the owner is not the C stack.
+/// Points to a `_PyInterpreterFrame` whose fields are set, and that the calling thread alone works
+/// on: its own, or with every other thread stopped. The fields below `previous` have a meaning only
+/// where the owner is not the C stack.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Frame(NonNull<_PyInterpreterFrame>);
 
@@ -109,8 +110,9 @@ impl Frame {
         (current as isize).wrapping_sub(first as isize)
     }
 
-    /// Whether the frame has not come to its first `RESUME`: its cells may not be there yet, or its generator. Such
-    /// a frame is never shown to anybody. Frames in generators never are incomplete, those on the C stack always.
+    /// Whether the frame has not come to its first `RESUME`: its cells may not be there yet, or its
+    /// generator. Such a frame is never shown to anybody. Frames in generators never are
+    /// incomplete, those on the C stack always.
     #[inline(always)]
     pub fn is_incomplete(self) -> bool {
         if self.owner() == Owner::C_STACK {
@@ -210,7 +212,8 @@ impl Frame {
     /// The frame has an object.
     #[inline(always)]
     pub unsafe fn take_object(self) -> StackRef<Untagged> {
-        // SAFETY: live by the type's invariant, and the frame owns the reference, which is not NULL by contract.
+        // SAFETY: live by the type's invariant, and the frame owns the reference, which is not NULL
+        // by contract.
         unsafe {
             let object = NonNull::new_unchecked(self.object());
             (*self.as_ptr()).frame_obj = null_mut();
@@ -246,8 +249,20 @@ impl Frame {
         unsafe { (*self.as_ptr()).f_funcobj }
     }
 
-    /// Takes the reference to the function, which is never NULL, out of a frame that ends. The field keeps its word:
-    /// that saves a write on every return.
+    /// Takes the reference to the code out of a frame that ends. The field keeps its word, as with
+    /// the function.
+    ///
+    /// # Safety
+    /// The frame owns the reference, and nobody takes the field for filled from now on.
+    #[inline(always)]
+    pub unsafe fn leave_code(self) -> StackRef<Untagged> {
+        // SAFETY: live by the type's invariant; a frame that is not on the C stack runs a code
+        // object; owned by contract.
+        unsafe { StackRef::steal(NonNull::new_unchecked((*self.as_ptr()).f_executable)) }
+    }
+
+    /// Takes the reference to the function, which is never NULL, out of a frame that ends. The
+    /// field keeps its word: that saves a write on every return.
     ///
     /// # Safety
     /// The frame owns the reference, and nobody takes the field for filled from now on.

@@ -37,8 +37,8 @@ unsafe fn has_value(frame: Frame, slot: usize, kind: u32) -> bool {
     }
 }
 
-/// `_PyFrame_HasHiddenLocals`: whether a comprehension that is part of this frame's code has variables with a value
-/// just now. Never fails; takes a look at each variable.
+/// `_PyFrame_HasHiddenLocals`: whether a comprehension that is part of this frame's code has
+/// variables with a value just now. Never fails; takes a look at each variable.
 ///
 /// # Safety
 /// `frame` is a frame with code.

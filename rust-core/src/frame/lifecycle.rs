@@ -1,18 +1,20 @@
 //! The end of a frame: it is cleared, or moves into its object.
 
+use super::closing::{Closing, EndOfCall, Plain};
 use super::handle::{Frame, Owner};
 use super::object::{self, FrameObject};
 use super::slots::close_slots;
 use crate::check::check;
 use crate::collector::is_tracked;
 use crate::cpython as c;
-use crate::cpython::_PyInterpreterFrame;
+use crate::cpython::{_PyInterpreterFrame, PyThreadState};
+use crate::data_stack::_PyThreadState_PopFrame;
 use crate::reference_count::{incref, is_shared, new_reference};
 use crate::stack_ref::{StackRef, StackSlot, Untagged};
 use core::mem::offset_of;
 
-/// `_PyFrame_ClearLocals`: gives up what the slots hold, from the first to the last, and then the locals mapping. From
-/// the beginning on, the frame has no slot in use. Destructors may run.
+/// `_PyFrame_ClearLocals`: gives up what the slots hold, from the first to the last, and then the
+/// locals mapping. From the beginning on, the frame has no slot in use. Destructors may run.
 ///
 /// # Safety
 /// `frame` is a frame that does not execute; the calling thread owns it.
@@ -20,49 +22,102 @@ use core::mem::offset_of;
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
 pub unsafe extern "C" fn _PyFrame_ClearLocals(frame: *mut _PyInterpreterFrame) {
+    // SAFETY: the caller's contract.
+    unsafe { clear_locals(Frame::new(frame), Plain) };
+}
+
+/// # Safety
+/// As for [`_PyFrame_ClearLocals`].
+#[inline(always)]
+unsafe fn clear_locals(frame: Frame, closing: impl Closing) {
     // SAFETY: the caller's contract. The slots are out of use before the first destructor runs.
     unsafe {
-        let frame = Frame::new(frame);
         check!((*frame.as_ptr()).stacktop >= 0, "the locals of a frame that executes are cleared");
         let count = frame.slots_in_use();
         frame.forget_slots();
-        close_slots(frame.first_slot(), count);
+        close_slots(frame.first_slot(), count, closing);
         // Out of the frame first, so that a destructor does not find it.
-        drop(frame.take_locals());
+        if let Some(locals) = frame.take_locals() {
+            closing.close(locals);
+        }
     }
 }
 
-/// `_PyFrame_ClearExceptCode`: a frame's call is over. Gives up all that the frame owns, but for its code: the caller
-/// does that. Where somebody else still has the frame's object, the frame moves into that object instead, and nothing
-/// but the reference to the object is given up. Destructors may run. Never fails.
+/// `_PyFrame_ClearExceptCode`: a frame's call is over. Gives up all that the frame owns, but for
+/// its code: the caller does that. Where somebody else still has the frame's object, the frame
+/// moves into that object instead, and nothing but the reference to the object is given up.
+/// Destructors may run. Never fails.
 ///
 /// # Safety
-/// `frame` is linked from nowhere any more, does not execute, and is the calling thread's; a generator that owns it is
-/// marked as cleared.
+/// `frame` is linked from nowhere any more, does not execute, and is the calling thread's; a
+/// generator that owns it is marked as cleared.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
 pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFrame) {
     // SAFETY: the caller's contract.
     unsafe {
-        let this = Frame::new(frame);
+        let frame = Frame::new(frame);
         #[cfg(all(ferrule_checks, not(test)))]
-        check_that_it_is_over(this);
-        if !this.object().is_null() && let_go_of_object(this) {
-            return;
+        check_that_it_is_over(frame);
+        if frame.object().is_null() || !let_go_of_object(frame) {
+            clear_locals(frame, Plain);
+            drop(frame.leave_function());
         }
-        _PyFrame_ClearLocals(frame);
-        drop(this.leave_function());
     }
 }
 
-/// Gives up the frame's reference to its object. If that was not the only one, the frame has moved into the object.
+/// The end of a call: gives up all that its frame owns, the code included, and takes it off the
+/// data stack. A frame that somebody else has the object of moves into that object. Destructors may
+/// run. Never fails.
+///
+/// # Safety
+/// `tstate` is the calling thread's own. `frame` is its topmost frame on the data stack, is linked
+/// from nowhere any more and does not execute.
+#[no_mangle]
+#[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
+#[inline(always)]
+pub unsafe extern "C" fn _PyRust_EndCall(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) {
+    // SAFETY: the caller's contract. Between the steps the frame has nothing that a destructor
+    // could find, and stays where it is: who calls pushes above it.
+    unsafe {
+        let closing = EndOfCall::new(tstate);
+        let this = Frame::new(frame);
+        #[cfg(all(ferrule_checks, not(test)))]
+        check_that_it_is_over(this);
+        if this.object().is_null() || !let_go_of_object_at_the_end(this, closing) {
+            clear_locals(this, closing);
+            closing.close(this.leave_function());
+        }
+        closing.close(this.leave_code());
+        _PyThreadState_PopFrame(tstate, frame);
+    }
+}
+
+/// [`let_go_of_object`] at the end of a call.
+///
+/// # Safety
+/// As there.
+// Apart, and a call: the registers that it needs are for those alone that have an object.
+#[inline(never)]
+unsafe fn let_go_of_object_at_the_end(frame: Frame, closing: EndOfCall) -> bool {
+    let _deeper = closing.deeper();
+    // SAFETY: the caller's contract.
+    unsafe { let_go_of_object(frame) }
+}
+
+/// Gives up the frame's reference to its object. If that was not the only one, the frame has moved
+/// into the object.
 ///
 /// # Safety
 /// As for [`_PyFrame_ClearExceptCode`], and the frame has an object.
 #[inline(always)]
 unsafe fn let_go_of_object(frame: Frame) -> bool {
-    // SAFETY: the caller's contract. The object is out of the frame first: that is nobody's while its object dies.
+    // SAFETY: the caller's contract. The object is out of the frame first: that is nobody's while
+    // its object dies.
     let object = unsafe { frame.take_object() };
     // SAFETY: alive, since the reference is ours; the frame is the caller's to give away.
     unsafe {
@@ -77,8 +132,8 @@ unsafe fn let_go_of_object(frame: Frame) -> bool {
     }
 }
 
-/// Moves the frame into its object, which is tracked by the collector from then on. The frame that called it, as far as
-/// there is one that may be seen, gets an object too and is held by this one.
+/// Moves the frame into its object, which is tracked by the collector from then on. The frame that
+/// called it, as far as there is one that may be seen, gets an object too and is held by this one.
 ///
 /// What is left at `frame` owns the code alone.
 ///
@@ -93,8 +148,8 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
     );
     const BEFORE_SLOTS: usize = offset_of!(_PyInterpreterFrame, localsplus);
     let bytes = BEFORE_SLOTS + frame.slots_at_rest() * size_of::<StackSlot>();
-    // SAFETY: an object has room for its frame's fields and all its slots. The references move, but for that to
-    // the code, which the caller keeps: the object gets one of its own.
+    // SAFETY: an object has room for its frame's fields and all its slots. The references move, but
+    // for that to the code, which the caller keeps: the object gets one of its own.
     let own = unsafe {
         incref(frame.code().as_object());
         let own = object.own_frame();
@@ -112,8 +167,10 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
     own.unlink();
     if let Some(caller) = caller {
         check!(caller.owner() != Owner::C_STACK, "a frame on the C stack is complete");
-        // SAFETY: complete, and linked, so in a call; whoever gives up references holds a thread state.
-        // Without memory the chain of frames ends here. The exception that may be on its way through the two goes on.
+        // SAFETY: complete, and linked, so in a call; whoever gives up references holds a thread
+        // state.
+        // Without memory the chain of frames ends here. The exception that may be on its way
+        // through the two goes on.
         if let Some(back) = unsafe { object::of_frame(caller) } {
             // SAFETY: alive, as the frame of a call that goes on holds it.
             unsafe { object.set_back(new_reference(back.as_object())) };
@@ -127,8 +184,8 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
     }
 }
 
-/// Parts a frame that goes on, or is to be replaced, from its object, if it has one. Where somebody else still
-/// has the object, it keeps a copy of the frame as it is, as if the call were over.
+/// Parts a frame that goes on, or is to be replaced, from its object, if it has one. Where somebody
+/// else still has the object, it keeps a copy of the frame as it is, as if the call were over.
 ///
 /// # Safety
 /// `frame` is the calling thread's, at rest: its slots in use are set. Destructors may run.
@@ -145,7 +202,8 @@ pub unsafe fn leave_object(frame: Frame) {
 #[cold]
 #[inline(never)]
 unsafe fn part_from_object(frame: Frame) {
-    // SAFETY: the caller's contract. The object gets the frame's words, with references of its own for each.
+    // SAFETY: the caller's contract. The object gets the frame's words, with references of its own
+    // for each.
     unsafe {
         let object = frame.take_object();
         if is_shared(object.object().as_ptr()) {

@@ -2,18 +2,21 @@
 //!
 //! ```text
 //!   initialize ──► slots          what a call begins with
-//!   lifecycle ──► object ──► handle      clearing; a frame that outlives its call moves into its object
+//!   lifecycle ──► object ──► handle      cleared; what outlives its call moves into its object
 //!   move_frame, traverse, hidden_locals, getters ──► handle ──► slots
 //! ```
 //!
-//! A frame lies on a thread's data stack, in a generator, in a frame object, or (a mark between two eval loops, without
-//! code) on the C stack; its `owner` says where. It owns a reference to its code, its function, its
-//! frame object and its locals mapping, and to what is in the slots below `stacktop`; globals and builtins are its
-//! function's. While a frame executes, `stacktop` is -1 and the eval loop knows the rest.
+//! A frame lies on a thread's data stack, in a generator, in a frame object, or (a mark between two
+//! eval loops, without code) on the C stack; its `owner` says where. It owns a reference to its
+//! code, its function, its frame object and its locals mapping, and to what is in the slots below
+//! `stacktop`; globals and builtins are its function's. While a frame executes, `stacktop` is -1
+//! and the eval loop knows the rest.
 //!
-//! A destructor may run at every reference that is given up, and may look at frames. So each function here leaves a
-//! frame as CPython leaves it at that very moment: what is emptied first, and what is left as it was.
+//! A destructor may run at every reference that is given up, and may look at frames. So each
+//! function here leaves a frame as CPython leaves it at that very moment: what is emptied first,
+//! and what is left as it was.
 
+mod closing;
 mod getters;
 mod handle;
 mod hidden_locals;
@@ -30,4 +33,4 @@ pub use handle::{Frame, Owner};
 pub use initialize::_PyFrame_Initialize;
 pub use lifecycle::leave_object;
 #[cfg(test)]
-pub use {lifecycle::_PyFrame_ClearExceptCode, object::_PyFrame_MakeAndSetFrameObject};
+pub use {lifecycle::_PyRust_EndCall, object::_PyFrame_MakeAndSetFrameObject};

@@ -6,8 +6,9 @@ use crate::check::check;
 use crate::cpython::_PyInterpreterFrame;
 use core::ptr::null_mut;
 
-/// What `_PyFrame_Copy` does: moves a frame with all it owns from `source` to `target`, which is linked to no other frame
-/// afterwards; the caller sets its owner. What is left at `source` owns nothing. Never fails.
+/// What `_PyFrame_Copy` does: moves a frame with all it owns from `source` to `target`, which is
+/// linked to no other frame afterwards; the caller sets its owner. What is left at `source` owns
+/// nothing. Never fails.
 ///
 /// # Safety
 /// `source` is a frame at rest, and `target` is memory for a frame of the same code, elsewhere.
@@ -18,8 +19,8 @@ pub unsafe extern "C" fn _PyRust_MoveFrame(
     source: *mut _PyInterpreterFrame,
     target: *mut _PyInterpreterFrame,
 ) {
-    // SAFETY: the caller's contract. The structure includes the first slot; whether it is in use or not, it is memory
-    // of both frames.
+    // SAFETY: the caller's contract. The structure includes the first slot; whether it is in use or
+    // not, it is memory of both frames.
     unsafe {
         let frame = Frame::new(source);
         check!(

@@ -32,7 +32,8 @@ impl FrameObject {
         self.as_ptr().cast()
     }
 
-    /// The object's own memory for a frame: room for the fields, and for all slots that the code needs.
+    /// The object's own memory for a frame: room for the fields, and for all slots that the code
+    /// needs.
     #[inline(always)]
     pub fn own_frame(self) -> *mut _PyInterpreterFrame {
         // SAFETY: live by the type's invariant.
@@ -60,8 +61,8 @@ impl FrameObject {
     }
 }
 
-/// The frame's object, made if there is none yet. `None` where there is no memory: the exception that was set before stays
-/// set, and no other one.
+/// The frame's object, made if there is none yet. `None` where there is no memory: the exception
+/// that was set before stays set, and no other one.
 ///
 /// # Safety
 /// `frame` is complete and of a call that goes on. A thread state is held.
@@ -82,11 +83,13 @@ enum Failure {
     Forgotten,
 }
 
-/// `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame owns it. An exception
-/// that is set stays set; NULL with `MemoryError` set instead where there is no memory. Runs no Python code.
+/// `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame
+/// owns it. An exception that is set stays set; NULL with `MemoryError` set instead where there is
+/// no memory. Runs no Python code.
 ///
 /// # Safety
-/// `frame` is complete, its object's memory is not its own, and it has no object yet. A thread state is held.
+/// `frame` is complete, its object's memory is not its own, and it has no object yet. A thread
+/// state is held.
 #[no_mangle]
 pub unsafe extern "C" fn _PyFrame_MakeAndSetFrameObject(
     frame: *mut _PyInterpreterFrame,
@@ -100,15 +103,17 @@ pub unsafe extern "C" fn _PyFrame_MakeAndSetFrameObject(
 #[inline]
 unsafe fn make(frame: Frame, failure: Failure) -> *mut PyFrameObject {
     check!(frame.object().is_null(), "a frame gets a second object");
-    // Objects are also made while an exception is on its way, and a failing allocation raises another.
+    // Objects are also made while an exception is on its way, and a failing allocation raises
+    // another.
     // SAFETY: a thread state is held, by contract.
     let raised = unsafe { c::PyErr_GetRaisedException() };
-    // SAFETY: a code object. What is made is untracked: the collector does not see it before the frame moves in.
+    // SAFETY: a code object. What is made is untracked: the collector does not see it before the
+    // frame moves in.
     let object = unsafe { c::_PyFrame_New_NoTrack(frame.code().as_ptr()) };
     if object.is_null() {
         match failure {
-            // SAFETY: a thread state is held. The error of the allocation, which is set, is given up, and what was
-            // handed out above comes back.
+            // SAFETY: a thread state is held. The error of the allocation, which is set, is given
+            // up, and what was handed out above comes back.
             Failure::Forgotten => unsafe {
                 c::PyErr_Clear();
                 c::PyErr_SetRaisedException(raised);

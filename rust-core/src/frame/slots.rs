@@ -5,6 +5,7 @@
 //! always a handful of slots, and such a loop takes more instructions to set up
 //! than to run.
 
+use super::closing::Closing;
 use crate::stack_ref::StackSlot;
 
 /// From how many slots on the vector loop is worth its set-up. Of a call of a
@@ -56,24 +57,27 @@ unsafe fn write_many_empty(first: *mut StackSlot, count: usize) {
 pub unsafe fn move_slots(source: *const StackSlot, target: *mut StackSlot, count: usize) {
     let mut i = 0;
     while i != count {
-        // SAFETY: within both, by contract. The word at `source` is never used as a reference again.
+        // SAFETY: within both, by contract. The word at `source` is never used as a reference
+        // again.
         unsafe { target.add(i).write_volatile(source.add(i).read()) };
         i += 1;
     }
 }
 
-/// Gives up what `count` slots hold, from the first to the last. Their words stay
-/// as they are and own nothing any more.
+/// Gives up what `count` slots hold, from the first to the last. Their words stay as they are and
+/// own nothing any more.
 ///
 /// # Safety
 /// There are `count` initialized slots at `first` that stay where they are, and
 /// nobody takes them for filled from now on: destructors run meanwhile.
 #[inline(always)]
-pub unsafe fn close_slots(first: *mut StackSlot, count: usize) {
+pub unsafe fn close_slots(first: *mut StackSlot, count: usize, closing: impl Closing) {
     let mut i = 0;
     while i < count {
         // SAFETY: within the slots, by contract, and no one looks at it after.
-        drop(unsafe { StackSlot::leave(first.add(i)) });
+        if let Some(held) = unsafe { StackSlot::leave(first.add(i)) } {
+            closing.close(held);
+        }
         i += 1;
     }
 }

@@ -1,4 +1,5 @@
-//! Frames made by hand, whose objects count references and tell when they die, against what CPython does with them.
+//! Frames made by hand, whose objects count references and tell when they die, against what CPython
+//! does with them.
 
 use super::getters::*;
 use super::handle::Frame;
@@ -49,8 +50,8 @@ struct Made {
 }
 
 impl Made {
-    /// A frame in the middle of its code that owns one reference to each object; slots where `filled` has a 0 bit are
-    /// empty. The test has references of its own.
+    /// A frame in the middle of its code that owns one reference to each object; slots where
+    /// `filled` has a 0 bit are empty. The test has references of its own.
     fn new(owner: c_char, filled: u32) -> Self {
         let code = new_code(PLACES - 2, 2);
         let frame: *mut _PyInterpreterFrame =
@@ -487,7 +488,10 @@ fn the_getters_tell_code_instruction_and_line() {
 proptest! {
     #[test]
     fn a_stack_of_frames_gives_up_what_it_held_and_no_more(
-        frames in proptest::collection::vec((any::<u32>(), 0usize..8, 0usize..3, any::<bool>()), 1..12),
+        frames in proptest::collection::vec(
+            (any::<u32>(), 0usize..8, 0usize..3, any::<bool>()),
+            1..12,
+        ),
         memory in proptest::option::of(0usize..10)
     ) {
         let mut stack: Vec<Made> = Vec::new();
@@ -495,7 +499,8 @@ proptest! {
         let mut objects = HashSet::new();
         allow(memory);
         for &(filled, at, holders, generator) in &frames {
-            let owner = if generator { c::FRAME_OWNED_BY_GENERATOR } else { c::FRAME_OWNED_BY_THREAD };
+            let (held, called) = (c::FRAME_OWNED_BY_GENERATOR, c::FRAME_OWNED_BY_THREAD);
+            let owner = if generator { held } else { called };
             let mut made = Made::new(owner, filled).at_instruction(at);
             if let Some(&caller) = stack.last() {
                 made = made.called_by(caller);
@@ -534,7 +539,8 @@ proptest! {
             unsafe { decref(it) };
         }
         for it in objects {
-            prop_assert!(it == 0 || freed(it as *mut PyObject) == 1, "an object of a frame is left over");
+            let gone = it == 0 || freed(it as *mut PyObject) == 1;
+            prop_assert!(gone, "an object of a frame is left over");
         }
         allow(None);
     }

@@ -43,11 +43,13 @@ fn traverse(frame: Frame, visitor: Visitor) -> Result<(), c_int> {
     Ok(())
 }
 
-/// `_PyFrame_Traverse`: shows each object that the frame owns to `visit`, its frame object and its code included, and
-/// ends with the first number that is not 0. A frame that executes shows no slots.
+/// `_PyFrame_Traverse`: shows each object that the frame owns to `visit`, its frame object and its
+/// code included, and ends with the first number that is not 0. A frame that executes shows no
+/// slots.
 ///
 /// # Safety
-/// `frame` is a frame with code, and no thread changes it meanwhile; `visit` takes live objects and `arg`.
+/// `frame` is a frame with code, and no thread changes it meanwhile; `visit` takes live objects and
+/// `arg`.
 #[no_mangle]
 pub unsafe extern "C" fn _PyFrame_Traverse(
     frame: *mut _PyInterpreterFrame,

@@ -3,30 +3,30 @@
 use super::snapshot::Snapshot;
 use super::suspended::slots_about;
 use crate::code::Code;
-use crate::code_extra::{value_in_use, Error, Registry};
+use crate::code_extra::{value_in_use, Error, Registry, NO_INDEX};
 use crate::in_cpython::SlotMask;
 use crate::thread::Thread;
 use core::ffi::c_longlong;
 use core::sync::atomic::{AtomicIsize, Ordering};
 
-/// The field that holds the index of the masks, plus one.
+/// The field that holds the index of the masks, or [`NO_INDEX`].
 fn index_place<'a>(thread: Thread) -> &'a AtomicIsize {
     // SAFETY: the interpreter outlives its threads, and nobody here keeps what this returns. The
     // field is written as an atomic only.
-    unsafe { AtomicIsize::from_ptr(&raw mut (*thread.state()).extra_index_plus_one) }
+    unsafe { AtomicIsize::from_ptr(&raw mut (*thread.state()).extra_index) }
 }
 
 /// Makes sure that code objects have a place for what is settled.
 pub fn reserve(thread: Thread) -> Result<(), Error> {
     let place = index_place(thread);
-    if place.load(Ordering::Acquire) != 0 {
+    if place.load(Ordering::Acquire) != NO_INDEX {
         return Ok(());
     }
     // SAFETY: the `Thread` is attached.
     unsafe {
         let registry = Registry::of(thread.interpreter());
         let index = registry.request(None)?.raw();
-        let set = place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire);
+        let set = place.compare_exchange(NO_INDEX, index, Ordering::AcqRel, Ordering::Acquire);
         if set.is_err() {
             // Another thread was faster; nobody has used this index.
             registry.release(index)?;
@@ -41,7 +41,7 @@ pub fn slots(thread: Thread, hooks: &Snapshot, code: Code) -> u32 {
     // SAFETY: a live code object, and an index that was handed out when the first
     // hook came. A missing value reads as NULL.
     let (mask, suspended) = unsafe {
-        let index = (*thread.state()).extra_index_plus_one - 1;
+        let index = (*thread.state()).extra_index;
         let mask = SlotMask::from_extra(value_in_use(code, index));
         (mask, (*thread.state()).suspended_count != 0)
     };
@@ -61,7 +61,7 @@ fn change(
     code: Code,
     mut edit: impl FnMut(SlotMask) -> SlotMask,
 ) -> Result<(), Error> {
-    let index = index_place(thread).load(Ordering::Acquire) - 1;
+    let index = index_place(thread).load(Ordering::Acquire);
     // SAFETY: a live code object, and an index that was handed out.
     unsafe {
         Registry::of(thread.interpreter())

@@ -1,3 +1,5 @@
 //! Counts of the unit tests' objects.
 
-pub use crate::stand_in::objects::{decref, has_deferred_count, incref, is_immortal, is_shared};
+pub use crate::stand_in::objects::{
+    decref, decref_within, has_deferred_count, incref, is_immortal, is_shared,
+};

@@ -3,8 +3,8 @@
 //! References are taken and given up by CPython's own functions: the rules that keep the two counts
 //! together are more than a number. What is only read is read here.
 
+pub use super::called::{decref, decref_within, incref};
 use crate::cpython::{_PyGC_BITS_DEFERRED, _Py_REF_SHARED_SHIFT, PyObject};
-pub use crate::cpython::{Py_DecRef as decref, Py_IncRef as incref};
 use core::sync::atomic::{AtomicIsize, AtomicU32, AtomicU8, Ordering};
 
 /// The own thread's count of an immortal object.

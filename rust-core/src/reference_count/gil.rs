@@ -38,6 +38,16 @@ pub unsafe fn incref(object: *mut PyObject) {
 /// `object` is alive, the caller owns the reference, and a thread state is held.
 #[inline(always)]
 pub unsafe fn decref(object: *mut PyObject) {
+    // SAFETY: the caller's contract.
+    unsafe { decref_within(object, || ()) };
+}
+
+/// As [`decref`]. If the object dies, what `enter` returns lives as long as its destructor runs.
+///
+/// # Safety
+/// As for `decref`.
+#[inline(always)]
+pub unsafe fn decref_within<T>(object: *mut PyObject, enter: impl FnOnce() -> T) {
     // SAFETY: as in `incref`. That reference was the last one where both halves are zero.
     unsafe {
         let halves = &raw mut (*object).__bindgen_anon_1.ob_refcnt_split;
@@ -52,6 +62,7 @@ pub unsafe fn decref(object: *mut PyObject) {
         // the object from being freed here.
         (*halves)[LOW_HALF] = (*halves)[LOW_HALF].wrapping_sub(1);
         if (*halves)[LOW_HALF] == 0 && (*halves)[1 - LOW_HALF] == 0 {
+            let _within = enter();
             _Py_Dealloc(object);
         }
     }

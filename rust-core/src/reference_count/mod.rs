@@ -1,23 +1,26 @@
 //! Reference counts of objects, as cheap as in C.
 //!
 //! How an object counts its references differs from build to build. Each way is a file, and has the
-//! same five functions:
+//! same six functions:
 //!
 //! | file | build |
 //! |---|---|
 //! | `gil` | with the GIL: a count is a number, which is read and written here |
-//! | `in_c` | with the GIL, where CPython also counts all references of the process: debug builds and `--enable-pystats` |
+//! | `in_c` | with the GIL, where CPython counts all references too: debug builds, `--enable-pystats` |
 //! | `free_threaded` | without the GIL: threads share counts, by rules that are CPython's |
 //! | `for_tests` | the unit tests: the stand-in for CPython |
 //!
 //! - `incref` takes a reference. The object is alive, and a thread state is held.
 //! - `decref` gives one up, which the caller owns. The object's destructor may run, and with it any
 //!   code.
+//! - `decref_within` does the same, and makes something that lives while a destructor runs.
 //! - `is_immortal` says whether the object's count never changes.
 //! - `is_shared` says whether there are more references than one; of an immortal object it is
 //!   always true.
 //! - `has_deferred_count` says whether frames may refer to the object without counting.
 
+#[cfg(all(any(ferrule_free_threaded, ferrule_counts_in_c), not(test)))]
+mod called;
 #[cfg(test)]
 mod for_tests;
 #[cfg(all(ferrule_free_threaded, not(test)))]
@@ -38,7 +41,7 @@ use gil as model;
 use in_c as model;
 
 use crate::cpython::PyObject;
-pub use model::{decref, has_deferred_count, incref, is_immortal, is_shared};
+pub use model::{decref, decref_within, has_deferred_count, incref, is_immortal, is_shared};
 
 /// Takes a reference, and returns the object.
 ///

@@ -1,7 +1,8 @@
 //! The helpers that C calls: those of 3.13's `pycore_stackref.h` and those that 3.14 has instead.
 //!
-//! `include/ferrule_stackref.h` gives them the names that CPython's code uses. A macro of C may evaluate its argument
-//! twice; these are functions and do not. All of them want a thread state and live objects.
+//! `include/ferrule_stackref.h` gives them the names that CPython's code uses. A macro of C may
+//! evaluate its argument twice; these are functions and do not. All of them want a thread state and
+//! live objects.
 
 use super::{InFrame, Native, StackRef, StackRefBorrow, StackSlot};
 use crate::check::check;
@@ -203,7 +204,8 @@ pub unsafe extern "C" fn _PyRust_StackRef_XNewRef(reference: StackRefBits) -> St
 /// `_Py_untag_stack_borrowed`: the objects of `length` references, borrowed.
 ///
 /// # Safety
-/// `source` and `target` have `length` words and do not overlap, and the references are NULL or alive.
+/// `source` and `target` have `length` words and do not overlap, and the references are NULL or
+/// alive.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_StackRef_UntagBorrowed(
     target: *mut *mut PyObject,
@@ -216,10 +218,12 @@ pub unsafe extern "C" fn _PyRust_StackRef_UntagBorrowed(
     }
 }
 
-/// `_Py_untag_stack_steal`: the objects of `length` references, as counted ones that the caller owns.
+/// `_Py_untag_stack_steal`: the objects of `length` references, as counted ones that the caller
+/// owns.
 ///
 /// # Safety
-/// `source` and `target` have `length` words and do not overlap, and the references are NULL or the caller's.
+/// `source` and `target` have `length` words and do not overlap, and the references are NULL or the
+/// caller's.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_StackRef_UntagSteal(
     target: *mut *mut PyObject,

@@ -1,23 +1,25 @@
 //! Stack references: what a slot of a frame holds.
 //!
-//! A slot is a word: the address of an object, and in some builds a tag that says that this reference is not counted.
-//! What the word looks like is the [`Representation`]; there is one for each kind of build, chosen at compile time:
+//! A slot is a word: the address of an object, and in some builds a tag that says that this
+//! reference is not counted. What the word looks like is the [`Representation`]; there is one for
+//! each kind of build, chosen at compile time:
 //!
 //! | build | NULL | tagged (not counted) |
 //! |---|---|---|
 //! | 3.13, GIL | 0 | never: [`Untagged`] |
 //! | 3.13, free-threaded | 0 | objects with a deferred count: [`Deferred`] |
 //! | 3.14, GIL | 1 | immortal objects: [`TaggedImmortal`] |
-//! | 3.14, free-threaded | 1 | deferred counts, and what is known to be immortal: [`TaggedDeferred`] |
+//! | 3.14, free-threaded | 1 | deferred counts, and the known immortal: [`TaggedDeferred`] |
 //!
-//! Who owns what is in the types: a [`StackRef`] owns its reference, a [`StackRefBorrow`] lives no longer than what it
-//! was borrowed from, a [`StackSlot`] is a place that holds one or none. This module never looks into an object beyond
-//! its count.
+//! Who owns what is in the types: a [`StackRef`] owns its reference, a [`StackRefBorrow`] lives no
+//! longer than what it was borrowed from, a [`StackSlot`] is a place that holds one or none. This
+//! module never looks into an object beyond its count.
 //!
-//! Rust has no type whose values *must* be used up. So an owned reference that goes out of scope is closed: an early
-//! return can leak nothing and can close nothing twice. A destructor that must run at a certain point is made
-//! to by `close`. (A `drop` that calls a function that does not exist would be a link error where a reference is not
-//! closed, but only in optimized builds; others would not link at all.)
+//! Rust has no type whose values *must* be used up. So an owned reference that goes out of scope is
+//! closed: an early return can leak nothing and can close nothing twice. A destructor that must run
+//! at a certain point is made to by `close`. (A `drop` that calls a function that does not exist
+//! would be a link error where a reference is not closed, but only in optimized builds; others
+//! would not link at all.)
 
 pub mod exports;
 #[cfg(test)]
@@ -25,7 +27,7 @@ mod tests;
 
 use crate::check::check;
 use crate::cpython::PyObject;
-use crate::reference_count::{decref, has_deferred_count, incref, is_immortal};
+use crate::reference_count::{decref, decref_within, has_deferred_count, incref, is_immortal};
 use core::marker::PhantomData;
 use core::mem::forget;
 use core::ptr::NonNull;
@@ -33,8 +35,8 @@ use core::ptr::NonNull;
 /// How a word refers to an object.
 ///
 /// # Safety
-/// `TAG` is a part of `TAGS`; objects are aligned to more than `TAGS`; `NULL` is 0 or `TAG`. An object for which
-/// `tags_new` or `tags_stolen` is true stays alive without the reference.
+/// `TAG` is a part of `TAGS`; objects are aligned to more than `TAGS`; `NULL` is 0 or `TAG`. An
+/// object for which `tags_new` or `tags_stolen` is true stays alive without the reference.
 pub unsafe trait Representation {
     /// The bits of a word that are no part of the address.
     const TAGS: usize;
@@ -64,7 +66,8 @@ pub enum Untagged {}
 /// 3.13, free-threaded: the lowest bit says that the count is deferred.
 pub enum Deferred {}
 
-/// 3.14 with the GIL: references to immortal objects are tagged, and NULL is a tag without an address.
+/// 3.14 with the GIL: references to immortal objects are tagged, and NULL is a tag without an
+/// address.
 pub enum TaggedImmortal {}
 
 /// 3.14, free-threaded: as [`Deferred`], and NULL is a tag without an address.
@@ -88,7 +91,8 @@ unsafe impl Representation for Untagged {
     }
 }
 
-// SAFETY: one bit, and objects with a deferred count are freed by the collector alone, which sees frames.
+// SAFETY: one bit, and objects with a deferred count are freed by the collector alone, which sees
+// frames.
 unsafe impl Representation for Deferred {
     const TAGS: usize = 1;
     const TAG: usize = 1;
@@ -160,8 +164,8 @@ pub type Native = TaggedImmortal;
 #[cfg(all(ferrule_py314, ferrule_free_threaded))]
 pub type Native = TaggedDeferred;
 
-/// What the slots of this build's frames hold. On 3.13 those are plain pointers, on the free-threaded build too: its
-/// eval loop does not use `_PyStackRef` yet.
+/// What the slots of this build's frames hold. On 3.13 those are plain pointers, on the
+/// free-threaded build too: its eval loop does not use `_PyStackRef` yet.
 #[cfg(not(ferrule_py314))]
 pub type InFrame = Untagged;
 /// What the slots of this build's frames hold.
@@ -181,16 +185,18 @@ const fn address<R: Representation>(bits: usize) -> *mut PyObject {
 
 /// A reference that its holder owns. Not NULL; see [`StackSlot`] for what may be.
 ///
-/// It is as large as a word, is neither copied nor cloned, and closes itself when it goes out of scope.
+/// It is as large as a word, is neither copied nor cloned, and closes itself when it goes out of
+/// scope.
 ///
 /// # Invariants
-/// `bits` is a word of representation `R` that refers to a live object; unless it is tagged, one reference of the
-/// object's count is this one's.
+/// `bits` is a word of representation `R` that refers to a live object; unless it is tagged, one
+/// reference of the object's count is this one's.
 #[must_use = "a reference that nobody takes is closed at once"]
 #[repr(transparent)]
 pub struct StackRef<R: Representation = InFrame> {
     bits: usize,
-    // Closing needs the thread state of the thread that works on the frame, so it is neither Send nor Sync.
+    // Closing needs the thread state of the thread that works on the frame, so it is neither Send
+    // nor Sync.
     _of: PhantomData<(*mut PyObject, R)>,
 }
 
@@ -296,6 +302,17 @@ impl<R: Representation> StackRef<R> {
         object
     }
 
+    /// Closes the reference. If the object dies, what `enter` returns lives as long as its
+    /// destructor runs.
+    #[inline(always)]
+    pub fn close_within<T>(self, enter: impl FnOnce() -> T) {
+        let bits = self.into_bits();
+        if is_counted::<R>(bits) {
+            // SAFETY: the reference was ours, and whoever holds one holds a thread state.
+            unsafe { decref_within(address::<R>(bits), enter) };
+        }
+    }
+
     /// Hands the reference over as a word of this representation; the caller gives it up.
     #[inline(always)]
     #[must_use = "the reference would leak"]
@@ -325,7 +342,8 @@ impl<R: Representation> Drop for StackRef<R> {
     #[inline(always)]
     fn drop(&mut self) {
         if is_counted::<R>(self.bits) {
-            // SAFETY: the reference is ours, by the invariant, and whoever holds one holds a thread state.
+            // SAFETY: the reference is ours, by the invariant, and whoever holds one holds a thread
+            // state.
             unsafe { decref(address::<R>(self.bits)) };
         }
     }
@@ -372,8 +390,9 @@ impl<R: Representation> StackRefBorrow<'_, R> {
 
 /// A place for a reference: a slot of a frame. Exactly one word, in memory that C shares.
 ///
-/// A slot is never dropped: whoever clears a frame closes its slots. Where it lies in a frame it is read and
-/// written by pointer, with [`peek`](Self::peek) and [`leave`](Self::leave): a frame has more readers than its thread.
+/// A slot is never dropped: whoever clears a frame closes its slots. Where it lies in a frame it is
+/// read and written by pointer, with [`peek`](Self::peek) and [`leave`](Self::leave): a frame has
+/// more readers than its thread.
 ///
 /// # Invariants
 /// The word is NULL, or refers to a live object and owns the reference as a [`StackRef`] does.
@@ -387,11 +406,12 @@ impl<R: Representation> StackSlot<R> {
     /// An empty slot.
     pub const EMPTY: Self = StackSlot { bits: R::NULL, _of: PhantomData };
 
-    /// What is in the slot at `place`. No reference is made to the slot, which others may look at: collectors
-    /// and profilers do.
+    /// What is in the slot at `place`. No reference is made to the slot, which others may look at:
+    /// collectors and profilers do.
     ///
     /// # Safety
-    /// `place` points to an initialized slot that nobody writes just now, and what it refers to stays alive for `'a`.
+    /// `place` points to an initialized slot that nobody writes just now, and what it refers to
+    /// stays alive for `'a`.
     #[inline(always)]
     pub unsafe fn peek<'a>(place: *const StackSlot<R>) -> Option<StackRefBorrow<'a, R>> {
         // SAFETY: initialized, by contract.
@@ -400,15 +420,16 @@ impl<R: Representation> StackSlot<R> {
         (bits != R::NULL).then_some(StackRefBorrow { bits, _of: PhantomData })
     }
 
-    /// Takes the reference out of the slot at `place` and leaves its word there: saves the write where a frame ends
-    /// and nobody reads the slot any more.
+    /// Takes the reference out of the slot at `place` and leaves its word there: saves the write
+    /// where a frame ends and nobody reads the slot any more.
     ///
     /// # Safety
-    /// `place` points to an initialized slot, which from now on nobody takes for one: it is memory to be given
-    /// up, or written anew.
+    /// `place` points to an initialized slot, which from now on nobody takes for one: it is memory
+    /// to be given up, or written anew.
     #[inline(always)]
     pub unsafe fn leave(place: *mut StackSlot<R>) -> Option<StackRef<R>> {
-        // SAFETY: by the invariant the slot owned the reference, and by contract it does so no longer.
+        // SAFETY: by the invariant the slot owned the reference, and by contract it does so no
+        // longer.
         unsafe { StackRef::from_bits((*place).bits) }
     }
 
@@ -431,7 +452,8 @@ impl<R: Representation> StackSlot<R> {
         self.replace(None)
     }
 
-    /// Puts a reference in, or none, and hands out what was there. Nothing is closed, so no code runs.
+    /// Puts a reference in, or none, and hands out what was there. Nothing is closed, so no code
+    /// runs.
     #[inline(always)]
     pub fn replace(&mut self, new: Option<StackRef<R>>) -> Option<StackRef<R>> {
         let old = self.bits;

@@ -18,7 +18,8 @@ const ANY: u8 = 0;
 /// Slots that a frame has before those of its code.
 const FIELDS: usize = size_of::<_PyInterpreterFrame>() / size_of::<usize>() - 1;
 
-/// A code object with nothing but numbers: locals, stack, instructions and, among them, the first that is traceable.
+/// A code object with nothing but numbers: locals, stack, instructions and, among them, the first
+/// that is traceable.
 pub fn plain(
     locals: usize,
     stack: usize,
@@ -150,7 +151,8 @@ impl Function<'_> {
     }
 }
 
-/// The slots of which the prologue makes cells, and where it stops: at `RETURN_GENERATOR`, or at `RESUME`.
+/// The slots of which the prologue makes cells, and where it stops: at `RETURN_GENERATOR`, or at
+/// `RESUME`.
 pub fn prologue_of(code: *mut PyCodeObject) -> (Vec<usize>, usize) {
     // SAFETY: a live code object, and its instructions.
     let unit = |number| unsafe { instruction(code, number).cast::<[u8; 2]>().read() };

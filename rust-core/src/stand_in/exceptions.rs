@@ -55,7 +55,8 @@ thread_local! {
 
 /// The place of the thread's exception.
 fn place<'a>() -> &'a mut *mut PyObject {
-    // SAFETY: the thread's own, live thread state. The reference is used up in each function at once.
+    // SAFETY: the thread's own, live thread state. The reference is used up in each function at
+    // once.
     unsafe { &mut (*PyThreadState_Get()).current_exception }
 }
 
@@ -205,8 +206,9 @@ unsafe fn formatted(format: *const c_char, arguments: &[usize]) -> String {
     text
 }
 
-// Both are variadic in C, which cannot be written in Rust. Arguments that are words arrive in the same registers as
-// those of a function that always takes so many, so those that the caller did not pass are anything, and not looked at.
+// Both are variadic in C, which cannot be written in Rust. Arguments that are words arrive in the
+// same registers as those of a function that always takes so many, so those that the caller did not
+// pass are anything, and not looked at.
 
 #[no_mangle]
 extern "C" fn PyErr_Format(

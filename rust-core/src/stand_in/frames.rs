@@ -11,8 +11,8 @@ use crate::cpython::{
     _PyInterpreterFrame, PyCodeObject, PyFrameObject, PyFunctionObject, PyInterpreterState,
     PyObject, PyThreadState, PyTypeObject,
 };
-use crate::data_stack::{_PyThreadState_PopFrame, _PyThreadState_PushFrame};
-use crate::frame::{_PyFrame_ClearExceptCode, _PyFrame_Initialize};
+use crate::data_stack::_PyThreadState_PushFrame;
+use crate::frame::{_PyFrame_Initialize, _PyRust_EndCall};
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -28,7 +28,8 @@ pub fn slot(frame: *mut _PyInterpreterFrame, number: usize) -> *mut *mut PyObjec
 
 // --- Calls. ---
 
-/// A new function: its code, of which it takes a reference, and the content of its closure's cells, which it takes over.
+/// A new function: its code, of which it takes a reference, and the content of its closure's cells,
+/// which it takes over.
 pub fn function(code: *mut PyCodeObject, closure: &[*mut PyObject]) -> *mut PyFunctionObject {
     let function: *mut PyFunctionObject = with_zeros(&raw mut FUNCTION_TYPE, 0);
     // SAFETY: a function made just now, and live code.
@@ -42,8 +43,8 @@ pub fn function(code: *mut PyCodeObject, closure: &[*mut PyObject]) -> *mut PyFu
     function
 }
 
-/// Puts the frame of a call on top of the thread's data stack, and gives it the arguments, one for each parameter. It
-/// takes the references over. The frame is not linked.
+/// Puts the frame of a call on top of the thread's data stack, and gives it the arguments, one for
+/// each parameter. It takes the references over. The frame is not linked.
 pub fn push(
     function: *mut PyFunctionObject,
     arguments: &[*mut PyObject],
@@ -69,8 +70,8 @@ pub fn link(frame: *mut _PyInterpreterFrame) {
     unsafe { (*PyThreadState_Get()).current_frame = frame };
 }
 
-/// Runs what stands before `RESUME`, or before `RETURN_GENERATOR`: makes the cells, and takes the free variables out of
-/// the closure.
+/// Runs what stands before `RESUME`, or before `RETURN_GENERATOR`: makes the cells, and takes the
+/// free variables out of the closure.
 pub fn run_prologue(frame: *mut _PyInterpreterFrame) {
     // SAFETY: a frame that has run nothing yet, of a function with a closure as its code wants it.
     unsafe {
@@ -102,9 +103,7 @@ pub extern "C" fn _PyEval_FrameClearAndPop(
         let code: *mut PyCodeObject = (*frame).f_executable.cast();
         let end = frame.cast::<usize>().add((*code).co_framesize as usize);
         assert_eq!(end, (*tstate).datastack_top.cast(), "not the topmost frame");
-        _PyFrame_ClearExceptCode(frame);
-        decref(code.cast());
-        _PyThreadState_PopFrame(tstate, frame);
+        _PyRust_EndCall(tstate, frame);
     }
 }
 

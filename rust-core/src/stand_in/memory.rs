@@ -54,7 +54,8 @@ pub fn is_allowed() -> bool {
     true
 }
 
-/// Runs `body` again and again, each time with one allocation more before the first that fails, until it returns true.
+/// Runs `body` again and again, each time with one allocation more before the first that fails,
+/// until it returns true.
 pub fn with_each_allocation_failing(mut body: impl FnMut() -> bool) {
     for allowed in 0.. {
         allow(Some(allowed));

@@ -12,8 +12,9 @@
 //!   world     an interpreter for one test, and a look at what the test leaves behind
 //! ```
 //!
-//! All of it belongs to the thread that uses it, so tests run side by side. What CPython would take for granted is
-//! asserted: a reference is given up once, nothing is allocated under a lock, no exception is overwritten.
+//! All of it belongs to the thread that uses it, so tests run side by side. What CPython would take
+//! for granted is asserted: a reference is given up once, nothing is allocated under a lock, no
+//! exception is overwritten.
 
 pub mod code;
 pub mod exceptions;

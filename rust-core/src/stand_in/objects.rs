@@ -1,7 +1,7 @@
 //! Objects that know how often they are referred to.
 //!
-//! The memory of an object stays until its test's thread is over. So one that is used after it has died is noticed
-//! here, and a test may look at what is left of it.
+//! The memory of an object stays until its test's thread is over. So one that is used after it has
+//! died is noticed here, and a test may look at what is left of it.
 
 use super::threads::{is_world_stopped, locks_held};
 use super::{code, frames, values};
@@ -167,6 +167,11 @@ pub unsafe fn incref(object: *mut PyObject) {
 }
 
 pub unsafe fn decref(object: *mut PyObject) {
+    // SAFETY: the caller's contract.
+    unsafe { decref_within(object, || ()) };
+}
+
+pub unsafe fn decref_within<T>(object: *mut PyObject, enter: impl FnOnce() -> T) {
     let object = of(object);
     if object.immortal {
         return;
@@ -174,6 +179,7 @@ pub unsafe fn decref(object: *mut PyObject) {
     object.count.set(object.count.get() - 1);
     assert!(object.count.get() >= 0, "a reference is given up twice");
     if object.count.get() == 0 {
+        let _within = enter();
         assert_eq!(locks_held(), 0, "a destructor runs while a lock is held");
         assert!(!is_world_stopped(), "a destructor runs while the world is stopped");
         object.freed.set(object.freed.get() + 1);

@@ -1,5 +1,5 @@
-//! Delayed reclaim as CPython does it: a block is freed once every reader has been outside of all reads since. Without
-//! readers, at once.
+//! Delayed reclaim as CPython does it: a block is freed once every reader has been outside of all
+//! reads since. Without readers, at once.
 
 use super::memory::deallocation;
 use std::cell::{Cell, RefCell};

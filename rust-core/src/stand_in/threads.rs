@@ -1,9 +1,11 @@
 //! Thread states, a world that is stopped by one thread of a test, and locks.
 
 use super::memory::{is_allowed, zeroed};
+use crate::code_extra::NO_INDEX;
 use crate::cpython::{
     _PyInterpreterFrame, _PyThreadStateImpl, PyInterpreterState, PyObject, PyThreadState,
 };
+use crate::in_cpython::{CodeExtraState, FrameHookState};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::hint::spin_loop;
@@ -23,7 +25,8 @@ thread_local! {
     static CLOCK: Cell<i64> = const { Cell::new(0) };
 }
 
-/// An interpreter of all zeros, and a thread state to which this thread is attached until the value goes.
+/// An interpreter as it begins, and a thread state to which this thread is attached until the value
+/// goes.
 pub struct Attached {
     pub interpreter: *mut PyInterpreterState,
     tstate: *mut _PyThreadStateImpl,
@@ -32,11 +35,16 @@ pub struct Attached {
 
 impl Attached {
     pub fn to_interpreter(id: i64) -> Self {
-        // SAFETY: CPython starts from zeros too, as far as the crate can tell.
+        // SAFETY: CPython starts from zeros too, as far as the crate can tell, but for these two.
         let (mut interpreter, mut tstate): (Box<PyInterpreterState>, Box<_PyThreadStateImpl>) =
             unsafe { (zeroed(), zeroed()) };
         interpreter.id = id;
         let interpreter = Box::into_raw(interpreter);
+        // SAFETY: made just now.
+        unsafe {
+            (*CodeExtraState::of(interpreter)).perf_trampoline_index = NO_INDEX;
+            (*FrameHookState::of(interpreter)).extra_index = NO_INDEX;
+        }
         tstate.base.interp = interpreter;
         let tstate = Box::into_raw(tstate);
         Attached { interpreter, tstate, before: CURRENT.replace(tstate.cast()) }
@@ -46,7 +54,8 @@ impl Attached {
         self.tstate.cast()
     }
 
-    /// Attaches the thread to what it was attached to before. The interpreter stays until the value goes.
+    /// Attaches the thread to what it was attached to before. The interpreter stays until the value
+    /// goes.
     pub fn leave(&self) {
         if CURRENT.get() == self.tstate() {
             CURRENT.set(self.before);

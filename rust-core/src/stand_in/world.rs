@@ -7,8 +7,8 @@ use crate::cpython::{PyInterpreterState, PyThreadState};
 use crate::data_stack::_PyRust_ClearDataStack;
 use std::thread::panicking;
 
-/// An interpreter with this thread attached. When it goes, everything that was made since it came must have gone too:
-/// objects, blocks, chunks, and the exception that is set.
+/// An interpreter with this thread attached. When it goes, everything that was made since it came
+/// must have gone too: objects, blocks, chunks, and the exception that is set.
 pub struct World {
     attached: Attached,
     objects: usize,

@@ -6,5 +6,5 @@ mod registry;
 mod replace;
 mod support;
 mod switch;
-mod verdict;
+mod settled;
 mod view;

@@ -1,7 +1,7 @@
 //! The hooks against a model: a list of hooks, and plain sets of who need not be asked about what.
 //!
-//! Hooks come, go, are switched and suspended, settle code and raise, within rounds too. Who is asked, in which
-//! order, and what the eval loop is told must be as in the model.
+//! Hooks come, go, are switched and suspended, settle code and raise, within rounds too. Who is
+//! asked, in which order, and what the eval loop is told must be as in the model.
 
 use super::support::*;
 use crate::code::Code;
@@ -290,7 +290,11 @@ fn run(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 500,
+        max_shrink_iters: 2_000,
+        ..ProptestConfig::default()
+    })]
     #[test]
     fn who_is_asked_and_what_comes_of_it_are_as_in_the_model(
         steps in prop::collection::vec(step(), 0..150)

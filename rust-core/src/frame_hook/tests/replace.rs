@@ -31,8 +31,9 @@ const BASE: Function = Function {
 
 const AB: Function = Function { positional: "a b", ..BASE };
 
-/// What becomes of a call of `old` where a hook chooses `new`: the slots with which `new` goes on, or the exception. The
-/// call goes through its prologue first, or comes from an evaluator: that makes no difference.
+/// What becomes of a call of `old` where a hook chooses `new`: the slots with which `new` goes on,
+/// or the exception. The call goes through its prologue first, or comes from an evaluator: that
+/// makes no difference.
 fn exchanged(old: Function, new: Function, arguments: &str) -> Result<String, String> {
     let _engine = Engine::start();
     let closure = |function: Function| -> String {
@@ -234,8 +235,9 @@ fn shape((positional, keyword_only, cells): &(String, String, String)) -> Functi
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
-    /// Whatever the parameters are called: each gets an argument of its own name, and none is lost or used twice; or
-    /// the code is refused. It is not refused where the names say where each goes.
+    /// Whatever the parameters are called: each gets an argument of its own name, and none is lost
+    /// or used twice; or the code is refused. It is not refused where the names say where each
+    /// goes.
     #[test]
     fn arguments_are_moved_one_to_one_or_not_at_all(
         old in prop::collection::vec(0usize..5, 0..6),
@@ -257,7 +259,8 @@ proptest! {
                 places.into_iter().map(|place| old[place]).collect()
             }
         };
-        let text = |names: &[usize]| names.iter().map(|name| NAMES[*name]).collect::<Vec<_>>().join(" ");
+        let text =
+            |names: &[usize]| names.iter().map(|it| NAMES[*it]).collect::<Vec<_>>().join(" ");
         let cell_names = |names: &[usize], which: &[bool]| {
             let mut found: Vec<usize> = names.iter().copied().filter(|name| which[*name]).collect();
             found.sort();
@@ -280,7 +283,8 @@ proptest! {
         match result {
             Ok(slots) => {
                 let slots = slots.replace(['[', ']'], "");
-                let got: Vec<usize> = slots.split_whitespace().map(|it| it.parse().expect("a number")).collect();
+                let got: Vec<usize> =
+                    slots.split_whitespace().map(|it| it.parse().expect("a number")).collect();
                 prop_assert_eq!(got.len(), old.len());
                 for (place, from) in got.iter().enumerate() {
                     prop_assert_eq!(new[place], old[*from], "an argument of another name");

@@ -187,7 +187,8 @@ unsafe extern "C" fn ask(
 }
 
 unsafe extern "C" fn free(data: *mut c_void) {
-    // SAFETY: the data of a hook, whose memory stays until its test has seen how often it was freed.
+    // SAFETY: the data of a hook, whose memory stays until its test has seen how often it was
+    // freed.
     let data = unsafe { &*data.cast::<UserData>() };
     data.freed.set(data.freed.get() + 1);
     drop(data.ask.take());
@@ -461,7 +462,8 @@ fn run_current(mut answers: Vec<Answer>) -> Result<Ran, String> {
 }
 
 impl Defined {
-    /// A new frame of a call with those words as arguments, one for each parameter. It is not linked.
+    /// A new frame of a call with those words as arguments, one for each parameter. It is not
+    /// linked.
     pub fn push(&self, arguments: &str) -> *mut _PyInterpreterFrame {
         // SAFETY: alive.
         unsafe { incref(self.function.0.cast()) };

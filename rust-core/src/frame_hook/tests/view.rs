@@ -13,7 +13,8 @@ const EXPIRED: &str =
     "RuntimeError: this frame is not being offered: a hook may read it until it returns, no longer";
 const NO_SUCH_NUMBER: &str = "IndexError: the code has no parameter of that number";
 
-/// What `look` writes down of the frame of a call with these arguments, at its `RESUME` and before an evaluator.
+/// What `look` writes down of the frame of a call with these arguments, at its `RESUME` and before
+/// an evaluator.
 fn seen(function: &Defined, arguments: &str, look: impl Fn(Offered) -> String + 'static) -> String {
     let log = Log::default();
     let notes = log.clone();

@@ -9,8 +9,9 @@ use std::rc::Rc;
 
 /// Runs a script, and returns who was asked in each of its rounds.
 ///
-/// `+a` adds a hook, `-a` removes it, `!a` has it answer SETTLED from now on, `?` calls the function, `?2` another one.
-/// `a:off` and `a:on` switch it, `a:thread-off` in the thread, `a:code-off` for the first function.
+/// `+a` adds a hook, `-a` removes it, `!a` has it answer SETTLED from now on, `?` calls the
+/// function, `?2` another one. `a:off` and `a:on` switch it, `a:thread-off` in the thread,
+/// `a:code-off` for the first function.
 fn rounds(script: &str) -> String {
     let _engine = Engine::start();
     let log = Log::default();

@@ -1,0 +1,67 @@
+//! How the references of a frame are given up.
+
+use crate::cpython::PyThreadState;
+use crate::stack_ref::{Representation, StackRef};
+use core::ptr::NonNull;
+
+/// A way to give references up. Destructors may run.
+pub trait Closing: Copy {
+    fn close<R: Representation>(self, reference: StackRef<R>);
+}
+
+/// As everywhere.
+#[derive(Clone, Copy)]
+pub struct Plain;
+
+impl Closing for Plain {
+    #[inline(always)]
+    fn close<R: Representation>(self, reference: StackRef<R>) {
+        drop(reference);
+    }
+}
+
+/// As at the end of a call: a destructor that runs is one level of C recursion deeper.
+///
+/// CPython counts that level for the whole of a call's end. Most calls end without a destructor,
+/// and nothing else can see the count; so here those that have none do not pay for it.
+///
+/// # Invariants
+/// Points to the calling thread's own thread state, which outlives the value.
+#[derive(Clone, Copy)]
+pub struct EndOfCall(NonNull<PyThreadState>);
+
+impl EndOfCall {
+    /// # Safety
+    /// As the type's invariant says.
+    #[inline(always)]
+    pub unsafe fn new(tstate: *mut PyThreadState) -> Self {
+        // SAFETY: not NULL, by contract.
+        EndOfCall(unsafe { NonNull::new_unchecked(tstate) })
+    }
+
+    /// The level, until what is returned goes.
+    #[inline(always)]
+    pub fn deeper(self) -> Deeper {
+        // SAFETY: live, and the thread's own, by the type's invariant.
+        unsafe { (*self.0.as_ptr()).c_recursion_remaining -= 1 };
+        Deeper(self)
+    }
+}
+
+impl Closing for EndOfCall {
+    #[inline(always)]
+    fn close<R: Representation>(self, reference: StackRef<R>) {
+        reference.close_within(|| self.deeper());
+    }
+}
+
+/// One level of C recursion, which ends with it.
+pub struct Deeper(EndOfCall);
+
+impl Drop for Deeper {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: as in `deeper`.
+        unsafe { (*self.0 .0.as_ptr()).c_recursion_remaining += 1 };
+    }
+}
