@@ -616,18 +616,23 @@ void _PyFrame_Initialize(struct _PyInterpreterFrame *frame,
                          int null_locals_from);
 
 /*
- Moves the arguments of a call whose number is just what the function takes
- into the first locals of its frame: `self_or_null`, if it is not NULL, and
- then the `count` references at `arguments`. Never fails.
+ The beginning of a call whose number of arguments is just what the function takes: a frame on
+ the data stack, with the arguments in its first locals and the other locals empty. These are
+ `self_or_null`, if it is not NULL, and then the `count` references at `arguments`. `previous` is
+ not set.
+
+ Consumes the references to `func` and to the arguments. NULL where the data stack has no space
+ without asking for memory: then nothing has changed, and the references stay the caller's.
 
  # Safety
- The frame is fresh from [`_PyFrame_Initialize`] and has that many arguments;
- the caller gives up the references, which are stack references of this build.
+ `tstate` is the calling thread's own; `func` is alive and takes that many arguments; they are
+ stack references of this build.
  */
-void _PyRust_MoveArguments(struct _PyInterpreterFrame *frame,
-                           PyObject *self_or_null,
-                           PyObject *const *arguments,
-                           int count);
+struct _PyInterpreterFrame *_PyRust_BeginCall(PyThreadState *tstate,
+                                              PyFunctionObject *func,
+                                              PyObject *self_or_null,
+                                              PyObject *const *arguments,
+                                              int count);
 
 /*
  `_PyFrame_ClearLocals`: gives up what the slots hold, from the first to the last, and then the

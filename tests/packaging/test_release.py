@@ -133,6 +133,16 @@ class Profile(Case):
             release.keep_profile()
             kept = self.base / "profile" / "llvm-22.profdata.xz"
             self.assertEqual(lzma.decompress(kept.read_bytes()), b"counts")
+            self.assertEqual(release.stale_profiles(), [])
+            release.main(["profile", "--check"])
+            with unittest.mock.patch.object(release.patches, "digest", lambda *_: "another"):
+                with self.assertRaisesRegex(release.BuildError, "llvm-22.profdata.xz was made of other patches: .* profile/README.md says"):
+                    release.main(["profile", "--check"])
+                with unittest.mock.patch.object(release, "say") as said:
+                    release.warn_of_stale_profiles()
+                self.assertIn("warning: llvm-22.profdata.xz", said.call_args.args[0])
+            (self.base / "profile" / "llvm-22.patches").unlink()
+            self.assertEqual(len(release.stale_profiles()), 1)
             clang.write_text("#!/bin/sh\necho 'gcc 12'\n")
             with self.assertRaisesRegex(release.BuildError, "was not made by clang"):
                 release.keep_profile()
@@ -205,7 +215,7 @@ class Debian(unittest.TestCase):
             self.assertGreater(later, earlier)
 
     def test_options_that_another_command_has_are_refused(self):
-        for words in (["deb", "--key", "x"], ["dist", "--install"], ["deb", "--release", "12"]):
+        for words in (["deb", "--key", "x"], ["dist", "--install"], ["deb", "--release", "12"], ["dist", "--check"]):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
                 release.main(words)
             self.assertIn(" is for ", said.getvalue())

@@ -128,7 +128,7 @@ class PythonFramesInGdb(unittest.TestCase):
 
     def test_while_a_frame_is_cleared(self):
         # The frame that ends is not seen any more.
-        self.check("_PyFrame_ClearExceptCode", "pass", innermost=False)
+        self.check("_PyRust_EndCall", "pass", innermost=False)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import unittest
 
 FERRULE = os.environ["FERRULE_PYTHON"]
 DATA_STACK = ("_PyThreadState_HasStackSpace", "_PyThreadState_PushFrame", "_PyThreadState_PopFrame",
-              "_PyRust_PushFrameUnchecked")
+              "_PyRust_PushFrameUnchecked", "_PyRust_BeginCall", "_PyRust_EndCall")
 
 
 def disassemble(function):

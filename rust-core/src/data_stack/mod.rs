@@ -39,5 +39,5 @@ mod tests;
 
 pub use exports::_PyThreadState_PopFrame;
 #[cfg(test)]
-pub use exports::{_PyRust_ClearDataStack, _PyThreadState_PushFrame};
+pub use exports::{_PyRust_ClearDataStack, _PyThreadState_HasStackSpace, _PyThreadState_PushFrame};
 pub use stack::{DataStack, Slots};

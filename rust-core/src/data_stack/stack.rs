@@ -143,6 +143,17 @@ impl DataStack {
         }
     }
 
+    /// Pushes a frame where [`has_space`](Self::has_space) would admit it; else `None`, and nothing
+    /// has changed.
+    #[inline(always)]
+    pub fn push_if_space(&mut self, size: Slots) -> Option<NonNull<Slot>> {
+        if self.fits_here(size) {
+            Some(self.bump(size))
+        } else {
+            push_if_spare_fits(self, size)
+        }
+    }
+
     /// Pushes a frame that [`has_space`](Self::has_space) has admitted.
     ///
     /// # Safety
@@ -387,6 +398,14 @@ unsafe fn push_on_spare(stack: &mut DataStack, size: Slots) -> NonNull<Slot> {
     let spare = unsafe { stack.state_mut().take_spare().unwrap_unchecked() };
     // SAFETY: in no list any more, and the frame fits.
     unsafe { stack.enter_kept(spare, size) }
+}
+
+/// Pushes on the spare, if there is a current chunk and a spare that the frame fits.
+#[cold]
+#[inline(never)]
+fn push_if_spare_fits(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
+    // SAFETY: just what was asked.
+    stack.spare_fits(size).then(|| unsafe { push_on_spare(stack, size) })
 }
 
 /// Pushes on another chunk: one that is kept, if the frame fits, else a new one. `None`

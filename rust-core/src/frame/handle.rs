@@ -242,6 +242,17 @@ impl Frame {
         }
     }
 
+    /// Takes the reference to these locals out of a frame that ends, if there are any. The field
+    /// keeps its word.
+    ///
+    /// # Safety
+    /// The frame owns the reference, and nobody takes the field for filled from now on.
+    #[inline(always)]
+    pub unsafe fn leave_locals(self) -> Option<StackRef<Untagged>> {
+        // SAFETY: live by the type's invariant, and the reference is the frame's by contract.
+        NonNull::new(self.locals()).map(|it| unsafe { StackRef::steal(it) })
+    }
+
     /// The function, borrowed, or NULL.
     #[inline(always)]
     pub fn function(self) -> *mut PyObject {

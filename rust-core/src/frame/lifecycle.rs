@@ -88,25 +88,21 @@ pub unsafe extern "C" fn _PyRust_EndCall(
         let this = Frame::new(frame);
         #[cfg(all(ferrule_checks, not(test)))]
         check_that_it_is_over(this);
-        if this.object().is_null() || !let_go_of_object_at_the_end(this, closing) {
-            clear_locals(this, closing);
+        let moved = !this.object().is_null() && {
+            let _deeper = closing.deeper();
+            let_go_of_object(this)
+        };
+        if !moved {
+            // Nobody can find the frame any more, so its fields keep their words.
+            close_slots(this.first_slot(), this.slots_at_rest(), closing);
+            if let Some(locals) = this.leave_locals() {
+                closing.close(locals);
+            }
             closing.close(this.leave_function());
         }
         closing.close(this.leave_code());
         _PyThreadState_PopFrame(tstate, frame);
     }
-}
-
-/// [`let_go_of_object`] at the end of a call.
-///
-/// # Safety
-/// As there.
-// Apart, and a call: the registers that it needs are for those alone that have an object.
-#[inline(never)]
-unsafe fn let_go_of_object_at_the_end(frame: Frame, closing: EndOfCall) -> bool {
-    let _deeper = closing.deeper();
-    // SAFETY: the caller's contract.
-    unsafe { let_go_of_object(frame) }
 }
 
 /// Gives up the frame's reference to its object. If that was not the only one, the frame has moved

@@ -4,23 +4,25 @@
 use super::getters::*;
 use super::handle::Frame;
 use super::hidden_locals::_PyFrame_HasHiddenLocals;
-use super::initialize::{_PyFrame_Initialize, _PyRust_MoveArguments};
-use super::lifecycle::{_PyFrame_ClearExceptCode, _PyFrame_ClearLocals};
+use super::initialize::{_PyFrame_Initialize, _PyRust_BeginCall};
+use super::lifecycle::{_PyFrame_ClearExceptCode, _PyFrame_ClearLocals, _PyRust_EndCall};
 use super::move_frame::_PyRust_MoveFrame;
 use super::object::_PyFrame_MakeAndSetFrameObject;
 use super::traverse::_PyFrame_Traverse;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyFrameObject, PyObject};
+use crate::data_stack::_PyThreadState_HasStackSpace;
 use crate::stand_in::code::{self, instruction};
 use crate::stand_in::exceptions::{
     cleared, memory_error, PyErr_GetRaisedException, PyErr_SetRaisedException,
 };
-use crate::stand_in::frames::slot;
+use crate::stand_in::frames::{function, push, slot};
 use crate::stand_in::memory::allow;
 use crate::stand_in::objects::{
     count, decref, freed, incref, kept_zeros, object, set_destructor, PyObject_GC_IsTracked,
 };
 use crate::stand_in::values;
+use crate::stand_in::World;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -338,7 +340,7 @@ fn the_error_of_a_failed_allocation_takes_the_exceptions_place() {
 // --- The way in, and into a generator. ---
 
 #[test]
-fn a_new_frame_owns_its_arguments_and_is_empty_otherwise() {
+fn a_new_frame_is_empty_where_it_has_no_arguments() {
     for locals in [1, 3, PLACES, 40] {
         let code = new_code(locals, 1);
         let frame: *mut _PyInterpreterFrame =
@@ -348,21 +350,110 @@ fn a_new_frame_owns_its_arguments_and_is_empty_otherwise() {
             frame.cast::<u8>().write_bytes(0xff, FIELDS * 8 + locals * 8);
             let function: *mut c::PyFunctionObject =
                 kept_zeros(size_of::<c::PyFunctionObject>()).cast();
-            let (receiver, argument) = (object(), object());
             _PyFrame_Initialize(frame, function, null_mut(), code, 1);
             assert_eq!(count(code.cast()), 2);
-            _PyRust_MoveArguments(frame, receiver, [argument].as_ptr(), (locals > 1).into());
-            assert_eq!(slot(frame, 0).read(), receiver);
-            for i in 1..locals {
-                assert_eq!(slot(frame, i).read(), if i == 1 { argument } else { null_mut() });
-            }
-            assert_eq!((count(receiver), count(argument)), (1, 1));
+            assert_eq!(slot(frame, 0).read() as usize, usize::MAX);
+            assert!((1..locals).all(|i| slot(frame, i).read().is_null()));
             assert_eq!(
-                ((*frame).stacktop, (*frame).owner),
-                (locals as c_int, c::FRAME_OWNED_BY_THREAD)
+                ((*frame).stacktop, (*frame).return_offset, (*frame).owner),
+                (locals as c_int, 0, c::FRAME_OWNED_BY_THREAD)
             );
             assert!(Frame::new(frame).is_incomplete());
         }
+    }
+}
+
+/// Calls until the data stack has been to another chunk and back, with and without a receiver. Each
+/// call gets just what its caller gives up, and its end gives it up.
+#[test]
+fn a_call_begins_with_its_arguments_and_ends_without_them() {
+    let world = World::new();
+    // SAFETY: the thread's own data stack; each frame is the topmost one when it ends.
+    unsafe {
+        let code = new_code(1, 1);
+        let made = function(code, &[]);
+        let none = _PyRust_BeginCall(world.tstate(), made, null_mut(), [].as_ptr(), 0);
+        assert!(none.is_null(), "a call began on no chunk");
+        let bottom = push(function(code, &[]), &[object()]);
+        decref(code.cast());
+        let (mut calls, mut switches) = (vec![bottom], 0);
+        'again: for _ in 0..3 {
+            for locals in (1..40).cycle() {
+                let has_self = locals % 2 == 0;
+                let given: Vec<_> =
+                    (0..locals / 2 + usize::from(has_self)).map(|_| object()).collect();
+                let (receiver, arguments) = given.split_at(usize::from(has_self));
+                let receiver = receiver.first().copied().unwrap_or(null_mut());
+                let callee = function(new_code(locals, 2), &[]);
+                let code: *mut PyCodeObject = (*callee).func_code.cast();
+                let size = (*code).co_framesize;
+                let has_space = _PyThreadState_HasStackSpace(world.tstate(), size);
+                let chunk = (*world.tstate()).datastack_chunk;
+                let pointer = arguments.as_ptr();
+                let length = arguments.len() as c_int;
+                let frame = _PyRust_BeginCall(world.tstate(), callee, receiver, pointer, length);
+                assert_eq!(!frame.is_null(), has_space);
+                if frame.is_null() {
+                    // As the eval loop goes on: with a new chunk.
+                    calls.push(push(callee, &given));
+                    decref(code.cast());
+                    break;
+                }
+                switches += usize::from(chunk != (*world.tstate()).datastack_chunk);
+                decref(code.cast());
+                assert!((*frame).f_locals.is_null() && (*frame).frame_obj.is_null());
+                assert_eq!((*frame).f_executable, code.cast());
+                assert_eq!((*frame).f_funcobj, callee.cast());
+                assert_eq!((*frame).f_globals, (*callee).func_globals);
+                assert_eq!((*frame).f_builtins, (*callee).func_builtins);
+                for i in 0..locals {
+                    let wanted = given.get(i).copied().unwrap_or(null_mut());
+                    assert_eq!(slot(frame, i).read(), wanted);
+                }
+                assert!(given.iter().all(|it| count(*it) == 1));
+                calls.push(frame);
+                if switches == 2 {
+                    break 'again;
+                }
+            }
+            // Back, so that the chunk that was left is the spare.
+            while calls.len() > 1 {
+                _PyRust_EndCall(world.tstate(), calls.pop().expect("there is one"));
+            }
+        }
+        assert_ne!(switches, 0, "no call began on the spare");
+        while let Some(frame) = calls.pop() {
+            _PyRust_EndCall(world.tstate(), frame);
+        }
+        decref(made.cast());
+    }
+}
+
+/// A destructor that runs at the end of a call is one level of C recursion deeper, whatever dies.
+#[test]
+fn a_destructor_at_the_end_of_a_call_has_one_level_of_c_recursion_less() {
+    let world = World::new();
+    let left = {
+        let tstate = world.tstate();
+        // SAFETY: the thread's own.
+        move || unsafe { (*tstate).c_recursion_remaining }
+    };
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    set_destructor(Some(Rc::new({
+        let (seen, left) = (seen.clone(), left);
+        move |_| seen.borrow_mut().push(left())
+    })));
+    // SAFETY: frames of calls, each of which is the topmost one.
+    unsafe {
+        let code = new_code(2, 1);
+        let frame = push(function(code, &[]), &[object()]);
+        decref(code.cast());
+        (*frame).f_locals = object();
+        _PyRust_EndCall(world.tstate(), frame);
+        // The argument, the mapping, the function with what it has, and the code.
+        assert!(seen.borrow().len() >= 4);
+        assert!(seen.take().into_iter().all(|remaining| remaining == left() - 1));
+        set_destructor(None);
     }
 }
 

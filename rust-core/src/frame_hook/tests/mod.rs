@@ -4,7 +4,7 @@ mod dispatch;
 mod model;
 mod registry;
 mod replace;
+mod settled;
 mod support;
 mod switch;
-mod settled;
 mod view;
