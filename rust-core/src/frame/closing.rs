@@ -1,26 +1,10 @@
-//! How the references of a frame are given up.
+//! How the references of a frame are given up at the end of its call.
 
 use crate::cpython::PyThreadState;
 use crate::stack_ref::{Representation, StackRef};
 use core::ptr::NonNull;
 
-/// A way to give references up. Destructors may run.
-pub trait Closing: Copy {
-    fn close<R: Representation>(self, reference: StackRef<R>);
-}
-
-/// As everywhere.
-#[derive(Clone, Copy)]
-pub struct Plain;
-
-impl Closing for Plain {
-    #[inline(always)]
-    fn close<R: Representation>(self, reference: StackRef<R>) {
-        drop(reference);
-    }
-}
-
-/// As at the end of a call: a destructor that runs is one level of C recursion deeper.
+/// The end of a call: a destructor that runs is one level of C recursion deeper.
 ///
 /// CPython counts that level for the whole of a call's end. Most calls end without a destructor,
 /// and nothing else can see the count; so here those that have none do not pay for it.
@@ -46,11 +30,10 @@ impl EndOfCall {
         unsafe { (*self.0.as_ptr()).c_recursion_remaining -= 1 };
         Deeper(self)
     }
-}
 
-impl Closing for EndOfCall {
+    /// Gives a reference up. The object's destructor may run.
     #[inline(always)]
-    fn close<R: Representation>(self, reference: StackRef<R>) {
+    pub fn close<R: Representation>(self, reference: StackRef<R>) {
         reference.close_within(|| self.deeper());
     }
 }

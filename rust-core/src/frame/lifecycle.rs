@@ -1,6 +1,6 @@
 //! The end of a frame: it is cleared, or moves into its object.
 
-use super::closing::{Closing, EndOfCall, Plain};
+use super::closing::EndOfCall;
 use super::handle::{Frame, Owner};
 use super::object::{self, FrameObject};
 use super::slots::close_slots;
@@ -22,24 +22,15 @@ use core::mem::offset_of;
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
 pub unsafe extern "C" fn _PyFrame_ClearLocals(frame: *mut _PyInterpreterFrame) {
-    // SAFETY: the caller's contract.
-    unsafe { clear_locals(Frame::new(frame), Plain) };
-}
-
-/// # Safety
-/// As for [`_PyFrame_ClearLocals`].
-#[inline(always)]
-unsafe fn clear_locals(frame: Frame, closing: impl Closing) {
     // SAFETY: the caller's contract. The slots are out of use before the first destructor runs.
     unsafe {
+        let frame = Frame::new(frame);
         check!((*frame.as_ptr()).stacktop >= 0, "the locals of a frame that executes are cleared");
         let count = frame.slots_in_use();
         frame.forget_slots();
-        close_slots(frame.first_slot(), count, closing);
+        close_slots(frame.first_slot(), count, drop);
         // Out of the frame first, so that a destructor does not find it.
-        if let Some(locals) = frame.take_locals() {
-            closing.close(locals);
-        }
+        drop(frame.take_locals());
     }
 }
 
@@ -57,12 +48,12 @@ unsafe fn clear_locals(frame: Frame, closing: impl Closing) {
 pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFrame) {
     // SAFETY: the caller's contract.
     unsafe {
-        let frame = Frame::new(frame);
+        let this = Frame::new(frame);
         #[cfg(all(ferrule_checks, not(test)))]
-        check_that_it_is_over(frame);
-        if frame.object().is_null() || !let_go_of_object(frame) {
-            clear_locals(frame, Plain);
-            drop(frame.leave_function());
+        check_that_it_is_over(this);
+        if this.object().is_null() || !let_go_of_object(this) {
+            _PyFrame_ClearLocals(frame);
+            drop(this.leave_function());
         }
     }
 }
@@ -81,8 +72,9 @@ pub unsafe extern "C" fn _PyRust_EndCall(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) {
-    // SAFETY: the caller's contract. Between the steps the frame has nothing that a destructor
-    // could find, and stays where it is: who calls pushes above it.
+    // SAFETY: the caller's contract. While destructors run, nothing leads to the frame: it is
+    // unlinked, so no walker, sampler or debugger comes to it, and without an object the collector
+    // does not either. It stays where it is: what a destructor calls is pushed above it.
     unsafe {
         let closing = EndOfCall::new(tstate);
         let this = Frame::new(frame);
@@ -94,7 +86,7 @@ pub unsafe extern "C" fn _PyRust_EndCall(
         };
         if !moved {
             // Nobody can find the frame any more, so its fields keep their words.
-            close_slots(this.first_slot(), this.slots_at_rest(), closing);
+            close_slots(this.first_slot(), this.slots_at_rest(), |held| closing.close(held));
             if let Some(locals) = this.leave_locals() {
                 closing.close(locals);
             }

@@ -4,8 +4,7 @@
 //! a vector loop with overlap checks, out of what is nearly always a handful of slots, and such a
 //! loop takes more instructions to set up than to run.
 
-use super::closing::Closing;
-use crate::stack_ref::StackSlot;
+use crate::stack_ref::{StackRef, StackSlot};
 
 /// How many slots are written one by one, without a loop: it takes more instructions to set one up
 /// than to write the two or three slots that there are.
@@ -73,19 +72,19 @@ unsafe fn move_many(source: *const StackSlot, target: *mut StackSlot, count: usi
     unsafe { target.copy_from_nonoverlapping(source, count) };
 }
 
-/// Gives up what `count` slots hold, from the first to the last. Their words stay as they are and
+/// Gives up what `count` slots hold by `close`, from the first to the last. Their words stay as they are and
 /// own nothing any more.
 ///
 /// # Safety
 /// There are `count` initialized slots at `first` that stay where they are, and
 /// nobody takes them for filled from now on: destructors run meanwhile.
 #[inline(always)]
-pub unsafe fn close_slots(first: *mut StackSlot, count: usize, closing: impl Closing) {
+pub unsafe fn close_slots(first: *mut StackSlot, count: usize, close: impl Fn(StackRef)) {
     let mut i = 0;
     while i < count {
         // SAFETY: within the slots, by contract, and no one looks at it after.
         if let Some(held) = unsafe { StackSlot::leave(first.add(i)) } {
-            closing.close(held);
+            close(held);
         }
         i += 1;
     }
