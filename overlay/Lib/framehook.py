@@ -42,14 +42,17 @@ returned, or the object that hook() made.
 """
 
 import sys
+import weakref
 from collections import namedtuple
+from collections.abc import MutableMapping
 from contextlib import ContextDecorator
+from functools import partial
 
 try:
     from _framecore import (
-        SETTLED, FrameView, HookBlock, IncompatibleCodeError, Suspension, add_frame_hook, clear_frame_hooks,
-        enable_frame_hook, enable_frame_hook_for_code, enable_frame_hook_in_thread,
-        frame_hook_id, frame_hooks, never_offer, remove_frame_hook)
+        SETTLED, FrameEvent, FrameView, HookBlock, IncompatibleCodeError, Suspension, add_frame_hook, call_original,
+        clear_frame_hooks, enable_frame_hook, enable_frame_hook_for_code, enable_frame_hook_in_thread,
+        frame_hook_id, frame_hook_obstacle, frame_hooks, never_offer, remove_frame_hook)
 except ImportError:
     raise ImportError(
         "framehook needs an interpreter that has frame hooks: a Ferrule, built with its Rust "
@@ -57,11 +60,14 @@ except ImportError:
         name="framehook") from None
 
 __all__ = [
-    "SETTLED", "FrameView", "HookInfo", "IncompatibleCodeError",
-    "add", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled",
+    "SETTLED", "CodeMap", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError",
+    "add", "can_stand_in", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled",
     "disabled_for_code", "disabled_in_thread", "enable", "enable_for_code",
-    "enable_in_thread", "hook", "hooks", "remove",
+    "enable_in_thread", "hook", "hooks", "obstacle", "original", "remove", "version",
 ]
+
+# The edition of the interface, as PyUnstable_FrameHook_Version() says.
+version = 2
 
 
 def __dir__():
@@ -81,11 +87,17 @@ HookInfo.errors.__doc__ = "how often it failed"
 HookInfo.seconds.__doc__ = "how long it has run in all; 0 for a hook in C that is not to be timed"
 
 
-def add(callable, name=None):
-    """Install a hook behind those that are there, and return its handle.
+def add(callable, name=None, *, first=False, before=None, behind=None, this_thread=False, visible=False):
+    """Install a hook and return its handle.
 
     Its `name` is for hooks() and messages; the callable's own is the default.
-    ValueError: this very object is installed already.
+    It comes behind the hooks that are there, unless it is to be the `first` of
+    them, or right `before` or `behind` one of them.  With `this_thread` it is asked
+    about frames of the calling thread only.  Trace, profile and monitoring
+    functions do not see the Python code that it runs, unless it is `visible`.
+
+    ValueError: this very object is installed already, or the hook that it is to
+    come before or behind is not.
     RuntimeError: there are 32 hooks.
 
     Every function is offered again at its next call, also where other hooks
@@ -93,7 +105,16 @@ def add(callable, name=None):
     """
     if isinstance(callable, _Hook):
         callable, name = callable.callable, name or callable.name
-    return add_frame_hook(callable, name)
+    if first + (before is not None) + (behind is not None) > 1:
+        raise TypeError("a hook is placed first, or before another one, or behind one")
+    place, other = 0, 0
+    if first:
+        place = 1
+    elif before is not None:
+        place, other = 2, _handle_of(before)
+    elif behind is not None:
+        place, other = 3, _handle_of(behind)
+    return add_frame_hook(callable, name, place, other, this_thread, not visible)
 
 
 def remove(hook):
@@ -220,6 +241,76 @@ def disabled_for_code(hook, *codes):
     what it has settled.  TypeError: one of them has no code; none is switched off.
     """
     return Suspension(_handle_of(hook), False, tuple(map(_code_of, codes)))
+
+
+def obstacle(code, other):
+    """Why `other` could not run in the place of `code`, as a str.  None: it could.
+
+    Both are code objects, or functions or methods that have one.
+    """
+    return frame_hook_obstacle(_code_of(code), _code_of(other))
+
+
+def can_stand_in(code, other):
+    """Whether `other` could run in the place of `code`; obstacle() says why not."""
+    return obstacle(code, other) is None
+
+
+def original(function, *, below=False):
+    """A callable that calls `function`, and asks no hook about the frame of the call.
+
+    For replacements that give up: the function's own code runs.  With `below` no
+    hook is asked about the frames below it either.  What is no Python function is
+    called as ever.
+    """
+    if not callable(function):
+        raise TypeError(f"a function is expected, not {type(function).__name__}")
+    return partial(call_original, below, function)
+
+
+class CodeMap(MutableMapping):
+    """A mapping from code objects, by identity, that a code object leaves when it dies.
+
+    Equal code objects are two keys.  A key may be given as a function or method
+    that has it.  Threads may use a map at once, as they may a dict.
+    """
+
+    __slots__ = ("_entries", "__weakref__")
+
+    def __init__(self, entries=()):
+        self._entries = {}      # id of the code -> reference to the code, value
+        self.update(entries)
+
+    def __getitem__(self, code):
+        code = _code_of(code)
+        reference, value = self._entries[id(code)]
+        if reference() is not code:
+            raise KeyError(code)
+        return value
+
+    def __setitem__(self, code, value):
+        code = _code_of(code)
+        entries, key = self._entries, id(code)
+
+        def forget(reference):
+            # Another code object may have the address, and the entry, by now.
+            if entries.get(key, (None,))[0] is reference:
+                del entries[key]
+
+        entries[key] = weakref.ref(code, forget), value
+
+    def __delitem__(self, code):
+        self[code]
+        del self._entries[id(_code_of(code))]
+
+    def __iter__(self):
+        return (code for reference, _ in list(self._entries.values()) if (code := reference()) is not None)
+
+    def __len__(self):
+        return len(self._entries)
+
+    def __repr__(self):
+        return f"<framehook.CodeMap of {len(self)} code objects>"
 
 
 def _info(told):

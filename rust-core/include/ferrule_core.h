@@ -18,6 +18,8 @@ struct _PyInterpreterFrame;
 
 
 
+
+
 /*
  Where chunks stop growing, in bytes. Out-of-process profilers copy whole
  chunks, and transparent huge pages (2 MiB) must not back a chunk that is
@@ -49,6 +51,29 @@ struct _PyInterpreterFrame;
  */
 #define _PyRust_FRAMEHOOK_TIMED 1
 
+#define _PyRust_FRAMEHOOK_VERSION 2
+
+/*
+ It is asked about frames of the thread that installs it, and no others.
+ */
+#define _PyRust_FRAMEHOOK_THIS_THREAD 2
+
+/*
+ The Python code that it runs is kept from trace, profile and monitoring functions.
+ */
+#define _PyRust_FRAMEHOOK_HIDDEN 8
+
+/*
+ Where a hook comes among the others.
+ */
+#define _PyRust_FRAMEHOOK_LAST 0
+
+#define _PyRust_FRAMEHOOK_FIRST 1
+
+#define _PyRust_FRAMEHOOK_BEFORE 2
+
+#define _PyRust_FRAMEHOOK_BEHIND 3
+
 /*
  The verdicts of a hook, `PyUnstable_FRAMEHOOK_*` in the header.
  */
@@ -59,6 +84,24 @@ struct _PyInterpreterFrame;
 #define _PyRust_FRAMEHOOK_REPLACE 1
 
 #define _PyRust_FRAMEHOOK_SETTLED 2
+
+#define _PyRust_FRAMEHOOK_RESULT 3
+
+/*
+ What a hook wants to be told of a frame, as bits: `PyUnstable_FRAMEHOOK_TELL_*` in the header.
+ */
+#define _PyRust_FRAMEHOOK_TELL_LEAVE 1
+
+#define _PyRust_FRAMEHOOK_TELL_YIELD 2
+
+#define _PyRust_FRAMEHOOK_TELL_RESUME 4
+
+/*
+ What a hook is asked about while a frame lasts: `PyUnstable_FRAMEHOOK_*_BELOW` in the header.
+ */
+#define _PyRust_FRAMEHOOK_NOT_BELOW 1
+
+#define _PyRust_FRAMEHOOK_ONLY_BELOW 2
 
 /*
  How many hooks an interpreter can have: as many as a [`SlotMask`] has slots.
@@ -141,31 +184,53 @@ struct _PyInterpreterFrame;
 #define _PyRust_FRAME_SIZEOF 80
 
 /*
- How a frame goes on after it was offered to the hooks.
+ How the eval loop goes on after a frame was offered to the hooks.
  */
 typedef enum _PyRust_Answer {
   /*
-   An exception is set; the thread's current frame is to be unwound.
-   */
-  _PyRust_Answer_Failed = -1,
-  /*
-   Go on, and nobody wants to see this code object again.
+   In the same frame, and nobody wants to see this code object again.
    */
   _PyRust_Answer_Settled = 0,
   /*
-   Go on, and offer the next frame of this code object too.
+   In the same frame. The next frame of this code object is to be offered too.
    */
   _PyRust_Answer_AskAgain = 1,
   /*
-   The thread's current frame is another one now; start it.
+   In the thread's current frame, where that stands; or with the exception that is set, in the
+   frame that has called the one that was offered.
    */
-  _PyRust_Answer_Replaced = 2,
+  _PyRust_Answer_Elsewhere = 2,
 } _PyRust_Answer;
+
+/*
+ An extent. It lies in its watch.
+
+ # Invariants
+ While it is in the list of a thread, which `FrameHookThread.extents` begins, it stays where it
+ is, and that thread alone works on it.
+ */
+typedef struct _PyRust_Extent _PyRust_Extent;
+
+/*
+ How a Python hook is to be installed.
+ */
+typedef struct _PyRust_Manner _PyRust_Manner;
 
 /*
  Whose memory a frame lies in.
  */
 typedef struct _PyRust_Owner _PyRust_Owner;
+
+/*
+ Where a new hook comes among the others.
+ */
+typedef struct _PyRust_Place _PyRust_Place;
+
+/*
+ What a hook wants of a frame that it lets run: the part of its answer that is neither verdict
+ nor object.
+ */
+typedef struct _PyRust_Request _PyRust_Request;
 
 /*
  One place of the registry.
@@ -182,6 +247,46 @@ typedef PyCodeObject *(*_PyRust_SimpleHookOrNull)(struct _PyInterpreterFrame*);
 typedef int (*_PyRust_ExtendedHookOrNull)(struct _PyInterpreterFrame*, void*, PyCodeObject**);
 
 /*
+ What a hook says beside its verdict; `PyUnstable_FrameHookAnswer` in the header.
+ */
+typedef struct _PyRust_HookAnswer {
+  PyObject *object;
+  void *word;
+  unsigned int tell;
+  unsigned int extent;
+} _PyRust_HookAnswer;
+/*
+ What a hook finds when it is asked.
+ */
+#define _PyRust_HookAnswer_EMPTY (_PyRust_HookAnswer){ .object = (_PyRust_null_mut){  }, .word = (_PyRust_null_mut){  }, .tell = 0, .extent = 0 }
+
+/*
+ What a hook is told; `PyUnstable_FrameHookEvent` in the header.
+ */
+typedef struct _PyRust_HookEvent {
+  int kind;
+  PyObject *value;
+  PyObject *code;
+  void *word;
+} _PyRust_HookEvent;
+
+/*
+ `PyUnstable_FrameHookDefinition` in the header.
+ */
+typedef struct _PyRust_HookDefinition {
+  size_t size;
+  const char *name;
+  int (*ask)(struct _PyInterpreterFrame*, void*, struct _PyRust_HookAnswer*);
+  int (*tell)(const struct _PyRust_HookEvent*, void*);
+  void *user_data;
+  void (*free_user_data)(void*);
+  void (*free_word)(void*);
+  unsigned int flags;
+  int place;
+  long long other;
+} _PyRust_HookDefinition;
+
+/*
  `_PyStackRef`: one word.
  */
 typedef union _PyRust_StackRefBits {
@@ -190,6 +295,22 @@ typedef union _PyRust_StackRefBits {
    */
   size_t bits;
 } _PyRust_StackRefBits;
+
+/*
+ A set of hooks, by slot, with the epoch in which it was written down: the
+ number of hooks that had ever been added by then.
+
+ A slot is used again for another hook. That hook has been added in a later
+ epoch than the set's, and so is known not to be meant.
+ */
+typedef struct _PyRust_SlotMask {
+  uint32_t epoch;
+  uint32_t slots;
+} _PyRust_SlotMask;
+/*
+ All hooks there are and will be. No hook is ever added in such an epoch.
+ */
+#define _PyRust_SlotMask_EVERYBODY (_PyRust_SlotMask){ .epoch = UINT32_MAX, .slots = UINT32_MAX }
 
 /*
  What Ferrule keeps for one thread beside CPython's own fields; it lies at the
@@ -367,23 +488,23 @@ typedef struct _PyRust_FrameHookState {
    `IncompatibleCodeError`, or NULL.
    */
   PyObject *incompatible;
+  /*
+   The type of what a watched generator holds, or NULL.
+   */
+  PyObject *watched_type;
+  /*
+   The type of what a hook in Python is told, or NULL.
+   */
+  PyObject *event_type;
+  /*
+   The watched generators of the interpreter, a `watched::Watched`; NULL: none.
+   */
+  void *watched;
+  /*
+   A `PyMutex`. Guards the list of `watched`. Nothing waits or runs Python code under it.
+   */
+  uint8_t watched_lock;
 } _PyRust_FrameHookState;
-
-/*
- A set of hooks, by slot, with the epoch in which it was written down: the
- number of hooks that had ever been added by then.
-
- A slot is used again for another hook. That hook has been added in a later
- epoch than the set's, and so is known not to be meant.
- */
-typedef struct _PyRust_SlotMask {
-  uint32_t epoch;
-  uint32_t slots;
-} _PyRust_SlotMask;
-/*
- All hooks there are and will be. No hook is ever added in such an epoch.
- */
-#define _PyRust_SlotMask_EVERYBODY (_PyRust_SlotMask){ .epoch = UINT32_MAX, .slots = UINT32_MAX }
 
 /*
  What Ferrule keeps for the hooks in one thread; at the end of
@@ -403,11 +524,42 @@ typedef struct _PyRust_FrameHookThread {
    */
   uint32_t suspensions[_PyRust_MOST_HOOKS];
   /*
-   How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that
-   is given up in the middle of one leaves it counted.
+   How many rounds of hooks are under way in this thread, in all its greenlets, and calls that
+   no hook is to be asked about and that have not begun. A greenlet that is given up in the
+   middle of one leaves it counted.
    */
   uint32_t rounds;
+  /*
+   How many of the levels of `tracing` are those of hooks that are hidden.
+   */
+  int hidden;
+  /*
+   The watches of frames that have begun and have not been left, a `watch::Watch`; NULL: none.
+   */
+  void *watches;
+  /*
+   The extents in force in this thread, an `extent::Extent`, the last one first; NULL: none.
+   */
+  void *extents;
+  /*
+   Memory for further watches, a list of so many.
+   */
+  void *unused_watches;
+  uint32_t unused_count;
+  /*
+   The function whose next call from `spared_by` no hook is asked about, borrowed; NULL: none.
+   */
+  PyObject *spared;
+  struct _PyInterpreterFrame *spared_by;
 } _PyRust_FrameHookThread;
+
+
+
+
+
+
+
+
 
 
 
@@ -454,8 +606,8 @@ size_t _PyRust_CodeExtraBytes(PyCodeObject *code);
 void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
 
 /*
- A forked child has one thread: nobody holds the lock of any interpreter's registry, though one
- may have been copied as held. Other threads are stopped while a process forks, and none of them
+ A forked child has one thread: nobody holds the lock of any interpreter's registry, or that of its
+ watched generators, though one may have been copied as held. Other threads are stopped while a process forks, and none of them
  stops in the middle of a change.
 
  The same is true of the lock under which a thread stops all others of its interpreter: one that
@@ -832,6 +984,58 @@ PyObject *PyUnstable_HookFrame_GetArgumentName(struct _PyInterpreterFrame *frame
  */
 PyObject *PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpreterFrame *frame, PyObject *name);
 
+int PyUnstable_FrameHook_Version(void);
+
+/*
+ # Safety
+ The calling thread has an attached thread state. `definition` is one whose functions keep to the
+ header, or NULL.
+ */
+long long PyUnstable_InstallFrameHook(PyInterpreterState *interpreter,
+                                      const struct _PyRust_HookDefinition *definition);
+
+/*
+ # Safety
+ The calling thread has an attached thread state; the objects are live; `reason` is NULL or can
+ be written.
+ */
+int PyUnstable_FrameHook_CanStandIn(PyObject *code, PyObject *other, const char **reason);
+
+/*
+ # Safety
+ As for `PyObject_Vectorcall`.
+ */
+PyObject *PyUnstable_FrameHook_CallOriginal(PyObject *callable,
+                                            PyObject *const *arguments,
+                                            size_t nargsf,
+                                            PyObject *names,
+                                            int below);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended.
+ */
+PyObject *PyUnstable_HookFrame_BorrowArgument(struct _PyInterpreterFrame *frame, ptrdiff_t index);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended.
+ */
+PyObject *PyUnstable_HookFrame_GetFreeVariables(struct _PyInterpreterFrame *frame);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended.
+ */
+PyObject *PyUnstable_HookFrame_GetLocals(struct _PyInterpreterFrame *frame);
+
+/*
+ # Safety
+ A hook of the calling thread was asked about `frame`, which has not ended; `line` is NULL or can
+ be written.
+ */
+PyObject *PyUnstable_HookFrame_GetCaller(struct _PyInterpreterFrame *frame, int *line);
+
 /*
  Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
  the hooks. A few loads when all have settled its code; else what they take.
@@ -841,6 +1045,17 @@ PyObject *PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpreterFrame *fra
  current frame, with its stack pointer saved.
  */
 enum _PyRust_Answer _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+
+/*
+ A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
+ the exception that is set. The hook that watches the frame is told. The thread's current frame is
+ the one to go on in afterwards.
+
+ # Safety
+ `tstate` is the calling thread's own, attached thread state; `mark` is its current frame, and a
+ mark of this crate, with its stack pointer saved.
+ */
+void _PyRust_FrameCameBack(PyThreadState *tstate, struct _PyInterpreterFrame *mark);
 
 /*
  `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
@@ -878,6 +1093,15 @@ PyObject *_PyRust_SysRemoveFrameHook(PyObject *module, PyObject *hook);
  `tstate` is the calling thread's own, attached thread state.
  */
 void _PyRust_FiniFrameHooks(PyThreadState *tstate);
+
+/*
+ A thread ends, and with it the frames that it has left in the middle, in greenlets that never go
+ on. Frees what the thread keeps for hooks.
+
+ # Safety
+ An attached thread calls this; `tstate` belongs to its interpreter and runs nothing any more.
+ */
+void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
 
 /*
  What stands before the date in `sys.version`: "Ferrule", its version, and Debian's

@@ -2,9 +2,10 @@
 
 use crate::code_extra::Registry;
 use crate::cpython::PyInterpreterState;
+use crate::in_cpython::FrameHookState;
 
-/// A forked child has one thread: nobody holds the lock of any interpreter's registry, though one
-/// may have been copied as held. Other threads are stopped while a process forks, and none of them
+/// A forked child has one thread: nobody holds the lock of any interpreter's registry, or that of its
+/// watched generators, though one may have been copied as held. Other threads are stopped while a process forks, and none of them
 /// stops in the middle of a change.
 ///
 /// The same is true of the lock under which a thread stops all others of its interpreter: one that
@@ -17,6 +18,7 @@ pub unsafe extern "C" fn _PyRust_AfterForkInChild(interpreter: *mut PyInterprete
     // SAFETY: the caller's contract. An unlocked mutex is all zeros.
     unsafe {
         Registry::of(interpreter).forget_lock();
+        (*FrameHookState::of(interpreter)).watched_lock = 0;
         #[cfg(ferrule_free_threaded)]
         (&raw mut (*interpreter).stoptheworld.mutex).write(core::mem::zeroed());
     }

@@ -73,28 +73,34 @@ pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNE
 
 #[cfg_attr(test, allow(unused_imports))] // what only Python's face of the crate uses
 pub use raw::{
-    _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _Py_Instrument, _Py_NoneStruct,
-    PyBool_FromLong, PyBool_Type, PyCFunctionObject, PyCFunction_Type, PyCallable_Check,
-    PyCell_Get, PyDict_New, PyDict_SetItem, PyDict_SetItemString, PyErr_Format,
+    _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _PySendCache, _Py_Instrument,
+    _Py_NoneStruct, PyBool_FromLong, PyBool_Type, PyCFunctionObject, PyCFunction_Type,
+    PyCallable_Check, PyCell_Get, PyDict_New, PyDict_SetItem, PyDict_SetItemString, PyErr_Format,
     PyErr_FormatUnraisable, PyErr_NewExceptionWithDoc, PyErr_NoMemory, PyErr_Occurred,
     PyErr_SetObject, PyErr_SetString, PyExc_IndexError, PyExc_KeyError, PyExc_RuntimeError,
-    PyExc_SystemError, PyExc_TypeError, PyExc_UnboundLocalError, PyExc_ValueError, PyGetSetDef,
-    PyIndex_Check, PyList_Append, PyList_AsTuple, PyList_New, PyLong_AsLongLong,
-    PyLong_FromLongLong, PyLong_FromSize_t, PyMem_RawMalloc, PyMethodDef, PyMethodObject,
-    PyMethod_Type, PyModuleDef, PyModuleDef_Init, PyModuleDef_Slot, PyModule_AddObjectRef,
-    PyNumber_AsSsize_t, PyObject_CallOneArg, PyObject_Free, PyObject_GetAttr,
-    PyObject_GetOptionalAttr, PyObject_IsTrue, PyObject_Repr, PyObject_SetAttr, PyThreadState_Get,
-    PyTime_PerfCounterRaw, PyTuple_GetItem, PyTuple_Size, PyTuple_Type, PyType_FromSpec,
+    PyExc_SystemError, PyExc_TypeError, PyExc_UnboundLocalError, PyExc_ValueError,
+    PyException_SetContext, PyGetSetDef, PyIndex_Check, PyList_Append, PyList_AsTuple, PyList_New,
+    PyLong_AsLongLong, PyLong_FromLongLong, PyLong_FromSize_t, PyMem_RawMalloc, PyMethodDef,
+    PyMethodObject, PyMethod_Type, PyModuleDef, PyModuleDef_Init, PyModuleDef_Slot,
+    PyModule_AddObjectRef, PyNumber_AsSsize_t, PyObject_CallOneArg, PyObject_Free,
+    PyObject_GetAttr, PyObject_GetOptionalAttr, PyObject_IsTrue, PyObject_Repr, PyObject_SetAttr,
+    PyObject_Vectorcall, PyStructSequence_Desc, PyStructSequence_Field, PyStructSequence_New,
+    PyStructSequence_NewType, PyStructSequence_SetItem, PyThreadState_Get, PyTime_PerfCounterRaw,
+    PyTuple_GetItem, PyTuple_Pack, PyTuple_Size, PyTuple_Type, PyType_FromSpec,
     PyType_GenericAlloc, PyType_IsSubtype, PyType_Slot, PyType_Spec, PyUnicode_AsUTF8AndSize,
     PyUnicode_Compare, PyUnicode_FromString, PyUnicode_InternFromString, PyUnicode_Type, Py_DecRef,
     Py_IncRef, Py_mod_exec, Py_mod_gil, Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc,
     Py_tp_getset, Py_tp_methods, Py_tp_new, Py_tp_repr, CO_ASYNC_GENERATOR, CO_COROUTINE,
     CO_GENERATOR, CO_ITERABLE_COROUTINE, CO_NEWLOCALS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS,
-    EXTENDED_ARG, MAKE_CELL, METH_FASTCALL, METH_NOARGS, METH_O, RETURN_GENERATOR,
+    EXTENDED_ARG, INTERPRETER_EXIT, MAKE_CELL, METH_FASTCALL, METH_KEYWORDS, METH_NOARGS, METH_O,
+    RESERVED, RESUME, RESUME_CHECK, RETURN_GENERATOR,
 };
 
 #[cfg(all(ferrule_checks, not(test)))]
-pub use raw::{_Py_FatalErrorFunc, PyGenObject};
+pub use raw::_Py_FatalErrorFunc;
+pub use raw::PyGenObject;
+/// The state of a generator that runs.
+pub const FRAME_EXECUTING: i8 = raw::_framestate_FRAME_EXECUTING as i8;
 /// The state of a generator whose frame is over.
 #[cfg(all(ferrule_checks, not(test)))]
 pub const FRAME_CLEARED: i32 = raw::_framestate_FRAME_CLEARED;

@@ -30,6 +30,7 @@ use crate::cpython::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
     _PyEval_StopTheWorld, _PyInterpreterFrame, PyInterpreterState, PyObject, PyThreadState,
 };
+use crate::frame_hook::{offer_before_evaluator, pass_marks, Before};
 use crate::in_cpython::{EvalFrameFunction, EvalGate};
 use core::ffi::c_int;
 use core::ptr::{fn_addr_eq, NonNull};
@@ -146,11 +147,30 @@ pub unsafe extern "C" fn _PyRust_EvalFrame(
     frame: *mut _PyInterpreterFrame,
     throwflag: c_int,
 ) -> *mut PyObject {
-    // SAFETY: the caller's contract; the hooks may have put another frame in the place of this one.
-    let Some(frame) = (unsafe { crate::frame_hook::offer_before_evaluator(tstate, frame) }) else {
-        return core::ptr::null_mut();
-    };
-    // Asked now, not before: a hook may have changed it.
+    // SAFETY: the caller's contract; the hooks may have put another frame in the place of this one,
+    // and there may be marks below it, which lie upon the thread's current frame.
+    unsafe {
+        match offer_before_evaluator(tstate, frame) {
+            Before::Evaluate(frame) => evaluate(tstate, frame, throwflag),
+            Before::Watched(frame, mark) => {
+                let came = evaluate(tstate, frame, throwflag);
+                pass_marks(tstate, mark, came)
+            }
+            Before::Over(came) => came,
+        }
+    }
+}
+
+/// Runs a frame by whatever runs frames now. A hook may have changed that.
+///
+/// # Safety
+/// As for [`_PyRust_EvalFrame`].
+#[inline(always)]
+unsafe fn evaluate(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+    throwflag: c_int,
+) -> *mut PyObject {
     // SAFETY: a thread state's interpreter is live, and the thread holds it. The caller's contract
     // is the evaluator's.
     unsafe {

@@ -184,6 +184,14 @@ pub struct FrameHookState {
     pub view_type: *mut PyObject,
     /// `IncompatibleCodeError`, or NULL.
     pub incompatible: *mut PyObject,
+    /// The type of what a watched generator holds, or NULL.
+    pub watched_type: *mut PyObject,
+    /// The type of what a hook in Python is told, or NULL.
+    pub event_type: *mut PyObject,
+    /// The watched generators of the interpreter, a `watched::Watched`; NULL: none.
+    pub watched: *mut c_void,
+    /// A `PyMutex`. Guards the list of `watched`. Nothing waits or runs Python code under it.
+    pub watched_lock: u8,
 }
 
 /// What Ferrule keeps for the hooks in one thread; at the end of
@@ -196,9 +204,22 @@ pub struct FrameHookThread {
     pub suspended: SlotMask,
     /// How many blocks, by slot, where `suspended` has the slot.
     pub suspensions: [u32; MOST_HOOKS],
-    /// How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that
-    /// is given up in the middle of one leaves it counted.
+    /// How many rounds of hooks are under way in this thread, in all its greenlets, and calls that
+    /// no hook is to be asked about and that have not begun. A greenlet that is given up in the
+    /// middle of one leaves it counted.
     pub rounds: u32,
+    /// How many of the levels of `tracing` are those of hooks that are hidden.
+    pub hidden: c_int,
+    /// The watches of frames that have begun and have not been left, a `watch::Watch`; NULL: none.
+    pub watches: *mut c_void,
+    /// The extents in force in this thread, an `extent::Extent`, the last one first; NULL: none.
+    pub extents: *mut c_void,
+    /// Memory for further watches, a list of so many.
+    pub unused_watches: *mut c_void,
+    pub unused_count: u32,
+    /// The function whose next call from `spared_by` no hook is asked about, borrowed; NULL: none.
+    pub spared: *mut PyObject,
+    pub spared_by: *mut _PyInterpreterFrame,
 }
 
 /// A struct of this module and the bytes that the bindings have for it: where they lie, and that

@@ -77,8 +77,8 @@ fn thread_stats(thread: Thread) -> Option<Owned> {
 }
 
 /// The functions of the module; those that concern hooks are declared there.
-static METHODS: ForC<[c::PyMethodDef; 12]> = {
-    let [a, b, c, d, e, f, g, h, i] = frame_hook::python::METHODS;
+static METHODS: ForC<[c::PyMethodDef; 14]> = {
+    let [a, b, c, d, e, f, g, h, i, j, k] = frame_hook::python::METHODS;
     ForC::new([
         method!(
             none "info" "($module, /)",
@@ -99,6 +99,8 @@ static METHODS: ForC<[c::PyMethodDef; 12]> = {
         g,
         h,
         i,
+        j,
+        k,
         NO_METHOD,
     ])
 };

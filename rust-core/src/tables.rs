@@ -53,6 +53,17 @@ impl Arguments {
         Arguments { first, count }
     }
 
+    /// They, if there are at most so many, and how many there are. The others are NULL.
+    pub fn some<const N: usize>(self) -> Option<([*mut PyObject; N], usize)> {
+        let mut all = [null_mut(); N];
+        let count = usize::try_from(self.count).ok().filter(|count| *count <= N)?;
+        for (i, place) in all.iter_mut().take(count).enumerate() {
+            // SAFETY: so many are there, by the type's invariant.
+            *place = unsafe { self.first.add(i).read() };
+        }
+        Some((all, count))
+    }
+
     /// They, if there are just so many.
     pub fn all<const N: usize>(self) -> Option<[*mut PyObject; N]> {
         // SAFETY: so many are there, by the type's invariant.
@@ -64,6 +75,20 @@ impl Arguments {
 pub type Plain = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject;
 /// A function with more arguments.
 pub type Fast = unsafe extern "C" fn(*mut PyObject, *const *mut PyObject, isize) -> *mut PyObject;
+
+/// A function whose arguments may have names.
+pub type Named = unsafe extern "C" fn(
+    *mut PyObject,
+    *const *mut PyObject,
+    isize,
+    *mut PyObject,
+) -> *mut PyObject;
+
+/// Of a function whose arguments may have names: what CPython takes in its tables.
+pub const fn plain_of_named(function: Named) -> Plain {
+    // SAFETY: CPython casts it back, since the flags of the entry say what it is.
+    unsafe { core::mem::transmute::<Named, Plain>(function) }
+}
 
 /// Of a function with more arguments: what CPython takes in its tables.
 pub const fn plain(function: Fast) -> Plain {

@@ -62,11 +62,4 @@ impl Thread {
         // SAFETY: live by the type's invariant; the field is the thread's own.
         unsafe { !(*self.tstate()).current_exception.is_null() }
     }
-
-    /// Whether a trace, profile or monitoring callback runs.
-    #[inline(always)]
-    pub fn is_tracing(self) -> bool {
-        // SAFETY: live by the type's invariant; the field is the thread's own.
-        unsafe { (*self.tstate()).tracing != 0 }
-    }
 }

@@ -47,6 +47,7 @@ typedef enum {
     PyUnstable_FRAMEHOOK_PASS = 0,     /* no change; ask again next time */
     PyUnstable_FRAMEHOOK_REPLACE = 1,  /* run *replacement instead */
     PyUnstable_FRAMEHOOK_SETTLED = 2,  /* no change; never ask again about this code object */
+    PyUnstable_FRAMEHOOK_RESULT = 3,   /* run nothing: the call has this value; second edition only */
 } PyUnstable_FrameHookVerdict;
 
 /* The extended hook. For REPLACE it stores a new reference in *replacement. */
@@ -108,6 +109,107 @@ PyAPI_FUNC(int) PyUnstable_DisableFrameHookInThread(PyUnstable_FrameHookId id);
 PyAPI_FUNC(int) PyUnstable_EnableFrameHookForCode(PyUnstable_FrameHookId id, PyObject *code);
 PyAPI_FUNC(int) PyUnstable_DisableFrameHookForCode(PyUnstable_FrameHookId id, PyObject *code);
 
+/* ---- The second edition --------------------------------------------------
+
+   A hook that is installed with a definition may do more than answer: it can be told when a
+   frame is left, limit what it is asked about while a frame lasts, and give the
+   value of a call. All of the first edition works on such hooks too. */
+
+/* The edition that the interpreter has: 2. Missing where there is the first one only.
+   Needs no thread state. */
+#define PyUnstable_FRAMEHOOK_VERSION 2
+PyAPI_FUNC(int) PyUnstable_FrameHook_Version(void);
+
+/* What `tell` of an answer is made of. */
+#define PyUnstable_FRAMEHOOK_TELL_LEAVE 1   /* the frame's end, once: returned, raised or dropped */
+#define PyUnstable_FRAMEHOOK_TELL_YIELD 2   /* each yield or await that suspends it too */
+#define PyUnstable_FRAMEHOOK_TELL_RESUME 4  /* each time that it goes on too */
+
+/* What `extent` of an answer may be. In force until the frame is left, and not while
+   it is suspended. */
+#define PyUnstable_FRAMEHOOK_NOT_BELOW 1    /* do not ask me about frames below this one */
+#define PyUnstable_FRAMEHOOK_ONLY_BELOW 2   /* ask me about frames below this one, and nowhere else */
+
+/* What a hook says beside its verdict. All of it is 0 when the hook is asked. Nothing of
+   it counts where the verdict is ERROR. */
+typedef struct {
+    PyObject *object;       /* a new reference: for REPLACE the code, for RESULT the value */
+    void *word;             /* comes back with each event of this frame; `free_word` frees it */
+    unsigned int tell;      /* PyUnstable_FRAMEHOOK_TELL_... together; 0: nothing. With any of
+                               them the frame's end is told. */
+    unsigned int extent;    /* 0, or one of the two */
+} PyUnstable_FrameHookAnswer;
+
+typedef PyUnstable_FrameHookVerdict (*PyUnstable_FrameHookAsk)(
+    struct _PyInterpreterFrame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer);
+
+/* What has happened to a frame. `value` and `code` are borrowed for the time of the call. */
+typedef struct {
+    int kind;               /* PyUnstable_FRAMEHOOK_RETURNED and so on */
+    PyObject *value;        /* what it returned or yielded, or the exception; else NULL */
+    PyObject *code;         /* the code that ran */
+    void *word;             /* as the hook gave it */
+} PyUnstable_FrameHookEvent;
+
+#define PyUnstable_FRAMEHOOK_RETURNED 0
+#define PyUnstable_FRAMEHOOK_RAISED 1
+#define PyUnstable_FRAMEHOOK_YIELDED 2
+#define PyUnstable_FRAMEHOOK_RESUMED 3
+#define PyUnstable_FRAMEHOOK_DROPPED 4      /* it was not run to its end, and never will be */
+
+/* Tells a hook what has happened to a frame that it watches. The frame is there no more, or is
+   suspended; where it goes on, nothing of it has run yet. Hooks are told in the reverse
+   of the order in which they asked. No exception is set when it is called. It cannot
+   change what happens, but -1 with an exception set makes the call fail with
+   that one (a raised one becomes its context); where nobody waits for a dropped frame, the
+   exception is reported. Who is left to be told is told all the same. */
+typedef int (*PyUnstable_FrameHookTell)(const PyUnstable_FrameHookEvent *event, void *user_data);
+
+/* Flags of a definition, beside PyUnstable_FRAMEHOOK_TIMED. */
+#define PyUnstable_FRAMEHOOK_THIS_THREAD 2  /* ask it about frames of the calling thread only */
+#define PyUnstable_FRAMEHOOK_HIDDEN 8       /* the Python code that it runs is not shown to trace, profile
+                                               and monitoring functions */
+
+/* Where a hook comes among the others. */
+#define PyUnstable_FRAMEHOOK_LAST 0
+#define PyUnstable_FRAMEHOOK_FIRST 1
+#define PyUnstable_FRAMEHOOK_BEFORE 2       /* right before `other` */
+#define PyUnstable_FRAMEHOOK_BEHIND 3       /* right behind `other` */
+
+typedef struct {
+    size_t size;                            /* sizeof(PyUnstable_FrameHookDefinition) */
+    const char *name;                       /* as for PyUnstable_AddFrameHookEx() */
+    PyUnstable_FrameHookAsk ask;
+    PyUnstable_FrameHookTell tell;          /* NULL: it watches no frame, and `tell` of an answer is
+                                               an error */
+    void *user_data;
+    void (*free_user_data)(void *);         /* may be NULL; called once the hook is gone and no frame
+                                               that it watches is left */
+    void (*free_word)(void *word);          /* may be NULL; called once for each answer with `tell` or
+                                               `extent`, when nothing more is told of the frame, whatever
+                                               the reason: also if the hook was removed, and if the call
+                                               has failed. It may call anything here */
+    unsigned int flags;
+    int place;
+    PyUnstable_FrameHookId other;           /* for BEFORE and BEHIND */
+} PyUnstable_FrameHookDefinition;
+
+/* Installs a hook and returns its handle, or -1 with an exception: those of
+   PyUnstable_AddFrameHookEx(), and ValueError where the definition makes no sense or
+   `other` is not installed. The definition is not used afterwards. */
+PyAPI_FUNC(PyUnstable_FrameHookId) PyUnstable_InstallFrameHook(
+    PyInterpreterState *interp, const PyUnstable_FrameHookDefinition *definition);
+
+/* Whether `other` could run in the place of `code`: 1 or 0, and then *reason (where `reason` is
+   not NULL) is a string that lives for ever. -1: TypeError, one of them is no code object. */
+PyAPI_FUNC(int) PyUnstable_FrameHook_CanStandIn(PyObject *code, PyObject *other, const char **reason);
+
+/* Calls a Python function as PyObject_Vectorcall() would, and asks no hook about its frame; if
+   `below` is not 0, nor about any frame below it. A callable that is no Python function is
+   called like any other. */
+PyAPI_FUNC(PyObject *) PyUnstable_FrameHook_CallOriginal(
+    PyObject *callable, PyObject *const *arguments, size_t nargsf, PyObject *names, int below);
+
 /* ---- Reading the frame ---------------------------------------------------
 
    Only while a hook is being asked about this frame, in its thread; before and after, as
@@ -134,6 +236,19 @@ PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetArgumentName(struct _PyInterprete
 /* The value of the parameter of that name (a str). KeyError: no such parameter.
    UnboundLocalError: as above. */
 PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpreterFrame *frame, PyObject *name);
+
+/* These came with the second edition. */
+
+/* As GetArgument(), but a borrowed reference: the frame holds it while the hook looks at the
+   frame and runs no Python code. No count is touched. */
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_BorrowArgument(struct _PyInterpreterFrame *frame, Py_ssize_t index);
+/* A new dict of the free variables by name, without those that have no value. */
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetFreeVariables(struct _PyInterpreterFrame *frame);
+/* The mapping that holds the locals of a module, a class body or exec(); None where there is none. */
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetLocals(struct _PyInterpreterFrame *frame);
+/* The code of the frame that called, and its line (*line; -1: unknown; NULL: not wanted). None, and -1,
+   where Python code has not called. */
+PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetCaller(struct _PyInterpreterFrame *frame, int *line);
 
 #ifdef __cplusplus
 }

@@ -134,6 +134,11 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
         frame.belongs_to_a_call(),
         "a frame that is already its object's, or on the C stack, ends"
     );
+    if frame.owner() == Owner::GENERATOR && frame.code().flags() & c::CO_OPTIMIZED != 0 {
+        // Locals that are in slots need no mapping. What is there instead goes with the generator.
+        // SAFETY: the reference is the frame's.
+        drop(unsafe { frame.take_locals() });
+    }
     const BEFORE_SLOTS: usize = offset_of!(_PyInterpreterFrame, localsplus);
     let bytes = BEFORE_SLOTS + frame.slots_at_rest() * size_of::<StackSlot>();
     // SAFETY: an object has room for its frame's fields and all its slots. The references move, but

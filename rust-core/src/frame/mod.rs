@@ -32,5 +32,6 @@ mod traverse;
 pub use handle::{Frame, Owner};
 pub use initialize::_PyFrame_Initialize;
 pub use lifecycle::leave_object;
+pub use slots::slot_with;
 #[cfg(test)]
 pub use {lifecycle::_PyRust_EndCall, object::_PyFrame_MakeAndSetFrameObject};

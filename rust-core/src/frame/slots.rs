@@ -4,7 +4,9 @@
 //! a vector loop with overlap checks, out of what is nearly always a handful of slots, and such a
 //! loop takes more instructions to set up than to run.
 
+use crate::object::Owned;
 use crate::stack_ref::{StackRef, StackSlot};
+use core::ptr::NonNull;
 
 /// How many slots are written one by one, without a loop: it takes more instructions to set one up
 /// than to write the two or three slots that there are.
@@ -88,4 +90,13 @@ pub unsafe fn close_slots(first: *mut StackSlot, count: usize, close: impl Fn(St
         }
         i += 1;
     }
+}
+
+/// A word for a reference, or for none.
+pub fn slot_with(value: Option<Owned>) -> StackSlot {
+    let mut slot = StackSlot::EMPTY;
+    let value = value.and_then(|value| NonNull::new(value.into_raw()));
+    // SAFETY: the reference was the `Owned`'s.
+    drop(slot.replace(value.map(|it| unsafe { StackRef::steal(it) })));
+    slot
 }

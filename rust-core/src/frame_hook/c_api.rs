@@ -35,7 +35,7 @@ fn status(outcome: Outcome<()>) -> c_int {
 ///
 /// # Safety
 /// A thread state is attached.
-unsafe fn within<T>(
+pub(super) unsafe fn within<T>(
     interpreter: *mut PyInterpreterState,
     work: impl FnOnce(Thread) -> Outcome<T>,
 ) -> Outcome<T> {
@@ -51,7 +51,7 @@ unsafe fn within<T>(
 ///
 /// # Safety
 /// A hook of the calling thread was asked about `frame`, which has not ended.
-unsafe fn read(
+pub(super) unsafe fn read(
     frame: *mut _PyInterpreterFrame,
     part: impl FnOnce(View) -> Outcome<Owned>,
 ) -> *mut PyObject {
@@ -87,7 +87,7 @@ unsafe fn enable_for_code(
 }
 
 /// A hook that is not NULL.
-fn given<F>(thread: Thread, hook: Option<F>) -> Outcome<F> {
+pub(super) fn given<F>(thread: Thread, hook: Option<F>) -> Outcome<F> {
     hook.ok_or_else(|| Raised::value_error(thread, c"a frame hook is a function, not NULL"))
 }
 
@@ -95,7 +95,7 @@ fn given<F>(thread: Thread, hook: Option<F>) -> Outcome<F> {
 ///
 /// # Safety
 /// NULL, or a string that lives as long as the result.
-unsafe fn checked_name<'a>(thread: Thread, name: *const c_char) -> Outcome<&'a CStr> {
+pub(super) unsafe fn checked_name<'a>(thread: Thread, name: *const c_char) -> Outcome<&'a CStr> {
     if name.is_null() {
         return Ok(c"(unnamed)");
     }
@@ -118,15 +118,8 @@ pub unsafe extern "C" fn PyUnstable_AddFrameHook(
     // SAFETY: the caller's contract.
     let added = unsafe {
         within(interpreter, |thread| {
-            let description = Description {
-                callee: Callee::Simple(given(thread, hook)?),
-                user_data: null_mut(),
-                free_user_data: None,
-                name: c"(C function)",
-                timed: false,
-                owner: null_mut(),
-            };
-            registry::add(thread, &description)
+            let callee = Callee::Simple(given(thread, hook)?);
+            registry::add(thread, &Description::new(callee, null_mut(), c"(C function)"))
         })
     };
     status(added.map(|_| ()))
@@ -182,13 +175,12 @@ pub unsafe extern "C" fn PyUnstable_AddFrameHookEx(
             if flags & !FRAMEHOOK_TIMED != 0 {
                 return Err(Raised::value_error(thread, c"unknown flags for a frame hook"));
             }
+            let callee = Callee::Extended(given(thread, hook)?);
+            let name = checked_name(thread, name)?;
             let description = Description {
-                callee: Callee::Extended(given(thread, hook)?),
-                user_data,
                 free_user_data,
-                name: checked_name(thread, name)?,
                 timed: flags & FRAMEHOOK_TIMED != 0,
-                owner: null_mut(),
+                ..Description::new(callee, user_data, name)
             };
             registry::add(thread, &description)
         })

@@ -4,43 +4,50 @@
 //! it is in one function, and what is not (another verdict, a clock) is kept out of line.
 
 use super::error::{Outcome, Raised};
+use super::extent;
 use super::offered::{never_offer, starts_within_a_hook, Offered, Stage, Starting};
+use super::original::is_spared;
 use super::snapshot::{count_one, Callee, Hook, Snapshot, SnapshotRef};
+use super::state::{hidden_if, Round};
 use super::switch::silent_here;
-use super::verdict::Verdict;
-use super::{replace, settled};
+use super::verdict::{Happened, HookAnswer, Request, Verdict};
+use super::watch::{hand_on, Watch, YIELDS_TO};
+use super::{replace, settled, watched};
 use crate::code::Code;
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyThreadState};
+use crate::cpython::{
+    _PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject, PyThreadState,
+};
+use crate::exception::run_aside;
 use crate::frame::Frame;
+use crate::in_cpython::FrameHookState;
 use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::{c_int, CStr};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
-/// How a frame goes on after it was offered to the hooks.
+/// How the eval loop goes on after a frame was offered to the hooks.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(test, derive(Debug))]
 pub enum Answer {
-    /// An exception is set; the thread's current frame is to be unwound.
-    Failed = -1,
-    /// Go on, and nobody wants to see this code object again.
+    /// In the same frame, and nobody wants to see this code object again.
     Settled = 0,
-    /// Go on, and offer the next frame of this code object too.
+    /// In the same frame. The next frame of this code object is to be offered too.
     AskAgain = 1,
-    /// The thread's current frame is another one now; start it.
-    Replaced = 2,
+    /// In the thread's current frame, where that stands; or with the exception that is set, in the
+    /// frame that has called the one that was offered.
+    Elsewhere = 2,
 }
 
-/// What a hook has answered, as C has it: a verdict, and what it gives a reference to. Which of
-/// the two go together is for [`heed`] to see.
+/// What a hook has answered, as C has it. Which of its parts go together is for [`heed`] to see.
 struct Given {
     /// `None`: a number that the header does not have.
     verdict: Option<Verdict>,
-    /// What is to run, and may be no code.
+    /// What is to run, and may be no code; or the value of the call.
     object: Option<Owned>,
+    request: Request,
 }
 
 /// Calls one hook.
@@ -51,6 +58,7 @@ struct Given {
 unsafe fn call(hook: &Hook, frame: Offered) -> Given {
     count_one(&hook.calls);
     let mut object: *mut PyCodeObject = null_mut();
+    let mut request = Request::NOTHING;
     // SAFETY: the contract of whoever added the hook; a frame that is offered. The reference that a
     // hook gives is ours.
     unsafe {
@@ -60,19 +68,44 @@ unsafe fn call(hook: &Hook, frame: Offered) -> Given {
                 Some(if object.is_null() { Verdict::Pass } else { Verdict::Replace })
             }
             Callee::Extended(function) => {
-                Verdict::from_c(function(frame.as_ptr(), hook.user_data, &raw mut object))
+                let verdict =
+                    Verdict::from_c(function(frame.as_ptr(), hook.user_data, &raw mut object));
+                // The first edition has no such verdict.
+                verdict.filter(|verdict| *verdict != Verdict::Result)
+            }
+            Callee::Asked(function) => {
+                let mut answer = HookAnswer::EMPTY;
+                let verdict = function(frame.as_ptr(), hook.user_data, &raw mut answer);
+                object = answer.object.cast();
+                request = Request { word: answer.word, tell: answer.tell, extent: answer.extent };
+                Verdict::from_c(verdict)
             }
         };
-        Given { verdict, object: Owned::new(object.cast()) }
+        Given { verdict, object: Owned::new(object.cast()), request }
     }
+}
+
+/// Calls one hook that is hidden, or whose time is measured.
+///
+/// # Safety
+/// As for [`call`].
+#[cold]
+#[inline(never)]
+unsafe fn call_apart(thread: Thread, hook: &Hook, frame: Offered) -> Given {
+    // SAFETY: the caller's contract.
+    hidden_if(hook.hidden, thread, || unsafe {
+        if hook.timed {
+            call_timed(hook, frame)
+        } else {
+            call(hook, frame)
+        }
+    })
 }
 
 /// Calls one hook, and measures how long that takes.
 ///
 /// # Safety
 /// As for [`call`].
-#[cold]
-#[inline(never)]
 unsafe fn call_timed(hook: &Hook, frame: Offered) -> Given {
     let (mut before, mut after) = (0, 0);
     // SAFETY: reads a clock; a failure leaves 0. Then the caller's contract.
@@ -94,6 +127,8 @@ enum Heeded {
     Settled,
     /// This frame is to run.
     Replaced(Offered),
+    /// This is the value of the call.
+    Answered(Owned),
     /// An exception is set.
     Failed,
 }
@@ -106,12 +141,59 @@ enum Heeded {
 unsafe fn ask(thread: Thread, hook: &Hook, frame: Offered) -> Heeded {
     // SAFETY: the caller's contract.
     unsafe {
-        let given = if hook.timed { call_timed(hook, frame) } else { call(hook, frame) };
+        let apart = hook.timed | hook.hidden;
+        let given = if apart { call_apart(thread, hook, frame) } else { call(hook, frame) };
         match given {
-            Given { verdict: Some(Verdict::Pass), object: None } if !thread.has_exception() => {
-                Heeded::Passed
+            Given { verdict: Some(Verdict::Pass), object: None, request }
+                if !thread.has_exception() =>
+            {
+                if request.is_nothing() {
+                    Heeded::Passed
+                } else {
+                    watch(thread, hook, frame, request)
+                }
             }
-            Given { verdict, object } => heed(thread, hook, frame, verdict, object),
+            given => heed(thread, hook, frame, given),
+        }
+    }
+}
+
+/// A hook lets the frame run, and watches it.
+///
+/// # Safety
+/// `frame` is being offered in this thread.
+#[inline(always)]
+unsafe fn watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) -> Heeded {
+    match begin_watch(thread, hook, frame, request) {
+        Ok(()) => Heeded::Passed,
+        Err(Raised { .. }) => {
+            count_one(&hook.errors);
+            Heeded::Failed
+        }
+    }
+}
+
+/// Begins to watch a frame for a hook.
+#[inline(always)]
+fn begin_watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) -> Outcome<()> {
+    let watch = if request.makes_sense() && (request.tell == 0 || hook.tell.is_some()) {
+        Watch::new(thread, Some(hook), request)
+    } else {
+        Err(complain(
+            thread,
+            hook,
+            c"frame hook %s wants to be told what it cannot be told, or has an unknown extent",
+        ))
+    };
+    match watch {
+        Ok(watch) => {
+            watch.link(thread, *frame);
+            Ok(())
+        }
+        Err(raised) => {
+            // SAFETY: it came with this answer, and nobody else has it.
+            unsafe { hook.free_word(request.word) };
+            Err(raised)
         }
     }
 }
@@ -122,26 +204,28 @@ unsafe fn ask(thread: Thread, hook: &Hook, frame: Offered) -> Heeded {
 /// `frame` is being offered in this thread, and `hook` has answered just now.
 #[cold]
 #[inline(never)]
-unsafe fn heed(
-    thread: Thread,
-    hook: &Hook,
-    frame: Offered,
-    verdict: Option<Verdict>,
-    object: Option<Owned>,
-) -> Heeded {
-    let done = match (verdict, &object) {
+unsafe fn heed(thread: Thread, hook: &Hook, frame: Offered, given: Given) -> Heeded {
+    let Given { verdict, object, request } = given;
+    let begin_watch = || match request.is_nothing() {
+        true => Ok(()),
+        false => begin_watch(thread, hook, frame, request),
+    };
+    let done = match (verdict, object) {
         _ if thread.has_exception() => Err(Raised::by_cpython(thread)),
-        (Some(Verdict::Pass), None) => Ok(Heeded::Passed),
+        (Some(Verdict::Pass), None) => begin_watch().map(|()| Heeded::Passed),
         // What another interpreter owns, and what there is no memory for, is not remembered: the
         // hook will be asked again.
         (Some(Verdict::Settled), None) => {
-            Ok(match settled::settle(thread, frame.code(), hook.id, true) {
+            begin_watch().map(|()| match settled::settle(thread, frame.code(), hook.id, true) {
                 Ok(()) => Heeded::Settled,
                 Err(_) => Heeded::Passed,
             })
         }
-        // SAFETY: the caller's contract.
-        (Some(Verdict::Replace), Some(object)) => unsafe { run(thread, hook, frame, object) },
+        (Some(Verdict::Replace), Some(object)) => {
+            // SAFETY: the caller's contract.
+            begin_watch().and_then(|()| unsafe { run(thread, hook, frame, &object) })
+        }
+        (Some(Verdict::Result), Some(value)) => begin_watch().map(|()| Heeded::Answered(value)),
         (Some(Verdict::Error), _) => Err(complain(
             thread,
             hook,
@@ -199,32 +283,24 @@ unsafe fn run(thread: Thread, hook: &Hook, frame: Offered, chosen: &Owned) -> Ou
     }
 }
 
-/// A round that is under way. It is counted for the thread, so that a thread without one need not
-/// look for it; which frames start within a hook is told by the frames below them.
-struct Round(Thread);
-
-impl Round {
-    fn begin(thread: Thread) -> Self {
-        // SAFETY: the calling thread's own.
-        unsafe { (*thread.own()).rounds = (*thread.own()).rounds.wrapping_add(1) };
-        Round(thread)
-    }
-}
-
-impl Drop for Round {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: the calling thread's own.
-        unsafe { (*self.0.own()).rounds = (*self.0.own()).rounds.wrapping_sub(1) };
-    }
-}
-
 /// Whether nobody is to be asked about a frame: a callback of a tracer has started it, or a hook
-/// has. A greenlet has frames of its own, so a hook that waits in another one does not count.
+/// has, or the call is spared. A greenlet has frames of its own, so a hook that waits in another one
+/// does not count.
 #[inline(always)]
 fn is_off_limits(thread: Thread, frame: Frame) -> bool {
     // SAFETY: the calling thread's own.
-    thread.is_tracing() || (unsafe { (*thread.own()).rounds } != 0 && starts_within_a_hook(frame))
+    let (tracing, rounds) = unsafe { ((*thread.tstate()).tracing, (*thread.own()).rounds) };
+    (tracing != 0 || rounds != 0) && is_not_to_be_offered(thread, frame)
+}
+
+/// [`is_off_limits`], where a look is worth while.
+#[cold]
+#[inline(never)]
+fn is_not_to_be_offered(thread: Thread, frame: Frame) -> bool {
+    // SAFETY: the calling thread's own.
+    let (tracing, hidden) = unsafe { ((*thread.tstate()).tracing, (*thread.own()).hidden) };
+    // Levels of a hook that is hidden are no tracer's; it may wait in another greenlet.
+    tracing > hidden || is_spared(thread, frame) || starts_within_a_hook(frame)
 }
 
 /// What a round has come to. Of what several hooks have said, the greatest counts.
@@ -236,8 +312,6 @@ enum CameTo {
     Passed,
     /// Another frame is to run.
     Replaced,
-    /// An exception is set.
-    Failed,
 }
 
 /// A round, as far as it has come.
@@ -249,8 +323,17 @@ struct Course {
     came_to: CameTo,
 }
 
+/// How a round has ended.
+enum End {
+    CameTo(CameTo),
+    /// With the value of the call.
+    Answered(Owned),
+    /// An exception is set.
+    Failed,
+}
+
 /// Asks those of `hooks` that are in `here` and have not settled the frame's code, in order. The
-/// last frame, and what the round has come to.
+/// last frame, and how the round has ended.
 ///
 /// # Safety
 /// `frame` is being offered in this thread, and `settled` says who has settled its code.
@@ -261,11 +344,17 @@ unsafe fn ask_all(
     here: u32,
     frame: Offered,
     settled: u32,
-) -> (Offered, CameTo) {
+) -> (Offered, End) {
     let mut course = Course { frame, settled, came_to: CameTo::Settled };
     // The loop is a fold. As `try_fold` it would be a call of its own in each round.
     for hook in hooks.iter() {
-        if hook.bit() & here & !course.settled == 0 || hook.is_silent() {
+        if hook.bit() & here & !course.settled == 0 {
+            continue;
+        }
+        if !hook.has_no_limits() && is_beyond_limits(thread, hooks, hook) {
+            if !hook.is_silent() {
+                course.came_to = course.came_to.max(CameTo::Passed);
+            }
             continue;
         }
         // SAFETY: the frame is being offered.
@@ -277,55 +366,114 @@ unsafe fn ask_all(
                 settled: settled::slots(thread, hooks, frame.code()),
                 came_to: CameTo::Replaced,
             },
-            Heeded::Failed => return (course.frame, CameTo::Failed),
+            Heeded::Answered(value) => return (course.frame, End::Answered(value)),
+            Heeded::Failed => return (course.frame, End::Failed),
         };
     }
-    (course.frame, course.came_to)
+    (course.frame, End::CameTo(course.came_to))
+}
+
+/// Whether a hook is not asked here, though it is enabled.
+#[cold]
+#[inline(never)]
+fn is_beyond_limits(thread: Thread, hooks: &Snapshot, hook: &Hook) -> bool {
+    hook.is_silent()
+        || hook.is_for_another_thread(thread)
+        || (hook.is_only_below() && !extent::is_below(thread, hooks, hook))
+}
+
+/// How a frame goes on after a round.
+enum Way {
+    /// It runs.
+    Runs(Frame, Answer),
+    /// It runs, and is another one.
+    Replaced(Frame),
+    /// It does not run: the call has this value.
+    Answered(Frame, Owned),
+    /// It does not run: an exception is set.
+    Failed(Frame),
 }
 
 /// Offers a frame that has its arguments and has run nothing but its prologue.
 ///
-/// Returns the frame that is to run, and how it goes on. On failure that is the frame to unwind.
-///
 /// # Safety
 /// `frame` is this thread's, and linked.
 #[inline(always)]
-unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> (Frame, Answer) {
+unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way {
     if is_off_limits(thread, *frame) {
-        return (*frame, Answer::AskAgain);
+        return Way::Runs(*frame, Answer::AskAgain);
     }
-    let Some(snapshot) = SnapshotRef::current(thread) else { return (*frame, Answer::Settled) };
+    let Some(snapshot) = SnapshotRef::current(thread) else {
+        return Way::Runs(*frame, Answer::Settled);
+    };
     let hooks = snapshot.get();
     let settled = settled::slots(thread, hooks, frame.code());
     let open = hooks.enabled() & !settled;
     if open == 0 {
-        return (*frame, Answer::Settled);
+        return Way::Runs(*frame, Answer::Settled);
     }
     let here = !silent_here(thread, hooks);
     if open & here == 0 {
-        return (*frame, Answer::AskAgain);
+        return Way::Runs(*frame, Answer::AskAgain);
     }
     let next = frame.instruction();
+    let below = frame.previous();
     let round = Round::begin(thread);
     // SAFETY: hidden just now.
-    let (frame, came_to) = unsafe { ask_all(thread, hooks, here, frame.hide(stage), settled) };
+    let (frame, end) = unsafe { ask_all(thread, hooks, here, frame.hide(stage), settled) };
+    if frame.previous() != below {
+        // What is not run makes no generator.
+        let runs = matches!(end, End::CameTo(_));
+        introduce(*frame, below, runs);
+    }
     // Hooks that were removed meanwhile may go now, and their owners' code runs: within the round,
     // with the frame still hidden.
     drop(snapshot);
     drop(round);
     // From here on nothing runs any more that could change what is found.
-    match came_to {
-        CameTo::Failed => {
+    match end {
+        End::Failed => {
             never_offer(*frame);
-            (*frame, Answer::Failed)
+            Way::Failed(*frame)
         }
-        CameTo::Replaced => (frame.show(frame.code().first_instruction()), Answer::Replaced),
-        CameTo::Passed => (frame.show(next), Answer::AskAgain),
-        CameTo::Settled => {
+        End::Answered(value) => Way::Answered(frame.show(next), value),
+        End::CameTo(CameTo::Replaced) => {
+            Way::Replaced(frame.show(frame.code().first_instruction()))
+        }
+        End::CameTo(CameTo::Passed) => Way::Runs(frame.show(next), Answer::AskAgain),
+        End::CameTo(CameTo::Settled) => {
             let frame = frame.show(next);
             // Hooks may have come and gone meanwhile.
-            (frame, standing(thread, frame.code()))
+            Way::Runs(frame, standing(thread, frame.code()))
         }
+    }
+}
+
+/// Says to the watches that have begun in this round, those above `below`, which code runs.
+fn introduce(frame: Frame, below: Option<Frame>, runs: bool) {
+    let code = frame.code();
+    let makes_generator =
+        runs && code.flags() & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR) != 0;
+    let mut at = frame.previous();
+    while let (Some(mark), true) = (at, at != below) {
+        if let Some(watch) = Watch::at(mark) {
+            watch.set_code(code, makes_generator);
+        }
+        at = mark.previous();
+    }
+}
+
+/// A call ends before its frame has run: the frame goes, and the thread is back in what is below.
+///
+/// # Safety
+/// `frame` is the thread's current one, the topmost of the data stack.
+unsafe fn give_up(thread: Thread, frame: Frame) {
+    let tstate = thread.tstate();
+    // SAFETY: what the eval loop does where a call ends.
+    unsafe {
+        (*tstate).py_recursion_remaining += 1;
+        (*tstate).current_frame = (*frame.as_ptr()).previous;
+        c::_PyEval_FrameClearAndPop(tstate, frame.as_ptr());
     }
 }
 
@@ -357,13 +505,155 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     // SAFETY: the caller's contract.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
     // SAFETY: a current frame on the data stack is the topmost one there.
-    match unsafe { Starting::if_it_starts(frame) } {
-        // SAFETY: the current frame is linked.
-        Some(frame) => unsafe { offer(thread, frame, Stage::AfterPrologue) }.1,
-        // A generator that begins: it was offered when it was made. Or a frame that was offered
-        // before, or that a debugger has sent back.
-        None => standing(thread, frame.code()),
+    let Some(starting) = (unsafe { Starting::if_it_starts(frame) }) else {
+        return go_on(thread, frame);
+    };
+    // SAFETY: the current frame is linked.
+    match unsafe { offer(thread, starting, Stage::AfterPrologue) } {
+        Way::Runs(_, answer) => answer,
+        way => {
+            // SAFETY: as above.
+            unsafe { go_elsewhere(thread, way) };
+            Answer::Elsewhere
+        }
     }
+}
+
+/// Does what follows from a round after which the frame does not simply run.
+///
+/// # Safety
+/// The frame is the thread's current one.
+#[cold]
+#[inline(never)]
+unsafe fn go_elsewhere(thread: Thread, way: Way) {
+    // SAFETY: the caller's contract. The frame below has called.
+    unsafe {
+        match way {
+            Way::Runs(..) | Way::Replaced(_) => {}
+            Way::Failed(frame) => give_up(thread, frame),
+            Way::Answered(frame, value) => {
+                give_up(thread, frame);
+                hand_on(thread, value, None);
+            }
+        }
+    }
+}
+
+/// A frame comes to a `RESUME` that is not to be offered. A generator that goes on: it was offered
+/// when it was made, and may be watched. Or a frame that was offered before, or that a debugger has
+/// sent back.
+#[inline(never)]
+fn go_on(thread: Thread, frame: Frame) -> Answer {
+    if !watched::are_there_any(thread) {
+        return standing(thread, frame.code());
+    }
+    // SAFETY: the current frame, which has come to an instruction that nothing of it runs before.
+    match unsafe { watched::go_on(thread, frame) } {
+        Ok(()) => Answer::AskAgain,
+        Err(Raised { .. }) => Answer::Elsewhere,
+    }
+}
+
+/// A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
+/// the exception that is set. The hook that watches the frame is told. The thread's current frame is
+/// the one to go on in afterwards.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, attached thread state; `mark` is its current frame, and a
+/// mark of this crate, with its stack pointer saved.
+#[no_mangle]
+#[inline(never)] // the eval loop is large enough
+pub unsafe extern "C" fn _PyRust_FrameCameBack(
+    tstate: *mut PyThreadState,
+    mark: *mut _PyInterpreterFrame,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let (thread, watch) = (Thread::new(tstate), Watch::of_mark(mark));
+        if thread.has_exception() {
+            return came_back_raised(thread, watch);
+        }
+        let value = watch.take_value();
+        if watch.was_yielded_to() {
+            if let Ok(value) = watched::yielded(thread, watch, value) {
+                hand_on(thread, value, Some(YIELDS_TO));
+            }
+        } else if let Ok(value) = came_back(thread, watch, value) {
+            hand_on(thread, value, None);
+        }
+    }
+}
+
+/// A frame has returned `value` to a mark. The hook is told, and the frame below is the thread's
+/// current one afterwards; the value to hand on to it, or an exception.
+///
+/// # Safety
+/// The mark is the thread's current frame.
+#[inline(always)]
+unsafe fn came_back(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
+    if watch.makes_generator() {
+        // SAFETY: the caller's contract.
+        return unsafe { made_generator(thread, watch, value) };
+    }
+    let told = watch.tell(thread, Happened::Returned, value.as_ptr());
+    // SAFETY: the caller's contract.
+    unsafe { watch.step_down(thread) };
+    watch.end(thread);
+    match told {
+        Ok(()) => Ok(value),
+        Err(raised) => {
+            drop_aside(value);
+            Err(raised)
+        }
+    }
+}
+
+/// An exception, which is set, has come to a mark. The hook is told, and the frame below is the
+/// thread's current one afterwards.
+///
+/// # Safety
+/// The mark is the thread's current frame.
+#[cold]
+#[inline(never)]
+unsafe fn came_back_raised(thread: Thread, watch: Watch) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {
+            watch.tell_aside(thread, Happened::Raised, raised);
+        }
+        watch.step_down(thread);
+    }
+    watch.end(thread);
+}
+
+/// As [`came_back`], where the frame has made a generator, which is watched from now on.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn made_generator(thread: Thread, watch: Watch, generator: Owned) -> Outcome<Owned> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match watched::attach(thread, watch, &generator) {
+            Ok(true) => {
+                watch.step_down(thread);
+                Ok(generator)
+            }
+            // What is told of such a frame is that it has returned.
+            Ok(false) => came_back(thread, watch, generator),
+            Err(raised) => {
+                drop_aside(generator);
+                came_back_raised(thread, watch);
+                Err(raised)
+            }
+        }
+    }
+}
+
+/// Gives an object up while an exception is set.
+fn drop_aside(object: Owned) {
+    // SAFETY: an attached thread.
+    unsafe { run_aside(|| drop(object), || c::PyErr_Clear()) };
 }
 
 /// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
@@ -388,13 +678,41 @@ pub unsafe extern "C" fn _PyRust_Instrument(
         }
         let status = c::_Py_Instrument(code, interpreter);
         frame.set_instruction(next);
+        if !(*FrameHookState::of(interpreter)).watched.is_null() {
+            go_on_thrown(frame);
+        }
         status
     }
 }
 
-/// Offers a frame that an evaluator is about to get, before anything of it has
-/// run. The frame to evaluate; `None` with an exception set if the call fails,
-/// and then the frame is gone.
+/// A generator goes on with an exception, which is thrown into it: no `RESUME` will say so.
+///
+/// # Safety
+/// `frame` is the calling thread's current frame.
+#[cold]
+#[inline(never)]
+unsafe fn go_on_thrown(frame: Frame) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let thread = Thread::current();
+        if thread.has_exception() {
+            // A hook that fails raises about the exception that is set.
+            let _ = watched::go_on(thread, frame);
+        }
+    }
+}
+
+/// What becomes of a frame that an evaluator is about to get.
+pub enum Before {
+    /// It is evaluated.
+    Evaluate(*mut _PyInterpreterFrame),
+    /// It is evaluated, and the marks from this one on lie below it.
+    Watched(*mut _PyInterpreterFrame, Frame),
+    /// It is gone, and this is what the call comes to: a new reference, or NULL with an exception.
+    Over(*mut PyObject),
+}
+
+/// Offers a frame that an evaluator is about to get, before anything of it has run.
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state, and `frame` ready
@@ -403,14 +721,14 @@ pub unsafe extern "C" fn _PyRust_Instrument(
 pub unsafe fn offer_before_evaluator(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
-) -> Option<*mut _PyInterpreterFrame> {
+) -> Before {
     // SAFETY: the caller's contract; the state is live.
     unsafe {
         let thread = Thread::new(tstate);
         if (*thread.state()).active {
             offer_fresh(thread, Frame::new(frame))
         } else {
-            Some(frame)
+            Before::Evaluate(frame)
         }
     }
 }
@@ -422,32 +740,80 @@ pub unsafe fn offer_before_evaluator(
 /// As there.
 #[cold]
 #[inline(never)]
-unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Option<*mut _PyInterpreterFrame> {
+unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Before {
     // SAFETY: a frame that is about to start is the topmost of the data stack.
     let Some(starting) = (unsafe { Starting::if_it_starts(frame) }) else {
-        return Some(frame.as_ptr());
+        return Before::Evaluate(frame.as_ptr());
     };
     if starting.instruction() != starting.code().first_instruction() {
-        return Some(frame.as_ptr());
+        return Before::Evaluate(frame.as_ptr());
     }
+    // SAFETY: the calling thread's own.
+    let current = unsafe { &raw mut (*thread.tstate()).current_frame };
     // Linked meanwhile, so that what runs within a hook can be told by its frames.
     // SAFETY: the thread's own state and frame. Who is asked leaves the thread's current frame as
     // it was.
-    let (frame, answer) = unsafe {
-        let current = &raw mut (*thread.tstate()).current_frame;
+    let (way, caller) = unsafe {
         let caller = *current;
         (*frame.as_ptr()).previous = caller;
         *current = frame.as_ptr();
-        let offered = offer(thread, starting, Stage::Fresh);
+        let way = offer(thread, starting, Stage::Fresh);
         *current = caller;
-        offered
+        (way, caller)
     };
-    if answer == Answer::Failed {
-        // SAFETY: the frame was handed over, has not run, and is not linked any more.
-        unsafe { c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr()) };
-        return None;
+    let (Way::Runs(frame, _) | Way::Replaced(frame) | Way::Answered(frame, _) | Way::Failed(frame)) =
+        way;
+    let mark = frame.previous().filter(|below| below.as_ptr() != caller);
+    // SAFETY: the frame was handed over; where it has not run, it is not linked any more.
+    unsafe {
+        let came = match way {
+            Way::Runs(..) | Way::Replaced(_) => {
+                // `RESUME` does not offer it again, even if no hook was asked here.
+                never_offer(frame);
+                return match mark {
+                    Some(mark) => Before::Watched(frame.as_ptr(), mark),
+                    None => Before::Evaluate(frame.as_ptr()),
+                };
+            }
+            Way::Answered(_, value) => value.into_raw(),
+            Way::Failed(_) => null_mut(),
+        };
+        c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr());
+        Before::Over(mark.map_or(came, |mark| pass_marks(thread.tstate(), mark, came)))
     }
-    // `RESUME` does not offer it again, even if no hook was asked here.
-    never_offer(frame);
-    Some(frame.as_ptr())
+}
+
+/// A call that an evaluator has run, or that was over before, comes to the marks below it: a new
+/// reference or NULL with an exception, and the same for who has called.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, attached thread state. `mark` is the first of the marks
+/// upon its current frame, and the call is over.
+#[cold]
+#[inline(never)]
+pub unsafe fn pass_marks(
+    tstate: *mut PyThreadState,
+    mark: Frame,
+    came: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let (thread, caller) = (Thread::new(tstate), (*tstate).current_frame);
+        let mut came = Owned::new(came);
+        let mut at = mark.as_ptr();
+        while at != caller {
+            let watch = Watch::of_mark(at);
+            (*tstate).current_frame = at;
+            at = (*at).previous;
+            came = match came {
+                Some(value) => came_back(thread, watch, value).ok(),
+                None => {
+                    came_back_raised(thread, watch);
+                    None
+                }
+            };
+        }
+        (*tstate).current_frame = caller;
+        came.map_or(null_mut(), Owned::into_raw)
+    }
 }

@@ -24,11 +24,14 @@
 //! was found before such a call is looked up again after it.
 
 pub mod c_api;
+pub mod c_api_second;
 mod dispatch;
 mod error;
+mod extent;
 mod kept;
 mod mask;
 mod offered;
+mod original;
 #[cfg(not(test))]
 pub mod python;
 mod registry;
@@ -42,6 +45,8 @@ mod switch;
 mod tests;
 mod verdict;
 mod view;
+mod watch;
+mod watched;
 mod world;
 
-pub use dispatch::offer_before_evaluator;
+pub use dispatch::{offer_before_evaluator, pass_marks, Before};

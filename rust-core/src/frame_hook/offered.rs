@@ -69,6 +69,13 @@ pub fn starts_within_a_hook(frame: Frame) -> bool {
     false
 }
 
+/// Hooks are told of what has happened to a frame, at the mark below it; or they have been. What
+/// starts meanwhile starts within a hook.
+#[inline(always)]
+pub fn begin_to_tell(mark: Frame) {
+    Stage::AfterPrologue.write_to(mark);
+}
+
 /// The frame is not offered any more, whether a hook has seen it or not.
 #[inline(always)]
 pub fn never_offer(frame: Frame) {
@@ -175,6 +182,19 @@ impl Offered {
                 .is_some_and(|it| (*it.object().as_ptr()).ob_type == &raw mut c::PyCell_Type)
         };
         is_cell && self.code().prologue_makes_cell(index)
+    }
+
+    /// As [`argument`](Self::argument), borrowed. The frame holds it, or its cell.
+    pub fn borrowed_argument(self, index: usize) -> Option<*mut PyObject> {
+        // SAFETY: as in `argument`.
+        unsafe {
+            let value = self.held(index)?.object().as_ptr();
+            if !self.has_cell_at(index) {
+                return Some(value);
+            }
+            let content = (*value.cast::<c::PyCellObject>()).ob_ref;
+            (!content.is_null()).then_some(content)
+        }
     }
 
     /// The value of parameter `index`. `None`: its cell was emptied, by whoever has found it, or

@@ -8,6 +8,7 @@
 
 mod block;
 mod converted;
+mod event;
 mod exports;
 mod functions;
 mod hook;

@@ -5,8 +5,8 @@
 
 use super::error::{Outcome, Raised};
 use super::settled;
-use super::snapshot::{Description, Hook, NewHook, NewSnapshot, Snapshot, SnapshotRef};
-use super::state::is_closed;
+use super::snapshot::{Description, Hook, NewHook, NewSnapshot, Place, Snapshot, SnapshotRef};
+use super::state::{is_closed, set_active};
 use super::world::{locked, unsettle};
 use crate::in_cpython::SlotMask;
 use crate::thread::Thread;
@@ -21,6 +21,7 @@ pub enum Refusal {
     TooMany,
     Duplicate,
     Unknown,
+    UnknownNeighbour,
     Closed,
     Exhausted,
 }
@@ -38,6 +39,10 @@ impl Refusal {
                 Raised::value_error(thread, c"this frame hook is installed already")
             }
             Refusal::Unknown => Raised::value_error(thread, c"this frame hook is not installed"),
+            Refusal::UnknownNeighbour => Raised::value_error(
+                thread,
+                c"the hook that this one is to be placed beside is not installed",
+            ),
             Refusal::Closed => Raised::runtime_error(
                 thread,
                 c"frame hooks cannot be added while the interpreter ends",
@@ -60,7 +65,7 @@ unsafe fn publish(thread: Thread, mut new: NewSnapshot) -> Option<SnapshotRef> {
     // SAFETY: the state is live, and nobody else runs. It owns the reference to the new one now,
     // and gives up that to the old one.
     unsafe {
-        (*state).active = new.get_mut().enabled() != 0;
+        set_active(thread, new.get_mut().enabled() != 0);
         let old = core::mem::replace(&mut (*state).snapshot, new.into_raw().cast());
         SnapshotRef::from_raw(old.cast())
     }
@@ -80,7 +85,8 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
         return Err(Refusal::NoMemory.raise(thread));
     }
     // SAFETY: the world is stopped.
-    let installed = locked(thread, || unsafe { install(thread, &mut hook, &mut new) });
+    let installed =
+        locked(thread, || unsafe { install(thread, &mut hook, &mut new, description.place) });
     // What was not used is dropped here, and the old snapshot, with the world running.
     match installed {
         Ok((id, _old)) => {
@@ -102,6 +108,7 @@ unsafe fn install(
     thread: Thread,
     hook: &mut Option<NewHook>,
     new: &mut Option<NewSnapshot>,
+    place: Place,
 ) -> Result<(c_longlong, Option<SnapshotRef>), Refusal> {
     let state = thread.state();
     // SAFETY: the state is live, and nobody else runs.
@@ -129,16 +136,17 @@ unsafe fn install(
     if last_epoch >= SlotMask::EVERYBODY.epoch - 1 {
         return Err(Refusal::Exhausted);
     }
+    if let Place::Before(other) | Place::Behind(other) = place {
+        if before.and_then(|hooks| hooks.find(other)).is_none() {
+            return Err(Refusal::UnknownNeighbour);
+        }
+    }
     let (Some(hook), Some(mut new)) = (hook.take(), new.take()) else {
         return Err(Refusal::NoMemory);
     };
-    let after = new.get_mut();
-    if let Some(before) = before {
-        after.copy(before, |_| true);
-    }
     let (id, epoch) = (last_id + 1, last_epoch + 1);
     let hook = hook.place(id, used.trailing_ones(), epoch);
-    after.append(&hook);
+    new.get_mut().copy_with(before, &hook, place);
     // SAFETY: the state is live, and nobody else runs. The hook's own reference is one of two now.
     unsafe {
         (*state).last_id = id;

@@ -14,10 +14,9 @@ use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::data_stack::{DataStack, Slots};
-use crate::frame::{_PyFrame_Initialize, leave_object, Frame};
-use crate::object::Owned;
+use crate::frame::{_PyFrame_Initialize, leave_object, slot_with, Frame};
 use crate::reference_count::decref;
-use crate::stack_ref::{StackRef, StackSlot};
+use crate::stack_ref::StackSlot;
 use crate::thread::Thread;
 use core::ffi::{c_char, CStr};
 use core::mem::MaybeUninit;
@@ -72,7 +71,7 @@ fn same_name(one: *mut PyObject, other: *mut PyObject) -> bool {
 }
 
 /// Why `new` cannot run in the place of `old`; `None`: it can.
-fn obstacle(old: Code, new: Code) -> Option<&'static CStr> {
+pub fn obstacle(old: Code, new: Code) -> Option<&'static CStr> {
     let (before, after) = (old.parameters(), new.parameters());
     if before.positional != after.positional || before.keyword_only != after.keyword_only {
         return Some(c"it has another number of parameters");
@@ -231,15 +230,6 @@ impl Drop for Taken {
             unsafe { c::PyMem_RawFree(block.as_ptr().cast()) };
         }
     }
-}
-
-/// A word for a reference, or for none.
-fn slot_with(value: Option<Owned>) -> StackSlot {
-    let mut slot = StackSlot::EMPTY;
-    let value = value.and_then(|value| NonNull::new(value.into_raw()));
-    // SAFETY: the reference was the `Owned`'s.
-    drop(slot.replace(value.map(|it| unsafe { StackRef::steal(it) })));
-    slot
 }
 
 /// Puts a frame that runs `new` in the place of `frame`, and returns it, still being offered. On

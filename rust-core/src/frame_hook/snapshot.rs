@@ -8,6 +8,7 @@
 //! Reading the current snapshot takes no lock: between reading the pointer and
 //! counting the reference there is no point at which a thread can be stopped.
 
+use super::verdict::{HookAnswer, HookEvent};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
 use crate::exception::run_aside;
@@ -42,11 +43,29 @@ pub type SimpleHook = unsafe extern "C" fn(*mut _PyInterpreterFrame) -> *mut PyC
 pub type ExtendedHook =
     unsafe extern "C" fn(*mut _PyInterpreterFrame, *mut c_void, *mut *mut PyCodeObject) -> c_int;
 
+/// A hook of the second edition, as the header has it.
+pub type AskFunction =
+    unsafe extern "C" fn(*mut _PyInterpreterFrame, *mut c_void, *mut HookAnswer) -> c_int;
+
+/// What tells a hook of the second edition what has happened to a frame.
+pub type TellFunction = unsafe extern "C" fn(*const HookEvent, *mut c_void) -> c_int;
+
 /// What is called.
 #[derive(Clone, Copy)]
 pub enum Callee {
     Simple(SimpleHook),
     Extended(ExtendedHook),
+    Asked(AskFunction),
+}
+
+/// Where a new hook comes among the others.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Place {
+    Last,
+    First,
+    /// Before or behind the hook with this handle.
+    Before(c_longlong),
+    Behind(c_longlong),
 }
 
 /// What the caller who adds a hook says of it.
@@ -61,6 +80,34 @@ pub struct Description<'a> {
     /// Whose `with` blocks install it: an address that stands for the owner. NULL: it is installed
     /// without a block.
     pub owner: *mut c_void,
+    /// Who is told what happens to a frame.
+    pub tell: Option<TellFunction>,
+    /// What frees the word of a watch.
+    pub free_word: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// Whether the Python code that it runs is kept from trace, profile and monitoring functions.
+    pub hidden: bool,
+    /// The `Thread::number` of the only thread in which it is asked.
+    pub only_in: Option<u64>,
+    pub place: Place,
+}
+
+impl<'a> Description<'a> {
+    /// A hook that is asked in all threads, behind all others, and told nothing.
+    pub fn new(callee: Callee, user_data: *mut c_void, name: &'a CStr) -> Self {
+        Description {
+            callee,
+            user_data,
+            free_user_data: None,
+            name,
+            timed: false,
+            owner: null_mut(),
+            tell: None,
+            free_word: None,
+            hidden: false,
+            only_in: None,
+            place: Place::Last,
+        }
+    }
 }
 
 /// An installed hook.
@@ -80,8 +127,16 @@ pub struct Hook {
     free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
     name: *mut c_char,
     pub timed: bool,
-    /// It is not asked any more, not even in a round that is under way.
-    silent: AtomicBool,
+    pub tell: Option<TellFunction>,
+    pub free_word: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub hidden: bool,
+    only_in: Option<u64>,
+    /// Why it may not be asked about a frame, though it is enabled: [`Hook::SILENT`],
+    /// [`Hook::IN_ONE_THREAD`], and above these bits how many frames last below which it wants to be
+    /// asked and nowhere else.
+    limits: AtomicU32,
+    /// It was removed, and is told nothing any more.
+    removed: AtomicBool,
     /// Whether it is to be asked where no block says otherwise. Changes with the world stopped,
     /// as the next three.
     pub on: AtomicBool,
@@ -105,15 +160,72 @@ impl Hook {
         self.name
     }
 
+    /// It is not asked, not even in a round that is under way.
+    const SILENT: u32 = 1;
+    /// It is asked in one thread only.
+    const IN_ONE_THREAD: u32 = 2;
+    /// One frame below which it wants to be asked and nowhere else.
+    const ONE_FRAME: u32 = 4;
+
+    /// Whether it may be asked wherever it is enabled.
     #[inline(always)]
-    pub fn is_silent(&self) -> bool {
-        self.silent.load(Ordering::Relaxed)
+    pub fn has_no_limits(&self) -> bool {
+        self.limits.load(Ordering::Relaxed) == 0
     }
 
-    /// From now on it is not asked, not even in a round that is under way.
+    #[inline] // or its symbol would be exported
+    pub fn is_silent(&self) -> bool {
+        self.limits.load(Ordering::Relaxed) & Hook::SILENT != 0
+    }
+
+    /// Whether it is never asked in this thread.
+    #[inline] // or its symbol would be exported
+    pub fn is_for_another_thread(&self, thread: Thread) -> bool {
+        self.only_in.is_some_and(|only| only != thread.number())
+    }
+
+    /// Whether it wants to be asked below some frames only.
+    #[inline] // or its symbol would be exported
+    pub fn is_only_below(&self) -> bool {
+        self.limits.load(Ordering::Relaxed) >= Hook::ONE_FRAME
+    }
+
+    /// One frame more, or less, lasts below which it wants to be asked and nowhere else.
+    #[inline] // or its symbol would be exported
+    pub fn count_only_below(&self, begins: bool) {
+        if begins {
+            self.limits.fetch_add(Hook::ONE_FRAME, Ordering::Relaxed);
+        } else {
+            self.limits.fetch_sub(Hook::ONE_FRAME, Ordering::Relaxed);
+        }
+    }
+
+    fn set_silent(&self, on: bool) {
+        if on {
+            self.limits.fetch_or(Hook::SILENT, Ordering::Relaxed);
+        } else {
+            self.limits.fetch_and(!Hook::SILENT, Ordering::Relaxed);
+        }
+    }
+
+    /// It is removed: from now on it is not asked, not even in a round that is under way, and told
+    /// nothing.
     #[inline] // or its symbol would be exported
     pub fn silence(&self) {
-        self.silent.store(true, Ordering::Relaxed);
+        self.set_silent(true);
+        self.removed.store(true, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Relaxed)
+    }
+
+    /// A further reference to it.
+    #[inline(always)]
+    pub fn share(&self) -> HookRef {
+        count_one(&self.references);
+        HookRef(NonNull::from(self))
     }
 
     #[inline(always)]
@@ -139,6 +251,22 @@ impl Hook {
         }
     }
 
+    /// Has the word of a watch freed. The thread's exception stays as it is; one that comes out of
+    /// this is reported.
+    ///
+    /// # Safety
+    /// The word came with an answer of this hook and is freed this once, the thread is attached, and
+    /// no lock is held.
+    #[inline(always)]
+    pub unsafe fn free_word(&self, word: *mut c_void) {
+        let Some(free_word) = self.free_word else { return };
+        // SAFETY: the contract of whoever added the hook, and the caller's.
+        unsafe {
+            let text = c"Exception ignored in free_word of frame hook %s".as_ptr();
+            run_aside(|| free_word(word), || c::PyErr_FormatUnraisable(text, self.name()));
+        }
+    }
+
     /// The snapshot that was brought for the hook's removal; `None` once it has been taken. It is
     /// empty.
     pub fn take_reserve(&self) -> Option<NewSnapshot> {
@@ -151,6 +279,9 @@ impl Hook {
         match (self.callee, callee) {
             (Callee::Simple(one), Callee::Simple(other)) => core::ptr::fn_addr_eq(one, other),
             (Callee::Extended(one), Callee::Extended(other)) => {
+                core::ptr::fn_addr_eq(one, other) && self.user_data == user_data
+            }
+            (Callee::Asked(one), Callee::Asked(other)) => {
                 core::ptr::fn_addr_eq(one, other) && self.user_data == user_data
             }
             _ => false,
@@ -194,7 +325,15 @@ impl NewHook {
                 free_user_data: description.free_user_data,
                 name: null_mut(),
                 timed: description.timed,
-                silent: AtomicBool::new(false),
+                tell: description.tell,
+                free_word: description.free_word,
+                hidden: description.hidden,
+                only_in: description.only_in,
+                limits: AtomicU32::new(match description.only_in {
+                    Some(_) => Hook::IN_ONE_THREAD,
+                    None => 0,
+                }),
+                removed: AtomicBool::new(false),
                 on: AtomicBool::new(true),
                 suspensions: AtomicU32::new(0),
                 blocks: AtomicU32::new(u32::from(!description.owner.is_null())),
@@ -397,6 +536,29 @@ impl Snapshot {
             .last()
     }
 
+    /// Takes over the hooks of `before`, and puts a new one, which was added in a new epoch, where
+    /// `place` says. A neighbour that `place` names is there.
+    #[inline] // or its symbol would be exported
+    pub fn copy_with(&mut self, before: Option<&Snapshot>, new: &HookRef, place: Place) {
+        if place == Place::First {
+            self.push(new.get(), true);
+        }
+        for (hooks, hook) in before.iter().flat_map(|hooks| hooks.iter().map(move |it| (hooks, it)))
+        {
+            if place == Place::Before(hook.id) {
+                self.push(new.get(), true);
+            }
+            self.push(hook, hooks.enabled() & hook.bit() != 0);
+            if place == Place::Behind(hook.id) {
+                self.push(new.get(), true);
+            }
+        }
+        if place == Place::Last {
+            self.push(new.get(), true);
+        }
+        self.epoch = new.get().epoch;
+    }
+
     /// Appends those hooks of `before` that are to stay, as they are.
     #[inline] // or its symbol would be exported
     pub fn copy(&mut self, before: &Snapshot, stays: impl Fn(&Hook) -> bool) {
@@ -404,13 +566,6 @@ impl Snapshot {
         for hook in before.iter().filter(|hook| stays(hook)) {
             self.push(hook, before.enabled() & hook.bit() != 0);
         }
-    }
-
-    /// Appends a hook that was added in a new epoch.
-    #[inline] // or its symbol would be exported
-    pub fn append(&mut self, hook: &HookRef) {
-        self.epoch = hook.get().epoch;
-        self.push(hook.get(), true);
     }
 
     /// Appends, with a new reference to the hook. There is room.
@@ -435,7 +590,7 @@ impl Snapshot {
         let others = self.enabled() & !hook.bit();
         let own = if on { hook.bit() } else { 0 };
         self.enabled.store(others | own, Ordering::Relaxed);
-        hook.silent.store(!on, Ordering::Relaxed);
+        hook.set_silent(!on);
     }
 }
 

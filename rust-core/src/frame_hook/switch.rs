@@ -5,8 +5,11 @@
 //! block has begun, its end takes back without memory.
 
 use super::error::{Outcome, Raised};
+use super::extent::silenced;
 use super::registry::Refusal;
 use super::snapshot::{Hook, Snapshot};
+use super::state::set_active;
+use super::watched::make_first_resume_slow;
 use super::world::{locked, unsettle};
 use super::{settled, suspended};
 use crate::code::Code;
@@ -60,7 +63,7 @@ fn settle_switch(thread: Thread, hooks: &Snapshot, hook: &Hook) {
     // SAFETY: called by `with_hook`, so the world is stopped.
     unsafe {
         hooks.set_enabled(hook, on);
-        (*thread.state()).active = hooks.enabled() != 0;
+        set_active(thread, hooks.enabled() != 0);
         if on {
             unsettle(thread);
         }
@@ -112,8 +115,7 @@ pub fn enable_for_code(thread: Thread, id: c_longlong, code: Code, on: bool) -> 
     let settled = settled::settle(thread, code, id, !on);
     settled.map_err(|error| Raised::by_code_extra(thread, error))?;
     if on {
-        // SAFETY: the world is stopped.
-        locked(thread, || unsafe { unsettle(thread) });
+        make_first_resume_slow(code);
     }
     Ok(())
 }
@@ -135,5 +137,5 @@ pub fn silent_here(thread: Thread, hooks: &Snapshot) -> u32 {
     // SAFETY: the calling thread's own.
     let (disabled, suspended): (SlotMask, SlotMask) =
         unsafe { ((*thread.own()).disabled, (*thread.own()).suspended) };
-    disabled.valid(hooks) | suspended.valid(hooks)
+    disabled.valid(hooks) | suspended.valid(hooks) | silenced(thread, hooks)
 }

@@ -1,12 +1,15 @@
-//! What a hook says of a frame.
+//! What a hook says of a frame, and what it is told of one.
 
-use core::ffi::c_int;
+use crate::cpython::PyObject;
+use core::ffi::{c_int, c_uint, c_void};
+use core::ptr::null_mut;
 
 /// The verdicts of a hook, `PyUnstable_FRAMEHOOK_*` in the header.
 pub const FRAMEHOOK_ERROR: c_int = -1;
 pub const FRAMEHOOK_PASS: c_int = 0;
 pub const FRAMEHOOK_REPLACE: c_int = 1;
 pub const FRAMEHOOK_SETTLED: c_int = 2;
+pub const FRAMEHOOK_RESULT: c_int = 3;
 
 /// What a hook says of a frame; as a number, what C calls it.
 #[repr(i32)]
@@ -20,6 +23,8 @@ pub enum Verdict {
     Replace = FRAMEHOOK_REPLACE,
     /// The frame is to run as it is. The hook need not be asked about its code again.
     Settled = FRAMEHOOK_SETTLED,
+    /// Nothing is to run. The value of the call comes with the verdict.
+    Result = FRAMEHOOK_RESULT,
 }
 
 impl Verdict {
@@ -31,7 +36,75 @@ impl Verdict {
             FRAMEHOOK_PASS => Some(Verdict::Pass),
             FRAMEHOOK_REPLACE => Some(Verdict::Replace),
             FRAMEHOOK_SETTLED => Some(Verdict::Settled),
+            FRAMEHOOK_RESULT => Some(Verdict::Result),
             _ => None,
         }
     }
+}
+
+/// What a hook wants to be told of a frame, as bits: `PyUnstable_FRAMEHOOK_TELL_*` in the header.
+pub const FRAMEHOOK_TELL_LEAVE: c_uint = 1;
+pub const FRAMEHOOK_TELL_YIELD: c_uint = 2;
+pub const FRAMEHOOK_TELL_RESUME: c_uint = 4;
+
+/// What a hook is asked about while a frame lasts: `PyUnstable_FRAMEHOOK_*_BELOW` in the header.
+pub const FRAMEHOOK_NOT_BELOW: c_uint = 1;
+pub const FRAMEHOOK_ONLY_BELOW: c_uint = 2;
+
+/// What a hook says beside its verdict; `PyUnstable_FrameHookAnswer` in the header.
+#[repr(C)]
+pub struct HookAnswer {
+    pub object: *mut PyObject,
+    pub word: *mut c_void,
+    pub tell: c_uint,
+    pub extent: c_uint,
+}
+
+impl HookAnswer {
+    /// What a hook finds when it is asked.
+    pub const EMPTY: Self = HookAnswer { object: null_mut(), word: null_mut(), tell: 0, extent: 0 };
+}
+
+/// What a hook wants of a frame that it lets run: the part of its answer that is neither verdict
+/// nor object.
+#[derive(Clone, Copy)]
+pub struct Request {
+    pub word: *mut c_void,
+    pub tell: c_uint,
+    pub extent: c_uint,
+}
+
+impl Request {
+    pub const NOTHING: Self = Request { word: null_mut(), tell: 0, extent: 0 };
+
+    #[inline(always)]
+    pub fn is_nothing(self) -> bool {
+        self.tell | self.extent == 0
+    }
+
+    /// Whether the header has all that is asked for.
+    pub fn makes_sense(self) -> bool {
+        self.tell < 2 * FRAMEHOOK_TELL_RESUME && self.extent <= FRAMEHOOK_ONLY_BELOW
+    }
+}
+
+/// What has happened to a frame; as a number, what C calls it.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq)]
+#[cfg_attr(test, derive(Debug))]
+pub enum Happened {
+    Returned = 0,
+    Raised = 1,
+    Yielded = 2,
+    Resumed = 3,
+    Dropped = 4,
+}
+
+/// What a hook is told; `PyUnstable_FrameHookEvent` in the header.
+#[repr(C)]
+pub struct HookEvent {
+    pub kind: c_int,
+    pub value: *mut PyObject,
+    pub code: *mut PyObject,
+    pub word: *mut c_void,
 }

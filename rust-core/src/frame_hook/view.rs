@@ -9,6 +9,7 @@ use crate::frame::Frame;
 use crate::object::Owned;
 use crate::reference_count::new_reference;
 use crate::thread::Thread;
+use core::ffi::c_int;
 
 /// A frame while a hook is asked about it.
 #[derive(Clone, Copy)]
@@ -95,6 +96,56 @@ impl View {
 
     pub fn argument(self, index: isize) -> Outcome<Owned> {
         self.expect(self.checked(index)?)
+    }
+
+    /// As [`argument`](Self::argument), borrowed from the frame, or from the cell where it lives.
+    pub fn borrowed_argument(self, index: isize) -> Outcome<*mut PyObject> {
+        let index = self.checked(index)?;
+        self.frame.borrowed_argument(index).ok_or_else(|| unbound(self.thread, self.code(), index))
+    }
+
+    /// A new dict of the free variables by name, but for those without a value.
+    pub fn free_variables(self) -> Outcome<Owned> {
+        let failed = || Raised::by_cpython(self.thread);
+        let dict = Owned::dict(self.thread).ok_or_else(failed)?;
+        // SAFETY: a function's closure is NULL, or a tuple with a cell for each free variable of
+        // its code, and other code for the frame has the same ones. Storing under a str in a new
+        // dict runs no Python code.
+        unsafe {
+            let closure = (*self.frame.function().cast::<c::PyFunctionObject>()).func_closure;
+            let (code, free) = (self.code(), self.code().free_variables());
+            for index in 0..if closure.is_null() { 0 } else { free } {
+                let cell = c::PyTuple_GetItem(closure, index as isize);
+                let Some(value) = Owned::new(c::PyCell_Get(cell)) else { continue };
+                let name = code.slot_name(code.slots() - free + index);
+                if c::PyDict_SetItem(dict.as_ptr(), name, value.as_ptr()) != 0 {
+                    return Err(failed());
+                }
+            }
+        }
+        Ok(dict)
+    }
+
+    /// The mapping of the locals of a module, a class body or `exec`; None: there is none.
+    pub fn locals(self) -> Owned {
+        let locals = self.frame.locals();
+        // SAFETY: the frame holds it; None lives for ever.
+        unsafe { View::owned(if locals.is_null() { &raw mut c::_Py_NoneStruct } else { locals }) }
+    }
+
+    /// The code and the line of the frame that has called, as tracebacks show it; None and -1: Python
+    /// code has not called.
+    pub fn caller(self) -> (Owned, c_int) {
+        match self.frame.previous().and_then(Frame::first_complete) {
+            // SAFETY: such a frame has code, which it holds.
+            Some(caller) => unsafe {
+                let code = caller.code();
+                let offset = caller.instruction_offset() as c_int;
+                (View::owned(code.as_object()), c::PyCode_Addr2Line(code.as_ptr(), offset))
+            },
+            // SAFETY: None lives for ever.
+            None => (unsafe { View::owned(&raw mut c::_Py_NoneStruct) }, -1),
+        }
     }
 
     /// As [`argument`](Self::argument), but `None` where the parameter has no value any more.

@@ -5,7 +5,7 @@
 //! instrumentation of its code object. The methods themselves are bound where the block begins.
 
 use super::converted::{exactly, made};
-use super::hook::{add, describe};
+use super::hook::{add, describe, Manner};
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::frame_hook::error::{Outcome, Raised};
@@ -33,7 +33,8 @@ unsafe fn enter(thread: Thread, this: *mut PyObject) -> Outcome<Owned> {
     unsafe {
         let callable = attribute(thread, this, c"callable")?;
         let name = attribute(thread, this, c"name")?;
-        add(thread, callable.as_ptr(), name.as_ptr(), this)?;
+        let manner = Manner { owner: this, ..Manner::ORDINARY };
+        add(thread, callable.as_ptr(), name.as_ptr(), manner)?;
         Ok(Owned::share(thread, this))
     }
 }

@@ -1,10 +1,10 @@
 //! What CPython itself calls: the two functions of `sys`, and the interpreter's end.
 
 use super::functions::remove_frame_hook;
-use super::hook::add;
+use super::hook::{add, Manner};
 use crate::cpython as c;
 use crate::cpython::{PyObject, PyThreadState};
-use crate::frame_hook::{registry, suspended};
+use crate::frame_hook::{registry, suspended, watch, watched};
 use crate::tables::ForPython;
 use crate::thread::Thread;
 use core::ptr::null_mut;
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn _PyRust_SysAddFrameHook(
     // SAFETY: the caller's contract.
     unsafe {
         let thread = Thread::current();
-        add(thread, hook, null_mut(), null_mut()).for_python(thread)
+        add(thread, hook, null_mut(), Manner::ORDINARY).for_python(thread)
     }
 }
 
@@ -50,17 +50,37 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
     // SAFETY: the caller's contract.
     unsafe {
         let thread = Thread::new(tstate);
+        // First: who watches is told that what it watches is over.
+        watched::forget_all(thread);
+        watch::forget_all(thread);
         registry::close(thread);
         suspended::forget(thread);
         for place in [
             &raw mut (*thread.state()).settled,
             &raw mut (*thread.state()).view_type,
             &raw mut (*thread.state()).incompatible,
+            &raw mut (*thread.state()).watched_type,
+            &raw mut (*thread.state()).event_type,
         ] {
             let object = place.replace(null_mut());
             if !object.is_null() {
                 c::Py_DecRef(object);
             }
         }
+    }
+}
+
+/// A thread ends, and with it the frames that it has left in the middle, in greenlets that never go
+/// on. Frees what the thread keeps for hooks.
+///
+/// # Safety
+/// An attached thread calls this; `tstate` belongs to its interpreter and runs nothing any more.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_FiniFrameHooksOfThread(tstate: *mut PyThreadState) {
+    // SAFETY: the caller's contract: nobody else works on what is that thread's.
+    unsafe {
+        let ending = Thread::new(tstate);
+        watch::forget_those_of(Thread::current(), ending);
+        watch::free_unused(ending);
     }
 }

@@ -1,14 +1,19 @@
 //! The functions of `_framecore` that concern hooks.
 
-use super::converted::{code_of, exactly, handle, truth};
-use super::hook::{add, describe_all, id_of};
+use super::converted::{code_of, exactly, handle, made, truth};
+use super::hook::{add, describe_all, id_of, Manner};
 use crate::cpython as c;
 use crate::cpython::PyObject;
+use crate::frame_hook::c_api_second::{
+    FRAMEHOOK_BEFORE, FRAMEHOOK_BEHIND, FRAMEHOOK_FIRST, FRAMEHOOK_LAST,
+};
 use crate::frame_hook::error::{Outcome, Raised};
-use crate::frame_hook::{registry, settled, switch};
-use crate::tables::{method, Arguments};
+use crate::frame_hook::snapshot::Place;
+use crate::frame_hook::{original, registry, replace, settled, switch};
+use crate::object::Owned;
+use crate::tables::{method, plain_of_named, Arguments};
 use crate::thread::Thread;
-use core::ffi::c_longlong;
+use core::ffi::{c_int, c_longlong};
 use core::ptr::null_mut;
 
 /// # Safety
@@ -18,12 +23,77 @@ unsafe fn add_frame_hook(
     _: *mut PyObject,
     arguments: Arguments,
 ) -> Outcome<c_longlong> {
-    let [hook, name] = match arguments.all() {
-        Some([hook]) => [hook, null_mut()],
-        None => exactly(thread, arguments)?,
+    let Some((all, count @ (1 | 2 | 6))) = arguments.some::<6>() else {
+        return Err(Raised::type_error(thread, c"wrong number of arguments"));
     };
+    let [hook, name, place, other, this_thread, hidden] = all;
     // SAFETY: live, as they are arguments.
-    unsafe { add(thread, hook, name, null_mut()) }
+    unsafe {
+        let manner = if count == 6 {
+            Manner {
+                owner: null_mut(),
+                place: place_of(thread, place, other)?,
+                this_thread: truth(thread, this_thread)?,
+                hidden: truth(thread, hidden)?,
+            }
+        } else {
+            Manner::ORDINARY
+        };
+        add(thread, hook, name, manner)
+    }
+}
+
+/// The place that a number stands for, beside the hook with the handle `other` perhaps.
+///
+/// # Safety
+/// Both are live.
+unsafe fn place_of(thread: Thread, number: *mut PyObject, other: *mut PyObject) -> Outcome<Place> {
+    // SAFETY: live, by contract.
+    let (number, other) = unsafe { (handle(thread, number)?, handle(thread, other)?) };
+    match c_int::try_from(number) {
+        Ok(FRAMEHOOK_LAST) => Ok(Place::Last),
+        Ok(FRAMEHOOK_FIRST) => Ok(Place::First),
+        Ok(FRAMEHOOK_BEFORE) => Ok(Place::Before(other)),
+        Ok(FRAMEHOOK_BEHIND) => Ok(Place::Behind(other)),
+        _ => Err(Raised::value_error(thread, c"unknown place for a frame hook")),
+    }
+}
+
+/// Why `other` cannot run in the place of `code`, or None.
+///
+/// # Safety
+/// The arguments are a call's.
+unsafe fn obstacle(thread: Thread, _: *mut PyObject, arguments: Arguments) -> Outcome<Owned> {
+    let [code, other] = exactly(thread, arguments)?;
+    // SAFETY: live, as they are arguments.
+    let (code, other) = unsafe { (code_of(thread, code)?, code_of(thread, other)?) };
+    match replace::obstacle(code, other) {
+        Some(why) => made(thread, Owned::text(thread, why)),
+        None => Ok(Owned::none(thread)),
+    }
+}
+
+/// `call_original(below, callable, /, *args, **kwargs)`.
+unsafe extern "C" fn call_original(
+    _: *mut PyObject,
+    first: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: called by CPython as the table says: a thread state is attached, and so many arguments
+    // are there, and one more for each name.
+    unsafe {
+        let thread = Thread::current();
+        if count < 2 {
+            let Raised { .. } = Raised::type_error(thread, c"a truth and a callable are expected");
+            return null_mut();
+        }
+        let result = truth(thread, *first).and_then(|below| {
+            let count = count as usize - 2;
+            original::call(thread, *first.add(1), first.add(2), count, names, below)
+        });
+        result.ok().flatten().map_or(null_mut(), Owned::into_raw)
+    }
 }
 
 /// # Safety
@@ -62,10 +132,24 @@ unsafe fn never_offer(thread: Thread, _: *mut PyObject, code: *mut PyObject) -> 
 }
 
 /// They are entries of the module's table.
-pub const METHODS: [c::PyMethodDef; 9] = [
+pub const METHODS: [c::PyMethodDef; 11] = [
+    c::PyMethodDef {
+        ml_name: c"call_original".as_ptr(),
+        ml_meth: Some(plain_of_named(call_original)),
+        ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
+        ml_doc: c"call_original($module, below, callable, /, *args, **kwargs)\n--\n\n\
+                  Call a function, and ask no hook about its frame, or below."
+            .as_ptr(),
+    },
     method!(
-        many "add_frame_hook" "($module, hook, name=None, /)",
-        "Install a frame hook, behind those that are there, and return its handle.",
+        many "frame_hook_obstacle" "($module, code, other, /)",
+        "Return why other code cannot run in the place of some code; None: it can.",
+        obstacle
+    ),
+    method!(
+        many "add_frame_hook"
+        "($module, hook, name=None, place=0, other=0, this_thread=False, hidden=True, /)",
+        "Install a frame hook, and return its handle.",
         add_frame_hook
     ),
     method!(

@@ -1,40 +1,40 @@
 //! Hooks that are Python callables: what calls them, and how they are found again.
 
 use super::converted::{handle, is_a, made};
+use super::event::{drop_word, event_type, tell_python};
 use super::singleton::settled;
 use super::view::{call_with_view, view_type};
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
+use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::registry::{self, Refusal};
-use crate::frame_hook::snapshot::{Callee, Description, ExtendedHook, Hook, Snapshot, SnapshotRef};
-use crate::frame_hook::verdict::Verdict;
+use crate::frame_hook::snapshot::{
+    AskFunction, Callee, Description, Hook, Place, Snapshot, SnapshotRef,
+};
+use crate::frame_hook::verdict::{HookAnswer, Verdict};
+use crate::frame_hook::watched::watched_type;
 use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::{c_int, c_longlong, c_void, CStr};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The extended hook that calls a Python callable, its `user_data`.
+/// The hook that calls a Python callable, its `user_data`.
 unsafe extern "C" fn call_python(
     frame: *mut _PyInterpreterFrame,
     callable: *mut c_void,
-    replacement: *mut *mut PyCodeObject,
+    answer: *mut HookAnswer,
 ) -> c_int {
     // SAFETY: called by a round of hooks, with the frame that is offered, and a place that can be
     // written.
     unsafe {
-        let answer = ask_python(Thread::current(), frame, callable.cast());
-        let (verdict, object) = answer.unwrap_or((Verdict::Error, None));
-        if let Some(object) = object {
-            replacement.write(object.into_raw().cast());
-        }
-        verdict as c_int
+        let given = ask_python(Thread::current(), frame, callable.cast(), &mut *answer);
+        given.unwrap_or(Verdict::Error) as c_int
     }
 }
 
-/// What the callable says, and the object that goes with it. Whether that is code is for the round
-/// to see.
+/// What the callable says; the rest of its answer is put where the round looks for it. Whether an
+/// object is code is for the round to see.
 ///
 /// # Safety
 /// `frame` is being offered in this thread, and `callable` is live.
@@ -42,16 +42,22 @@ unsafe fn ask_python(
     thread: Thread,
     frame: *mut _PyInterpreterFrame,
     callable: *mut PyObject,
-) -> Outcome<(Verdict, Option<Owned>)> {
+    answer: &mut HookAnswer,
+) -> Outcome<Verdict> {
     let settled = settled(thread)?;
     // SAFETY: the caller's contract.
-    let answer = unsafe { call_with_view(thread, callable, frame) }?;
-    Ok(if answer.as_ptr() == &raw mut c::_Py_NoneStruct {
-        (Verdict::Pass, None)
-    } else if answer.as_ptr() == settled {
-        (Verdict::Settled, None)
+    let said = unsafe { call_with_view(thread, callable, frame, answer) }?;
+    Ok(if said.as_ptr() == settled {
+        Verdict::Settled
+    } else if said.as_ptr() != &raw mut c::_Py_NoneStruct {
+        // SAFETY: NULL, or a reference that is the answer's: the code goes before a result.
+        drop(unsafe { Owned::new(answer.object) });
+        answer.object = said.into_raw();
+        Verdict::Replace
+    } else if !answer.object.is_null() {
+        Verdict::Result
     } else {
-        (Verdict::Replace, Some(answer))
+        Verdict::Pass
     })
 }
 
@@ -60,7 +66,22 @@ unsafe extern "C" fn drop_callable(callable: *mut c_void) {
     unsafe { c::Py_DecRef(callable.cast()) };
 }
 
-/// Adds a Python hook, for a block of `owner` if that is not NULL; its handle.
+/// How a Python hook is to be installed.
+pub struct Manner {
+    /// Whose block installs it, or NULL.
+    pub owner: *mut PyObject,
+    pub place: Place,
+    pub this_thread: bool,
+    pub hidden: bool,
+}
+
+impl Manner {
+    /// Behind all others, in all threads, and hidden.
+    pub const ORDINARY: Self =
+        Manner { owner: null_mut(), place: Place::Last, this_thread: false, hidden: true };
+}
+
+/// Adds a Python hook; its handle.
 ///
 /// # Safety
 /// `callable` is live; `name` is NULL or live.
@@ -68,7 +89,7 @@ pub unsafe fn add(
     thread: Thread,
     callable: *mut PyObject,
     name: *mut PyObject,
-    owner: *mut PyObject,
+    manner: Manner,
 ) -> Outcome<c_longlong> {
     // SAFETY: the caller's contract, and a thread state is attached.
     unsafe {
@@ -94,20 +115,25 @@ pub unsafe fn add(
         if text.count_bytes() != bytes as usize {
             return Err(Raised::value_error(thread, c"the name of a frame hook has no NUL in it"));
         }
-        if owner.is_null() && find(thread, callable).is_some() {
+        if manner.owner.is_null() && find(thread, callable).is_some() {
             return Err(Refusal::Duplicate.raise(thread));
         }
         // What a round will need is made now, where an error is expected.
         view_type(thread)?;
         settled(thread)?;
+        watched_type(thread)?;
+        event_type(thread)?;
         c::Py_IncRef(callable);
         let description = Description {
-            callee: Callee::Extended(call_python),
-            user_data: callable.cast(),
             free_user_data: Some(drop_callable),
-            name: text,
             timed: true,
-            owner: owner.cast(),
+            owner: manner.owner.cast(),
+            tell: Some(tell_python),
+            free_word: Some(drop_word),
+            hidden: manner.hidden,
+            only_in: manner.this_thread.then(|| thread.number()),
+            place: manner.place,
+            ..Description::new(Callee::Asked(call_python), callable.cast(), text)
         };
         registry::add(thread, &description).inspect_err(|_| c::Py_DecRef(callable))
     }
@@ -162,9 +188,7 @@ unsafe fn is_same(one: *mut PyObject, other: *mut PyObject) -> bool {
 /// The callable of a Python hook, borrowed.
 fn callable_of(hook: &Hook) -> Option<*mut PyObject> {
     match hook.callee {
-        Callee::Extended(function)
-            if core::ptr::fn_addr_eq(function, call_python as ExtendedHook) =>
-        {
+        Callee::Asked(function) if core::ptr::fn_addr_eq(function, call_python as AskFunction) => {
             Some(hook.user_data.cast())
         }
         _ => None,

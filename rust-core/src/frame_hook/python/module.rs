@@ -1,6 +1,7 @@
 //! What the module `_framecore` has of frame hooks beside its functions.
 
 use super::converted::made;
+use super::event::event_type;
 use super::singleton::settled;
 use super::view::view_type;
 use super::{block, suspension};
@@ -30,6 +31,7 @@ unsafe fn fill(thread: Thread, module: *mut PyObject) -> Outcome<()> {
     };
     add(c"SETTLED", settled(thread)?)?;
     add(c"FrameView", view_type(thread)?)?;
+    add(c"FrameEvent", event_type(thread)?)?;
     add(c"IncompatibleCodeError", incompatible_code_error(thread)?)?;
     // These are new ones for each module object.
     for (name, specification) in

@@ -1,15 +1,21 @@
 //! The view of a frame that a hook in Python gets.
 
-use super::converted::made;
+use super::converted::{made, truth};
+use super::event::word;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
+use crate::exception::run_aside;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::kept::keep;
+use crate::frame_hook::verdict::{
+    HookAnswer, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW, FRAMEHOOK_TELL_LEAVE,
+    FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,
+};
 use crate::frame_hook::view::View;
 use crate::object::{ForC, Owned};
 use crate::tables::*;
 use crate::thread::Thread;
-use core::ffi::c_void;
+use core::ffi::{c_uint, c_void};
 use core::ptr::null_mut;
 
 /// Python's view of a frame that is being offered.
@@ -21,9 +27,12 @@ struct FrameView {
     thread: u64,
     /// The frame, or NULL once the hook has returned. That thread alone reads and writes it.
     frame: *mut _PyInterpreterFrame,
+    /// What the hook answers beside its verdict; NULL once it has returned. As above.
+    answer: *mut HookAnswer,
 }
 
-/// Calls `callable` with a view of `frame` that expires when that returns. `None`: it has failed.
+/// Calls `callable` with a view of `frame` that expires when that returns. What it says through the
+/// view is in `answer` then; nothing, if it has failed.
 ///
 /// # Safety
 /// `frame` is being offered in this thread, and `callable` is live.
@@ -31,19 +40,108 @@ pub unsafe fn call_with_view(
     thread: Thread,
     callable: *mut PyObject,
     frame: *mut _PyInterpreterFrame,
+    answer: &mut HookAnswer,
 ) -> Outcome<Owned> {
     let kind = view_type(thread)?;
     // SAFETY: a type without special allocation; then a view, which is ours.
-    let answer = unsafe {
+    let said = unsafe {
         let view = made(thread, Owned::new(c::PyType_GenericAlloc(kind.cast(), 0)))?;
         let expiring = view.as_ptr().cast::<FrameView>();
         (*expiring).thread = thread.number();
         (*expiring).frame = frame;
-        let answer = Owned::new(c::PyObject_CallOneArg(callable, view.as_ptr()));
+        (*expiring).answer = answer;
+        let said = Owned::new(c::PyObject_CallOneArg(callable, view.as_ptr()));
         (*expiring).frame = null_mut();
-        answer
+        (*expiring).answer = null_mut();
+        said
     };
-    made(thread, answer)
+    let said = made(thread, said);
+    if said.is_err() {
+        // SAFETY: NULL, or references that are the answer's.
+        let given = unsafe { (Owned::new(answer.object), Owned::new(answer.word.cast())) };
+        *answer = HookAnswer::EMPTY;
+        drop_aside(given);
+    }
+    said
+}
+
+/// The answer of the hook whose view this is, to be added to. What is put there is done so before
+/// anything else runs.
+///
+/// # Safety
+/// `this` is a `FrameView`.
+unsafe fn answer<'a>(thread: Thread, this: *mut PyObject) -> Outcome<&'a mut HookAnswer> {
+    // SAFETY: the caller's contract. While the frame is there, so is the answer.
+    unsafe {
+        view(thread, this)?;
+        Ok(&mut *(*this.cast::<FrameView>()).answer)
+    }
+}
+
+/// # Safety
+/// `this` is a `FrameView`, and `value` is live.
+unsafe fn result(thread: Thread, this: *mut PyObject, value: *mut PyObject) -> Outcome<()> {
+    // SAFETY: the caller's contract.
+    let before = unsafe {
+        let answer = answer(thread, this)?;
+        Owned::new(core::mem::replace(&mut answer.object, Owned::share(thread, value).into_raw()))
+    };
+    drop(before);
+    Ok(())
+}
+
+/// `watch(callback, word, yields, resumes)`.
+///
+/// # Safety
+/// `this` is a `FrameView`; the arguments are a call's.
+unsafe fn watch(thread: Thread, this: *mut PyObject, arguments: Arguments) -> Outcome<()> {
+    let none = &raw mut c::_Py_NoneStruct;
+    let (given, count) = arguments.some::<4>().ok_or_else(|| {
+        Raised::type_error(thread, c"watch() takes a callback, a word, and two truths at most")
+    })?;
+    let [callback, own, yields, resumes] = given;
+    // SAFETY: live, as they are arguments.
+    unsafe {
+        if count == 0 || c::PyCallable_Check(callback) == 0 {
+            return Err(Raised::type_error(thread, c"who is told of a frame must be callable"));
+        }
+        let yields = count > 2 && truth(thread, yields)?;
+        let resumes = count > 3 && truth(thread, resumes)?;
+        let word = word(thread, callback, if count > 1 { own } else { none })?;
+        let answer = answer(thread, this)?;
+        if answer.tell != 0 {
+            return Err(Raised::runtime_error(
+                thread,
+                c"this hook watches the frame already: it can do so once",
+            ));
+        }
+        answer.tell = FRAMEHOOK_TELL_LEAVE
+            | if yields { FRAMEHOOK_TELL_YIELD } else { 0 }
+            | if resumes { FRAMEHOOK_TELL_RESUME } else { 0 };
+        answer.word = word.into_raw().cast();
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `this` is a `FrameView`.
+unsafe fn limit(thread: Thread, this: *mut PyObject, extent: c_uint) -> Outcome<()> {
+    // SAFETY: the caller's contract.
+    unsafe { answer(thread, this) }.map(|answer| answer.extent = extent)
+}
+
+/// The code and the line of who has called, as a tuple.
+fn caller(thread: Thread, view: View) -> Outcome<Owned> {
+    let (code, line) = view.caller();
+    let line = made(thread, Owned::signed(thread, i64::from(line)))?;
+    // SAFETY: two live objects.
+    made(thread, unsafe { Owned::new(c::PyTuple_Pack(2, code.as_ptr(), line.as_ptr())) })
+}
+
+/// Gives objects up while an exception is set.
+fn drop_aside<T>(objects: T) {
+    // SAFETY: an attached thread.
+    unsafe { run_aside(|| drop(objects), || c::PyErr_Clear()) };
 }
 
 /// The view behind `self`, for the thread that was given it, until its hook returns. Nothing that
@@ -115,7 +213,7 @@ unsafe fn arguments(thread: Thread, this: *mut PyObject) -> Outcome<Owned> {
     Ok(dict)
 }
 
-static GETTERS: ForC<[c::PyGetSetDef; 6]> = ForC::new([
+static GETTERS: ForC<[c::PyGetSetDef; 9]> = ForC::new([
     getter!(
         "code",
         "The code that is to run, as the hooks before have left it.",
@@ -135,10 +233,25 @@ static GETTERS: ForC<[c::PyGetSetDef; 6]> = ForC::new([
         "The names of the parameters, in the order of argument().",
         |thread, this| view(thread, this).and_then(|view| names(thread, view))
     ),
+    getter!(
+        "free_variables",
+        "A new dict of the free variables by name, without those that have no value.",
+        |thread, this| view(thread, this).and_then(View::free_variables)
+    ),
+    getter!(
+        "locals",
+        "The mapping of the locals of a module, a class body or exec(); else None.",
+        |thread, this| view(thread, this).map(View::locals)
+    ),
+    getter!(
+        "caller",
+        "The code and the line of the frame that has called; (None, -1): no Python code has.",
+        |thread, this| view(thread, this).and_then(|view| caller(thread, view))
+    ),
     NO_GETTER,
 ]);
 
-static METHODS: ForC<[c::PyMethodDef; 3]> = ForC::new([
+static METHODS: ForC<[c::PyMethodDef; 7]> = ForC::new([
     method!(
         one "argument" "($self, key, /)",
         "Return the argument of that number or parameter name.",
@@ -148,6 +261,26 @@ static METHODS: ForC<[c::PyMethodDef; 3]> = ForC::new([
         none "arguments" "($self, /)",
         "Return a new dict of all arguments by parameter name.",
         arguments
+    ),
+    method!(
+        many "watch" "($self, callback, word=None, yields=False, resumes=False, /)",
+        "Have callback(event) called when the frame is left, and when it yields and goes on.",
+        watch
+    ),
+    method!(
+        one "result" "($self, value, /)",
+        "Give the call this value; nothing of it runs. For `return view.result(value)`.",
+        result
+    ),
+    method!(
+        none "not_below" "($self, /)",
+        "Do not ask the hook about frames below this one, until it is left.",
+        |thread, this| limit(thread, this, FRAMEHOOK_NOT_BELOW)
+    ),
+    method!(
+        none "only_below" "($self, /)",
+        "Ask the hook about frames below this one and about no others, until it is left.",
+        |thread, this| limit(thread, this, FRAMEHOOK_ONLY_BELOW)
     ),
     NO_METHOD,
 ]);

@@ -1,0 +1,40 @@
+/* What the eval loop does about frame hooks: Python/ceval_macros.h includes this file where the frame core is Rust.
+   Each macro stands for statements in _PyEval_EvalFrameDefault(), with its variables and labels. The functions are
+   rust-core/src/frame_hook. */
+#ifndef FERRULE_EVAL_LOOP_H
+#define FERRULE_EVAL_LOOP_H
+
+/* A frame that starts is not shown to others before it is offered, and one that goes on is watched again. */
+#define _Py_Instrument(CODE, INTERP) _PyRust_Instrument(frame, CODE, INTERP)
+
+/* Goes on where the thread's current frame stands, or with the exception that is set. */
+#define GO_ON_IN_CURRENT_FRAME() \
+    frame = tstate->current_frame; \
+    if (_PyErr_Occurred(tstate)) { \
+        goto unwound; \
+    } \
+    next_instr = frame->instr_ptr; \
+    goto resume_frame
+
+/* Offers a frame that starts to the hooks, which may put another in its place or end the call. Those that watch a
+   generator learn that it goes on. ASK_AGAIN is what to do when the next frame of this code is to come here too. */
+#define OFFER_TO_FRAME_HOOKS(ASK_AGAIN) \
+    if (__builtin_expect(tstate->interp->frame_hooks.active, 0)) { \
+        _PyFrame_SetStackPointer(frame, stack_pointer); \
+        _PyRust_Answer answer = _PyRust_OfferFrame(tstate, frame); \
+        if (answer == _PyRust_Answer_Elsewhere) { \
+            GO_ON_IN_CURRENT_FRAME(); \
+        } \
+        stack_pointer = _PyFrame_GetStackPointer(frame); \
+        if (answer == _PyRust_Answer_AskAgain) { \
+            ASK_AGAIN; \
+        } \
+    }
+
+/* A frame that hooks watch has come back to the mark below it, which is the current frame now. */
+#define TELL_FRAME_HOOKS() \
+    _PyFrame_SetStackPointer(frame, stack_pointer); \
+    _PyRust_FrameCameBack(tstate, frame); \
+    GO_ON_IN_CURRENT_FRAME()
+
+#endif

@@ -1,0 +1,87 @@
+//! What a hook in Python is told of a frame that it watches.
+//!
+//! The word of such a watch is a tuple: the callable that is told, and what comes back to it.
+
+use super::converted::made;
+use crate::cpython as c;
+use crate::cpython::PyObject;
+use crate::frame_hook::error::Outcome;
+use crate::frame_hook::kept::keep;
+use crate::frame_hook::verdict::HookEvent;
+use crate::object::{ForC, Owned};
+use crate::thread::Thread;
+use core::ffi::{c_int, c_void, CStr};
+use core::ptr::null_mut;
+
+/// What has happened, in the order of `Happened`.
+const KINDS: [&CStr; 5] = [c"returned", c"raised", c"yielded", c"resumed", c"dropped"];
+
+/// Calls what is told, with an event.
+pub unsafe extern "C" fn tell_python(event: *const HookEvent, _: *mut c_void) -> c_int {
+    // SAFETY: called where a hook is told, with an event whose word `word` has made.
+    unsafe { tell(Thread::current(), &*event) }.map_or(-1, |_| 0)
+}
+
+/// # Safety
+/// The event's word was made by [`word`].
+unsafe fn tell(thread: Thread, event: &HookEvent) -> Outcome<Owned> {
+    let kind = KINDS.get(event.kind as usize).copied().unwrap_or(c"");
+    let none = &raw mut c::_Py_NoneStruct;
+    let or_none = |object: *mut PyObject| if object.is_null() { none } else { object };
+    // SAFETY: the word's tuple and all else here are live for the time of the call.
+    unsafe {
+        let callback = c::PyTuple_GetItem(event.word.cast(), 0);
+        let told = made(thread, Owned::new(c::PyStructSequence_New(event_type(thread)?.cast())))?;
+        let kind = made(thread, Owned::attribute_name(thread, kind))?;
+        let word = c::PyTuple_GetItem(event.word.cast(), 1);
+        let parts = [kind.as_ptr(), or_none(event.value), or_none(event.code), word];
+        for (i, part) in parts.into_iter().enumerate() {
+            let part = Owned::share(thread, part).into_raw();
+            c::PyStructSequence_SetItem(told.as_ptr(), i as isize, part);
+        }
+        made(thread, Owned::new(c::PyObject_CallOneArg(callback, told.as_ptr())))
+    }
+}
+
+/// The word for a watch that tells `callback`, with `own` coming back to it.
+///
+/// # Safety
+/// Both are live.
+pub unsafe fn word(thread: Thread, callback: *mut PyObject, own: *mut PyObject) -> Outcome<Owned> {
+    // SAFETY: live, by contract.
+    made(thread, unsafe { Owned::new(c::PyTuple_Pack(2, callback, own)) })
+}
+
+pub unsafe extern "C" fn drop_word(word: *mut c_void) {
+    // SAFETY: NULL, or a reference that was the watch's.
+    drop(unsafe { Owned::new(word.cast()) });
+}
+
+const fn field(name: &'static CStr, doc: &'static CStr) -> c::PyStructSequence_Field {
+    c::PyStructSequence_Field { name: name.as_ptr(), doc: doc.as_ptr() }
+}
+
+static FIELDS: ForC<[c::PyStructSequence_Field; 5]> = ForC::new([
+    field(c"kind", c"'returned', 'raised', 'yielded', 'resumed' or 'dropped'"),
+    field(c"value", c"what it has returned or yielded, or the exception; else None"),
+    field(c"code", c"the code that ran"),
+    field(c"word", c"as watch() was given it"),
+    c::PyStructSequence_Field { name: null_mut(), doc: null_mut() },
+]);
+
+static DESCRIPTION: ForC<c::PyStructSequence_Desc> = ForC::new(c::PyStructSequence_Desc {
+    name: c"framehook.FrameEvent".as_ptr(),
+    doc: c"What has happened to a frame that a hook watches.".as_ptr(),
+    fields: FIELDS.get().cast(),
+    n_in_sequence: 4,
+});
+
+/// The type of events. A borrowed reference.
+pub fn event_type(thread: Thread) -> Outcome<*mut PyObject> {
+    // SAFETY: a field of the state; the description lives for ever.
+    unsafe {
+        keep(thread, &raw mut (*thread.state()).event_type, || {
+            c::PyStructSequence_NewType(DESCRIPTION.get()).cast()
+        })
+    }
+}

@@ -1,0 +1,556 @@
+//! A watch: a hook is told what becomes of one frame.
+//!
+//! A watched frame comes back to a *mark*, and not to the frame that has called it. A mark is a
+//! frame without code of its own, as the one at the bottom of each eval loop, and so nobody who
+//! walks frames shows it. Its three instructions are there to be returned to: the second by a frame
+//! that returns, the third by one that yields. The eval loop has Rust run both, and an exception
+//! that comes to a mark too. Rust tells the hook, takes the mark out, and hands on what came to the
+//! frame below. So frames that nobody watches pay nothing.
+//!
+//! ```text
+//!   watched frame ──► mark of the last hook that asked ──► mark of the one before ──► caller
+//! ```
+//!
+//! Several hooks have a mark each. The one that asked last is told first.
+
+use super::error::{Outcome, Raised};
+use super::extent::Extent;
+use super::offered::begin_to_tell;
+use super::snapshot::{count_one, Hook, HookRef};
+use super::state::{hidden_if, Round};
+use super::verdict::{
+    Happened, HookEvent, Request, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,
+};
+use super::watched::Watched;
+use crate::code::Code;
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyObject};
+use crate::frame::{slot_with, Frame, Owner};
+use crate::object::{ForC, Owned};
+use crate::reference_count::{decref, new_reference};
+use crate::stack_ref::StackSlot;
+use crate::thread::Thread;
+use core::cell::{Cell, UnsafeCell};
+use core::ffi::c_void;
+use core::ptr::{null_mut, NonNull};
+
+/// An instruction without an argument, as the eval loop reads it.
+#[repr(C, align(2))]
+struct Unit {
+    code: u8,
+    argument: u8,
+}
+
+const fn unit(code: u32) -> Unit {
+    Unit { code: code as u8, argument: 0 }
+}
+
+/// What a mark executes. The first instruction says what kind of frame it is, to whoever looks at
+/// the instruction that has called.
+static INSTRUCTIONS: ForC<[Unit; 3]> =
+    ForC::new([unit(c::INTERPRETER_EXIT), unit(c::RESERVED), unit(c::RESERVED)]);
+/// So many instructions behind the first one a frame returns to.
+const RETURNS_TO: u16 = 1;
+/// So many instructions behind the one that has called a generator it yields to.
+pub const YIELDS_TO: usize = 1 + size_of::<c::_PySendCache>() / size_of::<c::_Py_CODEUNIT>();
+
+fn instructions() -> *mut c::_Py_CODEUNIT {
+    INSTRUCTIONS.get().cast()
+}
+
+/// What a watch consists of.
+///
+/// # Invariants
+/// Begins with a frame that is the C stack's, with one slot; so a pointer to the mark is one to the
+/// watch. A watch whose mark is linked is in the list of the thread whose frame it watches, and its
+/// extent has begun there.
+#[repr(C)]
+struct Body {
+    mark: UnsafeCell<_PyInterpreterFrame>,
+    /// `None` where nobody is told: a call is spared, or the interpreter or the thread is over.
+    hook: UnsafeCell<Option<HookRef>>,
+    request: Request,
+    /// The frame makes a generator when it runs, and that is watched then.
+    makes_generator: Cell<bool>,
+    is_linked: Cell<bool>,
+    /// What holds the watch of a generator; NULL: no generator is watched.
+    watched: Cell<*mut Watched>,
+    /// The other watches of the same generator, in the order in which they are told. Of memory that
+    /// is not used: the next piece of it.
+    next_told: Cell<Option<Watch>>,
+    next: Cell<Option<Watch>>,
+    previous: Cell<Option<Watch>>,
+    extent: UnsafeCell<Extent>,
+}
+
+/// A watch.
+///
+/// # Invariants
+/// A `Body` that is live until [`Watch::end`], and on which the calling thread alone works.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Watch(NonNull<Body>);
+
+/// So much memory for further watches a thread keeps.
+const KEPT: u32 = 64;
+
+impl Watch {
+    fn body<'a>(self) -> &'a Body {
+        // SAFETY: live by the type's invariant. What changes is in cells.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The mark.
+    #[inline(always)]
+    pub fn mark(self) -> Frame {
+        // SAFETY: all its fields that have a meaning are set.
+        unsafe { Frame::new(self.0.as_ptr().cast()) }
+    }
+
+    /// The watch of a mark.
+    #[inline(always)]
+    pub fn at(frame: Frame) -> Option<Self> {
+        let is_mark = frame.owner() == Owner::C_STACK
+            && (frame.instruction() as usize).wrapping_sub(instructions() as usize)
+                < size_of::<[Unit; 3]>();
+        // SAFETY: no other frame executes these instructions.
+        is_mark.then(|| Watch(unsafe { NonNull::new_unchecked(frame.as_ptr().cast()) }))
+    }
+
+    /// # Safety
+    /// The mark of a watch.
+    #[inline(always)]
+    pub unsafe fn of_mark(mark: *mut _PyInterpreterFrame) -> Self {
+        // SAFETY: not NULL, by contract.
+        Watch(unsafe { NonNull::new_unchecked(mark.cast()) })
+    }
+
+    /// A watch of a frame that is not known yet. `MemoryError` without memory.
+    #[inline(always)]
+    pub fn new(thread: Thread, hook: Option<&Hook>, request: Request) -> Outcome<Self> {
+        // SAFETY: the thread's own list.
+        let kept = unsafe { NonNull::new((*thread.own()).unused_watches.cast::<Body>()) };
+        let room = match kept {
+            // SAFETY: as above; each piece leads to the next.
+            Some(kept) => unsafe {
+                (*thread.own()).unused_watches = raw(kept.as_ref().next_told.get()).cast();
+                (*thread.own()).unused_count -= 1;
+                kept
+            },
+            None => allocate(thread)?,
+        };
+        let body = room.as_ptr();
+        // SAFETY: ours, with room for a body; what the mark has from `allocate` it keeps.
+        unsafe {
+            let mark = (*body).mark.get();
+            (*mark).f_executable = &raw mut c::_Py_NoneStruct;
+            (*mark).stacktop = 0;
+            (*body).hook = UnsafeCell::new(hook.map(Hook::share));
+            (*body).request = request;
+            (*body).makes_generator = Cell::new(false);
+            (*body).is_linked = Cell::new(false);
+            (*body).watched = Cell::new(null_mut());
+            (*body).next_told = Cell::new(None);
+        }
+        Ok(Watch(room))
+    }
+
+    fn hook<'a>(self) -> Option<&'a Hook> {
+        // SAFETY: this thread's. It is taken out by `end` and `forget` alone, and then nobody has
+        // what this returns.
+        unsafe { (*self.body().hook.get()).as_ref() }.map(HookRef::get)
+    }
+
+    /// The code that ran, borrowed; None before the round is over.
+    fn code(self) -> *mut PyObject {
+        // SAFETY: set while the watch is there.
+        unsafe { (*self.mark().as_ptr()).f_executable }
+    }
+
+    /// Says what runs, once the hooks have chosen.
+    pub fn set_code(self, code: Code, makes_generator: bool) {
+        if self.code() == &raw mut c::_Py_NoneStruct {
+            // SAFETY: a live object, and the mark is this thread's.
+            unsafe {
+                (*self.mark().as_ptr()).f_executable = new_reference(code.as_object());
+            }
+        }
+        self.body().makes_generator.set(makes_generator);
+    }
+
+    /// Whether what comes back is a generator that is to be watched. Says so once.
+    #[inline(always)]
+    pub fn makes_generator(self) -> bool {
+        self.body().makes_generator.replace(false)
+    }
+
+    pub fn is_linked(self) -> bool {
+        self.body().is_linked.get()
+    }
+
+    /// The other watches of the same generator.
+    pub fn next_told(self) -> Option<Watch> {
+        self.body().next_told.get()
+    }
+
+    pub fn set_next_told(self, next: Option<Watch>) {
+        self.body().next_told.set(next);
+    }
+
+    pub fn watched(self) -> Option<NonNull<Watched>> {
+        NonNull::new(self.body().watched.get())
+    }
+
+    pub fn set_watched(self, watched: *mut Watched) {
+        self.body().watched.set(watched);
+    }
+
+    /// Puts the mark between `frame` and the one that has called it. The extent begins.
+    #[inline(always)]
+    pub fn link(self, thread: Thread, frame: Frame) {
+        let (body, own) = (self.body(), thread.own());
+        // SAFETY: both frames and the list are this thread's.
+        unsafe {
+            let mark = self.mark().as_ptr();
+            (*mark).previous = (*frame.as_ptr()).previous;
+            (*mark).instr_ptr = instructions();
+            (*mark).return_offset = RETURNS_TO;
+            (*frame.as_ptr()).previous = mark;
+            let first = Watch::first_of(thread);
+            body.next.set(first);
+            body.previous.set(None);
+            if let Some(first) = first {
+                first.body().previous.set(Some(self));
+            }
+            (*own).watches = self.0.as_ptr().cast();
+        }
+        body.is_linked.set(true);
+        self.begin_extent(thread);
+    }
+
+    #[inline(always)]
+    fn begin_extent(self, thread: Thread) {
+        let kind = self.body().request.extent;
+        if kind != 0 {
+            // SAFETY: it stays where it is, and ends in `unlist`.
+            unsafe { Extent::begin(self.body().extent.get(), thread, self.hook(), kind) };
+        }
+    }
+
+    #[inline(always)]
+    fn end_extent(self, thread: Thread) {
+        let kind = self.body().request.extent;
+        if kind != 0 {
+            // SAFETY: begun in `begin_extent`.
+            unsafe { Extent::end(self.body().extent.get(), thread, self.hook(), kind) };
+        }
+    }
+
+    /// Takes the watch out of the lists of the thread that it is in; its extent ends. The mark stays
+    /// where it was.
+    ///
+    /// # Safety
+    /// It is linked in that thread, and nobody else works on the lists.
+    #[inline(always)]
+    pub unsafe fn unlist(self, thread: Thread) {
+        let body = self.body();
+        match body.previous.get() {
+            Some(previous) => previous.body().next.set(body.next.get()),
+            // SAFETY: the caller's contract.
+            None => unsafe { (*thread.own()).watches = raw(body.next.get()).cast() },
+        }
+        if let Some(next) = body.next.get() {
+            next.body().previous.set(body.previous.get());
+        }
+        body.is_linked.set(false);
+        self.end_extent(thread);
+    }
+
+    /// The frame below the mark becomes the thread's current one. Nothing comes back to the mark any
+    /// more, unless it is linked again.
+    ///
+    /// # Safety
+    /// It is linked, and the thread's current frame.
+    #[inline(always)]
+    pub unsafe fn step_down(self, thread: Thread) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.unlist(thread);
+            let mark = self.mark().as_ptr();
+            (*mark).stacktop = 0;
+            (*thread.tstate()).current_frame = (*mark).previous;
+            (*mark).previous = null_mut();
+        }
+    }
+
+    /// What has come to the mark: the value that is in its slot.
+    ///
+    /// # Safety
+    /// Something has come to it.
+    #[inline(always)]
+    pub unsafe fn take_value(self) -> Owned {
+        // SAFETY: the slot is set, by contract, and its reference is handed out.
+        unsafe {
+            (*self.mark().as_ptr()).stacktop = 0;
+            let value = StackSlot::leave(self.mark().first_slot()).unwrap_unchecked();
+            Owned::from_new_reference(value.into_object().as_ptr())
+        }
+    }
+
+    /// Whether what came to the mark came from a generator that is suspended.
+    #[inline(always)]
+    pub fn was_yielded_to(self) -> bool {
+        // SAFETY: one of the three.
+        self.mark().instruction() == unsafe { instructions().add(YIELDS_TO) }
+    }
+
+    fn wants(self, what: Happened) -> bool {
+        let request = self.body().request.tell;
+        match what {
+            Happened::Yielded => request & FRAMEHOOK_TELL_YIELD != 0,
+            Happened::Resumed => request & FRAMEHOOK_TELL_RESUME != 0,
+            _ => request != 0,
+        }
+    }
+
+    /// Tells the hook, if it wants to be told. No exception is set. The mark is the thread's
+    /// current frame meanwhile, so that what starts here is known to start within a hook.
+    #[inline(always)]
+    pub fn tell(self, thread: Thread, what: Happened, value: *mut PyObject) -> Outcome<()> {
+        let Some(hook) = self.hook() else { return Ok(()) };
+        let (false, true, Some(tell)) = (hook.is_removed(), self.wants(what), hook.tell) else {
+            return Ok(());
+        };
+        let event = HookEvent {
+            kind: what as i32,
+            value,
+            code: self.code(),
+            word: self.body().request.word,
+        };
+        let current = thread.tstate();
+        // SAFETY: the thread's own state. Who is told leaves the thread's current frame as it was.
+        let status = unsafe {
+            let before = (*current).current_frame;
+            let mark = self.mark();
+            if !self.is_linked() {
+                (*mark.as_ptr()).previous = before;
+                (*mark.as_ptr()).instr_ptr = instructions();
+            }
+            (*current).current_frame = mark.as_ptr();
+            begin_to_tell(mark);
+            let round = Round::begin(thread);
+            let status = hidden_if(hook.hidden, thread, || tell(&raw const event, hook.user_data));
+            drop(round);
+            (*mark.as_ptr()).return_offset = RETURNS_TO;
+            (*current).current_frame = before;
+            status
+        };
+        if status == 0 && !thread.has_exception() {
+            return Ok(());
+        }
+        count_one(&hook.errors);
+        if !thread.has_exception() {
+            // SAFETY: a class, and a format that takes a string.
+            unsafe {
+                c::PyErr_Format(
+                    c::PyExc_SystemError,
+                    c"frame hook %s failed and set no exception when it was told of a frame"
+                        .as_ptr(),
+                    hook.name(),
+                );
+            }
+        }
+        Err(Raised::by_cpython(thread))
+    }
+
+    /// Tells the hook while the exception `raised` is on its way, and sets that again, or the one
+    /// that the hook has raised about it.
+    pub fn tell_aside(self, thread: Thread, what: Happened, raised: Owned) {
+        let value = if what == Happened::Raised { raised.as_ptr() } else { null_mut() };
+        let told = self.tell(thread, what, value);
+        // SAFETY: the exceptions are live, and no reference is used twice.
+        unsafe {
+            if told.is_err() {
+                let new = c::PyErr_GetRaisedException();
+                if new != raised.as_ptr() {
+                    c::PyException_SetContext(new, raised.into_raw());
+                    c::PyErr_SetRaisedException(new);
+                    return;
+                }
+                c::Py_DecRef(new);
+            }
+            c::PyErr_SetRaisedException(raised.into_raw());
+        }
+    }
+
+    /// Tells the hook that the frame was dropped. Where it fails, that is reported.
+    pub fn tell_dropped(self, thread: Thread) {
+        let _ = self.tell(thread, Happened::Dropped, null_mut()).map_err(|Raised { .. }| {
+            let name = self.hook().map_or(c"".as_ptr(), |hook| hook.name().cast());
+            // SAFETY: a format that takes a string; an exception is set.
+            unsafe {
+                let text = c"Exception ignored in frame hook %s, told that a frame was dropped";
+                c::PyErr_FormatUnraisable(text.as_ptr(), name);
+            }
+        });
+    }
+
+    /// Gives the watch up, which is not linked. Destructors may run.
+    #[inline(always)]
+    pub fn end(self, thread: Thread) {
+        let (body, own) = (self.0.as_ptr(), thread.own());
+        // SAFETY: nobody uses it any more. What it held is taken out before destructors run, and
+        // the memory is kept or freed.
+        unsafe {
+            let (hook, code) = ((*(*body).hook.get()).take(), self.code());
+            let word = (*body).request.word;
+            if (*own).unused_count < KEPT {
+                let next = NonNull::new((*own).unused_watches.cast::<Body>()).map(Watch);
+                self.body().next_told.set(next);
+                (*own).unused_watches = body.cast();
+                (*own).unused_count += 1;
+            } else {
+                c::PyMem_RawFree(body.cast());
+            }
+            decref(code);
+            give_up_hook(hook, word);
+        }
+    }
+
+    /// The frame never runs again, nor is it left: tells the hook, and gives up what the watch has.
+    /// The mark stays, since frames lead to it.
+    pub fn forget(self, thread: Thread) {
+        self.tell_dropped(thread);
+        // SAFETY: the watch's own. It is out before destructors run.
+        unsafe { give_up_hook((*self.body().hook.get()).take(), self.body().request.word) };
+    }
+
+    /// Whether there is a hook to be told.
+    pub fn has_hook(self) -> bool {
+        self.hook().is_some()
+    }
+
+    /// The watch that was linked before this one in the same thread.
+    pub fn next(self) -> Option<Watch> {
+        self.body().next.get()
+    }
+
+    /// The last watch that `thread`, which need not be the calling one, has linked.
+    ///
+    /// # Safety
+    /// Nobody else works on that thread's watches.
+    #[inline(always)]
+    pub unsafe fn first_of(thread: Thread) -> Option<Watch> {
+        // SAFETY: by contract.
+        NonNull::new(unsafe { (*thread.own()).watches }.cast()).map(Watch)
+    }
+
+    /// An extent around a call about which no hook is asked. It ends with [`Watch::spare_no_more`].
+    pub fn spare_all(thread: Thread) -> Outcome<Self> {
+        let request = Request { extent: FRAMEHOOK_NOT_BELOW, ..Request::NOTHING };
+        let watch = Watch::new(thread, None, request)?;
+        watch.begin_extent(thread);
+        Ok(watch)
+    }
+
+    pub fn spare_no_more(self, thread: Thread) {
+        self.end_extent(thread);
+        self.end(thread);
+    }
+}
+
+/// Frees the word of a watch, and gives up its hook.
+///
+/// # Safety
+/// They are the watch's, and this is done once.
+#[inline(always)]
+unsafe fn give_up_hook(hook: Option<HookRef>, word: *mut c_void) {
+    if let Some(hook) = hook {
+        // SAFETY: the caller's contract; nobody gives a watch up under a lock.
+        unsafe { hook.get().free_word(word) };
+    }
+}
+
+/// As the lists have it.
+fn raw(watch: Option<Watch>) -> *mut Body {
+    watch.map_or(null_mut(), |watch| watch.0.as_ptr())
+}
+
+/// Memory for a watch, with what is the same in each.
+#[cold]
+#[inline(never)]
+fn allocate(thread: Thread) -> Outcome<NonNull<Body>> {
+    // SAFETY: the raw allocator takes any size at any time. Zeros are valid for all fields but the
+    // owner, which is set.
+    unsafe {
+        let room = NonNull::new(c::PyMem_RawCalloc(1, size_of::<Body>()).cast::<Body>())
+            .ok_or_else(|| Raised::no_memory(thread))?;
+        Frame::new(room.as_ptr().cast()).set_owner(Owner::C_STACK);
+        Ok(room)
+    }
+}
+
+/// Puts a value onto the stack of the thread's current frame, which goes on `offset` instructions
+/// behind the one that it stands at.
+///
+/// # Safety
+/// That frame has called, or has asked a generator for a value; its stack pointer is saved.
+#[inline(always)]
+pub unsafe fn hand_on(thread: Thread, value: Owned, offset: Option<usize>) {
+    // SAFETY: the caller's contract: there is room for the value.
+    unsafe {
+        let frame = Frame::new((*thread.tstate()).current_frame);
+        let top = frame.slots_at_rest();
+        frame.first_slot().add(top).write(slot_with(Some(value)));
+        (*frame.as_ptr()).stacktop = top as i32 + 1;
+        let offset = offset.unwrap_or(usize::from((*frame.as_ptr()).return_offset));
+        frame.set_instruction(frame.instruction().add(offset));
+    }
+}
+
+/// The frames that `ending` has begun and not left never run again: who watches them is told, in the
+/// calling `thread`. Watches stay where they are, since frames lead to their marks.
+///
+/// # Safety
+/// Nobody else works on what is that thread's.
+pub unsafe fn forget_those_of(thread: Thread, ending: Thread) {
+    // SAFETY: the caller's contract. Code that runs here may begin watches, at the front, and end
+    // them; those of frames that never run again stay.
+    let mut next = unsafe { Watch::first_of(ending) };
+    while let Some(watch) = next {
+        if watch.has_hook() {
+            watch.forget(thread);
+        }
+        next = watch.next();
+    }
+}
+
+/// The interpreter ends, and no other thread of it runs any more.
+pub fn forget_all(thread: Thread) {
+    // SAFETY: the list of threads does not change any more.
+    unsafe {
+        let mut tstate = (*thread.interpreter()).threads.head;
+        while !tstate.is_null() {
+            let ending = Thread::new(tstate);
+            tstate = (*tstate).next;
+            forget_those_of(thread, ending);
+        }
+    }
+}
+
+/// Frees the memory that a thread keeps for watches: it ends.
+///
+/// # Safety
+/// Nobody else works on that thread's watches.
+pub unsafe fn free_unused(thread: Thread) {
+    let own = thread.own();
+    // SAFETY: the thread's own lists, by contract.
+    unsafe {
+        (*own).watches = null_mut();
+        (*own).extents = null_mut();
+        while let Some(kept) = NonNull::new((*own).unused_watches.cast::<Body>()) {
+            (*own).unused_watches = raw(kept.as_ref().next_told.get()).cast();
+            c::PyMem_RawFree(kept.as_ptr().cast());
+        }
+        (*own).unused_count = 0;
+    }
+}

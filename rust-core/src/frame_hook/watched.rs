@@ -1,0 +1,410 @@
+//! Watched generators, coroutines and asynchronous generators.
+//!
+//! The frame of one comes and goes. Its marks lie below it only while it runs; between two runs a
+//! [`Watched`] keeps its watches. That is an object, which the frame holds in `f_locals`: code whose
+//! locals are in slots has no other use for the field. So it is found from the frame, it costs
+//! nothing where there is none, and it goes when the frame does, whatever ends that.
+//!
+//! Frames that go on are noticed by `RESUME`, not by its quick form. While any generator is watched,
+//! no `RESUME` becomes quick, and where a watched one is to go on, it is made slow.
+
+use super::error::{Outcome, Raised};
+use super::kept::keep;
+use super::snapshot::Snapshot;
+use super::state::set_active;
+use super::verdict::Happened;
+use super::watch::Watch;
+use crate::code::Code;
+use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
+use crate::exception::run_aside;
+use crate::frame::{Frame, Owner};
+use crate::object::{ForC, Owned};
+use crate::tables::{slot, specification, NOT_TO_BE_MADE, NO_SLOT};
+use crate::thread::Thread;
+use core::ffi::c_void;
+use core::mem::offset_of;
+use core::ptr::{null_mut, NonNull};
+use core::sync::atomic::{AtomicU8, Ordering};
+
+/// What a watched generator's frame holds.
+///
+/// # Invariants
+/// Its watches are a list, in the order in which they are told. `next` and `previous` are guarded by
+/// `FrameHookState.watched_lock`; all else belongs to the thread that works on the frame.
+#[repr(C)]
+pub struct Watched {
+    base: PyObject,
+    first: Option<Watch>,
+    /// The frame that holds it.
+    frame: *mut _PyInterpreterFrame,
+    /// What was in `f_locals` before, or NULL.
+    held: *mut PyObject,
+    next: *mut Watched,
+    previous: *mut Watched,
+}
+
+/// A generator, coroutine or asynchronous generator.
+///
+/// # Invariants
+/// Live, and not finished.
+#[derive(Clone, Copy)]
+pub struct Generator(NonNull<PyGenObject>);
+
+impl Generator {
+    /// # Safety
+    /// As the type's invariant says.
+    unsafe fn new(generator: *mut PyObject) -> Self {
+        // SAFETY: not NULL, by contract. All three begin with the same fields.
+        Generator(unsafe { NonNull::new_unchecked(generator.cast()) })
+    }
+
+    /// The one that a frame lies in.
+    pub fn of_frame(frame: Frame) -> Self {
+        // SAFETY: by contract of the owner, the frame lies there in a generator.
+        unsafe {
+            let start = frame.as_ptr().byte_sub(offset_of!(PyGenObject, gi_iframe));
+            Generator(NonNull::new_unchecked(start.cast()))
+        }
+    }
+
+    fn frame(self) -> Frame {
+        // SAFETY: live by the type's invariant.
+        unsafe { Frame::new((&raw mut (*self.0.as_ptr()).gi_iframe).cast()) }
+    }
+
+    fn state(self) -> i8 {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.0.as_ptr()).gi_frame_state }
+    }
+
+    fn set_state(self, state: i8) {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.0.as_ptr()).gi_frame_state = state };
+    }
+
+    /// Goes on, in the place of whoever it has just yielded to.
+    ///
+    /// # Safety
+    /// It has just yielded, and the mark that it has come to is the thread's current frame.
+    unsafe fn go_on(self, thread: Thread) {
+        // SAFETY: what the eval loop does where a generator goes on, on the thread's own state.
+        unsafe {
+            let (generator, tstate) = (self.0.as_ptr(), thread.tstate());
+            self.set_state(c::FRAME_EXECUTING);
+            (*generator).gi_exc_state.previous_item = (*tstate).exc_info;
+            (*tstate).exc_info = &raw mut (*generator).gi_exc_state;
+            (*tstate).py_recursion_remaining -= 1;
+            (*self.frame().as_ptr()).previous = (*tstate).current_frame;
+            (*tstate).current_frame = self.frame().as_ptr();
+        }
+    }
+}
+
+/// Lets the eval loop ask Rust when it comes to this `RESUME`.
+///
+/// # Safety
+/// `at` is one of the instructions of live code.
+unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) {
+    // SAFETY: by contract. Other threads may execute and write the byte; both numbers mean the same
+    // to them.
+    let code = unsafe { AtomicU8::from_ptr((&raw mut (*at).op.code).cast()) };
+    if u32::from(code.load(Ordering::Relaxed)) == c::RESUME_CHECK {
+        code.store(c::RESUME as u8, Ordering::Relaxed);
+    }
+}
+
+/// Lets frames of `code` that begin come to the hooks.
+pub fn make_first_resume_slow(code: Code) {
+    if code.prologue().is_some() {
+        // SAFETY: it has such an instruction.
+        unsafe { make_slow(code.first_resume()) };
+    }
+}
+
+/// Whether any generator of the interpreter is watched.
+pub fn are_there_any(thread: Thread) -> bool {
+    // SAFETY: the state is live. Where the answer is stale, a frame of this thread is not concerned.
+    unsafe { !(*thread.state()).watched.is_null() }
+}
+
+impl Watched {
+    /// What the frame holds, if it is watched.
+    #[inline(always)]
+    pub fn of(thread: Thread, frame: Frame) -> Option<NonNull<Watched>> {
+        if frame.owner() != Owner::GENERATOR {
+            return None;
+        }
+        let held = NonNull::new(frame.locals())?;
+        // SAFETY: a live object; the state is live. An object of the type is a `Watched`.
+        unsafe {
+            let is_one = (*held.as_ptr()).ob_type.cast() == (*thread.state()).watched_type;
+            is_one.then_some(held.cast())
+        }
+    }
+
+    /// The watches of a `Watched`, each of which may go while it is looked at.
+    ///
+    /// # Safety
+    /// `this` is live.
+    unsafe fn watches(this: NonNull<Watched>) -> impl Iterator<Item = Watch> {
+        // SAFETY: live, by contract, while the first one is looked up.
+        let mut next = unsafe { this.as_ref() }.first;
+        core::iter::from_fn(move || {
+            let watch = next?;
+            next = watch.next_told();
+            Some(watch)
+        })
+    }
+}
+
+/// The frame of `watch` has made a generator, which is watched from now on.
+///
+/// Code whose locals are in a mapping needs the field itself: a module that awaits. Such a frame has
+/// ended as it has made its coroutine, which is `false`.
+///
+/// # Safety
+/// `generator` is what the frame has made, and has not begun.
+pub unsafe fn attach(thread: Thread, watch: Watch, generator: &Owned) -> Outcome<bool> {
+    // SAFETY: by contract.
+    let frame = unsafe { Generator::new(generator.as_ptr()) }.frame();
+    if frame.code().flags() & c::CO_OPTIMIZED == 0 {
+        return Ok(false);
+    }
+    let watched = match Watched::of(thread, frame) {
+        Some(watched) => watched,
+        None => make(thread, frame)?,
+    };
+    // SAFETY: live: the frame holds it.
+    unsafe {
+        match Watched::watches(watched).last() {
+            Some(last) => last.set_next_told(Some(watch)),
+            None => (*watched.as_ptr()).first = Some(watch),
+        }
+    }
+    watch.set_watched(watched.as_ptr());
+    Ok(true)
+}
+
+/// A `Watched` for a generator's frame, which holds it.
+fn make(thread: Thread, frame: Frame) -> Outcome<NonNull<Watched>> {
+    let kind = watched_type(thread)?;
+    // SAFETY: a type without special allocation.
+    let new = unsafe { c::PyType_GenericAlloc(kind.cast(), 0) }.cast::<Watched>();
+    let Some(new) = NonNull::new(new) else { return Err(Raised::by_cpython(thread)) };
+    // SAFETY: ours, and zeros but for its base. The frame is this thread's.
+    unsafe {
+        (*new.as_ptr()).frame = frame.as_ptr();
+        (*new.as_ptr()).held = frame.locals();
+        (*frame.as_ptr()).f_locals = new.as_ptr().cast();
+    }
+    with_list(thread, |first| {
+        // SAFETY: under the lock.
+        unsafe {
+            let new = new.as_ptr();
+            (*new).next = first.read();
+            if let Some(next) = (*new).next.as_mut() {
+                next.previous = new;
+            }
+            first.write(new);
+        }
+    });
+    make_first_resume_slow(frame.code());
+    Ok(new)
+}
+
+/// Does something to the interpreter's list.
+fn with_list<T>(thread: Thread, work: impl FnOnce(*mut *mut Watched) -> T) -> T {
+    let state = thread.state();
+    // SAFETY: the state is live; nothing waits or runs Python code under the lock.
+    unsafe {
+        let lock = (&raw mut (*state).watched_lock).cast();
+        c::PyMutex_Lock(lock);
+        let result = work((&raw mut (*state).watched).cast());
+        c::PyMutex_Unlock(lock);
+        result
+    }
+}
+
+/// The generator whose frame this is goes on: its marks are laid below it, if they are not there.
+/// Hooks that want to know are told.
+///
+/// # Safety
+/// `frame` is the thread's current frame, its stack pointer is saved, and it executes nothing yet.
+pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
+    let Some(watched) = Watched::of(thread, frame) else { return Ok(()) };
+    // SAFETY: live: the frame, which has not ended, holds it.
+    unsafe { go_on_watched(thread, frame, watched) }
+}
+
+/// # Safety
+/// As for [`go_on`]; `watched` is what the frame holds.
+#[cold]
+#[inline(never)]
+unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>) -> Outcome<()> {
+    let mut above = frame;
+    let mut outcome = Ok(());
+    // SAFETY: live, as the caller says.
+    unsafe {
+        let is_new = |watch: &Watch| !watch.is_linked();
+        let mut begin = None;
+        for watch in Watched::watches(watched).filter(is_new) {
+            watch.link(thread, above);
+            above = watch.mark();
+            begin = begin.or(Some(watch));
+        }
+        // All of them lie below the frame before the first is told.
+        let last = above;
+        let mut next = begin;
+        while let Some(watch) = next {
+            next = if watch.mark() == last { None } else { watch.next_told() };
+            let raised = Owned::new(c::PyErr_GetRaisedException());
+            match raised {
+                Some(raised) => watch.tell_aside(thread, Happened::Resumed, raised),
+                None => outcome = outcome.and(watch.tell(thread, Happened::Resumed, null_mut())),
+            }
+        }
+    }
+    outcome
+}
+
+/// A generator has yielded `value` to the mark of `watch`. The mark is taken out, and the value is to
+/// be handed on. `Err`: the hook has failed, and its exception is to be thrown into the generator,
+/// which is the thread's current frame again.
+///
+/// # Safety
+/// The mark is the thread's current frame.
+pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
+    let Some(watched) = watch.watched() else {
+        // SAFETY: the caller's contract. A frame that has lost its `Watched` has ended.
+        unsafe { watch.step_down(thread) };
+        watch.end(thread);
+        return Ok(value);
+    };
+    // SAFETY: live: the generator is suspended, so its frame has not ended.
+    let generator = Generator::of_frame(unsafe { Frame::new(watched.as_ref().frame) });
+    // Meanwhile nobody can have it go on: all its hooks are to be told first.
+    let state = generator.state();
+    generator.set_state(c::FRAME_EXECUTING);
+    let told = watch.tell(thread, Happened::Yielded, value.as_ptr());
+    if let Err(raised) = told {
+        // SAFETY: it has just yielded, to this mark.
+        unsafe {
+            drop(value);
+            generator.go_on(thread);
+            // The marks that it has passed already. Who fails now has its exception thrown too.
+            let _ = go_on_watched(thread, generator.frame(), watched);
+        }
+        return Err(raised);
+    }
+    generator.set_state(state);
+    // SAFETY: where it goes on is an instruction of its code. The mark is linked.
+    unsafe {
+        make_slow(generator.frame().instruction());
+        watch.step_down(thread);
+    }
+    Ok(value)
+}
+
+/// The last reference is gone: the frame has ended, or its generator.
+unsafe extern "C" fn deallocate(this: *mut PyObject) {
+    // SAFETY: a `Watched` without references, so this thread's alone once it is out of the list. An
+    // attached thread frees objects.
+    unsafe {
+        let (thread, watched) = (Thread::current(), this.cast::<Watched>());
+        take_out_of_list(thread, watched);
+        let kind = (*this).ob_type;
+        run_aside(
+            || {
+                forget_watches(thread, NonNull::new_unchecked(watched));
+                if let Some(held) = NonNull::new((*watched).held) {
+                    c::Py_DecRef(held.as_ptr());
+                }
+            },
+            || c::PyErr_Clear(),
+        );
+        c::PyObject_Free(this.cast());
+        c::Py_DecRef(kind.cast());
+    }
+}
+
+/// # Safety
+/// A live `Watched`, which no other thread takes out meanwhile.
+unsafe fn take_out_of_list(thread: Thread, watched: *mut Watched) {
+    let is_last = with_list(thread, |first| {
+        // SAFETY: under the lock; those beside it are live.
+        unsafe {
+            let Watched { next, previous, .. } = *watched;
+            match previous.as_mut() {
+                Some(previous) => previous.next = next,
+                None if *first == watched => *first = next,
+                // It is out already.
+                None => {}
+            }
+            if let Some(next) = next.as_mut() {
+                next.previous = previous;
+            }
+            (*watched).next = null_mut();
+            (*watched).previous = null_mut();
+            (*first).is_null()
+        }
+    });
+    if is_last && !cfg!(ferrule_free_threaded) {
+        // SAFETY: nothing waits, or runs Python code, before the flag is written; the GIL is held.
+        // Without a GIL the flag stays as it is until hooks change next.
+        unsafe {
+            let enabled = Snapshot::borrowed(thread).is_some_and(|hooks| hooks.enabled() != 0);
+            set_active(thread, enabled);
+        }
+    }
+}
+
+/// The frame is over. Watches whose marks are linked are told by these; the others now.
+///
+/// # Safety
+/// `watched` is live, and this thread's.
+unsafe fn forget_watches(thread: Thread, watched: NonNull<Watched>) {
+    // SAFETY: by contract.
+    let mut next = unsafe { (*watched.as_ptr()).first.take() };
+    while let Some(watch) = next {
+        next = watch.next_told();
+        watch.set_watched(null_mut());
+        watch.set_next_told(None);
+        if !watch.is_linked() {
+            watch.tell_dropped(thread);
+            watch.end(thread);
+        }
+    }
+}
+
+/// The interpreter ends: whatever is watched is over.
+pub fn forget_all(thread: Thread) {
+    loop {
+        // SAFETY: under the lock.
+        let first = with_list(thread, |first| NonNull::new(unsafe { first.read() }));
+        let Some(watched) = first else { return };
+        // SAFETY: live: no other thread runs any more, and this one has given nothing up since.
+        unsafe {
+            take_out_of_list(thread, watched.as_ptr());
+            forget_watches(thread, watched);
+        }
+    }
+}
+
+static SLOTS: ForC<[c::PyType_Slot; 2]> =
+    ForC::new([slot(c::Py_tp_dealloc, deallocate as *mut c_void), NO_SLOT]);
+
+static TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
+    c"framehook.Watched",
+    size_of::<Watched>(),
+    NOT_TO_BE_MADE,
+    SLOTS.get().cast(),
+));
+
+/// The type of what a watched generator's frame holds. A borrowed reference.
+pub fn watched_type(thread: Thread) -> Outcome<*mut PyObject> {
+    // SAFETY: a field of the state; the specification lives for ever.
+    unsafe {
+        keep(thread, &raw mut (*thread.state()).watched_type, || c::PyType_FromSpec(TYPE.get()))
+    }
+}
