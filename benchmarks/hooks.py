@@ -50,6 +50,11 @@ def use_evaluator():
     framehooks.set_evaluator("pass")
 
 
+def add_watcher(kind):
+    import watchhooks
+    watchhooks.add(kind)
+
+
 def do_nothing():
     pass
 
@@ -63,6 +68,8 @@ SETUPS = {
     "8 settled": ("python", lambda: add_native("settle", 8), 1.08),
     "Python settled": ("python", add_python, 1.05),
     "C passes": ("python", lambda: add_native("pass"), 1.35),
+    "C told of the end": ("python", lambda: add_watcher("watch"), 1.5),
+    "C with a clock": ("python", lambda: add_watcher("clock"), None),
     "8 C pass": ("python", lambda: add_native("pass", 8), None),
     "C replaces": ("python", add_exchange, None),
     "8th replaces": ("python", lambda: add_exchange(8), None),

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct _PyInterpreterFrame;
+struct PyUnstable_FrameHookDefinition;
 
 /*
  Stands where no index was handed out yet. It is never one.
@@ -102,6 +103,19 @@ struct _PyInterpreterFrame;
 #define _PyRust_FRAMEHOOK_NOT_BELOW 1
 
 #define _PyRust_FRAMEHOOK_ONLY_BELOW 2
+
+/*
+ What has happened to a frame, `PyUnstable_FRAMEHOOK_*` in the header.
+ */
+#define _PyRust_FRAMEHOOK_RETURNED 0
+
+#define _PyRust_FRAMEHOOK_RAISED 1
+
+#define _PyRust_FRAMEHOOK_YIELDED 2
+
+#define _PyRust_FRAMEHOOK_RESUMED 3
+
+#define _PyRust_FRAMEHOOK_DROPPED 4
 
 /*
  How many hooks an interpreter can have: as many as a [`SlotMask`] has slots.
@@ -227,12 +241,6 @@ typedef struct _PyRust_Owner _PyRust_Owner;
 typedef struct _PyRust_Place _PyRust_Place;
 
 /*
- What a hook wants of a frame that it lets run: the part of its answer that is neither verdict
- nor object.
- */
-typedef struct _PyRust_Request _PyRust_Request;
-
-/*
  One place of the registry.
  */
 typedef struct _PyRust_Slot _PyRust_Slot;
@@ -245,46 +253,6 @@ typedef struct _PyRust_Table _PyRust_Table;
 typedef PyCodeObject *(*_PyRust_SimpleHookOrNull)(struct _PyInterpreterFrame*);
 
 typedef int (*_PyRust_ExtendedHookOrNull)(struct _PyInterpreterFrame*, void*, PyCodeObject**);
-
-/*
- What a hook says beside its verdict; `PyUnstable_FrameHookAnswer` in the header.
- */
-typedef struct _PyRust_HookAnswer {
-  PyObject *object;
-  void *word;
-  unsigned int tell;
-  unsigned int extent;
-} _PyRust_HookAnswer;
-/*
- What a hook finds when it is asked.
- */
-#define _PyRust_HookAnswer_EMPTY (_PyRust_HookAnswer){ .object = (_PyRust_null_mut){  }, .word = (_PyRust_null_mut){  }, .tell = 0, .extent = 0 }
-
-/*
- What a hook is told; `PyUnstable_FrameHookEvent` in the header.
- */
-typedef struct _PyRust_HookEvent {
-  int kind;
-  PyObject *value;
-  PyObject *code;
-  void *word;
-} _PyRust_HookEvent;
-
-/*
- `PyUnstable_FrameHookDefinition` in the header.
- */
-typedef struct _PyRust_HookDefinition {
-  size_t size;
-  const char *name;
-  int (*ask)(struct _PyInterpreterFrame*, void*, struct _PyRust_HookAnswer*);
-  int (*tell)(const struct _PyRust_HookEvent*, void*);
-  void *user_data;
-  void (*free_user_data)(void*);
-  void (*free_word)(void*);
-  unsigned int flags;
-  int place;
-  long long other;
-} _PyRust_HookDefinition;
 
 /*
  `_PyStackRef`: one word.
@@ -552,8 +520,6 @@ typedef struct _PyRust_FrameHookThread {
   PyObject *spared;
   struct _PyInterpreterFrame *spared_by;
 } _PyRust_FrameHookThread;
-
-
 
 
 
@@ -992,7 +958,7 @@ int PyUnstable_FrameHook_Version(void);
  header, or NULL.
  */
 long long PyUnstable_InstallFrameHook(PyInterpreterState *interpreter,
-                                      const struct _PyRust_HookDefinition *definition);
+                                      const struct PyUnstable_FrameHookDefinition *definition);
 
 /*
  # Safety
