@@ -84,6 +84,8 @@ pub struct Description<'a> {
     pub tell: Option<TellFunction>,
     /// What frees the word of a watch.
     pub free_word: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// Whether the words of its watches are Python objects, which the collector is to see.
+    pub words_are_objects: bool,
     /// Whether the Python code that it runs is kept from trace, profile and monitoring functions.
     pub hidden: bool,
     /// The `Thread::number` of the only thread in which it is asked.
@@ -103,6 +105,7 @@ impl<'a> Description<'a> {
             owner: null_mut(),
             tell: None,
             free_word: None,
+            words_are_objects: false,
             hidden: false,
             only_in: None,
             place: Place::Last,
@@ -129,6 +132,7 @@ pub struct Hook {
     pub timed: bool,
     pub tell: Option<TellFunction>,
     pub free_word: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub words_are_objects: bool,
     pub hidden: bool,
     only_in: Option<u64>,
     /// Why it may not be asked about a frame, though it is enabled: [`Hook::SILENT`],
@@ -327,6 +331,7 @@ impl NewHook {
                 timed: description.timed,
                 tell: description.tell,
                 free_word: description.free_word,
+                words_are_objects: description.words_are_objects,
                 hidden: description.hidden,
                 only_in: description.only_in,
                 limits: AtomicU32::new(match description.only_in {

@@ -18,11 +18,11 @@ use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
 use crate::exception::run_aside;
-use crate::frame::{Frame, Owner};
+use crate::frame::{Frame, Owner, VisitFunction};
 use crate::object::{ForC, Owned};
-use crate::tables::{slot, specification, NOT_TO_BE_MADE, NO_SLOT};
+use crate::tables::{slot, specification, COLLECTED, NOT_TO_BE_MADE, NO_SLOT};
 use crate::thread::Thread;
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::mem::offset_of;
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -175,6 +175,7 @@ pub unsafe fn attach(thread: Thread, watch: Watch, generator: &Owned) -> Outcome
         Some(watched) => watched,
         None => make(thread, frame)?,
     };
+    watch.set_next_told(None);
     // SAFETY: live: the frame holds it.
     unsafe {
         match Watched::watches(watched).last() {
@@ -312,6 +313,7 @@ unsafe extern "C" fn deallocate(this: *mut PyObject) {
     // attached thread frees objects.
     unsafe {
         let (thread, watched) = (Thread::current(), this.cast::<Watched>());
+        c::PyObject_GC_UnTrack(this.cast());
         take_out_of_list(thread, watched);
         let kind = (*this).ob_type;
         run_aside(
@@ -323,8 +325,38 @@ unsafe extern "C" fn deallocate(this: *mut PyObject) {
             },
             || c::PyErr_Clear(),
         );
-        c::PyObject_Free(this.cast());
+        c::PyObject_GC_Del(this.cast());
         c::Py_DecRef(kind.cast());
+    }
+}
+
+/// Shows the collector what is held between two runs of the generator. While it runs, its marks
+/// have its watches, as its slots have what it works on: neither is shown.
+unsafe extern "C" fn traverse(
+    this: *mut PyObject,
+    visit: VisitFunction,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: called by the collector with a live `Watched`, which nobody works on meanwhile.
+    unsafe {
+        let visit = |object: *mut PyObject| {
+            if object.is_null() {
+                0
+            } else {
+                visit(object, argument)
+            }
+        };
+        let watched = NonNull::new_unchecked(this.cast::<Watched>());
+        let mut status = visit((*this).ob_type.cast());
+        if status == 0 {
+            status = visit(watched.as_ref().held);
+        }
+        for watch in Watched::watches(watched).filter(|watch| !watch.is_linked()) {
+            if status == 0 {
+                status = watch.traverse(visit);
+            }
+        }
+        status
     }
 }
 
@@ -391,13 +423,16 @@ pub fn forget_all(thread: Thread) {
     }
 }
 
-static SLOTS: ForC<[c::PyType_Slot; 2]> =
-    ForC::new([slot(c::Py_tp_dealloc, deallocate as *mut c_void), NO_SLOT]);
+static SLOTS: ForC<[c::PyType_Slot; 3]> = ForC::new([
+    slot(c::Py_tp_dealloc, deallocate as *mut c_void),
+    slot(c::Py_tp_traverse, traverse as *mut c_void),
+    NO_SLOT,
+]);
 
 static TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
     c"framehook.Watched",
     size_of::<Watched>(),
-    NOT_TO_BE_MADE,
+    NOT_TO_BE_MADE | COLLECTED,
     SLOTS.get().cast(),
 ));
 
