@@ -18,3 +18,12 @@ pub unsafe fn run_aside(work: impl FnOnce(), report: impl FnOnce()) {
         c::PyErr_SetRaisedException(pending);
     }
 }
+
+/// Gives something up while an exception is set, which stays as it is.
+///
+/// # Safety
+/// As for [`run_aside`].
+pub unsafe fn drop_aside<T>(what: T) {
+    // SAFETY: the caller's contract.
+    unsafe { run_aside(|| drop(what), || c::PyErr_Clear()) };
+}

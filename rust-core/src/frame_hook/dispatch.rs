@@ -20,7 +20,7 @@ use crate::cpython as c;
 use crate::cpython::{
     _PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject, PyThreadState,
 };
-use crate::exception::run_aside;
+use crate::exception::drop_aside;
 use crate::frame::Frame;
 use crate::in_cpython::FrameHookState;
 use crate::object::Owned;
@@ -587,7 +587,8 @@ unsafe fn came_back(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned
     match told {
         Ok(()) => Ok(value),
         Err(raised) => {
-            drop_aside(value);
+            // SAFETY: attached, and without a lock.
+            unsafe { drop_aside(value) };
             Err(raised)
         }
     }
@@ -633,12 +634,6 @@ unsafe fn made_generator(thread: Thread, watch: Watch, generator: Owned) -> Outc
             }
         }
     }
-}
-
-/// Gives an object up while an exception is set.
-fn drop_aside(object: Owned) {
-    // SAFETY: an attached thread.
-    unsafe { run_aside(|| drop(object), || c::PyErr_Clear()) };
 }
 
 /// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception

@@ -305,6 +305,11 @@ impl Watch {
         self.mark().instruction() == unsafe { instructions().add(YIELDS_TO) }
     }
 
+    /// The frame that came to the mark goes on, and will come to it again.
+    pub fn wait_again(self) {
+        self.mark().set_instruction(instructions());
+    }
+
     fn wants(self, what: Happened) -> bool {
         let request = self.body().request.tell;
         match what {

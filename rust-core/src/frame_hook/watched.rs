@@ -17,7 +17,7 @@ use super::watch::Watch;
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
-use crate::exception::run_aside;
+use crate::exception::{drop_aside, run_aside};
 use crate::frame::{Frame, Owner, VisitFunction};
 use crate::object::{ForC, Owned};
 use crate::tables::{slot, specification, COLLECTED, NOT_TO_BE_MADE, NO_SLOT};
@@ -291,7 +291,8 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
     if let Err(raised) = told {
         // SAFETY: it has just yielded, to this mark.
         unsafe {
-            drop(value);
+            drop_aside(value);
+            watch.wait_again();
             generator.go_on(thread);
             // The marks that it has passed already. Who fails now has its exception thrown too.
             let _ = go_on_watched(thread, generator.frame(), watched);
