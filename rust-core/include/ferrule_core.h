@@ -65,7 +65,7 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_FRAMEHOOK_HIDDEN 8
 
 /*
- Where a hook comes among the others.
+ Where a hook comes among the others: `PyUnstable_FRAMEHOOK_*` in the header.
  */
 #define _PyRust_FRAMEHOOK_LAST 0
 

@@ -58,6 +58,12 @@ pub enum Callee {
     Asked(AskFunction),
 }
 
+/// Where a hook comes among the others: `PyUnstable_FRAMEHOOK_*` in the header.
+pub const FRAMEHOOK_LAST: c_int = 0;
+pub const FRAMEHOOK_FIRST: c_int = 1;
+pub const FRAMEHOOK_BEFORE: c_int = 2;
+pub const FRAMEHOOK_BEHIND: c_int = 3;
+
 /// Where a new hook comes among the others.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Place {
@@ -66,6 +72,19 @@ pub enum Place {
     /// Before or behind the hook with this handle.
     Before(c_longlong),
     Behind(c_longlong),
+}
+
+impl Place {
+    /// `None` for a number that the header does not have.
+    pub fn from_c(number: c_int, other: c_longlong) -> Option<Self> {
+        match number {
+            FRAMEHOOK_LAST => Some(Place::Last),
+            FRAMEHOOK_FIRST => Some(Place::First),
+            FRAMEHOOK_BEFORE => Some(Place::Before(other)),
+            FRAMEHOOK_BEHIND => Some(Place::Behind(other)),
+            _ => None,
+        }
+    }
 }
 
 /// What the caller who adds a hook says of it.

@@ -7,9 +7,9 @@
 use super::error::{Outcome, Raised};
 use super::extent::silenced;
 use super::registry::Refusal;
+use super::resume::make_first_resume_slow;
 use super::snapshot::{Hook, Snapshot};
 use super::state::set_active;
-use super::watched::make_first_resume_slow;
 use super::world::{locked, unsettle};
 use super::{settled, suspended};
 use crate::code::Code;

@@ -21,7 +21,6 @@ use super::state::{hidden_if, Round};
 use super::verdict::{
     Happened, HookEvent, Request, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,
 };
-use super::watched::Watched;
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
@@ -73,8 +72,8 @@ struct Body {
     /// The frame makes a generator when it runs, and that is watched then.
     makes_generator: Cell<bool>,
     is_linked: Cell<bool>,
-    /// What holds the watch of a generator; NULL: no generator is watched.
-    watched: Cell<*mut Watched>,
+    /// The object that holds the watch of a generator; NULL: no generator is watched.
+    watched: Cell<*mut PyObject>,
     /// The other watches of the same generator, in the order in which they are told. Of memory that
     /// is not used: the next piece of it.
     next_told: Cell<Option<Watch>>,
@@ -196,11 +195,11 @@ impl Watch {
         self.body().next_told.set(next);
     }
 
-    pub fn watched(self) -> Option<NonNull<Watched>> {
+    pub fn watched(self) -> Option<NonNull<PyObject>> {
         NonNull::new(self.body().watched.get())
     }
 
-    pub fn set_watched(self, watched: *mut Watched) {
+    pub fn set_watched(self, watched: *mut PyObject) {
         self.body().watched.set(watched);
     }
 

@@ -10,11 +10,11 @@
 
 use super::error::{Outcome, Raised};
 use super::kept::keep;
+use super::resume::{make_first_resume_slow, make_slow};
 use super::snapshot::Snapshot;
 use super::state::set_active;
 use super::verdict::Happened;
 use super::watch::Watch;
-use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
 use crate::exception::{drop_aside, run_aside};
@@ -25,7 +25,6 @@ use crate::thread::Thread;
 use core::ffi::{c_int, c_void};
 use core::mem::offset_of;
 use core::ptr::{null_mut, NonNull};
-use core::sync::atomic::{AtomicU8, Ordering};
 
 /// What a watched generator's frame holds.
 ///
@@ -101,27 +100,6 @@ impl Generator {
     }
 }
 
-/// Lets the eval loop ask Rust when it comes to this `RESUME`.
-///
-/// # Safety
-/// `at` is one of the instructions of live code.
-unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) {
-    // SAFETY: by contract. Other threads may execute and write the byte; both numbers mean the same
-    // to them.
-    let code = unsafe { AtomicU8::from_ptr((&raw mut (*at).op.code).cast()) };
-    if u32::from(code.load(Ordering::Relaxed)) == c::RESUME_CHECK {
-        code.store(c::RESUME as u8, Ordering::Relaxed);
-    }
-}
-
-/// Lets frames of `code` that begin come to the hooks.
-pub fn make_first_resume_slow(code: Code) {
-    if code.prologue().is_some() {
-        // SAFETY: it has such an instruction.
-        unsafe { make_slow(code.first_resume()) };
-    }
-}
-
 /// Whether any generator of the interpreter is watched.
 pub fn are_there_any(thread: Thread) -> bool {
     // SAFETY: the state is live. Where the answer is stale, a frame of this thread is not concerned.
@@ -183,7 +161,7 @@ pub unsafe fn attach(thread: Thread, watch: Watch, generator: &Owned) -> Outcome
             None => (*watched.as_ptr()).first = Some(watch),
         }
     }
-    watch.set_watched(watched.as_ptr());
+    watch.set_watched(watched.as_ptr().cast());
     Ok(true)
 }
 
@@ -276,7 +254,7 @@ unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>)
 /// # Safety
 /// The mark is the thread's current frame.
 pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
-    let Some(watched) = watch.watched() else {
+    let Some(watched) = watch.watched().map(NonNull::cast::<Watched>) else {
         // SAFETY: the caller's contract. A frame that has lost its `Watched` has ended.
         unsafe { watch.step_down(thread) };
         watch.end(thread);
@@ -284,25 +262,33 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
     };
     // SAFETY: live: the generator is suspended, so its frame has not ended.
     let generator = Generator::of_frame(unsafe { Frame::new(watched.as_ref().frame) });
-    // Meanwhile nobody can have it go on: all its hooks are to be told first.
-    let state = generator.state();
+    let frame = generator.frame();
+    let (state, resumes_at) = (generator.state(), frame.instruction());
+    // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first. One that
+    // stands at its `RESUME` could be closed even though it executes.
     generator.set_state(c::FRAME_EXECUTING);
+    // SAFETY: the yield lies before it.
+    frame.set_instruction(unsafe { resumes_at.sub(1) });
     let told = watch.tell(thread, Happened::Yielded, value.as_ptr());
+    frame.set_instruction(resumes_at);
     if let Err(raised) = told {
-        // SAFETY: it has just yielded, to this mark.
+        // SAFETY: it has just yielded, to this mark. Whoever fails now has its exception thrown too.
         unsafe {
             drop_aside(value);
             watch.wait_again();
             generator.go_on(thread);
-            // The marks that it has passed already. Who fails now has its exception thrown too.
-            let _ = go_on_watched(thread, generator.frame(), watched);
+            // The marks that it has passed already, and then this one.
+            let _ = go_on_watched(thread, frame, watched);
+            if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {
+                watch.tell_aside(thread, Happened::Resumed, raised);
+            }
         }
         return Err(raised);
     }
     generator.set_state(state);
     // SAFETY: where it goes on is an instruction of its code. The mark is linked.
     unsafe {
-        make_slow(generator.frame().instruction());
+        make_slow(resumes_at);
         watch.step_down(thread);
     }
     Ok(value)
