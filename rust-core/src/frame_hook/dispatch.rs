@@ -72,8 +72,15 @@ unsafe fn call(hook: &Hook, frame: Offered) -> Given {
             Callee::Asked(function) => {
                 let mut answer = HookAnswer::EMPTY;
                 let verdict = function(frame.as_ptr(), hook.user_data, &raw mut answer);
-                let HookAnswer { object, word, tell, extent } = answer;
-                Given { verdict, object, request: Request { word, tell, extent } }
+                // Each field by itself, as the hook has written it: a wide read would have to wait
+                // until several writes have come to the memory.
+                let request = Request {
+                    word: (&raw const answer.word).read_volatile(),
+                    tell: (&raw const answer.tell).read_volatile(),
+                    extent: (&raw const answer.extent).read_volatile(),
+                };
+                let object = (&raw const answer.object).read_volatile();
+                Given { verdict, object, request }
             }
             Callee::Extended(function) => {
                 let mut code: *mut PyCodeObject = null_mut();

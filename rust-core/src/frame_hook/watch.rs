@@ -146,7 +146,7 @@ impl Watch {
         // SAFETY: ours, and unused; a live object.
         unsafe {
             (*(*body).mark.get()).f_executable = new_reference(code);
-            (*body).hook = UnsafeCell::new(hook.map(Hook::share));
+            (&raw mut (*body).hook).write(UnsafeCell::new(hook.map(Hook::share)));
             (*body).request = request;
         }
         Ok(Watch(room))
