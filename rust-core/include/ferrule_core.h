@@ -13,7 +13,7 @@ struct _PyInterpreterFrame;
 struct PyUnstable_FrameHookDefinition;
 
 /*
- Stands where no index was handed out yet. It is never one.
+ Stands where no index was handed out yet. No index has this value.
  */
 #define _PyRust_NO_INDEX -1
 
@@ -303,7 +303,7 @@ typedef struct _PyRust_DataStackState {
    */
   size_t behind_bytes;
   /*
-   The fewest of them since it was last looked which of them nobody needs.
+   The smallest number of them since the thread last freed those that it had not needed.
    */
   size_t fewest_behind;
   /*
