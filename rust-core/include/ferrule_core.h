@@ -13,7 +13,7 @@ struct _PyInterpreterFrame;
 struct PyUnstable_FrameHookDefinition;
 
 /*
- Stands where no index was handed out yet. It is never one.
+ Stands where no index was handed out yet. No index has this value.
  */
 #define _PyRust_NO_INDEX -1
 
@@ -303,7 +303,7 @@ typedef struct _PyRust_DataStackState {
    */
   size_t behind_bytes;
   /*
-   The fewest of them since it was last looked which of them nobody needs.
+   The smallest number of them since the thread last freed those that it had not needed.
    */
   size_t fewest_behind;
   /*
@@ -572,9 +572,9 @@ size_t _PyRust_CodeExtraBytes(PyCodeObject *code);
 void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
 
 /*
- A forked child has one thread: nobody holds the lock of any interpreter's registry, or that of its
- watched generators, though one may have been copied as held. Other threads are stopped while a process forks, and none of them
- stops in the middle of a change.
+ A forked child has one thread. So nobody holds the lock of any interpreter's registry, or that of
+ its watched generators, though one may have been copied as held. Other threads are stopped while
+ a process forks, and none of them stops in the middle of a change.
 
  The same is true of the lock under which a thread stops all others of its interpreter: one that
  has it waits there until the process has forked. CPython leaves that lock as it was copied.

@@ -1,4 +1,4 @@
-//! Code of others that is run while an exception may be on its way.
+//! How code of others is run where an exception may be set already.
 
 use crate::cpython as c;
 
