@@ -55,6 +55,21 @@ def add_watcher(kind):
     watchhooks.add(kind)
 
 
+def use_monitoring():
+    """A counting tool for the beginnings and ends of the calls that are measured, and of no others."""
+    import watchhooks
+    import workloads
+    monitoring, events = sys.monitoring, sys.monitoring.events
+    monitoring.use_tool_id(monitoring.PROFILER_ID, "counts")
+    for event in (events.PY_START, events.PY_RETURN, events.PY_UNWIND):
+        monitoring.register_callback(monitoring.PROFILER_ID, event, watchhooks.note)
+    # An exception that leaves a frame is a global event only.
+    monitoring.set_events(monitoring.PROFILER_ID, events.PY_UNWIND)
+    point = workloads.Point
+    for function in (workloads.fib, point.add, point.total.fget, workloads.count_to, point.__init__):
+        monitoring.set_local_events(monitoring.PROFILER_ID, function.__code__, events.PY_START | events.PY_RETURN)
+
+
 def do_nothing():
     pass
 
@@ -63,6 +78,7 @@ def do_nothing():
 SETUPS = {
     "stock": ("stock", do_nothing, None),
     "PEP 523": ("stock", use_evaluator, None),
+    "monitoring": ("stock", use_monitoring, None),
     "no hooks": ("python", do_nothing, 1.01),
     "1 settled": ("python", lambda: add_native("settle"), 1.05),
     "8 settled": ("python", lambda: add_native("settle", 8), 1.08),
