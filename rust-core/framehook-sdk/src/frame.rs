@@ -1,6 +1,6 @@
 //! Reading the frame that a hook is asked about.
 
-use crate::api::{first, second, First, RawFrame};
+use crate::api::{second, First, RawFrame};
 use pyo3::exceptions::PySystemError;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
@@ -70,10 +70,14 @@ pub struct Frame<'py> {
 impl<'py> Frame<'py> {
     /// # Safety
     /// The engine offers this frame to the caller, and goes on doing so until the value is dropped.
-    pub(crate) unsafe fn new(py: Python<'py>, raw: *mut RawFrame) -> PyResult<Self> {
+    pub(crate) unsafe fn new(
+        py: Python<'py>,
+        functions: &'static First,
+        raw: *mut RawFrame,
+    ) -> PyResult<Self> {
         let raw = NonNull::new(raw).ok_or_else(|| PySystemError::new_err("no frame"))?;
         // INVARIANT: the caller promises it.
-        Ok(Self { py, functions: first()?, raw })
+        Ok(Self { py, functions, raw })
     }
 
     /// The proof that this thread is attached to the interpreter.

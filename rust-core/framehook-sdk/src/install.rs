@@ -1,6 +1,6 @@
 //! Installing a hook, taking it out, and the C functions that the engine calls.
 
-use crate::api::{first, second, verdict, Definition, RawAnswer, RawEvent, RawFrame};
+use crate::api::{first, second, verdict, Definition, First, RawAnswer, RawEvent, RawFrame};
 use crate::frame::Frame;
 use crate::hook::{Answer, Event, FrameHook};
 use crate::word;
@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyCode;
 use std::any::Any;
 use std::ffi::{c_int, c_uint, c_void, CString};
-use std::mem::{forget, size_of};
+use std::mem::{forget, needs_drop, size_of};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 /// Where a hook comes among the others. The numbers are handles ([`Installed::id`]).
@@ -99,10 +99,12 @@ impl Builder {
         let interpreter = unsafe { ffi::PyInterpreterState_Get() };
         let registration = Arc::new(Registration {
             hook,
+            functions: simple,
             name: self.name,
             // SAFETY: attached to this interpreter, so it is there.
             interpreter: unsafe { ffi::PyInterpreterState_GetID(interpreter) },
             id: AtomicI64::new(0),
+            turn: AtomicU8::new(0),
             retired: AtomicBool::new(false),
             released: AtomicBool::new(false),
         });
@@ -158,10 +160,13 @@ impl Builder {
 /// What a hook is for the engine: its user data. Owned by the engine and by the guard.
 struct Registration<H: FrameHook> {
     hook: H,
+    functions: &'static First,
     name: String,
     interpreter: i64,
     /// The engine's handle; 0 until it is known.
     id: AtomicI64,
+    /// Counts the engine's calls.
+    turn: AtomicU8,
     /// The guard is gone: whatever the engine asks, the hook is not asked any more.
     retired: AtomicBool,
     /// The engine has given the hook back.
@@ -178,7 +183,7 @@ impl<H: FrameHook> Registration<H> {
             return Ok(Answer::pass());
         }
         // SAFETY: the engine offers this frame until `ask` returns.
-        let frame = unsafe { Frame::new(py, frame) }?;
+        let frame = unsafe { Frame::new(py, self.functions, frame) }?;
         // Its lifetime may be anything here. The hook is to work with any, so it can use none but
         // that of its call.
         self.hook.ask(&frame)
@@ -364,10 +369,22 @@ unsafe fn called<H: FrameHook, T>(
             None
         })
     };
-    // SAFETY: the thread is attached, so Python is initialized. That is all there is to attaching;
-    // but PyO3 knows it then, and gives back references that are dropped meanwhile.
-    unsafe { Python::attach_unchecked(run) }
+    let turn = registration.turn.load(Ordering::Relaxed);
+    // Threads may overwrite each other's: it only matters that the turn comes now and then.
+    registration.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
+    if turn % TURNS == 0 {
+        // SAFETY: the thread is attached, so Python is initialized, and that is all there is to it.
+        unsafe { Python::attach_unchecked(run) }
+    } else {
+        // SAFETY: the thread is attached until the engine's call returns, and the value is dropped
+        // before that.
+        run(unsafe { Python::assume_attached() })
+    }
 }
+
+/// PyO3 is told each so many calls that the thread is attached, which costs as much as the call of
+/// an empty hook. A `Py` that was dropped meanwhile is given back then.
+const TURNS: u8 = 64;
 
 /// A hook's C function.
 ///
@@ -454,8 +471,11 @@ unsafe extern "C" fn tell<H: FrameHook>(event: *const RawEvent, user_data: *mut 
 /// The engine calls it once with each word, in an attached thread, when nothing more is told of the
 /// word's frame.
 unsafe extern "C" fn free_word<H: FrameHook>(raw: *mut c_void) {
-    // SAFETY: attached, as in `called`. `ask::<H>` made the word, unless it is NULL, and it comes
-    // here once and last.
+    if !needs_drop::<H::Word>() {
+        // SAFETY: `ask::<H>` made the word, unless it is NULL, and it comes here once and last.
+        return unsafe { word::drop_raw::<H::Word>(raw) };
+    }
+    // SAFETY: as above. The thread is attached, as in `called`.
     unsafe { Python::attach_unchecked(|_| quietly(|| word::drop_raw::<H::Word>(raw))) }
 }
 

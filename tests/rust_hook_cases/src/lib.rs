@@ -227,14 +227,16 @@ impl FrameHook for Numbers {
     }
 }
 
-/// Passes and does nothing else: what a question costs.
-struct Pass;
+/// Passes and does nothing else: what a question costs, and an event.
+struct Pass {
+    watches: bool,
+}
 
 impl FrameHook for Pass {
-    type Word = ();
+    type Word = u64;
 
-    fn ask<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py>> {
-        Ok(Answer::pass())
+    fn ask<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
+        Ok(if self.watches { Answer::pass().watch(5) } else { Answer::pass() })
     }
 }
 
@@ -396,8 +398,8 @@ mod rust_hook_cases {
     }
 
     #[pyfunction]
-    fn pass_all(py: Python<'_>) -> PyResult<Passing> {
-        Ok(Passing { _installed: Builder::new("pass").install(py, Pass)? })
+    fn pass_all(py: Python<'_>, watches: bool) -> PyResult<Passing> {
+        Ok(Passing { _installed: Builder::new("pass").install(py, Pass { watches })? })
     }
 
     #[pyfunction]
