@@ -146,7 +146,8 @@ header:
 check-header:
 	@build.rs-wrapper/run header --check
 
-# The crate is linted with the bindings of build/ferrule, which `all` makes.
+# The crate is linted with the bindings of build/ferrule, which `all` makes. PyO3 asks an interpreter of 3.13.
+lint: export PYO3_PYTHON = $(CURDIR)/build/ferrule/python
 lint: all
 	@cargo fmt --check
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings

@@ -4,7 +4,7 @@
   crate.py DIRECTORY
 
 A project then names DIRECTORY in its .cargo/config.toml ([source.crates-io] replace-with, [source.NAME] directory), and
-`framehook = "0.1"` needs no network. Runs in a source tree with vendored crates.
+`framehook = "0.2"` needs no network, nor does PyO3. Runs in a source tree with vendored crates.
 """
 
 import json

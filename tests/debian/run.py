@@ -171,13 +171,14 @@ static PyModuleDef own = {PyModuleDef_HEAD_INIT, .m_name = "own"};
 PyMODINIT_FUNC PyInit_own(void) { PyUnstable_FrameHookFunction none = NULL; (void)none; return PyModule_Create(&own); }
 """)
     (place / "Cargo.toml").write_text('[package]\nname = "own_rust"\nversion = "0.1.0"\nedition = "2021"\n'
-                                      '[lib]\ncrate-type = ["cdylib"]\n[dependencies]\nframehook = "0.1"\n')
+                                      '[lib]\ncrate-type = ["cdylib"]\n[dependencies]\nframehook = "0.2"\n'
+                                      'pyo3 = { version = "0.28", features = ["extension-module"] }\n')
     (place / ".cargo/config.toml").write_text('[source.crates-io]\nreplace-with = "ferrule"\n[source.ferrule]\n'
                                               'directory = "/usr/share/python3.13-ferrule/crates"\n')
     shutil.copy(ROOT / "examples/rust_hook/src/lib.rs", place / "src/lib.rs")
     chroot.run("sh", "-ec", "cd /tmp/dev; gcc -Wall -Werror -shared -fPIC $(pkg-config --cflags python-3.13-ferrule) own.c -o own.so;"
-               "cargo build --offline --quiet --release; ls target/release/libown_rust.so;"
-               f"{OURS} -c 'import sys; sys.path.insert(0, \".\"); import own'")
+               f"PYO3_PYTHON={OURS} cargo build --offline --quiet --release; cp target/release/libown_rust.so rust_hook.so;"
+               f"{OURS} -c 'import sys; sys.path.insert(0, \".\"); import own, rust_hook; rust_hook.count_calls()'")
     shutil.rmtree(place)
     return "C with pkg-config, Rust without a network"
 

@@ -1,7 +1,7 @@
 """The extension modules in Rust that tests of the crate framehook use.
 
-cargo builds examples/rust_hook and tests/rust_hook_cases, once for each module of tests. One binary
-serves every build of CPython 3.13.
+cargo builds examples/rust_hook and tests/rust_hook_cases, once for each module of tests, for the
+interpreter that runs them.
 """
 
 import gc
@@ -22,9 +22,11 @@ rust_hook = cases = None    # load() imports them
 
 def build():
     """Build both crates as a user would. Returns the directory to import them from."""
-    environment = {name: value for name, value in os.environ.items()
-                   # Those of a make that runs the tests mean something else to cargo.
-                   if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS", "LDFLAGS")}
+    # PyO3 asks this interpreter what it is.
+    environment = {"PYO3_PYTHON": sys.executable}
+    environment |= {name: value for name, value in os.environ.items()
+                    # Those of a make that runs the tests mean something else to cargo.
+                    if name not in ("PYO3_PYTHON", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS", "LDFLAGS")}
     command = ["cargo", "build", "--locked", "--quiet", "--message-format=json",
                "--manifest-path", os.path.join(ROOT, "Cargo.toml"),
                "--target-dir", os.path.join(ROOT, "build", "cargo")]
@@ -72,7 +74,7 @@ class HookTestCase(ProgramTestCase):
     """Is skipped without frame hooks, and fails a test that leaves one behind."""
 
     def setUp(self):
-        if not rust_hook.available():
+        if not rust_hook.version():
             self.skipTest("this interpreter has no frame hooks")
         self.addCleanup(self.no_hooks_left)
 

@@ -24,14 +24,15 @@ class Loading(ProgramTestCase):
     """What holds with and without frame hooks."""
 
     def test_the_modules_load_and_name_their_functions(self):
-        self.assertEqual(rust_hook.__doc__, "Two frame hooks, written in Rust.")
+        self.assertEqual(rust_hook.__doc__, "Frame hooks, written in Rust.")
         self.assertEqual({name for name in dir(rust_hook) if not name.startswith("__")},
-                         {"available", "calls", "count_calls", "replace"})
+                         {"CallCounter", "CallTimer", "CodeReplacement", "count_calls", "replace",
+                          "time_calls", "version"})
         self.assertEqual(rust_hook.count_calls.__text_signature__, "()")
 
     @unittest.skipUnless(ON_STOCK, "about stock CPython")
     def test_stock_has_no_hooks_and_says_so(self):
-        self.assertIs(rust_hook.available(), False)
+        self.assertEqual(rust_hook.version(), 0)
         for install in (rust_hook.count_calls, lambda: rust_hook.replace(ten, ten)):
             with self.assertRaisesRegex(RuntimeError,
                                         "no frame hooks .PyUnstable_AddFrameHookEx is missing"):
@@ -43,74 +44,13 @@ class Loading(ProgramTestCase):
 
     @needs_framecore
     def test_ferrule_has_hooks(self):
-        self.assertIs(rust_hook.available(), True)
+        self.assertEqual(rust_hook.version(), 2)
 
     def test_wrong_arguments_raise_type_error(self):
-        for call in (lambda: rust_hook.available(1), lambda: rust_hook.calls(),
-                     lambda: rust_hook.calls(1, ten), lambda: rust_hook.replace(ten, len),
-                     lambda: cases.asked(object()), lambda: rust_hook.available(key=1)):
+        for call in (lambda: rust_hook.version(1), lambda: rust_hook.replace(ten, len),
+                     lambda: rust_hook.CallCounter(), lambda: rust_hook.version(key=1)):
             with self.assertRaises(TypeError):
                 call()
-
-    def test_a_panic_in_a_function_is_a_runtime_error(self):
-        with self.assertRaisesRegex(RuntimeError, r"^panic_now\(\) panicked: in a function$"):
-            cases.panic_now()
-
-    def test_stored_objects_keep_exact_references(self):
-        value = object()
-        before = sys.getrefcount(value)
-        cases.park_object(value)
-        self.assertEqual(sys.getrefcount(value), before + 1)
-        self.assertIs(cases.parked_object(), value)
-        self.assertEqual(sys.getrefcount(value), before)
-
-    def test_a_stored_object_is_refused_in_another_interpreter(self):
-        self.assert_program_succeeds("""if True:
-            import _interpreters, sys
-            sys.path.insert(0, sys.argv[1])
-            import rust_hook_cases as cases
-            value = object()
-            before = sys.getrefcount(value)
-            cases.park_object(value)
-            cases.park_object(value)
-            other = _interpreters.create()
-            failed = _interpreters.exec(other, f'''if True:
-                import sys
-                sys.path.insert(0, {sys.argv[1]!r})
-                import rust_hook_cases as cases
-                assert cases.interpreter_id() != 0
-                try:
-                    cases.parked_object()
-                except RuntimeError as error:
-                    assert "an object of interpreter 0 cannot be used" in str(error), error
-                else:
-                    raise AssertionError("it was used")
-                cases.park_object([])
-                cases.park_object([])
-            ''')
-            assert failed is None, failed
-            # The one that the other interpreter took and dropped could not be given back there.
-            assert sys.getrefcount(value) == before + 2
-            _interpreters.destroy(other)
-            # An object of an interpreter that is gone is not touched.
-            try:
-                cases.parked_object()
-            except RuntimeError as error:
-                pass
-            else:
-                raise AssertionError("it was used")
-            assert cases.drop_parked() == 2
-            assert sys.getrefcount(value) == before + 1
-        """, OUT)
-
-    def test_python_ends_with_stored_objects_about(self):
-        self.assert_program_succeeds("""if True:
-            import sys
-            sys.path.insert(0, sys.argv[1])
-            import rust_hook_cases as cases
-            cases.park_object([])
-            cases.park_object(cases)
-        """, OUT)
 
 
 class Counting(HookTestCase):
@@ -122,9 +62,9 @@ class Counting(HookTestCase):
             f()
         for _ in range(3):
             g()
-        self.assertEqual(rust_hook.calls(counter, f), 100)
-        self.assertEqual(rust_hook.calls(counter, g.__code__), 3)
-        self.assertEqual(rust_hook.calls(counter, new_function("def f(): pass")), 0)
+        self.assertEqual(counter.calls(f), 100)
+        self.assertEqual(counter.calls(g.__code__), 3)
+        self.assertEqual(counter.calls(new_function("def f(): pass")), 0)
         del counter
 
     def test_recursion_generators_and_comprehensions_count_once_a_start(self):
@@ -133,8 +73,8 @@ class Counting(HookTestCase):
         counter = rust_hook.count_calls()
         recurse(40)
         self.assertEqual(list(generate()), [1, 2])
-        self.assertEqual(rust_hook.calls(counter, recurse), 41)
-        self.assertEqual(rust_hook.calls(counter, generate), 1)
+        self.assertEqual(counter.calls(recurse), 41)
+        self.assertEqual(counter.calls(generate), 1)
         del counter
 
     def test_two_counters_count_for_themselves(self):
@@ -145,7 +85,7 @@ class Counting(HookTestCase):
         f()
         del first
         f()
-        self.assertEqual(rust_hook.calls(second, f), 2)
+        self.assertEqual(second.calls(f), 2)
         del second
 
     def test_nothing_is_counted_after_the_counter_is_gone(self):
@@ -189,8 +129,8 @@ class Counting(HookTestCase):
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual(rust_hook.calls(counter, f), 20000)
-        self.assertEqual(rust_hook.calls(counter, work), 4)
+        self.assertEqual(counter.calls(f), 20000)
+        self.assertEqual(counter.calls(work), 4)
         del counter
 
 
@@ -262,17 +202,17 @@ class Reading(HookTestCase):
         f = new_function("\ndef f(a, /, b, *rest, c, **more): return a", __name__="somewhere")
         guard = cases.install("read", f, None)
         f(1, [2], 3, c=4, d=5)
-        self.assertEqual(cases.seen(guard).split("\n"), [
+        self.assertEqual(guard.seen(), [
             "f", "f.py", "2", "f", "somewhere", "<built-in function len>",
             "a=1", "b=[2]", "c=4", "rest=(3,)", "more={'d': 5}"])
-        cases.remove(guard)
+        guard.remove()
 
     def test_reading_what_is_not_there_fails_the_call(self):
         f = new_function("def f(x): return x")
         for kind, error in (("read too far", IndexError), ("read no name", KeyError)):
             guard = cases.install(kind, f, None)
             self.assertRaises(error, f, 1)
-            cases.remove(guard)
+            guard.remove()
         self.assertEqual(f(1), 1)
 
 
@@ -283,8 +223,8 @@ class Failing(HookTestCase):
         for _ in range(3):
             with self.assertRaisesRegex(RuntimeError, '^frame hook "panic" panicked: f starts$'):
                 f()
-        self.assertEqual(cases.asked(guard), 3)
-        cases.remove(guard)
+        self.assertEqual(guard.asked(), 3)
+        guard.remove()
         self.assertEqual(f(), 1)
 
     def test_the_exception_that_a_hook_raises_is_the_one_that_is_caught(self):
@@ -294,11 +234,11 @@ class Failing(HookTestCase):
             with self.assertRaises(type(error)) as caught:
                 f()
             self.assertIs(caught.exception, error)
-            cases.remove(guard)
+            guard.remove()
         guard = cases.install("raise", f, ValueError)
-        with self.assertRaisesRegex(TypeError, "exceptions must be exceptions, not type"):
-            f()
-        cases.remove(guard)
+        # PyO3 makes an exception of a class.
+        self.assertRaises(ValueError, f)
+        guard.remove()
 
     def test_a_hook_may_call_python_whose_frames_are_not_offered(self):
         f, other = new_function("def f(): return 1"), new_function("def f(): return 2")
@@ -312,12 +252,12 @@ class Failing(HookTestCase):
         guard = cases.install("call", f, callback)
         self.assertEqual([f(), f(), f()], [1, 2, 1])
         self.assertEqual(names, ["f"] * 3)
-        self.assertEqual(rust_hook.calls(counter, callback), 0)
-        cases.remove(guard)
+        self.assertEqual(counter.calls(callback), 0)
+        guard.remove()
         callback = lambda name: 1 / 0
         guard = cases.install("call", f, callback)
         self.assertRaises(ZeroDivisionError, f)
-        cases.remove(guard)
+        guard.remove()
         del counter
 
     def test_a_panic_in_a_hooks_destructor_does_no_harm(self):

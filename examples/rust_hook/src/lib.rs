@@ -1,112 +1,161 @@
-//! An extension module with two frame hooks, in safe Rust alone.
+//! An extension module with frame hooks, in safe Rust alone.
 //!
-//! `count_calls()` counts how often each code object starts; `replace(old, new)`
-//! lets every call of one function run another one's code. Each returns an object,
-//! and its hook is installed as long as that object lives.
+//! `count_calls()` counts how often each code object starts, `replace(old, new)` lets every call of
+//! one function run another one's code, and `time_calls(function)` measures how long the calls of a
+//! function take. Each returns an object, and its hook is installed as long as that object lives.
 #![forbid(unsafe_code)]
 
-use framehook::{
-    Arguments, Code, Error, Exception, Frame, FrameHook, Installed, Object, Python, Result, Stored,
-    Verdict,
-};
+use framehook::{Answer, Builder, Event, EventKind, Frame, FrameHook, Installed};
+use pyo3::prelude::*;
+use pyo3::types::{PyCode, PyFunction};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Counts the starts of each code object. Keeps the code objects that it has
-/// counted: the address of one that has died may be another's soon.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A code object's address: who it is, as long as somebody keeps it.
+fn identity(code: &Bound<'_, PyCode>) -> usize {
+    code.as_ptr() as usize
+}
+
+/// The code of a function, or a code object itself.
+fn code_of<'py>(function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCode>> {
+    match function.cast::<PyFunction>() {
+        Ok(function) => Ok(function.getattr("__code__")?.cast_into()?),
+        Err(_) => Ok(function.cast::<PyCode>()?.clone()),
+    }
+}
+
+/// Counts the starts of each code object. Keeps the code objects that it has counted: the address
+/// of one that has died may be another's soon.
 #[derive(Default)]
-struct CallCounter {
-    counts: Mutex<HashMap<usize, (Stored, u64)>>,
+struct Counter {
+    counts: Mutex<HashMap<usize, (Py<PyCode>, u64)>>,
 }
 
-impl CallCounter {
-    /// Adds one, if the code object is known.
-    fn add_to_known(&self, identity: usize) -> bool {
-        // Nothing here calls into Python while the lock is held.
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.get_mut(&identity).map(|(_, count)| *count += 1).is_some()
-    }
+impl FrameHook for Counter {
+    type Word = ();
 
-    fn add_to_new(&self, identity: usize, code: Stored) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut code = Some(code);
-        let entry = counts.entry(identity);
-        let (_, count) = entry.or_insert_with(|| (code.take().expect("taken once"), 0));
-        *count += 1;
-        drop(counts);
-        // Another thread was faster: its reference is there, and this one goes only
-        // now, since the object's end could run anything.
-        drop(code);
-    }
-
-    fn count_of(&self, code: &Code<'_>) -> u64 {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.get(&code.identity()).map_or(0, |(_, count)| *count)
-    }
-}
-
-impl FrameHook for CallCounter {
-    fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
+    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
         let code = frame.code()?;
-        if !self.add_to_known(code.identity()) {
-            self.add_to_new(code.identity(), code.store()?);
-        }
-        Ok(Verdict::Pass)
+        let key = identity(&code);
+        // Nothing here calls into Python while the lock is held: a reference that is not needed goes,
+        // but never the last one.
+        let mut counts = lock(&self.counts);
+        counts.entry(key).or_insert_with(|| (code.unbind(), 0)).1 += 1;
+        Ok(Answer::pass())
     }
 }
 
 /// Runs one code object in place of another.
 struct Replacement {
-    old: usize,
-    /// So that no other code object gets the address of the old one.
-    _keeps_old: Stored,
-    new: Stored,
+    old: Py<PyCode>,
+    new: Py<PyCode>,
 }
 
 impl FrameHook for Replacement {
-    fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
-        if frame.code()?.identity() != self.old {
+    type Word = ();
+
+    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+        if !frame.code()?.is(&self.old) {
             // All other code runs at full speed from its second call on.
-            return Ok(Verdict::Settled);
+            return Ok(Answer::settled());
         }
-        Ok(Verdict::Replace(self.new.get(frame.python())?.into_code()?))
+        Ok(Answer::replace(self.new.bind(frame.py()).clone()))
     }
 }
 
-fn available<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [] = arguments.exactly()?;
-    Ok(py.boolean(framehook::available()))
+/// Adds up how long the calls of one function take, and how many of them raise.
+struct Timer {
+    code: Py<PyCode>,
+    times: Mutex<(Duration, u64)>,
 }
 
-fn count_calls<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [] = arguments.exactly()?;
-    py.capsule(py.interpreter().install("call counter", CallCounter::default())?)
+impl FrameHook for Timer {
+    type Word = Instant;
+
+    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Instant>> {
+        if !frame.code()?.is(&self.code) {
+            return Ok(Answer::settled());
+        }
+        Ok(Answer::pass().watch(Instant::now()))
+    }
+
+    fn tell(&self, event: &Event<'_, '_, Instant>) -> PyResult<()> {
+        let mut times = lock(&self.times);
+        times.0 += event.word().elapsed();
+        times.1 += u64::from(matches!(event.kind(), EventKind::Raised(_)));
+        Ok(())
+    }
 }
 
-fn calls<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [counter, function] = arguments.exactly()?;
-    let counter = counter.value::<Installed<CallCounter>>().ok_or_else(|| {
-        Error::new(Exception::TypeError, "the first argument must come from count_calls()")
-    })?;
-    let count = counter.hook().count_of(&function.code_of()?);
-    py.int(i64::try_from(count).unwrap_or(i64::MAX))
-}
+/// Frame hooks, written in Rust.
+#[pymodule]
+mod rust_hook {
+    use super::*;
 
-fn replace<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [old, new] = arguments.exactly()?;
-    let (old, new) = (old.code_of()?, new.code_of()?);
-    let hook = Replacement { old: old.identity(), _keeps_old: old.store()?, new: new.store()? };
-    py.capsule(py.interpreter().install("replacement", hook)?)
-}
+    /// Counts the starts of code objects as long as it lives.
+    #[pyclass(frozen)]
+    struct CallCounter(Installed<Counter>);
 
-framehook::module! {
-    name: "rust_hook",
-    init: PyInit_rust_hook,
-    doc: "Two frame hooks, written in Rust.",
-    functions: {
-        available: "available()\n--\n\nWhether this interpreter has frame hooks.",
-        count_calls: "count_calls()\n--\n\nCount the starts of every code object, while the result lives.",
-        calls: "calls(counter, function, /)\n--\n\nHow often the function, or code object, has started.",
-        replace: "replace(old, new, /)\n--\n\nCalls of old run new's code, while the result lives.",
+    #[pymethods]
+    impl CallCounter {
+        /// How often the function, or code object, has started.
+        #[pyo3(signature = (function, /))]
+        fn calls(&self, function: &Bound<'_, PyAny>) -> PyResult<u64> {
+            let key = identity(&code_of(function)?);
+            Ok(lock(&self.0.hook().counts).get(&key).map_or(0, |(_, count)| *count))
+        }
+    }
+
+    /// Replaces code as long as it lives.
+    #[pyclass(frozen)]
+    struct CodeReplacement {
+        _installed: Installed<Replacement>,
+    }
+
+    /// Measures calls as long as it lives.
+    #[pyclass(frozen)]
+    struct CallTimer(Installed<Timer>);
+
+    #[pymethods]
+    impl CallTimer {
+        /// The seconds that the calls have taken, and how many of them have raised.
+        fn seconds(&self) -> (f64, u64) {
+            let (time, raised) = *lock(&self.0.hook().times);
+            (time.as_secs_f64(), raised)
+        }
+    }
+
+    /// The edition of frame hooks that this interpreter has; 0: none.
+    #[pyfunction]
+    fn version() -> u32 {
+        framehook::version()
+    }
+
+    /// Count the starts of every code object, while the result lives.
+    #[pyfunction]
+    fn count_calls(py: Python<'_>) -> PyResult<CallCounter> {
+        Ok(CallCounter(Builder::new("call counter").install(py, Counter::default())?))
+    }
+
+    /// Calls of old run new's code, while the result lives.
+    #[pyfunction]
+    #[pyo3(signature = (old, new, /))]
+    fn replace(old: &Bound<'_, PyAny>, new: &Bound<'_, PyAny>) -> PyResult<CodeReplacement> {
+        let hook = Replacement { old: code_of(old)?.unbind(), new: code_of(new)?.unbind() };
+        let installed = Builder::new("replacement").install(old.py(), hook)?;
+        Ok(CodeReplacement { _installed: installed })
+    }
+
+    /// Measure the calls of a function, while the result lives.
+    #[pyfunction]
+    #[pyo3(signature = (function, /))]
+    fn time_calls(function: &Bound<'_, PyAny>) -> PyResult<CallTimer> {
+        let hook = Timer { code: code_of(function)?.unbind(), times: Mutex::default() };
+        Ok(CallTimer(Builder::new("timer").install(function.py(), hook)?))
     }
 }

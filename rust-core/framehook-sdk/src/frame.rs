@@ -1,175 +1,201 @@
-//! A hook's view of the frame that is about to start.
+//! Reading the frame that a hook is asked about.
 
-use crate::api::{Hooks, InterpreterFrame};
-use crate::object::{Code, Object};
-use crate::python::Python;
-use crate::Result;
+use crate::api::{second, First, RawFrame};
+use pyo3::exceptions::PySystemError;
+use pyo3::ffi::PyObject;
+use pyo3::prelude::*;
+use pyo3::types::{PyCode, PyDict, PyFunction, PyString};
+use std::ffi::c_int;
 use std::ptr::NonNull;
 
-/// A frame before its first instruction. Reading it neither changes it nor makes
-/// a frame object.
+/// A frame before its first instruction, until the hook returns.
 ///
-/// It is the hook's to read until the hook returns, and cannot be kept longer:
-///
-/// ```
-/// use framehook::{Frame, FrameHook, Result, Verdict};
-/// use std::cell::Cell;
-/// thread_local!(static KEPT: Cell<Option<usize>> = Cell::default());
-/// struct Hook;
-/// impl FrameHook for Hook {
-///     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
-///         KEPT.set(Some(frame.argument_count()));
-///         Ok(Verdict::Pass)
+/// It cannot be kept:
+/// ```no_run
+/// use framehook::{Answer, Frame, FrameHook};
+/// use pyo3::{prelude::*, types::PyCode};
+/// # use std::sync::Mutex;
+/// struct Keep(Mutex<Option<Py<PyCode>>>);
+/// impl FrameHook for Keep {
+///     type Word = ();
+///     fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+///         let kept = self.0.lock().unwrap().replace(frame.code()?.unbind());
+///         drop(kept); // the lock is free by now
+///         Ok(Answer::pass())
 ///     }
 /// }
 /// ```
-/// A hook that stores the frame does not compile, not even where no other thread gets to:
 /// ```compile_fail,E0521
-/// use framehook::{Frame, FrameHook, Result, Verdict};
-/// use std::cell::Cell;
+/// use framehook::{Answer, Frame, FrameHook};
+/// use pyo3::prelude::*;
+/// # use std::cell::Cell;
 /// thread_local!(static KEPT: Cell<Option<&'static Frame<'static>>> = Cell::default());
-/// struct Hook;
-/// impl FrameHook for Hook {
-///     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
+/// struct Keep;
+/// impl FrameHook for Keep {
+///     type Word = ();
+///     fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
 ///         KEPT.set(Some(frame));
-///         Ok(Verdict::Pass)
+///         Ok(Answer::pass())
 ///     }
 /// }
 /// ```
-/// Nor does one that only works with frames of a longer life:
-/// ```compile_fail,E0308
-/// use framehook::{Frame, FrameHook, Result, Verdict};
-/// use std::cell::Cell;
-/// thread_local!(static KEPT: Cell<Option<&'static Frame<'static>>> = Cell::default());
-/// struct Hook;
-/// impl FrameHook for Hook {
-///     fn on_frame(&self, frame: &'static Frame<'static>) -> Result<'static, Verdict<'static>> {
-///         KEPT.set(Some(frame));
-///         Ok(Verdict::Pass)
-///     }
+/// Nor be used in another thread, nor while this one is detached:
+/// ```no_run
+/// fn elsewhere(frame: &framehook::Frame<'_>) {
+///     let count = frame.argument_count();
+///     std::thread::scope(|scope| { scope.spawn(move || println!("{count}")); });
+///     frame.py().detach(|| println!("{count}"));
 /// }
-/// ```
-/// And what could hold one is no part of a hook, since a frame belongs to its thread:
-/// ```
-/// fn part_of_a_hook<T: Send + Sync>() {}
-/// part_of_a_hook::<std::sync::Mutex<Vec<framehook::Stored>>>();
 /// ```
 /// ```compile_fail,E0277
-/// fn part_of_a_hook<T: Send + Sync>() {}
-/// part_of_a_hook::<std::sync::Mutex<Vec<framehook::Frame<'static>>>>();
+/// fn elsewhere(frame: &framehook::Frame<'_>) {
+///     std::thread::scope(|scope| { scope.spawn(|| println!("{}", frame.argument_count())); });
+/// }
+/// ```
+/// ```compile_fail,E0277
+/// fn detached(frame: &framehook::Frame<'_>) {
+///     frame.py().detach(|| println!("{}", frame.argument_count()));
+/// }
 /// ```
 ///
 /// # Invariants
-/// `frame` is being offered to a hook in this thread, as long as `'call` lasts.
-pub struct Frame<'call> {
-    python: Python<'call>,
-    hooks: &'static Hooks,
-    frame: NonNull<InterpreterFrame>,
+/// The engine offers the frame `raw` to this thread's hook as long as the value exists.
+pub struct Frame<'py> {
+    py: Python<'py>,
+    functions: &'static First,
+    // Neither Send nor Sync.
+    raw: NonNull<RawFrame>,
 }
 
-impl<'call> Frame<'call> {
+impl<'py> Frame<'py> {
     /// # Safety
-    /// A hook is being asked about `frame` in this thread until `'call` ends.
+    /// The engine offers this frame to the caller, and goes on doing so until the value is dropped.
     pub(crate) unsafe fn new(
-        python: Python<'call>,
-        hooks: &'static Hooks,
-        frame: NonNull<InterpreterFrame>,
-    ) -> Self {
+        py: Python<'py>,
+        functions: &'static First,
+        raw: *mut RawFrame,
+    ) -> PyResult<Self> {
+        let raw = NonNull::new(raw).ok_or_else(|| PySystemError::new_err("no frame"))?;
         // INVARIANT: the caller promises it.
-        Self { python, hooks, frame }
+        Ok(Self { py, functions, raw })
     }
 
-    /// The proof that this thread may touch Python objects.
-    pub fn python(&self) -> Python<'call> {
-        self.python
+    /// The proof that this thread is attached to the interpreter.
+    pub fn py(&self) -> Python<'py> {
+        self.py
     }
 
-    /// The code that is to run, as the hooks before have left it.
-    pub fn code(&self) -> Result<'call, Code<'call>> {
-        // SAFETY: attached, and the frame is being offered; a new reference or NULL
-        // with an exception.
-        let code = unsafe {
-            self.python.own((self.hooks.PyUnstable_HookFrame_GetCode)(self.frame.as_ptr()))
-        }?;
-        code.into_code()
+    fn own(
+        &self,
+        get: unsafe extern "C" fn(*mut RawFrame) -> *mut PyObject,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: `get` is one of the header's functions. The frame is offered to this thread, as
+        // the invariant says. A new reference, or NULL with an exception.
+        unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw.as_ptr())) }
     }
 
-    /// The function that was called. CPython makes one for a module, a class body
-    /// and `exec()` too.
-    pub fn function(&self) -> Result<'call, Object<'call>> {
-        // SAFETY: as in `code`.
-        unsafe {
-            self.python.own((self.hooks.PyUnstable_HookFrame_GetFunction)(self.frame.as_ptr()))
-        }
+    /// The code that is to run, as the hooks before this one have left it.
+    pub fn code(&self) -> PyResult<Bound<'py, PyCode>> {
+        let code = self.own(self.functions.PyUnstable_HookFrame_GetCode)?;
+        // SAFETY: what a frame runs is a code object. A check would be paid at each start.
+        Ok(unsafe { code.cast_into_unchecked() })
     }
 
-    /// The global names: a dict.
-    pub fn globals(&self) -> Result<'call, Object<'call>> {
-        // SAFETY: as in `code`.
-        unsafe {
-            self.python.own((self.hooks.PyUnstable_HookFrame_GetGlobals)(self.frame.as_ptr()))
-        }
+    /// The function that was called. CPython makes one for a module, a class body and `exec` too.
+    pub fn function(&self) -> PyResult<Bound<'py, PyFunction>> {
+        Ok(self.own(self.functions.PyUnstable_HookFrame_GetFunction)?.cast_into()?)
     }
 
-    /// The built-in names: a dict.
-    pub fn builtins(&self) -> Result<'call, Object<'call>> {
-        // SAFETY: as in `code`.
-        unsafe {
-            self.python.own((self.hooks.PyUnstable_HookFrame_GetBuiltins)(self.frame.as_ptr()))
-        }
+    /// The global variables.
+    pub fn globals(&self) -> PyResult<Bound<'py, PyDict>> {
+        Ok(self.own(self.functions.PyUnstable_HookFrame_GetGlobals)?.cast_into()?)
+    }
+
+    /// The builtins: a dict, or another mapping where somebody has given one.
+    pub fn builtins(&self) -> PyResult<Bound<'py, PyAny>> {
+        self.own(self.functions.PyUnstable_HookFrame_GetBuiltins)
     }
 
     /// How many parameters the code has, `*args` and `**kwargs` included.
     pub fn argument_count(&self) -> usize {
-        // SAFETY: attached, and the frame is being offered.
+        // SAFETY: the frame is offered to this thread, as the invariant says.
         let count =
-            unsafe { (self.hooks.PyUnstable_HookFrame_GetArgumentCount)(self.frame.as_ptr()) };
-        usize::try_from(count).unwrap_or(0) // it is never negative
+            unsafe { (self.functions.PyUnstable_HookFrame_GetArgumentCount)(self.raw.as_ptr()) };
+        usize::try_from(count).unwrap_or(0)
     }
 
-    /// The value of a parameter: positional ones first, then keyword-only ones,
-    /// `*args`, `**kwargs`. IndexError if there is no such parameter.
-    pub fn argument(&self, index: usize) -> Result<'call, Object<'call>> {
-        // SAFETY: as in `code`; any index is allowed.
-        unsafe {
-            self.python.own((self.hooks.PyUnstable_HookFrame_GetArgument)(
-                self.frame.as_ptr(),
-                signed(index),
-            ))
-        }
+    /// The value of a parameter: positional ones first, then keyword-only ones, `*args`,
+    /// `**kwargs`. IndexError: there is none. UnboundLocalError: its cell is empty.
+    pub fn argument(&self, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let get = self.functions.PyUnstable_HookFrame_GetArgument;
+        // SAFETY: as in `own`; any index is allowed.
+        unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw.as_ptr(), signed(index))) }
     }
 
-    /// The name of a parameter, in the same order. IndexError if there is no such parameter.
-    pub fn argument_name(&self, index: usize) -> Result<'call, String> {
-        // SAFETY: as in `code`; any index is allowed.
-        let name = unsafe {
-            self.python.own((self.hooks.PyUnstable_HookFrame_GetArgumentName)(
-                self.frame.as_ptr(),
-                signed(index),
-            ))
-        }?;
-        name.as_str().map(str::to_owned)
+    /// The name of a parameter, in the same order.
+    pub fn argument_name(&self, index: usize) -> PyResult<Bound<'py, PyString>> {
+        let get = self.functions.PyUnstable_HookFrame_GetArgumentName;
+        // SAFETY: as in `own`; any index is allowed.
+        let name =
+            unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw.as_ptr(), signed(index))) };
+        Ok(name?.cast_into()?)
     }
 
-    /// The value of the parameter of that name; names are compared one by one.
-    /// KeyError if there is no such parameter.
-    pub fn argument_named(&self, name: &str) -> Result<'call, Object<'call>> {
-        let name = self.python.string(name)?;
-        // SAFETY: as in `code`; the name is a str that lives.
-        unsafe {
-            self.python.own((self.hooks.PyUnstable_HookFrame_GetArgumentByName)(
-                self.frame.as_ptr(),
-                name.as_raw().cast(),
-            ))
-        }
+    /// The value of the parameter of that name. Names are compared one by one. KeyError: there is
+    /// none.
+    pub fn argument_named(&self, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let name = PyString::new(self.py, name);
+        let get = self.functions.PyUnstable_HookFrame_GetArgumentByName;
+        // SAFETY: as in `own`; the name is a str that lives.
+        unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw.as_ptr(), name.as_ptr())) }
     }
 
     /// Names and values of all parameters, in order.
     pub fn arguments(
         &self,
-    ) -> impl Iterator<Item = Result<'call, (String, Object<'call>)>> + use<'_, 'call> {
+    ) -> impl Iterator<Item = PyResult<(Bound<'py, PyString>, Bound<'py, PyAny>)>> + use<'_, 'py>
+    {
         (0..self.argument_count())
             .map(|index| Ok((self.argument_name(index)?, self.argument(index)?)))
+    }
+
+    /// Whether the value of a parameter is this very object. No reference is counted. Second
+    /// edition.
+    pub fn argument_is(&self, index: usize, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let borrow = second("comparing an argument")?.PyUnstable_HookFrame_BorrowArgument;
+        // SAFETY: the frame is offered to this thread; any index is allowed. The reference is
+        // borrowed, and not used beyond the comparison: its address is enough.
+        let argument = unsafe { borrow(self.raw.as_ptr(), signed(index)) };
+        if argument.is_null() {
+            return Err(PyErr::fetch(self.py));
+        }
+        Ok(std::ptr::eq(argument, object.as_ptr()))
+    }
+
+    /// The free variables that have a value, by name. Second edition.
+    pub fn free_variables(&self) -> PyResult<Bound<'py, PyDict>> {
+        let functions = second("reading free variables")?;
+        Ok(self.own(functions.PyUnstable_HookFrame_GetFreeVariables)?.cast_into()?)
+    }
+
+    /// The mapping with the locals of a module, a class body or `exec`. Second edition.
+    pub fn locals(&self) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let locals = self.own(second("reading locals")?.PyUnstable_HookFrame_GetLocals)?;
+        Ok((!locals.is_none()).then_some(locals))
+    }
+
+    /// The code that called, and its line where that is known. `None` where Python code has not
+    /// called. Second edition.
+    pub fn caller(&self) -> PyResult<Option<(Bound<'py, PyCode>, Option<u32>)>> {
+        let get = second("reading the caller")?.PyUnstable_HookFrame_GetCaller;
+        let mut line: c_int = -1;
+        // SAFETY: as in `own`, and there is room for the line.
+        let caller =
+            unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw.as_ptr(), &mut line)) }?;
+        if caller.is_none() {
+            return Ok(None);
+        }
+        Ok(Some((caller.cast_into()?, u32::try_from(line).ok())))
     }
 }
 

@@ -1,323 +1,277 @@
-//! Writing a hook, installing it and taking it out.
+//! What a hook is, what it answers, and what it is told.
 
-use crate::api::{verdict, Api, InterpreterFrame, PyObject};
-use crate::capsule::{drop_in, forget_payload, panic_text};
-use crate::error::{Error, Exception};
+use crate::api::{verdict, RawEvent};
 use crate::frame::Frame;
-use crate::object::Code;
-use crate::python::{while_attached_to, Interpreter, Python};
-use crate::Result;
-use std::ffi::{c_int, c_void, CString};
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::Arc;
+use pyo3::exceptions::PySystemError;
+use pyo3::ffi::PyObject;
+use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use pyo3::Borrowed;
+use std::ffi::{c_int, c_uint};
 
-/// What a hook answers about a frame.
-#[derive(Debug)]
-pub enum Verdict<'call> {
-    /// No change; ask again when this code starts the next time.
-    Pass,
-    /// Run this code instead, with the same arguments. Code that cannot stand in
-    /// fails the call with `IncompatibleCodeError`; the frame's own code is no change.
-    Replace(Code<'call>),
-    /// No change, and never ask again about this code object: its calls then run at
-    /// full speed.
-    Settled,
-}
-
-/// A hook: asked about each frame before its first instruction, in the thread
-/// that runs it. Not asked about frames that start while it, or another hook, runs
-/// in the same thread.
+/// A hook: asked about each frame before its first instruction, in the thread that runs it. Not
+/// asked about frames that start while it, or another hook, runs in the same thread.
 ///
-/// Threads may ask at the same time, hence `Sync`. A panic becomes a RuntimeError
-/// that fails the call, unless the extension is built with `panic = "abort"`.
+/// Threads may ask at the same time, hence `Sync`. A panic becomes a RuntimeError that fails the
+/// call, unless the extension is built with `panic = "abort"`.
 ///
-/// Never hold a lock while you call into Python, drop an [`Object`](crate::Object) included: other
-/// threads may run meanwhile, and their frames ask the same hook.
+/// Never hold a lock while you call into Python, dropping an object included: other threads may run
+/// meanwhile, and their frames ask the same hook.
 ///
-/// ```
-/// use framehook::{Frame, FrameHook, Result, Verdict};
+/// ```no_run
+/// use framehook::{Answer, Event, Frame, FrameHook};
+/// use pyo3::prelude::*;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
-/// struct CountStarts(AtomicU64);
+/// struct Count(AtomicU64);
 ///
-/// impl FrameHook for CountStarts {
-///     fn on_frame<'call>(&self, _: &Frame<'call>) -> Result<'call, Verdict<'call>> {
-///         self.0.fetch_add(1, Ordering::Relaxed);
-///         Ok(Verdict::Pass)
+/// impl FrameHook for Count {
+///     type Word = u64;
+///     fn ask<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
+///         Ok(Answer::pass().watch(self.0.fetch_add(1, Ordering::Relaxed)))
+///     }
+///     fn tell(&self, event: &Event<'_, '_, u64>) -> PyResult<()> {
+///         println!("start {} has ended", event.word());
+///         Ok(())
 ///     }
 /// }
 /// ```
 /// What cannot be shared between threads is refused:
 /// ```compile_fail,E0277
-/// use framehook::{Frame, FrameHook, Result, Verdict};
+/// use framehook::{Answer, Frame, FrameHook};
+/// use pyo3::prelude::*;
 ///
-/// struct CountStarts(std::cell::Cell<u64>);
+/// struct Count(std::cell::Cell<u64>);
 ///
-/// impl FrameHook for CountStarts {
-///     fn on_frame<'call>(&self, _: &Frame<'call>) -> Result<'call, Verdict<'call>> {
+/// impl FrameHook for Count {
+///     type Word = ();
+///     fn ask<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py>> {
 ///         self.0.set(self.0.get() + 1);
-///         Ok(Verdict::Pass)
+///         Ok(Answer::pass())
+///     }
+/// }
+/// ```
+/// So is a word that cannot go to another thread, where a generator may end:
+/// ```compile_fail,E0277
+/// use framehook::{Answer, Frame, FrameHook};
+/// use pyo3::prelude::*;
+/// use std::rc::Rc;
+///
+/// struct Count;
+///
+/// impl FrameHook for Count {
+///     type Word = Rc<u64>;
+///     fn ask<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py, Rc<u64>>> {
+///         Ok(Answer::pass())
 ///     }
 /// }
 /// ```
 pub trait FrameHook: Send + Sync + 'static {
-    /// The verdict, or an exception that fails the call, as a wrong number of
-    /// arguments would.
-    fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>>;
-}
-
-/// What a hook is for the engine: its user data. Owned by the engine and by the guard.
-struct Registration<H> {
-    hook: H,
-    name: String,
-    api: &'static Api,
-    interpreter: i64,
-    /// The engine's handle; 0 until it is known.
-    id: AtomicI64,
-    /// The guard is gone: whatever the engine asks, the hook is not asked any more.
-    retired: AtomicBool,
-    /// The engine has given the hook back.
-    released: AtomicBool,
-}
-
-/// A hook that is installed; removes it when it is dropped.
-///
-/// Dropped in a thread that is not attached to the hook's interpreter, it cannot
-/// remove anything: then the hook is retired, which means that it is not asked any
-/// more and that the interpreter takes it out when it would ask it the next time,
-/// or at its end. Dropped after the interpreter's end, or after somebody else has
-/// removed the hook, it does nothing.
-///
-/// The hook itself is dropped when both the engine and the guard have let it go.
-pub struct Installed<H: FrameHook> {
-    registration: Arc<Registration<H>>,
-    keeps: bool,
-}
-
-impl<'py> Interpreter<'py> {
-    /// Installs a hook in this interpreter, behind those that are there. `name`
-    /// appears in messages and in `framehook.hooks()`.
+    /// What the hook says with a frame that it watches, and gets back with each event of it. `()`
+    /// where it watches none.
     ///
-    /// RuntimeError if the interpreter has no frame hooks, or as many as it allows; ValueError
-    /// if the name has a zero byte. Each code object is asked about again at its next
-    /// call, which costs each of them one slow start.
-    pub fn install<H: FrameHook>(self, name: &str, hook: H) -> Result<'py, Installed<H>> {
-        let python = self.python;
-        let hooks = python.hooks()?;
-        let c_name = CString::new(name).map_err(|_| {
-            Error::new(Exception::ValueError, "the name of a frame hook has a zero byte")
-        })?;
-        let registration = Arc::new(Registration {
-            hook,
-            name: name.to_owned(),
-            api: python.api,
-            interpreter: self.id(),
-            id: AtomicI64::new(0),
-            retired: AtomicBool::new(false),
-            released: AtomicBool::new(false),
-        });
-        let user_data = Arc::into_raw(registration.clone()).cast_mut();
-        // SAFETY: attached to this interpreter; `ask` and `release` are made for this
-        // user data, a reference that the engine owns from here on, and the name is copied.
-        let id = unsafe {
-            (hooks.PyUnstable_AddFrameHookEx)(
-                self.state,
-                ask::<H>,
-                user_data.cast(),
-                Some(release::<H>),
-                c_name.as_ptr(),
-                0,
-            )
-        };
-        if let Err(error) = python.check(id) {
-            if !registration.released.load(Ordering::Acquire) {
-                // SAFETY: the engine has not taken over the reference that was made above.
-                drop(unsafe { Arc::from_raw(user_data) });
-            }
-            return Err(error);
-        }
-        registration.id.store(id, Ordering::Release);
-        Ok(Installed { registration, keeps: false })
+    /// A `usize`, `u32` or `u64` travels with the frame; a value of another type gets a box. Each is
+    /// dropped once: when its frame has ended and the hook was told, if it is still there.
+    type Word: Send + Sync + 'static;
+
+    /// The answer, or an exception that fails the call, as a wrong number of arguments would.
+    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Self::Word>>;
+
+    /// Told what has happened to a frame that it watches. It cannot change that. An exception makes
+    /// the call fail with that one, or is reported where nobody waits.
+    fn tell(&self, event: &Event<'_, '_, Self::Word>) -> PyResult<()> {
+        let _ = event;
+        Ok(())
     }
 }
 
-impl<H: FrameHook> Installed<H> {
-    /// The hook.
-    pub fn hook(&self) -> &H {
-        &self.registration.hook
-    }
+/// What a hook answers about a frame.
+#[derive(Debug)]
+#[must_use]
+pub struct Answer<'py, W = ()> {
+    pub(crate) verdict: Verdict<'py>,
+    pub(crate) word: Option<W>,
+    pub(crate) tell: c_uint,
+    pub(crate) extent: c_uint,
+}
 
-    /// The engine's handle: a positive number, never used twice in an interpreter.
-    /// The functions of the Python module `framehook` take it.
-    pub fn id(&self) -> i64 {
-        self.registration.id.load(Ordering::Acquire)
-    }
+#[derive(Debug)]
+pub(crate) enum Verdict<'py> {
+    Pass,
+    Settled,
+    Replace(Bound<'py, PyCode>),
+    Result(Bound<'py, PyAny>),
+}
 
-    /// Whether the engine still has the hook: others may remove it too.
-    pub fn is_installed(&self) -> bool {
-        !self.registration.released.load(Ordering::Acquire)
-    }
+/// Events beside the end of a frame: `Also::YIELDS | Also::RESUMES`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Also(c_uint);
 
-    /// Removes the hook now. ValueError if somebody else has removed it;
-    /// RuntimeError, and the hook is retired, if the thread is attached to another
-    /// interpreter.
-    pub fn remove(self, python: Python<'_>) -> Result<'_, ()> {
-        self.in_own_interpreter(python)?;
-        // Whatever comes of it, dropping the guard has nothing left to do.
-        self.registration.retired.store(true, Ordering::Release);
-        remove(python, self.id())
-    }
+impl Also {
+    /// Each `yield` or `await` that suspends it.
+    pub const YIELDS: Self = Self(2);
+    /// Each time that it goes on.
+    pub const RESUMES: Self = Self(4);
+}
 
-    /// Leaves the hook installed until the interpreter's end.
-    pub fn keep(mut self) {
-        self.keeps = true;
-    }
-
-    /// Asks the hook, or does not ask it, from now on. A disabled hook keeps its place
-    /// in the order and what it has settled. ValueError if the hook has been removed;
-    /// RuntimeError in another interpreter than the hook's.
-    pub fn enable<'py>(&self, python: Python<'py>, on: bool) -> Result<'py, ()> {
-        self.in_own_interpreter(python)?;
-        let hooks = python.hooks()?;
-        let state = python.interpreter().state;
-        // SAFETY: attached to this interpreter; any handle is allowed.
-        let status = unsafe {
-            if on {
-                (hooks.PyUnstable_EnableFrameHook)(state, self.id())
-            } else {
-                (hooks.PyUnstable_DisableFrameHook)(state, self.id())
-            }
-        };
-        python.check(status.into())
-    }
-
-    /// The same for frames of the calling thread only.
-    pub fn enable_in_thread<'py>(&self, python: Python<'py>, on: bool) -> Result<'py, ()> {
-        self.in_own_interpreter(python)?;
-        let hooks = python.hooks()?;
-        // SAFETY: attached; any handle is allowed.
-        let status = unsafe {
-            if on {
-                (hooks.PyUnstable_EnableFrameHookInThread)(self.id())
-            } else {
-                (hooks.PyUnstable_DisableFrameHookInThread)(self.id())
-            }
-        };
-        python.check(status.into())
-    }
-
-    /// The same for one code object: enabling forgets that it was settled, disabling settles it.
-    pub fn enable_for<'py>(&self, code: &Code<'py>, on: bool) -> Result<'py, ()> {
-        let python = code.python();
-        self.in_own_interpreter(python)?;
-        let hooks = python.hooks()?;
-        // SAFETY: attached; any handle is allowed, and the code is alive.
-        let status = unsafe {
-            if on {
-                (hooks.PyUnstable_EnableFrameHookForCode)(self.id(), code.as_raw().cast())
-            } else {
-                (hooks.PyUnstable_DisableFrameHookForCode)(self.id(), code.as_raw().cast())
-            }
-        };
-        python.check(status.into())
-    }
-
-    fn in_own_interpreter<'py>(&self, python: Python<'py>) -> Result<'py, ()> {
-        let here = python.interpreter().id();
-        let own = self.registration.interpreter;
-        if own == here {
-            return Ok(());
-        }
-        let text = format!(
-            "frame hook {:?} belongs to interpreter {own}, not {here}",
-            self.registration.name
-        );
-        Err(Error::new(Exception::RuntimeError, text))
+impl std::ops::BitOr for Also {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 }
 
-impl<H: FrameHook> Drop for Installed<H> {
-    fn drop(&mut self) {
-        let registration = &self.registration;
-        if self.keeps || registration.released.load(Ordering::Acquire) {
-            return;
-        }
-        if registration.retired.swap(true, Ordering::AcqRel) {
-            return; // by `remove`
-        }
-        while_attached_to(registration.api, registration.interpreter, |python| {
-            // The one error there can be is that somebody else has just removed it.
-            remove(python, registration.id.load(Ordering::Acquire)).ok();
-        });
+const TELL_LEAVE: c_uint = 1;
+const NOT_BELOW: c_uint = 1;
+const ONLY_BELOW: c_uint = 2;
+
+impl<'py, W> Answer<'py, W> {
+    fn new(verdict: Verdict<'py>) -> Self {
+        Self { verdict, word: None, tell: 0, extent: 0 }
+    }
+
+    /// No change; ask again when this code starts the next time.
+    pub fn pass() -> Self {
+        Self::new(Verdict::Pass)
+    }
+
+    /// No change, and never ask again about this code object: its calls then run at full speed.
+    pub fn settled() -> Self {
+        Self::new(Verdict::Settled)
+    }
+
+    /// Run this code instead, with the same arguments. Code that cannot stand in fails the call
+    /// with `IncompatibleCodeError`; the frame's own code is no change.
+    pub fn replace(code: Bound<'py, PyCode>) -> Self {
+        Self::new(Verdict::Replace(code))
+    }
+
+    /// Run nothing: the call has this value. Second edition.
+    pub fn result(value: Bound<'py, PyAny>) -> Self {
+        Self::new(Verdict::Result(value))
+    }
+
+    /// And tell me when this frame ends. Second edition.
+    pub fn watch(mut self, word: W) -> Self {
+        self.word = Some(word);
+        self.tell |= TELL_LEAVE;
+        self
+    }
+
+    /// And tell me when it ends, and when it is suspended or goes on. Second edition.
+    pub fn watch_also(self, also: Also, word: W) -> Self {
+        let mut answer = self.watch(word);
+        answer.tell |= also.0;
+        answer
+    }
+
+    /// And do not ask me about frames below this one. Second edition.
+    pub fn not_below(mut self) -> Self {
+        self.extent = NOT_BELOW;
+        self
+    }
+
+    /// And ask me about frames below this one, and nowhere else. Second edition.
+    pub fn only_below(mut self) -> Self {
+        self.extent = ONLY_BELOW;
+        self
+    }
+
+    pub(crate) fn needs_second_edition(&self) -> bool {
+        self.tell != 0 || self.extent != 0 || matches!(self.verdict, Verdict::Result(_))
     }
 }
 
-fn remove(python: Python<'_>, id: i64) -> Result<'_, ()> {
-    let hooks = python.hooks()?;
-    let state = python.interpreter().state;
-    // SAFETY: attached to this interpreter; any handle is allowed.
-    let status = unsafe { (hooks.PyUnstable_RemoveFrameHookEx)(state, id) };
-    python.check(status.into())
+impl Verdict<'_> {
+    /// For the engine: the number, and the reference that it takes over, or NULL.
+    pub(crate) fn into_raw(self) -> (c_int, *mut PyObject) {
+        match self {
+            Self::Pass => (verdict::PASS, std::ptr::null_mut()),
+            Self::Settled => (verdict::SETTLED, std::ptr::null_mut()),
+            Self::Replace(code) => (verdict::REPLACE, code.into_ptr()),
+            Self::Result(value) => (verdict::RESULT, value.into_ptr()),
+        }
+    }
 }
 
-/// The C face of a hook of type `H`.
+/// What has happened to a frame.
+#[derive(Clone, Copy, Debug)]
+pub enum EventKind<'a, 'py> {
+    /// It has returned this value.
+    Returned(Borrowed<'a, 'py, PyAny>),
+    /// It was left with this exception.
+    Raised(Borrowed<'a, 'py, PyAny>),
+    /// It is suspended, and has given this value.
+    Yielded(Borrowed<'a, 'py, PyAny>),
+    /// It goes on.
+    Resumed,
+    /// It was not run to its end, and never will be.
+    Dropped,
+}
+
+/// An event of a frame that a hook watches, until the hook returns.
 ///
-/// # Safety
-/// The engine calls it, in an attached thread, with the frame that is offered, the user data of
-/// `install::<H>` and room for the replacement.
-unsafe extern "C" fn ask<H: FrameHook>(
-    frame: *mut InterpreterFrame,
-    user_data: *mut c_void,
-    replacement: *mut *mut PyObject,
-) -> c_int {
-    // SAFETY: the engine keeps its reference until this round is over.
-    let registration = unsafe { &*user_data.cast::<Registration<H>>() };
-    // SAFETY: the engine asks in an attached thread, which stays attached until we return.
-    let python = unsafe { Python::with(registration.api) };
-    if registration.retired.load(Ordering::Acquire) {
-        // Nobody could remove it at the time. An error: somebody has by now.
-        remove(python, registration.id.load(Ordering::Acquire)).ok();
-        return verdict::PASS;
-    }
-    let (Ok(hooks), Some(frame)) = (registration.api.hooks.as_ref(), NonNull::new(frame)) else {
-        return verdict::PASS; // it was installed, and the engine has a frame
-    };
-    // SAFETY: the engine offers this frame to us until we return. Its lifetime may be
-    // anything here, and so `on_frame`, which is to work with any, can use none but its call's.
-    let frame = unsafe { Frame::new(python, hooks, frame) };
-    let answer = catch_unwind(AssertUnwindSafe(|| registration.hook.on_frame(&frame)));
-    let answer = answer.unwrap_or_else(|payload| {
-        let text =
-            format!("frame hook {:?} panicked: {}", registration.name, panic_text(&*payload));
-        forget_payload(payload);
-        Err(Error::new(Exception::RuntimeError, text))
-    });
-    match answer {
-        Ok(Verdict::Pass) => verdict::PASS,
-        Ok(Verdict::Settled) => verdict::SETTLED,
-        Ok(Verdict::Replace(code)) => {
-            // SAFETY: the engine gives room for the replacement, and takes the reference.
-            unsafe { *replacement = code.into_object().into_raw().cast() };
-            verdict::REPLACE
-        }
-        Err(error) => {
-            error.raise(python);
-            verdict::ERROR
-        }
-    }
+/// ```no_run
+/// use framehook::{Event, EventKind};
+/// fn name(event: &Event<'_, '_, u64>) -> String {
+///     match event.kind() {
+///         EventKind::Returned(value) => value.to_string(),
+///         kind => format!("{kind:?}"),
+///     }
+/// }
+/// ```
+/// ```compile_fail,E0515
+/// use framehook::{Event, EventKind};
+/// use pyo3::prelude::*;
+/// fn keep<'a, 'py>(event: Event<'a, 'py, u64>) -> &'a u64 {
+///     let kept = event;
+///     Event::word(&kept)
+/// }
+/// ```
+pub struct Event<'a, 'py, W> {
+    py: Python<'py>,
+    kind: EventKind<'a, 'py>,
+    code: Borrowed<'a, 'py, PyCode>,
+    word: &'a W,
 }
 
-/// Gives the engine's reference to a hook back.
-///
-/// # Safety
-/// The engine calls it once, with the user data of `install::<H>`, in a thread attached
-/// to the hook's interpreter, when no round uses the hook any more.
-unsafe extern "C" fn release<H: FrameHook>(user_data: *mut c_void) {
-    // SAFETY: `install` made it from this type of Arc and gave this reference away.
-    let registration = unsafe { Arc::from_raw(user_data.cast::<Registration<H>>()) };
-    registration.released.store(true, Ordering::Release);
-    let (api, interpreter) = (registration.api, registration.interpreter);
-    drop_in(api, interpreter, registration);
+impl<'a, 'py, W> Event<'a, 'py, W> {
+    /// # Safety
+    /// What the event points to are references to a value, as the kind says, and to a code object.
+    /// They are good as long as `'a`.
+    pub(crate) unsafe fn new(py: Python<'py>, raw: &RawEvent, word: &'a W) -> PyResult<Self> {
+        // SAFETY: the caller's promise is handed on.
+        let value = unsafe { Borrowed::from_ptr_or_opt(py, raw.value) };
+        let kind = match (raw.kind, value) {
+            (0, Some(value)) => EventKind::Returned(value),
+            (1, Some(value)) => EventKind::Raised(value),
+            (2, Some(value)) => EventKind::Yielded(value),
+            (3, _) => EventKind::Resumed,
+            (4, _) => EventKind::Dropped,
+            _ => return Err(PySystemError::new_err("an event of an unknown kind")),
+        };
+        // SAFETY: as above.
+        let code = unsafe { Borrowed::from_ptr(py, raw.code).cast_unchecked() };
+        Ok(Self { py, kind, code, word })
+    }
+
+    /// The proof that this thread is attached to the interpreter.
+    pub fn py(&self) -> Python<'py> {
+        self.py
+    }
+
+    /// What has happened.
+    pub fn kind(&self) -> EventKind<'a, 'py> {
+        self.kind
+    }
+
+    /// The code that ran.
+    pub fn code(&self) -> Borrowed<'a, 'py, PyCode> {
+        self.code
+    }
+
+    /// What the hook said when it was asked.
+    pub fn word(&self) -> &W {
+        self.word
+    }
 }

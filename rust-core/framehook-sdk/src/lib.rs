@@ -1,86 +1,68 @@
-//! Write a frame hook for Ferrule in Rust, without `unsafe`.
+//! Write a frame hook for Ferrule in an extension module that is made with PyO3.
 //!
-//! A hook looks at a Python frame before its first instruction, and lets it run
-//! other code if it likes. Here it is a type with the trait [`FrameHook`]:
+//! A hook is asked about a Python frame before its first instruction. It may let the frame run other
+//! code, give the call's result, or be told when the frame ends. Here it is a type with the trait
+//! [`FrameHook`]:
 //!
-//! ```
+//! ```no_run
 //! #![forbid(unsafe_code)]
-//! use framehook::{Arguments, Frame, FrameHook, Object, Python, Result, Verdict};
+//! use framehook::{Answer, Builder, Frame, FrameHook, Installed};
+//! use pyo3::prelude::*;
 //!
 //! /// Tells when a function of this name starts.
 //! struct Announce(String);
 //!
 //! impl FrameHook for Announce {
-//!     fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
-//!         if frame.code()?.name()? != self.0 {
-//!             return Ok(Verdict::Settled); // this code object is never asked about again
+//!     type Word = ();
+//!     fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+//!         if frame.code()?.getattr("co_name")?.extract::<String>()? != self.0 {
+//!             return Ok(Answer::settled()); // never ask about this code object again
 //!         }
 //!         println!("{} starts with {} arguments", self.0, frame.argument_count());
-//!         Ok(Verdict::Pass)
+//!         Ok(Answer::pass())
 //!     }
 //! }
 //!
-//! /// announce(name): the hook is there as long as what this returns.
-//! fn announce<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-//!     let [name] = arguments.exactly()?;
-//!     let hook = Announce(name.as_str()?.to_owned());
-//!     py.capsule(py.interpreter().install("announce", hook)?)
+//! /// The hook is there as long as this object.
+//! #[pyclass(frozen)]
+//! struct Announcing {
+//!     _installed: Installed<Announce>,
 //! }
 //!
-//! framehook::module! {
-//!     name: "announcer",
-//!     init: PyInit_announcer,
-//!     doc: "Announces functions.",
-//!     functions: { announce: "announce(name, /)" }
+//! #[pyfunction]
+//! fn announce(py: Python<'_>, name: String) -> PyResult<Announcing> {
+//!     Ok(Announcing { _installed: Builder::new("announce").install(py, Announce(name))? })
 //! }
-//! # fn main() {}
 //! ```
 //!
-//! Everything of CPython is looked up at run time, so the extension loads into a
-//! CPython without frame hooks too; [`available`] tells.
+//! The functions of frame hooks are looked up at run time, so the extension loads into a CPython
+//! without them too; [`version`] tells. Some of them came with a second edition. Where there is the
+//! first one only, they are a RuntimeError that says so.
 //!
-//! Unsafe code is confined to this crate. What makes its safe face safe:
+//! Unsafe code is confined to this crate and PyO3. What makes the face of this crate safe:
 //!
-//! - [`Python`] proves that the thread is attached; a [`Frame`] and an [`Object`]
-//!   carry its lifetime and are neither `Send` nor `Sync`, so they cannot outlive
-//!   the call nor leave the thread.
-//! - A [`Stored`] outlives the call and gives its object out only in the interpreter
-//!   that the object belongs to.
+//! - A [`Frame`] and an [`Event`] carry the lifetime of the call, so they cannot outlive it. They
+//!   are neither `Send` nor `Sync`, so they cannot leave the thread.
 //! - [`Installed`] removes its hook when dropped, or retires it where it cannot.
+//! - A word that a hook gives with a frame is dropped when nothing more is told of that frame.
 //! - A panic stops at the border to C and becomes a Python exception.
 
 mod api;
-mod capsule;
-mod error;
 mod frame;
 mod hook;
-#[cfg(test)]
-mod mock;
-mod module;
-mod object;
-mod python;
-mod stored;
-#[cfg(test)]
-mod tests;
+mod install;
+mod original;
+mod word;
 
-pub use error::{Error, Exception, Result};
 pub use frame::Frame;
-pub use hook::{FrameHook, Installed, Verdict};
-pub use module::Arguments;
-pub use object::{Code, Object};
-pub use python::{Interpreter, Python};
-pub use stored::Stored;
+pub use hook::{Also, Answer, Event, EventKind, FrameHook};
+pub use install::{clear, Builder, Installed, Place};
+pub use original::{can_stand_in, original, Original};
 
-/// For what [`module!`] expands to.
-#[doc(hidden)]
-pub mod __private {
-    pub use crate::module::{call, define, is_init_of, Definition, Function, RawModule};
-}
-
-/// Whether this process's interpreter has frame hooks: stock CPython has not, and
-/// installing a hook there raises RuntimeError.
-pub fn available() -> bool {
-    api::Api::get().is_ok_and(|api| api.hooks.is_ok())
+/// The edition of frame hooks that this process's interpreter has: 0 in stock CPython, which has
+/// none and where installing a hook raises RuntimeError.
+pub fn version() -> u32 {
+    api::version()
 }
 
 /// The guide's example is compiled with the doc tests.

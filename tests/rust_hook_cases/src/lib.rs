@@ -1,84 +1,186 @@
 //! Hooks that go wrong, and guards that go in the wrong place: for
 //! `tests/python/test_rust_sdk_*.py`.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 use framehook::{
-    Arguments, Error, Exception, Frame, FrameHook, Installed, Object, Python, Result, Stored,
-    Verdict,
+    can_stand_in, original, Also, Answer, Builder, Event, EventKind, Frame, FrameHook, Installed,
+    Place,
 };
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCode, PyDict, PyFunction, PyTuple};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Hooks that have been dropped, in all interpreters.
+/// Hooks that have been dropped, and words.
 static DROPPED: AtomicI64 = AtomicI64::new(0);
-/// Guards and objects that wait to be dropped elsewhere.
-static PARKED_GUARDS: Mutex<Vec<Arc<Installed<Case>>>> = Mutex::new(Vec::new());
-static PARKED_OBJECTS: Mutex<Vec<Stored>> = Mutex::new(Vec::new());
+static DROPPED_WORDS: AtomicI64 = AtomicI64::new(0);
+/// Guards that wait to be dropped elsewhere.
+static PARKED: Mutex<Vec<Arc<Installed<Case>>>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn code_of<'py>(function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCode>> {
+    match function.cast::<PyFunction>() {
+        Ok(function) => Ok(function.getattr("__code__")?.cast_into()?),
+        Err(_) => Ok(function.cast::<PyCode>()?.clone()),
+    }
+}
+
+fn text_of(object: &Bound<'_, PyAny>, attribute: &str) -> PyResult<String> {
+    Ok(object.getattr(attribute)?.str()?.to_string())
+}
+
+/// What the hooks say with a frame: counted when it is dropped, and then it calls or panics.
+struct Word {
+    number: i64,
+    at_end: Option<Py<PyAny>>,
+    panics: bool,
+}
+
+impl Drop for Word {
+    fn drop(&mut self) {
+        DROPPED_WORDS.fetch_add(1, Ordering::Relaxed);
+        if let Some(function) = self.at_end.take() {
+            Python::attach(|py| {
+                function.call1(py, (self.number,)).unwrap();
+            });
+        }
+        if self.panics {
+            panic!("a word is dropped");
+        }
+    }
+}
+
 /// A hook that does what `kind` says about one code object and settles all others.
 struct Case {
     kind: String,
-    code: usize,
-    _keeps_code: Stored,
-    extra: Stored,
+    code: Py<PyCode>,
+    extra: Py<PyAny>,
     asked: AtomicI64,
     seen: Mutex<Vec<String>>,
     own_guard: Mutex<Option<Arc<Installed<Case>>>>,
 }
 
-impl FrameHook for Case {
-    fn on_frame<'call>(&self, frame: &Frame<'call>) -> Result<'call, Verdict<'call>> {
+impl Case {
+    fn say(&self, text: String) {
+        lock(&self.seen).push(text);
+    }
+
+    fn word(&self) -> Word {
+        self.word_that(None, false)
+    }
+
+    fn word_that(&self, at_end: Option<Py<PyAny>>, panics: bool) -> Word {
+        Word { number: self.asked.load(Ordering::Relaxed), at_end, panics }
+    }
+
+    fn read(&self, frame: &Frame<'_>) -> PyResult<()> {
         let code = frame.code()?;
-        if code.identity() != self.code {
-            return Ok(Verdict::Settled);
+        let mut seen = vec![
+            text_of(&code, "co_qualname")?,
+            text_of(&code, "co_filename")?,
+            text_of(&code, "co_firstlineno")?,
+            text_of(frame.function()?.as_any(), "__name__")?,
+            frame.globals()?.get_item("__name__")?.map_or(String::new(), |name| name.to_string()),
+            frame.builtins()?.get_item("len")?.repr()?.to_string(),
+        ];
+        for argument in frame.arguments() {
+            let (name, value) = argument?;
+            let name = name.to_string();
+            assert!(frame.argument_named(&name)?.is(&value), "one by index, one by name");
+            seen.push(format!("{name}={}", value.repr()?));
+        }
+        lock(&self.seen).extend(seen);
+        Ok(())
+    }
+
+    fn read_more(&self, frame: &Frame<'_>) -> PyResult<()> {
+        self.say(format!("free={}", frame.free_variables()?.repr()?));
+        self.say(format!("locals={}", frame.locals()?.is_some()));
+        let caller = frame.caller()?;
+        let (code, line) = caller.ok_or_else(|| PyValueError::new_err("no caller"))?;
+        self.say(format!("caller={}:{}", text_of(&code, "co_name")?, line.unwrap_or(0)));
+        let first = frame.argument(0)?;
+        assert!(frame.argument_is(0, &first)? && !frame.argument_is(0, &code)?);
+        Ok(())
+    }
+}
+
+impl FrameHook for Case {
+    type Word = Word;
+
+    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Word>> {
+        let py = frame.py();
+        let code = frame.code()?;
+        if !code.is(&self.code) {
+            return Ok(Answer::settled());
         }
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let extra = self.extra.get(frame.python())?;
+        let extra = self.extra.bind(py);
         match self.kind.as_str() {
-            "pass" | "panic when dropped" => Ok(Verdict::Pass),
-            "settle" => Ok(Verdict::Settled),
-            "panic" => panic!("{} starts", code.name()?),
-            "replace" => Ok(Verdict::Replace(extra.code_of()?)),
-            "raise" => Err(Error::from_object(extra)),
-            "read too far" => frame.argument(frame.argument_count()).map(|_| Verdict::Pass),
-            "read no name" => frame.argument_named("no such name").map(|_| Verdict::Pass),
+            "pass" | "panic when dropped" => Ok(Answer::pass()),
+            "settle" => Ok(Answer::settled()),
+            "panic" => panic!("{} starts", text_of(&code, "co_name")?),
+            "replace" => Ok(Answer::replace(code_of(extra)?)),
+            "raise" => Err(PyErr::from_value(extra.clone())),
+            "raise badly" => Err(PyErr::new::<PyValueError, _>(Badly)),
+            "read too far" => frame.argument(frame.argument_count()).map(|_| Answer::pass()),
+            "read no name" => frame.argument_named("no such name").map(|_| Answer::pass()),
             "call" => {
-                let name = frame.python().string(&code.name()?)?;
-                let answer = extra.call(&[&name])?;
-                Ok(if answer.is_none() {
-                    Verdict::Pass
-                } else {
-                    Verdict::Replace(answer.code_of()?)
-                })
-            }
-            "read" => {
-                let mut seen = vec![
-                    code.qualified_name()?,
-                    code.file_name()?,
-                    code.first_line()?.to_string(),
-                    frame.function()?.attribute("__name__")?.str()?,
-                    frame.globals()?.item(&frame.python().string("__name__")?)?.str()?,
-                    frame.builtins()?.item(&frame.python().string("len")?)?.repr()?,
-                ];
-                for argument in frame.arguments() {
-                    let (name, value) = argument?;
-                    assert!(frame.argument_named(&name)?.is(&value), "one by index, one by name");
-                    seen.push(format!("{name}={}", value.repr()?));
+                let answer = extra.call1((text_of(&code, "co_name")?,))?;
+                if answer.is_none() {
+                    return Ok(Answer::pass());
                 }
-                lock(&self.seen).extend(seen);
-                Ok(Verdict::Pass)
+                Ok(Answer::replace(code_of(&answer)?))
             }
+            "read" => self.read(frame).map(|()| Answer::pass()),
+            "read more" => self.read_more(frame).map(|()| Answer::pass()),
             "remove itself" => {
                 let guard = lock(&self.own_guard).take();
                 drop(guard);
-                Ok(Verdict::Pass)
+                Ok(Answer::pass())
             }
-            other => Err(Error::new(Exception::ValueError, format!("no case {other:?}"))),
+            "result" => Ok(Answer::result(extra.clone())),
+            "not below" => Ok(Answer::pass().not_below()),
+            "only below" => Ok(Answer::pass().only_below()),
+            "watch" | "tell panics" | "tell raises" => Ok(Answer::pass().watch(self.word())),
+            "watch all" | "tell calls" => {
+                Ok(Answer::pass().watch_also(Also::YIELDS | Also::RESUMES, self.word()))
+            }
+            "word calls" => {
+                let at_end = Some(self.extra.clone_ref(py));
+                Ok(Answer::pass().watch(self.word_that(at_end, false)))
+            }
+            "word panics" => Ok(Answer::pass().watch(self.word_that(None, true))),
+            other => Err(PyValueError::new_err(format!("no case {other:?}"))),
         }
+    }
+
+    fn tell(&self, event: &Event<'_, '_, Word>) -> PyResult<()> {
+        let number = event.word().number;
+        let text = match event.kind() {
+            EventKind::Returned(value) => format!("returned {}", value.repr()?),
+            EventKind::Raised(value) => format!("raised {}", value.repr()?),
+            EventKind::Yielded(value) => format!("yielded {}", value.repr()?),
+            EventKind::Resumed => "resumed".to_owned(),
+            EventKind::Dropped => "dropped".to_owned(),
+        };
+        let text = format!("{number}: {} {text}", text_of(&event.code(), "co_name")?);
+        self.say(text.clone());
+        let extra = self.extra.bind(event.py());
+        match self.kind.as_str() {
+            "tell panics" => panic!("told"),
+            "tell raises" => return Err(PyErr::from_value(extra.clone())),
+            "tell calls" => {
+                extra.call1((text,))?;
+            }
+            _ => {}
+        }
+        assert_eq!(number, event.word().number, "the word is still there");
+        Ok(())
     }
 }
 
@@ -91,181 +193,257 @@ impl Drop for Case {
     }
 }
 
-/// What Python code gets: the guard, until it is taken away.
-type Slot = Mutex<Option<Arc<Installed<Case>>>>;
+/// The arguments of an exception that cannot be made.
+struct Badly;
 
-fn slot<'a, 'py>(object: &'a Object<'py>) -> Result<'py, &'a Slot> {
-    object.value::<Slot>().ok_or_else(|| Error::new(Exception::TypeError, "not from install()"))
-}
-
-fn guard<'py>(object: &Object<'py>) -> Result<'py, Arc<Installed<Case>>> {
-    // Cloned, so that the lock is not held while the guard is used.
-    let guard = lock(slot(object)?).clone();
-    guard.ok_or_else(|| Error::new(Exception::ValueError, "the guard is gone"))
-}
-
-fn taken<'py>(object: &Object<'py>) -> Result<'py, Arc<Installed<Case>>> {
-    let guard = lock(slot(object)?).take();
-    guard.ok_or_else(|| Error::new(Exception::ValueError, "the guard is gone"))
-}
-
-fn install<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [kind, function, extra] = arguments.exactly()?;
-    let kind = kind.as_str()?.to_owned();
-    let code = function.code_of()?;
-    let case = Case {
-        kind: kind.clone(),
-        code: code.identity(),
-        _keeps_code: code.store()?,
-        extra: extra.store()?,
-        asked: AtomicI64::new(0),
-        seen: Mutex::default(),
-        own_guard: Mutex::default(),
-    };
-    let installed = Arc::new(py.interpreter().install(&kind, case)?);
-    if kind == "remove itself" {
-        *lock(&installed.hook().own_guard) = Some(installed.clone());
-        return Ok(py.none());
+impl pyo3::PyErrArguments for Badly {
+    fn arguments(self, _: Python<'_>) -> Py<PyAny> {
+        panic!("no arguments");
     }
-    py.capsule::<Slot>(Mutex::new(Some(installed)))
 }
 
-fn asked<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object] = arguments.exactly()?;
-    py.int(guard(&object)?.hook().asked.load(Ordering::Relaxed))
+/// Numbers as words: the engine carries them.
+struct Numbers {
+    code: Py<PyCode>,
+    next: AtomicI64,
+    seen: Mutex<Vec<u64>>,
 }
 
-fn seen<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object] = arguments.exactly()?;
-    let text = lock(&guard(&object)?.hook().seen).join("\n");
-    py.string(&text)
-}
+impl FrameHook for Numbers {
+    type Word = u64;
 
-fn handle<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object] = arguments.exactly()?;
-    py.int(guard(&object)?.id())
-}
-
-fn is_installed<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object] = arguments.exactly()?;
-    Ok(py.boolean(guard(&object)?.is_installed()))
-}
-
-fn remove<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object] = arguments.exactly()?;
-    let guard = Arc::into_inner(taken(&object)?)
-        .ok_or_else(|| Error::new(Exception::ValueError, "the guard is in use"))?;
-    guard.remove(py).map(|()| py.none())
-}
-
-fn keep<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object] = arguments.exactly()?;
-    if let Some(guard) = Arc::into_inner(taken(&object)?) {
-        guard.keep();
+    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
+        if !frame.code()?.is(&self.code) {
+            return Ok(Answer::settled());
+        }
+        // Beyond 32 bits.
+        let number = self.next.fetch_add(1, Ordering::Relaxed).unsigned_abs() + (1 << 40);
+        Ok(Answer::pass().watch(number))
     }
-    Ok(py.none())
-}
 
-fn enable<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object, on] = arguments.exactly()?;
-    guard(&object)?.enable(py, on.is_true()?).map(|()| py.none())
-}
-
-fn enable_in_thread<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object, on] = arguments.exactly()?;
-    guard(&object)?.enable_in_thread(py, on.is_true()?).map(|()| py.none())
-}
-
-fn enable_for<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object, function, on] = arguments.exactly()?;
-    guard(&object)?.enable_for(&function.code_of()?, on.is_true()?).map(|()| py.none())
-}
-
-fn drop_detached<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object] = arguments.exactly()?;
-    let guard = taken(&object)?;
-    // This thread waits attached. It can: dropping takes no lock of the interpreter's.
-    std::thread::spawn(move || drop(guard))
-        .join()
-        .map_err(|_| Error::new(Exception::RuntimeError, "dropping the guard has panicked"))?;
-    Ok(py.none())
-}
-
-fn park<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object] = arguments.exactly()?;
-    let guard = taken(&object)?;
-    lock(&PARKED_GUARDS).push(guard);
-    Ok(py.none())
-}
-
-fn drop_parked<'py>(py: Python<'py>, _: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let guards = std::mem::take(&mut *lock(&PARKED_GUARDS));
-    let objects = std::mem::take(&mut *lock(&PARKED_OBJECTS));
-    py.int((guards.len() + objects.len()) as i64)
-}
-
-fn enable_parked<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [on] = arguments.exactly()?;
-    let on = on.is_true()?;
-    let guards = lock(&PARKED_GUARDS).clone();
-    for guard in guards {
-        guard.enable(py, on)?;
+    fn tell(&self, event: &Event<'_, '_, u64>) -> PyResult<()> {
+        lock(&self.seen).push(event.word() - (1 << 40));
+        Ok(())
     }
-    Ok(py.none())
 }
 
-fn park_object<'py>(py: Python<'py>, arguments: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let [object] = arguments.exactly()?;
-    let stored = object.store()?;
-    lock(&PARKED_OBJECTS).push(stored);
-    Ok(py.none())
+/// Passes and does nothing else: what a question costs, and an event.
+struct Pass {
+    watches: bool,
 }
 
-fn parked_object<'py>(py: Python<'py>, _: Arguments<'py>) -> Result<'py, Object<'py>> {
-    let stored = lock(&PARKED_OBJECTS).pop();
-    stored.ok_or_else(|| Error::new(Exception::IndexError, "none"))?.get(py)
+impl FrameHook for Pass {
+    type Word = u64;
+
+    fn ask<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
+        Ok(if self.watches { Answer::pass().watch(5) } else { Answer::pass() })
+    }
 }
 
-fn dropped<'py>(py: Python<'py>, _: Arguments<'py>) -> Result<'py, Object<'py>> {
-    py.int(DROPPED.load(Ordering::Relaxed))
+/// Drops the parked guards; called by address, in an interpreter that cannot import this module.
+// SAFETY: no other symbol of the process has this name.
+#[allow(unsafe_code)]
+#[no_mangle]
+pub extern "C" fn rust_hook_cases_drop_parked() -> i64 {
+    let guards = std::mem::take(&mut *lock(&PARKED));
+    guards.len() as i64
 }
 
-fn interpreter_id<'py>(py: Python<'py>, _: Arguments<'py>) -> Result<'py, Object<'py>> {
-    py.int(py.interpreter().id())
-}
+/// For the tests of the crate framehook.
+#[pymodule]
+mod rust_hook_cases {
+    use super::*;
 
-fn clear_hooks<'py>(py: Python<'py>, _: Arguments<'py>) -> Result<'py, Object<'py>> {
-    py.interpreter().clear_hooks().map(|()| py.none())
-}
+    /// A hook that is installed, until its guard is taken away.
+    #[pyclass(frozen)]
+    struct Guard(Mutex<Option<Arc<Installed<Case>>>>);
 
-fn panic_now<'py>(_: Python<'py>, _: Arguments<'py>) -> Result<'py, Object<'py>> {
-    panic!("in a function");
-}
+    impl Guard {
+        fn get(&self) -> PyResult<Arc<Installed<Case>>> {
+            // Cloned, so that the lock is not held while the guard is used.
+            let guard = lock(&self.0).clone();
+            guard.ok_or_else(|| PyValueError::new_err("the guard is gone"))
+        }
 
-framehook::module! {
-    name: "rust_hook_cases",
-    init: PyInit_rust_hook_cases,
-    doc: "For the tests of the crate framehook.",
-    functions: {
-        install: "install(kind, function, extra, /)",
-        asked: "asked(guard, /)",
-        seen: "seen(guard, /)",
-        handle: "handle(guard, /)",
-        is_installed: "is_installed(guard, /)",
-        remove: "remove(guard, /)",
-        keep: "keep(guard, /)",
-        enable: "enable(guard, on, /)",
-        enable_in_thread: "enable_in_thread(guard, on, /)",
-        enable_for: "enable_for(guard, function, on, /)",
-        drop_detached: "drop_detached(guard, /)",
-        park: "park(guard, /)",
-        drop_parked: "drop_parked()",
-        enable_parked: "enable_parked(on, /)",
-        park_object: "park_object(object, /)",
-        parked_object: "parked_object()",
-        dropped: "dropped()",
-        interpreter_id: "interpreter_id()",
-        clear_hooks: "clear_hooks()",
-        panic_now: "panic_now()",
+        fn take(&self) -> PyResult<Arc<Installed<Case>>> {
+            let guard = lock(&self.0).take();
+            guard.ok_or_else(|| PyValueError::new_err("the guard is gone"))
+        }
+    }
+
+    #[pymethods]
+    impl Guard {
+        fn asked(&self) -> PyResult<i64> {
+            Ok(self.get()?.hook().asked.load(Ordering::Relaxed))
+        }
+
+        fn seen(&self) -> PyResult<Vec<String>> {
+            Ok(lock(&self.get()?.hook().seen).clone())
+        }
+
+        fn handle(&self) -> PyResult<i64> {
+            Ok(self.get()?.id())
+        }
+
+        fn is_installed(&self) -> PyResult<bool> {
+            Ok(self.get()?.is_installed())
+        }
+
+        fn remove(&self, py: Python<'_>) -> PyResult<()> {
+            let guard = Arc::into_inner(self.take()?);
+            guard.ok_or_else(|| PyValueError::new_err("the guard is in use"))?.remove(py)
+        }
+
+        fn keep(&self) -> PyResult<()> {
+            if let Some(guard) = Arc::into_inner(self.take()?) {
+                guard.keep();
+            }
+            Ok(())
+        }
+
+        fn enable(&self, py: Python<'_>, on: bool) -> PyResult<()> {
+            self.get()?.enable(py, on)
+        }
+
+        fn enable_in_thread(&self, py: Python<'_>, on: bool) -> PyResult<()> {
+            self.get()?.enable_in_thread(py, on)
+        }
+
+        fn enable_for(&self, function: &Bound<'_, PyAny>, on: bool) -> PyResult<()> {
+            self.get()?.enable_for(&code_of(function)?, on)
+        }
+
+        fn drop_detached(&self) -> PyResult<()> {
+            let guard = self.take()?;
+            // This thread waits attached. It can: dropping takes no lock of the interpreter's.
+            std::thread::spawn(move || drop(guard))
+                .join()
+                .map_err(|_| PyValueError::new_err("dropping the guard has panicked"))
+        }
+
+        fn park(&self) -> PyResult<()> {
+            let guard = self.take()?;
+            lock(&PARKED).push(guard);
+            Ok(())
+        }
+    }
+
+    #[pyfunction]
+    #[pyo3(signature = (kind, function, extra, *, first = false, before = None, behind = None,
+                        this_thread = false, hidden = false, timed = false, name = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn install(
+        py: Python<'_>,
+        kind: String,
+        function: &Bound<'_, PyAny>,
+        extra: Py<PyAny>,
+        first: bool,
+        before: Option<i64>,
+        behind: Option<i64>,
+        this_thread: bool,
+        hidden: bool,
+        timed: bool,
+        name: Option<String>,
+    ) -> PyResult<Option<Guard>> {
+        let case = Case {
+            kind: kind.clone(),
+            code: code_of(function)?.unbind(),
+            extra,
+            asked: AtomicI64::new(0),
+            seen: Mutex::default(),
+            own_guard: Mutex::default(),
+        };
+        let place = match (first, before, behind) {
+            (true, _, _) => Place::First,
+            (_, Some(other), _) => Place::Before(other),
+            (_, _, Some(other)) => Place::Behind(other),
+            _ => Place::Last,
+        };
+        let mut builder = Builder::new(name.unwrap_or(kind.clone())).place(place);
+        for (wanted, with) in [
+            (this_thread, Builder::this_thread as fn(Builder) -> Builder),
+            (hidden, Builder::hidden),
+            (timed, Builder::timed),
+        ] {
+            builder = if wanted { with(builder) } else { builder };
+        }
+        let installed = Arc::new(builder.install(py, case)?);
+        if kind == "remove itself" {
+            *lock(&installed.hook().own_guard) = Some(installed.clone());
+            return Ok(None);
+        }
+        Ok(Some(Guard(Mutex::new(Some(installed)))))
+    }
+
+    #[pyclass(frozen)]
+    struct NumberGuard(Installed<Numbers>);
+
+    #[pymethods]
+    impl NumberGuard {
+        fn seen(&self) -> Vec<u64> {
+            lock(&self.0.hook().seen).clone()
+        }
+    }
+
+    #[pyfunction]
+    fn watch_numbers(function: &Bound<'_, PyAny>) -> PyResult<NumberGuard> {
+        let code = code_of(function)?.unbind();
+        let hook = Numbers { code, next: AtomicI64::new(0), seen: Mutex::default() };
+        Ok(NumberGuard(Builder::new("numbers").install(function.py(), hook)?))
+    }
+
+    #[pyclass(frozen)]
+    struct Passing {
+        _installed: Installed<Pass>,
+    }
+
+    #[pyfunction]
+    fn pass_all(py: Python<'_>, watches: bool) -> PyResult<Passing> {
+        Ok(Passing { _installed: Builder::new("pass").install(py, Pass { watches })? })
+    }
+
+    #[pyfunction]
+    #[pyo3(signature = (function, below, *arguments, **keywords))]
+    fn call_original<'py>(
+        function: &Bound<'py, PyAny>,
+        below: bool,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let original = original(function);
+        let original = if below { original.below() } else { original };
+        match (arguments.is_empty(), keywords) {
+            (true, None) => original.call0(),
+            (false, None) => original.call1(arguments),
+            (_, keywords) => original.call(arguments, keywords),
+        }
+    }
+
+    #[pyfunction]
+    fn reason_against(
+        code: Bound<'_, PyAny>,
+        other: Bound<'_, PyAny>,
+    ) -> PyResult<Option<&'static str>> {
+        Ok(can_stand_in(&code_of(&code)?, &code_of(&other)?)?.err())
+    }
+
+    #[pyfunction]
+    fn drop_parked() -> i64 {
+        rust_hook_cases_drop_parked()
+    }
+
+    #[pyfunction]
+    fn dropped() -> i64 {
+        DROPPED.load(Ordering::Relaxed)
+    }
+
+    #[pyfunction]
+    fn dropped_words() -> i64 {
+        DROPPED_WORDS.load(Ordering::Relaxed)
+    }
+
+    #[pyfunction]
+    fn clear_hooks(py: Python<'_>) -> PyResult<()> {
+        framehook::clear(py)
     }
 }

@@ -1,0 +1,237 @@
+"""The crate framehook: what came with the second edition of frame hooks."""
+
+import gc
+import sys
+import threading
+import unittest
+
+from rust_sdk_support import HookTestCase, load, new_function, ten
+from support import in_new_thread
+
+rust_hook = cases = None
+
+
+def setUpModule():
+    global rust_hook, cases
+    rust_hook, cases = load()
+
+
+class Watching(HookTestCase):
+    def test_the_end_of_each_call_is_told_with_its_word(self):
+        f = new_function("def f(x):\n if x: return x\n raise KeyError(x)")
+        guard = cases.install("watch", f, None)
+        f(1)
+        with self.assertRaises(KeyError):
+            f(0)
+        self.assertEqual(guard.seen(), ["1: f returned 1", "2: f raised KeyError(0)"])
+        guard.remove()
+
+    def test_a_generator_is_told_of_in_all_its_states(self):
+        f = new_function("def f(n):\n for i in range(n): yield i")
+        guard = cases.install("watch all", f, None)
+        self.assertEqual(list(f(1)), [0])
+        generator = f(2)
+        next(generator)
+        del generator
+        gc.collect()
+        self.assertEqual(guard.seen(), [
+            "1: f resumed", "1: f yielded 0", "1: f resumed", "1: f returned None",
+            "2: f resumed", "2: f yielded 0", "2: f dropped"])
+        guard.remove()
+
+    def test_each_word_is_dropped_once_however_the_frame_ends(self):
+        f = new_function("def f(x):\n yield x\n yield 1 / x")
+        before = cases.dropped_words()
+        guard = cases.install("watch", f, None)
+        list(f(1))
+        with self.assertRaises(ZeroDivisionError):
+            list(f(0))
+        for end in (lambda one: one.close(), lambda one: next(one), lambda one: None):
+            end(f(1))
+        in_new_thread(lambda: list(f(1)))
+        gc.collect()
+        self.assertEqual(cases.dropped_words(), before + 6)
+        guard.remove()
+
+    def test_a_hook_that_is_removed_while_frames_run_is_told_of_none_and_lives_until_they_end(self):
+        f = new_function("def f():\n yield 1")
+        words, dropped = cases.dropped_words(), cases.dropped()
+        for way in ("remove", "drop_detached"):
+            guard = cases.install("tell panics", f, None)
+            generators = [f() for _ in range(3)]
+            for generator in generators:
+                next(generator)
+            getattr(guard, way)()
+            for generator in generators:
+                self.assertEqual(list(generator), [])
+            f()    # asks a retired hook, which takes itself out
+            del generator, generators
+            gc.collect()
+        self.assertEqual((cases.dropped_words(), cases.dropped()), (words + 6, dropped + 2))
+
+    def test_a_panic_when_told_fails_the_call(self):
+        f = new_function("def f(): return 1")
+        words = cases.dropped_words()
+        guard = cases.install("tell panics", f, None)
+        with self.assertRaisesRegex(RuntimeError, '^frame hook "tell panics" panicked: told$'):
+            f()
+        guard.remove()
+        self.assertEqual(cases.dropped_words(), words + 1)
+
+    def test_an_exception_when_told_fails_the_call_and_has_the_raised_one_as_context(self):
+        f = new_function("def f(x): return 1 / x")
+        guard = cases.install("tell raises", f, ValueError("told"))
+        for argument in (1, 0):
+            with self.assertRaisesRegex(ValueError, "told") as caught:
+                f(argument)
+        self.assertIsInstance(caught.exception.__context__, ZeroDivisionError)
+        guard.remove()
+
+    def test_who_is_told_may_call_python_and_try_to_resume(self):
+        f = new_function("def f():\n yield 1\n yield 2")
+        said = []
+
+        def callback(text):
+            said.append(text.split()[2])
+            try:
+                next(generator)
+            except (ValueError, StopIteration) as error:
+                said.append(type(error).__name__)
+
+        guard = cases.install("tell calls", f, callback)
+        generator = f()
+        self.assertEqual(list(generator), [1, 2])
+        self.assertEqual(said[:4], ["resumed", "ValueError", "yielded", "ValueError"])
+        guard.remove()
+
+    def test_a_word_that_runs_python_or_panics_when_it_is_dropped(self):
+        f = new_function("def f(): return 1")
+        numbers = []
+        guard = cases.install("word calls", f, numbers.append)
+        f(), f()
+        guard.remove()
+        self.assertEqual(numbers, [1, 2])
+        guard = cases.install("word panics", f, None)
+        self.assertEqual(f(), 1)
+        guard.remove()
+
+    def test_references_are_exact(self):
+        f, value = new_function("def f(x): return x"), object()
+        before = sys.getrefcount(value), sys.getrefcount(f.__code__)
+        guard = cases.install("watch", f, value)
+        for _ in range(100):
+            f(value)
+        guard.remove()
+        del guard
+        self.assertEqual((sys.getrefcount(value), sys.getrefcount(f.__code__)), before)
+
+    def test_numbers_come_back_as_they_were(self):
+        f = new_function("def f(): pass")
+        guard = cases.watch_numbers(f)
+        for _ in range(5):
+            f()
+        self.assertEqual(guard.seen(), [0, 1, 2, 3, 4])
+        del guard
+
+    def test_threads_watch_at_once(self):
+        f = new_function("def f(): return 1")
+        guard = cases.install("watch", f, None)
+        threads = [threading.Thread(target=lambda: [f() for _ in range(500)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(guard.seen()), 2000)
+        guard.remove()
+
+    def test_the_timer_of_the_example(self):
+        f = new_function("def f(x): return 1 / x")
+        timer = rust_hook.time_calls(f)
+        f(1)
+        with self.assertRaises(ZeroDivisionError):
+            f(0)
+        seconds, raised = timer.seconds()
+        self.assertGreater(seconds, 0)
+        self.assertEqual(raised, 1)
+        del timer
+
+
+class Answering(HookTestCase):
+    def test_a_result_stands_for_the_call(self):
+        f, value = new_function("def f(): raise KeyError"), object()
+        guard = cases.install("result", f, value)
+        self.assertIs(f(), value)
+        guard.remove()
+        self.assertRaises(KeyError, f)
+
+    def test_extents(self):
+        inner = new_function("def f(n): return n and f(n - 1)")
+        inner.__globals__["f"] = inner
+        guard = cases.install("not below", inner, None)
+        inner(5)
+        self.assertEqual(guard.asked(), 1)
+        inner(5)
+        self.assertEqual(guard.asked(), 2)
+        guard.remove()
+        guard = cases.install("only below", inner, None)
+        inner(5)
+        inner(5)
+        self.assertEqual(guard.asked(), 12)
+        guard.remove()
+
+    def test_an_original_is_called_without_a_question(self):
+        f = new_function("def f(a, b=2, *, c=3): return a, b, c")
+        guard = cases.install("result", f, None)
+        self.assertIsNone(f(1))
+        self.assertEqual(cases.call_original(f, False, 1), (1, 2, 3))
+        self.assertEqual(cases.call_original(f, True, 1, c=5, b=4), (1, 4, 5))
+        self.assertRaises(TypeError, cases.call_original, f, False)
+        self.assertEqual(cases.call_original(len, False, [1]), 1)
+        guard.remove()
+
+    def test_who_can_stand_in(self):
+        f, g = new_function("def f(x): return x"), new_function("def f(y): return y")
+        self.assertIsNone(cases.reason_against(f, f))
+        self.assertIsInstance(cases.reason_against(f, g), str)
+
+    def test_placing(self):
+        import framehook
+        f = new_function("def f(): pass")
+        first = cases.install("pass", f, None, name="a")
+        cases_of = lambda: [hook.name for hook in framehook.hooks()]
+        guards = [first, cases.install("pass", f, None, name="b", first=True),
+                  cases.install("pass", f, None, name="c", before=first.handle()),
+                  cases.install("pass", f, None, name="d", behind=first.handle(), timed=True)]
+        self.assertEqual(cases_of(), ["b", "c", "a", "d"])
+        self.assertRaises(ValueError, cases.install, "pass", f, None, before=1 << 40)
+        self.assertRaises(ValueError, cases.install, "pass", f, None, name="zero \0 byte")
+        for guard in guards:
+            guard.remove()
+
+    def test_one_thread_alone(self):
+        f = new_function("def f(): pass")
+        guard = cases.install("pass", f, None, this_thread=True, hidden=True)
+        f()
+        in_new_thread(f)
+        self.assertEqual(guard.asked(), 1)
+        guard.remove()
+
+    def test_reading_more_of_the_frame(self):
+        make = new_function("def f(y):\n def inner(x): return x, y\n return inner")
+        inner = make(7)
+        guard = cases.install("read more", inner, None)
+        line = sys._getframe().f_lineno + 1
+        inner(1)
+        self.assertEqual(guard.seen(), ["free={'y': 7}", "locals=false",
+                                        f"caller=test_reading_more_of_the_frame:{line}"])
+        guard.remove()
+
+    def test_an_exception_that_cannot_be_made_is_a_panic(self):
+        guard = cases.install("raise badly", ten, None)
+        with self.assertRaisesRegex(RuntimeError, "panicked: no arguments"):
+            ten()
+        guard.remove()
+
+
+if __name__ == "__main__":
+    unittest.main()
