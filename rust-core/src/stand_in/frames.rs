@@ -108,9 +108,10 @@ pub extern "C" fn _PyEval_FrameClearAndPop(
     }
 }
 
+type Look = Box<dyn Fn(*mut _PyInterpreterFrame)>;
+
 thread_local! {
-    static AT_END: RefCell<Option<Box<dyn Fn(*mut _PyInterpreterFrame)>>> =
-        const { RefCell::new(None) };
+    static AT_END: RefCell<Option<Look>> = const { RefCell::new(None) };
 }
 
 /// From now on `look` is called with each frame whose call ends, before it is cleared.
