@@ -10,7 +10,8 @@ recursion goes down one small frame at a time, and at each depth it times calls 
 With --replaced, a frame hook has other code run instead of the leaf, at each call: for interpreters that have hooks.
 
 With --descents it measures another thing: what a level costs in a recursion that goes down and up again, and again, for
-recursions of several depths. Where memory is mapped on each descent, a level of a deep one is slower.
+recursions of several depths. Where memory is mapped on each descent, a level of a deep one is slower. One kind of recursion
+counts its levels with numbers, which take memory too; the other kind is "uncounted".
 
 The interpreters take turns (A B A B ...), so that a noisy minute meets all of them, and the best time of each
 depth is kept: what is left is the cost that a depth always has.
@@ -214,11 +215,12 @@ def measure_descents(pythons, turns):
 
 
 def print_descents(results, pythons):
-    """A table; returns {name: {"N levels": figures}} for JSON. The first interpreter is the one to compare with."""
+    """A table; returns {name: {"N levels": figures}} for JSON. The first interpreter is the one to compare with, and the
+    first recursion of each kind the one whose levels the others are measured by."""
     base = next(iter(pythons))
-    shallow = next(iter(results))
-    rows, lines = {name: {} for name in pythons}, []
+    rows, lines, shallow_of = {name: {} for name in pythons}, [], {}
     for levels, times in results.items():
+        shallow = shallow_of.setdefault(levels.partition(" ")[2], levels)
         for name in pythons:
             ratio = ratio_of_pairs(times[name], times[base])
             growth = ratio_of_pairs(times[name], results[shallow][name])
@@ -227,7 +229,7 @@ def print_descents(results, pythons):
             lines.append((levels, name, f"{statistics.median(times[name]):.1f} ns", f"{growth.median:.2f}",
                           f"{ratio.median:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}"))
     print("What a level of a recursion costs that goes down and up again, and again\n")
-    measuring.print_table(("recursion of", "python", "a level", f"of {shallow}", f"of {base}", "middle half"), lines)
+    measuring.print_table(("recursion of", "python", "a level", "of the first", f"of {base}", "middle half"), lines)
     return rows
 
 

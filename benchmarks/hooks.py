@@ -50,6 +50,26 @@ def use_evaluator():
     framehooks.set_evaluator("pass")
 
 
+def add_watcher(kind):
+    import watchhooks
+    watchhooks.add(kind)
+
+
+def use_monitoring():
+    """A counting tool for the beginnings and ends of the calls that are measured, and of no others."""
+    import watchhooks
+    import workloads
+    monitoring, events = sys.monitoring, sys.monitoring.events
+    monitoring.use_tool_id(monitoring.PROFILER_ID, "counts")
+    for event in (events.PY_START, events.PY_RETURN, events.PY_UNWIND):
+        monitoring.register_callback(monitoring.PROFILER_ID, event, watchhooks.note)
+    # An exception that leaves a frame is a global event only.
+    monitoring.set_events(monitoring.PROFILER_ID, events.PY_UNWIND)
+    point = workloads.Point
+    for function in (workloads.fib, point.add, point.total.fget, workloads.count_to, point.__init__):
+        monitoring.set_local_events(monitoring.PROFILER_ID, function.__code__, events.PY_START | events.PY_RETURN)
+
+
 def do_nothing():
     pass
 
@@ -58,11 +78,14 @@ def do_nothing():
 SETUPS = {
     "stock": ("stock", do_nothing, None),
     "PEP 523": ("stock", use_evaluator, None),
+    "monitoring": ("stock", use_monitoring, None),
     "no hooks": ("python", do_nothing, 1.01),
     "1 settled": ("python", lambda: add_native("settle"), 1.05),
     "8 settled": ("python", lambda: add_native("settle", 8), 1.08),
     "Python settled": ("python", add_python, 1.05),
     "C passes": ("python", lambda: add_native("pass"), 1.35),
+    "C told of the end": ("python", lambda: add_watcher("watch"), 1.5),
+    "C with a clock": ("python", lambda: add_watcher("clock"), None),
     "8 C pass": ("python", lambda: add_native("pass", 8), None),
     "C replaces": ("python", add_exchange, None),
     "8th replaces": ("python", lambda: add_exchange(8), None),

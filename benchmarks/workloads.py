@@ -197,11 +197,22 @@ def descend(levels):
         descend(levels - 1)
 
 
-def time_descents(depth, rounds):
+def descend_uncounted(turns):
+    """As deep as `turns` has turns. Each level does the same: a level of `descend` makes a number, and a number above 256 is
+    an object that has to be made."""
+    for _ in turns:
+        descend_uncounted(turns)
+
+
+def go_down(depth):
+    descend_uncounted(iter(bytes(depth)))
+
+
+def time_descents(down, depth, rounds):
     """The best ns per level of a recursion that goes down `depth` levels and up again, and again, in one process."""
     def run(times):
         for _ in range(times):
-            descend(depth)
+            down(depth)
 
     times = max(3, LEVELS // depth)
     return best_time(run, times, rounds) / times / depth
@@ -212,5 +223,6 @@ def print_descents(rounds=5):
     import gc
     gc.disable()
     sys.setrecursionlimit(max(DESCENTS) + 1000)
-    for depth in DESCENTS:
-        print(f"{depth:,} levels", time_descents(depth, rounds))
+    for kind, down in (("levels", descend), ("levels, uncounted", go_down)):
+        for depth in DESCENTS:
+            print(f"{depth:,} {kind}", time_descents(down, depth, rounds))

@@ -6,7 +6,7 @@
 
 patches/<major.minor>/series names the patches in order.  Where one hunk cannot
 serve two releases, NNNN-name@3.13.15.patch beside NNNN-name.patch is taken for
-that release instead.
+that release instead; one without a hunk says that it needs none.
 
 Patches only insert, and what they insert into C is compiled only where
 Py_RUST_CORE (in public headers: Py_FERRULE) is defined, or Py_FERRULE_TUNING, for
@@ -313,7 +313,8 @@ def apply_list(source, paths, progress=None):
         if progress:
             progress(done, len(paths))
         try:
-            apply_one(source, path)
+            if files_of(path):
+                apply_one(source, path)
             touched.update(dict.fromkeys(files_of(path)))
         except PatchError as error:
             (source / FAILED_MARK).write_text(f"{error}\n", encoding="utf-8")

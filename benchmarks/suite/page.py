@@ -20,7 +20,8 @@ PLAIN_GROUPS = (
     ("memory/", "Peak memory", "Resident, at most, as the kernel counts."),
     ("recursion/", "Deep recursion", "100,000 calls deep and back: time per call, then the memory that it took, and what"
                                      " of it was still resident after the return, and after a collection."),
-    ("descents/", "Recursions, again and again", "Down so many levels and up again, and again: time per level."),
+    ("descents/", "Recursions, again and again", "Down so many levels and up again, and again: time per level. Most recursions"
+                                                " count with numbers, which take memory as well; those that are uncounted do not."),
     ("threads/", "Threads", "To start one and join it."),
 )
 

@@ -2,21 +2,28 @@
 
 from _framecore import (
     SETTLED as SETTLED,
+    FrameEvent as FrameEvent,
     FrameView as FrameView,
     IncompatibleCodeError as IncompatibleCodeError,
     SettledType,
 )
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, ContextDecorator
 from types import CodeType, FunctionType, MethodType, TracebackType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 __all__ = [
-    "SETTLED", "FrameView", "HookInfo", "IncompatibleCodeError",
-    "add", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled",
+    "SETTLED", "CodeMap", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError",
+    "add", "can_stand_in", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled",
     "disabled_for_code", "disabled_in_thread", "enable", "enable_for_code",
-    "enable_in_thread", "hook", "hooks", "remove",
+    "enable_in_thread", "hook", "hooks", "obstacle", "original", "remove", "version",
 ]
+
+version: int
+
+_Value = TypeVar("_Value")
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 # A hook answers with None, SETTLED, or the code that is to run.
 _Callable: TypeAlias = Callable[[FrameView], CodeType | SettledType | None]
@@ -35,7 +42,16 @@ class HookInfo(NamedTuple):
     errors: int
     seconds: float
 
-def add(callable: _Callable | hook, name: str | None = None) -> int: ...
+def add(
+    callable: _Callable | hook,
+    name: str | None = None,
+    *,
+    first: bool = False,
+    before: _AnyHook | None = None,
+    behind: _AnyHook | None = None,
+    this_thread: bool = False,
+    visible: bool = False,
+) -> int: ...
 def remove(hook: _AnyHook) -> None: ...
 def clear() -> None: ...
 def hooks() -> list[HookInfo]: ...
@@ -62,3 +78,14 @@ def disable_for_code(hook: _AnyHook, code: _HasCode) -> None: ...
 def disabled(hook: _AnyHook) -> AbstractContextManager[None, None]: ...
 def disabled_in_thread(hook: _AnyHook) -> AbstractContextManager[None, None]: ...
 def disabled_for_code(hook: _AnyHook, *codes: _HasCode) -> AbstractContextManager[None, None]: ...
+def obstacle(code: _HasCode, other: _HasCode) -> str | None: ...
+def can_stand_in(code: _HasCode, other: _HasCode) -> bool: ...
+def original(function: Callable[_Parameters, _Result], *, below: bool = False) -> Callable[_Parameters, _Result]: ...
+
+class CodeMap(MutableMapping[CodeType, _Value]):
+    def __init__(self, entries: Mapping[CodeType, _Value] | Iterable[tuple[CodeType, _Value]] = ()) -> None: ...
+    def __getitem__(self, code: _HasCode) -> _Value: ...
+    def __setitem__(self, code: _HasCode, value: _Value) -> None: ...
+    def __delitem__(self, code: _HasCode) -> None: ...
+    def __iter__(self) -> Iterator[CodeType]: ...
+    def __len__(self) -> int: ...

@@ -10,9 +10,10 @@
 #include <stdint.h>
 
 struct _PyInterpreterFrame;
+struct PyUnstable_FrameHookDefinition;
 
 /*
- Stands where no index was handed out yet. It is never one.
+ Stands where no index was handed out yet. No index has this value.
  */
 #define _PyRust_NO_INDEX -1
 
@@ -64,7 +65,7 @@ struct _PyInterpreterFrame;
 #define _PyRust_FRAMEHOOK_HIDDEN 8
 
 /*
- Where a hook comes among the others.
+ Where a hook comes among the others: `PyUnstable_FRAMEHOOK_*` in the header.
  */
 #define _PyRust_FRAMEHOOK_LAST 0
 
@@ -102,6 +103,19 @@ struct _PyInterpreterFrame;
 #define _PyRust_FRAMEHOOK_NOT_BELOW 1
 
 #define _PyRust_FRAMEHOOK_ONLY_BELOW 2
+
+/*
+ What has happened to a frame, `PyUnstable_FRAMEHOOK_*` in the header.
+ */
+#define _PyRust_FRAMEHOOK_RETURNED 0
+
+#define _PyRust_FRAMEHOOK_RAISED 1
+
+#define _PyRust_FRAMEHOOK_YIELDED 2
+
+#define _PyRust_FRAMEHOOK_RESUMED 3
+
+#define _PyRust_FRAMEHOOK_DROPPED 4
 
 /*
  How many hooks an interpreter can have: as many as a [`SlotMask`] has slots.
@@ -227,12 +241,6 @@ typedef struct _PyRust_Owner _PyRust_Owner;
 typedef struct _PyRust_Place _PyRust_Place;
 
 /*
- What a hook wants of a frame that it lets run: the part of its answer that is neither verdict
- nor object.
- */
-typedef struct _PyRust_Request _PyRust_Request;
-
-/*
  One place of the registry.
  */
 typedef struct _PyRust_Slot _PyRust_Slot;
@@ -245,46 +253,6 @@ typedef struct _PyRust_Table _PyRust_Table;
 typedef PyCodeObject *(*_PyRust_SimpleHookOrNull)(struct _PyInterpreterFrame*);
 
 typedef int (*_PyRust_ExtendedHookOrNull)(struct _PyInterpreterFrame*, void*, PyCodeObject**);
-
-/*
- What a hook says beside its verdict; `PyUnstable_FrameHookAnswer` in the header.
- */
-typedef struct _PyRust_HookAnswer {
-  PyObject *object;
-  void *word;
-  unsigned int tell;
-  unsigned int extent;
-} _PyRust_HookAnswer;
-/*
- What a hook finds when it is asked.
- */
-#define _PyRust_HookAnswer_EMPTY (_PyRust_HookAnswer){ .object = (_PyRust_null_mut){  }, .word = (_PyRust_null_mut){  }, .tell = 0, .extent = 0 }
-
-/*
- What a hook is told; `PyUnstable_FrameHookEvent` in the header.
- */
-typedef struct _PyRust_HookEvent {
-  int kind;
-  PyObject *value;
-  PyObject *code;
-  void *word;
-} _PyRust_HookEvent;
-
-/*
- `PyUnstable_FrameHookDefinition` in the header.
- */
-typedef struct _PyRust_HookDefinition {
-  size_t size;
-  const char *name;
-  int (*ask)(struct _PyInterpreterFrame*, void*, struct _PyRust_HookAnswer*);
-  int (*tell)(const struct _PyRust_HookEvent*, void*);
-  void *user_data;
-  void (*free_user_data)(void*);
-  void (*free_word)(void*);
-  unsigned int flags;
-  int place;
-  long long other;
-} _PyRust_HookDefinition;
 
 /*
  `_PyStackRef`: one word.
@@ -335,7 +303,7 @@ typedef struct _PyRust_DataStackState {
    */
   size_t behind_bytes;
   /*
-   The fewest of them since it was last looked which of them nobody needs.
+   The smallest number of them since the thread last freed those that it had not needed.
    */
   size_t fewest_behind;
   /*
@@ -571,8 +539,6 @@ typedef struct _PyRust_FrameHookThread {
 
 
 
-
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -606,9 +572,9 @@ size_t _PyRust_CodeExtraBytes(PyCodeObject *code);
 void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
 
 /*
- A forked child has one thread: nobody holds the lock of any interpreter's registry, or that of its
- watched generators, though one may have been copied as held. Other threads are stopped while a process forks, and none of them
- stops in the middle of a change.
+ A forked child has one thread. So nobody holds the lock of any interpreter's registry, or that of
+ its watched generators, though one may have been copied as held. Other threads are stopped while
+ a process forks, and none of them stops in the middle of a change.
 
  The same is true of the lock under which a thread stops all others of its interpreter: one that
  has it waits there until the process has forked. CPython leaves that lock as it was copied.
@@ -992,7 +958,7 @@ int PyUnstable_FrameHook_Version(void);
  header, or NULL.
  */
 long long PyUnstable_InstallFrameHook(PyInterpreterState *interpreter,
-                                      const struct _PyRust_HookDefinition *definition);
+                                      const struct PyUnstable_FrameHookDefinition *definition);
 
 /*
  # Safety

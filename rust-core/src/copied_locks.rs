@@ -4,9 +4,9 @@ use crate::code_extra::Registry;
 use crate::cpython::PyInterpreterState;
 use crate::in_cpython::FrameHookState;
 
-/// A forked child has one thread: nobody holds the lock of any interpreter's registry, or that of its
-/// watched generators, though one may have been copied as held. Other threads are stopped while a process forks, and none of them
-/// stops in the middle of a change.
+/// A forked child has one thread. So nobody holds the lock of any interpreter's registry, or that of
+/// its watched generators, though one may have been copied as held. Other threads are stopped while
+/// a process forks, and none of them stops in the middle of a change.
 ///
 /// The same is true of the lock under which a thread stops all others of its interpreter: one that
 /// has it waits there until the process has forked. CPython leaves that lock as it was copied.

@@ -107,8 +107,8 @@ impl Gate {
         // Another thread may have changed something before the world stood still.
         // SAFETY: the world is stopped.
         unsafe { self.settle(edit(self.settings())) };
-        // SAFETY: as for stopping. Traces of tier 2 have forgotten to ask, so
-        // they go before anybody runs again.
+        // SAFETY: as for stopping. Traces of tier 2 do not test the gate, so they are dropped
+        // before any thread goes on.
         unsafe {
             _PyEval_EvaluatorChanged(self.0.as_ptr());
             _PyEval_StartTheWorld(self.0.as_ptr());

@@ -1,4 +1,4 @@
-//! Code of others that is run while an exception may be on its way.
+//! How code of others is run where an exception may be set already.
 
 use crate::cpython as c;
 
@@ -17,4 +17,13 @@ pub unsafe fn run_aside(work: impl FnOnce(), report: impl FnOnce()) {
         }
         c::PyErr_SetRaisedException(pending);
     }
+}
+
+/// Gives something up while an exception is set, which stays as it is.
+///
+/// # Safety
+/// As for [`run_aside`].
+pub unsafe fn drop_aside<T>(what: T) {
+    // SAFETY: the caller's contract.
+    unsafe { run_aside(|| drop(what), || c::PyErr_Clear()) };
 }

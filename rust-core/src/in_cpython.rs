@@ -36,7 +36,7 @@ pub struct DataStackState {
     pub behind_count: usize,
     /// Their bytes.
     pub behind_bytes: usize,
-    /// The fewest of them since it was last looked which of them nobody needs.
+    /// The smallest number of them since the thread last freed those that it had not needed.
     pub fewest_behind: usize,
     /// Bytes that this thread may keep behind its spare.
     pub claimed: usize,

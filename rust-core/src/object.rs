@@ -25,7 +25,7 @@ impl Owned {
     /// Takes over a new reference that is not NULL.
     ///
     /// # Safety
-    /// As it says.
+    /// `object` is a reference that the caller owns, and is not NULL.
     pub unsafe fn from_new_reference(object: *mut PyObject) -> Self {
         // SAFETY: not NULL, by contract.
         Owned(unsafe { NonNull::new_unchecked(object) })

@@ -53,7 +53,7 @@ impl Arguments {
         Arguments { first, count }
     }
 
-    /// They, if there are at most so many, and how many there are. The others are NULL.
+    /// The arguments and their number, if there are at most `N`. Places without one are NULL.
     pub fn some<const N: usize>(self) -> Option<([*mut PyObject; N], usize)> {
         let mut all = [null_mut(); N];
         let count = usize::try_from(self.count).ok().filter(|count| *count <= N)?;
@@ -64,7 +64,7 @@ impl Arguments {
         Some((all, count))
     }
 
-    /// They, if there are just so many.
+    /// The arguments, if there are exactly `N`.
     pub fn all<const N: usize>(self) -> Option<[*mut PyObject; N]> {
         // SAFETY: so many are there, by the type's invariant.
         (self.count == N as isize).then(|| unsafe { *self.first.cast::<[*mut PyObject; N]>() })
@@ -208,6 +208,8 @@ pub const fn doc(text: &'static CStr) -> c::PyType_Slot {
 pub(crate) const IMMUTABLE: u32 = 1 << 8;
 /// Only Rust makes objects of the type.
 pub(crate) const NOT_TO_BE_MADE: u32 = 1 << 7;
+/// The collector sees objects of the type.
+pub(crate) const COLLECTED: u32 = 1 << 14;
 /// Classes can be derived from the type.
 pub(crate) const FOR_SUBCLASSES: u32 = 1 << 10;
 

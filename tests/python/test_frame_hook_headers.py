@@ -131,7 +131,7 @@ class OneInterface(unittest.TestCase):
                 parameters = found[3].split(",")
                 if len(parameters) <= position:
                     return found[0]
-                parameters[position] = "double other"
+                parameters[position] = "double replaced"
                 changed.append(conflict(found[2]))
                 return f"PyAPI_FUNC({found[1]}) {found[2]}({','.join(parameters)});"
 

@@ -110,6 +110,45 @@ class WithoutMemory(HookTestCase):
         finally:
             framehooks.remove(handle)
 
+    @in_a_child
+    def test_watches_extents_and_results_are_whole_or_not_there(self):
+        def generator(a):
+            yield a
+            yield a
+
+        def function(a):
+            return a
+
+        told, answers = [], (object(), object())
+
+        def tell(event):
+            told.append(event.kind)
+
+        def hook(view):
+            if view.code is generator.__code__:
+                view.watch(tell, None, True, True)
+                view.not_below()
+            elif view.code is function.__code__:
+                view.watch(tell)
+                view.only_below()
+                return view.result(answers[1])
+            else:
+                return framehook.SETTLED
+
+        def operation():
+            with framehook.hook(hook):
+                try:
+                    return list(generator(answers[0])), function(answers[0])
+                finally:
+                    told.clear()
+
+        # No function is made in the operation, as above.
+        self.assertEqual(operation(), ([answers[0]] * 2, answers[1]))
+        self.each(operation, self.check_nothing_is_left)
+        with framehook.hook(hook):
+            self.assertEqual((list(generator(1)), function(2)), ([1, 1], answers[1]))
+        self.assertEqual(told, ["resumed", "yielded", "resumed", "yielded", "resumed", "returned", "returned"])
+
 
 if __name__ == "__main__":
     unittest.main()

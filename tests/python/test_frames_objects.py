@@ -255,7 +255,8 @@ class Generators(FrameTestCase):
                 frames.append(stop.value)
         del running
         self.assertEqual(frames[0].f_locals["held"].name, "coroutine")
-        self.assertIs(frames[0].f_back, sys._getframe())
+        # CPython 3.13.15 unlinks the frame of a coroutine that ends before the frame moves into its object.
+        self.assertIs(frames[0].f_back, None if sys.version_info >= (3, 13, 15) else sys._getframe())
         del frames
         gc.collect()
         self.assertEqual(sorted(self.log), ["asynchronous", "coroutine"])

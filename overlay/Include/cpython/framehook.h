@@ -176,7 +176,7 @@ typedef int (*PyUnstable_FrameHookTell)(const PyUnstable_FrameHookEvent *event, 
 #define PyUnstable_FRAMEHOOK_BEFORE 2       /* right before `other` */
 #define PyUnstable_FRAMEHOOK_BEHIND 3       /* right behind `other` */
 
-typedef struct {
+typedef struct PyUnstable_FrameHookDefinition {
     size_t size;                            /* sizeof(PyUnstable_FrameHookDefinition) */
     const char *name;                       /* as for PyUnstable_AddFrameHookEx() */
     PyUnstable_FrameHookAsk ask;

@@ -7,9 +7,9 @@ pub enum Error {
     NoMemory,
     /// The index was released.
     Released,
-    /// The interpreter never handed the index out. So many it has in use.
+    /// The interpreter never handed the index out. `in_use` is how many indices it has in use.
     Unknown { in_use: usize },
-    /// No more indices. So many are in use: all.
+    /// All indices are in use. `in_use` is how many that is.
     Exhausted { in_use: usize },
     /// The code object holds values of another interpreter.
     ForeignCode,
@@ -19,8 +19,8 @@ pub enum Error {
 
 /// Why nothing was handed out, or stored, at this try.
 pub enum Refused {
-    /// Memory is needed: try again with that of so many slots, or entries.
+    /// Memory is needed. The next try brings memory for this number of slots, or of entries.
     Needs(usize),
-    /// It cannot be.
+    /// Another try would fail too, with this error.
     For(Error),
 }

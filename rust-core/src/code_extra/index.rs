@@ -19,14 +19,14 @@ const GENERATION_BITS: u32 = 21;
 /// How many indices one interpreter can have in use at once.
 pub(super) const MOST_INDICES: usize = 1 << SLOT_BITS;
 
-/// Stands where no index was handed out yet. It is never one.
+/// Stands where no index was handed out yet. No index has this value.
 pub const NO_INDEX: isize = -1;
 
 const ONE_GENERATION: usize = 1 << (SLOT_BITS + TAG_BITS);
 const LAST_GENERATION: usize = (1 << GENERATION_BITS) - 1;
 const LAST_TAG: usize = (1 << TAG_BITS) - 1;
 
-/// Set in a key whose index was released. No index has it: it is the sign.
+/// Set in a key whose index was released. It is the sign bit, which is clear in every index.
 const GONE: usize = 1 << 63;
 
 /// An index that may or may not be in use.

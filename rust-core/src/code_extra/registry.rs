@@ -23,7 +23,7 @@ use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 const FIRST_SEGMENT: usize = 16;
-// A number in the struct, which cbindgen cannot look up.
+// The struct in `in_cpython` has the number itself, since cbindgen does not look a name up.
 const SEGMENTS: usize = 17;
 static_assertions::const_assert_eq!(FIRST_SEGMENT << 16, MOST_INDICES);
 
@@ -250,7 +250,7 @@ impl Locked {
         let first_free = unsafe { (*state).first_free };
         let count = self.0.count().load(Ordering::Relaxed);
         let index = if !first_free.is_null() {
-            // A slot with no successor never gets on the list of free ones.
+            // The slot's last index has a successor: a slot without one is not put on this list.
             // SAFETY: the list has slots that were used before.
             let before = Key(unsafe { key_of(first_free) }.load(Ordering::Relaxed)).index();
             let index = before.successor().ok_or(Refused::For(exhausted))?;

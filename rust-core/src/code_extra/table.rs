@@ -123,7 +123,7 @@ unsafe fn find_further(code: Code, index: isize) -> Option<*mut c_void> {
     table.entry_of(Key::live(index)).map(|entry| entry.value.load(Ordering::Acquire))
 }
 
-/// A table; may be copied. Who frees it is said by the list it is in.
+/// Leads to a table, and may be copied. The owner of the list that the table is in frees it.
 ///
 /// # Invariants
 /// Points to a live, initialized table.
@@ -151,7 +151,7 @@ impl TableRef {
         TableRef::allocate_for(null_mut(), 1, null_mut())
     }
 
-    /// Who calls this has a registry, and so is attached.
+    /// The caller has a registry, so its thread is attached.
     fn allocate_for(
         owner: *mut CodeExtraState,
         capacity: usize,
@@ -351,7 +351,7 @@ impl TableRef {
         unsafe { TableRef::from_raw((*self.header(lock)).next) }
     }
 
-    /// Where the list says what comes behind `before`; `None` is its head.
+    /// The field that leads to the table behind `before`. Without `before` that is the list's head.
     fn link(lock: &mut Locked, before: Option<TableRef>) -> *mut *mut Table {
         match before {
             // SAFETY: live, and the lock is held.

@@ -63,8 +63,8 @@ impl Locked {
         }
         table.unlink(self);
         if let Some(code) = table.code(self) {
-            // SAFETY: alive, as the table is in the list. Not touched again after this
-            // store: it may be waiting for just that.
+            // SAFETY: alive, as the table is in the list. Not touched again after this store: a
+            // thread that frees the code object may wait for the field to become NULL.
             unsafe { extra_of(code) }.store(null_mut(), Ordering::Release);
         }
         Some(table)

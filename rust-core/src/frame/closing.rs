@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 /// The end of a call: a destructor that runs is one level of C recursion deeper.
 ///
 /// CPython counts that level for the whole of a call's end. Most calls end without a destructor,
-/// and nothing else can see the count; so here those that have none do not pay for it.
+/// and nothing but a destructor can see the count. So a call that ends without one does not count.
 ///
 /// # Invariants
 /// Points to the calling thread's own thread state, which outlives the value.
@@ -23,7 +23,7 @@ impl EndOfCall {
         EndOfCall(unsafe { NonNull::new_unchecked(tstate) })
     }
 
-    /// The level, until what is returned goes.
+    /// Goes one level of C recursion deeper, until what is returned is dropped.
     #[inline(always)]
     pub fn deeper(self) -> Deeper {
         // SAFETY: live, and the thread's own, by the type's invariant.
@@ -38,7 +38,7 @@ impl EndOfCall {
     }
 }
 
-/// One level of C recursion, which ends with it.
+/// A level of C recursion. Dropping it ends the level.
 pub struct Deeper(EndOfCall);
 
 impl Drop for Deeper {

@@ -74,8 +74,8 @@ unsafe fn write_fields(
         let [a, b, c, d] = (*code).co_nlocalsplus.to_ne_bytes();
         let [e, f] = 0u16.to_ne_bytes();
         let owner = FRAME_OWNED_BY_THREAD as u8;
-        // `stacktop`, `return_offset`, `owner` and a byte that nobody uses, as one write. Where they
-        // lie is asserted below.
+        // `stacktop`, `return_offset`, `owner` and a byte that nobody uses, as one write. Where
+        // they lie is asserted below.
         (&raw mut (*frame).stacktop)
             .cast::<u64>()
             .write(u64::from_ne_bytes([a, b, c, d, e, f, owner, 0]));

@@ -104,8 +104,8 @@ pub unsafe extern "C" fn _PyRust_EndCall(
 /// As for [`_PyFrame_ClearExceptCode`], and the frame has an object.
 #[inline(always)]
 unsafe fn let_go_of_object(frame: Frame) -> bool {
-    // SAFETY: the caller's contract. The object is out of the frame first: that is nobody's while
-    // its object dies.
+    // SAFETY: the caller's contract. The frame gives the reference up before the object may die, so
+    // it never leads to an object that is gone.
     let object = unsafe { frame.take_object() };
     // SAFETY: alive, since the reference is ours; the frame is the caller's to give away.
     unsafe {

@@ -33,5 +33,6 @@ pub use handle::{Frame, Owner};
 pub use initialize::_PyFrame_Initialize;
 pub use lifecycle::leave_object;
 pub use slots::slot_with;
+pub use traverse::VisitFunction;
 #[cfg(test)]
 pub use {lifecycle::_PyRust_EndCall, object::_PyFrame_MakeAndSetFrameObject};

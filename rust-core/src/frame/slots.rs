@@ -74,8 +74,8 @@ unsafe fn move_many(source: *const StackSlot, target: *mut StackSlot, count: usi
     unsafe { target.copy_from_nonoverlapping(source, count) };
 }
 
-/// Gives up what `count` slots hold by `close`, from the first to the last. Their words stay as they are and
-/// own nothing any more.
+/// Gives what `count` slots hold to `close`, from the first to the last. The words in the slots
+/// stay as they are, and own nothing any more.
 ///
 /// # Safety
 /// There are `count` initialized slots at `first` that stay where they are, and

@@ -20,12 +20,6 @@ pub const FRAMEHOOK_THIS_THREAD: c_uint = 2;
 /// The Python code that it runs is kept from trace, profile and monitoring functions.
 pub const FRAMEHOOK_HIDDEN: c_uint = 8;
 
-/// Where a hook comes among the others.
-pub const FRAMEHOOK_LAST: c_int = 0;
-pub const FRAMEHOOK_FIRST: c_int = 1;
-pub const FRAMEHOOK_BEFORE: c_int = 2;
-pub const FRAMEHOOK_BEHIND: c_int = 3;
-
 /// `PyUnstable_FrameHookDefinition` in the header.
 #[repr(C)]
 pub struct HookDefinition {
@@ -41,18 +35,6 @@ pub struct HookDefinition {
     pub flags: c_uint,
     pub place: c_int,
     pub other: c_longlong,
-}
-
-impl HookDefinition {
-    fn place(&self) -> Option<Place> {
-        match self.place {
-            FRAMEHOOK_LAST => Some(Place::Last),
-            FRAMEHOOK_FIRST => Some(Place::First),
-            FRAMEHOOK_BEFORE => Some(Place::Before(self.other)),
-            FRAMEHOOK_BEHIND => Some(Place::Behind(self.other)),
-            _ => None,
-        }
-    }
 }
 
 /// # Safety
@@ -75,7 +57,7 @@ unsafe fn install(thread: Thread, definition: *const HookDefinition) -> Outcome<
     if definition.flags & !FLAGS != 0 {
         return Err(Raised::value_error(thread, c"unknown flags for a frame hook"));
     }
-    let Some(place) = definition.place() else {
+    let Some(place) = Place::from_c(definition.place, definition.other) else {
         return Err(Raised::value_error(thread, c"unknown place for a frame hook"));
     };
     // What a round will need is made now, where an error is expected.

@@ -10,7 +10,9 @@ use super::original::is_spared;
 use super::snapshot::{count_one, Callee, Hook, Snapshot, SnapshotRef};
 use super::state::{hidden_if, Round};
 use super::switch::silent_here;
-use super::verdict::{Happened, HookAnswer, Request, Verdict};
+use super::verdict::{
+    Happened, HookAnswer, Request, Verdict, FRAMEHOOK_PASS, FRAMEHOOK_REPLACE, FRAMEHOOK_RESULT,
+};
 use super::watch::{hand_on, Watch, YIELDS_TO};
 use super::{replace, settled, watched};
 use crate::code::Code;
@@ -18,7 +20,7 @@ use crate::cpython as c;
 use crate::cpython::{
     _PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject, PyThreadState,
 };
-use crate::exception::run_aside;
+use crate::exception::drop_aside;
 use crate::frame::Frame;
 use crate::in_cpython::FrameHookState;
 use crate::object::Owned;
@@ -43,11 +45,18 @@ pub enum Answer {
 
 /// What a hook has answered, as C has it. Which of its parts go together is for [`heed`] to see.
 struct Given {
-    /// `None`: a number that the header does not have.
-    verdict: Option<Verdict>,
-    /// What is to run, and may be no code; or the value of the call.
-    object: Option<Owned>,
+    verdict: c_int,
+    /// What is to run, and may be no code; or the value of the call. A reference, or NULL.
+    object: *mut PyObject,
     request: Request,
+}
+
+impl Given {
+    /// Whether the hook lets the frame run and says nothing of its code: most do so nearly always.
+    #[inline(always)]
+    fn passes(&self, thread: Thread) -> bool {
+        self.verdict == FRAMEHOOK_PASS && self.object.is_null() && !thread.has_exception()
+    }
 }
 
 /// Calls one hook.
@@ -57,31 +66,35 @@ struct Given {
 #[inline(always)]
 unsafe fn call(hook: &Hook, frame: Offered) -> Given {
     count_one(&hook.calls);
-    let mut object: *mut PyCodeObject = null_mut();
-    let mut request = Request::NOTHING;
-    // SAFETY: the contract of whoever added the hook; a frame that is offered. The reference that a
-    // hook gives is ours.
+    // SAFETY: the contract of whoever added the hook; a frame that is offered.
     unsafe {
-        let verdict = match hook.callee {
-            Callee::Simple(function) => {
-                object = function(frame.as_ptr());
-                Some(if object.is_null() { Verdict::Pass } else { Verdict::Replace })
-            }
-            Callee::Extended(function) => {
-                let verdict =
-                    Verdict::from_c(function(frame.as_ptr(), hook.user_data, &raw mut object));
-                // The first edition has no such verdict.
-                verdict.filter(|verdict| *verdict != Verdict::Result)
-            }
+        match hook.callee {
             Callee::Asked(function) => {
                 let mut answer = HookAnswer::EMPTY;
                 let verdict = function(frame.as_ptr(), hook.user_data, &raw mut answer);
-                object = answer.object.cast();
-                request = Request { word: answer.word, tell: answer.tell, extent: answer.extent };
-                Verdict::from_c(verdict)
+                // Each field by itself, as the hook has written it: a wide read would have to wait
+                // until several writes have come to the memory.
+                let request = Request {
+                    word: (&raw const answer.word).read_volatile(),
+                    tell: (&raw const answer.tell).read_volatile(),
+                    extent: (&raw const answer.extent).read_volatile(),
+                };
+                let object = (&raw const answer.object).read_volatile();
+                Given { verdict, object, request }
             }
-        };
-        Given { verdict, object: Owned::new(object.cast()), request }
+            Callee::Extended(function) => {
+                let mut code: *mut PyCodeObject = null_mut();
+                let verdict = function(frame.as_ptr(), hook.user_data, &raw mut code);
+                // The first edition has no results.
+                let verdict = if verdict == FRAMEHOOK_RESULT { c_int::MAX } else { verdict };
+                Given { verdict, object: code.cast(), request: Request::NOTHING }
+            }
+            Callee::Simple(function) => {
+                let object: *mut PyObject = function(frame.as_ptr()).cast();
+                let verdict = if object.is_null() { FRAMEHOOK_PASS } else { FRAMEHOOK_REPLACE };
+                Given { verdict, object, request: Request::NOTHING }
+            }
+        }
     }
 }
 
@@ -143,32 +156,18 @@ unsafe fn ask(thread: Thread, hook: &Hook, frame: Offered) -> Heeded {
     unsafe {
         let apart = hook.timed | hook.hidden;
         let given = if apart { call_apart(thread, hook, frame) } else { call(hook, frame) };
-        match given {
-            Given { verdict: Some(Verdict::Pass), object: None, request }
-                if !thread.has_exception() =>
-            {
-                if request.is_nothing() {
-                    Heeded::Passed
-                } else {
-                    watch(thread, hook, frame, request)
-                }
-            }
-            given => heed(thread, hook, frame, given),
+        if !given.passes(thread) {
+            return heed(thread, hook, frame, given);
         }
-    }
-}
-
-/// A hook lets the frame run, and watches it.
-///
-/// # Safety
-/// `frame` is being offered in this thread.
-#[inline(always)]
-unsafe fn watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) -> Heeded {
-    match begin_watch(thread, hook, frame, request) {
-        Ok(()) => Heeded::Passed,
-        Err(Raised { .. }) => {
-            count_one(&hook.errors);
-            Heeded::Failed
+        if given.request.is_nothing() {
+            return Heeded::Passed;
+        }
+        match begin_watch(thread, hook, frame, given.request) {
+            Ok(()) => Heeded::Passed,
+            Err(Raised { .. }) => {
+                count_one(&hook.errors);
+                Heeded::Failed
+            }
         }
     }
 }
@@ -177,7 +176,7 @@ unsafe fn watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) -
 #[inline(always)]
 fn begin_watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) -> Outcome<()> {
     let watch = if request.makes_sense() && (request.tell == 0 || hook.tell.is_some()) {
-        Watch::new(thread, Some(hook), request)
+        Watch::new(thread, Some(hook), request, frame.code().as_object())
     } else {
         Err(complain(
             thread,
@@ -205,7 +204,9 @@ fn begin_watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) ->
 #[cold]
 #[inline(never)]
 unsafe fn heed(thread: Thread, hook: &Hook, frame: Offered, given: Given) -> Heeded {
-    let Given { verdict, object, request } = given;
+    let (verdict, request) = (Verdict::from_c(given.verdict), given.request);
+    // SAFETY: NULL, or a reference that is ours.
+    let object = unsafe { Owned::new(given.object) };
     let begin_watch = || match request.is_nothing() {
         true => Ok(()),
         false => begin_watch(thread, hook, frame, request),
@@ -303,74 +304,56 @@ fn is_not_to_be_offered(thread: Thread, frame: Frame) -> bool {
     tracing > hidden || is_spared(thread, frame) || starts_within_a_hook(frame)
 }
 
-/// What a round has come to. Of what several hooks have said, the greatest counts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum CameTo {
-    /// Whoever was asked has settled the code.
-    Settled,
-    /// Somebody wants to be asked again.
-    Passed,
-    /// Another frame is to run.
-    Replaced,
-}
-
 /// A round, as far as it has come.
 struct Course {
     /// The frame that the next hook is asked about.
     frame: Offered,
     /// The slots of the hooks that have settled its code.
     settled: u32,
-    came_to: CameTo,
+    /// Whether somebody wants to be asked again.
+    passed: bool,
+    /// Whether the frame is another one than the one that was called.
+    replaced: bool,
 }
 
 /// How a round has ended.
 enum End {
-    CameTo(CameTo),
+    Runs,
     /// With the value of the call.
     Answered(Owned),
     /// An exception is set.
     Failed,
 }
 
-/// Asks those of `hooks` that are in `here` and have not settled the frame's code, in order. The
-/// last frame, and how the round has ended.
+/// Asks those of `hooks` that are in `here` and have not settled the frame's code, in order.
 ///
 /// # Safety
-/// `frame` is being offered in this thread, and `settled` says who has settled its code.
+/// The frame of `course` is being offered in this thread, and `settled` says who has settled its
+/// code.
 #[inline(always)]
-unsafe fn ask_all(
-    thread: Thread,
-    hooks: &Snapshot,
-    here: u32,
-    frame: Offered,
-    settled: u32,
-) -> (Offered, End) {
-    let mut course = Course { frame, settled, came_to: CameTo::Settled };
-    // The loop is a fold. As `try_fold` it would be a call of its own in each round.
+unsafe fn ask_all(thread: Thread, hooks: &Snapshot, here: u32, course: &mut Course) -> End {
     for hook in hooks.iter() {
         if hook.bit() & here & !course.settled == 0 {
             continue;
         }
         if !hook.has_no_limits() && is_beyond_limits(thread, hooks, hook) {
-            if !hook.is_silent() {
-                course.came_to = course.came_to.max(CameTo::Passed);
-            }
+            course.passed |= !hook.is_silent();
             continue;
         }
         // SAFETY: the frame is being offered.
-        course = match unsafe { ask(thread, hook, course.frame) } {
-            Heeded::Settled => course,
-            Heeded::Passed => Course { came_to: course.came_to.max(CameTo::Passed), ..course },
-            Heeded::Replaced(frame) => Course {
-                frame, // perhaps at the same address
-                settled: settled::slots(thread, hooks, frame.code()),
-                came_to: CameTo::Replaced,
-            },
-            Heeded::Answered(value) => return (course.frame, End::Answered(value)),
-            Heeded::Failed => return (course.frame, End::Failed),
-        };
+        match unsafe { ask(thread, hook, course.frame) } {
+            Heeded::Settled => {}
+            Heeded::Passed => course.passed = true,
+            Heeded::Replaced(frame) => {
+                course.frame = frame; // perhaps at the same address
+                course.settled = settled::slots(thread, hooks, frame.code());
+                course.replaced = true;
+            }
+            Heeded::Answered(value) => return End::Answered(value),
+            Heeded::Failed => return End::Failed,
+        }
     }
-    (course.frame, End::CameTo(course.came_to))
+    End::Runs
 }
 
 /// Whether a hook is not asked here, though it is enabled.
@@ -419,12 +402,13 @@ unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way {
     let next = frame.instruction();
     let below = frame.previous();
     let round = Round::begin(thread);
+    let mut course = Course { frame: frame.hide(stage), settled, passed: false, replaced: false };
     // SAFETY: hidden just now.
-    let (frame, end) = unsafe { ask_all(thread, hooks, here, frame.hide(stage), settled) };
+    let end = unsafe { ask_all(thread, hooks, here, &mut course) };
+    let Course { frame, passed, replaced, .. } = course;
     if frame.previous() != below {
         // What is not run makes no generator.
-        let runs = matches!(end, End::CameTo(_));
-        introduce(*frame, below, runs);
+        introduce(*frame, below, replaced, matches!(end, End::Runs));
     }
     // Hooks that were removed meanwhile may go now, and their owners' code runs: within the round,
     // with the frame still hidden.
@@ -432,34 +416,42 @@ unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way {
     drop(round);
     // From here on nothing runs any more that could change what is found.
     match end {
-        End::Failed => {
-            never_offer(*frame);
-            Way::Failed(*frame)
-        }
-        End::Answered(value) => Way::Answered(frame.show(next), value),
-        End::CameTo(CameTo::Replaced) => {
-            Way::Replaced(frame.show(frame.code().first_instruction()))
-        }
-        End::CameTo(CameTo::Passed) => Way::Runs(frame.show(next), Answer::AskAgain),
-        End::CameTo(CameTo::Settled) => {
+        End::Runs if replaced => Way::Replaced(frame.show(frame.code().first_instruction())),
+        End::Runs if passed => Way::Runs(frame.show(next), Answer::AskAgain),
+        End::Runs => {
             let frame = frame.show(next);
             // Hooks may have come and gone meanwhile.
             Way::Runs(frame, standing(thread, frame.code()))
         }
+        End::Answered(value) => Way::Answered(frame.show(next), value),
+        End::Failed => {
+            never_offer(*frame);
+            Way::Failed(*frame)
+        }
     }
 }
 
-/// Says to the watches that have begun in this round, those above `below`, which code runs.
-fn introduce(frame: Frame, below: Option<Frame>, runs: bool) {
-    let code = frame.code();
-    let makes_generator =
-        runs && code.flags() & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR) != 0;
+/// Says to the watches that have begun in this round, those above `below`, what runs, if that is
+/// not what they know.
+#[inline(always)]
+fn introduce(frame: Frame, below: Option<Frame>, replaced: bool, runs: bool) {
+    let makes_generator = runs
+        && frame.code().flags() & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR) != 0;
+    if replaced || makes_generator {
+        introduce_each(frame, below, makes_generator);
+    }
+}
+
+/// [`introduce`], where there is something to say.
+#[cold]
+#[inline(never)]
+fn introduce_each(frame: Frame, below: Option<Frame>, makes_generator: bool) {
     let mut at = frame.previous();
     while let (Some(mark), true) = (at, at != below) {
-        if let Some(watch) = Watch::at(mark) {
-            watch.set_code(code, makes_generator);
-        }
         at = mark.previous();
+        if let Some(watch) = Watch::at(mark) {
+            watch.set_code(frame.code(), makes_generator);
+        }
     }
 }
 
@@ -602,7 +594,8 @@ unsafe fn came_back(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned
     match told {
         Ok(()) => Ok(value),
         Err(raised) => {
-            drop_aside(value);
+            // SAFETY: attached, and without a lock.
+            unsafe { drop_aside(value) };
             Err(raised)
         }
     }
@@ -648,12 +641,6 @@ unsafe fn made_generator(thread: Thread, watch: Watch, generator: Owned) -> Outc
             }
         }
     }
-}
-
-/// Gives an object up while an exception is set.
-fn drop_aside(object: Owned) {
-    // SAFETY: an attached thread.
-    unsafe { run_aside(|| drop(object), || c::PyErr_Clear()) };
 }
 
 /// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception

@@ -34,7 +34,12 @@ pub unsafe fn keep(
         }
         let new = make();
         if new.is_null() {
-            return Err(Raised::by_cpython(thread));
+            // Where a struct sequence's type gets no memory, CPython does not always say so.
+            return Err(if thread.has_exception() {
+                Raised::by_cpython(thread)
+            } else {
+                Raised::no_memory(thread)
+            });
         }
         match place.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(new),

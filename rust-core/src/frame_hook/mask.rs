@@ -11,6 +11,13 @@ impl SlotMask {
         if self.slots == 0 || self.epoch == snapshot.epoch() {
             return self.slots;
         }
+        self.valid_of_before(snapshot)
+    }
+
+    /// [`valid`](Self::valid), where hooks were added since.
+    #[cold]
+    #[inline(never)]
+    fn valid_of_before(self, snapshot: &Snapshot) -> u32 {
         self.slots & snapshot.slots_added_until(self.epoch)
     }
 

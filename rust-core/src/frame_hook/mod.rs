@@ -36,6 +36,7 @@ mod original;
 pub mod python;
 mod registry;
 mod replace;
+mod resume;
 mod settled;
 mod snapshot;
 mod state;

@@ -58,6 +58,12 @@ pub enum Callee {
     Asked(AskFunction),
 }
 
+/// Where a hook comes among the others: `PyUnstable_FRAMEHOOK_*` in the header.
+pub const FRAMEHOOK_LAST: c_int = 0;
+pub const FRAMEHOOK_FIRST: c_int = 1;
+pub const FRAMEHOOK_BEFORE: c_int = 2;
+pub const FRAMEHOOK_BEHIND: c_int = 3;
+
 /// Where a new hook comes among the others.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Place {
@@ -66,6 +72,19 @@ pub enum Place {
     /// Before or behind the hook with this handle.
     Before(c_longlong),
     Behind(c_longlong),
+}
+
+impl Place {
+    /// `None` for a number that the header does not have.
+    pub fn from_c(number: c_int, other: c_longlong) -> Option<Self> {
+        match number {
+            FRAMEHOOK_LAST => Some(Place::Last),
+            FRAMEHOOK_FIRST => Some(Place::First),
+            FRAMEHOOK_BEFORE => Some(Place::Before(other)),
+            FRAMEHOOK_BEHIND => Some(Place::Behind(other)),
+            _ => None,
+        }
+    }
 }
 
 /// What the caller who adds a hook says of it.
@@ -84,6 +103,8 @@ pub struct Description<'a> {
     pub tell: Option<TellFunction>,
     /// What frees the word of a watch.
     pub free_word: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// Whether the words of its watches are Python objects, which the collector is to see.
+    pub words_are_objects: bool,
     /// Whether the Python code that it runs is kept from trace, profile and monitoring functions.
     pub hidden: bool,
     /// The `Thread::number` of the only thread in which it is asked.
@@ -103,6 +124,7 @@ impl<'a> Description<'a> {
             owner: null_mut(),
             tell: None,
             free_word: None,
+            words_are_objects: false,
             hidden: false,
             only_in: None,
             place: Place::Last,
@@ -129,6 +151,7 @@ pub struct Hook {
     pub timed: bool,
     pub tell: Option<TellFunction>,
     pub free_word: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub words_are_objects: bool,
     pub hidden: bool,
     only_in: Option<u64>,
     /// Why it may not be asked about a frame, though it is enabled: [`Hook::SILENT`],
@@ -327,6 +350,7 @@ impl NewHook {
                 timed: description.timed,
                 tell: description.tell,
                 free_word: description.free_word,
+                words_are_objects: description.words_are_objects,
                 hidden: description.hidden,
                 only_in: description.only_in,
                 limits: AtomicU32::new(match description.only_in {

@@ -7,13 +7,12 @@
 use super::error::{Outcome, Raised};
 use super::extent::silenced;
 use super::registry::Refusal;
+use super::resume::make_first_resume_slow;
 use super::snapshot::{Hook, Snapshot};
 use super::state::set_active;
-use super::watched::make_first_resume_slow;
 use super::world::{locked, unsettle};
 use super::{settled, suspended};
 use crate::code::Code;
-use crate::in_cpython::SlotMask;
 use crate::thread::Thread;
 use core::ffi::c_longlong;
 use core::sync::atomic::Ordering;
@@ -131,11 +130,16 @@ pub fn resume_for_code(thread: Thread, id: c_longlong, code: Code) {
     suspended::end(thread, id, code);
 }
 
-/// The slots of the hooks that the calling thread does not ask.
+/// The slots of the hooks that the calling thread does not ask, or not at this place.
 #[inline(always)]
 pub fn silent_here(thread: Thread, hooks: &Snapshot) -> u32 {
     // SAFETY: the calling thread's own.
-    let (disabled, suspended): (SlotMask, SlotMask) =
-        unsafe { ((*thread.own()).disabled, (*thread.own()).suspended) };
+    let (disabled, suspended, extents) = unsafe {
+        let own = thread.own();
+        ((*own).disabled, (*own).suspended, (*own).extents)
+    };
+    if disabled.slots | suspended.slots == 0 && extents.is_null() {
+        return 0;
+    }
     disabled.valid(hooks) | suspended.valid(hooks) | silenced(thread, hooks)
 }

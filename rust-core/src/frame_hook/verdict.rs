@@ -62,6 +62,8 @@ pub struct HookAnswer {
 
 impl HookAnswer {
     /// What a hook finds when it is asked.
+    ///
+    /// cbindgen:ignore
     pub const EMPTY: Self = HookAnswer { object: null_mut(), word: null_mut(), tell: 0, extent: 0 };
 }
 
@@ -75,6 +77,7 @@ pub struct Request {
 }
 
 impl Request {
+    /// cbindgen:ignore
     pub const NOTHING: Self = Request { word: null_mut(), tell: 0, extent: 0 };
 
     #[inline(always)]
@@ -88,16 +91,23 @@ impl Request {
     }
 }
 
+/// What has happened to a frame, `PyUnstable_FRAMEHOOK_*` in the header.
+pub const FRAMEHOOK_RETURNED: c_int = 0;
+pub const FRAMEHOOK_RAISED: c_int = 1;
+pub const FRAMEHOOK_YIELDED: c_int = 2;
+pub const FRAMEHOOK_RESUMED: c_int = 3;
+pub const FRAMEHOOK_DROPPED: c_int = 4;
+
 /// What has happened to a frame; as a number, what C calls it.
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(test, derive(Debug))]
 pub enum Happened {
-    Returned = 0,
-    Raised = 1,
-    Yielded = 2,
-    Resumed = 3,
-    Dropped = 4,
+    Returned = FRAMEHOOK_RETURNED,
+    Raised = FRAMEHOOK_RAISED,
+    Yielded = FRAMEHOOK_YIELDED,
+    Resumed = FRAMEHOOK_RESUMED,
+    Dropped = FRAMEHOOK_DROPPED,
 }
 
 /// What a hook is told; `PyUnstable_FrameHookEvent` in the header.

@@ -21,7 +21,6 @@ use super::state::{hidden_if, Round};
 use super::verdict::{
     Happened, HookEvent, Request, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,
 };
-use super::watched::Watched;
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
@@ -31,7 +30,7 @@ use crate::reference_count::{decref, new_reference};
 use crate::stack_ref::StackSlot;
 use crate::thread::Thread;
 use core::cell::{Cell, UnsafeCell};
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::ptr::{null_mut, NonNull};
 
 /// An instruction without an argument, as the eval loop reads it.
@@ -62,7 +61,7 @@ fn instructions() -> *mut c::_Py_CODEUNIT {
 ///
 /// # Invariants
 /// Begins with a frame that is the C stack's, with one slot; so a pointer to the mark is one to the
-/// watch. A watch whose mark is linked is in the list of the thread whose frame it watches, and its
+/// watch. Of memory that is not used, the slot and all cells but `next_told` are as in zeros. A watch whose mark is linked is in the list of the thread whose frame it watches, and its
 /// extent has begun there.
 #[repr(C)]
 struct Body {
@@ -73,8 +72,8 @@ struct Body {
     /// The frame makes a generator when it runs, and that is watched then.
     makes_generator: Cell<bool>,
     is_linked: Cell<bool>,
-    /// What holds the watch of a generator; NULL: no generator is watched.
-    watched: Cell<*mut Watched>,
+    /// The object that holds the watch of a generator; NULL: no generator is watched.
+    watched: Cell<*mut PyObject>,
     /// The other watches of the same generator, in the order in which they are told. Of memory that
     /// is not used: the next piece of it.
     next_told: Cell<Option<Watch>>,
@@ -124,9 +123,14 @@ impl Watch {
         Watch(unsafe { NonNull::new_unchecked(mark.cast()) })
     }
 
-    /// A watch of a frame that is not known yet. `MemoryError` without memory.
+    /// A watch of a frame that runs `code`. `MemoryError` without memory.
     #[inline(always)]
-    pub fn new(thread: Thread, hook: Option<&Hook>, request: Request) -> Outcome<Self> {
+    pub fn new(
+        thread: Thread,
+        hook: Option<&Hook>,
+        request: Request,
+        code: *mut PyObject,
+    ) -> Outcome<Self> {
         // SAFETY: the thread's own list.
         let kept = unsafe { NonNull::new((*thread.own()).unused_watches.cast::<Body>()) };
         let room = match kept {
@@ -139,17 +143,11 @@ impl Watch {
             None => allocate(thread)?,
         };
         let body = room.as_ptr();
-        // SAFETY: ours, with room for a body; what the mark has from `allocate` it keeps.
+        // SAFETY: ours, and unused; a live object.
         unsafe {
-            let mark = (*body).mark.get();
-            (*mark).f_executable = &raw mut c::_Py_NoneStruct;
-            (*mark).stacktop = 0;
-            (*body).hook = UnsafeCell::new(hook.map(Hook::share));
+            (*(*body).mark.get()).f_executable = new_reference(code);
+            (&raw mut (*body).hook).write(UnsafeCell::new(hook.map(Hook::share)));
             (*body).request = request;
-            (*body).makes_generator = Cell::new(false);
-            (*body).is_linked = Cell::new(false);
-            (*body).watched = Cell::new(null_mut());
-            (*body).next_told = Cell::new(None);
         }
         Ok(Watch(room))
     }
@@ -160,21 +158,22 @@ impl Watch {
         unsafe { (*self.body().hook.get()).as_ref() }.map(HookRef::get)
     }
 
-    /// The code that ran, borrowed; None before the round is over.
+    /// The code that ran, borrowed.
     fn code(self) -> *mut PyObject {
         // SAFETY: set while the watch is there.
         unsafe { (*self.mark().as_ptr()).f_executable }
     }
 
-    /// Says what runs, once the hooks have chosen.
+    /// Says what runs instead of what was known, and whether it makes a generator.
     pub fn set_code(self, code: Code, makes_generator: bool) {
-        if self.code() == &raw mut c::_Py_NoneStruct {
-            // SAFETY: a live object, and the mark is this thread's.
-            unsafe {
-                (*self.mark().as_ptr()).f_executable = new_reference(code.as_object());
-            }
-        }
         self.body().makes_generator.set(makes_generator);
+        // SAFETY: live objects, and the mark is this thread's. The reference that is given up is not
+        // the last one: the frame or its function had the code, or the hook has it.
+        unsafe {
+            let before = self.code();
+            (*self.mark().as_ptr()).f_executable = new_reference(code.as_object());
+            decref(before);
+        }
     }
 
     /// Whether what comes back is a generator that is to be watched. Says so once.
@@ -196,11 +195,11 @@ impl Watch {
         self.body().next_told.set(next);
     }
 
-    pub fn watched(self) -> Option<NonNull<Watched>> {
+    pub fn watched(self) -> Option<NonNull<PyObject>> {
         NonNull::new(self.body().watched.get())
     }
 
-    pub fn set_watched(self, watched: *mut Watched) {
+    pub fn set_watched(self, watched: *mut PyObject) {
         self.body().watched.set(watched);
     }
 
@@ -269,12 +268,14 @@ impl Watch {
     /// more, unless it is linked again.
     ///
     /// # Safety
-    /// It is linked, and the thread's current frame.
+    /// The mark is the thread's current frame.
     #[inline(always)]
     pub unsafe fn step_down(self, thread: Thread) {
         // SAFETY: the caller's contract.
         unsafe {
-            self.unlist(thread);
+            if self.is_linked() {
+                self.unlist(thread);
+            }
             let mark = self.mark().as_ptr();
             (*mark).stacktop = 0;
             (*thread.tstate()).current_frame = (*mark).previous;
@@ -301,6 +302,11 @@ impl Watch {
     pub fn was_yielded_to(self) -> bool {
         // SAFETY: one of the three.
         self.mark().instruction() == unsafe { instructions().add(YIELDS_TO) }
+    }
+
+    /// The frame that came to the mark goes on, and will come to it again.
+    pub fn wait_again(self) {
+        self.mark().set_instruction(instructions());
     }
 
     fn wants(self, what: Happened) -> bool {
@@ -331,6 +337,7 @@ impl Watch {
         let status = unsafe {
             let before = (*current).current_frame;
             let mark = self.mark();
+            let below = mark.previous();
             if !self.is_linked() {
                 (*mark.as_ptr()).previous = before;
                 (*mark.as_ptr()).instr_ptr = instructions();
@@ -341,6 +348,7 @@ impl Watch {
             let status = hidden_if(hook.hidden, thread, || tell(&raw const event, hook.user_data));
             drop(round);
             (*mark.as_ptr()).return_offset = RETURNS_TO;
+            (*mark.as_ptr()).previous = below.map_or(null_mut(), Frame::as_ptr);
             (*current).current_frame = before;
             status
         };
@@ -403,6 +411,8 @@ impl Watch {
         unsafe {
             let (hook, code) = ((*(*body).hook.get()).take(), self.code());
             let word = (*body).request.word;
+            self.body().watched.set(null_mut());
+            self.body().makes_generator.set(false);
             if (*own).unused_count < KEPT {
                 let next = NonNull::new((*own).unused_watches.cast::<Body>()).map(Watch);
                 self.body().next_told.set(next);
@@ -418,20 +428,27 @@ impl Watch {
 
     /// The frame never runs again, nor is it left: tells the hook, and gives up what the watch has.
     /// The mark stays, since frames lead to it.
-    pub fn forget(self, thread: Thread) {
-        self.tell_dropped(thread);
-        // SAFETY: the watch's own. It is out before destructors run.
-        unsafe { give_up_hook((*self.body().hook.get()).take(), self.body().request.word) };
+    ///
+    /// # Safety
+    /// The watch is linked in the thread `ending`, and nobody else works on that one's lists.
+    unsafe fn forget(self, thread: Thread, ending: Thread) {
+        // SAFETY: the caller's contract. The hook is out before destructors run.
+        unsafe {
+            self.unlist(ending);
+            self.tell_dropped(thread);
+            give_up_hook((*self.body().hook.get()).take(), self.body().request.word);
+        }
     }
 
-    /// Whether there is a hook to be told.
-    pub fn has_hook(self) -> bool {
-        self.hook().is_some()
-    }
-
-    /// The watch that was linked before this one in the same thread.
-    pub fn next(self) -> Option<Watch> {
-        self.body().next.get()
+    /// Shows the collector what the watch of a suspended generator holds; a number other than 0 ends
+    /// it.
+    pub fn traverse(self, visit: impl Fn(*mut PyObject) -> c_int) -> c_int {
+        let word = self.body().request.word.cast::<PyObject>();
+        let has_object = self.hook().is_some_and(|hook| hook.words_are_objects);
+        match visit(self.code()) {
+            0 if has_object && !word.is_null() => visit(word),
+            status => status,
+        }
     }
 
     /// The last watch that `thread`, which need not be the calling one, has linked.
@@ -447,7 +464,7 @@ impl Watch {
     /// An extent around a call about which no hook is asked. It ends with [`Watch::spare_no_more`].
     pub fn spare_all(thread: Thread) -> Outcome<Self> {
         let request = Request { extent: FRAMEHOOK_NOT_BELOW, ..Request::NOTHING };
-        let watch = Watch::new(thread, None, request)?;
+        let watch = Watch::new(thread, None, request, &raw mut c::_Py_NoneStruct)?;
         watch.begin_extent(thread);
         Ok(watch)
     }
@@ -513,14 +530,12 @@ pub unsafe fn hand_on(thread: Thread, value: Owned, offset: Option<usize>) {
 /// # Safety
 /// Nobody else works on what is that thread's.
 pub unsafe fn forget_those_of(thread: Thread, ending: Thread) {
-    // SAFETY: the caller's contract. Code that runs here may begin watches, at the front, and end
-    // them; those of frames that never run again stay.
-    let mut next = unsafe { Watch::first_of(ending) };
-    while let Some(watch) = next {
-        if watch.has_hook() {
-            watch.forget(thread);
+    // SAFETY: the caller's contract. Code that runs here may begin watches of frames of its own, and
+    // has ended them when it is over.
+    unsafe {
+        while let Some(watch) = Watch::first_of(ending) {
+            watch.forget(thread, ending);
         }
-        next = watch.next();
     }
 }
 

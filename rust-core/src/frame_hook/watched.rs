@@ -10,22 +10,21 @@
 
 use super::error::{Outcome, Raised};
 use super::kept::keep;
+use super::resume::{make_first_resume_slow, make_slow};
 use super::snapshot::Snapshot;
 use super::state::set_active;
 use super::verdict::Happened;
 use super::watch::Watch;
-use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
-use crate::exception::run_aside;
-use crate::frame::{Frame, Owner};
+use crate::exception::{drop_aside, run_aside};
+use crate::frame::{Frame, Owner, VisitFunction};
 use crate::object::{ForC, Owned};
-use crate::tables::{slot, specification, NOT_TO_BE_MADE, NO_SLOT};
+use crate::tables::{slot, specification, COLLECTED, NOT_TO_BE_MADE, NO_SLOT};
 use crate::thread::Thread;
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::mem::offset_of;
 use core::ptr::{null_mut, NonNull};
-use core::sync::atomic::{AtomicU8, Ordering};
 
 /// What a watched generator's frame holds.
 ///
@@ -101,27 +100,6 @@ impl Generator {
     }
 }
 
-/// Lets the eval loop ask Rust when it comes to this `RESUME`.
-///
-/// # Safety
-/// `at` is one of the instructions of live code.
-unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) {
-    // SAFETY: by contract. Other threads may execute and write the byte; both numbers mean the same
-    // to them.
-    let code = unsafe { AtomicU8::from_ptr((&raw mut (*at).op.code).cast()) };
-    if u32::from(code.load(Ordering::Relaxed)) == c::RESUME_CHECK {
-        code.store(c::RESUME as u8, Ordering::Relaxed);
-    }
-}
-
-/// Lets frames of `code` that begin come to the hooks.
-pub fn make_first_resume_slow(code: Code) {
-    if code.prologue().is_some() {
-        // SAFETY: it has such an instruction.
-        unsafe { make_slow(code.first_resume()) };
-    }
-}
-
 /// Whether any generator of the interpreter is watched.
 pub fn are_there_any(thread: Thread) -> bool {
     // SAFETY: the state is live. Where the answer is stale, a frame of this thread is not concerned.
@@ -175,6 +153,7 @@ pub unsafe fn attach(thread: Thread, watch: Watch, generator: &Owned) -> Outcome
         Some(watched) => watched,
         None => make(thread, frame)?,
     };
+    watch.set_next_told(None);
     // SAFETY: live: the frame holds it.
     unsafe {
         match Watched::watches(watched).last() {
@@ -182,7 +161,7 @@ pub unsafe fn attach(thread: Thread, watch: Watch, generator: &Owned) -> Outcome
             None => (*watched.as_ptr()).first = Some(watch),
         }
     }
-    watch.set_watched(watched.as_ptr());
+    watch.set_watched(watched.as_ptr().cast());
     Ok(true)
 }
 
@@ -275,7 +254,7 @@ unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>)
 /// # Safety
 /// The mark is the thread's current frame.
 pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
-    let Some(watched) = watch.watched() else {
+    let Some(watched) = watch.watched().map(NonNull::cast::<Watched>) else {
         // SAFETY: the caller's contract. A frame that has lost its `Watched` has ended.
         unsafe { watch.step_down(thread) };
         watch.end(thread);
@@ -283,24 +262,33 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
     };
     // SAFETY: live: the generator is suspended, so its frame has not ended.
     let generator = Generator::of_frame(unsafe { Frame::new(watched.as_ref().frame) });
-    // Meanwhile nobody can have it go on: all its hooks are to be told first.
-    let state = generator.state();
+    let frame = generator.frame();
+    let (state, resumes_at) = (generator.state(), frame.instruction());
+    // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first. One that
+    // stands at its `RESUME` could be closed even though it executes.
     generator.set_state(c::FRAME_EXECUTING);
+    // SAFETY: the yield lies before it.
+    frame.set_instruction(unsafe { resumes_at.sub(1) });
     let told = watch.tell(thread, Happened::Yielded, value.as_ptr());
+    frame.set_instruction(resumes_at);
     if let Err(raised) = told {
-        // SAFETY: it has just yielded, to this mark.
+        // SAFETY: it has just yielded, to this mark. Whoever fails now has its exception thrown too.
         unsafe {
-            drop(value);
+            drop_aside(value);
+            watch.wait_again();
             generator.go_on(thread);
-            // The marks that it has passed already. Who fails now has its exception thrown too.
-            let _ = go_on_watched(thread, generator.frame(), watched);
+            // The marks that it has passed already, and then this one.
+            let _ = go_on_watched(thread, frame, watched);
+            if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {
+                watch.tell_aside(thread, Happened::Resumed, raised);
+            }
         }
         return Err(raised);
     }
     generator.set_state(state);
     // SAFETY: where it goes on is an instruction of its code. The mark is linked.
     unsafe {
-        make_slow(generator.frame().instruction());
+        make_slow(resumes_at);
         watch.step_down(thread);
     }
     Ok(value)
@@ -312,6 +300,7 @@ unsafe extern "C" fn deallocate(this: *mut PyObject) {
     // attached thread frees objects.
     unsafe {
         let (thread, watched) = (Thread::current(), this.cast::<Watched>());
+        c::PyObject_GC_UnTrack(this.cast());
         take_out_of_list(thread, watched);
         let kind = (*this).ob_type;
         run_aside(
@@ -323,8 +312,38 @@ unsafe extern "C" fn deallocate(this: *mut PyObject) {
             },
             || c::PyErr_Clear(),
         );
-        c::PyObject_Free(this.cast());
+        c::PyObject_GC_Del(this.cast());
         c::Py_DecRef(kind.cast());
+    }
+}
+
+/// Shows the collector what is held between two runs of the generator. While it runs, its marks
+/// have its watches, as its slots have what it works on: neither is shown.
+unsafe extern "C" fn traverse(
+    this: *mut PyObject,
+    visit: VisitFunction,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: called by the collector with a live `Watched`, which nobody works on meanwhile.
+    unsafe {
+        let visit = |object: *mut PyObject| {
+            if object.is_null() {
+                0
+            } else {
+                visit(object, argument)
+            }
+        };
+        let watched = NonNull::new_unchecked(this.cast::<Watched>());
+        let mut status = visit((*this).ob_type.cast());
+        if status == 0 {
+            status = visit(watched.as_ref().held);
+        }
+        for watch in Watched::watches(watched).filter(|watch| !watch.is_linked()) {
+            if status == 0 {
+                status = watch.traverse(visit);
+            }
+        }
+        status
     }
 }
 
@@ -391,13 +410,16 @@ pub fn forget_all(thread: Thread) {
     }
 }
 
-static SLOTS: ForC<[c::PyType_Slot; 2]> =
-    ForC::new([slot(c::Py_tp_dealloc, deallocate as *mut c_void), NO_SLOT]);
+static SLOTS: ForC<[c::PyType_Slot; 3]> = ForC::new([
+    slot(c::Py_tp_dealloc, deallocate as *mut c_void),
+    slot(c::Py_tp_traverse, traverse as *mut c_void),
+    NO_SLOT,
+]);
 
 static TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
     c"framehook.Watched",
     size_of::<Watched>(),
-    NOT_TO_BE_MADE,
+    NOT_TO_BE_MADE | COLLECTED,
     SLOTS.get().cast(),
 ));
 

@@ -3,8 +3,8 @@
 use crate::cpython::PyObject;
 pub use crate::cpython::{Py_DecRef as decref, Py_IncRef as incref};
 
-/// As [`decref`]. What `enter` returns lives as long as the destructor runs, if there is one to
-/// run: only CPython knows.
+/// As [`decref`]. What `enter` returns lives for the whole call, since only CPython knows whether a
+/// destructor runs.
 ///
 /// # Safety
 /// As for `decref`.

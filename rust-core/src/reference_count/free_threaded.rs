@@ -1,7 +1,7 @@
 //! Counts without the GIL. An object has one for the thread that made it and one for all others.
 //!
-//! References are taken and given up by CPython's own functions: the rules that keep the two counts
-//! together are more than a number. What is only read is read here.
+//! CPython's own functions take and give up references, since they know the rules for the two
+//! counts. This file only reads counts.
 
 pub use super::called::{decref, decref_within, incref};
 use crate::cpython::{_PyGC_BITS_DEFERRED, _Py_REF_SHARED_SHIFT, PyObject};

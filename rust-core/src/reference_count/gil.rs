@@ -1,5 +1,5 @@
-//! Counts with the GIL. They are read and written here, so nothing is lost where no linker inlines
-//! across languages.
+//! Counts with the GIL. They are read and written here. So a count costs no call, even in a build
+//! whose linker does not inline C into Rust.
 //!
 //! A count has 64 bits. CPython counts in the lower half of them, and the sign of that half marks
 //! an immortal object.

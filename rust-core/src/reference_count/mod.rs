@@ -6,14 +6,15 @@
 //! | file | build |
 //! |---|---|
 //! | `gil` | with the GIL: a count is a number, which is read and written here |
-//! | `in_c` | with the GIL, where CPython counts all references too: debug builds, `--enable-pystats` |
+//! | `in_c` | with the GIL, where CPython counts all references: debug builds, `--enable-pystats` |
 //! | `free_threaded` | without the GIL: threads share counts, by rules that are CPython's |
 //! | `for_tests` | the unit tests: the stand-in for CPython |
 //!
 //! - `incref` takes a reference. The object is alive, and a thread state is held.
 //! - `decref` gives one up, which the caller owns. The object's destructor may run, and with it any
 //!   code.
-//! - `decref_within` does the same, and makes something that lives while a destructor runs.
+//! - `decref_within` does the same. While a destructor runs, a value of the caller's is alive, and
+//!   undoes at its end what holds only meanwhile.
 //! - `is_immortal` says whether the object's count never changes.
 //! - `is_shared` says whether there are more references than one; of an immortal object it is
 //!   always true.

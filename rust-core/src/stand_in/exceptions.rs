@@ -101,6 +101,11 @@ fn set(exception: *mut PyObject) {
     assert!(before.is_null(), "{} overwrites {}", described(exception), described(before));
 }
 
+/// Whether an exception is set.
+pub fn is_set() -> bool {
+    !PyErr_Occurred().is_null()
+}
+
 /// Takes the exception that is set away: its kind and text; `None` if there is none.
 pub fn taken() -> Option<String> {
     let exception = PyErr_GetRaisedException();
@@ -257,4 +262,13 @@ fn new_class(name: &CStr) -> *mut PyObject {
         (*class).tp_name = kept.cast();
     }
     class.cast()
+}
+
+/// The context is given up: nobody asks for it here.
+#[no_mangle]
+extern "C" fn PyException_SetContext(_: *mut PyObject, context: *mut PyObject) {
+    if !context.is_null() {
+        // SAFETY: the reference is handed over.
+        unsafe { decref(context) };
+    }
 }

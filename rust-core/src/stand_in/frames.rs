@@ -100,11 +100,22 @@ pub extern "C" fn _PyEval_FrameClearAndPop(
     unsafe {
         assert_eq!((*frame).owner, c::FRAME_OWNED_BY_THREAD);
         assert_ne!((*tstate).current_frame, frame, "a frame ends that is still linked");
+        AT_END.with_borrow(|look| look.iter().for_each(|look| look(frame)));
         let code: *mut PyCodeObject = (*frame).f_executable.cast();
         let end = frame.cast::<usize>().add((*code).co_framesize as usize);
         assert_eq!(end, (*tstate).datastack_top.cast(), "not the topmost frame");
         _PyRust_EndCall(tstate, frame);
     }
+}
+
+thread_local! {
+    static AT_END: RefCell<Option<Box<dyn Fn(*mut _PyInterpreterFrame)>>> =
+        const { RefCell::new(None) };
+}
+
+/// From now on `look` is called with each frame whose call ends, before it is cleared.
+pub fn at_end(look: impl Fn(*mut _PyInterpreterFrame) + 'static) {
+    AT_END.set(Some(Box::new(look)));
 }
 
 /// The thread's current frame returns.

@@ -5,7 +5,7 @@
 
 use super::threads::{is_world_stopped, locks_held};
 use super::{code, frames, values};
-use crate::cpython::{PyObject, PyTypeObject};
+use crate::cpython::{PyObject, PyTypeObject, PyType_Spec};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -229,6 +229,28 @@ pub extern "C" fn PyObject_GC_IsTracked(object: *mut PyObject) -> c_int {
 extern "C" fn PyObject_GC_Track(object: *mut c_void) {
     let fresh = TRACKED.with_borrow_mut(|tracked| tracked.insert(object as usize));
     assert!(fresh, "tracked twice");
+}
+
+// Watched generators are an interpreter's: tests/python has them.
+
+#[no_mangle]
+extern "C" fn PyObject_GC_UnTrack(_: *mut c_void) {
+    panic!("there is no watched generator here");
+}
+
+#[no_mangle]
+extern "C" fn PyObject_GC_Del(_: *mut c_void) {
+    panic!("there is no watched generator here");
+}
+
+#[no_mangle]
+extern "C" fn PyType_FromSpec(_: *mut PyType_Spec) -> *mut PyObject {
+    panic!("there is no watched generator here");
+}
+
+#[no_mangle]
+extern "C" fn PyType_GenericAlloc(_: *mut PyTypeObject, _: isize) -> *mut PyObject {
+    panic!("there is no watched generator here");
 }
 
 // --- Types. ---

@@ -4,9 +4,6 @@ use super::converted::{code_of, exactly, handle, made, truth};
 use super::hook::{add, describe_all, id_of, Manner};
 use crate::cpython as c;
 use crate::cpython::PyObject;
-use crate::frame_hook::c_api_second::{
-    FRAMEHOOK_BEFORE, FRAMEHOOK_BEHIND, FRAMEHOOK_FIRST, FRAMEHOOK_LAST,
-};
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::snapshot::Place;
 use crate::frame_hook::{original, registry, replace, settled, switch};
@@ -50,13 +47,10 @@ unsafe fn add_frame_hook(
 unsafe fn place_of(thread: Thread, number: *mut PyObject, other: *mut PyObject) -> Outcome<Place> {
     // SAFETY: live, by contract.
     let (number, other) = unsafe { (handle(thread, number)?, handle(thread, other)?) };
-    match c_int::try_from(number) {
-        Ok(FRAMEHOOK_LAST) => Ok(Place::Last),
-        Ok(FRAMEHOOK_FIRST) => Ok(Place::First),
-        Ok(FRAMEHOOK_BEFORE) => Ok(Place::Before(other)),
-        Ok(FRAMEHOOK_BEHIND) => Ok(Place::Behind(other)),
-        _ => Err(Raised::value_error(thread, c"unknown place for a frame hook")),
-    }
+    c_int::try_from(number)
+        .ok()
+        .and_then(|number| Place::from_c(number, other))
+        .ok_or_else(|| Raised::value_error(thread, c"unknown place for a frame hook"))
 }
 
 /// Why `other` cannot run in the place of `code`, or None.

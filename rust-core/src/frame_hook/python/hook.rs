@@ -130,6 +130,7 @@ pub unsafe fn add(
             owner: manner.owner.cast(),
             tell: Some(tell_python),
             free_word: Some(drop_word),
+            words_are_objects: true,
             hidden: manner.hidden,
             only_in: manner.this_thread.then(|| thread.number()),
             place: manner.place,

@@ -4,7 +4,7 @@ use super::converted::{made, truth};
 use super::event::word;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::exception::run_aside;
+use crate::exception::drop_aside;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::kept::keep;
 use crate::frame_hook::verdict::{
@@ -60,7 +60,8 @@ pub unsafe fn call_with_view(
         // SAFETY: NULL, or references that are the answer's.
         let given = unsafe { (Owned::new(answer.object), Owned::new(answer.word.cast())) };
         *answer = HookAnswer::EMPTY;
-        drop_aside(given);
+        // SAFETY: attached, and without a lock.
+        unsafe { drop_aside(given) };
     }
     said
 }
@@ -136,12 +137,6 @@ fn caller(thread: Thread, view: View) -> Outcome<Owned> {
     let line = made(thread, Owned::signed(thread, i64::from(line)))?;
     // SAFETY: two live objects.
     made(thread, unsafe { Owned::new(c::PyTuple_Pack(2, code.as_ptr(), line.as_ptr())) })
-}
-
-/// Gives objects up while an exception is set.
-fn drop_aside<T>(objects: T) {
-    // SAFETY: an attached thread.
-    unsafe { run_aside(|| drop(objects), || c::PyErr_Clear()) };
 }
 
 /// The view behind `self`, for the thread that was given it, until its hook returns. Nothing that

@@ -1,5 +1,6 @@
 //! What becomes of a frame that is offered.
 
+use super::support::Became::{AskAgain, Failed, Replaced, Settled};
 use super::support::*;
 use crate::code_extra::_PyRust_FinishCodeExtra;
 use crate::cpython as c;
@@ -7,7 +8,6 @@ use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState};
 use crate::eval_frame::_PyInterpreterState_SetEvalFrameFunc;
 use crate::frame::{_PyFrame_MakeAndSetFrameObject, Frame};
 use crate::frame_hook::dispatch::_PyRust_Instrument;
-use crate::frame_hook::dispatch::Answer::{AskAgain, Failed, Replaced, Settled};
 use crate::frame_hook::snapshot::SnapshotRef;
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::count;
@@ -18,11 +18,7 @@ use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-fn ran(
-    code: &str,
-    slots: &str,
-    answers: &[crate::frame_hook::dispatch::Answer],
-) -> Result<Ran, String> {
+fn ran(code: &str, slots: &str, answers: &[super::support::Became]) -> Result<Ran, String> {
     Ok(Ran { code: code.to_string(), slots: slots.to_string(), answers: answers.to_vec() })
 }
 
@@ -679,11 +675,13 @@ fn a_failed_round_is_unwound_with_the_frame_still_hidden() {
     let _engine = Engine::start();
     let function = define(Function { cells: "a", ..with_parameters("a") }, "");
     add(|_| Reply::Raise("no"));
-    let frame = function.start("x");
+    let (frame, below) = (function.start("x"), current_frame());
+    let ended = at_end(|frame| {
+        // SAFETY: a live frame.
+        (frame, unsafe { Frame::new(frame) }.is_incomplete(), slots_of(frame))
+    });
     assert_eq!(offer(), Failed);
-    // SAFETY: a live frame.
-    assert!(unsafe { Frame::new(frame) }.is_incomplete());
-    assert_eq!((current_frame(), slots_of(frame).as_str()), (frame, "[x]"));
+    assert_eq!(ended.take(), [(frame, true, "[x]".to_string())]);
+    assert_ne!(current_frame(), below);
     assert_eq!(exceptions::taken(), Some("ValueError: no".to_string()));
-    frames::end_current();
 }

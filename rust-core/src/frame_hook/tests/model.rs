@@ -3,9 +3,9 @@
 //! Hooks come, go, are switched and suspended, settle code and raise, within rounds too. Who is
 //! asked, in which order, and what the eval loop is told must be as in the model.
 
+use super::support::Became;
 use super::support::*;
 use crate::code::Code;
-use crate::frame_hook::dispatch::Answer;
 use crate::frame_hook::switch;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -118,14 +118,14 @@ impl Model {
     }
 
     /// A round begins; what the eval loop is told at once where nobody is asked.
-    fn begin(&mut self, code: usize) -> Option<Answer> {
+    fn begin(&mut self, code: usize) -> Option<Became> {
         let open: Vec<i64> =
             self.hooks.iter().copied().filter(|id| self.is_open(*id, code)).collect();
         let here = open.iter().copied().filter(|id| !self.is_off(*id, Where::InThread)).collect();
         self.round = Round { code, waiting: here, ..Round::default() };
         match (open.is_empty(), self.round.waiting.is_empty()) {
-            (true, _) => Some(Answer::Settled),
-            (false, true) => Some(Answer::AskAgain),
+            (true, _) => Some(Became::Settled),
+            (false, true) => Some(Became::AskAgain),
             _ => None,
         }
     }
@@ -141,12 +141,12 @@ impl Model {
     }
 
     /// What the eval loop is told at the end of a round.
-    fn answer(&self) -> Answer {
+    fn answer(&self) -> Became {
         let is_open = self.hooks.iter().any(|id| self.is_open(*id, self.round.code));
         if self.round.has_passed || is_open {
-            Answer::AskAgain
+            Became::AskAgain
         } else {
-            Answer::Settled
+            Became::Settled
         }
     }
 }

@@ -367,12 +367,8 @@ fn a_block_that_is_left_removes_its_hook_unless_another_of_its_owners_lasts() {
     let data: *mut usize = &raw mut asked;
     let enter = |owner: *const usize| {
         let description = Description {
-            callee: Callee::Extended(counting),
-            user_data: data.cast(),
-            free_user_data: None,
             owner: owner.cast_mut().cast(),
-            name: c"block",
-            timed: false,
+            ..Description::new(Callee::Extended(counting), data.cast(), c"block")
         };
         let id = registry::add(thread(), &description);
         id.map_err(|_| exceptions::taken().expect("an exception"))
@@ -416,14 +412,9 @@ fn the_block_that_ends_is_of_the_hook_that_came_last_where_an_address_was_used_b
     let (mut asked, owner) = ([0usize; 2], 0u8);
     let owner = (&raw const owner).cast_mut().cast();
     let ids = [0, 1].map(|at| {
-        let description = Description {
-            callee: Callee::Extended(counting),
-            user_data: (&raw mut asked[at]).cast(),
-            free_user_data: None,
-            owner,
-            name: c"block",
-            timed: false,
-        };
+        let data = (&raw mut asked[at]).cast();
+        let description =
+            Description { owner, ..Description::new(Callee::Extended(counting), data, c"block") };
         registry::add(thread(), &description).unwrap_or_else(|_| panic!("a hook"))
     });
     assert_eq!(registry::id_in_blocks(thread(), owner), Some(ids[1]));

@@ -1,10 +1,10 @@
 //! Other code in the place of a frame's own.
 
+use super::support::Became::{AskAgain, Failed, Replaced};
 use super::support::*;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
 use crate::frame::{_PyFrame_MakeAndSetFrameObject, Frame};
-use crate::frame_hook::dispatch::Answer::{AskAgain, Failed, Replaced};
 use crate::stand_in::code::Function;
 use crate::stand_in::memory::{allow, with_each_allocation_failing};
 use crate::stand_in::objects::{count, incref, set_destructor};
@@ -395,6 +395,9 @@ fn without_memory_the_frame_stays_as_it_was() {
             (0..30).map(|i| unsafe { frames::slot(frame, i).read() }).collect();
         let counts: Vec<_> = held.iter().map(|it| count(*it)).collect();
         let words = words_of(frame);
+        let ended = at_end(move |frame| {
+            (frame, words_of(frame), held.iter().map(|it| count(*it)).collect::<Vec<_>>())
+        });
         let answer = offer();
         allow(None);
         assert!(log.read().starts_with("p0=v0 p1=v1"));
@@ -405,10 +408,8 @@ fn without_memory_the_frame_stays_as_it_was() {
         steps += 1;
         assert_eq!(answer, Failed);
         assert_eq!(exceptions::taken(), Some("MemoryError".to_string()));
-        assert_eq!((current_frame(), words_of(frame)), (frame, words));
-        assert_eq!(held.iter().map(|it| count(*it)).collect::<Vec<_>>(), counts);
+        assert_eq!(ended.take(), [(frame, words, counts)]);
         assert_eq!(count(other.code.cast()), 1);
-        frames::end_current();
         false
     });
     assert_eq!(steps, 2, "what is held is kept aside, and the frame needs a chunk");
@@ -428,10 +429,10 @@ fn a_frame_that_cannot_be_replaced_stays_as_it_was() {
         add(move |_| reply);
         let frame = function.start("1 2");
         let words = words_of(frame);
+        let ended = at_end(words_of);
         assert_eq!(offer(), Failed);
         assert!(exceptions::taken().is_some_and(|it| it.starts_with("framehook.Incompatible")));
-        assert_eq!(words_of(frame), words);
-        frames::end_current();
+        assert_eq!(ended.take(), [words]);
     }
 }
 
@@ -447,14 +448,14 @@ fn an_argument_whose_cell_was_emptied_cannot_be_moved() {
         // SAFETY: one of the frame's slots, which has a cell.
         values::empty_cell(unsafe { frames::slot(frame, number).read() });
         let words = words_of(frame);
+        let ended = at_end(words_of);
         assert_eq!(offer(), Failed);
         let name = ["a", "b"][number];
         let expected = format!(
             "UnboundLocalError: parameter '{name}' has no value any more: its cell was emptied"
         );
         assert_eq!(exceptions::taken(), Some(expected));
-        assert_eq!(words_of(frame), words);
-        frames::end_current();
+        assert_eq!(ended.take(), [words]);
     }
 }
 

@@ -403,8 +403,8 @@ pub struct Ran {
     pub code: String,
     /// What its slots hold: "-" for nothing, "[x]" for a cell with x.
     pub slots: String,
-    /// What the eval loop was told.
-    pub answers: Vec<Answer>,
+    /// What became of it each time that it was offered.
+    pub answers: Vec<Became>,
 }
 
 /// What the slots of a frame hold, as `Ran` has it.
@@ -432,24 +432,54 @@ pub fn slots_of(frame: *mut _PyInterpreterFrame) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
+/// What `look` finds of each frame whose call ends from now on, before the frame is cleared.
+pub fn at_end<T: 'static>(
+    look: impl Fn(*mut _PyInterpreterFrame) -> T + 'static,
+) -> Rc<RefCell<Vec<T>>> {
+    let found = Rc::new(RefCell::new(Vec::new()));
+    let into = found.clone();
+    frames::at_end(move |frame| into.borrow_mut().push(look(frame)));
+    found
+}
+
+/// What became of a frame that was offered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Became {
+    /// Nobody wants to see its code again.
+    Settled,
+    /// The next frame of its code is to be offered too.
+    AskAgain,
+    /// Another frame is the thread's current one, and starts.
+    Replaced,
+    /// The frame is gone, and the value of its call is on the stack of the frame below.
+    Answered,
+    /// The frame is gone, and an exception is set.
+    Failed,
+}
+
 /// Offers the thread's current frame, as `RESUME` does.
-pub fn offer() -> Answer {
-    // SAFETY: the thread's own state, and its current frame.
-    unsafe { _PyRust_OfferFrame(PyThreadState_Get(), current_frame()) }
+pub fn offer() -> Became {
+    let frame = current_frame();
+    // SAFETY: the thread's own state, and its current frame, which has been called.
+    let (below, answer) =
+        unsafe { ((*frame).previous, _PyRust_OfferFrame(PyThreadState_Get(), frame)) };
+    match answer {
+        Answer::Settled => Became::Settled,
+        Answer::AskAgain => Became::AskAgain,
+        Answer::Elsewhere if exceptions::is_set() => Became::Failed,
+        Answer::Elsewhere if current_frame() == below => Became::Answered,
+        Answer::Elsewhere => Became::Replaced,
+    }
 }
 
 /// Runs the current frame as the eval loop does, until it is to go on; then it returns.
-fn run_current(mut answers: Vec<Answer>) -> Result<Ran, String> {
+fn run_current(mut answers: Vec<Became>) -> Result<Ran, String> {
     loop {
         assert!(answers.len() < 3, "the frame is offered again and again");
         answers.push(offer());
         match answers.last() {
-            Some(Answer::Failed) => {
-                let exception = exceptions::taken().expect("an exception");
-                frames::end_current();
-                return Err(exception);
-            }
-            Some(Answer::Replaced) => frames::run_prologue(current_frame()),
+            Some(Became::Failed) => return Err(exceptions::taken().expect("an exception")),
+            Some(Became::Replaced) => frames::run_prologue(current_frame()),
             _ => break,
         }
     }

@@ -1,0 +1,188 @@
+/* watchhooks: hooks of the second edition that benchmarks measure, each as small as a hook of its kind can be.
+ *
+ * Every function is looked up at run time, so that the module loads on a stock CPython too.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <cpython/framehook.h>
+#include <dlfcn.h>
+#include <string.h>
+
+#ifdef __x86_64__
+#  include <x86intrin.h>
+#  define CLOCK() __rdtsc()
+#else
+#  include <time.h>
+static unsigned long long
+CLOCK(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+#endif
+
+typedef struct _PyInterpreterFrame Frame;
+
+static unsigned long long asked, told, ticks;
+
+static PyUnstable_FrameHookVerdict
+passes(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
+{
+    (void)frame, (void)data, (void)answer;
+    asked++;
+    return PyUnstable_FRAMEHOOK_PASS;
+}
+
+static PyUnstable_FrameHookVerdict
+watches(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
+{
+    (void)frame, (void)data;
+    asked++;
+    answer->tell = PyUnstable_FRAMEHOOK_TELL_LEAVE;
+    return PyUnstable_FRAMEHOOK_PASS;
+}
+
+static int
+counts(const PyUnstable_FrameHookEvent *event, void *data)
+{
+    (void)event, (void)data;
+    told++;
+    return 0;
+}
+
+static PyUnstable_FrameHookVerdict
+starts_clock(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
+{
+    (void)frame, (void)data;
+    asked++;
+    answer->tell = PyUnstable_FRAMEHOOK_TELL_LEAVE;
+    unsigned long long now = CLOCK();
+    memcpy(&answer->word, &now, sizeof(answer->word));
+    return PyUnstable_FRAMEHOOK_PASS;
+}
+
+static int
+stops_clock(const PyUnstable_FrameHookEvent *event, void *data)
+{
+    (void)data;
+    unsigned long long began = 0;
+    memcpy(&began, &event->word, sizeof(event->word));
+    ticks += CLOCK() - began;
+    told++;
+    return 0;
+}
+
+/* Gives None for one function, and settles all others. */
+static PyUnstable_FrameHookVerdict
+answers(Frame *frame, void *code, PyUnstable_FrameHookAnswer *answer)
+{
+    static PyObject *(*get_code)(Frame *);
+    if (get_code == NULL) {
+        void *found = dlsym(RTLD_DEFAULT, "PyUnstable_HookFrame_GetCode");
+        memcpy(&get_code, &found, sizeof(found));
+    }
+    PyObject *own = get_code(frame);
+    Py_XDECREF(own);
+    if (own != code) {
+        return PyUnstable_FRAMEHOOK_SETTLED;
+    }
+    answer->object = Py_NewRef(Py_None);
+    return PyUnstable_FRAMEHOOK_RESULT;
+}
+
+static PyObject *
+install(PyUnstable_FrameHookAsk ask, PyUnstable_FrameHookTell tell, void *data)
+{
+    PyUnstable_FrameHookId (*install_hook)(PyInterpreterState *, const PyUnstable_FrameHookDefinition *);
+    void *found = dlsym(RTLD_DEFAULT, "PyUnstable_InstallFrameHook");
+    if (found == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this interpreter has no second edition of frame hooks");
+        return NULL;
+    }
+    memcpy(&install_hook, &found, sizeof(found));
+    PyUnstable_FrameHookDefinition definition = {
+        .size = sizeof(definition), .name = "watchhooks", .ask = ask, .tell = tell, .user_data = data,
+    };
+    long long id = install_hook(PyInterpreterState_Get(), &definition);
+    return id < 0 ? NULL : PyLong_FromLongLong(id);
+}
+
+static PyObject *
+add(PyObject *module, PyObject *kind)
+{
+    (void)module;
+    static const struct {
+        const char *name;
+        PyUnstable_FrameHookAsk ask;
+        PyUnstable_FrameHookTell tell;
+    } kinds[] = {{"pass", passes, NULL}, {"watch", watches, counts}, {"clock", starts_clock, stops_clock}};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        if (PyUnicode_CompareWithASCIIString(kind, kinds[i].name) == 0) {
+            return install(kinds[i].ask, kinds[i].tell, NULL);
+        }
+    }
+    return PyErr_Format(PyExc_ValueError, "no hook of that kind: %R", kind);
+}
+
+/* The code object has to live as long as the hook. */
+static PyObject *
+add_result(PyObject *module, PyObject *code)
+{
+    (void)module;
+    return install(answers, NULL, code);
+}
+
+/* Two readings of the clock for each of `count` rounds: what the clock alone takes. */
+static PyObject *
+read_clock(PyObject *module, PyObject *number)
+{
+    (void)module;
+    unsigned long long count = PyLong_AsUnsignedLongLong(number);
+    for (unsigned long long i = 0; i < count; i++) {
+        unsigned long long began = CLOCK();
+        ticks += CLOCK() - began;
+    }
+    Py_RETURN_NONE;
+}
+
+/* A callback of sys.monitoring that counts, for what frame hooks are compared with. */
+static PyObject *
+note(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module, (void)arguments, (void)count;
+    told++;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+counters(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    (void)module;
+    return Py_BuildValue("KKK", asked, told, ticks);
+}
+
+static PyMethodDef methods[] = {
+    {"add", add, METH_O, "Install a hook that says 'pass' or 'watch', or reads the 'clock' at both ends; its handle."},
+    {"add_result", add_result, METH_O, "Install a hook that gives None for calls of a code object; its handle."},
+    {"read_clock", read_clock, METH_O, "Read the clock twice, so many times."},
+    {"note", (PyCFunction)(void (*)(void))note, METH_FASTCALL, "Count a call; takes any arguments."},
+    {"counters", counters, METH_NOARGS, "Return how often hooks were asked and told, and the clock's ticks."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "watchhooks", .m_methods = methods, .m_slots = slots,
+};
+
+PyMODINIT_FUNC
+PyInit_watchhooks(void)
+{
+    return PyModuleDef_Init(&definition);
+}

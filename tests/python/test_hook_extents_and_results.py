@@ -1,0 +1,458 @@
+"""Frame hooks, second edition: extents, results, the way round, order, and what a view reads."""
+
+import gc
+import sys
+import threading
+import unittest
+import weakref
+
+from support import needs_hooks
+from test_hook_watching import Watcher
+
+try:
+    import framehook
+except ImportError:
+    framehook = None
+
+
+def leaf():
+    return "leaf"
+
+
+def middle():
+    return leaf()
+
+
+def outer():
+    return middle(), leaf()
+
+
+class Asked:
+    """A hook that notes whom it was asked about, and limits what it is asked about."""
+
+    def __init__(self, **limits):
+        self.limits, self.names = limits, []
+
+    def __call__(self, view):
+        name = view.code.co_name
+        if view.code.co_filename != __file__ or name.startswith("test") or name in ("__enter__", "__exit__"):
+            return None
+        self.names.append(name)
+        limit = self.limits.get(name)
+        if limit:
+            getattr(view, limit)()
+        return None
+
+    def of(self, call):
+        self.names = []
+        with framehook.hook(self):
+            call()
+        return [name for name in self.names if name not in ("of", "<lambda>")]
+
+
+@needs_hooks
+class Extents(unittest.TestCase):
+    def test_nothing_below_a_frame(self):
+        self.assertEqual(Asked(middle="not_below").of(outer), ["outer", "middle", "leaf"])
+        self.assertEqual(Asked(outer="not_below").of(lambda: (outer(), leaf())), ["outer", "leaf"])
+
+    def test_they_nest_and_the_inner_one_counts(self):
+        def program():
+            outer()
+
+        asked = Asked(program="not_below")
+        self.assertEqual(asked.of(lambda: (program(), leaf())), ["program", "leaf"])
+        asked = Asked(outer="only_below", middle="not_below")
+        self.assertEqual(asked.of(lambda: (outer(), leaf())), ["outer", "middle", "leaf", "leaf"])
+
+    def test_they_end_however_the_frame_is_left(self):
+        def fails():
+            leaf()
+            raise KeyError
+
+        def program():
+            try:
+                fails()
+            except KeyError:
+                leaf()
+
+        self.assertEqual(Asked(fails="not_below").of(program), ["program", "fails", "leaf"])
+
+    def test_they_pause_while_a_generator_is_suspended(self):
+        def generator():
+            leaf()
+            yield
+            leaf()
+            yield
+
+        def program():
+            for _ in generator():
+                middle()
+
+        self.assertEqual(Asked(generator="not_below").of(program), ["program", "generator", *["middle", "leaf"] * 2])
+
+    def test_a_generator_that_is_dropped_leaves_none(self):
+        def generator():
+            yield
+
+        def program():
+            g = generator()
+            next(g)
+            del g
+            leaf()
+
+        for limit in ("not_below", "only_below"):
+            self.assertEqual(Asked(generator=limit).of(program), ["program", "generator", "leaf"])
+
+    def test_only_below_a_frame_silences_other_threads(self):
+        def other():
+            in_thread.append(leaf())
+
+        def program():
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+            leaf()
+
+        in_thread = []
+        names = Asked(program="only_below").of(lambda: (program(), other()))
+        self.assertEqual(names, ["program", "leaf", "other", "leaf"])
+        self.assertEqual(len(in_thread), 2)
+
+    def test_another_hook_knows_nothing_of_them(self):
+        every = Asked()
+        with framehook.hook(every):
+            Asked(outer="not_below").of(outer)
+        self.assertEqual([name for name in every.names if name in ("outer", "middle", "leaf")],
+                         ["outer", "middle", "leaf", "leaf"])
+
+    def test_a_hook_that_was_removed_leaves_none_to_the_next_in_its_place(self):
+        def program():
+            framehook.remove(first)
+            framehook.add(second)
+            leaf()
+
+        first, second = Asked(program="not_below"), Asked()
+        framehook.add(first)
+        try:
+            program()
+        finally:
+            framehook.remove(second)
+        self.assertEqual((first.names, second.names), (["program"], ["leaf"]))
+
+    def test_a_hook_for_this_thread_is_not_asked_elsewhere(self):
+        asked = Asked()
+        framehook.add(asked, this_thread=True)
+        try:
+            thread = threading.Thread(target=outer)
+            thread.start()
+            thread.join()
+            leaf()
+        finally:
+            framehook.remove(asked)
+        self.assertEqual(asked.names, ["leaf"])
+
+
+@needs_hooks
+class Results(unittest.TestCase):
+    def answer(self, function, value):
+        def hook(view):
+            return view.result(value(view)) if view.code is function.__code__ else framehook.SETTLED
+        return framehook.hook(hook)
+
+    def test_the_call_has_the_value_and_nothing_runs(self):
+        def function(a, *args, k=1, **kwargs):
+            ran.append(a)
+            return a
+
+        ran = []
+        with self.answer(function, lambda view: ("instead", view.arguments())):
+            for _ in range(30):
+                self.assertEqual(function(1, 2, k=3, z=4),
+                                 ("instead", {"a": 1, "args": (2,), "k": 3, "kwargs": {"z": 4}}))
+            self.assertEqual(list(map(function, [5]))[0][0], "instead")
+        self.assertEqual(ran, [])
+        self.assertEqual((function(6), ran), (6, [6]))
+
+    def test_arguments_die_as_they_would_have(self):
+        class Thing:
+            pass
+
+        def function(thing, cell):
+            return lambda: cell
+
+        with self.answer(function, lambda view: None):
+            thing = Thing()
+            alive = weakref.ref(thing)
+            count = sys.getrefcount(thing)
+            self.assertIsNone(function(thing, thing))
+            self.assertEqual(sys.getrefcount(thing), count)
+            function((lambda: thing)(), 1)
+            del thing
+            self.assertIsNone(alive())
+
+    def test_of_methods_properties_and_items(self):
+        class Class:
+            def __init__(self, a):
+                self.a = a
+
+            @property
+            def value(self):
+                return 1
+
+            def __getitem__(self, index):
+                return index
+
+        def hook(view):
+            results = {Class.__init__.__code__: None, Class.value.fget.__code__: 2, Class.__getitem__.__code__: 3}
+            return view.result(results[view.code]) if view.code in results else framehook.SETTLED
+
+        with framehook.hook(hook):
+            for _ in range(30):
+                thing = Class(1)
+                self.assertEqual((thing.value, thing[0], vars(thing)), (2, 3, {}))
+
+    def test_of_generators_and_coroutines_is_what_the_call_returns(self):
+        def generator():
+            yield 1
+
+        async def coroutine():
+            pass
+
+        with self.answer(generator, lambda view: [5, 6]), self.answer(coroutine, lambda view: 7):
+            self.assertEqual((list(generator()), coroutine()), ([5, 6], 7))
+
+    def test_hooks_behind_are_not_asked_and_those_before_are_told(self):
+        watcher, behind = Watcher(leaf), Asked()
+        with framehook.hook(watcher), self.answer(leaf, lambda view: 1), framehook.hook(behind):
+            self.assertEqual(leaf(), 1)
+        self.assertEqual((watcher.taken(), behind.names), ([("returned", 1)], []))
+
+    def test_whoever_answers_may_watch_too(self):
+        told = []
+
+        def hook(view):
+            if view.code is leaf.__code__:
+                view.watch(lambda event: told.append((event.kind, event.value)))
+                return view.result(8)
+
+        with framehook.hook(hook):
+            self.assertEqual(leaf(), 8)
+        self.assertEqual(told, [("returned", 8)])
+
+    def test_a_result_is_forgotten_where_the_hook_fails_or_chooses_code(self):
+        class Value:
+            pass
+
+        alive = []
+
+        def hook(view):
+            if view.code is leaf.__code__:
+                value = Value()
+                alive.append(weakref.ref(value))
+                view.result(value)
+                if len(alive) == 1:
+                    raise OSError
+                return (lambda: "code").__code__
+
+        with framehook.hook(hook):
+            self.assertRaises(OSError, leaf)
+            self.assertEqual(leaf(), "code")
+        gc.collect()
+        self.assertEqual([reference() for reference in alive], [None, None])
+
+    def test_tracers_see_no_frame(self):
+        events = []
+
+        def trace(frame, event, argument):
+            events.append((frame.f_code.co_name, event))
+
+        with self.answer(leaf, lambda view: 1):
+            sys.setprofile(trace)
+            try:
+                leaf()
+            finally:
+                sys.setprofile(None)
+        self.assertEqual([event for event in events if event[0] in ("leaf", "hook", "<lambda>")], [])
+
+
+@needs_hooks
+class TheWayRound(unittest.TestCase):
+    def test_the_original_is_not_offered_and_what_is_below_is(self):
+        asked = Asked()
+        self.assertEqual(asked.of(lambda: framehook.original(outer)()), ["middle", "leaf", "leaf"])
+        self.assertEqual(asked.of(lambda: framehook.original(outer, below=True)()), [])
+        self.assertEqual(asked.of(lambda: (framehook.original(outer, below=True)(), leaf())), ["leaf"])
+
+    def test_from_the_code_that_stands_in_for_it(self):
+        def function(n):
+            return n and function(n - 1)
+
+        def other(n):
+            if n == 3:
+                return "three"
+            return framehook.original(function)(n)
+
+        other_code = other.__code__.replace(co_freevars=("function",))
+        self.assertTrue(framehook.can_stand_in(function, other_code))
+
+        def hook(view):
+            return other_code if view.code is function.__code__ else framehook.SETTLED
+
+        with framehook.hook(hook):
+            self.assertEqual(function(5), "three")
+            self.assertEqual(function(2), 0)
+
+    def test_arguments_keywords_methods_and_errors(self):
+        class Class:
+            def method(self, a, *, b):
+                return self, a, b
+
+        thing, asked = Class(), Asked()
+
+        def program():
+            self.assertEqual(framehook.original(thing.method)(1, b=2), (thing, 1, 2))
+            self.assertRaises(TypeError, framehook.original(thing.method))
+            self.assertEqual(framehook.original(len)([1, 2]), 2)
+
+        self.assertNotIn("method", asked.of(program))
+        self.assertRaises(TypeError, framehook.original, 3)
+
+    def test_a_call_that_never_begins_spares_nothing_later(self):
+        def takes_one(a):
+            pass
+
+        def program():
+            self.assertRaises(TypeError, framehook.original(takes_one))
+            takes_one(1)
+
+        self.assertEqual(Asked().of(program), ["program", "takes_one"])
+
+    def test_of_a_generator_function(self):
+        def generator():
+            yield leaf()
+
+        self.assertEqual(Asked().of(lambda: list(framehook.original(generator)())), ["leaf"])
+
+
+@needs_hooks
+class OrderAndReading(unittest.TestCase):
+    def test_first_before_and_behind(self):
+        hooks = {name: Asked() for name in "abcdef"}
+        add = framehook.add
+        handles = [add(hooks["a"]), add(hooks["b"]), add(hooks["c"], first=True), add(hooks["d"], before=hooks["b"]),
+                   add(hooks["e"], behind=hooks["c"]), add(hooks["f"], behind=hooks["b"])]
+        try:
+            order = [info.hook for info in framehook.hooks()]
+            self.assertEqual(order, [hooks[name] for name in "ceadbf"])
+        finally:
+            for handle in handles:
+                framehook.remove(handle)
+        with self.assertRaises(ValueError):
+            add(hooks["a"], before=12345)
+        with self.assertRaises(TypeError):
+            add(hooks["a"], first=True, before=hooks["b"])
+        self.assertEqual(framehook.hooks(), [])
+
+    def test_what_a_view_reads(self):
+        value = 5
+
+        def closure():
+            return value
+
+        def calls():
+            return closure()                                                        # here
+
+        found = {}
+
+        def hook(view):
+            if view.code is closure.__code__:
+                found.update(free=view.free_variables, locals=view.locals, caller=view.caller)
+            elif view.code.co_name == "<module>" or view.code.co_name == "Body":
+                found[view.code.co_name] = view.locals
+            return framehook.SETTLED
+
+        names = {"x": 1}
+        with framehook.hook(hook):
+            calls()
+            exec("class Body: pass", names)
+        self.assertEqual((found["free"], found["locals"]), ({"value": 5}, None))
+        code, line = found["caller"]
+        self.assertIs(code, calls.__code__)
+        self.assertEqual(line, calls.__code__.co_firstlineno + 1)
+        self.assertIs(found["<module>"], names)
+        self.assertIn("__module__", found["Body"])
+
+    def test_what_can_stand_in_is_known_beforehand(self):
+        def other(a):
+            pass
+
+        self.assertTrue(framehook.can_stand_in(leaf, middle))
+        self.assertFalse(framehook.can_stand_in(leaf, other))
+        self.assertEqual(framehook.obstacle(leaf, other), "it has another number of parameters")
+        self.assertIsNone(framehook.obstacle(leaf.__code__, middle.__code__))
+        self.assertRaises(TypeError, framehook.can_stand_in, leaf, 3)
+
+    def test_enabling_for_one_code_object_asks_about_that_one_alone(self):
+        asked = []
+
+        def hook(view):
+            asked.append(view.code)
+            return framehook.SETTLED
+
+        with framehook.hook(hook):
+            outer()
+            del asked[:]
+            framehook.enable_for_code(hook, leaf)
+            outer()
+        self.assertEqual([code for code in asked if code.co_filename == __file__], [leaf.__code__])
+
+    def test_the_python_of_a_hook_is_hidden_unless_it_is_visible(self):
+        def hook(view):
+            helper()
+            return None
+
+        def helper():
+            pass
+
+        def events(**options):
+            found = []
+            framehook.add(hook, **options)
+            sys.setprofile(lambda frame, event, argument: found.append((frame.f_code.co_name, event)))
+            try:
+                leaf()
+            finally:
+                sys.setprofile(None)
+                framehook.remove(hook)
+            return {name for name, event in found if event == "call"}
+
+        self.assertEqual(events() & {"hook", "helper", "leaf"}, {"leaf"})
+        self.assertEqual(events(visible=True) & {"hook", "helper", "leaf"}, {"hook", "helper", "leaf"})
+
+    def test_a_map_of_code_objects_goes_by_identity_and_forgets_the_dead(self):
+        def make():
+            def function():
+                return 1
+            return function
+
+        one = make()
+        two = one.__code__.replace()
+        self.assertEqual(one.__code__, two)
+        codes = framehook.CodeMap({one.__code__: 1})
+        codes[two] = 2
+        self.assertEqual((codes[one], codes[two], len(codes), list(codes.values())), (1, 2, 2, [1, 2]))
+        self.assertEqual(set(map(id, codes)), {id(one.__code__), id(two)})
+        del two
+        gc.collect()
+        self.assertEqual((len(codes), one in codes, leaf in codes), (1, True, False))
+        del codes[one]
+        self.assertRaises(KeyError, codes.__getitem__, one)
+        self.assertRaises(KeyError, codes.__delitem__, one)
+        self.assertEqual(codes.pop(one, "none"), "none")
+
+    def test_the_edition(self):
+        self.assertEqual(framehook.version, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,512 @@
+"""Frame hooks, second edition: a hook is told, once, how a frame that it watches was left."""
+
+import contextlib
+import faulthandler
+import gc
+import inspect
+import sys
+import tempfile
+import threading
+import traceback
+import unittest
+import weakref
+
+from support import needs_hooks, run_program
+
+try:
+    import framehook
+except ImportError:
+    framehook = None
+
+
+class Watcher:
+    """A hook that watches the frames of some functions and keeps what it is told."""
+
+    def __init__(self, *functions, mark=None, yields=True, resumes=True, tell=None, answer=None):
+        self.codes = {function.__code__ for function in functions}
+        self.events, self.mark = [], mark
+        self.yields, self.resumes, self.tell, self.answer = yields, resumes, tell, answer
+
+    def __call__(self, view):
+        if view.code in self.codes:
+            view.watch(self.told, self.mark, self.yields, self.resumes)
+            return self.answer(view) if self.answer else None
+
+    def told(self, event):
+        self.events.append((event.kind, event.value if event.kind != "raised" else repr(event.value)))
+        if self.tell:
+            self.tell(event)
+
+    def taken(self):
+        events, self.events = self.events, []
+        return events
+
+    def kinds(self):
+        return [kind for kind, _ in self.taken()]
+
+
+@needs_hooks
+class Leaving(unittest.TestCase):
+    def test_a_return_is_told_with_its_value_its_word_and_its_code(self):
+        def function(a):
+            return [a]
+
+        told, word = [], object()
+
+        def hook(view):
+            if view.code is function.__code__:
+                view.watch(told.append, word)
+
+        with framehook.hook(hook):
+            result = function(1)
+        (event,) = told
+        self.assertIs(event.value, result)
+        self.assertIs(event.word, word)
+        self.assertIs(event.code, function.__code__)
+        self.assertEqual((event.kind, tuple(event)), ("returned", ("returned", [1], function.__code__, word)))
+        self.assertEqual(type(event).__name__, "FrameEvent")
+
+    def test_an_exception_is_told_and_goes_on_as_it_was(self):
+        def fails():
+            raise KeyError("k")
+
+        def outer():
+            fails()
+
+        watcher = Watcher(fails, outer)
+        with self.assertRaises(KeyError) as without:
+            outer()
+        with framehook.hook(watcher), self.assertRaises(KeyError) as caught:
+            outer()
+        self.assertEqual(watcher.taken(), [("raised", "KeyError('k')")] * 2)
+        lines = [[frame.lineno for frame in traceback.extract_tb(found.exception.__traceback__)][1:]
+                 for found in (without, caught)]
+        self.assertEqual(*lines)
+        self.assertIsNone(caught.exception.__context__)
+
+    def test_every_way_in_which_a_frame_starts_is_told_of(self):
+        class Thing:
+            def __init__(self):
+                self.a = 1
+
+            @property
+            def value(self):
+                return 2
+
+            def __getitem__(self, index):
+                return index
+
+            def method(self, *args, k=3):
+                return args, k
+
+        watcher = Watcher(Thing.__init__, Thing.value.fget, Thing.__getitem__, Thing.method)
+
+        def use():
+            thing = Thing()
+            return thing.value, thing[4], thing.method(5), thing.method(*[6], **{"k": 7}), list(map(thing.method, [8]))
+
+        expected = use()
+        with framehook.hook(watcher):
+            for _ in range(30):         # specialized on the way
+                self.assertEqual(use(), expected)
+        self.assertEqual(watcher.taken()[-6:], [
+            ("returned", None), ("returned", 2), ("returned", 4), ("returned", ((5,), 3)), ("returned", ((6,), 7)),
+            ("returned", ((8,), 3))])
+
+    def test_modules_classes_and_exec_are_left_too(self):
+        kinds = []
+
+        def hook(view):
+            if view.code.co_filename == "<watched>":
+                view.watch(lambda event: kinds.append((view_name(event), event.kind)))
+
+        def view_name(event):
+            return event.code.co_name
+
+        with framehook.hook(hook):
+            self.assertRaises(ZeroDivisionError, exec, compile(
+                "class C:\n def f(self): pass\nC().f()\n1/0", "<watched>", "exec"), {})
+        self.assertEqual(kinds, [("C", "returned"), ("f", "returned"), ("<module>", "raised")])
+
+    def test_hooks_are_told_in_the_reverse_of_the_order_of_asking(self):
+        def function():
+            return 1
+
+        told = []
+
+        def noted(mark):
+            return Watcher(function, tell=lambda event: told.append((mark, event.kind)))
+
+        with framehook.hook(noted(1)), framehook.hook(noted(2)), framehook.hook(noted(3)):
+            function()
+        self.assertEqual(told, [(3, "returned"), (2, "returned"), (1, "returned")])
+
+    def test_a_recursion_is_told_from_the_inside(self):
+        def recurse(n):
+            return n and recurse(n - 1) + 1
+
+        watcher = Watcher(recurse)
+        with framehook.hook(watcher):
+            self.assertEqual(recurse(500), 500)
+        self.assertEqual(watcher.taken(), [("returned", n) for n in range(501)])
+
+    def test_the_limit_of_recursion_is_where_it_was(self):
+        def depth(n=0):
+            try:
+                return depth(n + 1)
+            except RecursionError:
+                return n
+
+        expected = depth()
+        watcher = Watcher(depth)
+        with framehook.hook(watcher):
+            # The hook and what it calls are Python functions, and need a frame where depth() needs none.
+            self.assertIn(expected - depth(), range(3))
+        self.assertEqual({kind for kind, _ in watcher.taken()}, {"returned"})
+
+    def test_a_callback_that_raises_makes_the_call_fail(self):
+        def function():
+            return 1
+
+        def fails():
+            raise KeyError("first")
+
+        def complain(event):
+            raise RuntimeError(event.kind)
+
+        others = Watcher(function, fails)
+        with framehook.hook(others), framehook.hook(Watcher(function, fails, tell=complain)):
+            with self.assertRaisesRegex(RuntimeError, "returned") as caught:
+                function()
+            self.assertIsNone(caught.exception.__context__)
+            with self.assertRaisesRegex(RuntimeError, "raised") as caught:
+                fails()
+        self.assertEqual(repr(caught.exception.__context__), "KeyError('first')")
+        # Who is still to be told is told of what has become of the call.
+        self.assertEqual(others.taken(), [("raised", "RuntimeError('returned')"), ("raised", "RuntimeError('raised')")])
+
+    def test_a_callback_may_raise_the_exception_that_it_is_told_of(self):
+        def fails():
+            raise KeyError
+
+        def again(event):
+            raise event.value
+
+        with framehook.hook(Watcher(fails, tell=again)), self.assertRaises(KeyError) as caught:
+            fails()
+        self.assertIsNone(caught.exception.__context__)
+
+    def test_a_hook_that_was_removed_is_told_nothing_and_lets_go_of_its_word(self):
+        class Word:
+            pass
+
+        word = Word()
+        alive = weakref.ref(word)
+        told = []
+
+        def hook(view):
+            if view.code is function.__code__:
+                view.watch(told.append, words.pop())
+
+        def function():
+            framehook.remove(hook)
+            self.assertIsNotNone(alive())
+
+        words = [word]
+        del word
+        framehook.add(hook)
+        function()
+        self.assertEqual(told, [])
+        self.assertIsNone(alive())
+
+    def test_a_disabled_hook_is_told_of_the_frames_that_it_watches(self):
+        def function():
+            framehook.disable(watcher)
+
+        watcher = Watcher(function)
+        with framehook.hook(watcher):
+            function()
+            function()
+        self.assertEqual(watcher.kinds(), ["returned"])
+
+    def test_a_frame_that_is_replaced_in_the_same_round_is_one_frame(self):
+        def original(a):
+            return a
+
+        def other(a):
+            x = [a] * 30
+            return x[0], len(x)
+
+        codes = []
+
+        def first(view):
+            if view.code is original.__code__:
+                view.watch(lambda event: codes.append(event.code))
+
+        def second(view):
+            if view.code is original.__code__:
+                return other.__code__
+
+        with framehook.hook(first), framehook.hook(second):
+            self.assertEqual(original(1), (1, 30))
+        self.assertEqual(codes, [other.__code__])
+
+    def test_a_failed_round_is_told_to_those_who_watch(self):
+        def function():
+            pass
+
+        def fails(view):
+            if view.code is function.__code__:
+                raise OSError("no")
+
+        watcher = Watcher(function)
+        with framehook.hook(watcher), framehook.hook(fails):
+            self.assertRaisesRegex(OSError, "no", function)
+        self.assertEqual(watcher.taken(), [("raised", "OSError('no')")])
+
+    def test_a_hook_watches_a_frame_once(self):
+        def function():
+            pass
+
+        def twice(view):
+            if view.code is function.__code__:
+                view.watch(print)
+                view.watch(print)
+
+        with framehook.hook(twice), self.assertRaisesRegex(RuntimeError, "once"):
+            function()
+
+    def test_what_is_no_callable_is_refused(self):
+        def function():
+            pass
+
+        for arguments in ((), (3,), (print, 1, 2, 3, 4)):
+            def wrong(view):
+                if view.code is function.__code__:
+                    view.watch(*arguments)
+            with self.subTest(arguments), framehook.hook(wrong):
+                self.assertRaises(TypeError, function)
+
+    def test_a_view_that_has_expired_watches_nothing(self):
+        views = []
+
+        def keep(view):
+            views.append(view)
+            return framehook.SETTLED
+
+        with framehook.hook(keep):
+            (lambda: None)()
+        for use in (lambda view: view.watch(print), lambda view: view.result(1), lambda view: view.not_below(),
+                    lambda view: view.locals, lambda view: view.caller):
+            self.assertRaises(RuntimeError, use, views[0])
+
+    def test_frames_of_other_threads_are_told_there(self):
+        def function():
+            return threading.get_ident()
+
+        wrong = []
+        watcher = Watcher(function, tell=lambda event: event.value == threading.get_ident() or wrong.append(event))
+        with framehook.hook(watcher):
+            threads = [threading.Thread(target=lambda: [function() for _ in range(300)]) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual((len(watcher.taken()), wrong), (1200, []))
+
+    def test_what_a_callback_starts_is_not_offered(self):
+        def function():
+            helper()
+
+        def helper():
+            pass
+
+        asked = []
+
+        def hook(view):
+            if view.code in (function.__code__, helper.__code__):
+                asked.append(view.code.co_name)
+                view.watch(lambda event: helper())
+
+        with framehook.hook(hook):
+            function()
+        self.assertEqual(asked, ["function", "helper"])
+
+
+@needs_hooks
+class Unseen(unittest.TestCase):
+    """Nobody who looks at frames finds that one is watched."""
+
+    def look(self):
+        def inner():
+            frame, names = sys._getframe(), []
+            while frame is not None and frame.f_code is not Unseen.look.__code__:
+                names.append((frame.f_code.co_name, frame.f_lineno))
+                frame = frame.f_back
+            stack = [(info.function, info.lineno) for info in inspect.stack(0)[:3]]
+            return names, stack, [(s.name, s.lineno) for s in traceback.extract_stack()[-3:]]
+
+        def middle():
+            return inner()
+
+        def outer():
+            return [middle()][0]
+
+        return outer, (inner, middle, outer)
+
+    def test_walks_find_what_they_find_without_a_hook(self):
+        outer, functions = self.look()
+        found = []
+        for watchers in (0, 2):
+            with contextlib.ExitStack() as stack:
+                for _ in range(watchers):
+                    stack.enter_context(framehook.hook(Watcher(*functions)))
+                found.append(outer())
+        self.assertEqual(*found)
+
+    def test_tracers_and_monitoring_see_the_same_events(self):
+        def generator(n):
+            try:
+                for i in range(n):
+                    yield i
+            finally:
+                fails(n)
+
+        def fails(n):
+            if n == 2:
+                raise ValueError
+            return n
+
+        def program():
+            result = [sum(generator(3))]
+            try:
+                list(generator(2))
+            except ValueError:
+                result.append("caught")
+            g = generator(5)
+            next(g)
+            g.close()
+            return result
+
+        codes = {function.__code__ for function in (generator, fails, program)}
+
+        def events_of(install, remove):
+            found = []
+
+            def trace(frame, event, argument):
+                if frame.f_code in codes:
+                    found.append((frame.f_code.co_name, event, frame.f_lineno))
+                return trace
+
+            install(trace)
+            try:
+                program()
+            finally:
+                remove()
+            return found
+
+        def monitored():
+            found, monitoring, tool = [], sys.monitoring, 3
+            monitoring.use_tool_id(tool, "watching")
+            for event in ("PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "PY_UNWIND", "PY_THROW", "RAISE", "RERAISE",
+                          "EXCEPTION_HANDLED"):
+                def note(code, *rest, event=event):
+                    if code in codes or code.co_filename == __file__:
+                        found.append((event, code.co_name, rest[0] if event != "PY_UNWIND" else None))
+                monitoring.register_callback(tool, getattr(monitoring.events, event), note)
+            events = monitoring.events
+            monitoring.set_events(tool, events.PY_START | events.PY_RESUME | events.PY_RETURN | events.PY_YIELD
+                                  | events.PY_UNWIND | events.PY_THROW | events.RAISE | events.RERAISE
+                                  | events.EXCEPTION_HANDLED)
+            try:
+                program()
+            finally:
+                monitoring.set_events(tool, 0)
+                monitoring.free_tool_id(tool)
+            return [event for event in found if event[1] in ("generator", "fails", "program")]
+
+        def all_events():
+            return (events_of(sys.settrace, lambda: sys.settrace(None)),
+                    events_of(sys.setprofile, lambda: sys.setprofile(None)), monitored())
+
+        expected = all_events()
+        watcher = Watcher(generator, fails, program)
+        with framehook.hook(watcher), framehook.hook(Watcher(generator, program)):
+            self.assertEqual(all_events(), expected)
+        self.assertTrue(watcher.taken())
+
+    def test_faulthandler_passes_by_several_marks(self):
+        def inner():
+            with tempfile.TemporaryFile() as file:
+                faulthandler.dump_traceback(file, all_threads=False)
+                file.seek(0)
+                return [line.split()[-1] for line in file.read().decode().splitlines()[1:]]
+
+        def outer():
+            return inner()
+
+        expected = outer()
+        with framehook.hook(Watcher(inner, outer)), framehook.hook(Watcher(inner, outer)), \
+                framehook.hook(Watcher(inner)):
+            found = outer()
+        self.assertEqual(found, expected)
+
+    def test_the_collector_may_run_anywhere(self):
+        def generator():
+            yield gc.collect() and 1
+            yield gc.get_referrers(generator) and 2
+
+        def function():
+            gc.collect()
+            return list(generator())
+
+        watcher = Watcher(function, generator, tell=lambda event: gc.collect())
+        with framehook.hook(watcher):
+            self.assertEqual(function()[1], 2)
+
+
+@needs_hooks
+class Ends(unittest.TestCase):
+    def test_a_thread_that_ends_and_an_interpreter_that_ends_leave_nothing_untold(self):
+        done = run_program("""
+import framehook, atexit
+def generator():
+    yield 1
+    yield 2
+def hook(view):
+    if view.code is generator.__code__:
+        view.watch(lambda event: print(event.kind, flush=True))
+    else:
+        return framehook.SETTLED
+framehook.add(hook)
+g = generator()
+next(g)
+import sys
+sys.modules["keeper"] = g
+import builtins
+builtins.keeper = g
+""")
+        self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", "dropped\n"))
+
+    def test_os_exit_and_daemon_threads_do_no_harm(self):
+        done = run_program("""
+import framehook, threading, time
+def waits():
+    started.set()
+    while True:
+        time.sleep(0.001)
+def hook(view):
+    if view.code is waits.__code__:
+        view.watch(lambda event: print(event.kind, flush=True))
+    else:
+        return framehook.SETTLED
+started = threading.Event()
+framehook.add(hook)
+threading.Thread(target=waits, daemon=True).start()
+started.wait()
+""")
+        self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", "dropped\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()

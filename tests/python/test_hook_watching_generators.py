@@ -1,0 +1,377 @@
+"""Frame hooks, second edition: generators, coroutines and asynchronous generators that hooks watch."""
+
+import ast
+import asyncio
+import gc
+import sys
+import threading
+import types
+import unittest
+import weakref
+
+from support import needs_hooks, use_extensions
+from test_hook_watching import Watcher
+
+use_extensions()
+
+try:
+    import framehook
+except ImportError:
+    framehook = None
+
+
+def counting(n):
+    for i in range(n):
+        yield i
+    return "end"
+
+
+def patient():
+    while True:
+        try:
+            yield 1
+        except KeyError:
+            yield "caught"
+
+
+@needs_hooks
+class Generators(unittest.TestCase):
+    def setUp(self):
+        self.watcher = Watcher(counting, patient, delegating)
+        framehook.add(self.watcher)
+        self.addCleanup(framehook.remove, self.watcher)
+
+    def events(self):
+        return self.watcher.taken()
+
+    def test_each_yield_and_each_time_that_it_goes_on(self):
+        self.assertEqual(list(counting(2)), [0, 1])
+        self.assertEqual(self.events(), [("resumed", None), ("yielded", 0), ("resumed", None), ("yielded", 1),
+                                         ("resumed", None), ("returned", "end")])
+
+    def test_who_does_not_ask_for_yields_is_told_of_the_end_alone(self):
+        self.watcher.yields = self.watcher.resumes = False
+        self.assertEqual(list(counting(2)), [0, 1])
+        self.assertEqual(self.events(), [("returned", "end")])
+
+    def test_loops_send_next_and_unpacking_are_the_same(self):
+        def loop():
+            for value in counting(3):
+                pass
+
+        def unpack():
+            [*counting(3)]
+
+        def send():
+            generator = counting(3)
+            try:
+                value = None
+                while True:
+                    value = generator.send(None)
+            except StopIteration as stop:
+                self.assertEqual(stop.value, "end")
+
+        expected = [event for i in range(3) for event in (("resumed", None), ("yielded", i))]
+        for use in (loop, unpack, send, lambda: sum(counting(3))):
+            for _ in range(30):     # specialized on the way
+                use()
+                self.assertEqual(self.events(), [*expected, ("resumed", None), ("returned", "end")])
+
+    def test_one_that_is_closed_or_collected_where_it_stands_was_dropped(self):
+        for drop in (lambda generator: generator.close(), lambda generator: None):
+            generator = counting(3)
+            next(generator)
+            drop(generator)
+            del generator
+            self.assertEqual(self.events(), [("resumed", None), ("yielded", 0), ("dropped", None)])
+
+    def test_one_that_never_began_was_dropped(self):
+        counting(3)
+        self.assertEqual(self.events(), [("dropped", None)])
+        counting(3).close()
+        self.assertEqual(self.events(), [("dropped", None)])
+
+    def test_one_in_a_cycle_is_dropped_by_the_collector(self):
+        holder = []
+        holder.append(holder)
+        generator = counting(3)
+        next(generator)
+        holder.append(generator)
+        del generator, holder
+        gc.collect()
+        self.assertEqual(self.events()[2:], [("dropped", None)])
+
+    def test_a_word_that_leads_to_its_generator_keeps_nothing_alive(self):
+        class Word:
+            pass
+
+        word = self.watcher.mark = Word()
+        alive = weakref.ref(word)
+        word.generator = counting(3)
+        next(word.generator)
+        self.watcher.mark = None
+        del word
+        gc.collect()
+        self.assertIsNone(alive())
+
+    def test_an_exception_that_is_thrown_in(self):
+        generator = patient()
+        next(generator)
+        self.assertEqual(generator.throw(KeyError), "caught")
+        self.assertRaises(OSError, generator.throw, OSError("o"))
+        self.assertEqual(self.events(), [("resumed", None), ("yielded", 1), ("resumed", None), ("yielded", "caught"),
+                                         ("resumed", None), ("raised", "OSError('o')")])
+
+    def test_closing_one_that_has_a_handler_runs_it(self):
+        def cleans_up():
+            try:
+                yield 1
+            finally:
+                self.cleaned = True
+
+        self.watcher.codes.add(cleans_up.__code__)
+        generator = cleans_up()
+        next(generator)
+        generator.close()
+        self.assertTrue(self.cleaned)
+        self.assertEqual(self.events(), [("resumed", None), ("yielded", 1), ("resumed", None),
+                                         ("raised", "GeneratorExit()")])
+
+    def test_yield_from_watches_each_of_them(self):
+        self.assertEqual(list(delegating(2)), [0, 1, "end"])
+        self.assertEqual(self.watcher.kinds(), ["resumed", "resumed", "yielded", "yielded", "resumed", "resumed",
+                                                "yielded", "yielded", "resumed", "resumed", "returned", "yielded",
+                                                "resumed", "returned"])
+
+    def test_its_frame_may_be_kept_beyond_the_end(self):
+        generator = counting(1)
+        frame = generator.gi_frame
+        self.assertEqual(list(generator), [0])
+        self.assertEqual(self.watcher.kinds(), ["resumed", "yielded", "resumed", "returned"])
+        self.assertEqual(frame.f_locals["i"], 0)
+        generator = counting(1)
+        frame = generator.gi_frame
+        next(generator)
+        del generator
+        self.assertEqual(self.watcher.kinds(), ["resumed", "yielded", "dropped"])
+        del frame
+        # One that has not begun is marked as over, and told of when it is freed.
+        generator = counting(1)
+        generator.gi_frame.clear()
+        self.assertEqual(list(generator), [])
+        del generator
+        self.assertEqual(self.watcher.kinds(), ["dropped"])
+
+    def test_a_suspended_one_shows_no_caller(self):
+        generator = counting(2)
+        next(generator)
+        self.assertIsNone(generator.gi_frame.f_back)
+        self.assertEqual(generator.gi_frame.f_locals, {"n": 2, "i": 0})
+        self.assertFalse(generator.gi_running)
+
+    def test_another_thread_may_go_on_with_it(self):
+        generator = counting(2)
+        next(generator)
+        found = []
+        thread = threading.Thread(target=lambda: found.extend(generator))
+        thread.start()
+        thread.join()
+        self.assertEqual(found, [1])
+        self.assertEqual(self.watcher.kinds(), ["resumed", "yielded", "resumed", "yielded", "resumed", "returned"])
+
+    def test_unwatched_ones_of_the_same_code_go_on_beside_it(self):
+        watched = counting(100)
+        next(watched)
+        framehook.disable(self.watcher)
+        other = counting(100)
+        framehook.enable(self.watcher)
+        for a, b in zip(other, range(100)):
+            self.assertEqual(a, b)
+            next(watched, None)
+        self.assertEqual(self.watcher.kinds()[-1], "returned")
+
+    def test_a_recursion_error_at_a_resumption_is_told(self):
+        generator = counting(3)
+        next(generator)
+
+        def deep():
+            try:
+                deep()
+            except RecursionError:
+                for _ in generator:
+                    pass
+
+        limit = sys.getrecursionlimit()
+        try:
+            sys.setrecursionlimit(200)
+            try:
+                deep()
+            except RecursionError:
+                pass
+        finally:
+            sys.setrecursionlimit(limit)
+        list(generator)
+        kinds = self.watcher.kinds()
+        self.assertEqual(len([kind for kind in kinds if kind in ("returned", "raised", "dropped")]), 1, kinds)
+
+
+def delegating(n):
+    yield (yield from counting(n))
+
+
+@needs_hooks
+class Failures(unittest.TestCase):
+    def watch(self, function, when, error=RuntimeError):
+        def tell(event):
+            if event.kind == when:
+                raise error(when)
+
+        watcher = Watcher(function, tell=tell)
+        framehook.add(watcher)
+        self.addCleanup(framehook.remove, watcher)
+        return watcher
+
+    def test_of_one_that_is_told_of_a_yield_are_thrown_into_the_generator(self):
+        watcher = self.watch(counting, "yielded")
+        generator = counting(3)
+        self.assertRaisesRegex(RuntimeError, "yielded", next, generator)
+        self.assertEqual(list(generator), [])
+        self.assertEqual(watcher.kinds(), ["resumed", "yielded", "resumed", "raised"])
+
+    def test_may_be_caught_by_the_generator(self):
+        watcher = self.watch(patient, "yielded", KeyError)
+        framehook.add(other := Watcher(patient), first=True)
+        self.addCleanup(framehook.remove, other)
+        generator = patient()
+        self.assertRaises(KeyError, next, generator)
+        self.assertEqual(watcher.kinds(), ["resumed", "yielded", "resumed", "yielded", "resumed", "raised"])
+        self.assertEqual(other.kinds(), ["resumed", "raised"])
+
+    def test_where_it_goes_on_are_raised_there(self):
+        def cleans_up():
+            try:
+                yield 1
+                yield 2
+            except RuntimeError as error:
+                yield str(error)
+
+        first = []
+
+        def tell(event):
+            if event.kind == "resumed" and first:
+                raise RuntimeError(first.pop())
+            first.append("again") if event.kind == "yielded" and event.value == 1 else None
+
+        with framehook.hook(Watcher(cleans_up, tell=tell)):
+            self.assertEqual(list(cleans_up()), [1, "again"])
+
+    def test_where_it_is_dropped_are_reported(self):
+        self.watch(counting, "dropped")
+        found = []
+        hook, sys.unraisablehook = sys.unraisablehook, lambda report: found.append(report)
+        try:
+            counting(1)
+        finally:
+            sys.unraisablehook = hook
+        self.assertEqual([str(report.exc_value) for report in found], ["dropped"])
+        self.assertIn("told that a frame was dropped", found[0].err_msg)
+        del found[:]
+
+    def test_to_go_on_with_the_generator_that_is_told_of(self):
+        answers = []
+
+        def tell(event):
+            if event.kind != "yielded":
+                return
+            for use in (lambda: next(generator), lambda: generator.throw(OSError), lambda: generator.close()):
+                try:
+                    answers.append(use())
+                except ValueError as error:
+                    answers.append(str(error))
+
+        with framehook.hook(Watcher(counting, tell=tell)):
+            generator = counting(1)
+            self.assertEqual(next(generator), 0)
+        self.assertEqual(answers, ["generator already executing"] * 3)
+        self.assertEqual(list(generator), [])
+
+
+@needs_hooks
+class Asynchronous(unittest.TestCase):
+    def test_coroutines_and_asynchronous_generators(self):
+        async def inner():
+            await asyncio.sleep(0)
+            return 3
+
+        async def agen():
+            yield 1
+            await asyncio.sleep(0)
+            yield 2
+
+        async def outer():
+            total = await inner()
+            async for value in agen():
+                total += value
+            return total
+
+        watcher = Watcher(inner, agen, outer)
+        with framehook.hook(watcher):
+            self.assertEqual(asyncio.run(outer()), 6)
+        kinds = watcher.kinds()
+        self.assertEqual(kinds.count("returned"), 3)
+        # Of a suspension each frame that waits is told.
+        self.assertEqual(kinds.count("yielded"), kinds.count("resumed") - 3)
+
+    def test_a_task_that_is_cancelled(self):
+        async def waits():
+            await asyncio.sleep(100)
+
+        async def main():
+            task = asyncio.create_task(waits())
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        watcher = Watcher(waits)
+        with framehook.hook(watcher):
+            asyncio.run(main())
+        self.assertEqual(watcher.taken()[-1], ("raised", "CancelledError()"))
+
+    def test_a_coroutine_that_is_never_awaited(self):
+        async def never():
+            pass
+
+        watcher = Watcher(never)
+        with framehook.hook(watcher), self.assertWarns(RuntimeWarning):
+            never()
+            gc.collect()
+        self.assertEqual(watcher.kinds(), ["dropped"])
+
+    def test_a_module_that_awaits_has_returned_with_its_coroutine(self):
+        code = compile("import asyncio\nx = await asyncio.sleep(0, 5)", "<awaits>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        kinds, names = [], {}
+
+        def hook(view):
+            if view.code is code:
+                view.watch(lambda event: kinds.append((event.kind, type(event.value))), None, True, True)
+
+        with framehook.hook(hook):
+            asyncio.run(eval(code, names))
+        self.assertEqual((kinds, names["x"]), ([("returned", types.CoroutineType)], 5))
+
+    def test_a_generators_code_that_is_executed_keeps_its_mapping(self):
+        class Mapping(dict):
+            pass
+
+        mapping = Mapping()
+        alive = weakref.ref(mapping)
+        watcher = Watcher(patient)
+        with framehook.hook(watcher):
+            exec(patient.__code__, {}, mapping)
+        self.assertEqual(watcher.kinds(), ["dropped"])
+        del mapping
+        self.assertIsNone(alive())
+
+
+if __name__ == "__main__":
+    unittest.main()
