@@ -1,6 +1,7 @@
 """The crate framehook: guards that remove hooks, and interpreters that end with hooks in them."""
 
 import gc
+import sys
 import threading
 import unittest
 
@@ -84,6 +85,16 @@ class Guards(HookTestCase):
         self.assertEqual(guard.asked(), before + 1)
         self.assertRaises(TypeError, guard.enable_for, 5, True)
         guard.remove()
+
+    def test_what_a_hook_drops_is_given_back_64_calls_later_at_most(self):
+        f, value = new_function("def f(): pass"), object()
+        before = sys.getrefcount(value)
+        guard = cases.install("drop", f, value)
+        for _ in range(1000):
+            f()
+            self.assertLessEqual(sys.getrefcount(value), before + 1 + 64)
+        guard.remove()
+        self.assertEqual(sys.getrefcount(value), before)
 
     def test_guards_come_and_go_while_threads_call(self):
         f, g = new_function("def f(): return 1"), new_function("def f(): return 2")

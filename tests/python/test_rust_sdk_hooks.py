@@ -9,7 +9,7 @@ import threading
 import unittest
 import weakref
 
-from rust_sdk_support import HookTestCase, OUT, load, new_function, ten
+from rust_sdk_support import HookTestCase, load, new_function, ten
 from support import FREE_THREADED, ON_STOCK, ProgramTestCase, needs_framecore
 
 rust_hook = cases = None

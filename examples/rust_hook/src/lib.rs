@@ -42,8 +42,8 @@ impl FrameHook for Counter {
     fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
         let code = frame.code()?;
         let key = identity(&code);
-        // Nothing here calls into Python while the lock is held: a reference that is not needed goes,
-        // but never the last one.
+        // Nothing here calls into Python while the lock is held: a reference that is not
+        // needed goes, but never the last one.
         let mut counts = lock(&self.counts);
         counts.entry(key).or_insert_with(|| (code.unbind(), 0)).1 += 1;
         Ok(Answer::pass())

@@ -70,8 +70,8 @@ pub trait FrameHook: Send + Sync + 'static {
     /// What the hook says with a frame that it watches, and gets back with each event of it. `()`
     /// where it watches none.
     ///
-    /// A `usize`, `u32` or `u64` travels with the frame; a value of another type gets a box. Each is
-    /// dropped once: when its frame has ended and the hook was told, if it is still there.
+    /// A `usize`, `u32` or `u64` travels with the frame; a value of another type gets a box. Each
+    /// is dropped once: when its frame has ended and the hook was told, if it is still there.
     type Word: Send + Sync + 'static;
 
     /// The answer, or an exception that fails the call, as a wrong number of arguments would.

@@ -82,9 +82,9 @@ impl Builder {
 
     /// Installs the hook in the interpreter that the thread is attached to.
     ///
-    /// RuntimeError: the interpreter has no frame hooks, or as many as it allows. ValueError: the name
-    /// has a zero byte, or the hook of `place` is not installed. Each code object is asked about
-    /// again at its next call, which costs each of them one slow start.
+    /// RuntimeError: the interpreter has no frame hooks, or as many as it allows. ValueError: the
+    /// name has a zero byte, or the hook of `place` is not installed. Each code object is asked
+    /// about again at its next call, which costs each of them one slow start.
     pub fn install<H: FrameHook>(self, py: Python<'_>, hook: H) -> PyResult<Installed<H>> {
         let simple = first()?;
         let name = CString::new(self.name.as_str())
@@ -124,7 +124,8 @@ impl Builder {
                     other,
                 };
                 // SAFETY: attached to this interpreter. The functions are made for this user data,
-                // a reference that the engine owns from here on, and for its words. The rest is copied.
+                // a reference that the engine owns from here on, and for its words. The rest is
+                // copied.
                 Ok(unsafe { (functions.PyUnstable_InstallFrameHook)(interpreter, &definition) })
             }
             Err(missing) if place != 0 || self.flags & !TIMED != 0 => Err(missing),
@@ -348,8 +349,8 @@ pub fn clear(py: Python<'_>) -> PyResult<()> {
 /// exception that goes with `None`.
 ///
 /// # Safety
-/// The engine has called with this user data of `install::<H>`, in an attached thread, and keeps its
-/// reference until `body` has returned.
+/// The engine has called with this user data of `install::<H>`, in an attached thread, and keeps
+/// its reference until `body` has returned.
 unsafe fn called<H: FrameHook, T>(
     user_data: *mut c_void,
     body: impl FnOnce(Python<'_>, &Registration<H>) -> PyResult<T>,
@@ -389,8 +390,8 @@ const TURNS: u8 = 64;
 /// A hook's C function.
 ///
 /// # Safety
-/// The engine calls it, in an attached thread, with a frame that it offers until it returns, the user
-/// data of `install::<H>`, and an answer that nobody else sees.
+/// The engine calls it, in an attached thread, with a frame that it offers until it returns, the
+/// user data of `install::<H>`, and an answer that nobody else sees.
 unsafe extern "C" fn ask<H: FrameHook>(
     frame: *mut RawFrame,
     user_data: *mut c_void,

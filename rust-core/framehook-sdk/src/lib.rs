@@ -1,8 +1,8 @@
 //! Write a frame hook for Ferrule in an extension module that is made with PyO3.
 //!
-//! A hook is asked about a Python frame before its first instruction. It may let the frame run other
-//! code, give the call's result, or be told when the frame ends. Here it is a type with the trait
-//! [`FrameHook`]:
+//! A hook is asked about a Python frame before its first instruction. It may let the frame run
+//! other code, give the call's result, or be told when the frame ends. Here it is a type with the
+//! trait [`FrameHook`]:
 //!
 //! ```no_run
 //! #![forbid(unsafe_code)]
