@@ -188,7 +188,8 @@ typedef struct PyUnstable_FrameHookDefinition {
     void (*free_word)(void *word);          /* may be NULL; called once for each answer with `tell` or
                                                `extent`, when nothing more is told of the frame, whatever
                                                the reason: also if the hook was removed, and if the call
-                                               has failed. It may call anything here */
+                                               has failed. Never while `tell` runs for that frame. It may
+                                               call anything here */
     unsigned int flags;
     int place;
     PyUnstable_FrameHookId other;           /* for BEFORE and BEHIND */
