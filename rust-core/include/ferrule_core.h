@@ -1018,10 +1018,10 @@ enum _PyRust_Answer _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpre
  the one to go on in afterwards.
 
  # Safety
- `tstate` is the calling thread's own, attached thread state; `mark` is its current frame, and a
- mark of this crate, with its stack pointer saved.
+ `tstate` is the calling thread's own, attached thread state; its current frame is a mark of this
+ crate.
  */
-void _PyRust_FrameCameBack(PyThreadState *tstate, struct _PyInterpreterFrame *mark);
+void _PyRust_FrameCameBack(PyThreadState *tstate);
 
 /*
  `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception

@@ -7,15 +7,6 @@
 /* A frame that starts is not shown to others before it is offered, and one that goes on is watched again. */
 #define _Py_Instrument(CODE, INTERP) _PyRust_Instrument(frame, CODE, INTERP)
 
-/* Goes on where the thread's current frame stands, or with the exception that is set. */
-#define GO_ON_IN_CURRENT_FRAME() \
-    frame = tstate->current_frame; \
-    if (_PyErr_Occurred(tstate)) { \
-        goto unwound; \
-    } \
-    next_instr = frame->instr_ptr; \
-    goto resume_frame
-
 /* Offers a frame that starts to the hooks, which may put another in its place or end the call. Those that watch a
    generator learn that it goes on. ASK_AGAIN is what to do when the next frame of this code is to come here too. */
 #define OFFER_TO_FRAME_HOOKS(ASK_AGAIN) \
@@ -23,7 +14,7 @@
         _PyFrame_SetStackPointer(frame, stack_pointer); \
         _PyRust_Answer answer = _PyRust_OfferFrame(tstate, frame); \
         if (answer == _PyRust_Answer_Elsewhere) { \
-            GO_ON_IN_CURRENT_FRAME(); \
+            goto go_on_in_current_frame; \
         } \
         stack_pointer = _PyFrame_GetStackPointer(frame); \
         if (answer == _PyRust_Answer_AskAgain) { \
@@ -32,9 +23,20 @@
     }
 
 /* A frame that hooks watch has come back to the mark below it, which is the current frame now. */
-#define TELL_FRAME_HOOKS() \
-    _PyFrame_SetStackPointer(frame, stack_pointer); \
-    _PyRust_FrameCameBack(tstate, frame); \
-    GO_ON_IN_CURRENT_FRAME()
+#define TELL_FRAME_HOOKS() goto frame_came_back
+
+/* What is done there: hooks are told; and then, or where a hook has put another frame in the place of the one that was
+   offered, it goes on where the thread's current frame stands, or with the exception that is set. In one place and
+   with the thread state alone, so that the registers of the loop are not chosen for it. */
+#define FRAME_HOOK_LABELS() \
+frame_came_back: \
+    _PyRust_FrameCameBack(tstate); \
+go_on_in_current_frame: \
+    frame = tstate->current_frame; \
+    if (_PyErr_Occurred(tstate)) { \
+        goto unwound; \
+    } \
+    next_instr = frame->instr_ptr; \
+    goto resume_frame
 
 #endif

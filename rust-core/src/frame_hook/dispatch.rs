@@ -551,17 +551,15 @@ fn go_on(thread: Thread, frame: Frame) -> Answer {
 /// the one to go on in afterwards.
 ///
 /// # Safety
-/// `tstate` is the calling thread's own, attached thread state; `mark` is its current frame, and a
-/// mark of this crate, with its stack pointer saved.
+/// `tstate` is the calling thread's own, attached thread state; its current frame is a mark of this
+/// crate.
 #[no_mangle]
 #[inline(never)] // the eval loop is large enough
-pub unsafe extern "C" fn _PyRust_FrameCameBack(
-    tstate: *mut PyThreadState,
-    mark: *mut _PyInterpreterFrame,
-) {
+pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) {
     // SAFETY: the caller's contract.
     unsafe {
-        let (thread, watch) = (Thread::new(tstate), Watch::of_mark(mark));
+        let (thread, watch) = (Thread::new(tstate), Watch::of_mark((*tstate).current_frame));
+        watch.mark().forget_slots();
         if thread.has_exception() {
             return came_back_raised(thread, watch);
         }

@@ -291,7 +291,6 @@ impl Watch {
     pub unsafe fn take_value(self) -> Owned {
         // SAFETY: the slot is set, by contract, and its reference is handed out.
         unsafe {
-            (*self.mark().as_ptr()).stacktop = 0;
             let value = StackSlot::leave(self.mark().first_slot()).unwrap_unchecked();
             Owned::from_new_reference(value.into_object().as_ptr())
         }
