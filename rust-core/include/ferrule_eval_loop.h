@@ -37,6 +37,7 @@ go_on_in_current_frame: \
         goto unwound; \
     } \
     next_instr = frame->instr_ptr; \
-    goto resume_frame
+    stack_pointer = _PyFrame_GetStackPointer(frame); \
+    DISPATCH()
 
 #endif
