@@ -537,7 +537,11 @@ unsafe fn go_elsewhere(thread: Thread, way: Way) {
 #[inline(never)]
 fn go_on(thread: Thread, frame: Frame) -> Answer {
     if !watched::are_there_any(thread) {
-        return standing(thread, frame.code());
+        // The argument of `RESUME` is 0 where a frame begins. That one goes on, whatever hooks say of
+        // its code, is nothing that they are asked about.
+        // SAFETY: the frame stands at an instruction of its code.
+        let goes_on = unsafe { (*frame.instruction()).op.arg } & 3 != 0;
+        return if goes_on { Answer::Settled } else { standing(thread, frame.code()) };
     }
     // SAFETY: the current frame, which has come to an instruction that nothing of it runs before.
     match unsafe { watched::go_on(thread, frame) } {
