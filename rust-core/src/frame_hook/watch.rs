@@ -61,8 +61,9 @@ fn instructions() -> *mut c::_Py_CODEUNIT {
 ///
 /// # Invariants
 /// Begins with a frame that is the C stack's, with one slot; so a pointer to the mark is one to the
-/// watch. Of memory that is not used, the slot and all cells but `next_told` are as in zeros. A watch whose mark is linked is in the list of the thread whose frame it watches, and its
-/// extent has begun there.
+/// watch. Of memory that is not used, the slot and all cells but `next_told` are as in zeros. A
+/// watch whose mark is linked is in the list of the thread whose frame it watches, and its extent
+/// has begun there.
 #[repr(C)]
 struct Body {
     mark: UnsafeCell<_PyInterpreterFrame>,
@@ -167,8 +168,8 @@ impl Watch {
     /// Says what runs instead of what was known, and whether it makes a generator.
     pub fn set_code(self, code: Code, makes_generator: bool) {
         self.body().makes_generator.set(makes_generator);
-        // SAFETY: live objects, and the mark is this thread's. The reference that is given up is not
-        // the last one: the frame or its function had the code, or the hook has it.
+        // SAFETY: live objects, and the mark is this thread's. It has its new code before the old one
+        // is given up, which may have been a hook's alone, and then dies here.
         unsafe {
             let before = self.code();
             (*self.mark().as_ptr()).f_executable = new_reference(code.as_object());
