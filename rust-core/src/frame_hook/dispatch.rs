@@ -207,33 +207,30 @@ unsafe fn heed(thread: Thread, hook: &Hook, frame: Offered, given: Given) -> Hee
     let (verdict, request) = (Verdict::from_c(given.verdict), given.request);
     // SAFETY: NULL, or a reference that is ours.
     let object = unsafe { Owned::new(given.object) };
-    let begin_watch = || match request.is_nothing() {
-        true => Ok(()),
-        false => begin_watch(thread, hook, frame, request),
+    let watched = if thread.has_exception() {
+        Err(Raised::by_cpython(thread))
+    } else if verdict == Some(Verdict::Error) {
+        Err(complain(thread, hook, c"frame hook %s answered with an error and set no exception"))
+    } else if request.is_nothing() {
+        Ok(())
+    } else {
+        begin_watch(thread, hook, frame, request)
     };
-    let done = match (verdict, object) {
-        _ if thread.has_exception() => Err(Raised::by_cpython(thread)),
-        (Some(Verdict::Pass), None) => begin_watch().map(|()| Heeded::Passed),
+    let done = watched.and_then(|()| match (verdict, object) {
+        (Some(Verdict::Pass), None) => Ok(Heeded::Passed),
         // What another interpreter owns, and what there is no memory for, is not remembered: the
         // hook will be asked again.
         (Some(Verdict::Settled), None) => {
-            begin_watch().map(|()| match settled::settle(thread, frame.code(), hook.id, true) {
+            Ok(match settled::settle(thread, frame.code(), hook.id, true) {
                 Ok(()) => Heeded::Settled,
                 Err(_) => Heeded::Passed,
             })
         }
-        (Some(Verdict::Replace), Some(object)) => {
-            // SAFETY: the caller's contract.
-            begin_watch().and_then(|()| unsafe { run(thread, hook, frame, &object) })
-        }
-        (Some(Verdict::Result), Some(value)) => begin_watch().map(|()| Heeded::Answered(value)),
-        (Some(Verdict::Error), _) => Err(complain(
-            thread,
-            hook,
-            c"frame hook %s answered with an error and set no exception",
-        )),
+        // SAFETY: the caller's contract.
+        (Some(Verdict::Replace), Some(object)) => unsafe { run(thread, hook, frame, &object) },
+        (Some(Verdict::Result), Some(value)) => Ok(Heeded::Answered(value)),
         _ => Err(complain(thread, hook, c"frame hook %s answered with no known verdict")),
-    };
+    });
     done.unwrap_or_else(|Raised { .. }| {
         count_one(&hook.errors);
         Heeded::Failed

@@ -40,9 +40,13 @@ fn root(thread: Thread) -> *mut _PyStackChunk {
 }
 
 /// The innermost extent on this stack.
-#[inline(never)]
 fn innermost<'a>(thread: Thread) -> Option<&'a Extent> {
-    let root = root(thread);
+    innermost_on(thread, root(thread))
+}
+
+/// The innermost extent on the stack with that root.
+#[inline(never)]
+fn innermost_on<'a>(thread: Thread, root: *mut _PyStackChunk) -> Option<&'a Extent> {
     // SAFETY: those in the list are live, and this thread's.
     unsafe {
         let mut extent = (*thread.own()).extents.cast::<Extent>();
@@ -70,7 +74,8 @@ impl Extent {
     pub unsafe fn begin(this: *mut Extent, thread: Thread, hook: Option<&Hook>, kind: c_uint) {
         // SAFETY: nothing below may wait, or run Python code.
         let hooks = unsafe { Snapshot::borrowed(thread) };
-        let (mut not_below, mut only_below) = innermost(thread)
+        let root = root(thread);
+        let (mut not_below, mut only_below) = innermost_on(thread, root)
             .map_or((Extent::NONE.not_below, Extent::NONE.only_below), |outer| {
                 (outer.not_below, outer.only_below)
             });
@@ -90,13 +95,7 @@ impl Extent {
         // SAFETY: by contract ours, and the list is the thread's own.
         unsafe {
             let first = (*thread.own()).extents.cast::<Extent>();
-            *this = Extent {
-                next: first,
-                previous: null_mut(),
-                root: root(thread),
-                not_below,
-                only_below,
-            };
+            *this = Extent { next: first, previous: null_mut(), root, not_below, only_below };
             if let Some(first) = first.as_mut() {
                 first.previous = this;
             }

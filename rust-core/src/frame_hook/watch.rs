@@ -278,7 +278,6 @@ impl Watch {
                 self.unlist(thread);
             }
             let mark = self.mark().as_ptr();
-            (*mark).stacktop = 0;
             (*thread.tstate()).current_frame = (*mark).previous;
             (*mark).previous = null_mut();
         }

@@ -48,7 +48,7 @@ pub struct Watched {
 /// # Invariants
 /// Live, and not finished.
 #[derive(Clone, Copy)]
-pub struct Generator(NonNull<PyGenObject>);
+struct Generator(NonNull<PyGenObject>);
 
 impl Generator {
     /// # Safety
@@ -59,7 +59,7 @@ impl Generator {
     }
 
     /// The one that a frame lies in.
-    pub fn of_frame(frame: Frame) -> Self {
+    fn of_frame(frame: Frame) -> Self {
         // SAFETY: by contract of the owner, the frame lies there in a generator.
         unsafe {
             let start = frame.as_ptr().byte_sub(offset_of!(PyGenObject, gi_iframe));
@@ -261,8 +261,8 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
         return Ok(value);
     };
     // SAFETY: live: the generator is suspended, so its frame has not ended.
-    let generator = Generator::of_frame(unsafe { Frame::new(watched.as_ref().frame) });
-    let frame = generator.frame();
+    let frame = unsafe { Frame::new(watched.as_ref().frame) };
+    let generator = Generator::of_frame(frame);
     let (state, resumes_at) = (generator.state(), frame.instruction());
     // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first. One that
     // stands at its `RESUME` could be closed even though it executes.
