@@ -261,6 +261,24 @@ class Results(unittest.TestCase):
         gc.collect()
         self.assertEqual([reference() for reference in alive], [None, None])
 
+    def test_an_answer_that_makes_no_sense_gives_its_word_back(self):
+        class Word:
+            pass
+
+        words, told = [], []
+
+        def hook(view):
+            if view.code is leaf.__code__:
+                word = Word()
+                words.append(weakref.ref(word))
+                view.watch(lambda event: told.append(event.kind), word)
+                view.result(1)
+            return framehook.SETTLED
+
+        with framehook.hook(hook), self.assertRaises(SystemError):
+            leaf()
+        self.assertEqual(([word() for word in words], told), ([None], ["raised"]))
+
     def test_tracers_see_no_frame(self):
         events = []
 
