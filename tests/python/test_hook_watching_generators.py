@@ -179,6 +179,20 @@ class Generators(unittest.TestCase):
         self.assertEqual(found, [1])
         self.assertEqual(self.watcher.kinds(), ["resumed", "yielded", "resumed", "yielded", "resumed", "returned"])
 
+    def test_threads_that_end_leave_nothing_behind_of_what_they_went_on_with(self):
+        for _ in range(200):
+            generator = counting(2)
+            next(generator)
+            thread = threading.Thread(target=list, args=(generator,))
+            del generator
+            thread.start()
+            thread.join()
+        del thread
+        gc.collect()
+        kinds = self.watcher.kinds()
+        self.assertEqual(kinds.count("returned"), 200)
+        self.assertNotIn("dropped", kinds)
+
     def test_unwatched_ones_of_the_same_code_go_on_beside_it(self):
         watched = counting(100)
         next(watched)

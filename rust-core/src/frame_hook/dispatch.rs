@@ -589,6 +589,7 @@ unsafe fn came_back(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned
     let told = watch.tell(thread, Happened::Returned, value.as_ptr());
     // SAFETY: the caller's contract.
     unsafe { watch.step_down(thread) };
+    watched::detach(watch);
     watch.end(thread);
     match told {
         Ok(()) => Ok(value),
@@ -615,6 +616,7 @@ unsafe fn came_back_raised(thread: Thread, watch: Watch) {
         }
         watch.step_down(thread);
     }
+    watched::detach(watch);
     watch.end(thread);
 }
 

@@ -439,6 +439,11 @@ impl Watch {
         }
     }
 
+    /// Whether somebody is to be told, or was removed.
+    pub fn has_hook(self) -> bool {
+        self.hook().is_some()
+    }
+
     /// Shows the collector what the watch of a suspended generator holds; a number other than 0 ends
     /// it.
     pub fn traverse(self, visit: impl Fn(*mut PyObject) -> c_int) -> c_int {

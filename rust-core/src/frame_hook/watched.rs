@@ -15,11 +15,13 @@ use super::snapshot::Snapshot;
 use super::state::set_active;
 use super::verdict::Happened;
 use super::watch::Watch;
+use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
 use crate::exception::{drop_aside, run_aside};
 use crate::frame::{Frame, Owner, VisitFunction};
 use crate::object::{ForC, Owned};
+use crate::reference_count::{decref, new_reference};
 use crate::tables::{slot, specification, COLLECTED, NOT_TO_BE_MADE, NO_SLOT};
 use crate::thread::Thread;
 use core::ffi::{c_int, c_void};
@@ -29,7 +31,9 @@ use core::ptr::{null_mut, NonNull};
 /// What a watched generator's frame holds.
 ///
 /// # Invariants
-/// Its watches are a list, in the order in which they are told. `next` and `previous` are guarded by
+/// Its watches are a list, in the order in which they are told. Each that is linked owns a reference
+/// to it: without the GIL, an object that another thread gives up may live on for a while, and may
+/// then be freed by the thread that has made it. `next` and `previous` are guarded by
 /// `FrameHookState.watched_lock`; all else belongs to the thread that works on the frame.
 #[repr(C)]
 pub struct Watched {
@@ -228,6 +232,7 @@ unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>)
         let is_new = |watch: &Watch| !watch.is_linked();
         let mut begin = None;
         for watch in Watched::watches(watched).filter(is_new) {
+            new_reference(watched.as_ptr().cast());
             watch.link(thread, above);
             above = watch.mark();
             begin = begin.or(Some(watch));
@@ -255,7 +260,8 @@ unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>)
 /// The mark is the thread's current frame.
 pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
     let Some(watched) = watch.watched().map(NonNull::cast::<Watched>) else {
-        // SAFETY: the caller's contract. A frame that has lost its `Watched` has ended.
+        check!(false, "a frame has yielded that is no watched generator's");
+        // SAFETY: the caller's contract.
         unsafe { watch.step_down(thread) };
         watch.end(thread);
         return Ok(value);
@@ -286,12 +292,52 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
         return Err(raised);
     }
     generator.set_state(state);
-    // SAFETY: where it goes on is an instruction of its code. The mark is linked.
+    // SAFETY: where it goes on is an instruction of its code. The mark was linked, and the reference
+    // is its own; the frame has another one.
     unsafe {
         make_slow(resumes_at);
         watch.step_down(thread);
+        decref(watched.as_ptr().cast());
     }
     Ok(value)
+}
+
+/// The frame of `watch` was left, and its mark taken out. If that was a generator's, nothing leads to
+/// the watch any more. Destructors may run.
+#[inline(always)]
+pub fn detach(watch: Watch) {
+    if let Some(watched) = watch.watched() {
+        // SAFETY: live: the watch was linked, so it owns a reference.
+        unsafe { detach_from(watched.cast(), watch) };
+    }
+}
+
+/// # Safety
+/// `watch` is one of those of `watched`, and gives up its reference to it.
+#[cold]
+#[inline(never)]
+unsafe fn detach_from(watched: NonNull<Watched>, watch: Watch) {
+    // SAFETY: live, by contract, until the reference is given up.
+    unsafe {
+        take_out(watched, watch);
+        decref(watched.as_ptr().cast());
+    }
+}
+
+/// Takes a watch off the list of its generator.
+///
+/// # Safety
+/// `watched` is live, and `watch` one of its own. The calling thread works on the frame, or was the
+/// last to do so.
+unsafe fn take_out(watched: NonNull<Watched>, watch: Watch) {
+    // SAFETY: by contract.
+    unsafe {
+        match Watched::watches(watched).find(|before| before.next_told() == Some(watch)) {
+            Some(before) => before.set_next_told(watch.next_told()),
+            None => (*watched.as_ptr()).first = watch.next_told(),
+        }
+    }
+    watch.set_watched(null_mut());
 }
 
 /// The last reference is gone: the frame has ended, or its generator.
@@ -378,18 +424,18 @@ unsafe fn take_out_of_list(thread: Thread, watched: *mut Watched) {
     }
 }
 
-/// The frame is over. Watches whose marks are linked are told by these; the others now.
+/// The frame is over, and was not left: it was suspended. Those who watch it are told.
+///
+/// Watches that are linked stay: their frames run, and will never come back, or tell by themselves.
 ///
 /// # Safety
 /// `watched` is live, and this thread's.
 unsafe fn forget_watches(thread: Thread, watched: NonNull<Watched>) {
-    // SAFETY: by contract.
-    let mut next = unsafe { (*watched.as_ptr()).first.take() };
-    while let Some(watch) = next {
-        next = watch.next_told();
-        watch.set_watched(null_mut());
-        watch.set_next_told(None);
-        if !watch.is_linked() {
+    // SAFETY: by contract. Each is out before it is told, as that runs any code.
+    unsafe {
+        let waits = |watch: &Watch| !watch.is_linked() && watch.has_hook();
+        while let Some(watch) = Watched::watches(watched).find(waits) {
+            take_out(watched, watch);
             watch.tell_dropped(thread);
             watch.end(thread);
         }
