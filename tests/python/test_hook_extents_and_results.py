@@ -6,6 +6,7 @@ import threading
 import unittest
 import weakref
 
+from hook_variants import in_a_child
 from support import needs_hooks
 from test_hook_watching import Watcher
 
@@ -447,6 +448,7 @@ class OrderAndReading(unittest.TestCase):
         self.assertEqual(events() & {"hook", "helper", "leaf"}, {"leaf"})
         self.assertEqual(events(visible=True) & {"hook", "helper", "leaf"}, {"hook", "helper", "leaf"})
 
+    @in_a_child     # without the GIL CPython 3.13 keeps all code for ever, once a thread was started
     def test_a_map_of_code_objects_goes_by_identity_and_forgets_the_dead(self):
         def make():
             def function():
