@@ -25,6 +25,7 @@ use crate::reference_count::{decref, new_reference};
 use crate::tables::{slot, specification, COLLECTED, NOT_TO_BE_MADE, NO_SLOT};
 use crate::thread::Thread;
 use core::ffi::{c_int, c_void};
+use core::iter::{successors, Successors};
 use core::mem::offset_of;
 use core::ptr::{null_mut, NonNull};
 
@@ -127,16 +128,13 @@ impl Watched {
 
     /// The watches of a `Watched`, each of which may go while it is looked at.
     ///
+    /// The type is spelled out: rustc takes what `impl Iterator` leads to for public.
+    ///
     /// # Safety
     /// `this` is live.
-    unsafe fn watches(this: NonNull<Watched>) -> impl Iterator<Item = Watch> {
+    unsafe fn watches(this: NonNull<Watched>) -> Successors<Watch, fn(&Watch) -> Option<Watch>> {
         // SAFETY: live, by contract, while the first one is looked up.
-        let mut next = unsafe { this.as_ref() }.first;
-        core::iter::from_fn(move || {
-            let watch = next?;
-            next = watch.next_told();
-            Some(watch)
-        })
+        successors(unsafe { this.as_ref() }.first, |watch| watch.next_told())
     }
 }
 
