@@ -1,7 +1,8 @@
 //! One round: a frame is offered to each hook in turn.
 //!
-//! A hook that passes on every call pays for this path with each of them. So what is on
-//! it is in one function, and what is not (another verdict, a clock) is kept out of line.
+//! A hook that passes on every call pays for this path with each of them. So [`offer`] has all that
+//! such hooks need, and a watch that begins. Where a hook says something else, or is not asked as
+//! others are, [`go_on_with`] has the rest of the round, out of line.
 
 use super::error::{Outcome, Raised};
 use super::extent;
@@ -186,7 +187,7 @@ fn begin_watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) ->
     };
     match watch {
         Ok(watch) => {
-            watch.link(thread, *frame);
+            watch.link_first(thread, *frame, request);
             Ok(())
         }
         Err(raised) => {
@@ -305,7 +306,8 @@ fn is_not_to_be_offered(thread: Thread, frame: Frame) -> bool {
 struct Course {
     /// The frame that the next hook is asked about.
     frame: Offered,
-    /// The slots of the hooks that have settled its code.
+    /// The slots of the hooks that are asked at this place, and of those that have settled its code.
+    here: u32,
     settled: u32,
     /// Whether somebody wants to be asked again.
     passed: bool,
@@ -322,23 +324,30 @@ enum End {
     Failed,
 }
 
-/// Asks those of `hooks` that are in `here` and have not settled the frame's code, in order.
+/// Asks those of `hooks`, from number `from` on, that are asked here and have not settled the frame's
+/// code, in order. `given` is what the first of them has answered, if it was asked.
 ///
 /// # Safety
-/// The frame of `course` is being offered in this thread, and `settled` says who has settled its
-/// code.
-#[inline(always)]
-unsafe fn ask_all(thread: Thread, hooks: &Snapshot, here: u32, course: &mut Course) -> End {
-    for hook in hooks.iter() {
-        if hook.bit() & here & !course.settled == 0 {
-            continue;
-        }
-        if !hook.has_no_limits() && is_beyond_limits(thread, hooks, hook) {
-            course.passed |= !hook.is_silent();
-            continue;
-        }
+/// The frame of `course` is being offered in this thread.
+unsafe fn ask_from(
+    thread: Thread,
+    hooks: &Snapshot,
+    from: usize,
+    mut given: Option<Given>,
+    course: &mut Course,
+) -> End {
+    for hook in hooks.iter().skip(from) {
         // SAFETY: the frame is being offered.
-        match unsafe { ask(thread, hook, course.frame) } {
+        let heeded = match given.take() {
+            Some(given) => unsafe { heed(thread, hook, course.frame, given) },
+            None if hook.bit() & course.here & !course.settled == 0 => continue,
+            None if !hook.is_ordinary() && is_beyond_limits(thread, hooks, hook) => {
+                course.passed |= !hook.is_silent();
+                continue;
+            }
+            None => unsafe { ask(thread, hook, course.frame) },
+        };
+        match heeded {
             Heeded::Settled => {}
             Heeded::Passed => course.passed = true,
             Heeded::Replaced(frame) => {
@@ -374,6 +383,59 @@ enum Way {
     Failed(Frame),
 }
 
+/// A round that is under way. Ends when it is dropped: the hooks go first, within the round.
+struct UnderWay {
+    snapshot: SnapshotRef,
+    #[allow(dead_code)] // kept until then
+    round: Round,
+    /// Where the frame that was called goes on.
+    next: *mut c::_Py_CODEUNIT,
+}
+
+/// How far the hooks that let a frame run were asked.
+enum Asked {
+    All {
+        /// Whether one of them watches the frame.
+        watched: bool,
+    },
+    /// Up to the hook of this number, with what that one has answered. `None`: it was not asked.
+    UpTo(usize, Option<Given>),
+    /// An exception is set: there was no watch to be had.
+    Failed,
+}
+
+/// Asks those of `hooks` that are in `open`, in order, as long as they are ordinary and let the frame
+/// run.
+///
+/// # Safety
+/// `frame` is being offered in this thread.
+#[inline(always)]
+unsafe fn ask_ordinary(thread: Thread, hooks: &Snapshot, open: u32, frame: Offered) -> Asked {
+    let mut watched = false;
+    for (number, hook) in hooks.iter().enumerate() {
+        if hook.bit() & open == 0 {
+            continue;
+        }
+        if !hook.is_ordinary() {
+            return Asked::UpTo(number, None);
+        }
+        // SAFETY: the caller's contract.
+        let given = unsafe { call(hook, frame) };
+        if !given.passes(thread) {
+            return Asked::UpTo(number, Some(given));
+        }
+        if given.request.is_nothing() {
+            continue;
+        }
+        if let Err(Raised { .. }) = begin_watch(thread, hook, frame, given.request) {
+            count_one(&hook.errors);
+            return Asked::Failed;
+        }
+        watched = true;
+    }
+    Asked::All { watched }
+}
+
 /// Offers a frame that has its arguments and has run nothing but its prologue.
 ///
 /// # Safety
@@ -397,20 +459,67 @@ unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way {
         return Way::Runs(*frame, Answer::AskAgain);
     }
     let next = frame.instruction();
-    let below = frame.previous();
     let round = Round::begin(thread);
-    let mut course = Course { frame: frame.hide(stage), settled, passed: false, replaced: false };
+    let frame = frame.hide(stage);
     // SAFETY: hidden just now.
-    let end = unsafe { ask_all(thread, hooks, here, &mut course) };
-    let Course { frame, passed, replaced, .. } = course;
-    if frame.previous() != below {
-        // What is not run makes no generator.
-        introduce(*frame, below, replaced, matches!(end, End::Runs));
+    let asked = unsafe { ask_ordinary(thread, hooks, here & !settled, frame) };
+    match asked {
+        Asked::All { watched } => {
+            if watched {
+                introduce(*frame, false, true);
+            }
+            // Hooks that were removed meanwhile may go now, and their owners' code runs: within the
+            // round, with the frame still hidden.
+            drop(snapshot);
+            drop(round);
+            Way::Runs(frame.show(next), Answer::AskAgain)
+        }
+        Asked::UpTo(number, given) => {
+            let under_way = UnderWay { snapshot, round, next };
+            let course = Course { frame, here, settled, passed: false, replaced: false };
+            // SAFETY: hidden, and the hook of that number is the one that has answered, or is next.
+            unsafe { go_on_with(thread, under_way, number, given, course) }
+        }
+        Asked::Failed => {
+            let under_way = UnderWay { snapshot, round, next };
+            let course = Course { frame, here, settled, passed: false, replaced: false };
+            end_round(thread, under_way, course, End::Failed)
+        }
     }
-    // Hooks that were removed meanwhile may go now, and their owners' code runs: within the round,
-    // with the frame still hidden.
-    drop(snapshot);
-    drop(round);
+}
+
+/// The rest of a round, from the hook `number` on, which has `given` its answer, or was not asked
+/// yet.
+///
+/// # Safety
+/// The frame of `course` is being offered in this thread.
+#[cold]
+#[inline(never)]
+unsafe fn go_on_with(
+    thread: Thread,
+    under_way: UnderWay,
+    number: usize,
+    given: Option<Given>,
+    mut course: Course,
+) -> Way {
+    let hooks = under_way.snapshot.get();
+    let asked = |hook: &Hook| hook.bit() & course.here & !course.settled != 0;
+    course.passed = hooks.iter().take(number).any(asked);
+    // SAFETY: the caller's contract.
+    let end = unsafe { ask_from(thread, hooks, number, given, &mut course) };
+    end_round(thread, under_way, course, end)
+}
+
+/// Ends a round in which a hook has done more than to let the frame run.
+#[cold]
+#[inline(never)]
+fn end_round(thread: Thread, under_way: UnderWay, course: Course, end: End) -> Way {
+    let next = under_way.next;
+    let Course { frame, passed, replaced, .. } = course;
+    // What is not run makes no generator.
+    introduce(*frame, replaced, matches!(end, End::Runs));
+    // As in `offer`.
+    drop(under_way);
     // From here on nothing runs any more that could change what is found.
     match end {
         End::Runs if replaced => Way::Replaced(frame.show(frame.code().first_instruction())),
@@ -428,27 +537,25 @@ unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way {
     }
 }
 
-/// Says to the watches that have begun in this round, those above `below`, what runs, if that is
-/// not what they know.
+/// Says to the watches that have begun in this round what runs, if that is not what they know.
 #[inline(always)]
-fn introduce(frame: Frame, below: Option<Frame>, replaced: bool, runs: bool) {
+fn introduce(frame: Frame, replaced: bool, runs: bool) {
     let makes_generator = runs
         && frame.code().flags() & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR) != 0;
     if replaced || makes_generator {
-        introduce_each(frame, below, makes_generator);
+        introduce_each(frame, makes_generator);
     }
 }
 
-/// [`introduce`], where there is something to say.
+/// [`introduce`], where there is something to say. The marks that lie directly below a frame that
+/// starts are those of this round.
 #[cold]
 #[inline(never)]
-fn introduce_each(frame: Frame, below: Option<Frame>, makes_generator: bool) {
+fn introduce_each(frame: Frame, makes_generator: bool) {
     let mut at = frame.previous();
-    while let (Some(mark), true) = (at, at != below) {
+    while let Some((mark, watch)) = at.and_then(|mark| Some((mark, Watch::at(mark)?))) {
+        watch.set_code(frame.code(), makes_generator);
         at = mark.previous();
-        if let Some(watch) = Watch::at(mark) {
-            watch.set_code(frame.code(), makes_generator);
-        }
     }
 }
 
@@ -566,11 +673,23 @@ pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) {
         }
         let value = watch.take_value();
         if watch.was_yielded_to() {
-            if let Ok(value) = watched::yielded(thread, watch, value) {
-                hand_on(thread, value, Some(YIELDS_TO));
-            }
+            yielded(thread, watch, value);
         } else if let Ok(value) = came_back(thread, watch, value) {
             hand_on(thread, value, None);
+        }
+    }
+}
+
+/// A generator has yielded `value` to a mark. The hook is told, and the value handed on.
+///
+/// # Safety
+/// The mark is the thread's current frame.
+#[inline(never)]
+unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if let Ok(value) = watched::yielded(thread, watch, value) {
+            hand_on(thread, value, Some(YIELDS_TO));
         }
     }
 }
@@ -582,6 +701,34 @@ pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) {
 /// The mark is the thread's current frame.
 #[inline(always)]
 unsafe fn came_back(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
+    // SAFETY: the caller's contract.
+    let told = match unsafe { watch.end_plainly(thread, value.as_ptr()) } {
+        Some(told) => told,
+        // SAFETY: as above.
+        None => return unsafe { came_back_otherwise(thread, watch, value) },
+    };
+    hand_back(value, told)
+}
+
+/// The value of a call, if all went well that was done about it.
+#[inline(always)]
+fn hand_back(value: Owned, told: Outcome<()>) -> Outcome<Owned> {
+    match told {
+        Ok(()) => Ok(value),
+        Err(raised) => {
+            // SAFETY: attached, and without a lock.
+            unsafe { drop_aside(value) };
+            Err(raised)
+        }
+    }
+}
+
+/// As [`came_back`], for any watch.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn came_back_otherwise(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
     if watch.makes_generator() {
         // SAFETY: the caller's contract.
         return unsafe { made_generator(thread, watch, value) };
@@ -591,14 +738,7 @@ unsafe fn came_back(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned
     unsafe { watch.step_down(thread) };
     watched::detach(watch);
     watch.end(thread);
-    match told {
-        Ok(()) => Ok(value),
-        Err(raised) => {
-            // SAFETY: attached, and without a lock.
-            unsafe { drop_aside(value) };
-            Err(raised)
-        }
-    }
+    hand_back(value, told)
 }
 
 /// An exception, which is set, has come to a mark. The hook is told, and the frame below is the
@@ -634,7 +774,7 @@ unsafe fn made_generator(thread: Thread, watch: Watch, generator: Owned) -> Outc
                 Ok(generator)
             }
             // What is told of such a frame is that it has returned.
-            Ok(false) => came_back(thread, watch, generator),
+            Ok(false) => came_back_otherwise(thread, watch, generator),
             Err(raised) => {
                 drop_aside(generator);
                 came_back_raised(thread, watch);

@@ -41,9 +41,8 @@ pub fn slots(thread: Thread, hooks: &Snapshot, code: Code) -> u32 {
     // SAFETY: a live code object, and an index that was handed out when the first
     // hook came. A missing value reads as NULL.
     let (mask, suspended) = unsafe {
-        let index = (*thread.state()).extra_index;
-        let mask = SlotMask::from_extra(value_in_use(code, index));
-        (mask, (*thread.state()).suspended_count != 0)
+        let (index, suspended) = ((*thread.state()).extra_index, (*thread.state()).suspended_count);
+        (SlotMask::from_extra(value_in_use(code, index)), suspended != 0)
     };
     let settled = mask.valid(hooks);
     if suspended {

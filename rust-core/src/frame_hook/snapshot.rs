@@ -15,6 +15,7 @@ use crate::exception::run_aside;
 use crate::in_cpython::MOST_HOOKS;
 use crate::thread::Thread;
 use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
+use core::marker::PhantomData;
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -53,9 +54,9 @@ pub type TellFunction = unsafe extern "C" fn(*const HookEvent, *mut c_void) -> c
 /// What is called.
 #[derive(Clone, Copy)]
 pub enum Callee {
-    Simple(SimpleHook),
-    Extended(ExtendedHook),
     Asked(AskFunction),
+    Extended(ExtendedHook),
+    Simple(SimpleHook),
 }
 
 /// Where a hook comes among the others: `PyUnstable_FRAMEHOOK_*` in the header.
@@ -132,6 +133,20 @@ impl<'a> Description<'a> {
     }
 }
 
+impl Description<'_> {
+    /// What there is to see to before such a hook is asked.
+    fn special(&self) -> u32 {
+        let mut special = 0;
+        if self.only_in.is_some() {
+            special |= Hook::IN_ONE_THREAD;
+        }
+        if self.timed || self.hidden {
+            special |= Hook::APART;
+        }
+        special
+    }
+}
+
 /// An installed hook.
 ///
 /// # Invariants
@@ -154,10 +169,9 @@ pub struct Hook {
     pub words_are_objects: bool,
     pub hidden: bool,
     only_in: Option<u64>,
-    /// Why it may not be asked about a frame, though it is enabled: [`Hook::SILENT`],
-    /// [`Hook::IN_ONE_THREAD`], and above these bits how many frames last below which it wants to be
-    /// asked and nowhere else.
-    limits: AtomicU32,
+    /// Why it may not be asked about a frame, though it is enabled, or not as others are: bits, and
+    /// above them how many frames last below which it wants to be asked and nowhere else.
+    special: AtomicU32,
     /// It was removed, and is told nothing any more.
     removed: AtomicBool,
     /// Whether it is to be asked where no block says otherwise. Changes with the world stopped,
@@ -187,53 +201,50 @@ impl Hook {
     const SILENT: u32 = 1;
     /// It is asked in one thread only.
     const IN_ONE_THREAD: u32 = 2;
+    /// It is hidden, or its time is measured.
+    const APART: u32 = 4;
     /// One frame below which it wants to be asked and nowhere else.
-    const ONE_FRAME: u32 = 4;
+    const ONE_FRAME: u32 = 8;
 
-    /// Whether it may be asked wherever it is enabled.
+    /// Whether it is just called, wherever it is enabled.
     #[inline(always)]
-    pub fn has_no_limits(&self) -> bool {
-        self.limits.load(Ordering::Relaxed) == 0
+    pub fn is_ordinary(&self) -> bool {
+        self.special.load(Ordering::Relaxed) == 0
     }
 
-    #[inline] // or its symbol would be exported
     pub fn is_silent(&self) -> bool {
-        self.limits.load(Ordering::Relaxed) & Hook::SILENT != 0
+        self.special.load(Ordering::Relaxed) & Hook::SILENT != 0
     }
 
     /// Whether it is never asked in this thread.
-    #[inline] // or its symbol would be exported
     pub fn is_for_another_thread(&self, thread: Thread) -> bool {
         self.only_in.is_some_and(|only| only != thread.number())
     }
 
     /// Whether it wants to be asked below some frames only.
-    #[inline] // or its symbol would be exported
     pub fn is_only_below(&self) -> bool {
-        self.limits.load(Ordering::Relaxed) >= Hook::ONE_FRAME
+        self.special.load(Ordering::Relaxed) >= Hook::ONE_FRAME
     }
 
     /// One frame more, or less, lasts below which it wants to be asked and nowhere else.
-    #[inline] // or its symbol would be exported
     pub fn count_only_below(&self, begins: bool) {
         if begins {
-            self.limits.fetch_add(Hook::ONE_FRAME, Ordering::Relaxed);
+            self.special.fetch_add(Hook::ONE_FRAME, Ordering::Relaxed);
         } else {
-            self.limits.fetch_sub(Hook::ONE_FRAME, Ordering::Relaxed);
+            self.special.fetch_sub(Hook::ONE_FRAME, Ordering::Relaxed);
         }
     }
 
     fn set_silent(&self, on: bool) {
         if on {
-            self.limits.fetch_or(Hook::SILENT, Ordering::Relaxed);
+            self.special.fetch_or(Hook::SILENT, Ordering::Relaxed);
         } else {
-            self.limits.fetch_and(!Hook::SILENT, Ordering::Relaxed);
+            self.special.fetch_and(!Hook::SILENT, Ordering::Relaxed);
         }
     }
 
     /// It is removed: from now on it is not asked, not even in a round that is under way, and told
     /// nothing.
-    #[inline] // or its symbol would be exported
     pub fn silence(&self) {
         self.set_silent(true);
         self.removed.store(true, Ordering::Relaxed);
@@ -353,10 +364,7 @@ impl NewHook {
                 words_are_objects: description.words_are_objects,
                 hidden: description.hidden,
                 only_in: description.only_in,
-                limits: AtomicU32::new(match description.only_in {
-                    Some(_) => Hook::IN_ONE_THREAD,
-                    None => 0,
-                }),
+                special: AtomicU32::new(description.special()),
                 removed: AtomicBool::new(false),
                 on: AtomicBool::new(true),
                 suspensions: AtomicU32::new(0),
@@ -453,7 +461,7 @@ fn retire(hook: NonNull<Hook>) {
 /// The hooks at one moment.
 ///
 /// # Invariants
-/// `hooks[..count]` are live, and the snapshot owns a reference to each. Nothing
+/// `hooks[..count]` are live, and the snapshot owns a reference to each; NULL follows. Nothing
 /// but `references` and `enabled` changes once the snapshot can be seen.
 pub struct Snapshot {
     references: AtomicU64,
@@ -461,7 +469,7 @@ pub struct Snapshot {
     /// The slots of the hooks that are enabled. Changes with the world stopped.
     enabled: AtomicU32,
     count: usize,
-    hooks: [*mut Hook; MOST_HOOKS],
+    hooks: [*mut Hook; MOST_HOOKS + 1],
 }
 
 /// A snapshot that nobody has seen yet; empty at first.
@@ -491,7 +499,6 @@ impl Drop for NewSnapshot {
 
 impl Snapshot {
     /// `None` without memory.
-    #[inline] // or its symbol would be exported
     pub fn allocate() -> Option<NewSnapshot> {
         // SAFETY: the raw allocator takes any size at any time; zeros are valid for every field.
         let snapshot = unsafe { c::PyMem_RawCalloc(1, size_of::<Snapshot>()) }.cast::<Snapshot>();
@@ -525,26 +532,21 @@ impl Snapshot {
 
     /// The hooks in order.
     #[inline(always)]
-    pub fn iter(&self) -> impl Iterator<Item = &Hook> {
-        let hooks = self.hooks.get(..self.count).unwrap_or_default();
-        // SAFETY: live by the type's invariant.
-        hooks.iter().map(|hook| unsafe { &**hook })
+    pub fn iter(&self) -> Hooks<'_> {
+        Hooks { next: NonNull::from(&self.hooks).cast(), of: PhantomData }
     }
 
     /// The slots of the hooks that were there in `epoch`.
-    #[inline] // or its symbol would be exported
     pub fn slots_added_until(&self, epoch: u32) -> u32 {
         self.iter().filter(|hook| hook.epoch <= epoch).fold(0, |slots, hook| slots | hook.bit())
     }
 
     /// The hook with this handle.
-    #[inline] // or its symbol would be exported
     pub fn find(&self, id: c_longlong) -> Option<&Hook> {
         self.iter().find(|hook| hook.id == id)
     }
 
     /// The hook that calls this, with this data where it is an extended one.
-    #[inline] // or its symbol would be exported
     pub fn find_callee(&self, callee: Callee, user_data: *mut c_void) -> Option<&Hook> {
         self.iter().find(|hook| hook.is(callee, user_data))
     }
@@ -553,7 +555,6 @@ impl Snapshot {
     ///
     /// The last one, if there are several: an owner that is gone may have had the same address, and
     /// may have begun a block that never ends.
-    #[inline] // or its symbol would be exported
     pub fn last_of_blocks(&self, owner: *mut c_void) -> Option<&Hook> {
         self.iter()
             .filter(|hook| hook.owner == owner && hook.blocks.load(Ordering::Relaxed) != 0)
@@ -562,7 +563,6 @@ impl Snapshot {
 
     /// Takes over the hooks of `before`, and puts a new one, which was added in a new epoch, where
     /// `place` says. A neighbour that `place` names is there.
-    #[inline] // or its symbol would be exported
     pub fn copy_with(&mut self, before: Option<&Snapshot>, new: &HookRef, place: Place) {
         if place == Place::First {
             self.push(new.get(), true);
@@ -584,7 +584,6 @@ impl Snapshot {
     }
 
     /// Appends those hooks of `before` that are to stay, as they are.
-    #[inline] // or its symbol would be exported
     pub fn copy(&mut self, before: &Snapshot, stays: impl Fn(&Hook) -> bool) {
         self.epoch = before.epoch;
         for hook in before.iter().filter(|hook| stays(hook)) {
@@ -593,10 +592,9 @@ impl Snapshot {
     }
 
     /// Appends, with a new reference to the hook. There is room.
-    #[inline] // or its symbol would be exported
     fn push(&mut self, hook: &Hook, enabled: bool) {
         count_one(&hook.references);
-        if let Some(place) = self.hooks.get_mut(self.count) {
+        if let Some(place) = self.hooks[..MOST_HOOKS].get_mut(self.count) {
             *place = core::ptr::from_ref(hook).cast_mut();
             self.count += 1;
         }
@@ -609,12 +607,34 @@ impl Snapshot {
     ///
     /// # Safety
     /// The world is stopped.
-    #[inline] // or its symbol would be exported
     pub unsafe fn set_enabled(&self, hook: &Hook, on: bool) {
         let others = self.enabled() & !hook.bit();
         let own = if on { hook.bit() } else { 0 };
         self.enabled.store(others | own, Ordering::Relaxed);
         hook.set_silent(!on);
+    }
+}
+
+/// The hooks of a snapshot, in order.
+///
+/// # Invariants
+/// `next` is one of the snapshot's places, up to the NULL behind the last hook.
+pub struct Hooks<'a> {
+    next: NonNull<*mut Hook>,
+    of: PhantomData<&'a Snapshot>,
+}
+
+impl<'a> Iterator for Hooks<'a> {
+    type Item = &'a Hook;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a Hook> {
+        // SAFETY: one of the snapshot's places, by the invariant; its hooks are as live as it is.
+        unsafe {
+            let hook = self.next.read().as_ref()?;
+            self.next = self.next.add(1);
+            Some(hook)
+        }
     }
 }
 

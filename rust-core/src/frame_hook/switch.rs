@@ -134,12 +134,21 @@ pub fn resume_for_code(thread: Thread, id: c_longlong, code: Code) {
 #[inline(always)]
 pub fn silent_here(thread: Thread, hooks: &Snapshot) -> u32 {
     // SAFETY: the calling thread's own.
-    let (disabled, suspended, extents) = unsafe {
+    let (slots, extents) = unsafe {
         let own = thread.own();
-        ((*own).disabled, (*own).suspended, (*own).extents)
+        ((*own).disabled.slots | (*own).suspended.slots, (*own).extents)
     };
-    if disabled.slots | suspended.slots == 0 && extents.is_null() {
+    if slots == 0 && extents.is_null() {
         return 0;
     }
+    silent_somehow(thread, hooks)
+}
+
+/// [`silent_here`], where there is something to be silent about.
+#[cold]
+#[inline(never)]
+fn silent_somehow(thread: Thread, hooks: &Snapshot) -> u32 {
+    // SAFETY: the calling thread's own.
+    let (disabled, suspended) = unsafe { ((*thread.own()).disabled, (*thread.own()).suspended) };
     disabled.valid(hooks) | suspended.valid(hooks) | silenced(thread, hooks)
 }

@@ -16,7 +16,7 @@
 use super::error::{Outcome, Raised};
 use super::extent::Extent;
 use super::offered::begin_to_tell;
-use super::snapshot::{count_one, Hook, HookRef};
+use super::snapshot::{count_one, Hook, HookRef, TellFunction};
 use super::state::{hidden_if, Round};
 use super::verdict::{
     Happened, HookEvent, Request, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,
@@ -57,6 +57,25 @@ fn instructions() -> *mut c::_Py_CODEUNIT {
     INSTRUCTIONS.get().cast()
 }
 
+/// Its mark lies below the frame, and it is in the thread's list.
+const LINKED: u32 = 1;
+/// The frame makes a generator when it runs, and that is watched then.
+const MAKES_GENERATOR: u32 = 2;
+/// An object holds it, since it is a generator's: `watched`.
+const HELD: u32 = 4;
+/// Its request has an extent.
+const HAS_EXTENT: u32 = 8;
+
+/// The state of a watch that is not linked yet.
+#[inline(always)]
+fn state_of_new(request: Request) -> u32 {
+    if request.extent == 0 {
+        0
+    } else {
+        HAS_EXTENT
+    }
+}
+
 /// What a watch consists of.
 ///
 /// # Invariants
@@ -70,16 +89,16 @@ struct Body {
     /// `None` where nobody is told: a call is spared, or the interpreter or the thread is over.
     hook: UnsafeCell<Option<HookRef>>,
     request: Request,
-    /// The frame makes a generator when it runs, and that is watched then.
-    makes_generator: Cell<bool>,
-    is_linked: Cell<bool>,
+    /// What is true of it: [`LINKED`] and the bits below that.
+    state: Cell<u32>,
     /// The object that holds the watch of a generator; NULL: no generator is watched.
     watched: Cell<*mut PyObject>,
     /// The other watches of the same generator, in the order in which they are told. Of memory that
     /// is not used: the next piece of it.
     next_told: Cell<Option<Watch>>,
     next: Cell<Option<Watch>>,
-    previous: Cell<Option<Watch>>,
+    /// What leads to this one in the thread's list: the `next` of another, or the list's beginning.
+    place: Cell<*mut Option<Watch>>,
     extent: UnsafeCell<Extent>,
 }
 
@@ -88,12 +107,18 @@ struct Body {
 /// # Invariants
 /// A `Body` that is live until [`Watch::end`], and on which the calling thread alone works.
 #[derive(Clone, Copy, PartialEq)]
+#[repr(transparent)]
 pub struct Watch(NonNull<Body>);
 
 /// So much memory for further watches a thread keeps.
 const KEPT: u32 = 64;
 
 impl Watch {
+    fn set_state(self, bit: u32, on: bool) {
+        let others = self.body().state.get() & !bit;
+        self.body().state.set(if on { others | bit } else { others });
+    }
+
     fn body<'a>(self) -> &'a Body {
         // SAFETY: live by the type's invariant. What changes is in cells.
         unsafe { self.0.as_ref() }
@@ -149,6 +174,7 @@ impl Watch {
             (*(*body).mark.get()).f_executable = new_reference(code);
             (&raw mut (*body).hook).write(UnsafeCell::new(hook.map(Hook::share)));
             (*body).request = request;
+            (*body).state = Cell::new(state_of_new(request));
         }
         Ok(Watch(room))
     }
@@ -167,7 +193,7 @@ impl Watch {
 
     /// Says what runs instead of what was known, and whether it makes a generator.
     pub fn set_code(self, code: Code, makes_generator: bool) {
-        self.body().makes_generator.set(makes_generator);
+        self.set_state(MAKES_GENERATOR, makes_generator);
         // SAFETY: live objects, and the mark is this thread's. It has its new code before the old one
         // is given up, which may have been a hook's alone, and then dies here.
         unsafe {
@@ -180,11 +206,13 @@ impl Watch {
     /// Whether what comes back is a generator that is to be watched. Says so once.
     #[inline(always)]
     pub fn makes_generator(self) -> bool {
-        self.body().makes_generator.replace(false)
+        let makes_generator = self.body().state.get() & MAKES_GENERATOR != 0;
+        self.set_state(MAKES_GENERATOR, false);
+        makes_generator
     }
 
     pub fn is_linked(self) -> bool {
-        self.body().is_linked.get()
+        self.body().state.get() & LINKED != 0
     }
 
     /// The other watches of the same generator.
@@ -201,13 +229,27 @@ impl Watch {
     }
 
     pub fn set_watched(self, watched: *mut PyObject) {
+        self.set_state(HELD, !watched.is_null());
         self.body().watched.set(watched);
     }
 
     /// Puts the mark between `frame` and the one that has called it. The extent begins.
     #[inline(always)]
     pub fn link(self, thread: Thread, frame: Frame) {
+        self.link_with(thread, frame, self.body().state.get());
+    }
+
+    /// As [`link`](Self::link), for a watch that was made just now.
+    #[inline(always)]
+    pub fn link_first(self, thread: Thread, frame: Frame, request: Request) {
+        self.link_with(thread, frame, state_of_new(request));
+    }
+
+    /// As [`link`](Self::link), where the state is known.
+    #[inline(always)]
+    fn link_with(self, thread: Thread, frame: Frame, state: u32) {
         let (body, own) = (self.body(), thread.own());
+        body.state.set(state | LINKED);
         // SAFETY: both frames and the list are this thread's.
         unsafe {
             let mark = self.mark().as_ptr();
@@ -215,31 +257,29 @@ impl Watch {
             (*mark).instr_ptr = instructions();
             (*mark).return_offset = RETURNS_TO;
             (*frame.as_ptr()).previous = mark;
-            let first = Watch::first_of(thread);
+            let place = (&raw mut (*own).watches).cast::<Option<Watch>>();
+            let first = place.replace(Some(self));
             body.next.set(first);
-            body.previous.set(None);
+            body.place.set(place);
             if let Some(first) = first {
-                first.body().previous.set(Some(self));
+                first.body().place.set(body.next.as_ptr());
             }
-            (*own).watches = self.0.as_ptr().cast();
         }
-        body.is_linked.set(true);
-        self.begin_extent(thread);
+        if state & HAS_EXTENT != 0 {
+            self.begin_extent(thread);
+        }
     }
 
-    #[inline(always)]
     fn begin_extent(self, thread: Thread) {
         let kind = self.body().request.extent;
-        if kind != 0 {
-            // SAFETY: it stays where it is, and ends in `unlist`.
-            unsafe { Extent::begin(self.body().extent.get(), thread, self.hook(), kind) };
-        }
+        // SAFETY: it stays where it is, and ends in `end_extent`.
+        unsafe { Extent::begin(self.body().extent.get(), thread, self.hook(), kind) };
     }
 
     #[inline(always)]
     fn end_extent(self, thread: Thread) {
-        let kind = self.body().request.extent;
-        if kind != 0 {
+        if self.body().state.get() & HAS_EXTENT != 0 {
+            let kind = self.body().request.extent;
             // SAFETY: begun in `begin_extent`.
             unsafe { Extent::end(self.body().extent.get(), thread, self.hook(), kind) };
         }
@@ -252,17 +292,87 @@ impl Watch {
     /// It is linked in that thread, and nobody else works on the lists.
     #[inline(always)]
     pub unsafe fn unlist(self, thread: Thread) {
-        let body = self.body();
-        match body.previous.get() {
-            Some(previous) => previous.body().next.set(body.next.get()),
-            // SAFETY: the caller's contract.
-            None => unsafe { (*thread.own()).watches = raw(body.next.get()).cast() },
-        }
-        if let Some(next) = body.next.get() {
-            next.body().previous.set(body.previous.get());
-        }
-        body.is_linked.set(false);
+        // SAFETY: the caller's contract.
+        unsafe { self.leave_list() };
         self.end_extent(thread);
+    }
+
+    /// # Safety
+    /// It is in a list, and nobody else works on that.
+    #[inline(always)]
+    unsafe fn leave_list(self) {
+        let body = self.body();
+        let (place, next) = (body.place.get(), body.next.get());
+        // SAFETY: what leads here in the list is live as long as this is in there.
+        unsafe { place.write(next) };
+        if let Some(next) = next {
+            next.body().place.set(place);
+        }
+        self.set_state(LINKED, false);
+    }
+
+    /// Whether all there is to such a watch is that its hook is told.
+    #[inline(always)]
+    fn is_plain(self) -> bool {
+        self.body().state.get() == LINKED
+    }
+
+    /// A frame has returned `value` to the mark of a watch of the plain kind: the hook is told, and
+    /// the watch ends. The frame below is the thread's current one afterwards. `None`: it is of
+    /// another kind, or is to be told in another way, and nothing was done.
+    ///
+    /// # Safety
+    /// The mark is the thread's current frame.
+    #[inline(always)]
+    pub unsafe fn end_plainly(self, thread: Thread, value: *mut PyObject) -> Option<Outcome<()>> {
+        if !self.is_plain() {
+            return None;
+        }
+        let hook = self.hook()?;
+        if !hook.is_ordinary() {
+            return None;
+        }
+        let tell = hook.tell?;
+        let told = self.tell_here(thread, hook, tell, Happened::Returned, value);
+        // SAFETY: the caller's contract. The callback leaves the thread's current frame as it was. It
+        // may have had the watch forgotten, and then that is in no list.
+        unsafe {
+            if !self.is_plain() {
+                self.step_down(thread);
+            } else {
+                self.leave_list();
+                self.step_off(thread);
+            }
+        }
+        self.end(thread);
+        Some(told)
+    }
+
+    /// Tells the hook, at the mark, which is the thread's current frame.
+    #[inline(always)]
+    fn tell_here(
+        self,
+        thread: Thread,
+        hook: &Hook,
+        tell: TellFunction,
+        what: Happened,
+        value: *mut PyObject,
+    ) -> Outcome<()> {
+        let event = HookEvent {
+            kind: what as i32,
+            value,
+            code: self.code(),
+            word: self.body().request.word,
+        };
+        begin_to_tell(self.mark());
+        let round = Round::begin(thread);
+        // SAFETY: the contract of whoever added the hook.
+        let status = unsafe { tell(&raw const event, hook.user_data) };
+        drop(round);
+        if status == 0 && !thread.has_exception() {
+            return Ok(());
+        }
+        Err(failed(thread, hook))
     }
 
     /// The frame below the mark becomes the thread's current one. Nothing comes back to the mark any
@@ -277,6 +387,16 @@ impl Watch {
             if self.is_linked() {
                 self.unlist(thread);
             }
+            self.step_off(thread);
+        }
+    }
+
+    /// # Safety
+    /// The mark is the thread's current frame, and not linked.
+    #[inline(always)]
+    unsafe fn step_off(self, thread: Thread) {
+        // SAFETY: the caller's contract.
+        unsafe {
             let mark = self.mark().as_ptr();
             (*thread.tstate()).current_frame = (*mark).previous;
             (*mark).previous = null_mut();
@@ -354,19 +474,7 @@ impl Watch {
         if status == 0 && !thread.has_exception() {
             return Ok(());
         }
-        count_one(&hook.errors);
-        if !thread.has_exception() {
-            // SAFETY: a class, and a format that takes a string.
-            unsafe {
-                c::PyErr_Format(
-                    c::PyExc_SystemError,
-                    c"frame hook %s failed and set no exception when it was told of a frame"
-                        .as_ptr(),
-                    hook.name(),
-                );
-            }
-        }
-        Err(Raised::by_cpython(thread))
+        Err(failed(thread, hook))
     }
 
     /// Tells the hook while the exception `raised` is on its way, and sets that again, or the one
@@ -411,7 +519,6 @@ impl Watch {
             let (hook, code) = ((*(*body).hook.get()).take(), self.code());
             let word = (*body).request.word;
             self.body().watched.set(null_mut());
-            self.body().makes_generator.set(false);
             if (*own).unused_count < KEPT {
                 let next = NonNull::new((*own).unused_watches.cast::<Body>()).map(Watch);
                 self.body().next_told.set(next);
@@ -477,6 +584,24 @@ impl Watch {
         self.end_extent(thread);
         self.end(thread);
     }
+}
+
+/// A hook that was told of a frame has failed: there is an exception, of its own or about that.
+#[cold]
+#[inline(never)]
+fn failed(thread: Thread, hook: &Hook) -> Raised {
+    count_one(&hook.errors);
+    if !thread.has_exception() {
+        // SAFETY: a class, and a format that takes a string.
+        unsafe {
+            c::PyErr_Format(
+                c::PyExc_SystemError,
+                c"frame hook %s failed and set no exception when it was told of a frame".as_ptr(),
+                hook.name(),
+            );
+        }
+    }
+    Raised::by_cpython(thread)
 }
 
 /// Frees the word of a watch, and gives up its hook.
