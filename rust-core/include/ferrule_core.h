@@ -1003,16 +1003,6 @@ PyObject *PyUnstable_HookFrame_GetLocals(struct _PyInterpreterFrame *frame);
 PyObject *PyUnstable_HookFrame_GetCaller(struct _PyInterpreterFrame *frame, int *line);
 
 /*
- Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
- the hooks. A few loads when all have settled its code; else what they take.
-
- # Safety
- `tstate` is the calling thread's own, attached thread state; `frame` is its
- current frame, with its stack pointer saved.
- */
-enum _PyRust_Answer _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
-
-/*
  A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
  the exception that is set. The hook that watches the frame is told. The thread's current frame is
  the one to go on in afterwards.
@@ -1022,6 +1012,16 @@ enum _PyRust_Answer _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpre
  crate.
  */
 void _PyRust_FrameCameBack(PyThreadState *tstate);
+
+/*
+ Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
+ the hooks. A few loads when all have settled its code; else what they take.
+
+ # Safety
+ `tstate` is the calling thread's own, attached thread state; `frame` is its
+ current frame, with its stack pointer saved.
+ */
+enum _PyRust_Answer _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 
 /*
  `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception

@@ -1,10 +1,11 @@
 //! Frame hooks: tools that look at a frame before its first instruction.
 //!
 //! ```text
-//!   RESUME, RETURN_GENERATOR ──► dispatch ──► registry   who is asked, in which order
-//!                                   │   └───► settled    who has settled which code object
-//!                                   ├───────► view       what a hook may read
-//!                                   └───────► replace    other code for the frame
+//!   RESUME, RETURN_GENERATOR ──► dispatch ──► round ──► snapshot   who is asked, in which order
+//!                                               │ └───► settled    who has settled which code
+//!                                               └───► asking ──► view      what a hook may read
+//!                                                        │ └───► replace   other code to run
+//!   a watched frame ends ──► came_back ──► watch ◄───────┘
 //!   c_api, python ──► registry, switch, settled, view
 //! ```
 //!
@@ -23,8 +24,10 @@
 //! code, and that code may add and remove hooks, or let another thread do so. So what
 //! was found before such a call is looked up again after it.
 
+mod asking;
 pub mod c_api;
 pub mod c_api_second;
+mod came_back;
 mod dispatch;
 mod error;
 mod extent;
@@ -37,6 +40,7 @@ pub mod python;
 mod registry;
 mod replace;
 mod resume;
+mod round;
 mod settled;
 mod snapshot;
 mod state;
@@ -50,4 +54,5 @@ mod watch;
 mod watched;
 mod world;
 
-pub use dispatch::{offer_before_evaluator, pass_marks, Before};
+pub use came_back::pass_marks;
+pub use dispatch::{offer_before_evaluator, Before};

@@ -1,0 +1,249 @@
+//! One hook is asked about a frame, and what it answers is done.
+
+use super::error::{Outcome, Raised};
+use super::offered::Offered;
+use super::snapshot::{count_one, Callee, Hook};
+use super::state::hidden_if;
+use super::verdict::{
+    HookAnswer, Request, Verdict, FRAMEHOOK_PASS, FRAMEHOOK_REPLACE, FRAMEHOOK_RESULT,
+};
+use super::watch::Watch;
+use super::{replace, settled};
+use crate::code::Code;
+use crate::cpython as c;
+use crate::cpython::{PyCodeObject, PyObject};
+use crate::object::Owned;
+use crate::thread::Thread;
+use core::ffi::{c_int, CStr};
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
+
+/// What a hook has answered, as C has it. Which of its parts go together is for [`heed`] to see.
+pub(super) struct Given {
+    verdict: c_int,
+    /// What is to run, and may be no code; or the value of the call. A reference, or NULL.
+    object: *mut PyObject,
+    pub(super) request: Request,
+}
+
+impl Given {
+    /// Whether the hook lets the frame run and says nothing of its code: most do so nearly always.
+    #[inline(always)]
+    pub(super) fn passes(&self, thread: Thread) -> bool {
+        self.verdict == FRAMEHOOK_PASS && self.object.is_null() && !thread.has_exception()
+    }
+}
+
+/// Calls one hook.
+///
+/// # Safety
+/// `frame` is being offered in this thread.
+#[inline(always)]
+pub(super) unsafe fn call(hook: &Hook, frame: Offered) -> Given {
+    count_one(&hook.calls);
+    // SAFETY: the contract of whoever added the hook; a frame that is offered.
+    unsafe {
+        match hook.callee {
+            Callee::Asked(function) => {
+                let mut answer = HookAnswer::EMPTY;
+                let verdict = function(frame.as_ptr(), hook.user_data, &raw mut answer);
+                // Each field by itself, as the hook has written it: a wide read would have to wait
+                // until several writes have come to the memory.
+                let request = Request {
+                    word: (&raw const answer.word).read_volatile(),
+                    tell: (&raw const answer.tell).read_volatile(),
+                    extent: (&raw const answer.extent).read_volatile(),
+                };
+                let object = (&raw const answer.object).read_volatile();
+                Given { verdict, object, request }
+            }
+            Callee::Extended(function) => {
+                let mut code: *mut PyCodeObject = null_mut();
+                let verdict = function(frame.as_ptr(), hook.user_data, &raw mut code);
+                // The first edition has no results.
+                let verdict = if verdict == FRAMEHOOK_RESULT { c_int::MAX } else { verdict };
+                Given { verdict, object: code.cast(), request: Request::NOTHING }
+            }
+            Callee::Simple(function) => {
+                let object: *mut PyObject = function(frame.as_ptr()).cast();
+                let verdict = if object.is_null() { FRAMEHOOK_PASS } else { FRAMEHOOK_REPLACE };
+                Given { verdict, object, request: Request::NOTHING }
+            }
+        }
+    }
+}
+
+/// Calls one hook that is hidden, or whose time is measured.
+///
+/// # Safety
+/// As for [`call`].
+#[cold]
+#[inline(never)]
+unsafe fn call_apart(thread: Thread, hook: &Hook, frame: Offered) -> Given {
+    // SAFETY: the caller's contract.
+    hidden_if(hook.hidden, thread, || unsafe {
+        if hook.timed {
+            call_timed(hook, frame)
+        } else {
+            call(hook, frame)
+        }
+    })
+}
+
+/// Calls one hook, and measures how long that takes.
+///
+/// # Safety
+/// As for [`call`].
+unsafe fn call_timed(hook: &Hook, frame: Offered) -> Given {
+    let (mut before, mut after) = (0, 0);
+    // SAFETY: reads a clock; a failure leaves 0. Then the caller's contract.
+    let given = unsafe {
+        c::PyTime_PerfCounterRaw(&raw mut before);
+        let given = call(hook, frame);
+        c::PyTime_PerfCounterRaw(&raw mut after);
+        given
+    };
+    hook.nanoseconds.fetch_add(after.wrapping_sub(before) as u64, Ordering::Relaxed);
+    given
+}
+
+/// What one hook's answer means for the round.
+pub(super) enum Heeded {
+    /// It wants to be asked again.
+    Passed,
+    /// It has settled the code.
+    Settled,
+    /// This frame is to run.
+    Replaced(Offered),
+    /// This is the value of the call.
+    Answered(Owned),
+    /// An exception is set.
+    Failed,
+}
+
+/// Asks one hook, of whatever kind, and does what it has answered.
+///
+/// # Safety
+/// `frame` is being offered in this thread.
+pub(super) unsafe fn ask(thread: Thread, hook: &Hook, frame: Offered) -> Heeded {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let apart = hook.timed | hook.hidden;
+        let given = if apart { call_apart(thread, hook, frame) } else { call(hook, frame) };
+        heed(thread, hook, frame, given)
+    }
+}
+
+/// Begins to watch a frame for a hook.
+#[inline(always)]
+pub(super) fn begin_watch(
+    thread: Thread,
+    hook: &Hook,
+    frame: Offered,
+    request: Request,
+) -> Outcome<()> {
+    let watch = if request.makes_sense() && (request.tell == 0 || hook.tell.is_some()) {
+        Watch::new(thread, Some(hook), request, frame.code().as_object())
+    } else {
+        Err(complain(
+            thread,
+            hook,
+            c"frame hook %s wants to be told what it cannot be told, or has an unknown extent",
+        ))
+    };
+    match watch {
+        Ok(watch) => {
+            watch.link_first(thread, *frame, request);
+            Ok(())
+        }
+        Err(raised) => {
+            // SAFETY: it came with this answer, and nobody else has it.
+            unsafe { hook.free_word(request.word) };
+            Err(raised)
+        }
+    }
+}
+
+/// Does what a hook has answered.
+///
+/// # Safety
+/// `frame` is being offered in this thread, and `hook` has answered just now.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn heed(thread: Thread, hook: &Hook, frame: Offered, given: Given) -> Heeded {
+    let (verdict, request) = (Verdict::from_c(given.verdict), given.request);
+    // SAFETY: NULL, or a reference that is ours.
+    let object = unsafe { Owned::new(given.object) };
+    let watched = if thread.has_exception() {
+        Err(Raised::by_cpython(thread))
+    } else if verdict == Some(Verdict::Error) {
+        Err(complain(thread, hook, c"frame hook %s answered with an error and set no exception"))
+    } else if request.is_nothing() {
+        Ok(())
+    } else {
+        begin_watch(thread, hook, frame, request)
+    };
+    let done = watched.and_then(|()| match (verdict, object) {
+        (Some(Verdict::Pass), None) => Ok(Heeded::Passed),
+        // What another interpreter owns, and what there is no memory for, is not remembered: the
+        // hook will be asked again.
+        (Some(Verdict::Settled), None) => {
+            Ok(match settled::settle(thread, frame.code(), hook.id, true) {
+                Ok(()) => Heeded::Settled,
+                Err(_) => Heeded::Passed,
+            })
+        }
+        // SAFETY: the caller's contract.
+        (Some(Verdict::Replace), Some(object)) => unsafe { run(thread, hook, frame, &object) },
+        (Some(Verdict::Result), Some(value)) => Ok(Heeded::Answered(value)),
+        _ => Err(complain(thread, hook, c"frame hook %s answered with no known verdict")),
+    });
+    done.unwrap_or_else(|Raised { .. }| {
+        count_one(&hook.errors);
+        Heeded::Failed
+    })
+}
+
+/// Raises `SystemError` about a hook; `format` takes its name.
+#[cold]
+fn complain(thread: Thread, hook: &Hook, format: &CStr) -> Raised {
+    // SAFETY: a class, and a format that takes a string.
+    unsafe { c::PyErr_Format(c::PyExc_SystemError, format.as_ptr(), hook.name()) };
+    Raised::by_cpython(thread)
+}
+
+/// Raises `TypeError` about an answer of a hook that is no code.
+#[cold]
+fn refuse_answer(thread: Thread, hook: &Hook, answer: &Owned) -> Raised {
+    // SAFETY: a class, and a format that takes a string and an object.
+    unsafe {
+        c::PyErr_Format(
+            c::PyExc_TypeError,
+            c"frame hook %s returned neither None nor framehook.SETTLED nor a code object, but an \
+              object of type %T"
+                .as_ptr(),
+            hook.name(),
+            answer.as_ptr(),
+        );
+    }
+    Raised::by_cpython(thread)
+}
+
+/// Has what a hook has chosen run in the place of the frame's own code.
+///
+/// # Safety
+/// `frame` is being offered in this thread.
+unsafe fn run(thread: Thread, hook: &Hook, frame: Offered, chosen: &Owned) -> Outcome<Heeded> {
+    // SAFETY: a live object, which the caller holds, and a frame that is being offered.
+    unsafe {
+        let Some(code) = Code::from_object(chosen.as_ptr()) else {
+            return Err(refuse_answer(thread, hook, chosen));
+        };
+        if code == frame.code() {
+            return Ok(Heeded::Passed);
+        }
+        let other = replace::replace(thread, frame, code, hook.name())?;
+        count_one(&hook.replacements);
+        Ok(Heeded::Replaced(other))
+    }
+}

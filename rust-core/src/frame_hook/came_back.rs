@@ -1,0 +1,178 @@
+//! A frame that hooks watch has come back to a mark.
+
+use super::error::Outcome;
+use super::verdict::Happened;
+use super::watch::{hand_on, Watch, YIELDS_TO};
+use super::watched;
+use crate::cpython as c;
+use crate::cpython::{PyObject, PyThreadState};
+use crate::exception::drop_aside;
+use crate::frame::Frame;
+use crate::object::Owned;
+use crate::thread::Thread;
+use core::ptr::null_mut;
+
+/// A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
+/// the exception that is set. The hook that watches the frame is told. The thread's current frame is
+/// the one to go on in afterwards.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, attached thread state; its current frame is a mark of this
+/// crate.
+#[no_mangle]
+#[inline(never)] // the eval loop is large enough
+pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let (thread, watch) = (Thread::new(tstate), Watch::of_mark((*tstate).current_frame));
+        watch.mark().forget_slots();
+        if thread.has_exception() {
+            return came_back_raised(thread, watch);
+        }
+        let value = watch.take_value();
+        if watch.was_yielded_to() {
+            yielded(thread, watch, value);
+        } else if let Ok(value) = came_back(thread, watch, value) {
+            hand_on(thread, value, None);
+        }
+    }
+}
+
+/// A generator has yielded `value` to a mark. The hook is told, and the value handed on.
+///
+/// # Safety
+/// The mark is the thread's current frame.
+#[inline(never)]
+unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if let Ok(value) = watched::yielded(thread, watch, value) {
+            hand_on(thread, value, Some(YIELDS_TO));
+        }
+    }
+}
+
+/// A frame has returned `value` to a mark. The hook is told, and the frame below is the thread's
+/// current one afterwards; the value to hand on to it, or an exception.
+///
+/// # Safety
+/// The mark is the thread's current frame.
+#[inline(always)]
+unsafe fn came_back(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
+    // SAFETY: the caller's contract.
+    let told = match unsafe { watch.end_plainly(thread, value.as_ptr()) } {
+        Some(told) => told,
+        // SAFETY: as above.
+        None => return unsafe { came_back_otherwise(thread, watch, value) },
+    };
+    hand_back(value, told)
+}
+
+/// The value of a call, if all went well that was done about it.
+#[inline(always)]
+fn hand_back(value: Owned, told: Outcome<()>) -> Outcome<Owned> {
+    match told {
+        Ok(()) => Ok(value),
+        Err(raised) => {
+            // SAFETY: attached, and without a lock.
+            unsafe { drop_aside(value) };
+            Err(raised)
+        }
+    }
+}
+
+/// As [`came_back`], for any watch.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn came_back_otherwise(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
+    if watch.makes_generator() {
+        // SAFETY: the caller's contract.
+        return unsafe { made_generator(thread, watch, value) };
+    }
+    let told = watch.tell(thread, Happened::Returned, value.as_ptr());
+    // SAFETY: the caller's contract.
+    unsafe { watch.step_down(thread) };
+    watched::detach(watch);
+    watch.end(thread);
+    hand_back(value, told)
+}
+
+/// An exception, which is set, has come to a mark. The hook is told, and the frame below is the
+/// thread's current one afterwards.
+///
+/// # Safety
+/// The mark is the thread's current frame.
+#[cold]
+#[inline(never)]
+unsafe fn came_back_raised(thread: Thread, watch: Watch) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {
+            watch.tell_aside(thread, Happened::Raised, raised);
+        }
+        watch.step_down(thread);
+    }
+    watched::detach(watch);
+    watch.end(thread);
+}
+
+/// As [`came_back`], where the frame has made a generator, which is watched from now on.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn made_generator(thread: Thread, watch: Watch, generator: Owned) -> Outcome<Owned> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match watched::attach(thread, watch, &generator) {
+            Ok(true) => {
+                watch.step_down(thread);
+                Ok(generator)
+            }
+            // What is told of such a frame is that it has returned.
+            Ok(false) => came_back_otherwise(thread, watch, generator),
+            Err(raised) => {
+                drop_aside(generator);
+                came_back_raised(thread, watch);
+                Err(raised)
+            }
+        }
+    }
+}
+
+/// A call that an evaluator has run, or that was over before, comes to the marks below it: a new
+/// reference or NULL with an exception, and the same for who has called.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, attached thread state. `mark` is the first of the marks
+/// upon its current frame, and the call is over.
+#[cold]
+#[inline(never)]
+pub unsafe fn pass_marks(
+    tstate: *mut PyThreadState,
+    mark: Frame,
+    came: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let (thread, caller) = (Thread::new(tstate), (*tstate).current_frame);
+        let mut came = Owned::new(came);
+        let mut at = mark.as_ptr();
+        while at != caller {
+            let watch = Watch::of_mark(at);
+            (*tstate).current_frame = at;
+            at = (*at).previous;
+            came = match came {
+                Some(value) => came_back(thread, watch, value).ok(),
+                None => {
+                    came_back_raised(thread, watch);
+                    None
+                }
+            };
+        }
+        (*tstate).current_frame = caller;
+        came.map_or(null_mut(), Owned::into_raw)
+    }
+}
