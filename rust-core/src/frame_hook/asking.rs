@@ -142,16 +142,33 @@ pub(super) fn begin_watch(
     frame: Offered,
     request: Request,
 ) -> Outcome<()> {
-    let watch = if request.makes_sense() && (request.tell == 0 || hook.tell.is_some()) {
-        Watch::new(thread, Some(hook), request, frame.code().as_object())
-    } else {
-        Err(complain(
-            thread,
-            hook,
-            c"frame hook %s wants to be told what it cannot be told, or has an unknown extent",
-        ))
-    };
-    match watch {
+    if request.extent != 0 || !request.makes_sense() || hook.tell.is_none() {
+        return begin_other_watch(thread, hook, frame, request);
+    }
+    begin_sound_watch(thread, hook, frame, request)
+}
+
+/// As [`begin_watch`], of whatever is asked for.
+#[cold]
+#[inline(never)]
+fn begin_other_watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) -> Outcome<()> {
+    if request.makes_sense() && (request.tell == 0 || hook.tell.is_some()) {
+        return begin_sound_watch(thread, hook, frame, request);
+    }
+    let raised = complain(
+        thread,
+        hook,
+        c"frame hook %s wants to be told what it cannot be told, or has an unknown extent",
+    );
+    // SAFETY: it came with this answer, and nobody else has it.
+    unsafe { hook.free_word(request.word) };
+    Err(raised)
+}
+
+/// As [`begin_watch`], where what is asked for makes sense.
+#[inline(always)]
+fn begin_sound_watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) -> Outcome<()> {
+    match Watch::new(thread, Some(hook), request, frame.code().as_object()) {
         Ok(watch) => {
             watch.link_first(thread, *frame, request);
             Ok(())

@@ -333,33 +333,51 @@ impl Watch {
             return None;
         }
         let tell = hook.tell?;
-        let told = self.tell_here(thread, hook, tell, Happened::Returned, value);
+        if !self.tell_here(thread, hook, tell, value) {
+            return Some(Err(self.end_failed(thread)));
+        }
         // SAFETY: the caller's contract. The callback leaves the thread's current frame as it was. It
         // may have had the watch forgotten, and then that is in no list.
         unsafe {
-            if !self.is_plain() {
-                self.step_down(thread);
-            } else {
+            if self.is_plain() {
                 self.leave_list();
                 self.step_off(thread);
+            } else {
+                self.step_down(thread);
             }
         }
-        self.end(thread);
-        Some(told)
+        self.end_unheld(thread);
+        Some(Ok(()))
     }
 
-    /// Tells the hook, at the mark, which is the thread's current frame.
+    /// The end of a plain watch whose hook has failed.
+    #[cold]
+    #[inline(never)]
+    fn end_failed(self, thread: Thread) -> Raised {
+        // A hook that was removed meanwhile is still there, but not where the watch was forgotten.
+        let raised = match self.hook() {
+            Some(hook) => failed(thread, hook),
+            None if thread.has_exception() => Raised::by_cpython(thread),
+            None => Raised::runtime_error(thread, c"a frame hook has failed that is gone"),
+        };
+        // SAFETY: the mark is still the thread's current frame.
+        unsafe { self.step_down(thread) };
+        self.end(thread);
+        raised
+    }
+
+    /// Tells the hook at the mark, which is the thread's current frame, that the frame has returned
+    /// `value`. Whether all went well.
     #[inline(always)]
     fn tell_here(
         self,
         thread: Thread,
         hook: &Hook,
         tell: TellFunction,
-        what: Happened,
         value: *mut PyObject,
-    ) -> Outcome<()> {
+    ) -> bool {
         let event = HookEvent {
-            kind: what as i32,
+            kind: Happened::Returned as i32,
             value,
             code: self.code(),
             word: self.body().request.word,
@@ -369,10 +387,7 @@ impl Watch {
         // SAFETY: the contract of whoever added the hook.
         let status = unsafe { tell(&raw const event, hook.user_data) };
         drop(round);
-        if status == 0 && !thread.has_exception() {
-            return Ok(());
-        }
-        Err(failed(thread, hook))
+        status == 0 && !thread.has_exception()
     }
 
     /// The frame below the mark becomes the thread's current one. Nothing comes back to the mark any
@@ -510,15 +525,20 @@ impl Watch {
     }
 
     /// Gives the watch up, which is not linked. Destructors may run.
-    #[inline(always)]
     pub fn end(self, thread: Thread) {
+        self.body().watched.set(null_mut());
+        self.end_unheld(thread);
+    }
+
+    /// As [`end`](Self::end), where no object holds the watch.
+    #[inline(always)]
+    fn end_unheld(self, thread: Thread) {
         let (body, own) = (self.0.as_ptr(), thread.own());
-        // SAFETY: nobody uses it any more. What it held is taken out before destructors run, and
-        // the memory is kept or freed.
+        // SAFETY: nobody uses it any more. What it held is read before destructors run, and not read
+        // again: the memory is kept or freed.
         unsafe {
-            let (hook, code) = ((*(*body).hook.get()).take(), self.code());
+            let (hook, code) = ((*body).hook.get().read(), self.code());
             let word = (*body).request.word;
-            self.body().watched.set(null_mut());
             if (*own).unused_count < KEPT {
                 let next = NonNull::new((*own).unused_watches.cast::<Body>()).map(Watch);
                 self.body().next_told.set(next);
