@@ -82,7 +82,7 @@ fn state_of_new(request: Request) -> u32 {
 /// Begins with a frame that is the C stack's, with one slot; so a pointer to the mark is one to the
 /// watch. Of memory that is not used, the slot and all cells but `next_told` are as in zeros. A
 /// watch whose mark is linked is in the list of the thread whose frame it watches, and its extent
-/// has begun there.
+/// has begun there. The hook of a watch without an extent has a function to tell it by.
 #[repr(C)]
 struct Body {
     mark: UnsafeCell<_PyInterpreterFrame>,
@@ -332,7 +332,8 @@ impl Watch {
         if !hook.is_ordinary() {
             return None;
         }
-        let tell = hook.tell?;
+        // SAFETY: who watches without an extent is told, says the invariant of `Body`.
+        let tell = unsafe { hook.tell.unwrap_unchecked() };
         if !self.tell_here(thread, hook, tell, value) {
             return Some(Err(self.end_failed(thread)));
         }
@@ -341,7 +342,8 @@ impl Watch {
         unsafe {
             if self.is_plain() {
                 self.leave_list();
-                self.step_off(thread);
+                // Nobody reads the mark any more, which is unused memory now.
+                (*thread.tstate()).current_frame = (*self.mark().as_ptr()).previous;
             } else {
                 self.step_down(thread);
             }
@@ -402,16 +404,6 @@ impl Watch {
             if self.is_linked() {
                 self.unlist(thread);
             }
-            self.step_off(thread);
-        }
-    }
-
-    /// # Safety
-    /// The mark is the thread's current frame, and not linked.
-    #[inline(always)]
-    unsafe fn step_off(self, thread: Thread) {
-        // SAFETY: the caller's contract.
-        unsafe {
             let mark = self.mark().as_ptr();
             (*thread.tstate()).current_frame = (*mark).previous;
             (*mark).previous = null_mut();
