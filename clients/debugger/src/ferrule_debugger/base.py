@@ -1,0 +1,412 @@
+"""A bdb.Bdb that touches only the code objects and frames that it has to."""
+
+import bdb
+import enum
+import sys
+import threading
+import types
+
+from . import breakpoints, turns
+from .events import DISABLE
+from .session import session
+
+_getframe = sys._getframe
+_E = sys.monitoring.events
+
+
+def _trace_nothing(frame, event, arg):
+    return None
+
+
+class Mode(enum.Enum):
+    """How a thread goes on."""
+
+    RUNNING = "to the next breakpoint"
+    WATCHING = "to an event of some frames: next, until, return"
+    STEPPING = "to the next event of any frame: step"
+
+
+# By plain names: they are compared for each line with a breakpoint.
+RUNNING, WATCHING, STEPPING = Mode
+
+# What bdb takes for the frame below all frames of a thread that it was never told to follow.
+_BELOW_ALL = types.SimpleNamespace(f_code=types.SimpleNamespace(co_flags=0))
+
+# Frames of these are the debugger's own.
+_RUNNERS = {function.__code__ for function in (bdb.Bdb.run, bdb.Bdb.runeval, bdb.Bdb.runcall)}
+
+
+class _Here(threading.local):
+    """What a debugger knows of one thread."""
+
+    def __init__(self):
+        self.mode = RUNNING
+        self.starting = False       # set_trace() is at work, which starts to trace by itself
+        self.watched = []           # frames
+        self.passed = None          # (frame, instruction): its breakpoints were looked at already
+        self.found = None           # (frame, breakpoint, may be deleted)
+        self.tracer = None          # what the program traces itself with
+        self.local_tracers = {}     # and what it traces frames with
+        self.stopframe = _BELOW_ALL
+        self.returnframe = None
+        self.stoplineno = -1
+        self.botframe = _BELOW_ALL
+        self.enterframe = None
+        self.frame_returning = None
+        self.trace_opcodes = False
+        self.frame_trace_lines_opcodes = {}
+
+
+class _OfThread:
+    """An attribute of bdb.Bdb that each thread has for itself."""
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, debugger, owner=None):
+        return self if debugger is None else getattr(debugger._here, self._name)
+
+    def __set__(self, debugger, value):
+        setattr(debugger._here, self._name, value)
+
+
+class _MadeOnce:
+    """An attribute that is made when it is first asked for: no __init__ has to be called for it."""
+
+    def __init__(self, make):
+        self._make = make
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, debugger, owner=None):
+        if debugger is None:
+            return self
+        return debugger.__dict__.setdefault(self._name, self._make())
+
+
+class Bdb(bdb.Bdb):
+    """bdb.Bdb without its price.
+
+    A breakpoint is a LINE event of the code objects that contain it. `next`, `until` and `return`
+    watch events of one or two frames. Only `step` traces, with sys.settrace() in its thread.
+    """
+
+    _here = _MadeOnce(_Here)
+    stopframe = _OfThread()
+    returnframe = _OfThread()
+    stoplineno = _OfThread()
+    botframe = _OfThread()
+    enterframe = _OfThread()
+    frame_returning = _OfThread()
+    trace_opcodes = _OfThread()
+    frame_trace_lines_opcodes = _OfThread()
+
+    # --- Begin and end. -------------------------------------------------------------------------
+
+    def run(self, cmd, globals=None, locals=None):
+        with _Running(self):
+            super().run(cmd, globals, locals)
+
+    def runeval(self, expr, globals=None, locals=None):
+        with _Running(self):
+            return super().runeval(expr, globals, locals)
+
+    def runcall(self, func, /, *args, **kwds):
+        with _Running(self):
+            return super().runcall(func, *args, **kwds)
+
+    def set_trace(self, frame=None):
+        if frame is None:
+            frame = _getframe().f_back
+        session.enter(self, False)
+        here = self._here
+        self._remember_tracers(frame)
+        here.starting = True
+        # CPython forgets that a frame's instructions are traced when a second tool gets events of
+        # its code later on: so let there be the second one before.
+        sys.settrace(_trace_nothing)
+        super().set_trace(frame)
+        here.starting = False
+
+    def set_continue(self):
+        super().set_continue()
+        if not self.breaks:
+            session.leave(self, False)
+
+    def set_quit(self):
+        super().set_quit()
+        self._here.mode = RUNNING
+        self._trace_no_more()
+        self._watch([])
+        session.leave(self, False)
+
+    # --- How to go on. --------------------------------------------------------------------------
+
+    def _set_stopinfo(self, stopframe, returnframe, stoplineno=0, opcode=False):
+        super()._set_stopinfo(stopframe, returnframe, stoplineno, opcode)
+        if session.events.tool is None or (stopframe is None and stoplineno != -1):
+            mode = STEPPING     # without a tool, as bdb does it
+        elif stoplineno == -1 and stopframe in (None, self.botframe):
+            mode = RUNNING
+        else:
+            mode = WATCHING
+        here = self._here
+        if self.enterframe is None or here.starting or session.events.tool is None:
+            here.mode = mode        # whoever has called begins to trace, or does not
+        else:
+            self._go_on(mode)
+
+    def _go_on(self, mode):
+        here = self._here
+        here.mode = mode
+        if mode is STEPPING:
+            self._trace(self.enterframe)
+        else:
+            self._trace_no_more()
+        watched = []
+        if mode is WATCHING:
+            for frame in (self.stopframe, self.returnframe):
+                if frame is not None and frame.f_code not in _RUNNERS:
+                    watched.append(frame)
+        self._watch(watched)
+
+    def _watch(self, frames):
+        before, self._here.watched = self._here.watched, frames
+        for frame in frames:
+            session.events.watch(frame.f_code)
+        for frame in before:
+            session.events.unwatch(frame.f_code)
+
+    # --- Tracing, for `step`. -------------------------------------------------------------------
+
+    def _is_mine(self, tracer):
+        return getattr(tracer, "__self__", None) is self
+
+    def _remember_tracers(self, frame):
+        here = self._here
+        tracer = sys.gettrace()
+        if tracer is not None and not self._is_mine(tracer):
+            here.tracer = tracer
+        while frame is not None:
+            if frame.f_trace is not None and not self._is_mine(frame.f_trace):
+                here.local_tracers[frame] = frame.f_trace
+            frame = frame.f_back
+
+    def _trace(self, frame):
+        """Trace this thread, and this frame of those that it is in."""
+        if not self._is_mine(sys.gettrace()):
+            self._remember_tracers(frame)
+            sys.settrace(self.trace_dispatch)
+        frames = self.frame_trace_lines_opcodes
+        frames.setdefault(frame, (frame.f_trace_lines, frame.f_trace_opcodes))
+        frame.f_trace = self.trace_dispatch
+        frame.f_trace_lines = True
+
+    def _trace_no_more(self):
+        here = self._here
+        if self._is_mine(sys.gettrace()) or here.tracer is not None:
+            sys.settrace(here.tracer)
+            here.tracer = None
+        elif not self.frame_trace_lines_opcodes:
+            return
+        frame = self.enterframe
+        while frame is not None:
+            if self._is_mine(frame.f_trace):
+                frame.f_trace = here.local_tracers.get(frame)
+            frame = frame.f_back
+        here.local_tracers.clear()
+        for frame, (lines, opcodes) in self.frame_trace_lines_opcodes.items():
+            frame.f_trace_lines, frame.f_trace_opcodes = lines, opcodes
+        self.frame_trace_lines_opcodes = {}
+
+    def _set_caller_tracefunc(self, current_frame):
+        if self._here.mode is STEPPING:
+            super()._set_caller_tracefunc(current_frame)
+
+    def _is_traced(self, frame):
+        return self._is_mine(frame.f_trace) and self._is_mine(sys.gettrace())
+
+    def trace_dispatch(self, frame, event, arg):
+        outer = self.enterframe
+        with turns.mine():
+            try:
+                tracer = super().trace_dispatch(frame, event, arg)
+            finally:
+                self.enterframe = outer
+        return tracer if self._here.mode is STEPPING else None
+
+    def dispatch_line(self, frame):
+        here = self._here
+        if here.mode is STEPPING:
+            # The event of the breakpoint comes right after this one.
+            entry = session.events.entries.get(id(frame.f_code))
+            if entry is not None and frame.f_lineno in entry.lines:
+                here.passed = frame, frame.f_lasti
+        return super().dispatch_line(frame)
+
+    def stop_here(self, frame):
+        here = self._here
+        if here.mode is RUNNING or (here.found is not None and here.found[0] is frame):
+            return False
+        return super().stop_here(frame)
+
+    # --- Events of the tool. --------------------------------------------------------------------
+
+    def callbacks(self):
+        """What is called at which event, while this debugger is in force."""
+        return {
+            _E.LINE: self._at_line, _E.JUMP: self._at_jump, _E.PY_RETURN: self._at_return,
+            _E.PY_YIELD: self._at_yield, _E.PY_UNWIND: self._at_unwind, _E.RAISE: self._at_raise,
+            _E.STOP_ITERATION: self._at_raise,
+        }
+
+    def _at_line(self, code, line):
+        here = self._here
+        entry = session.events.entries.get(id(code))
+        if entry is None:
+            return None
+        if here.mode is not RUNNING or here.passed is not None:
+            frame = _getframe(1)
+            passed, here.passed = here.passed, None
+            if passed == (frame, frame.f_lasti) or (
+                    here.mode is STEPPING and self._is_traced(frame)):
+                return None
+            if here.mode is WATCHING and frame in here.watched:
+                self.trace_dispatch(frame, "line", None)
+                return None
+        place = entry.lines.get(line)
+        if place is None:
+            # Another thread may want this line by the time that it is disabled.
+            return None if entry.watchers or turns.WITHOUT_GIL else DISABLE
+        frame = _getframe(1)
+        stop = breakpoints.effective(place, frame, line)
+        if stop is not None:
+            here.found = frame, *stop
+            try:
+                self.trace_dispatch(frame, "line", None)
+            finally:
+                here.found = None
+        return None
+
+    def _at_jump(self, code, offset, destination):
+        # A loop on a single line has no other event for its next round.
+        if destination > offset:
+            return DISABLE
+        line = _line_at(code, destination)
+        if line is None or line != _line_at(code, offset):
+            return DISABLE
+        entry = session.events.entries.get(id(code))
+        if entry is None or not (entry.watchers or line in entry.lines):
+            return None
+        frame = _getframe(1)
+        here = self._here
+        if here.mode is STEPPING and self._is_traced(frame):
+            return None
+        if (here.mode is WATCHING and frame in here.watched) or (
+                line in entry.lines and self._found_at(frame, entry.lines[line], line)):
+            self.trace_dispatch(frame, "line", None)
+            here.found = None
+        return None
+
+    def _found_at(self, frame, place, line):
+        stop = breakpoints.effective(place, frame, line)
+        if stop is not None:
+            self._here.found = frame, *stop
+        return stop is not None
+
+    def _at_return(self, code, offset, value):
+        frame = _getframe(1)
+        here = self._here
+        if here.mode is WATCHING and frame in here.watched:
+            self.trace_dispatch(frame, "return", value)
+            if here.mode is WATCHING and frame is self.stopframe and (
+                    frame.f_code.co_flags & bdb.GENERATOR_AND_COROUTINE_FLAGS):
+                # Its end is an exception in whoever has resumed it, and that is where it stops.
+                self._watch([frame for frame in (frame, frame.f_back) if frame is not None])
+
+    def _at_yield(self, code, offset, value):
+        frame = _getframe(1)
+        if self._here.mode is WATCHING and frame in self._here.watched:
+            self.trace_dispatch(frame, "return", value)
+
+    def _at_unwind(self, code, offset, exception):
+        frame = _getframe(1)
+        if self._here.mode is WATCHING and frame in self._here.watched:
+            self.trace_dispatch(frame, "return", None)
+
+    def _at_raise(self, code, offset, exception):
+        frame = _getframe(1)
+        if self._here.mode is WATCHING and frame in self._here.watched:
+            self.trace_dispatch(frame, "exception",
+                                (type(exception), exception, exception.__traceback__))
+
+    # --- Breakpoints. ---------------------------------------------------------------------------
+
+    def break_here(self, frame):
+        found, self._here.found = self._here.found, None
+        if found is not None and found[0] is frame:
+            _, point, deletable = found
+            if bdb.Breakpoint.bpbynumber[point.number] is not point:
+                return False        # cleared in another thread meanwhile
+        else:
+            file, line = self.canonic(frame.f_code.co_filename), frame.f_lineno
+            place = breakpoints.places_in(frame.f_code, file, self.breaks.get(file)).get(line)
+            stop = place and breakpoints.effective(place, frame, line)
+            if not stop:
+                return False
+            point, deletable = stop
+        self.currentbp = point.number
+        if deletable and point.temporary:
+            self.do_clear(str(point.number))
+        return True
+
+    def break_anywhere(self, frame):
+        """No frame has to be traced because there are breakpoints in its file."""
+        return session.events.tool is None and super().break_anywhere(frame)
+
+    def set_break(self, filename, lineno, temporary=False, cond=None, funcname=None):
+        problem = super().set_break(filename, lineno, temporary, cond, funcname)
+        if problem is None:
+            session.break_changed(self, self.canonic(filename), lineno)
+        return problem
+
+    def _prune_breaks(self, filename, lineno):
+        super()._prune_breaks(filename, lineno)
+        session.break_changed(self, filename, lineno)
+
+    def clear_all_file_breaks(self, filename):
+        problem = super().clear_all_file_breaks(filename)
+        session.breaks_changed(self)
+        return problem
+
+    def clear_all_breaks(self):
+        problem = super().clear_all_breaks()
+        session.breaks_changed(self)
+        return problem
+
+
+class _Running:
+    """While a debugger runs a statement."""
+
+    def __init__(self, debugger):
+        self._debugger = debugger
+
+    def __enter__(self):
+        debugger = self._debugger
+        session.enter(debugger, True)
+        debugger._remember_tracers(None)
+
+    def __exit__(self, *exception):
+        debugger = self._debugger
+        debugger._here.mode = RUNNING
+        debugger._trace_no_more()
+        debugger._watch([])
+        session.leave(debugger, True)
+
+
+def _line_at(code, offset):
+    for start, end, line in code.co_lines():
+        if start <= offset < end:
+            return line
+    return None

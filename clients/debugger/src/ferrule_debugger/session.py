@@ -1,0 +1,97 @@
+"""The debugger whose breakpoints are in force, and the code that they touch."""
+
+import threading
+
+from .breakpoints import places_in
+from .events import Events
+from .finding import finder
+from .index import CodeIndex
+
+
+class Session:
+    """What the debuggers of an interpreter share.
+
+    The last one that has begun is in force. One that runs a statement comes on top of those
+    before it, and they are in force again when it is over. One that was called by the program
+    takes the place of another such one.
+    """
+
+    def __init__(self):
+        self.events = Events()
+        self._index = CodeIndex()
+        self._finder = None
+        self._owners = []       # (debugger, whether it runs a statement)
+        self._lock = threading.RLock()
+
+    @property
+    def owner(self):
+        owners = self._owners
+        return owners[-1][0] if owners else None
+
+    def enter(self, debugger, runs):
+        """Put a debugger in force. False: it cannot be, since all tool ids are in use."""
+        with self._lock:
+            if self.events.tool is None and not self.events.start():
+                return False
+            owners = [one for one in self._owners if one[0] is not debugger or one[1]]
+            if owners and not owners[-1][1]:
+                owners.pop()
+            if runs or not owners or owners[-1][0] is not debugger:
+                owners.append((debugger, runs))
+            self._owners = owners
+            self._in_force()
+            return True
+
+    def leave(self, debugger, runs):
+        """Take a debugger out of force, and those that began after it."""
+        with self._lock:
+            if (debugger, runs) not in self._owners:
+                return
+            place = len(self._owners) - 1 - self._owners[::-1].index((debugger, runs))
+            self._owners = self._owners[:place]
+            if self._owners:
+                self._in_force()
+                return
+            self._finder.stop()
+            self._finder = None
+            self.events.stop()
+            self._index.clear()
+
+    def _in_force(self):
+        owner = self.owner
+        self.events.call(owner.callbacks())
+        if self._finder is None:
+            self._finder = finder(self.found, self.events)
+        self.breaks_changed(owner)
+
+    def found(self, code):
+        """A code object is about to run for the first time, or runs."""
+        owner = self.owner
+        if owner is not None:
+            self._index.add(code, owner.canonic(code.co_filename))
+            self._touch(owner, code)
+
+    def break_changed(self, debugger, file, line):
+        """The breakpoints at a line are others now."""
+        if debugger is self.owner:
+            self._finder.stay_last()
+            for code in self._index.at(file, line):
+                self._touch(debugger, code)
+
+    def breaks_changed(self, debugger):
+        """All breakpoints may be others now."""
+        if debugger is not self.owner:
+            return
+        for entry in list(self.events.entries.values()):
+            if entry.lines and (code := entry.reference()) is not None:
+                self._touch(debugger, code)
+        for file, lines in list(debugger.breaks.items()):
+            for line in list(lines):
+                self.break_changed(debugger, file, line)
+
+    def _touch(self, owner, code):
+        file = owner.canonic(code.co_filename)
+        self.events.set_lines(code, places_in(code, file, owner.breaks.get(file)))
+
+
+session = Session()
