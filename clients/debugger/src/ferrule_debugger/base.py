@@ -11,6 +11,7 @@ from .events import DISABLE
 from .session import session
 
 _getframe = sys._getframe
+_entry_of = session.events.entries.get
 _E = sys.monitoring.events
 
 
@@ -240,10 +241,15 @@ class Bdb(bdb.Bdb):
         here = self._here
         if here.mode is STEPPING:
             # The event of the breakpoint comes right after this one.
-            entry = session.events.entries.get(id(frame.f_code))
+            entry = _entry_of(id(frame.f_code))
             if entry is not None and frame.f_lineno in entry.lines:
                 here.passed = frame, frame.f_lasti
         return super().dispatch_line(frame)
+
+    def dispatch_return(self, frame, arg):
+        # A step out of a frame that does not count ends in its caller all the same.
+        self._set_caller_tracefunc(frame)
+        return super().dispatch_return(frame, arg)
 
     def stop_here(self, frame):
         here = self._here
@@ -263,7 +269,7 @@ class Bdb(bdb.Bdb):
 
     def _at_line(self, code, line):
         here = self._here
-        entry = session.events.entries.get(id(code))
+        entry = _entry_of(id(code))
         if entry is None:
             return None
         if here.mode is not RUNNING or here.passed is not None:
@@ -296,7 +302,7 @@ class Bdb(bdb.Bdb):
         line = _line_at(code, destination)
         if line is None or line != _line_at(code, offset):
             return DISABLE
-        entry = session.events.entries.get(id(code))
+        entry = _entry_of(id(code))
         if entry is None or not (entry.watchers or line in entry.lines):
             return None
         frame = _getframe(1)

@@ -1,20 +1,20 @@
 """Which breakpoint stops a frame at a line."""
 
 import bdb
-import functools
 
 from .index import lines_of
 
 
-@functools.lru_cache(maxsize=256)
-def _compiled(condition):
-    return compile(condition.strip(" \t"), "<condition>", "eval")
+_codes = {}     # condition -> its code
 
 
-def _holds(condition, frame):
-    if isinstance(condition, str):
-        condition = _compiled(condition)
-    return eval(condition, frame.f_globals, frame.f_locals)
+def _code_of(condition):
+    if not isinstance(condition, str):
+        return condition
+    if len(_codes) > 1000:
+        _codes.clear()
+    code = _codes[condition] = compile(condition.strip(" \t"), "<condition>", "eval")
+    return code
 
 
 def effective(place, frame, line):
@@ -23,18 +23,20 @@ def effective(place, frame, line):
     Returns it, and whether it may be deleted if it is a temporary one; or None. What is counted
     and what is skipped is as bdb has it.
     """
-    for point in tuple(bdb.Breakpoint.bplist.get(place, ())):
+    for point in bdb.Breakpoint.bplist.get(place, ()):
         if not point.enabled:
             continue
         if (point.funcname or point.line != line) and not bdb.checkfuncname(point, frame):
             continue
         point.hits += 1
-        try:
-            stops = not point.cond or _holds(point.cond, frame)
-        except BaseException:
-            return point, False     # let the user see what is wrong with the condition
-        if not stops:
-            continue
+        condition = point.cond
+        if condition:
+            try:
+                code = _codes.get(condition) or _code_of(condition)
+                if not eval(code, frame.f_globals, frame.f_locals):
+                    continue
+            except BaseException:
+                return point, False     # let the user see what is wrong with it
         if point.ignore <= 0:
             return point, True
         point.ignore -= 1
