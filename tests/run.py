@@ -96,7 +96,8 @@ from progress import heed_interrupts
 LOGS = os.path.join(ROOT, "build", "logs")
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
-DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmarks", "greenlet", "cpython")
+DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmarks", "greenlet", "debugger",
+                  "cpython")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
 C_MODULES = (
     "test_arena_faults", "test_code_extra_indices", "test_code_extra_interpreters",
@@ -387,6 +388,22 @@ def group_greenlet(options):
     if step.exit_code and not counts.failed:
         counts.failed = 1
     return step.report(counts)
+
+
+def group_debugger(options):
+    """The debugger's tests, and CPython's of pdb and bdb with the debugger in their place; on stock too."""
+    total = Counts()
+    own = os.path.join(ROOT, "tests", "debugger")
+    pythons = {"debugger": options.python, **({"debugger-stock": options.stock} if options.stock else {})}
+    for name, python in pythons.items():
+        total += run_unittest(name, python, own)
+        step = Step(f"{name}-cpython", [sys.executable, os.path.join(own, "run_cpython.py"), "--python", python]).run()
+        found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", step.output, re.MULTILINE)
+        counts = Counts(*map(int, found.groups())) if found else Counts(failed=1)
+        if step.exit_code and not counts.failed:
+            counts.failed = 1
+        total += step.report(counts)
+    return total
 
 
 # --- CPython's own tests. ---------------------------------------------------------------------------------------

@@ -157,6 +157,20 @@ class Breakpoints(DebuggerCase):
         done = self.debug(program, program.load()["count"], at("all", cond="i == 2"), arguments=(4,))
         self.assertEqual(done.stops, [("line", "all")] * 2)
 
+    def test_function_on_one_line(self):
+        program = self.program("""
+            def short(n): return n + 1      # short
+
+            def call():
+                short(1)                    # first
+                return short(2)
+        """)
+        names = program.load()
+        names["short"](0)
+        done = self.debug(program, names["call"], at("short"), "continue", "next", "continue")
+        self.assertEqual(done.stops, [
+            ("line", "first"), ("line", "short"), ("return", "short"), ("line", "short")])
+
     def test_recursion(self):
         program = self.program("""
             def down(n):

@@ -400,6 +400,8 @@ class _Running:
 
     def __enter__(self):
         debugger = self._debugger
+        tracer = sys.gettrace()
+        self._tracer = None if debugger._is_mine(tracer) else tracer
         session.enter(debugger, True)
         debugger._remember_tracers(None)
 
@@ -408,6 +410,8 @@ class _Running:
         debugger._here.mode = RUNNING
         debugger._trace_no_more()
         debugger._watch([])
+        if self._tracer is not None:
+            sys.settrace(self._tracer)
         session.leave(debugger, True)
 
 

@@ -128,10 +128,23 @@ class Events:
         events = WATCH if entry.watchers else BREAKS if entry.lines else 0
         # A line that was disabled comes back only where its event was taken away before.
         monitoring.set_local_events(self.tool, code, 0)
-        if events:
-            monitoring.set_local_events(self.tool, code, events)
-        else:
+        if not events:
             self.entries.pop(id(code), None)
+            return
+        if self.needs_start(code):
+            events |= _E.PY_START
+            if self._finding:
+                monitoring.restart_events()     # it is disabled for what has run
+        monitoring.set_local_events(self.tool, code, events)
+
+    def needs_start(self, code):
+        """Whether the start of a code object has to stay an event.
+
+        Where all of a function is on one line CPython 3.13 tells of that line only while it tells of
+        the start: its instruction must not be specialized.
+        """
+        entry = self.entries.get(id(code))
+        return entry is not None and code.co_firstlineno in entry.lines
 
     def _everywhere(self):
         events = WATCH_EVERYWHERE if self._watchers else 0

@@ -4,6 +4,8 @@ import gc
 import sys
 import types
 
+from . import turns
+
 try:
     import framehook
 except ImportError as error:
@@ -14,16 +16,23 @@ else:
 _RESUMABLE = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
-def _gil_is_on():
-    return getattr(sys, "_is_gil_enabled", lambda: True)()
+def _may_read_all_stacks():
+    """Not without the GIL: they change as one reads them. Nor are those of other interpreters ours."""
+    if turns.WITHOUT_GIL:
+        return False
+    try:
+        import _interpreters
+    except ImportError:
+        return False
+    return len(_interpreters.list_all()) == 1
 
 
 def code_on_the_stacks():
-    """The code objects that are running: their calls are over, so no hook is asked about them.
+    """The code objects that are running: nobody is told of calls that have begun.
 
-    Without the GIL only those of the calling thread: the other stacks change as one reads them.
+    In some processes only those of the calling thread.
     """
-    frames = list(sys._current_frames().values()) if _gil_is_on() else [sys._getframe()]
+    frames = list(sys._current_frames().values()) if _may_read_all_stacks() else [sys._getframe()]
     codes = {}
     while frames:       # at the end it holds no frame, above all not this one
         frame = frames.pop()
@@ -105,7 +114,7 @@ class EventFinder:
             self._found(code)
         except (MemoryError, RecursionError):
             return None
-        return sys.monitoring.DISABLE
+        return None if self._events.needs_start(code) else sys.monitoring.DISABLE
 
 
 def finder(found, events):
