@@ -7,7 +7,7 @@ import unittest
 from debugger_support import DebuggerCase, Scripted, at, has_hooks, run_python, session
 
 try:
-    import greenlet
+    from greenlet import greenlet       # not the directory of tests that has this name
 except ImportError:
     greenlet = None
 
@@ -178,12 +178,12 @@ class Greenlets(DebuggerCase):
         """)
 
         def switch(n):
-            return greenlet.greenlet(names["second"]).switch(n)
+            return greenlet(names["second"]).switch(n)
 
         names = program.load(switch=switch)
 
         def run():
-            return greenlet.greenlet(names["first"]).switch(4)
+            return greenlet(names["first"]).switch(4)
 
         done = self.debug(program, run, at("first a"), at("second"), "continue", "next", "next", "continue")
         self.assertEqual([name for _, name in done.stops[1:3]], ["first a", "second"])
