@@ -1,6 +1,7 @@
 """Breakpoints: where they stop, how often, and what becomes of them."""
 
 import bdb
+import gc
 import sys
 import unittest
 
@@ -268,6 +269,7 @@ class Session(DebuggerCase):
             for _ in range(times):
                 exec("def passing(): return 1\npassing()", namespace)
                 del namespace["passing"]
+            gc.collect()
             return len(session._index)
 
         def program():

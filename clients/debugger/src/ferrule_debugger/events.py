@@ -3,6 +3,10 @@
 import sys
 import threading
 import weakref
+from collections import deque
+from functools import partial
+
+from . import turns
 
 monitoring = sys.monitoring
 DISABLE = monitoring.DISABLE
@@ -17,6 +21,16 @@ FIND_EVERYWHERE = _E.PY_START | _E.PY_RESUME
 NAME = "ferrule_debugger"
 # Other debuggers use DEBUGGER_ID, coverage and profilers their own.
 TOOL_IDS = (4, 3, monitoring.DEBUGGER_ID, monitoring.OPTIMIZER_ID, monitoring.PROFILER_ID)
+
+
+def _set_anew(tool, code, events):
+    """Set the events of a code object, also where they were disabled.
+
+    What was disabled comes back only after it was taken away. No thread may run the code meanwhile,
+    so both is done by one call in C, which keeps the GIL. Without the GIL no line is disabled.
+    """
+    steps = (events,) if turns.WITHOUT_GIL else (0, events)
+    deque(map(partial(monitoring.set_local_events, tool, code), steps), maxlen=0)
 
 
 class _Entry:
@@ -126,16 +140,15 @@ class Events:
 
     def _apply(self, code, entry):
         events = WATCH if entry.watchers else BREAKS if entry.lines else 0
-        # A line that was disabled comes back only where its event was taken away before.
-        monitoring.set_local_events(self.tool, code, 0)
         if not events:
+            monitoring.set_local_events(self.tool, code, 0)
             self.entries.pop(id(code), None)
             return
         if self.needs_start(code):
             events |= _E.PY_START
             if self._finding:
                 monitoring.restart_events()     # it is disabled for what has run
-        monitoring.set_local_events(self.tool, code, events)
+        _set_anew(self.tool, code, events)
 
     def needs_start(self, code):
         """Whether the start of a code object has to stay an event.
