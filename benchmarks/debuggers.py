@@ -21,24 +21,27 @@ PACKAGE = os.path.join(ROOT, "clients", "debugger", "src")
 
 # --- In the interpreter that is measured. ---------------------------------------------------------
 
+
 def never():
-    return 1        # a breakpoint is set here that is never reached
+    return 1  # a breakpoint is set here that is never reached
 
 
 def add_up(count):
     total = 0
     for number in range(count):
-        total += number     # a breakpoint with a condition
+        total += number  # a breakpoint with a condition
     return total
 
 
 def line_of(comment):
     with open(__file__, encoding="utf-8") as file:
-        return next(number for number, line in enumerate(file, 1) if line.rstrip().endswith("# " + comment))
+        return next(
+            number for number, line in enumerate(file, 1) if line.rstrip().endswith("# " + comment)
+        )
 
 
 def debugger_of(kind, first):
-    """A Pdb that calls `first` of itself at its first stop and goes on at each; None: no debugger."""
+    """A Pdb that calls `first` at its first stop and goes on at each. None: no debugger."""
     if kind == "none":
         return None
     if kind == "ferrule_debugger":
@@ -71,6 +74,7 @@ def elsewhere(debugger):
 
 def recursion(kind, count):
     import workloads
+
     workloads.recursion(20)
     run_with(kind, elsewhere, workloads.recursion, int(count))
 
@@ -140,7 +144,7 @@ def timed_setting(kind):
         def program():
             for n in range(CODE_OBJECTS):
                 namespace[f"f{n}"](n)
-            return 1    # where all have run
+            return 1  # where all have run
 
         run_with(kind, begin, program)
         for name, times in took.items():
@@ -157,14 +161,26 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 
 import statistics
 
-from measuring import (QUIET, argument_parser, count_work, measure_in_turns, parse, parse_times, pin_to_one_core,
-                       print_table, ratio_of_pairs, run, stripped_copies, write_json)
+from measuring import (
+    QUIET,
+    argument_parser,
+    count_work,
+    measure_in_turns,
+    parse,
+    parse_times,
+    pin_to_one_core,
+    print_table,
+    ratio_of_pairs,
+    run,
+    stripped_copies,
+    write_json,
+)
 
 DEFAULT_TURNS = 9
 FEW, MANY = 20, 60
-MAX_INSTRUCTIONS = 1.005        # with a breakpoint elsewhere, over none
-MAX_CONDITION = 0.1             # of stock's pdb
-MAX_SETTING = 1_000_000         # ns
+MAX_INSTRUCTIONS = 1.005  # with a breakpoint elsewhere, over none
+MAX_CONDITION = 0.1  # of stock's pdb
+MAX_SETTING = 1_000_000  # ns
 
 # name: (which interpreter, which debugger)
 SETUPS = {
@@ -185,26 +201,52 @@ def child(what, kind, *arguments):
 
 def measure(pythons, what, setups, turns):
     """{what was measured: {setup: [ns, one for each turn]}}."""
-    return measure_in_turns(setups, turns, lambda setup: parse_times(run(
-        [pythons[SETUPS[setup][0]], *QUIET, *child(what, SETUPS[setup][1])]).stdout))
+    return measure_in_turns(
+        setups,
+        turns,
+        lambda setup: parse_times(
+            run([pythons[SETUPS[setup][0]], *QUIET, *child(what, SETUPS[setup][1])]).stdout
+        ),
+    )
 
 
 def time_all(pythons, turns):
     results = measure(pythons, "timed_recursion", SETUPS, turns)
     results |= measure(pythons, "timed_condition", SETUPS, turns)
-    results |= measure(pythons, "timed_setting", [setup for setup in SETUPS if SETUPS[setup][1] != "none"],
-                       max(3, turns // 3))
+    results |= measure(
+        pythons,
+        "timed_setting",
+        [setup for setup in SETUPS if SETUPS[setup][1] != "none"],
+        max(3, turns // 3),
+    )
     rows, ratios = [], {}
     for setup, (python, _) in SETUPS.items():
         elsewhere = ratio_of_pairs(results["recursion"][setup], results["recursion"][PLAIN[python]])
         condition = ratio_of_pairs(results["condition"][setup], results["condition"]["stock, pdb"])
         each = statistics.median(results["condition"][setup]) / HITS / 1000
         ratios[setup] = {"elsewhere": elsewhere.median, "condition": condition.median}
-        setting = [f"{statistics.median(results[name][setup]) / 1000:.0f} us" if setup in results[name] else ""
-                   for name in ("set", "clear", "slowest set")]
-        rows.append((setup, f"{elsewhere.median:.3f}", f"{elsewhere.low:.3f} to {elsewhere.high:.3f}",
-                     f"{each:.2f} us", f"{condition.median:.3f}", *setting))
-    print_table(("", "elsewhere", "middle half", "condition", "of pdb's", "set", "clear", "slowest set"), rows)
+        setting = [
+            (
+                f"{statistics.median(results[name][setup]) / 1000:.0f} us"
+                if setup in results[name]
+                else ""
+            )
+            for name in ("set", "clear", "slowest set")
+        ]
+        rows.append(
+            (
+                setup,
+                f"{elsewhere.median:.3f}",
+                f"{elsewhere.low:.3f} to {elsewhere.high:.3f}",
+                f"{each:.2f} us",
+                f"{condition.median:.3f}",
+                *setting,
+            )
+        )
+    print_table(
+        ("", "elsewhere", "middle half", "condition", "of pdb's", "set", "clear", "slowest set"),
+        rows,
+    )
     failures = []
     if ratios[OURS]["condition"] > MAX_CONDITION:
         failures.append(f"a false condition takes {ratios[OURS]['condition']:.3f} of pdb's time")
@@ -219,11 +261,17 @@ def count_all(pythons):
     with stripped_copies(pythons) as copies:
         for setup in ("Ferrule", OURS, "stock", "stock, ferrule_debugger", "stock, pdb"):
             python, kind = SETUPS[setup]
-            counts[setup] = count_work(copies[python], FEW, MANY,
-                                       lambda count, kind=kind: [*QUIET, *child("recursion", kind, count)]).all
+            counts[setup] = count_work(
+                copies[python],
+                FEW,
+                MANY,
+                lambda count, kind=kind: [*QUIET, *child("recursion", kind, count)],
+            ).all
     ratios = {setup: count / counts[PLAIN[SETUPS[setup][0]]] for setup, count in counts.items()}
-    print_table(("instructions of a recursion", "counted", "of none"),
-                [(setup, f"{count:,}", f"{ratios[setup]:.4f}") for setup, count in counts.items()])
+    print_table(
+        ("instructions of a recursion", "counted", "of none"),
+        [(setup, f"{count:,}", f"{ratios[setup]:.4f}") for setup, count in counts.items()],
+    )
     failures = []
     if ratios[OURS] > MAX_INSTRUCTIONS:
         failures.append(f"a breakpoint elsewhere: {ratios[OURS]:.4f} of the instructions")
@@ -242,7 +290,9 @@ def main():
         found, failures = time_all(pythons, arguments.turns)
     print(*(f"above the aim: {failure}" for failure in failures), sep="\n")
     if arguments.json:
-        write_json(arguments.json, kind="instructions" if arguments.instructions else "time", **found)
+        write_json(
+            arguments.json, kind="instructions" if arguments.instructions else "time", **found
+        )
     return 1 if failures and arguments.check else 0
 
 

@@ -31,14 +31,15 @@ class Client:
     def send(self, command, **arguments):
         """Send a request; its number."""
         self._number += 1
-        body = json.dumps({"seq": self._number, "type": "request", "command": command,
-                           "arguments": arguments}).encode()
+        body = json.dumps(
+            {"seq": self._number, "type": "request", "command": command, "arguments": arguments}
+        ).encode()
         self._socket.sendall(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         return self._number
 
     def _receive(self):
         length = 0
-        while (line := self._file.readline().strip()):
+        while line := self._file.readline().strip():
             name, _, value = line.partition(b":")
             if name.lower() == b"content-length":
                 length = int(value)

@@ -1,4 +1,4 @@
-"""What the tests of the debugger share: programs with marked lines, and a debugger that follows a script."""
+"""What the tests of the debugger share: programs with named lines, a debugger with a script."""
 
 import bdb
 import gc
@@ -36,8 +36,11 @@ class Program:
         case.addCleanup(linecache.clearcache)
 
     def line(self, name):
-        found = [number for number, line in enumerate(self.text.splitlines(), 1)
-                 if line.partition("#")[2].strip() == name]
+        found = [
+            number
+            for number, line in enumerate(self.text.splitlines(), 1)
+            if line.partition("#")[2].strip() == name
+        ]
         assert len(found) == 1, (name, found)
         return found[0]
 
@@ -53,7 +56,7 @@ class Program:
 
 
 class Scripted(ferrule_debugger.Bdb):
-    """At each stop it takes the next action: a name of set_..., or a function of itself and the frame.
+    """At each stop it takes the next action: a name of set_..., or a function of it and the frame.
 
     `stops` are the stops so far, as (event, name of the line). After the last action it goes on.
     """
@@ -118,6 +121,7 @@ class DebuggerCase(unittest.TestCase):
         self.assertIsNone(sys.gettrace())
         if has_hooks:
             import framehook
+
             self.assertEqual([info.name for info in framehook.hooks()], [])
 
     def program(self, text):
@@ -141,8 +145,9 @@ def local_events(code):
 def pdb_session(function, *commands):
     """Call a function under the Pdb with these commands; what it has printed."""
     out = io.StringIO()
-    debugger = ferrule_debugger.Pdb(stdin=io.StringIO("\n".join(commands) + "\n"), stdout=out,
-                                    nosigint=True, readrc=False)
+    debugger = ferrule_debugger.Pdb(
+        stdin=io.StringIO("\n".join(commands) + "\n"), stdout=out, nosigint=True, readrc=False
+    )
     debugger.runcall(function)
     gc.collect()
     return out.getvalue()
@@ -152,6 +157,11 @@ def run_python(arguments, text="", timeout=120, **environment):
     """Run this interpreter with the debugger importable: what it printed, with its errors."""
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONBREAKPOINT"}
     done = subprocess.run(
-        [sys.executable, *arguments], input=text, capture_output=True, text=True, timeout=timeout,
-        env={**inherited, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1", **environment})
+        [sys.executable, *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**inherited, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+    )
     return done.stdout + done.stderr

@@ -30,16 +30,27 @@ assert pdb.Pdb is ferrule_debugger.Pdb and bdb.Bdb is ferrule_debugger.Bdb
 assert pdb.Pdb.__mro__.index(bdb.Bdb) > 0
 """
 
+
 def environment():
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONBREAKPOINT"}
-    return {**inherited, "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": os.pathsep.join([PACKAGE, os.path.join(HERE, "resolve")])}
+    return {
+        **inherited,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": os.pathsep.join([PACKAGE, os.path.join(HERE, "resolve")]),
+    }
 
 
 def run(python, *arguments):
-    return subprocess.run([python, *arguments], env=environment(), text=True, errors="replace",
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          timeout=SECONDS)
+    return subprocess.run(
+        [python, *arguments],
+        env=environment(),
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=SECONDS,
+    )
 
 
 def problems_of(output):
@@ -58,7 +69,9 @@ def judge(name, output, expected):
     said += [f"FAIL {problem}" for problem in wrong]
     stale = [listed for listed in expected if listed not in problems]
     said += [f"FAIL {listed} is listed in expected.toml, and passes" for listed in stale]
-    said += [f"expected {problem}: {expected[problem]}" for problem in problems if problem in expected]
+    said += [
+        f"expected {problem}: {expected[problem]}" for problem in problems if problem in expected
+    ]
     failed = len(wrong) + len(stale)
     if ran < AT_LEAST[name]:
         said.append(f"FAIL {name}: {ran} tests were run, {AT_LEAST[name]} or more were expected")

@@ -7,7 +7,7 @@ import unittest
 from debugger_support import DebuggerCase, Scripted, at, has_hooks, run_python, session
 
 try:
-    from greenlet import greenlet       # not the directory of tests that has this name
+    from greenlet import greenlet  # not the directory of tests that has this name
 except ImportError:
     greenlet = None
 
@@ -44,7 +44,9 @@ class Tracers(DebuggerCase):
             sys.settrace(None)
             return now
 
-        done = self.debug(self.source, program, at("inner first"), at("after"), "continue", "continue")
+        done = self.debug(
+            self.source, program, at("inner first"), at("after"), "continue", "continue"
+        )
         self.assertEqual(done.stops[1:], [("line", "inner first"), ("line", "after")])
         self.assertEqual(lines, ["call", "inner first", "inner last", "after", "outer last"])
         self.assertIs(done.value, tracer)
@@ -60,8 +62,12 @@ class Tracers(DebuggerCase):
             sys.settrace(None)
             return now
 
-        done = self.debug(self.source, program, at("inner first"), "continue", "step", "step", "continue")
-        self.assertEqual([name for _, name in done.stops[1:4]], ["inner first", "inner last", "inner last"])
+        done = self.debug(
+            self.source, program, at("inner first"), "continue", "step", "step", "continue"
+        )
+        self.assertEqual(
+            [name for _, name in done.stops[1:4]], ["inner first", "inner last", "inner last"]
+        )
         self.assertIs(done.value, tracer)
 
     def test_tracer_from_before(self):
@@ -122,8 +128,12 @@ class MonitoringTools(DebuggerCase):
 
         monitoring.register_callback(self.tool, events.LINE, line)
         monitoring.set_events(self.tool, events.LINE)
-        done = self.debug(self.source, lambda: [self.names["outer"](n) for n in range(3)],
-                          at("inner first"), at("after"))
+        done = self.debug(
+            self.source,
+            lambda: [self.names["outer"](n) for n in range(3)],
+            at("inner first"),
+            at("after"),
+        )
         monitoring.register_callback(self.tool, events.LINE, None)
         self.assertEqual(done.stops[1:], [("line", "inner first"), ("line", "after")] * 3)
         self.assertEqual(lines, ["call", "inner first", "inner last", "after", "outer last"])
@@ -138,19 +148,52 @@ class MonitoringTools(DebuggerCase):
         self.assertEqual(done.stops[1:], [("line", "after")] * 3)
 
     def test_a_step_in_code_with_a_breakpoint_stops_once_at_a_line(self):
-        done = self.debug(self.source, self.names["outer"], at("inner first"), at("inner last"), at("after"),
-                          *["step"] * 8, arguments=(1,))
-        self.assertEqual([name for _, name in done.stops][:7], [
-            "call", self.source.line("inner first") - 1, "inner first", "inner last", "inner last",
-            "after", "outer last"])
+        done = self.debug(
+            self.source,
+            self.names["outer"],
+            at("inner first"),
+            at("inner last"),
+            at("after"),
+            *["step"] * 8,
+            arguments=(1,),
+        )
+        self.assertEqual(
+            [name for _, name in done.stops][:7],
+            [
+                "call",
+                self.source.line("inner first") - 1,
+                "inner first",
+                "inner last",
+                "inner last",
+                "after",
+                "outer last",
+            ],
+        )
         self.assertEqual([event for event, _ in done.stops][4], "return")
 
     def test_continue_after_a_step_to_a_breakpoint_does_not_stop_there_again(self):
-        done = self.debug(self.source, self.names["outer"], at("after"), "next", "continue", "continue",
-                          arguments=(1,))
+        done = self.debug(
+            self.source,
+            self.names["outer"],
+            at("after"),
+            "next",
+            "continue",
+            "continue",
+            arguments=(1,),
+        )
         self.assertEqual(done.stops, [("line", "call"), ("line", "after")])
-        done = self.debug(self.source, self.names["outer"], at("call"), "step", "step", "step", "step",
-                          "step", "continue", arguments=(1,))
+        done = self.debug(
+            self.source,
+            self.names["outer"],
+            at("call"),
+            "step",
+            "step",
+            "step",
+            "step",
+            "step",
+            "continue",
+            arguments=(1,),
+        )
         self.assertEqual(done.stops[-1], ("line", "after"))
 
     def test_tool_id_of_debuggers_stays_free(self):
@@ -185,7 +228,9 @@ class Greenlets(DebuggerCase):
         def run():
             return greenlet(names["first"]).switch(4)
 
-        done = self.debug(program, run, at("first a"), at("second"), "continue", "next", "next", "continue")
+        done = self.debug(
+            program, run, at("first a"), at("second"), "continue", "next", "next", "continue"
+        )
         self.assertEqual([name for _, name in done.stops[1:3]], ["first a", "second"])
         self.assertEqual(done.value, 9)
 
@@ -236,15 +281,27 @@ class CommandLine(DebuggerCase):
         self.source = self.program(self.SCRIPT)
 
     def test_a_script(self):
-        said = run_python(["-m", "ferrule_debugger", self.source.path, "argument"],
-                          "tbreak work\ncontinue\np n\nnext\nreturn\ncontinue\nquit\n")
+        said = run_python(
+            ["-m", "ferrule_debugger", self.source.path, "argument"],
+            "tbreak work\ncontinue\np n\nnext\nreturn\ncontinue\nquit\n",
+        )
         self.assertIn("(Pdb) 0\n", said)
         self.assertIn(f"({self.source.line('result')})work()->0", said)
         self.assertIn("worked 4 ['argument']", said)
 
     def test_commands_in_the_command_line(self):
-        said = run_python(["-m", "ferrule_debugger", "-c", "break work, n == 2", "-c", "continue", self.source.path],
-                          "p ('n', n)\nquit\n")
+        said = run_python(
+            [
+                "-m",
+                "ferrule_debugger",
+                "-c",
+                "break work, n == 2",
+                "-c",
+                "continue",
+                self.source.path,
+            ],
+            "p ('n', n)\nquit\n",
+        )
         self.assertIn("('n', 2)", said)
 
     def test_breakpoint_by_the_environment(self):
@@ -255,8 +312,11 @@ class CommandLine(DebuggerCase):
 
             print(work(1), type(__import__("sys").gettrace()))
         """)
-        said = run_python([source.path], "p type(self)\nbreak 4\ncontinue\np n + 40\ncontinue\n",
-                          PYTHONBREAKPOINT="ferrule_debugger.set_trace")
+        said = run_python(
+            [source.path],
+            "p type(self)\nbreak 4\ncontinue\np n + 40\ncontinue\n",
+            PYTHONBREAKPOINT="ferrule_debugger.set_trace",
+        )
         self.assertIn("(Pdb) 41\n", said)
         self.assertIn("1 <class 'NoneType'>", said)
 
@@ -279,7 +339,9 @@ class CommandLine(DebuggerCase):
 
             fails(6)
         """)
-        said = run_python(["-m", "ferrule_debugger", "-c", "continue", source.path], "p n * 7\nquit\n")
+        said = run_python(
+            ["-m", "ferrule_debugger", "-c", "continue", source.path], "p n * 7\nquit\n"
+        )
         self.assertIn("Uncaught exception. Entering post mortem debugging", said)
         self.assertIn("(Pdb) 42\n", said)
 
@@ -299,7 +361,9 @@ class CommandLine(DebuggerCase):
             thread.start()
             thread.join()
         """)
-        said = run_python(["-m", "ferrule_debugger", source.path], "break work\ncontinue\ncontinue\nquit\n")
+        said = run_python(
+            ["-m", "ferrule_debugger", source.path], "break work\ncontinue\ncontinue\nquit\n"
+        )
         self.assertIn("[worker thread]", said)
 
 

@@ -29,8 +29,7 @@ class Breakpoints(DebuggerCase):
         self.names = self.source.load()
 
     def test_stops_each_time(self):
-        done = self.debug(self.source, self.names["loop"], at("sum"), "continue",
-                          arguments=(3,))
+        done = self.debug(self.source, self.names["loop"], at("sum"), "continue", arguments=(3,))
         self.assertEqual(done.stops, [("line", "for")] + [("line", "sum")] * 3)
         self.assertEqual(done.value, 3)
 
@@ -47,22 +46,30 @@ class Breakpoints(DebuggerCase):
         self.assertEqual((events["loop"], events["other"], events["trace"]), (0, 0, None))
 
     def test_condition(self):
-        done = self.debug(self.source, self.names["loop"], at("result", cond="total == 4"),
-                          arguments=(10,))
+        done = self.debug(
+            self.source, self.names["loop"], at("result", cond="total == 4"), arguments=(10,)
+        )
         self.assertEqual(done.stops, [("line", "for"), ("line", "result")])
         self.assertEqual(bdb.Breakpoint.bpbynumber[1].hits, 10)
 
     def test_condition_that_fails_stops(self):
-        done = self.debug(self.source, self.names["loop"], at("sum", cond="nonsense"),
-                          arguments=(2,))
+        done = self.debug(
+            self.source, self.names["loop"], at("sum", cond="nonsense"), arguments=(2,)
+        )
         self.assertEqual(done.stops[1:], [("line", "sum")] * 2)
 
     def test_condition_is_changed(self):
         def change(debugger, frame):
             bdb.Breakpoint.bpbynumber[1].cond = "a == 3"
 
-        done = self.debug(self.source, self.names["loop"], at("sum", cond="a == 1"), "continue", change,
-                          arguments=(6,))
+        done = self.debug(
+            self.source,
+            self.names["loop"],
+            at("sum", cond="a == 1"),
+            "continue",
+            change,
+            arguments=(6,),
+        )
         self.assertEqual(len(done.stops), 3)
 
     def test_ignore(self):
@@ -73,7 +80,9 @@ class Breakpoints(DebuggerCase):
         self.assertEqual(done.stops[1:], [("line", "sum")] * 2)
 
     def test_temporary(self):
-        done = self.debug(self.source, self.names["loop"], at("sum", temporary=True), arguments=(5,))
+        done = self.debug(
+            self.source, self.names["loop"], at("sum", temporary=True), arguments=(5,)
+        )
         self.assertEqual(done.stops[1:], [("line", "sum")])
         self.assertEqual(bdb.Breakpoint.bplist, {})
 
@@ -85,8 +94,9 @@ class Breakpoints(DebuggerCase):
         def enable(debugger, frame):
             bdb.Breakpoint.bpbynumber[1].enable()
 
-        done = self.debug(self.source, self.names["loop"], disable, "continue", enable,
-                          arguments=(4,))
+        done = self.debug(
+            self.source, self.names["loop"], disable, "continue", enable, arguments=(4,)
+        )
         self.assertEqual(done.stops[1:], [("line", "result")] + [("line", "sum")] * 2)
 
     def test_two_on_one_line(self):
@@ -113,8 +123,9 @@ class Breakpoints(DebuggerCase):
         def keep(debugger, frame):
             debugger.set("end")
 
-        done = self.debug(self.source, self.names["loop"], at("sum"), "continue", keep, clear,
-                          arguments=(5,))
+        done = self.debug(
+            self.source, self.names["loop"], at("sum"), "continue", keep, clear, arguments=(5,)
+        )
         self.assertEqual(done.stops[1:], [("line", "sum"), ("line", "end")])
 
     def test_all_cleared_leaves_nothing(self):
@@ -124,24 +135,36 @@ class Breakpoints(DebuggerCase):
             debugger.clear_all_breaks()
             self.assertEqual(local_events(code), 0)
 
-        done = self.debug(self.source, self.names["loop"], at("sum"), "continue", clear, arguments=(5,))
+        done = self.debug(
+            self.source, self.names["loop"], at("sum"), "continue", clear, arguments=(5,)
+        )
         self.assertEqual(len(done.stops), 2)
 
     def test_deleted_behind_its_back(self):
         def delete(debugger, frame):
             bdb.Breakpoint.bpbynumber[1].deleteMe()
 
-        done = self.debug(self.source, self.names["loop"], at("sum"), "continue", delete, arguments=(3,))
+        done = self.debug(
+            self.source, self.names["loop"], at("sum"), "continue", delete, arguments=(3,)
+        )
         self.assertEqual(len(done.stops), 2)
 
     def test_another_line_of_code_that_has_one(self):
         def second(debugger, frame):
             debugger.set("result")
 
-        done = self.debug(self.source, self.names["loop"], at("sum"), "continue", "continue", second,
-                          arguments=(3,))
-        self.assertEqual([name for _, name in done.stops],
-                         ["for", "sum", "sum", "result", "sum", "result"])
+        done = self.debug(
+            self.source,
+            self.names["loop"],
+            at("sum"),
+            "continue",
+            "continue",
+            second,
+            arguments=(3,),
+        )
+        self.assertEqual(
+            [name for _, name in done.stops], ["for", "sum", "sum", "result", "sum", "result"]
+        )
 
     def test_kept_for_the_next_run(self):
         debugger = Scripted(self.source, at("sum"))
@@ -155,7 +178,9 @@ class Breakpoints(DebuggerCase):
                 for i in range(n): n += i   # all
                 return n
         """)
-        done = self.debug(program, program.load()["count"], at("all", cond="i == 2"), arguments=(4,))
+        done = self.debug(
+            program, program.load()["count"], at("all", cond="i == 2"), arguments=(4,)
+        )
         self.assertEqual(done.stops, [("line", "all")] * 2)
 
     def test_function_on_one_line(self):
@@ -169,8 +194,10 @@ class Breakpoints(DebuggerCase):
         names = program.load()
         names["short"](0)
         done = self.debug(program, names["call"], at("short"), "continue", "next", "continue")
-        self.assertEqual(done.stops, [
-            ("line", "first"), ("line", "short"), ("return", "short"), ("line", "short")])
+        self.assertEqual(
+            done.stops,
+            [("line", "first"), ("line", "short"), ("return", "short"), ("line", "short")],
+        )
 
     def test_recursion(self):
         program = self.program("""
@@ -179,7 +206,9 @@ class Breakpoints(DebuggerCase):
                     return 0            # bottom
                 return 1 + down(n - 1)  # deeper
         """)
-        done = self.debug(program, program.load()["down"], at("bottom"), "continue", arguments=(500,))
+        done = self.debug(
+            program, program.load()["down"], at("bottom"), "continue", arguments=(500,)
+        )
         self.assertEqual((done.stops[1:], done.value), ([("line", "bottom")], 500))
 
 
@@ -193,16 +222,33 @@ class AtThePrompt(DebuggerCase):
         return said.count("(%d)add()" % self.source.line("sum"))
 
     def test_commands(self):
-        said = pdb_session(lambda: self.names["loop"](3), f"break {self.source.path}:{self.source.line('sum')}",
-                           "commands", "silent", "p ('a is', a)", "continue", "end", "continue")
+        said = pdb_session(
+            lambda: self.names["loop"](3),
+            f"break {self.source.path}:{self.source.line('sum')}",
+            "commands",
+            "silent",
+            "p ('a is', a)",
+            "continue",
+            "end",
+            "continue",
+        )
         for n in range(3):
             self.assertIn(f"('a is', {n})", said)
         self.assertEqual(self.stops_in(said), 0)
 
     def test_tbreak_condition_ignore(self):
         place = f"{self.source.path}:{self.source.line('sum')}"
-        said = pdb_session(lambda: self.names["loop"](9), f"tbreak {place}", "continue",
-                           f"break {place}, a > 5", "ignore 2 1", "continue", "p a", "clear 2", "continue")
+        said = pdb_session(
+            lambda: self.names["loop"](9),
+            f"tbreak {place}",
+            "continue",
+            f"break {place}, a > 5",
+            "ignore 2 1",
+            "continue",
+            "p a",
+            "clear 2",
+            "continue",
+        )
         self.assertIn("Will ignore next 1 crossing of breakpoint 2", said)
         self.assertIn("(Pdb) 7\n", said)
         self.assertEqual(self.stops_in(said), 2)
@@ -226,8 +272,17 @@ class AtThePrompt(DebuggerCase):
             function = add
             return function
 
-        said = pdb_session(program, "next", f"break {self.source.path}:{self.source.line('sum')}",
-                           "debug function(1, 2)", "continue", "p a + b", "continue", "p 'back'", "continue")
+        said = pdb_session(
+            program,
+            "next",
+            f"break {self.source.path}:{self.source.line('sum')}",
+            "debug function(1, 2)",
+            "continue",
+            "p a + b",
+            "continue",
+            "p 'back'",
+            "continue",
+        )
         self.assertEqual(self.stops_in(said), 1)
         self.assertIn("((Pdb)) 3\n", said)
         self.assertIn("'back'", said)
@@ -241,8 +296,9 @@ class AtThePrompt(DebuggerCase):
             got.append(3)
 
         line = program.__code__.co_firstlineno
-        said = pdb_session(program, f"break {__file__}:{line + 2}", "continue", f"jump {line + 3}",
-                           "continue")
+        said = pdb_session(
+            program, f"break {__file__}:{line + 2}", "continue", f"jump {line + 3}", "continue"
+        )
         self.assertEqual(got, [1, 3], said)
 
 
@@ -254,13 +310,22 @@ class Session(DebuggerCase):
             monitoring.use_tool_id(tool, "somebody")
         try:
             program = self.program(TEXT)
-            done = self.debug(program, program.load()["loop"], at("sum"), "continue", "next", "return",
-                              "continue", arguments=(2,))
+            done = self.debug(
+                program,
+                program.load()["loop"],
+                at("sum"),
+                "continue",
+                "next",
+                "return",
+                "continue",
+                arguments=(2,),
+            )
         finally:
             for tool in taken:
                 monitoring.free_tool_id(tool)
-        self.assertEqual([name for _, name in done.stops],
-                         ["for", "sum", "result", "result", "sum"])
+        self.assertEqual(
+            [name for _, name in done.stops], ["for", "sum", "result", "result", "sum"]
+        )
 
     def test_index_forgets_dead_code(self):
         namespace = {}

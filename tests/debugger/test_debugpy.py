@@ -1,4 +1,4 @@
-"""debugpy from the package index, unmodified, in an editor's place: breakpoints, stepping, variables."""
+"""debugpy from the package index, unmodified: breakpoints, stepping, variables."""
 
 import importlib.util
 import os
@@ -38,7 +38,8 @@ TEXT = """
 # What else there may be in the process.
 ALONE = "pass"
 HOOKED = """import framehook; framehook.add(lambda view: framehook.SETTLED)"""
-DEBUGGED = """import ferrule_debugger.session as s, ferrule_debugger as d; s.session.enter(d.Bdb(), True)"""
+DEBUGGED = """import ferrule_debugger as d, ferrule_debugger.session as s
+s.session.enter(d.Bdb(), True)"""
 
 
 def free_port():
@@ -47,17 +48,31 @@ def free_port():
         return one.getsockname()[1]
 
 
-@unittest.skipIf(importlib.util.find_spec("debugpy") is None,
-                 "debugpy is not installed for this interpreter: pip install debugpy")
+@unittest.skipIf(
+    importlib.util.find_spec("debugpy") is None,
+    "debugpy is not installed for this interpreter: pip install debugpy",
+)
 class Debugpy(unittest.TestCase):
     def start(self, other):
         self.program = Program(self, TEXT.replace("OTHER", other))
         port = free_port()
         self.process = subprocess.Popen(
-            [sys.executable, "-Xfrozen_modules=off", "-m", "debugpy", "--listen", f"127.0.0.1:{port}",
-             "--wait-for-client", self.program.path],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={**os.environ, "PYTHONPATH": PACKAGE})
+            [
+                sys.executable,
+                "-Xfrozen_modules=off",
+                "-m",
+                "debugpy",
+                "--listen",
+                f"127.0.0.1:{port}",
+                "--wait-for-client",
+                self.program.path,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONPATH": PACKAGE},
+        )
         self.addCleanup(self.process.stdout.close)
         self.addCleanup(self.process.wait)
         self.addCleanup(self.process.kill)
@@ -67,7 +82,9 @@ class Debugpy(unittest.TestCase):
     def stopped(self):
         """Where it stopped: thread, name of the line, frame."""
         thread = self.client.event("stopped")["threadId"]
-        frame = self.client.ask("stackTrace", threadId=thread, startFrame=0, levels=1)["stackFrames"][0]
+        frame = self.client.ask("stackTrace", threadId=thread, startFrame=0, levels=1)[
+            "stackFrames"
+        ][0]
         return thread, self.program.name_of(frame["line"]), frame["id"]
 
     def variables(self, frame):
@@ -78,12 +95,21 @@ class Debugpy(unittest.TestCase):
     def drive(self, other):
         self.start(other)
         ask = self.client.ask
-        ask("initialize", adapterID="test", clientID="test", linesStartAt1=True, columnsStartAt1=True,
-            pathFormat="path")
+        ask(
+            "initialize",
+            adapterID="test",
+            clientID="test",
+            linesStartAt1=True,
+            columnsStartAt1=True,
+            pathFormat="path",
+        )
         attached = self.client.send("attach", justMyCode=False)
         self.client.event("initialized")
-        ask("setBreakpoints", source={"path": self.program.path}, breakpoints=[
-            {"line": self.program.line("sum"), "condition": "b == 2 or a == 20"}])
+        ask(
+            "setBreakpoints",
+            source={"path": self.program.path},
+            breakpoints=[{"line": self.program.line("sum"), "condition": "b == 2 or a == 20"}],
+        )
         ask("configurationDone")
         self.client.answer(attached)
 
@@ -103,7 +129,7 @@ class Debugpy(unittest.TestCase):
         self.assertNotEqual(other_thread, thread)
         ask("continue", threadId=other_thread)
         self.client.event("terminated")
-        ask("disconnect")       # the adapter lives until then, and its output is the program's
+        ask("disconnect")  # the adapter lives until then, and its output is the program's
         said = self.process.communicate(timeout=SECONDS)[0]
         self.assertIn("value 3", said)
         self.assertIn("over", said)
@@ -112,7 +138,9 @@ class Debugpy(unittest.TestCase):
     def test_alone(self):
         self.drive(ALONE)
 
-    @unittest.skipIf(importlib.util.find_spec("framehook") is None, "this interpreter has no frame hooks")
+    @unittest.skipIf(
+        importlib.util.find_spec("framehook") is None, "this interpreter has no frame hooks"
+    )
     def test_beside_a_frame_hook(self):
         try:
             import framehook

@@ -1,4 +1,4 @@
-"""Code is found wherever it comes from: running, suspended, settled, replaced, made by exec, not yet imported."""
+"""Code is found wherever it comes from: running, suspended, settled, replaced, not yet there."""
 
 import gc
 import importlib
@@ -38,15 +38,19 @@ class Found(DebuggerCase):
         early(1)
 
         def program():
-            early(2)        # settled from here on
+            early(2)  # settled from here on
             return stop_now() + early(3)
 
         def stop_now():
             return 0
 
         stop_now_line = stop_now.__code__.co_firstlineno + 1
-        debugger = Scripted(self.source, lambda debugger, frame: debugger.set_break(__file__, stop_now_line),
-                            "continue", at("early"))
+        debugger = Scripted(
+            self.source,
+            lambda debugger, frame: debugger.set_break(__file__, stop_now_line),
+            "continue",
+            at("early"),
+        )
         self.assertEqual(debugger.runcall(program), 4)
         self.assertEqual(debugger.stops[2:], [("line", "early")])
 
@@ -60,8 +64,13 @@ class Found(DebuggerCase):
             running(inside)
 
         line = inside.__code__.co_firstlineno + 1
-        done = self.debug(self.source, program, lambda debugger, frame: debugger.set_break(__file__, line),
-                          "continue", at("after"))
+        done = self.debug(
+            self.source,
+            program,
+            lambda debugger, frame: debugger.set_break(__file__, line),
+            "continue",
+            at("after"),
+        )
         self.assertEqual(done.stops[2:], [("line", "after")])
 
     def test_function_that_runs_when_the_debugger_comes(self):
@@ -80,16 +89,22 @@ class Found(DebuggerCase):
         replaced = self.names["replaced"]
 
         def program():
-            replaced.__code__ = replaced.__code__.replace(co_consts=tuple(
-                "new" if constant == "old" else constant for constant in replaced.__code__.co_consts))
+            replaced.__code__ = replaced.__code__.replace(
+                co_consts=tuple(
+                    "new" if constant == "old" else constant
+                    for constant in replaced.__code__.co_consts
+                )
+            )
             return replaced()
 
         done = self.debug(self.source, program, at("replaced"))
         self.assertEqual((done.stops[1:], done.value), ([("line", "replaced")], "new"))
 
     def test_each_of_many_copies(self):
-        copies = [type(self.names["replaced"])(self.names["replaced"].__code__.replace(), {})
-                  for _ in range(5)]
+        copies = [
+            type(self.names["replaced"])(self.names["replaced"].__code__.replace(), {})
+            for _ in range(5)
+        ]
         done = self.debug(self.source, lambda: [copy() for copy in copies], at("replaced"))
         self.assertEqual(done.stops[1:], [("line", "replaced")] * 5)
 
@@ -142,13 +157,14 @@ class Found(DebuggerCase):
         early = self.names["early"]
 
         def evaluate(debugger, frame):
-            early(1)        # not offered to anyone: it runs inside an event
+            early(1)  # not offered to anyone: it runs inside an event
 
         done = self.debug(self.source, lambda: early(2), evaluate, at("early"))
         self.assertEqual(done.stops[1:], [("line", "early")])
 
     def test_nothing_is_kept_alive(self):
         import weakref
+
         code = self.names["early"].__code__
         gone = weakref.ref(code)
         self.debug(self.source, self.names["early"], at("early last"), arguments=(1,))
@@ -167,8 +183,12 @@ class BesideOtherHooks(DebuggerCase):
 
     def replacing(self, code):
         import framehook
-        copy = code.replace(co_consts=tuple("copy" if constant == "old" else constant
-                                            for constant in code.co_consts))
+
+        copy = code.replace(
+            co_consts=tuple(
+                "copy" if constant == "old" else constant for constant in code.co_consts
+            )
+        )
 
         def replace(view):
             return copy if view.code is code else framehook.SETTLED
@@ -183,12 +203,17 @@ class BesideOtherHooks(DebuggerCase):
     def test_a_hook_that_is_added_later_and_a_breakpoint_after_it(self):
         def program():
             with self.replacing(self.names["replaced"].__code__):
-                line = 1    # a stop
+                line = 1  # a stop
                 return self.names["replaced"]() + str(line)
 
         line = program.__code__.co_firstlineno + 2
-        done = self.debug(self.source, program, lambda debugger, frame: debugger.set_break(__file__, line),
-                          "continue", at("replaced"))
+        done = self.debug(
+            self.source,
+            program,
+            lambda debugger, frame: debugger.set_break(__file__, line),
+            "continue",
+            at("replaced"),
+        )
         self.assertEqual((done.stops[2:], done.value), ([("line", "replaced")], "copy1"))
 
     def test_all_hooks_are_cleared(self):
@@ -203,6 +228,7 @@ class BesideOtherHooks(DebuggerCase):
 
     def test_as_many_hooks_as_there_may_be(self):
         import framehook
+
         handles = [framehook.add(lambda view: framehook.SETTLED) for _ in range(32)]
         try:
             done = self.debug(self.source, lambda: self.names["early"](1), at("early"))
@@ -213,15 +239,20 @@ class BesideOtherHooks(DebuggerCase):
 
     def test_asked_once_about_each_code_object(self):
         import framehook
+
         calls = []
 
         def program():
             for _ in range(200):
                 self.names["early"](1)
-            calls.append(next(info.calls for info in framehook.hooks() if info.name == "ferrule_debugger"))
+            calls.append(
+                next(info.calls for info in framehook.hooks() if info.name == "ferrule_debugger")
+            )
             for _ in range(200):
                 self.names["early"](1)
-            calls.append(next(info.calls for info in framehook.hooks() if info.name == "ferrule_debugger"))
+            calls.append(
+                next(info.calls for info in framehook.hooks() if info.name == "ferrule_debugger")
+            )
 
         self.debug(self.source, program, at("early", cond="False"))
         # hooks() itself makes a few code objects known.
@@ -231,7 +262,11 @@ class BesideOtherHooks(DebuggerCase):
 class Means(DebuggerCase):
     def test_what_finds_code(self):
         finder = []
-        self.debug(self.program("x = 1  # x"), lambda: finder.append(type(session._finder).__name__), at("x"))
+        self.debug(
+            self.program("x = 1  # x"),
+            lambda: finder.append(type(session._finder).__name__),
+            at("x"),
+        )
         self.assertEqual(finder, ["HookFinder" if has_hooks else "EventFinder"])
 
 

@@ -61,14 +61,30 @@ class Stepping(DebuggerCase):
         return self.debug(self.source, self.names[function], *actions, **options).stops
 
     def test_step(self):
-        self.assertEqual(self.stops("top", "step", "step", "step", "step", "step", "step"), [
-            ("line", "before"), ("line", "calls outer"), ("call", self.source.line("call") - 1),
-            ("line", "call"), ("call", self.source.line("inner first") - 1), ("line", "inner first"),
-            ("line", "inner last")])
+        self.assertEqual(
+            self.stops("top", "step", "step", "step", "step", "step", "step"),
+            [
+                ("line", "before"),
+                ("line", "calls outer"),
+                ("call", self.source.line("call") - 1),
+                ("line", "call"),
+                ("call", self.source.line("inner first") - 1),
+                ("line", "inner first"),
+                ("line", "inner last"),
+            ],
+        )
 
     def test_next_from_a_breakpoint(self):
-        self.assertEqual(self.stops("top", at("call"), "continue", "next", "next", "next"), [
-            ("line", "before"), ("line", "call"), ("line", "for"), ("line", "body"), ("line", "for")])
+        self.assertEqual(
+            self.stops("top", at("call"), "continue", "next", "next", "next"),
+            [
+                ("line", "before"),
+                ("line", "call"),
+                ("line", "for"),
+                ("line", "body"),
+                ("line", "for"),
+            ],
+        )
 
     def test_next_watches_one_function_and_does_not_trace(self):
         seen = {}
@@ -91,39 +107,71 @@ class Stepping(DebuggerCase):
 
     def test_next_stops_at_a_breakpoint_below(self):
         # The second call stops there again.
-        self.assertEqual(self.stops("top", at("call"), at("inner last"), "continue", "next", "next"), [
-            ("line", "before"), ("line", "call"), ("line", "inner last"), ("return", "inner last"),
-            ("line", "inner last")])
+        self.assertEqual(
+            self.stops("top", at("call"), at("inner last"), "continue", "next", "next"),
+            [
+                ("line", "before"),
+                ("line", "call"),
+                ("line", "inner last"),
+                ("return", "inner last"),
+                ("line", "inner last"),
+            ],
+        )
 
     def test_next_at_the_end_goes_to_the_caller(self):
-        self.assertEqual(self.stops("top", at("inner last", temporary=True), "continue", "next", "next", "next"), [
-            ("line", "before"), ("line", "inner last"), ("return", "inner last"), ("line", "for"),
-            ("line", "body")])
+        self.assertEqual(
+            self.stops("top", at("inner last", temporary=True), "continue", "next", "next", "next"),
+            [
+                ("line", "before"),
+                ("line", "inner last"),
+                ("return", "inner last"),
+                ("line", "for"),
+                ("line", "body"),
+            ],
+        )
 
     def test_until_leaves_a_loop(self):
-        self.assertEqual(self.stops("top", at("body", temporary=True), "continue", "until"), [
-            ("line", "before"), ("line", "body"), ("line", "second call")])
+        self.assertEqual(
+            self.stops("top", at("body", temporary=True), "continue", "until"),
+            [("line", "before"), ("line", "body"), ("line", "second call")],
+        )
 
     def test_return(self):
-        self.assertEqual(self.stops("top", at("call", temporary=True), "continue", "return", "next"), [
-            ("line", "before"), ("line", "call"), ("return", "outer last"), ("line", "top last")])
+        self.assertEqual(
+            self.stops("top", at("call", temporary=True), "continue", "return", "next"),
+            [("line", "before"), ("line", "call"), ("return", "outer last"), ("line", "top last")],
+        )
 
     def test_next_over_an_exception(self):
         self.assertEqual(
-            self.stops("catches", at("raises"), "continue", "next", "next", "next", "next"), [
-                ("line", "try"), ("line", "raises"), ("exception", "raises"), ("return", "raises"),
-                ("exception", "calls fails"), ("line", "except")])
+            self.stops("catches", at("raises"), "continue", "next", "next", "next", "next"),
+            [
+                ("line", "try"),
+                ("line", "raises"),
+                ("exception", "raises"),
+                ("return", "raises"),
+                ("exception", "calls fails"),
+                ("line", "except"),
+            ],
+        )
 
     def test_return_from_what_raises(self):
         self.assertEqual(
-            self.stops("catches", at("fails first"), "continue", "return", "next"), [
-                ("line", "try"), ("line", "fails first"), ("return", "raises"),
-                ("exception", "calls fails")])
+            self.stops("catches", at("fails first"), "continue", "return", "next"),
+            [
+                ("line", "try"),
+                ("line", "fails first"),
+                ("return", "raises"),
+                ("exception", "calls fails"),
+            ],
+        )
 
     def test_next_stays_in_its_frame_of_a_recursion(self):
         done = self.debug(self.source, self.names["down"], "next", "next", "next", arguments=(3,))
-        self.assertEqual(done.stops, [
-            ("line", "if"), ("line", "deeper"), ("line", "down last"), ("return", "down last")])
+        self.assertEqual(
+            done.stops,
+            [("line", "if"), ("line", "deeper"), ("line", "down last"), ("return", "down last")],
+        )
 
     def test_up_and_next(self):
         stops = []
@@ -148,8 +196,18 @@ class Stepping(DebuggerCase):
         def look(debugger, frame):
             traces.append(sys.gettrace() is not None)
 
-        self.debug(self.source, self.names["top"], at("call"), at("outer last"), "continue", look, "step", look,
-                   "continue", look)
+        self.debug(
+            self.source,
+            self.names["top"],
+            at("call"),
+            at("outer last"),
+            "continue",
+            look,
+            "step",
+            look,
+            "continue",
+            look,
+        )
         self.assertEqual(traces, [False, True, False])
 
     def test_nothing_is_left_on_frames(self):
@@ -158,8 +216,17 @@ class Stepping(DebuggerCase):
         def look(debugger, frame):
             frames.append(frame.f_trace)
 
-        self.debug(self.source, self.names["top"], at("call"), at("body"), "step", "continue", "step",
-                   "continue", look)
+        self.debug(
+            self.source,
+            self.names["top"],
+            at("call"),
+            at("body"),
+            "step",
+            "continue",
+            "step",
+            "continue",
+            look,
+        )
         self.assertEqual(frames, [None])
 
     def test_skipped_modules_are_not_stepped_into_and_can_be_stopped_in(self):
@@ -169,11 +236,13 @@ class Stepping(DebuggerCase):
             self.names["inner"](1)
             return 2
 
-        done = self.debug(self.source, outside, at("inner last"), "next", "step", "continue",
-                          skip=["skipped"])
+        done = self.debug(
+            self.source, outside, at("inner last"), "next", "step", "continue", skip=["skipped"]
+        )
         first = outside.__code__.co_firstlineno
-        self.assertEqual(done.stops, [
-            ("line", first + 1), ("line", "inner last"), ("line", first + 2)])
+        self.assertEqual(
+            done.stops, [("line", first + 1), ("line", "inner last"), ("line", first + 2)]
+        )
 
 
 class Generators(DebuggerCase):
@@ -184,18 +253,29 @@ class Generators(DebuggerCase):
 
     def test_breakpoint(self):
         done = self.debug(self.source, self.names["consume"], at("yield 2"), at("numbers last"))
-        self.assertEqual([name for _, name in done.stops],
-                         ["consume first", "yield 2", "numbers last"])
+        self.assertEqual(
+            [name for _, name in done.stops], ["consume first", "yield 2", "numbers last"]
+        )
 
     def test_next_goes_on_when_it_is_resumed(self):
-        done = self.debug(self.source, self.names["consume"], at("yield 1"), "continue", "next", "next",
-                          "next")
-        self.assertEqual(done.stops, [
-            ("line", "consume first"), ("line", "yield 1"), ("line", "yield 2"),
-            ("line", "numbers last"), ("exception", "consume for")])
+        done = self.debug(
+            self.source, self.names["consume"], at("yield 1"), "continue", "next", "next", "next"
+        )
+        self.assertEqual(
+            done.stops,
+            [
+                ("line", "consume first"),
+                ("line", "yield 1"),
+                ("line", "yield 2"),
+                ("line", "numbers last"),
+                ("exception", "consume for"),
+            ],
+        )
 
     def test_return_from_a_generator(self):
-        done = self.debug(self.source, self.names["consume"], at("yield 1"), "continue", "return", "next")
+        done = self.debug(
+            self.source, self.names["consume"], at("yield 1"), "continue", "return", "next"
+        )
         self.assertEqual(done.stops[2:], [("exception", "consume for"), ("line", "consume last")])
 
     def test_breakpoint_in_a_suspended_one(self):
@@ -264,9 +344,12 @@ class PostMortem(DebuggerCase):
     def test_after_an_exception(self):
         import io
         import ferrule_debugger
+
         program = self.program(TEXT)
         out = io.StringIO()
-        debugger = ferrule_debugger.Pdb(stdin=io.StringIO("p 'there'\nup\nquit\n"), stdout=out, readrc=False)
+        debugger = ferrule_debugger.Pdb(
+            stdin=io.StringIO("p 'there'\nup\nquit\n"), stdout=out, readrc=False
+        )
         try:
             program.load()["fails"]()
         except ValueError as error:

@@ -89,8 +89,9 @@ class Threads(DebuggerCase):
 
         Own(self.source).runcall(self.names["both"])
         del by_thread[threading.get_ident()]
-        self.assertEqual(list(by_thread.values()),
-                         [["first", *["for", "add"] * 3, "for", "last"]] * 2)
+        self.assertEqual(
+            list(by_thread.values()), [["first", *["for", "add"] * 3, "for", "last"]] * 2
+        )
 
     def test_step_in_a_thread_leaves_the_others_untraced(self):
         traced = []
@@ -112,13 +113,22 @@ class Threads(DebuggerCase):
                 thread.start()
                 thread.join()
         """)
-        done = self.debug(program, program.load()["run"], at("first"), "continue", "step", "continue",
-                          arguments=(look,))
+        done = self.debug(
+            program,
+            program.load()["run"],
+            at("first"),
+            "continue",
+            "step",
+            "continue",
+            arguments=(look,),
+        )
         self.assertEqual(traced, [None])
         self.assertEqual(done.stops[1], ("line", "first"))
 
-    @unittest.skipUnless(getattr(sys, "_is_gil_enabled", lambda: True)(),
-                         "without the GIL the stacks of other threads are not read")
+    @unittest.skipUnless(
+        getattr(sys, "_is_gil_enabled", lambda: True)(),
+        "without the GIL the stacks of other threads are not read",
+    )
     def test_function_that_runs_in_another_thread(self):
         program = self.program("""
             def waiting(started, go):
@@ -197,7 +207,10 @@ class Processes(DebuggerCase):
         self.assertEqual(done.stops[1:], [("line", "child")])
 
     def test_fork_while_another_thread_has_the_debugger(self):
-        said = run_python(["-c", """if True:
+        said = run_python(
+            [
+                "-c",
+                """if True:
             import os, threading
             import ferrule_debugger
             from ferrule_debugger import turns
@@ -218,7 +231,10 @@ class Processes(DebuggerCase):
             os.wait()
             go.set()
             thread.join()
-        """], PYTHONWARNINGS="ignore")
+        """,
+            ],
+            PYTHONWARNINGS="ignore",
+        )
         self.assertEqual(said, "the child has it\n")
 
     @unittest.skipUnless(hasattr(signal, "SIGINT"), "no SIGINT")
@@ -235,8 +251,10 @@ class Processes(DebuggerCase):
             long()
             print("over")
         """)
-        said = run_python(["-m", "ferrule_debugger", program.path],
-                          "break long\ncontinue\nclear 1\ncontinue\np n\ncontinue\nquit\n")
+        said = run_python(
+            ["-m", "ferrule_debugger", program.path],
+            "break long\ncontinue\nclear 1\ncontinue\np n\ncontinue\nquit\n",
+        )
         self.assertIn("Program interrupted", said)
         self.assertIn("(Pdb) 3\n", said)
         self.assertIn("over", said)
@@ -246,7 +264,10 @@ class Processes(DebuggerCase):
             import _interpreters as interpreters
         except ImportError:
             self.skipTest("no _interpreters")
-        said = run_python(["-c", f"""if True:
+        said = run_python(
+            [
+                "-c",
+                f"""if True:
             import _interpreters as interpreters, sys
             sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
             one = interpreters.create()
@@ -257,13 +278,16 @@ class Processes(DebuggerCase):
                 out = io.StringIO()
                 def function():
                     return 5
-                debugger = ferrule_debugger.Pdb(stdin=io.StringIO("p 40 + 2\\\\ncontinue\\\\n"), stdout=out,
+                debugger = ferrule_debugger.Pdb(stdout=out,
+                                                stdin=io.StringIO("p 40 + 2\\\\ncontinue\\\\n"),
                                                 nosigint=True, readrc=False)
                 debugger.runcall(function)
                 print("42" in out.getvalue())
             ''')
             print(problem)
-        """])
+        """,
+            ]
+        )
         self.assertEqual(said, "True\nNone\n")
 
 

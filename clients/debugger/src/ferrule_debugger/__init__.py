@@ -2,7 +2,7 @@
 
     python -m ferrule_debugger script.py
     PYTHONBREAKPOINT=ferrule_debugger.set_trace python script.py
-    import ferrule_debugger; ferrule_debugger.install()     # breakpoint() and pdb are it from now on
+    import ferrule_debugger; ferrule_debugger.install()     # for breakpoint() and all of pdb
 """
 
 import pdb as _pdb

@@ -1,107 +1,38 @@
 """A bdb.Bdb that touches only the code objects and frames that it has to."""
 
 import bdb
-import enum
 import sys
-import threading
-import types
 
 from . import breakpoints, turns
-from .events import DISABLE
+from .at_events import AtEvents
+from .per_thread import RUNNING, STEPPING, WATCHING, Here, MadeOnce, OfThread
 from .session import session
-
-_getframe = sys._getframe
-_entry_of = session.events.entries.get
-_E = sys.monitoring.events
 
 
 def _trace_nothing(frame, event, arg):
     return None
 
 
-class Mode(enum.Enum):
-    """How a thread goes on."""
-
-    RUNNING = "to the next breakpoint"
-    WATCHING = "to an event of some frames: next, until, return"
-    STEPPING = "to the next event of any frame: step"
-
-
-# By plain names: they are compared for each line with a breakpoint.
-RUNNING, WATCHING, STEPPING = Mode
-
-# What bdb takes for the frame below all frames of a thread that it was never told to follow.
-_BELOW_ALL = types.SimpleNamespace(f_code=types.SimpleNamespace(co_flags=0))
-
 # Frames of these are the debugger's own.
 _RUNNERS = {function.__code__ for function in (bdb.Bdb.run, bdb.Bdb.runeval, bdb.Bdb.runcall)}
 
 
-class _Here(threading.local):
-    """What a debugger knows of one thread."""
-
-    def __init__(self):
-        self.mode = RUNNING
-        self.starting = False       # set_trace() is at work, which starts to trace by itself
-        self.watched = []           # frames
-        self.passed = None          # (frame, instruction): its breakpoints were looked at already
-        self.found = None           # (frame, breakpoint, may be deleted)
-        self.tracer = None          # what the program traces itself with
-        self.local_tracers = {}     # and what it traces frames with
-        self.stopframe = _BELOW_ALL
-        self.returnframe = None
-        self.stoplineno = -1
-        self.botframe = _BELOW_ALL
-        self.enterframe = None
-        self.frame_returning = None
-        self.trace_opcodes = False
-        self.frame_trace_lines_opcodes = {}
-
-
-class _OfThread:
-    """An attribute of bdb.Bdb that each thread has for itself."""
-
-    def __set_name__(self, owner, name):
-        self._name = name
-
-    def __get__(self, debugger, owner=None):
-        return self if debugger is None else getattr(debugger._here, self._name)
-
-    def __set__(self, debugger, value):
-        setattr(debugger._here, self._name, value)
-
-
-class _MadeOnce:
-    """An attribute that is made when it is first asked for: no __init__ has to be called for it."""
-
-    def __init__(self, make):
-        self._make = make
-
-    def __set_name__(self, owner, name):
-        self._name = name
-
-    def __get__(self, debugger, owner=None):
-        if debugger is None:
-            return self
-        return debugger.__dict__.setdefault(self._name, self._make())
-
-
-class Bdb(bdb.Bdb):
+class Bdb(AtEvents, bdb.Bdb):
     """bdb.Bdb without its price.
 
     A breakpoint is a LINE event of the code objects that contain it. `next`, `until` and `return`
     watch events of one or two frames. Only `step` traces, with sys.settrace() in its thread.
     """
 
-    _here = _MadeOnce(_Here)
-    stopframe = _OfThread()
-    returnframe = _OfThread()
-    stoplineno = _OfThread()
-    botframe = _OfThread()
-    enterframe = _OfThread()
-    frame_returning = _OfThread()
-    trace_opcodes = _OfThread()
-    frame_trace_lines_opcodes = _OfThread()
+    _here = MadeOnce(Here)
+    stopframe = OfThread()
+    returnframe = OfThread()
+    stoplineno = OfThread()
+    botframe = OfThread()
+    enterframe = OfThread()
+    frame_returning = OfThread()
+    trace_opcodes = OfThread()
+    frame_trace_lines_opcodes = OfThread()
 
     # --- Begin and end. -------------------------------------------------------------------------
 
@@ -119,7 +50,7 @@ class Bdb(bdb.Bdb):
 
     def set_trace(self, frame=None):
         if frame is None:
-            frame = _getframe().f_back
+            frame = sys._getframe().f_back
         session.enter(self, False)
         here = self._here
         self._remember_tracers(frame)
@@ -241,7 +172,7 @@ class Bdb(bdb.Bdb):
         here = self._here
         if here.mode is STEPPING:
             # The event of the breakpoint comes right after this one.
-            entry = _entry_of(id(frame.f_code))
+            entry = session.events.entries.get(id(frame.f_code))
             if entry is not None and frame.f_lineno in entry.lines:
                 here.passed = frame, frame.f_lasti
         return super().dispatch_line(frame)
@@ -256,96 +187,6 @@ class Bdb(bdb.Bdb):
         if here.mode is RUNNING or (here.found is not None and here.found[0] is frame):
             return False
         return super().stop_here(frame)
-
-    # --- Events of the tool. --------------------------------------------------------------------
-
-    def callbacks(self):
-        """What is called at which event, while this debugger is in force."""
-        return {
-            _E.LINE: self._at_line, _E.JUMP: self._at_jump, _E.PY_RETURN: self._at_return,
-            _E.PY_YIELD: self._at_yield, _E.PY_UNWIND: self._at_unwind, _E.RAISE: self._at_raise,
-            _E.STOP_ITERATION: self._at_raise,
-        }
-
-    def _at_line(self, code, line):
-        here = self._here
-        entry = _entry_of(id(code))
-        if entry is None:
-            return None
-        if here.mode is not RUNNING or here.passed is not None:
-            frame = _getframe(1)
-            passed, here.passed = here.passed, None
-            if passed == (frame, frame.f_lasti) or (
-                    here.mode is STEPPING and self._is_traced(frame)):
-                return None
-            if here.mode is WATCHING and frame in here.watched:
-                self.trace_dispatch(frame, "line", None)
-                return None
-        place = entry.lines.get(line)
-        if place is None:
-            # Another thread may want this line by the time that it is disabled.
-            return None if entry.watchers or turns.WITHOUT_GIL else DISABLE
-        frame = _getframe(1)
-        stop = breakpoints.effective(place, frame, line)
-        if stop is not None:
-            here.found = frame, *stop
-            try:
-                self.trace_dispatch(frame, "line", None)
-            finally:
-                here.found = None
-        return None
-
-    def _at_jump(self, code, offset, destination):
-        # A loop on a single line has no other event for its next round.
-        if destination > offset:
-            return DISABLE
-        line = _line_at(code, destination)
-        if line is None or line != _line_at(code, offset):
-            return DISABLE
-        entry = _entry_of(id(code))
-        if entry is None or not (entry.watchers or line in entry.lines):
-            return None
-        frame = _getframe(1)
-        here = self._here
-        if here.mode is STEPPING and self._is_traced(frame):
-            return None
-        if (here.mode is WATCHING and frame in here.watched) or (
-                line in entry.lines and self._found_at(frame, entry.lines[line], line)):
-            self.trace_dispatch(frame, "line", None)
-            here.found = None
-        return None
-
-    def _found_at(self, frame, place, line):
-        stop = breakpoints.effective(place, frame, line)
-        if stop is not None:
-            self._here.found = frame, *stop
-        return stop is not None
-
-    def _at_return(self, code, offset, value):
-        frame = _getframe(1)
-        here = self._here
-        if here.mode is WATCHING and frame in here.watched:
-            self.trace_dispatch(frame, "return", value)
-            if here.mode is WATCHING and frame is self.stopframe and (
-                    frame.f_code.co_flags & bdb.GENERATOR_AND_COROUTINE_FLAGS):
-                # Its end is an exception in whoever has resumed it, and that is where it stops.
-                self._watch([frame for frame in (frame, frame.f_back) if frame is not None])
-
-    def _at_yield(self, code, offset, value):
-        frame = _getframe(1)
-        if self._here.mode is WATCHING and frame in self._here.watched:
-            self.trace_dispatch(frame, "return", value)
-
-    def _at_unwind(self, code, offset, exception):
-        frame = _getframe(1)
-        if self._here.mode is WATCHING and frame in self._here.watched:
-            self.trace_dispatch(frame, "return", None)
-
-    def _at_raise(self, code, offset, exception):
-        frame = _getframe(1)
-        if self._here.mode is WATCHING and frame in self._here.watched:
-            self.trace_dispatch(frame, "exception",
-                                (type(exception), exception, exception.__traceback__))
 
     # --- Breakpoints. ---------------------------------------------------------------------------
 
@@ -413,10 +254,3 @@ class _Running:
         if self._tracer is not None:
             sys.settrace(self._tracer)
         session.leave(debugger, True)
-
-
-def _line_at(code, offset):
-    for start, end, line in code.co_lines():
-        if start <= offset < end:
-            return line
-    return None

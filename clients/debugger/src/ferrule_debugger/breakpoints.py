@@ -44,7 +44,7 @@ def effective(place, frame, line):
 
 
 def places_in(code, file, wanted):
-    """Where a code object may stop: {line: place}. `wanted` are the file's lines that have breakpoints."""
+    """Where a code object may stop: {line: place}. `wanted`: its file's lines with breakpoints."""
     if not wanted:
         return {}
     own = lines_of(code)

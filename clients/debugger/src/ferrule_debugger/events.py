@@ -66,6 +66,9 @@ class Events:
                 return True
         return False
 
+    def renew_lock(self):
+        self._lock = threading.RLock()
+
     def stop(self):
         """Take back all events, and the tool id."""
         with self._lock:
@@ -153,8 +156,8 @@ class Events:
     def needs_start(self, code):
         """Whether the start of a code object has to stay an event.
 
-        Where all of a function is on one line CPython 3.13 tells of that line only while it tells of
-        the start: its instruction must not be specialized.
+        Where all of a function is on one line, CPython 3.13 tells of that line only while it tells
+        of the start: its instruction must not be specialized.
         """
         entry = self.entries.get(id(code))
         return entry is not None and code.co_firstlineno in entry.lines

@@ -17,7 +17,7 @@ _RESUMABLE = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType
 
 
 def _may_read_all_stacks():
-    """Not without the GIL: they change as one reads them. Nor are those of other interpreters ours."""
+    """Not without the GIL, as they change. Nor where there are other interpreters' stacks."""
     if turns.WITHOUT_GIL:
         return False
     try:

@@ -1,5 +1,6 @@
 """The debugger whose breakpoints are in force, and the code that they touch."""
 
+import os
 import threading
 
 from .breakpoints import places_in
@@ -91,7 +92,17 @@ class Session:
 
     def _touch(self, owner, code):
         file = owner.canonic(code.co_filename)
-        self.events.set_lines(code, places_in(code, file, owner.breaks.get(file)))
+        if file in owner.breaks or id(code) in self.events.entries:
+            # Or another thread that has seen fewer breakpoints may come later.
+            with self._lock:
+                places = places_in(code, file, owner.breaks.get(file))
+                self.events.set_lines(code, places)
+
+    def renew_locks(self):
+        """In a child process: the threads that may have held them are not there."""
+        self._lock = threading.RLock()
+        self.events.renew_lock()
 
 
 session = Session()
+os.register_at_fork(after_in_child=session.renew_locks)
