@@ -250,6 +250,38 @@ class SeveralDebuggers(DebuggerCase):
         self.assertEqual(done.stops[1:], [("line", "after")])
         self.assertEqual(len(called.stops), 2)
 
+    def test_one_in_each_thread(self):
+        source = self.program("""
+            def work(debugger, here, other):
+                debugger.set_trace()    # begin
+                here.set()              # here
+                other.wait(60)          # wait
+                two = 2                 # two
+                return two              # three
+        """)
+        work = source.load()["work"]
+        first, second = threading.Event(), threading.Event()
+        debuggers = [
+            Scripted(source, *["next"] * 4),
+            Scripted(source, "next", at("three"), "continue"),
+        ]
+        for debugger in debuggers:
+            debugger.user_opcode = debugger.user_line
+        threads = [
+            threading.Thread(target=work, args=(debuggers[0], first, second)),
+            threading.Thread(target=work, args=(debuggers[1], second, first)),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        names = [[name for _, name in debugger.stops] for debugger in debuggers]
+        self.assertEqual(names[0], ["begin", "here", "wait", "two", "three"])
+        self.assertEqual(names[1][:2] + names[1][-1:], ["begin", "here", "three"])
+        self.assertFalse([name for name in names[1] if name in ("wait", "two")])
+        debuggers[1].set_quit()
+        debuggers[0].set_quit()
+
     def test_what_is_left_is_replaced(self):
         source = self.program(TEXT)
         names = source.load()

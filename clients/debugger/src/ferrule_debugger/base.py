@@ -4,7 +4,7 @@ import bdb
 import sys
 
 from . import breakpoints, turns
-from .at_events import AtEvents
+from .at_events import thread
 from .per_thread import RUNNING, STEPPING, WATCHING, Here, MadeOnce, OfThread
 from .session import session
 
@@ -17,7 +17,7 @@ def _trace_nothing(frame, event, arg):
 _RUNNERS = {function.__code__ for function in (bdb.Bdb.run, bdb.Bdb.runeval, bdb.Bdb.runcall)}
 
 
-class Bdb(AtEvents, bdb.Bdb):
+class Bdb(bdb.Bdb):
     """bdb.Bdb without its price.
 
     A breakpoint is a LINE event of the code objects that contain it. `next`, `until` and `return`
@@ -55,6 +55,7 @@ class Bdb(AtEvents, bdb.Bdb):
         here = self._here
         self._remember_tracers(frame)
         here.starting = True
+        thread.stepper = self
         # CPython forgets that a frame's instructions are traced when a second tool gets events of
         # its code later on: so let there be the second one before.
         sys.settrace(_trace_nothing)
@@ -68,9 +69,7 @@ class Bdb(AtEvents, bdb.Bdb):
 
     def set_quit(self):
         super().set_quit()
-        self._here.mode = RUNNING
-        self._trace_no_more()
-        self._watch([])
+        self._end_step()
         session.leave(self, False)
 
     # --- How to go on. --------------------------------------------------------------------------
@@ -92,6 +91,8 @@ class Bdb(AtEvents, bdb.Bdb):
     def _go_on(self, mode):
         here = self._here
         here.mode = mode
+        if mode is not RUNNING:
+            thread.stepper = self
         if mode is STEPPING:
             self._trace(self.enterframe)
         else:
@@ -103,12 +104,19 @@ class Bdb(AtEvents, bdb.Bdb):
                     watched.append(frame)
         self._watch(watched)
 
+    def _end_step(self):
+        self._here.mode = RUNNING
+        self._trace_no_more()
+        self._watch([])
+
     def _watch(self, frames):
         before, self._here.watched = self._here.watched, frames
         for frame in frames:
             session.events.watch(frame.f_code)
         for frame in before:
             session.events.unwatch(frame.f_code)
+        if before and not frames:
+            session.end_if_idle()
 
     # --- Tracing, for `step`. -------------------------------------------------------------------
 
@@ -118,10 +126,10 @@ class Bdb(AtEvents, bdb.Bdb):
     def _remember_tracers(self, frame):
         here = self._here
         tracer = sys.gettrace()
-        if tracer is not None and not self._is_mine(tracer):
+        if not _is_a_debuggers(tracer):
             here.tracer = tracer
         while frame is not None:
-            if frame.f_trace is not None and not self._is_mine(frame.f_trace):
+            if not _is_a_debuggers(frame.f_trace):
                 here.local_tracers[frame] = frame.f_trace
             frame = frame.f_back
 
@@ -188,6 +196,42 @@ class Bdb(AtEvents, bdb.Bdb):
             return False
         return super().stop_here(frame)
 
+    # --- Events of code that is watched, or has a breakpoint. -----------------------------------
+
+    def at_step(self, frame):
+        """A line of a frame, in a thread where this debugger steps. True: it needs no other look."""
+        here = self._here
+        passed, here.passed = here.passed, None
+        if here.mode is RUNNING:
+            thread.stepper = None
+        if passed == (frame, frame.f_lasti):
+            return True
+        if here.mode is STEPPING:
+            return self._is_traced(frame)
+        if self.watches(frame):
+            self.trace_dispatch(frame, "line", None)
+            return True
+        return False
+
+    def watches(self, frame):
+        here = self._here
+        return here.mode is WATCHING and frame in here.watched
+
+    def after_return(self, frame):
+        """A generator's end is an exception in whoever has resumed it, and that is where it stops."""
+        if self.watches(frame) and frame is self.stopframe and (
+                frame.f_code.co_flags & bdb.GENERATOR_AND_COROUTINE_FLAGS):
+            self._watch([one for one in (frame, frame.f_back) if one is not None])
+
+    def stop_at(self, frame, point, deletable):
+        """A breakpoint stops a frame."""
+        here = self._here
+        here.found = frame, point, deletable
+        try:
+            self.trace_dispatch(frame, "line", None)
+        finally:
+            here.found = None
+
     # --- Breakpoints. ---------------------------------------------------------------------------
 
     def break_here(self, frame):
@@ -215,6 +259,10 @@ class Bdb(AtEvents, bdb.Bdb):
     def set_break(self, filename, lineno, temporary=False, cond=None, funcname=None):
         problem = super().set_break(filename, lineno, temporary, cond, funcname)
         if problem is None:
+            if self.enterframe is not None and not session.has(self):
+                # One that another has replaced, and that is being used again.
+                self._load_breaks()
+                session.enter(self, False)
             session.break_changed(self, self.canonic(filename), lineno)
         return problem
 
@@ -233,6 +281,10 @@ class Bdb(AtEvents, bdb.Bdb):
         return problem
 
 
+def _is_a_debuggers(tracer):
+    return tracer is None or isinstance(getattr(tracer, "__self__", None), Bdb)
+
+
 class _Running:
     """While a debugger runs a statement."""
 
@@ -242,15 +294,15 @@ class _Running:
     def __enter__(self):
         debugger = self._debugger
         tracer = sys.gettrace()
-        self._tracer = None if debugger._is_mine(tracer) else tracer
+        self._tracer = None if _is_a_debuggers(tracer) else tracer
         session.enter(debugger, True)
+        self._stepper, thread.stepper = thread.stepper, debugger
         debugger._remember_tracers(None)
 
     def __exit__(self, *exception):
         debugger = self._debugger
-        debugger._here.mode = RUNNING
-        debugger._trace_no_more()
-        debugger._watch([])
+        debugger._end_step()
+        thread.stepper = self._stepper
         if self._tracer is not None:
             sys.settrace(self._tracer)
         session.leave(debugger, True)

@@ -41,7 +41,7 @@ class _Entry:
     def __init__(self, reference):
         self.reference = reference
         self.lines = {}         # line with a breakpoint -> where its breakpoints are listed
-        self.watchers = 0
+        self.watchers = 0       # of all code objects
 
 
 class Events:
@@ -51,7 +51,7 @@ class Events:
         self.tool = None
         self.entries = {}       # id of the code -> _Entry
         self._lock = threading.RLock()
-        self._watchers = 0
+        self.watchers = 0       # of all code objects
         self._finding = False
 
     def start(self):
@@ -78,7 +78,7 @@ class Events:
                 if (code := entry.reference()) is not None:
                     monitoring.set_local_events(self.tool, code, 0)
             self.entries.clear()
-            self._watchers, self._finding = 0, False
+            self.watchers, self._finding = 0, False
             monitoring.set_events(self.tool, 0)
             for event in (_E.LINE, _E.JUMP, _E.PY_RETURN, _E.PY_YIELD, _E.STOP_ITERATION, _E.RAISE,
                           _E.PY_UNWIND, _E.PY_START, _E.PY_RESUME):
@@ -110,7 +110,7 @@ class Events:
             entry = self.entries.get(id(code)) or self._entry(code)
             entry.watchers += 1
             self._apply(code, entry)
-            self._watchers += 1
+            self.watchers += 1
             self._everywhere()
 
     def unwatch(self, code):
@@ -120,7 +120,7 @@ class Events:
                 return
             entry.watchers -= 1
             self._apply(code, entry)
-            self._watchers -= 1
+            self.watchers -= 1
             self._everywhere()
 
     def find(self, on):
@@ -163,7 +163,7 @@ class Events:
         return entry is not None and code.co_firstlineno in entry.lines
 
     def _everywhere(self):
-        events = WATCH_EVERYWHERE if self._watchers else 0
+        events = WATCH_EVERYWHERE if self.watchers else 0
         if self._finding:
             events |= FIND_EVERYWHERE
         if monitoring.get_events(self.tool) != events:

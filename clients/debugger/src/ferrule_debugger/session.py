@@ -23,11 +23,11 @@ class Session:
         self._finder = None
         self._owners = []       # (debugger, whether it runs a statement)
         self._lock = threading.RLock()
+        self.owner = None       # the debugger in force
+        self.callbacks = {}     # event -> function
 
-    @property
-    def owner(self):
-        owners = self._owners
-        return owners[-1][0] if owners else None
+    def has(self, debugger):
+        return any(one is debugger for one, _ in self._owners)
 
     def enter(self, debugger, runs):
         """Put a debugger in force. False: it cannot be, since all tool ids are in use."""
@@ -47,20 +47,31 @@ class Session:
         """Take a debugger out of force, and those that began after it."""
         with self._lock:
             if (debugger, runs) not in self._owners:
-                return
+                return self.end_if_idle()
             place = len(self._owners) - 1 - self._owners[::-1].index((debugger, runs))
             self._owners = self._owners[:place]
-            if self._owners:
-                self._in_force()
+            self._in_force()
+
+    def end_if_idle(self):
+        """Leave nothing behind where no debugger is in force and none steps."""
+        with self._lock:
+            if self._owners or self.events.tool is None or self.events.watchers:
                 return
-            self._finder.stop()
-            self._finder = None
+            if self._finder is not None:
+                self._finder.stop()
+                self._finder = None
             self.events.stop()
             self._index.clear()
 
     def _in_force(self):
-        owner = self.owner
-        self.events.call(owner.callbacks())
+        owner = self.owner = self._owners[-1][0] if self._owners else None
+        if owner is None:
+            for entry in list(self.events.entries.values()):
+                if (code := entry.reference()) is not None:
+                    self.events.set_lines(code, {})
+            self.end_if_idle()
+            return
+        self.events.call(self.callbacks)
         if self._finder is None:
             self._finder = finder(self.found, self.events)
         self.breaks_changed(owner)
