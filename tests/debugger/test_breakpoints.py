@@ -5,7 +5,8 @@ import gc
 import sys
 import unittest
 
-from debugger_support import DebuggerCase, Scripted, at, local_events, pdb_session, session
+from debugger_support import DebuggerCase, Scripted, at, code_dies, local_events, session
+from debugger_support import pdb_session
 
 TEXT = """
     def add(a, b):              # def add
@@ -327,6 +328,7 @@ class Session(DebuggerCase):
             [name for _, name in done.stops], ["for", "sum", "result", "result", "sum"]
         )
 
+    @code_dies
     def test_index_forgets_dead_code(self):
         namespace = {}
 

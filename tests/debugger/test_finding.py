@@ -6,7 +6,7 @@ import os
 import sys
 import unittest
 
-from debugger_support import DebuggerCase, Scripted, at, has_hooks, needs_hooks, session
+from debugger_support import DebuggerCase, Scripted, at, code_dies, has_hooks, needs_hooks, session
 
 TEXT = """
     def early(n):
@@ -162,6 +162,7 @@ class Found(DebuggerCase):
         done = self.debug(self.source, lambda: early(2), evaluate, at("early"))
         self.assertEqual(done.stops[1:], [("line", "early")])
 
+    @code_dies
     def test_nothing_is_kept_alive(self):
         import weakref
 

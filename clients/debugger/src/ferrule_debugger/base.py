@@ -199,7 +199,7 @@ class Bdb(bdb.Bdb):
     # --- Events of code that is watched, or has a breakpoint. -----------------------------------
 
     def at_step(self, frame):
-        """A line of a frame, in a thread where this debugger steps. True: it needs no other look."""
+        """A line, in a thread where this debugger steps. True: it needs no other look."""
         here = self._here
         passed, here.passed = here.passed, None
         if here.mode is RUNNING:
@@ -218,7 +218,7 @@ class Bdb(bdb.Bdb):
         return here.mode is WATCHING and frame in here.watched
 
     def after_return(self, frame):
-        """A generator's end is an exception in whoever has resumed it, and that is where it stops."""
+        """A generator's end is an exception in whoever has resumed it: it stops there."""
         if self.watches(frame) and frame is self.stopframe and (
                 frame.f_code.co_flags & bdb.GENERATOR_AND_COROUTINE_FLAGS):
             self._watch([one for one in (frame, frame.f_back) if one is not None])
