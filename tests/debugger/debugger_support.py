@@ -5,6 +5,7 @@ import gc
 import io
 import linecache
 import os
+import pdb
 import subprocess
 import sys
 import sysconfig
@@ -118,6 +119,7 @@ class DebuggerCase(unittest.TestCase):
 
     def tearDown(self):
         bdb.Breakpoint.clearBreakpoints()
+        pdb.Pdb._file_mtime_table.clear()       # it would grow by each file that there ever was
         self.assertIsNone(session.owner, "a debugger was left in force")
         self.assertIsNone(session.events.tool)
         self.assertEqual(len(session.events.entries), 0)

@@ -38,8 +38,7 @@ TEXT = """
 # What else there may be in the process.
 ALONE = "pass"
 HOOKED = """import framehook; framehook.add(lambda view: framehook.SETTLED)"""
-DEBUGGED = """import ferrule_debugger as d, ferrule_debugger.session as s
-s.session.enter(d.Bdb(), True)"""
+DEBUGGED = "import ferrule_debugger as d; d.session.session.enter(d.Bdb(), True)"
 
 
 def free_port():
