@@ -142,7 +142,7 @@ class Debugpy(unittest.TestCase):
     )
     def test_beside_a_frame_hook(self):
         try:
-            import framehook
+            import framehook  # noqa: F401
         except ImportError as error:
             self.skipTest(str(error))
         self.drive(HOOKED)

@@ -6,7 +6,7 @@ import sys
 import threading
 import unittest
 
-from debugger_support import DebuggerCase, Scripted, at, has_hooks, run_python
+from debugger_support import DebuggerCase, Scripted, at, run_python
 
 TEXT = """
     import threading
@@ -261,7 +261,7 @@ class Processes(DebuggerCase):
 
     def test_subinterpreter(self):
         try:
-            import _interpreters as interpreters
+            import _interpreters  # noqa: F401
         except ImportError:
             self.skipTest("no _interpreters")
         said = run_python(
