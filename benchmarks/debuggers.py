@@ -6,8 +6,9 @@
 
 Three questions: what a breakpoint costs that is not in the way, what one costs whose condition is
 false each time, and how long it takes to set and to clear one while 50,000 code objects are alive.
-Times are CPU times of fresh processes that take turns, and ratios are taken turn by turn.
-Instructions are counted by valgrind, start-up taken off.
+With --debugpy, the directory that debugpy is installed in, it is asked the first two as well. Times
+are CPU times of fresh processes that take turns, and ratios are taken
+turn by turn. Instructions are counted by valgrind, start-up taken off.
 """
 
 import os
@@ -159,9 +160,12 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 
 # --- The parent. ----------------------------------------------------------------------------------
 
+import socket
 import statistics
+import subprocess
 
 from measuring import (
+    ENVIRONMENT,
     QUIET,
     argument_parser,
     count_work,
@@ -191,6 +195,12 @@ SETUPS = {
     "Ferrule, pdb": ("python", "pdb"),
     "Ferrule, ferrule_debugger": ("python", "ferrule_debugger"),
 }
+WITH_DEBUGPY = {"stock, debugpy": ("stock", "debugpy"), "Ferrule, debugpy": ("python", "debugpy")}
+DEBUGPY_BREAKPOINTS = {
+    "timed_recursion": ("a breakpoint is set here that is never reached", {}),
+    "timed_condition": ("a breakpoint with a condition", {"condition": "total < 0"}),
+}
+MEASURED = ("recursion", "condition")
 PLAIN = {"stock": "stock", "python": "Ferrule"}
 OURS = "Ferrule, ferrule_debugger"
 
@@ -199,25 +209,61 @@ def child(what, kind, *arguments):
     return [os.path.abspath(__file__), "--child", what, kind, *arguments]
 
 
-def measure(pythons, what, setups, turns):
-    """{what was measured: {setup: [ns, one for each turn]}}."""
-    return measure_in_turns(
-        setups,
-        turns,
-        lambda setup: parse_times(
-            run([pythons[SETUPS[setup][0]], *QUIET, *child(what, SETUPS[setup][1])]).stdout
-        ),
+def output_under_debugpy(python, directory, what):
+    """What a child prints whose breakpoint debugpy has set, as a client has asked it to."""
+    sys.path.append(os.path.join(ROOT, "tests", "debugger"))
+    from dap_client import Client
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    comment, condition = DEBUGPY_BREAKPOINTS[what]
+    process = subprocess.Popen(
+        [python, "-s", "-Xfrozen_modules=off", "-m", "debugpy", "--listen", f"127.0.0.1:{port}"]
+        + ["--wait-for-client", *child(what, "none")],
+        env={**ENVIRONMENT, "PYTHONPATH": directory},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+    client = Client(port)
+    client.ask("initialize", adapterID="benchmark", linesStartAt1=True, pathFormat="path")
+    attached = client.send("attach", justMyCode=False)
+    client.event("initialized")
+    point = {"line": line_of(comment), **condition}
+    client.ask("setBreakpoints", source={"path": os.path.abspath(__file__)}, breakpoints=[point])
+    client.ask("configurationDone")
+    client.answer(attached)
+    client.event("terminated")
+    client.ask("disconnect")
+    client.close()
+    output = process.communicate()[0]
+    return "".join(line for line in output.splitlines(True) if line.split()[0] in MEASURED)
 
 
-def time_all(pythons, turns):
-    results = measure(pythons, "timed_recursion", SETUPS, turns)
-    results |= measure(pythons, "timed_condition", SETUPS, turns)
+def measure(pythons, what, setups, turns, debugpy):
+    """{what was measured: {setup: [ns, one for each turn]}}."""
+
+    def one(setup):
+        which, kind = SETUPS[setup]
+        if kind == "debugpy":
+            return parse_times(output_under_debugpy(pythons[which], debugpy, what))
+        return parse_times(run([pythons[which], *QUIET, *child(what, kind)]).stdout)
+
+    return measure_in_turns(setups, turns, one)
+
+
+def time_all(pythons, turns, debugpy):
+    if debugpy:
+        SETUPS.update(WITH_DEBUGPY)
+    results = measure(pythons, "timed_recursion", SETUPS, turns, debugpy)
+    results |= measure(pythons, "timed_condition", SETUPS, turns, debugpy)
     results |= measure(
         pythons,
         "timed_setting",
-        [setup for setup in SETUPS if SETUPS[setup][1] != "none"],
+        [setup for setup in SETUPS if SETUPS[setup][1] in ("pdb", "ferrule_debugger")],
         max(3, turns // 3),
+        debugpy,
     )
     rows, ratios = [], {}
     for setup, (python, _) in SETUPS.items():
@@ -281,13 +327,14 @@ def count_all(pythons):
 def main():
     parser = argument_parser("What debuggers cost.", DEFAULT_TURNS, base="--stock")
     parser.add_argument("--check", action="store_true", help="fail where an aim is missed")
+    parser.add_argument("--debugpy", metavar="DIRECTORY", help="where debugpy is installed")
     arguments = parse(parser)
     pythons = {"stock": arguments.stock, "python": arguments.python}
     if arguments.instructions:
         found, failures = count_all(pythons)
     else:
         pin_to_one_core()
-        found, failures = time_all(pythons, arguments.turns)
+        found, failures = time_all(pythons, arguments.turns, arguments.debugpy)
     print(*(f"above the aim: {failure}" for failure in failures), sep="\n")
     if arguments.json:
         write_json(
