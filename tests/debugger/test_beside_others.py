@@ -294,6 +294,21 @@ class SeveralDebuggers(DebuggerCase):
         for debugger in debuggers:
             debugger.set_quit()
 
+    def test_debug_command_of_one_that_the_program_called(self):
+        source = self.program(f"""{TEXT}
+    breakpoint()
+    outer(1)
+    outer(2)
+""")
+        said = run_python(
+            [source.path],
+            f"b {source.line('after')}\ndebug outer(5)\ncontinue\np 'in', x\ncontinue\n"
+            "continue\np 'out', x\ncontinue\np 'out', x\ncontinue\n",
+            PYTHONBREAKPOINT="ferrule_debugger.set_trace",
+        )
+        for answer in ("('in', 6)", "('out', 2)", "('out', 3)"):
+            self.assertIn(answer, said)
+
     def test_what_is_left_is_replaced(self):
         source = self.program(TEXT)
         names = source.load()

@@ -242,7 +242,8 @@ class Bdb(bdb.Bdb):
                 return False        # cleared in another thread meanwhile
         else:
             file, line = self.canonic(frame.f_code.co_filename), frame.f_lineno
-            place = breakpoints.places_in(frame.f_code, file, self.breaks.get(file)).get(line)
+            breaks = (session.owner or self).breaks
+            place = breakpoints.places_in(frame.f_code, file, breaks.get(file)).get(line)
             stop = place and breakpoints.effective(place, frame, line)
             if not stop:
                 return False

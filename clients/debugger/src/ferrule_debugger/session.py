@@ -35,7 +35,7 @@ class Session:
             if self.events.tool is None and not self.events.start():
                 return False
             owners = [one for one in self._owners if one[0] is not debugger or one[1]]
-            if owners and not owners[-1][1]:
+            if owners and not runs and not owners[-1][1]:
                 owners.pop()
             if runs or not owners or owners[-1][0] is not debugger:
                 owners.append((debugger, runs))
