@@ -299,6 +299,7 @@ class SeveralDebuggers(DebuggerCase):
     breakpoint()
     outer(1)
     outer(2)
+    print("traced:", __import__("sys").gettrace() is not None)
 """)
         said = run_python(
             [source.path],
@@ -306,7 +307,7 @@ class SeveralDebuggers(DebuggerCase):
             "continue\np 'out', x\ncontinue\np 'out', x\ncontinue\n",
             PYTHONBREAKPOINT="ferrule_debugger.set_trace",
         )
-        for answer in ("('in', 6)", "('out', 2)", "('out', 3)"):
+        for answer in ("('in', 6)", "('out', 2)", "('out', 3)", "traced: False"):
             self.assertIn(answer, said)
 
     def test_what_is_left_is_replaced(self):
