@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""What a debugger costs: pdb and ferrule_debugger, on stock CPython and on Ferrule.
+
+    python3 benchmarks/debuggers.py --stock build/stock-release/python --python build/release/python
+    python3 benchmarks/debuggers.py --stock ... --python ... --instructions
+
+Three questions: what a breakpoint costs that is not in the way, what one costs whose condition is
+false each time, and how long it takes to set and to clear one while 50,000 code objects are alive.
+With --debugpy, the directory that debugpy is installed in, it is asked the first two as well. Times
+are CPU times of fresh processes that take turns, and ratios are taken
+turn by turn. Instructions are counted by valgrind, start-up taken off.
+"""
+
+import os
+import sys
+
+HITS = 100_000
+CODE_OBJECTS = 50_000
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PACKAGE = os.path.join(ROOT, "clients", "debugger", "src")
+
+
+# --- In the interpreter that is measured. ---------------------------------------------------------
+
+
+def never():
+    return 1  # a breakpoint is set here that is never reached
+
+
+def add_up(count):
+    total = 0
+    for number in range(count):
+        total += number  # a breakpoint with a condition
+    return total
+
+
+def line_of(comment):
+    with open(__file__, encoding="utf-8") as file:
+        return next(
+            number for number, line in enumerate(file, 1) if line.rstrip().endswith("# " + comment)
+        )
+
+
+def debugger_of(kind, first):
+    """A Pdb that calls `first` at its first stop and goes on at each. None: no debugger."""
+    if kind == "none":
+        return None
+    if kind == "ferrule_debugger":
+        sys.path.insert(0, PACKAGE)
+        from ferrule_debugger import Pdb
+    else:
+        from pdb import Pdb
+
+    class Measured(Pdb):
+        def user_line(self, frame):
+            if self.todo is not None:
+                todo, self.todo = self.todo, None
+                todo(self)
+            self.set_continue()
+
+    Measured.todo = staticmethod(first)
+    return Measured(nosigint=True, readrc=False)
+
+
+def run_with(kind, first, function, *arguments):
+    debugger = debugger_of(kind, first)
+    if debugger is None:
+        return function(*arguments)
+    return debugger.runcall(function, *arguments)
+
+
+def elsewhere(debugger):
+    debugger.set_break(__file__, line_of("a breakpoint is set here that is never reached"))
+
+
+def recursion(kind, count):
+    import workloads
+
+    workloads.recursion(20)
+    run_with(kind, elsewhere, workloads.recursion, int(count))
+
+
+def timed_recursion(kind):
+    from time import process_time_ns
+    import workloads
+
+    def measure():
+        best = None
+        for _ in range(5):
+            begin = process_time_ns()
+            workloads.recursion(20)
+            took = process_time_ns() - begin
+            best = took if best is None or took < best else best
+        print("recursion", best)
+
+    workloads.recursion(20)
+    run_with(kind, elsewhere, measure)
+
+
+def timed_condition(kind):
+    from time import process_time_ns
+    import bdb
+
+    def conditional(debugger):
+        debugger.set_break(__file__, line_of("a breakpoint with a condition"), cond="total < 0")
+
+    def measure():
+        begin = process_time_ns()
+        add_up(HITS)
+        print("condition", process_time_ns() - begin)
+
+    run_with(kind, conditional, measure)
+    assert kind == "none" or bdb.Breakpoint.bpbynumber[1].hits == HITS
+
+
+def timed_setting(kind):
+    """The median of setting a breakpoint, and of clearing one, each in another function."""
+    import linecache
+    import statistics
+    import tempfile
+    from time import process_time_ns
+
+    text = "".join(f"def f{n}(a):\n    b = a\n    return b\n" for n in range(CODE_OBJECTS))
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(text)
+        file.flush()
+        linecache.getlines(file.name)
+        namespace = {}
+        exec(compile(text, file.name, "exec"), namespace)
+        took = {"set": [], "clear": []}
+
+        def measure(debugger):
+            for n in range(0, CODE_OBJECTS, CODE_OBJECTS // 200):
+                begin = process_time_ns()
+                debugger.set_break(file.name, 3 * n + 2)
+                took["set"].append(process_time_ns() - begin)
+                begin = process_time_ns()
+                debugger.clear_break(file.name, 3 * n + 2)
+                took["clear"].append(process_time_ns() - begin)
+
+        def begin(debugger):
+            debugger.set_break(__file__, line_of("where all have run"))
+            debugger.todo = measure
+
+        def program():
+            for n in range(CODE_OBJECTS):
+                namespace[f"f{n}"](n)
+            return 1  # where all have run
+
+        run_with(kind, begin, program)
+        for name, times in took.items():
+            print(name, statistics.median(times))
+            print("slowest " + name, max(times))
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
+    globals()[sys.argv[2]](*sys.argv[3:])
+    sys.exit(0)
+
+
+# --- The parent. ----------------------------------------------------------------------------------
+
+import socket
+import statistics
+import subprocess
+
+from measuring import (
+    ENVIRONMENT,
+    QUIET,
+    argument_parser,
+    count_work,
+    measure_in_turns,
+    parse,
+    parse_times,
+    pin_to_one_core,
+    print_table,
+    ratio_of_pairs,
+    run,
+    stripped_copies,
+    write_json,
+)
+
+DEFAULT_TURNS = 9
+FEW, MANY = 20, 60
+MAX_INSTRUCTIONS = 1.005  # with a breakpoint elsewhere, over none
+MAX_CONDITION = 0.1  # of stock's pdb
+MAX_SETTING = 1_000_000  # ns
+
+# name: (which interpreter, which debugger)
+SETUPS = {
+    "stock": ("stock", "none"),
+    "stock, pdb": ("stock", "pdb"),
+    "stock, ferrule_debugger": ("stock", "ferrule_debugger"),
+    "Ferrule": ("python", "none"),
+    "Ferrule, pdb": ("python", "pdb"),
+    "Ferrule, ferrule_debugger": ("python", "ferrule_debugger"),
+}
+WITH_DEBUGPY = {"stock, debugpy": ("stock", "debugpy"), "Ferrule, debugpy": ("python", "debugpy")}
+DEBUGPY_BREAKPOINTS = {
+    "timed_recursion": ("a breakpoint is set here that is never reached", {}),
+    "timed_condition": ("a breakpoint with a condition", {"condition": "total < 0"}),
+}
+MEASURED = ("recursion", "condition")
+PLAIN = {"stock": "stock", "python": "Ferrule"}
+OURS = "Ferrule, ferrule_debugger"
+
+
+def child(what, kind, *arguments):
+    return [os.path.abspath(__file__), "--child", what, kind, *arguments]
+
+
+def output_under_debugpy(python, directory, what):
+    """What a child prints whose breakpoint debugpy has set, as a client has asked it to."""
+    sys.path.append(os.path.join(ROOT, "tests", "debugger"))
+    from dap_client import Client
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    comment, condition = DEBUGPY_BREAKPOINTS[what]
+    process = subprocess.Popen(
+        [python, "-s", "-Xfrozen_modules=off", "-m", "debugpy", "--listen", f"127.0.0.1:{port}"]
+        + ["--wait-for-client", *child(what, "none")],
+        env={**ENVIRONMENT, "PYTHONPATH": directory},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    client = Client(port)
+    client.ask("initialize", adapterID="benchmark", linesStartAt1=True, pathFormat="path")
+    attached = client.send("attach", justMyCode=False)
+    client.event("initialized")
+    point = {"line": line_of(comment), **condition}
+    client.ask("setBreakpoints", source={"path": os.path.abspath(__file__)}, breakpoints=[point])
+    client.ask("configurationDone")
+    client.answer(attached)
+    client.event("terminated")
+    client.ask("disconnect")
+    client.close()
+    output = process.communicate()[0]
+    return "".join(line for line in output.splitlines(True) if line.split()[0] in MEASURED)
+
+
+def measure(pythons, what, setups, turns, debugpy):
+    """{what was measured: {setup: [ns, one for each turn]}}."""
+
+    def one(setup):
+        which, kind = SETUPS[setup]
+        if kind == "debugpy":
+            return parse_times(output_under_debugpy(pythons[which], debugpy, what))
+        return parse_times(run([pythons[which], *QUIET, *child(what, kind)]).stdout)
+
+    return measure_in_turns(setups, turns, one)
+
+
+def time_all(pythons, turns, debugpy):
+    if debugpy:
+        SETUPS.update(WITH_DEBUGPY)
+    results = measure(pythons, "timed_recursion", SETUPS, turns, debugpy)
+    results |= measure(pythons, "timed_condition", SETUPS, turns, debugpy)
+    results |= measure(
+        pythons,
+        "timed_setting",
+        [setup for setup in SETUPS if SETUPS[setup][1] in ("pdb", "ferrule_debugger")],
+        max(3, turns // 3),
+        debugpy,
+    )
+    rows, ratios = [], {}
+    for setup, (python, _) in SETUPS.items():
+        elsewhere = ratio_of_pairs(results["recursion"][setup], results["recursion"][PLAIN[python]])
+        condition = ratio_of_pairs(results["condition"][setup], results["condition"]["stock, pdb"])
+        each = statistics.median(results["condition"][setup]) / HITS / 1000
+        ratios[setup] = {"elsewhere": elsewhere.median, "condition": condition.median}
+        setting = [
+            (
+                f"{statistics.median(results[name][setup]) / 1000:.0f} us"
+                if setup in results[name]
+                else ""
+            )
+            for name in ("set", "clear", "slowest set")
+        ]
+        rows.append(
+            (
+                setup,
+                f"{elsewhere.median:.3f}",
+                f"{elsewhere.low:.3f} to {elsewhere.high:.3f}",
+                f"{each:.2f} us",
+                f"{condition.median:.3f}",
+                *setting,
+            )
+        )
+    print_table(
+        ("", "elsewhere", "middle half", "condition", "of pdb's", "set", "clear", "slowest set"),
+        rows,
+    )
+    failures = []
+    if ratios[OURS]["condition"] > MAX_CONDITION:
+        failures.append(f"a false condition takes {ratios[OURS]['condition']:.3f} of pdb's time")
+    for name in ("set", "clear"):
+        if statistics.median(results[name][OURS]) > MAX_SETTING:
+            failures.append(f"to {name} a breakpoint takes more than a millisecond")
+    return {"ratios": ratios, "measured": results}, failures
+
+
+def count_all(pythons):
+    counts = {}
+    with stripped_copies(pythons) as copies:
+        for setup in ("Ferrule", OURS, "stock", "stock, ferrule_debugger", "stock, pdb"):
+            python, kind = SETUPS[setup]
+            counts[setup] = count_work(
+                copies[python],
+                FEW,
+                MANY,
+                lambda count, kind=kind: [*QUIET, *child("recursion", kind, count)],
+            ).all
+    ratios = {setup: count / counts[PLAIN[SETUPS[setup][0]]] for setup, count in counts.items()}
+    print_table(
+        ("instructions of a recursion", "counted", "of none"),
+        [(setup, f"{count:,}", f"{ratios[setup]:.4f}") for setup, count in counts.items()],
+    )
+    failures = []
+    if ratios[OURS] > MAX_INSTRUCTIONS:
+        failures.append(f"a breakpoint elsewhere: {ratios[OURS]:.4f} of the instructions")
+    return {"ratios": ratios, "measured": counts}, failures
+
+
+def main():
+    parser = argument_parser("What debuggers cost.", DEFAULT_TURNS, base="--stock")
+    parser.add_argument("--check", action="store_true", help="fail where an aim is missed")
+    parser.add_argument("--debugpy", metavar="DIRECTORY", help="where debugpy is installed")
+    arguments = parse(parser)
+    pythons = {"stock": arguments.stock, "python": arguments.python}
+    if arguments.instructions:
+        found, failures = count_all(pythons)
+    else:
+        pin_to_one_core()
+        found, failures = time_all(pythons, arguments.turns, arguments.debugpy)
+    print(*(f"above the aim: {failure}" for failure in failures), sep="\n")
+    if arguments.json:
+        write_json(
+            arguments.json, kind="instructions" if arguments.instructions else "time", **found
+        )
+    return 1 if failures and arguments.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""Events of sys.monitoring, and which debugger they are for.
+
+Breakpoints are those of the debugger in force. A step is of the debugger that began it, in the
+thread where it did.
+"""
+
+import sys
+import threading
+
+from . import breakpoints
+from .events import DISABLE
+from .session import session
+from .turns import WITHOUT_GIL
+
+_getframe = sys._getframe
+_entries = session.events.entries
+_E = sys.monitoring.events
+
+
+class _Thread(threading.local):
+    stepper = None      # the debugger that steps in this thread, or has only just ended a step
+
+
+thread = _Thread()
+
+
+def _line_at(code, offset):
+    for start, end, line in code.co_lines():
+        if start <= offset < end:
+            return line
+    return None
+
+
+def _at_line(code, line):
+    key = id(code)
+    entry = _entries.get(key)
+    if entry is None:
+        return None
+    stepper = thread.stepper
+    if stepper is not None and stepper.at_step(_getframe(1)):
+        return None
+    place = entry.lines.get(line)
+    if place is not None:
+        _stop_at(place, _getframe(1), line)
+        return None
+    if WITHOUT_GIL:
+        return None
+    # The line may be wanted by now. Nothing is called from here on, so no other thread comes in
+    # between this look and the end of the event.
+    if key in _entries:
+        entry = _entries[key]
+        if line not in entry.lines and not entry.watchers:
+            return DISABLE
+    return None
+
+
+def _stop_at(place, frame, line):
+    stop = breakpoints.effective(place, frame, line)
+    owner = session.owner
+    if stop is not None and owner is not None:
+        owner.stop_at(frame, *stop)
+
+
+def _at_jump(code, offset, destination):
+    # A loop on a single line has no other event for its next round.
+    if destination > offset:
+        return DISABLE
+    line = _line_at(code, destination)
+    if line is None or line != _line_at(code, offset):
+        return DISABLE
+    entry = _entries.get(id(code))
+    if entry is None:
+        return None
+    frame = _getframe(1)
+    stepper = thread.stepper
+    if (stepper is None or not stepper.at_step(frame)) and line in entry.lines:
+        _stop_at(entry.lines[line], frame, line)
+    return None
+
+
+def _watcher(frame):
+    stepper = thread.stepper
+    return stepper if stepper is not None and stepper.watches(frame) else None
+
+
+def _at_return(code, offset, value):
+    frame = _getframe(1)
+    if (watcher := _watcher(frame)) is not None:
+        watcher.trace_dispatch(frame, "return", value)
+        watcher.after_return(frame)
+
+
+def _at_yield(code, offset, value):
+    frame = _getframe(1)
+    if (watcher := _watcher(frame)) is not None:
+        watcher.trace_dispatch(frame, "return", value)
+
+
+def _at_unwind(code, offset, exception):
+    frame = _getframe(1)
+    if (watcher := _watcher(frame)) is not None:
+        watcher.trace_dispatch(frame, "return", None)
+
+
+def _at_raise(code, offset, exception):
+    frame = _getframe(1)
+    if (watcher := _watcher(frame)) is not None:
+        about = type(exception), exception, exception.__traceback__
+        watcher.trace_dispatch(frame, "exception", about)
+
+
+session.callbacks = {
+    _E.LINE: _at_line, _E.JUMP: _at_jump, _E.PY_RETURN: _at_return, _E.PY_YIELD: _at_yield,
+    _E.PY_UNWIND: _at_unwind, _E.RAISE: _at_raise, _E.STOP_ITERATION: _at_raise,
+}

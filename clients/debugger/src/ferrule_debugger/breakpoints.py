@@ -1,0 +1,57 @@
+"""Which breakpoint stops a frame at a line."""
+
+import bdb
+
+from .index import lines_of
+
+
+_codes = {}     # condition -> its code
+
+
+def _code_of(condition):
+    if not isinstance(condition, str):
+        return condition
+    if len(_codes) > 1000:
+        _codes.clear()
+    code = _codes[condition] = compile(condition.strip(" \t"), "<condition>", "eval")
+    return code
+
+
+def effective(place, frame, line):
+    """The breakpoint of those listed for a place, (file, line), that stops the frame at a line.
+
+    Returns it, and whether it may be deleted if it is a temporary one; or None. What is counted
+    and what is skipped is as bdb has it.
+    """
+    for point in bdb.Breakpoint.bplist.get(place, ()):
+        if not point.enabled:
+            continue
+        if (point.funcname or point.line != line) and not bdb.checkfuncname(point, frame):
+            continue
+        point.hits += 1
+        condition = point.cond
+        if condition:
+            try:
+                code = _codes.get(condition) or _code_of(condition)
+                if not eval(code, frame.f_globals, frame.f_locals):
+                    continue
+            except BaseException:
+                return point, False     # let the user see what is wrong with it
+        if point.ignore <= 0:
+            return point, True
+        point.ignore -= 1
+    return None
+
+
+def places_in(code, file, wanted):
+    """Where a code object may stop: {line: place}. `wanted`: its file's lines with breakpoints."""
+    if not wanted:
+        return {}
+    own = lines_of(code)
+    places = {line: (file, line) for line in wanted if line in own}
+    first = code.co_firstlineno
+    # A breakpoint of a function may be listed at its `def`, and stops at its first line that runs.
+    if first in wanted and any(point.funcname == code.co_name
+                               for point in bdb.Breakpoint.bplist.get((file, first), ())):
+        places = {**dict.fromkeys(own, (file, first)), **places}
+    return places

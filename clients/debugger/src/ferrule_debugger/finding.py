@@ -1,0 +1,131 @@
+"""Finding code objects when they first run."""
+
+import gc
+import sys
+import types
+
+from . import turns
+
+try:
+    import framehook
+except ImportError as error:
+    framehook, HOOKS_MISSING = None, str(error)
+else:
+    HOOKS_MISSING = None
+
+_RESUMABLE = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+
+
+def _may_read_all_stacks():
+    """Not without the GIL, as they change. Nor where there are other interpreters' stacks."""
+    if turns.WITHOUT_GIL:
+        return False
+    try:
+        import _interpreters
+    except ImportError:
+        return False
+    return len(_interpreters.list_all()) == 1
+
+
+def code_on_the_stacks():
+    """The code objects that are running: nobody is told of calls that have begun.
+
+    In some processes only those of the calling thread.
+    """
+    frames = list(sys._current_frames().values()) if _may_read_all_stacks() else [sys._getframe()]
+    codes = {}
+    while frames:       # at the end it holds no frame, above all not this one
+        frame = frames.pop()
+        while frame is not None:
+            codes[id(frame.f_code)] = frame.f_code
+            frame = frame.f_back
+    return codes.values()
+
+
+def code_of_suspended():
+    """The code objects of generators and coroutines that wait: they have begun already."""
+    resumable = set(_RESUMABLE)
+    for each in gc.get_objects():
+        if type(each) in resumable:
+            code = getattr(each, "gi_code", None) or getattr(each, "cr_code", None) or (
+                getattr(each, "ag_code", None))
+            if code is not None:
+                yield code
+
+
+class HookFinder:
+    """A frame hook is asked once about each code object."""
+
+    def __init__(self, found):
+        self._found = found
+        self._handle = None
+
+    def start(self):
+        self._handle = framehook.add(self._asked, "ferrule_debugger")
+        for code in [*code_on_the_stacks(), *code_of_suspended()]:
+            self._found(code)
+
+    def stop(self):
+        handle, self._handle = self._handle, None
+        try:
+            framehook.remove(handle)
+        except ValueError:
+            pass        # somebody has cleared all hooks
+
+    def stay_last(self):
+        """Be asked behind all others: then what they have chosen is what is seen."""
+        installed = framehook.hooks()
+        if not installed or installed[-1].handle != self._handle:
+            self.stop()
+            self._handle = framehook.add(self._asked, "ferrule_debugger")
+
+    def _asked(self, view):
+        try:
+            self._found(view.code)
+        except (MemoryError, RecursionError):
+            return None         # the program needs the rest: ask again
+        return framehook.SETTLED
+
+
+class EventFinder:
+    """Where there are no frame hooks: events that are disabled where they have happened once."""
+
+    def __init__(self, found, events):
+        self._found = found
+        self._events = events
+
+    def start(self):
+        names = sys.monitoring.events
+        self._events.call({names.PY_START: self._seen, names.PY_RESUME: self._seen})
+        self._events.find(True)
+        # What was disabled for an earlier session may be so still.
+        sys.monitoring.restart_events()
+        for code in code_on_the_stacks():
+            self._found(code)
+
+    def stop(self):
+        self._events.find(False)
+
+    def stay_last(self):
+        """Events are of the code that runs, whoever has chosen it."""
+
+    def _seen(self, code, offset):
+        try:
+            self._found(code)
+        except (MemoryError, RecursionError):
+            return None
+        return None if self._events.needs_start(code) else sys.monitoring.DISABLE
+
+
+def finder(found, events):
+    """What finds code here; started."""
+    if framehook is not None:
+        hooks = HookFinder(found)
+        try:
+            hooks.start()
+            return hooks
+        except RuntimeError:
+            pass        # there are as many hooks as there may be
+    by_events = EventFinder(found, events)
+    by_events.start()
+    return by_events

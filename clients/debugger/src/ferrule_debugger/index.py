@@ -1,0 +1,68 @@
+"""Which code objects have been seen, by file and line."""
+
+import weakref
+
+LINES_PER_BUCKET = 64
+
+
+def lines_of(code):
+    """The lines that have instructions of this code object itself, not of functions in it."""
+    return {line for _, _, line in code.co_lines() if line}
+
+
+class _Seen(weakref.ref):
+    """A code object that was seen, and where it is kept."""
+
+    __slots__ = ("key", "buckets")
+
+
+class CodeIndex:
+    """Code objects, held weakly, that can be looked up by a line.
+
+    A file is cut into buckets of lines, and a code object is in each that it has a line in. So a
+    look-up does not depend on how many code objects there are.
+    """
+
+    def __init__(self):
+        self._seen = {}         # id of the code -> _Seen
+        self._files = {}        # file name -> {number of the bucket: {id of the code: _Seen}}
+
+    def __len__(self):
+        return len(self._seen)
+
+    def add(self, code, file):
+        """Remember a code object as one of a file. False: it was known."""
+        key = id(code)
+        known = self._seen.get(key)
+        if known is not None and known() is code:
+            return False
+        seen = _Seen(code, self._forget)
+        seen.key = key
+        lines = lines_of(code)
+        lines.add(code.co_firstlineno)
+        buckets = self._files.setdefault(file, {})
+        seen.buckets = []
+        for number in range(min(lines) // LINES_PER_BUCKET, max(lines) // LINES_PER_BUCKET + 1):
+            bucket = buckets.setdefault(number, {})
+            bucket[key] = seen
+            seen.buckets.append(bucket)
+        self._seen[key] = seen
+        return True
+
+    def at(self, file, line):
+        """The code objects of a file that may have this line."""
+        buckets = self._files.get(file)
+        bucket = buckets and buckets.get(line // LINES_PER_BUCKET)
+        if not bucket:
+            return []
+        return [code for seen in list(bucket.values()) if (code := seen()) is not None]
+
+    def clear(self):
+        self._seen.clear()
+        self._files.clear()
+
+    def _forget(self, seen):
+        # Another code object may have the address, and the place, by now.
+        for places in (self._seen, *seen.buckets):
+            if places.get(seen.key) is seen:
+                del places[seen.key]

@@ -1,0 +1,69 @@
+"""What a debugger keeps for each thread."""
+
+import enum
+import threading
+import types
+
+
+class Mode(enum.Enum):
+    """How a thread goes on."""
+
+    RUNNING = "to the next breakpoint"
+    WATCHING = "to an event of some frames: next, until, return"
+    STEPPING = "to the next event of any frame: step"
+
+
+# By plain names: they are compared for each line with a breakpoint.
+RUNNING, WATCHING, STEPPING = Mode
+
+# What bdb takes for the frame below all frames of a thread that it was never told to follow.
+BELOW_ALL = types.SimpleNamespace(f_code=types.SimpleNamespace(co_flags=0))
+
+
+class Here(threading.local):
+    """What a debugger knows of one thread."""
+
+    def __init__(self):
+        self.mode = RUNNING
+        self.starting = False       # set_trace() is at work, which starts to trace by itself
+        self.watched = []           # frames
+        self.passed = None          # (frame, instruction): its breakpoints were looked at already
+        self.found = None           # (frame, breakpoint, may be deleted)
+        self.tracer = None          # what the program traces itself with
+        self.local_tracers = {}     # and what it traces frames with
+        self.stopframe = BELOW_ALL
+        self.returnframe = None
+        self.stoplineno = -1
+        self.botframe = BELOW_ALL
+        self.enterframe = None
+        self.frame_returning = None
+        self.trace_opcodes = False
+        self.frame_trace_lines_opcodes = {}
+
+
+class OfThread:
+    """An attribute of bdb.Bdb that each thread has for itself."""
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, debugger, owner=None):
+        return self if debugger is None else getattr(debugger._here, self._name)
+
+    def __set__(self, debugger, value):
+        setattr(debugger._here, self._name, value)
+
+
+class MadeOnce:
+    """An attribute that is made when it is first asked for: no __init__ has to be called for it."""
+
+    def __init__(self, make):
+        self._make = make
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, debugger, owner=None):
+        if debugger is None:
+            return self
+        return debugger.__dict__.setdefault(self._name, self._make())

@@ -1,0 +1,119 @@
+"""The debugger whose breakpoints are in force, and the code that they touch."""
+
+import os
+import threading
+
+from .breakpoints import places_in
+from .events import Events
+from .finding import finder
+from .index import CodeIndex
+
+
+class Session:
+    """What the debuggers of an interpreter share.
+
+    The last one that has begun is in force. One that runs a statement comes on top of those
+    before it, and they are in force again when it is over. One that was called by the program
+    takes the place of another such one.
+    """
+
+    def __init__(self):
+        self.events = Events()
+        self._index = CodeIndex()
+        self._finder = None
+        self._owners = []       # (debugger, whether it runs a statement)
+        self._lock = threading.RLock()
+        self.owner = None       # the debugger in force
+        self.callbacks = {}     # event -> function
+
+    def has(self, debugger):
+        return any(one is debugger for one, _ in self._owners)
+
+    def enter(self, debugger, runs):
+        """Put a debugger in force. False: it cannot be, since all tool ids are in use."""
+        with self._lock:
+            if self.events.tool is None and not self.events.start():
+                return False
+            owners = [one for one in self._owners if one[0] is not debugger or one[1]]
+            if owners and not runs and not owners[-1][1]:
+                owners.pop()
+            if runs or not owners or owners[-1][0] is not debugger:
+                owners.append((debugger, runs))
+            self._owners = owners
+            self._in_force()
+            return True
+
+    def leave(self, debugger, runs):
+        """Take a debugger out of force, and those that began after it."""
+        with self._lock:
+            if (debugger, runs) not in self._owners:
+                return self.end_if_idle()
+            place = len(self._owners) - 1 - self._owners[::-1].index((debugger, runs))
+            self._owners = self._owners[:place]
+            self._in_force()
+
+    def end_if_idle(self):
+        """Leave nothing behind where no debugger is in force and none steps."""
+        with self._lock:
+            if self._owners or self.events.tool is None or self.events.watchers:
+                return
+            if self._finder is not None:
+                self._finder.stop()
+                self._finder = None
+            self.events.stop()
+            self._index.clear()
+
+    def _in_force(self):
+        owner = self.owner = self._owners[-1][0] if self._owners else None
+        if owner is None:
+            for entry in list(self.events.entries.values()):
+                if (code := entry.reference()) is not None:
+                    self.events.set_lines(code, {})
+            self.end_if_idle()
+            return
+        self.events.call(self.callbacks)
+        if self._finder is None:
+            self._finder = finder(self.found, self.events)
+        self.breaks_changed(owner)
+
+    def found(self, code):
+        """A code object is about to run for the first time, or runs."""
+        owner = self.owner
+        if owner is not None:
+            self._index.add(code, owner.canonic(code.co_filename))
+            self._touch(owner, code)
+
+    def break_changed(self, debugger, file, line):
+        """The breakpoints at a line are others now."""
+        if debugger is self.owner:
+            self._finder.stay_last()
+            for code in self._index.at(file, line):
+                self._touch(debugger, code)
+
+    def breaks_changed(self, debugger):
+        """All breakpoints may be others now."""
+        if debugger is not self.owner:
+            return
+        for entry in list(self.events.entries.values()):
+            if entry.lines and (code := entry.reference()) is not None:
+                self._touch(debugger, code)
+        for file, lines in list(debugger.breaks.items()):
+            for line in list(lines):
+                self.break_changed(debugger, file, line)
+
+    def _touch(self, owner, code):
+        file = owner.canonic(code.co_filename)
+        if file in owner.breaks or id(code) in self.events.entries:
+            # Or another thread that has seen fewer breakpoints may come later.
+            with self._lock:
+                places = places_in(code, file, owner.breaks.get(file))
+                self.events.set_lines(code, places)
+
+    def renew_locks(self):
+        """In a child process: the threads that may have held them are not there."""
+        self._lock = threading.RLock()
+        self.events.renew_lock()
+
+
+session = Session()
+os.register_at_fork(after_in_child=session.renew_locks)

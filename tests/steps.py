@@ -1,0 +1,121 @@
+"""One command of the tests' runner: its log, signs of life while it runs, and what is said of it."""
+
+import os
+import queue
+import shlex
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LOGS = os.path.join(ROOT, "build", "logs")
+
+PROGRESS_SECONDS = 20       # between two lines about a long step, where there is no terminal
+SILENCE_SECONDS = 1800      # a step that prints nothing for so long hangs
+TAIL_LINES = 40             # of the log, printed when a step fails
+
+
+class Counts:
+    def __init__(self, passed=0, failed=0, skipped=0):
+        self.passed, self.failed, self.skipped = passed, failed, skipped
+
+    def __add__(self, other):
+        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+    def __str__(self):
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def as_duration(seconds):
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+class Step:
+    """One command with a log of its own, and signs of life while it runs."""
+
+    def __init__(self, name, command, directory=ROOT, environment=None, interesting=None):
+        self.name = name
+        self.command = command
+        self.directory = directory
+        self.environment = {**os.environ, **(environment or {})}
+        # A function from a line of output to what to say about progress, or None.
+        self.interesting = interesting or (lambda line: line.strip()[:90] or None)
+        self.log = os.path.join(LOGS, f"test-{name}.log")
+        self.exit_code = None
+        self.lines = []
+
+    def run(self):
+        os.makedirs(LOGS, exist_ok=True)
+        started = time.monotonic()
+        terminal = sys.stdout.isatty()
+        with open(self.log, "w", encoding="utf-8") as log:
+            log.write(f"$ {shlex.join(self.command)}\n")
+            try:
+                process = subprocess.Popen(self.command, cwd=self.directory, env=self.environment,
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                           stderr=subprocess.STDOUT, text=True, errors="replace")
+            except OSError as error:
+                self.lines = [f"cannot be started: {error}\n"]
+                log.writelines(self.lines)
+                self.exit_code = 127
+                return self
+            arriving = queue.Queue()
+            threading.Thread(target=self.read, args=(process.stdout, arriving), daemon=True).start()
+            latest, told, heard = "", started, started
+            while True:
+                try:
+                    line = arriving.get(timeout=1)
+                except queue.Empty:
+                    line = ""
+                if line is None:
+                    break
+                now = time.monotonic()
+                if line:
+                    heard = now
+                    self.lines.append(line)
+                    log.write(line)
+                    log.flush()
+                    latest = self.interesting(line) or latest
+                elif now - heard > SILENCE_SECONDS:
+                    process.kill()
+                    self.lines.append(f"killed after {SILENCE_SECONDS} s without output\n")
+                    log.write(self.lines[-1])
+                if terminal and now - told >= 0.2:
+                    told = now
+                    sys.stdout.write(f"\r\x1b[K  {self.name}  {as_duration(now - started)}  {latest[:60]}")
+                    sys.stdout.flush()
+                elif not terminal and now - told >= PROGRESS_SECONDS:
+                    told = now
+                    say(f"  {self.name}  {as_duration(now - started)}  {latest}")
+            self.exit_code = process.wait()
+        if terminal:
+            sys.stdout.write("\r\x1b[K")
+        self.seconds = time.monotonic() - started
+        return self
+
+    @staticmethod
+    def read(stream, arriving):
+        for line in stream:
+            arriving.put(line)
+        arriving.put(None)
+
+    @property
+    def output(self):
+        return "".join(self.lines)
+
+    def report(self, counts, details=()):
+        """One line about the step, and the end of its log when something failed."""
+        took = as_duration(getattr(self, "seconds", 0))
+        say(f"{'FAIL' if counts.failed else 'ok  '}  {self.name}: {counts} ({took})")
+        for detail in details:
+            say(f"      {detail}")
+        if counts.failed:
+            say(f"      the end of {os.path.relpath(self.log, ROOT)}:")
+            for line in self.lines[-TAIL_LINES:]:
+                say("      | " + line.rstrip())
+        return counts
