@@ -247,7 +247,17 @@ unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>)
             }
         }
     }
-    outcome
+    outcome.and(instrument(thread, frame))
+}
+
+/// Brings the code of a frame that goes on up to date with monitoring. Who was told may have changed
+/// that, and CPython then looks for running code in the frames from the mark down.
+fn instrument(thread: Thread, frame: Frame) -> Outcome<()> {
+    // SAFETY: the frame's own code, and the thread's own interpreter. No lock is held.
+    match unsafe { c::_Py_Instrument(frame.code().as_ptr(), thread.interpreter()) } {
+        0 => Ok(()),
+        _ => Err(Raised::by_cpython(thread)),
+    }
 }
 
 /// A generator has yielded `value` to the mark of `watch`. The mark is taken out, and the value is to
