@@ -238,7 +238,8 @@ class ToolsThatComeInACallback(unittest.TestCase):
             for n in range(30):
                 self.assertEqual((list(patient()), recurse(n)), ([1, 2], 0))
         kinds = watcher.kinds()
-        self.assertEqual((kinds.count("returned"), kinds.count("yielded")), (30 + sum(range(31)), 60))
+        self.assertEqual((kinds.count("returned"), kinds.count("yielded")),
+                         (30 + sum(range(31)), 60))
 
 
 class Stopped(Exception):
