@@ -8,3 +8,4 @@ mod settled;
 mod support;
 mod switch;
 mod view;
+mod watch;
