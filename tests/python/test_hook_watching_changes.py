@@ -310,6 +310,36 @@ class Surroundings(HookCleared):
         gc.collect()
         self.assertEqual([word() for word in words], [None] * 5)
 
+    def test_the_collector_frees_cycles_through_events(self):
+        class Kept:
+            pass
+
+        def returns(value):
+            return value
+
+        def raises(value):
+            raise KeyError(value)
+
+        alive = []
+
+        def run(function, word):
+            kept = Kept()
+            alive.append(weakref.ref(kept))
+
+            def hook(view):
+                if view.code is function.__code__:
+                    # The event leads to what keeps it: as a value, an exception or a word.
+                    view.watch(lambda event: setattr(kept, "event", event), word and kept)
+
+            with framehook.hook(hook), contextlib.suppress(KeyError):
+                function(None if word else kept)
+
+        for function in (returns, raises):
+            for word in (False, True):
+                run(function, word)
+        gc.collect()
+        self.assertEqual([kept() for kept in alive], [None] * 4)
+
     def test_an_evaluator_changes_nothing_of_what_is_told(self):
         expected = self.run_watched(2)
         framehooks.set_evaluator("pass")
