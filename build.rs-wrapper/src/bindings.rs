@@ -149,6 +149,7 @@ const VARIABLES: &[&str] = &[
     "CO_(OPTIMIZED|NEWLOCALS|VARARGS|VARKEYWORDS|FAST_(CELL|FREE|HIDDEN))",
     "PY_VERSION",
     "_PyGC_BITS_(DEFERRED|TRACKED)",
+    "_PY_EVAL_EVENTS_BITS",
     "_Py_REF_SHARED_SHIFT",
     // What rust-core/build.rs makes cfgs of.
     "ferrule_.*",

@@ -28,6 +28,7 @@ use core::ffi::{c_int, c_void};
 use core::iter::{successors, Successors};
 use core::mem::offset_of;
 use core::ptr::{null_mut, NonNull};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a watched generator's frame holds.
 ///
@@ -253,8 +254,18 @@ unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>)
 /// Brings the code of a frame that goes on up to date with monitoring. Who was told may have changed
 /// that, and CPython then looks for running code in the frames from the mark down.
 fn instrument(thread: Thread, frame: Frame) -> Outcome<()> {
+    let code = frame.code().as_ptr();
+    // SAFETY: fields of the thread's own state and of live code, which other threads may write.
+    let (wanted, version) = unsafe {
+        let wanted = AtomicUsize::from_ptr(&raw mut (*thread.tstate()).eval_breaker);
+        let version = AtomicUsize::from_ptr(&raw mut (*code)._co_instrumentation_version);
+        (wanted.load(Ordering::Relaxed), version.load(Ordering::Acquire))
+    };
+    if (wanted ^ version) >> c::_PY_EVAL_EVENTS_BITS == 0 {
+        return Ok(());
+    }
     // SAFETY: the frame's own code, and the thread's own interpreter. No lock is held.
-    match unsafe { c::_Py_Instrument(frame.code().as_ptr(), thread.interpreter()) } {
+    match unsafe { c::_Py_Instrument(code, thread.interpreter()) } {
         0 => Ok(()),
         _ => Err(Raised::by_cpython(thread)),
     }
