@@ -345,6 +345,14 @@ class Documentation(unittest.TestCase):
                     with self.subTest(name), tempfile.TemporaryDirectory() as directory:
                         self.compile_c(code, directory)
 
+    def test_what_is_seen_beside_monitoring_is_what_the_page_says(self):
+        program = os.path.join(ROOT, "benchmarks", "seen.py")
+        done = subprocess.run([sys.executable, program], capture_output=True, text=True,
+                              timeout=120)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.count("\n"), 17)
+        self.assertIn(done.stdout, documents()["frame-hooks.md"])
+
     def test_the_example_in_the_module(self):
         source = inspect.getdoc(framehook)
         code = re.search(r"^    import collections.*?(?=^[A-Z])", source, re.DOTALL | re.MULTILINE)[0]
