@@ -9,3 +9,4 @@ mod support;
 mod switch;
 mod view;
 mod watch;
+mod watchers;
