@@ -14,7 +14,7 @@ use super::resume::{make_first_resume_slow, make_slow};
 use super::snapshot::Snapshot;
 use super::state::set_active;
 use super::verdict::Happened;
-use super::watch::Watch;
+use super::watch::{hand_on, Watch};
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
@@ -302,6 +302,9 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
             drop_aside(value);
             watch.wait_again();
             generator.go_on(thread);
+            // A generator that is thrown into has None for the yield's value, and handlers within
+            // `yield from` count on that.
+            hand_on(thread, Owned::none(thread), Some(0));
             // The marks that it has passed already, and then this one.
             let _ = go_on_watched(thread, frame, watched);
             if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {
