@@ -6,7 +6,6 @@ use crate::cpython::{PyCodeObject, PyFunctionObject, PyInterpreterState, PyObjec
 use crate::eval_frame::{_PyInterpreterState_SetEvalFrameFunc, _PyRust_EvalFrame};
 use crate::frame::Frame;
 use crate::frame_hook::c_api::*;
-use crate::frame_hook::came_back::*;
 use crate::frame_hook::dispatch::*;
 use crate::frame_hook::round::*;
 use crate::frame_hook::verdict::*;

@@ -5,7 +5,7 @@ use super::support::*;
 use super::watchers::{marks_below, named, value, Caller, Watchers, Wish, PASSES, WATCHES};
 use crate::cpython as c;
 use crate::cpython::PyCodeObject;
-use crate::frame_hook::dispatch::_PyRust_FrameCameBack;
+use crate::frame_hook::came_back::_PyRust_FrameCameBack;
 use crate::frame_hook::verdict::*;
 use crate::frame_hook::watch::{forget_those_of, Watch};
 use crate::stand_in::code::Function;

@@ -3,7 +3,7 @@
 use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::frame_hook::dispatch::_PyRust_FrameCameBack;
+use crate::frame_hook::came_back::_PyRust_FrameCameBack;
 use crate::frame_hook::registry;
 use crate::frame_hook::snapshot::{Callee, Description};
 use crate::frame_hook::verdict::*;
