@@ -51,6 +51,7 @@ pub struct Watcher {
     name: &'static str,
     wish: Wish,
     pub log: Log,
+    #[allow(clippy::vec_box)] // the engine knows where each is
     words: RefCell<Vec<Box<Word>>>,
     pub freed: Cell<u32>,
 }
@@ -123,6 +124,7 @@ unsafe extern "C" fn free_data(data: *mut c_void) {
 /// An engine with hooks that watch. No word may be left when it goes.
 pub struct Watchers {
     pub log: Log,
+    #[allow(clippy::vec_box)] // as above
     pub watchers: Vec<Box<Watcher>>,
     engine: Option<Engine>,
 }
