@@ -196,13 +196,13 @@ class EveryForm(unittest.TestCase):
         def use():
             try:
                 return list(delegating_after(log))[-1]
-            except OSError:
+            except (OSError, RuntimeError):
                 return "raised"
 
         log = []
         for kind in ("yielded", "resumed"):
             for error, expected in ((KeyError, ("caught", "last")), (OSError, "raised"),
-                                    (StopIteration, ("value", "last"))):    # as with throw()
+                                    (StopIteration, "raised")):
                 told = []
 
                 def tell(event):
@@ -221,6 +221,37 @@ class EveryForm(unittest.TestCase):
                         self.assertEqual(use(), expected)
                         self.assertEqual(log, ["closed"])
                         log.clear()
+
+    def test_no_callback_ends_an_iteration(self):
+        async def coroutine():
+            return 1
+
+        async def asynchronous():
+            yield 1
+
+        async def iterates():
+            return [value async for value in asynchronous()]
+
+        def hook(view):
+            if view.code is use.__code__:
+                view.watch(tell, None, True, True)
+
+        def tell(event):
+            if event.kind == kind:
+                raise error("end")
+
+        ways = ((generator, lambda: list(generator(1))), (coroutine, lambda: coroutine().send(None)),
+                (asynchronous, lambda: iterates().send(None)))
+        for error in (StopIteration, StopAsyncIteration):
+            for use, run in ways:
+                for kind in ("resumed", "yielded", "returned"):
+                    if use is coroutine and kind == "yielded":
+                        continue
+                    with self.subTest(use.__name__, error=error, kind=kind), framehook.hook(hook):
+                        for _ in range(ROUNDS):
+                            with self.assertRaises(RuntimeError) as raised:
+                                run()
+                            self.assertIsInstance(raised.exception.__cause__, error)
 
     def test_what_is_thrown_into_a_coroutine_that_awaits_is_raised_there(self):
         class Waits:
