@@ -23,6 +23,7 @@ VARIANT ?= ferrule
 	run test test-release test-cpython \
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
 	bench-instructions-update bench-depth bench-calls bench-parts bench-evaluator bench-code-extra bench-hooks \
+	bench-monitoring \
 	install altinstall profile dist deb show deps fetch patch-stat header check-header \
 	lint clean distclean help
 
@@ -113,6 +114,9 @@ bench-code-extra: release stock-release
 
 bench-hooks: release stock-release
 	@$(PYTHON3) benchmarks/hooks.py --stock $(STOCK_RELEASE) --python $(RELEASE)
+
+bench-monitoring: release stock-release
+	@$(PYTHON3) benchmarks/beside_monitoring.py --stock $(STOCK_RELEASE) --python $(RELEASE)
 
 # What was built, and nothing else; DESTDIR= is taken from the environment, where make puts it.
 install altinstall: tools-present

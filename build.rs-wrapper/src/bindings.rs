@@ -61,6 +61,7 @@ const FUNCTIONS: &[&str] = &[
     "PyDict_SetItem",
     "PyDict_SetItemString",
     "PyErr_Clear",
+    "PyErr_ExceptionMatches",
     "PyErr_Format",
     "PyErr_FormatUnraisable",
     "PyErr_GetRaisedException",
@@ -113,6 +114,7 @@ const FUNCTIONS: &[&str] = &[
     "PyUnicode_InternFromString",
     "Py_DecRef",
     "Py_IncRef",
+    "_PyErr_FormatFromCause",
     "_PyEval_EvalFrameDefault",
     "_PyEval_EvaluatorChanged",
     "_PyEval_FrameClearAndPop",
@@ -142,6 +144,7 @@ const VARIABLES: &[&str] = &[
     "RESUME(_CHECK)?",
     "RETURN_GENERATOR",
     "PyExc_(Index|Key|Runtime|System|Type|UnboundLocal|Value)Error",
+    "PyExc_Stop(Async)?Iteration",
     "Py_mod_(exec|gil|multiple_interpreters)",
     "Py_tp_(dealloc|doc|getset|methods|new|repr|traverse)",
     "METH_(FASTCALL|KEYWORDS|NOARGS|O)",
@@ -149,6 +152,7 @@ const VARIABLES: &[&str] = &[
     "CO_(OPTIMIZED|NEWLOCALS|VARARGS|VARKEYWORDS|FAST_(CELL|FREE|HIDDEN))",
     "PY_VERSION",
     "_PyGC_BITS_(DEFERRED|TRACKED)",
+    "_PY_EVAL_EVENTS_BITS",
     "_Py_REF_SHARED_SHIFT",
     // What rust-core/build.rs makes cfgs of.
     "ferrule_.*",
@@ -162,6 +166,7 @@ const HEADERS: &str = "\
 #include \"pycore_tstate.h\"
 #include \"pycore_obmalloc.h\"
 #include \"pycore_pymem.h\"
+#include \"pycore_pyerrors.h\"
 #include \"pycore_instruments.h\"
 #include \"pycore_code.h\"
 #include \"pycore_pystate.h\"

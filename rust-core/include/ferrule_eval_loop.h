@@ -25,6 +25,14 @@
 /* A frame that hooks watch has come back to the mark below it, which is the current frame now. */
 #define TELL_FRAME_HOOKS() goto frame_came_back
 
+/* Code that handles what is thrown into a `yield from` asserts that something was thrown in: as who is told of a frame
+   may do, too. */
+#ifdef NDEBUG
+#  define THROWN_BY_FRAME_HOOKS() ((void)0)
+#else
+#  define THROWN_BY_FRAME_HOOKS() (throwflag = 1)
+#endif
+
 /* What is done there: hooks are told; and then, or where a hook has put another frame in the place of the one that was
    offered, it goes on where the thread's current frame stands, or with the exception that is set. In one place and
    with the thread state alone, so that the registers of the loop are not chosen for it. */
@@ -34,6 +42,7 @@ frame_came_back: \
 go_on_in_current_frame: \
     frame = tstate->current_frame; \
     if (_PyErr_Occurred(tstate)) { \
+        THROWN_BY_FRAME_HOOKS(); \
         goto unwound; \
     } \
     next_instr = frame->instr_ptr; \

@@ -16,7 +16,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MODULES = ("arenafault", "codeextra", "evaluators", "foreignchunk", "framehooks", "neighbourhooks", "suitehooks",
-           "watchhooks")
+           "watchhooks", "wordhooks")
 # Last on the path: an interpreter that has the header finds its own first.
 OVERLAY = os.path.join(ROOT, "overlay", "Include")
 FLAGS = ["-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fno-strict-overflow", "-Wall", "-Wextra", "-Werror"]

@@ -74,18 +74,46 @@ stops_clock(const PyUnstable_FrameHookEvent *event, void *data)
     return 0;
 }
 
-/* Gives None for one function, and settles all others. */
-static PyUnstable_FrameHookVerdict
-answers(Frame *frame, void *code, PyUnstable_FrameHookAnswer *answer)
+/* The code of a frame, borrowed. */
+static PyObject *
+code_of(Frame *frame)
 {
     static PyObject *(*get_code)(Frame *);
     if (get_code == NULL) {
         void *found = dlsym(RTLD_DEFAULT, "PyUnstable_HookFrame_GetCode");
         memcpy(&get_code, &found, sizeof(found));
     }
-    PyObject *own = get_code(frame);
-    Py_XDECREF(own);
-    if (own != code) {
+    PyObject *code = get_code(frame);
+    Py_XDECREF(code);
+    return code;
+}
+
+/* Functions, and the two code objects of each. */
+static struct {
+    PyObject *function, *code, *other;
+} swaps[8];
+static int swap_count;
+
+/* Has the other code run each time. */
+static PyUnstable_FrameHookVerdict
+exchanges(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
+{
+    (void)data;
+    PyObject *code = code_of(frame);
+    for (int i = 0; i < swap_count; i++) {
+        if (code == swaps[i].code) {
+            answer->object = Py_NewRef(swaps[i].other);
+            return PyUnstable_FRAMEHOOK_REPLACE;
+        }
+    }
+    return PyUnstable_FRAMEHOOK_SETTLED;
+}
+
+/* Gives None for one function, and settles all others. */
+static PyUnstable_FrameHookVerdict
+answers(Frame *frame, void *code, PyUnstable_FrameHookAnswer *answer)
+{
+    if (code_of(frame) != code) {
         return PyUnstable_FRAMEHOOK_SETTLED;
     }
     answer->object = Py_NewRef(Py_None);
@@ -117,7 +145,8 @@ add(PyObject *module, PyObject *kind)
         const char *name;
         PyUnstable_FrameHookAsk ask;
         PyUnstable_FrameHookTell tell;
-    } kinds[] = {{"pass", passes, NULL}, {"watch", watches, counts}, {"clock", starts_clock, stops_clock}};
+    } kinds[] = {{"pass", passes, NULL}, {"watch", watches, counts}, {"clock", starts_clock, stops_clock},
+                 {"exchange", exchanges, NULL}};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (PyUnicode_CompareWithASCIIString(kind, kinds[i].name) == 0) {
             return install(kinds[i].ask, kinds[i].tell, NULL);
@@ -156,6 +185,67 @@ note(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     Py_RETURN_NONE;
 }
 
+/* The same with a clock. Nothing joins a beginning and an end: the tool keeps a stack for each thread,
+   and takes it for granted that frames end in the order in which they began. */
+#define DEEPEST 4096
+static _Thread_local unsigned long long began_at[DEEPEST];
+static _Thread_local unsigned int depth;
+
+static PyObject *
+note_start(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module, (void)arguments, (void)count;
+    asked++;
+    began_at[depth++ % DEEPEST] = CLOCK();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+note_end(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module, (void)arguments, (void)count;
+    ticks += CLOCK() - began_at[--depth % DEEPEST];
+    told++;
+    Py_RETURN_NONE;
+}
+
+/* A callback that swaps the code of a function as it begins, for its next call: each time, as a tool
+   does that decides for each call. */
+static PyObject *
+add_swap(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *function, *code, *other;
+    if (!PyArg_ParseTuple(args, "OOO", &function, &code, &other)) {
+        return NULL;
+    }
+    if (swap_count == 8) {
+        PyErr_SetString(PyExc_ValueError, "eight functions are enough");
+        return NULL;
+    }
+    swaps[swap_count].function = Py_NewRef(function);
+    swaps[swap_count].code = Py_NewRef(code);
+    swaps[swap_count++].other = Py_NewRef(other);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+note_and_swap(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module, (void)count;
+    for (int i = 0; i < swap_count; i++) {
+        PyObject *next = arguments[0] == swaps[i].code ? swaps[i].other
+                         : arguments[0] == swaps[i].other ? swaps[i].code : NULL;
+        if (next != NULL) {
+            told++;
+            if (PyObject_SetAttrString(swaps[i].function, "__code__", next) < 0) {
+                return NULL;
+            }
+        }
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *
 counters(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
@@ -164,10 +254,15 @@ counters(PyObject *module, PyObject *Py_UNUSED(ignored))
 }
 
 static PyMethodDef methods[] = {
-    {"add", add, METH_O, "Install a hook that says 'pass' or 'watch', or reads the 'clock' at both ends; its handle."},
+    {"add", add, METH_O, "Install a hook that says 'pass', 'watch' or 'exchange', or reads the 'clock' at both ends; its handle."},
     {"add_result", add_result, METH_O, "Install a hook that gives None for calls of a code object; its handle."},
     {"read_clock", read_clock, METH_O, "Read the clock twice, so many times."},
     {"note", (PyCFunction)(void (*)(void))note, METH_FASTCALL, "Count a call; takes any arguments."},
+    {"note_start", (PyCFunction)(void (*)(void))note_start, METH_FASTCALL, "Read the clock at a beginning."},
+    {"note_end", (PyCFunction)(void (*)(void))note_end, METH_FASTCALL, "Read the clock at an end."},
+    {"add_swap", add_swap, METH_VARARGS, "add_swap(function, code, other): what is swapped or exchanged."},
+    {"note_and_swap", (PyCFunction)(void (*)(void))note_and_swap, METH_FASTCALL,
+     "Give the function that begins its other code."},
     {"counters", counters, METH_NOARGS, "Return how often hooks were asked and told, and the clock's ticks."},
     {NULL, NULL, 0, NULL},
 };

@@ -26,7 +26,7 @@ import build_extensions
 GREENLET = "3.5.6"
 NEEDED_BY_ITS_TESTS = ("psutil", "objgraph")
 OWN_TESTS = 172     # how many tests this version has on stock CPython
-PROGRAMS = ("deep_stacks.py", "parked_hooks.py")
+PROGRAMS = ("deep_stacks.py", "parked_hooks.py", "watched_frames.py")
 
 
 def cache_directory():

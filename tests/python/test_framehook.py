@@ -318,12 +318,40 @@ class Documentation(unittest.TestCase):
                     count += 1
         self.assertGreaterEqual(count, 8)
 
+    def test_a_tool_of_each_kind_has_less_than_thirty_lines(self):
+        tools = documents()["frame-hooks.md"].partition("\n## Four tools\n")[2].partition("\n## ")[0]
+        found = {}
+        for section in re.split("^### ", tools, flags=re.MULTILINE)[1:]:
+            (code, expected, _), = examples(section)
+            self.assertTrue(expected, section)
+            found[section.partition("\n")[0]] = len(list(filter(str.strip, code.splitlines())))
+        self.assertEqual(list(found), ["A counter", "A call tracer with depth",
+                                       "A profiler for each thread", "A JIT for one function"])
+        self.assertLess(max(found.values()), 30, found)
+
+    def test_each_example_in_c_that_is_a_module_is_used(self):
+        text = documents()["frame-hooks.md"]
+        modules = {found[1] for language, code, _ in blocks(text) if language == "c"
+                   and (found := re.search(r"PyInit_(\w+)", code))}
+        used = {comment[5:] for _, _, comment in examples(text) if comment.startswith("with ")}
+        self.assertEqual((used, len(used)), (modules, 2))
+        # A block that is indented is one that no test finds.
+        self.assertNotRegex(text, r"(?m)^ +```")
+
     def test_examples_in_c_compile(self):
         for name, text in documents().items():
             for language, code, _ in blocks(text):
                 if language == "c":
                     with self.subTest(name), tempfile.TemporaryDirectory() as directory:
                         self.compile_c(code, directory)
+
+    def test_what_is_seen_beside_monitoring_is_what_the_page_says(self):
+        program = os.path.join(ROOT, "benchmarks", "seen.py")
+        done = subprocess.run([sys.executable, program], capture_output=True, text=True,
+                              timeout=120)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.count("\n"), 17)
+        self.assertIn(done.stdout, documents()["frame-hooks.md"])
 
     def test_the_example_in_the_module(self):
         source = inspect.getdoc(framehook)

@@ -161,7 +161,8 @@ typedef struct {
    suspended; where it goes on, nothing of it has run yet. Hooks are told in the reverse
    of the order in which they asked. No exception is set when it is called. It cannot
    change what happens, but -1 with an exception set makes the call fail with
-   that one (a raised one becomes its context); where nobody waits for a dropped frame, the
+   that one (a raised one becomes its context; StopIteration and StopAsyncIteration about a
+   generator become RuntimeError); where nobody waits for a dropped frame, the
    exception is reported. Who is left to be told is told all the same. */
 typedef int (*PyUnstable_FrameHookTell)(const PyUnstable_FrameHookEvent *event, void *user_data);
 

@@ -68,4 +68,22 @@ impl Raised {
         // SAFETY: `IndexError` is a class.
         unsafe { Raised::with_text(thread, c::PyExc_IndexError, text) }
     }
+
+    /// The same, and `RuntimeError` from it if it would end an iteration: as where a generator raises
+    /// such an exception itself.
+    #[cold]
+    pub fn but_no_end(self, _thread: Thread) -> Self {
+        // SAFETY: an exception is set, says `self`; classes, and a format without arguments.
+        unsafe {
+            if c::PyErr_ExceptionMatches(c::PyExc_StopIteration)
+                | c::PyErr_ExceptionMatches(c::PyExc_StopAsyncIteration)
+                != 0
+            {
+                let text =
+                    c"a frame hook that was told of a generator raised the end of an iteration";
+                c::_PyErr_FormatFromCause(c::PyExc_RuntimeError, text.as_ptr());
+            }
+        }
+        self
+    }
 }

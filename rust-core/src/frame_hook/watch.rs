@@ -481,7 +481,9 @@ impl Watch {
         if status == 0 && !thread.has_exception() {
             return Ok(());
         }
-        Err(failed(thread, hook))
+        let raised = failed(thread, hook);
+        // A generator's end is told by such an exception: nobody else may raise it there.
+        Err(if self.watched().is_some() { raised.but_no_end(thread) } else { raised })
     }
 
     /// Tells the hook while the exception `raised` is on its way, and sets that again, or the one

@@ -14,7 +14,7 @@ use super::resume::{make_first_resume_slow, make_slow};
 use super::snapshot::Snapshot;
 use super::state::set_active;
 use super::verdict::Happened;
-use super::watch::Watch;
+use super::watch::{hand_on, Watch};
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
@@ -28,6 +28,7 @@ use core::ffi::{c_int, c_void};
 use core::iter::{successors, Successors};
 use core::mem::offset_of;
 use core::ptr::{null_mut, NonNull};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a watched generator's frame holds.
 ///
@@ -247,7 +248,27 @@ unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>)
             }
         }
     }
-    outcome
+    outcome.and(instrument(thread, frame))
+}
+
+/// Brings the code of a frame that goes on up to date with monitoring. Who was told may have changed
+/// that, and CPython then looks for running code in the frames from the mark down.
+fn instrument(thread: Thread, frame: Frame) -> Outcome<()> {
+    let code = frame.code().as_ptr();
+    // SAFETY: fields of the thread's own state and of live code, which other threads may write.
+    let (wanted, version) = unsafe {
+        let wanted = AtomicUsize::from_ptr(&raw mut (*thread.tstate()).eval_breaker);
+        let version = AtomicUsize::from_ptr(&raw mut (*code)._co_instrumentation_version);
+        (wanted.load(Ordering::Relaxed), version.load(Ordering::Acquire))
+    };
+    if (wanted ^ version) >> c::_PY_EVAL_EVENTS_BITS == 0 {
+        return Ok(());
+    }
+    // SAFETY: the frame's own code, and the thread's own interpreter. No lock is held.
+    match unsafe { c::_Py_Instrument(code, thread.interpreter()) } {
+        0 => Ok(()),
+        _ => Err(Raised::by_cpython(thread)),
+    }
 }
 
 /// A generator has yielded `value` to the mark of `watch`. The mark is taken out, and the value is to
@@ -281,6 +302,9 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
             drop_aside(value);
             watch.wait_again();
             generator.go_on(thread);
+            // A generator that is thrown into has None for the yield's value, and handlers within
+            // `yield from` count on that.
+            hand_on(thread, Owned::none(thread), Some(0));
             // The marks that it has passed already, and then this one.
             let _ = go_on_watched(thread, frame, watched);
             if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {

@@ -7,7 +7,7 @@ use super::objects::{
 use super::threads::PyThreadState_Get;
 use crate::cpython::{PyObject, PyTypeObject};
 use std::cell::RefCell;
-use std::ffi::{c_char, CStr};
+use std::ffi::{c_char, c_int, CStr};
 use std::ptr::null_mut;
 
 /// The class of an exception, under the name that C knows it by.
@@ -26,6 +26,8 @@ exception_classes! {
     INDEX_ERROR, PyExc_IndexError, c"IndexError";
     KEY_ERROR, PyExc_KeyError, c"KeyError";
     RUNTIME_ERROR, PyExc_RuntimeError, c"RuntimeError";
+    STOP_ASYNC_ITERATION, PyExc_StopAsyncIteration, c"StopAsyncIteration";
+    STOP_ITERATION, PyExc_StopIteration, c"StopIteration";
     SYSTEM_ERROR, PyExc_SystemError, c"SystemError";
     TYPE_ERROR, PyExc_TypeError, c"TypeError";
     UNBOUND_LOCAL_ERROR, PyExc_UnboundLocalError, c"UnboundLocalError";
@@ -227,6 +229,25 @@ extern "C" fn PyErr_Format(
     // SAFETY: no format of the crate takes more arguments.
     raise(class, &unsafe { formatted(format, &[one, two, three, four]) });
     null_mut()
+}
+
+/// The cause is given up: nobody asks for it here.
+#[no_mangle]
+extern "C" fn _PyErr_FormatFromCause(
+    class: *mut PyObject,
+    format: *const c_char,
+    one: usize,
+) -> *mut PyObject {
+    let _ = taken();
+    // SAFETY: no format of the crate takes more arguments.
+    raise(class, &unsafe { formatted(format, &[one]) });
+    null_mut()
+}
+
+#[no_mangle]
+extern "C" fn PyErr_ExceptionMatches(class: *mut PyObject) -> c_int {
+    // SAFETY: an exception is set, and classes have no subclasses here.
+    c_int::from(unsafe { (**place()).ob_type.cast() == class })
 }
 
 #[no_mangle]

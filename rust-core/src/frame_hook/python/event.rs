@@ -39,6 +39,8 @@ unsafe fn tell(thread: Thread, event: &HookEvent) -> Outcome<Owned> {
             let part = Owned::share(thread, part).into_raw();
             c::PyStructSequence_SetItem(told.as_ptr(), i as isize, part);
         }
+        // Nobody else does: an exception that leads to its own event would never be freed.
+        c::PyObject_GC_Track(told.as_ptr().cast());
         made(thread, Owned::new(c::PyObject_CallOneArg(callback, told.as_ptr())))
     }
 }

@@ -8,3 +8,5 @@ mod settled;
 mod support;
 mod switch;
 mod view;
+mod watch;
+mod watchers;

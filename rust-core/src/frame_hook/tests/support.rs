@@ -4,11 +4,12 @@ use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyThreadState};
 use crate::cpython::{PyCodeObject, PyFunctionObject, PyInterpreterState, PyObject};
 use crate::eval_frame::{_PyInterpreterState_SetEvalFrameFunc, _PyRust_EvalFrame};
+use crate::frame::Frame;
 use crate::frame_hook::c_api::*;
-use crate::frame_hook::came_back::*;
 use crate::frame_hook::dispatch::*;
 use crate::frame_hook::round::*;
 use crate::frame_hook::verdict::*;
+use crate::frame_hook::watch::Watch;
 use crate::frame_hook::{registry, suspended};
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{decref, incref, name_of};
@@ -453,10 +454,17 @@ pub enum Became {
     AskAgain,
     /// Another frame is the thread's current one, and starts.
     Replaced,
-    /// The frame is gone, and the value of its call is on the stack of the frame below.
+    /// The frame is gone, and the value of its call is on the stack of the frame below, which may
+    /// be a mark.
     Answered,
     /// The frame is gone, and an exception is set.
     Failed,
+}
+
+/// Whether a frame is the mark of a watch.
+pub fn is_mark(frame: *mut _PyInterpreterFrame) -> bool {
+    // SAFETY: a frame of this thread.
+    Watch::at(unsafe { Frame::new(frame) }).is_some()
 }
 
 /// Offers the thread's current frame, as `RESUME` does.
@@ -469,7 +477,9 @@ pub fn offer() -> Became {
         Answer::Settled => Became::Settled,
         Answer::AskAgain => Became::AskAgain,
         Answer::Elsewhere if exceptions::is_set() => Became::Failed,
-        Answer::Elsewhere if current_frame() == below => Became::Answered,
+        Answer::Elsewhere if current_frame() == below || is_mark(current_frame()) => {
+            Became::Answered
+        }
         Answer::Elsewhere => Became::Replaced,
     }
 }

@@ -1,0 +1,401 @@
+//! Frames that hooks watch: their marks, their words, and extents.
+
+use super::support::Became::{Answered, AskAgain, Failed, Replaced};
+use super::support::*;
+use super::watchers::{marks_below, named, value, Caller, Watchers, Wish, PASSES, WATCHES};
+use crate::cpython as c;
+use crate::cpython::PyCodeObject;
+use crate::frame_hook::came_back::_PyRust_FrameCameBack;
+use crate::frame_hook::verdict::*;
+use crate::frame_hook::watch::{forget_those_of, Watch};
+use crate::stand_in::code::Function;
+use crate::stand_in::threads::PyThreadState_Get;
+use crate::stand_in::{exceptions, frames, memory, values};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+// --- Who is told what. ---
+
+#[test]
+fn hooks_are_told_of_a_value_in_the_reverse_of_the_order_of_asking() {
+    let mut watchers = Watchers::start();
+    let (main, function, other) = (named("main"), named("function"), named("other"));
+    for name in ["a", "b", "c"] {
+        watchers.add(name, WATCHES);
+    }
+    let caller = Caller::begin(&main);
+    for _ in 0..3 {
+        assert_eq!(caller.call(&function, ""), value("function"));
+        let text = "a?function b?function c?function c:function:returned(function) \
+                    b:function:returned(function) a:function:returned(function)";
+        assert_eq!(watchers.log.read(), text);
+    }
+    assert_eq!(caller.call(&other, ""), value("other"));
+    assert_eq!(watchers.log.read(), "a?other b?other c?other");
+    assert_eq!(watchers.ends(), [1; 9]);
+}
+
+#[test]
+fn each_hook_has_a_mark_below_the_frame_and_none_is_left_in_a_list() {
+    let mut watchers = Watchers::start();
+    let (main, function) = (named("main"), named("function"));
+    watchers.add("a", WATCHES);
+    watchers.add("b", WATCHES);
+    let caller = Caller::begin(&main);
+    let frame = function.start("");
+    assert_eq!((offer(), marks_below(frame)), (AskAgain, 2));
+    // SAFETY: the thread's own list.
+    unsafe { assert!(Watch::first_of(thread()).is_some()) };
+    assert_eq!(caller.end(), Ok("function".to_string()));
+    // SAFETY: as above.
+    unsafe { assert!(Watch::first_of(thread()).is_none()) };
+}
+
+#[test]
+fn hooks_are_told_of_an_exception_and_it_goes_on() {
+    let mut watchers = Watchers::start();
+    let (main, function) = (named("main"), named("function"));
+    watchers.add("a", WATCHES);
+    watchers.add("b", WATCHES);
+    let caller = Caller::begin(&main);
+    function.start("");
+    assert_eq!(offer(), AskAgain);
+    watchers.log.read();
+    let raised = caller.fail().expect_err("an exception");
+    assert!(raised.contains("raised"), "{raised}");
+    let text = format!("b:function:raised({raised}) a:function:raised({raised})");
+    assert_eq!(watchers.log.read(), text);
+    assert_eq!(watchers.ends(), [1, 1]);
+}
+
+#[test]
+fn a_callback_that_fails_fails_the_call_and_the_others_are_told() {
+    for fails in [FRAMEHOOK_RETURNED, FRAMEHOOK_RAISED] {
+        let mut watchers = Watchers::start();
+        let (main, function) = (named("main"), named("function"));
+        watchers.add("a", WATCHES);
+        watchers.add("b", Wish { fails: Some(fails), ..WATCHES });
+        let caller = Caller::begin(&main);
+        function.start("");
+        assert_eq!(offer(), AskAgain);
+        let came = if fails == FRAMEHOOK_RAISED { caller.fail() } else { caller.end() };
+        let raised = came.expect_err("an exception");
+        assert!(raised.contains('b'), "{raised}");
+        let log = watchers.log.read();
+        assert!(log.ends_with(&format!("a:function:raised({raised})")), "{log}");
+        assert_eq!(watchers.ends(), [1, 1]);
+    }
+}
+
+#[test]
+fn a_call_that_does_not_run_is_told_of_to_those_who_watch() {
+    for (verdict, became, told) in
+        [(FRAMEHOOK_ERROR, Failed, "raised"), (FRAMEHOOK_RESULT, Answered, "returned(given)")]
+    {
+        let mut watchers = Watchers::start();
+        let (main, function) = (named("main"), named("function"));
+        watchers.add("a", WATCHES);
+        let object = if verdict == FRAMEHOOK_RESULT { values::text("given") } else { null_mut() };
+        let given = (!object.is_null()).then(|| Own(object));
+        watchers.add("b", Wish { verdict, object, ..PASSES });
+        let caller = Caller::begin(&main);
+        let (came, answers) = caller.call(&function, "");
+        assert_eq!((came.is_ok(), answers), (verdict == FRAMEHOOK_RESULT, vec![became]));
+        let log = watchers.log.read();
+        assert!(log.starts_with(&format!("a?function b?function a:function:{told}")), "{log}");
+        assert_eq!(watchers.ends(), [1]);
+        drop((caller, given));
+    }
+}
+
+#[test]
+fn a_hook_that_is_removed_is_told_nothing_and_its_words_are_freed_at_the_end() {
+    let mut watchers = Watchers::start();
+    let (main, function) = (named("main"), named("function"));
+    let (first, _) = (watchers.add("a", WATCHES), watchers.add("b", WATCHES));
+    let caller = Caller::begin(&main);
+    function.start("");
+    assert_eq!(offer(), AskAgain);
+    assert_eq!(remove(first), Ok(()));
+    assert_eq!(watchers.watchers[0].freed.get(), 0, "a frame that it watches is left");
+    watchers.log.read();
+    assert_eq!(caller.end(), Ok("function".to_string()));
+    assert_eq!(watchers.log.read(), "b:function:returned(function)");
+    assert_eq!(watchers.watchers[0].freed.get(), 1);
+    assert_eq!(watchers.ends(), [0, 1]);
+}
+
+#[test]
+fn frames_that_never_run_again_are_dropped_and_their_marks_stay() {
+    let mut watchers = Watchers::start();
+    let (main, function) = (named("main"), named("function"));
+    watchers.add("a", WATCHES);
+    let caller = Caller::begin(&main);
+    let inner = [function.start(""), null_mut()];
+    assert_eq!(offer(), AskAgain);
+    let frames = [inner[0], function.start("")];
+    assert_eq!(offer(), AskAgain);
+    watchers.log.read();
+    // SAFETY: the thread's own watches, which nobody else works on.
+    unsafe { forget_those_of(thread(), thread()) };
+    assert_eq!(watchers.log.read(), "a:function:dropped a:function:dropped");
+    assert_eq!(watchers.ends(), [1, 1]);
+    for frame in frames {
+        assert_eq!(marks_below(frame), 1);
+    }
+    // They run on after all, as no thread does that has ended: nobody is told any more.
+    for _ in frames {
+        let before = current_frame();
+        frames::end_current();
+        let mark = current_frame();
+        assert!(is_mark(mark) && before != mark);
+        // SAFETY: the thread's own state. The frame below the mark goes on.
+        unsafe {
+            exceptions::raise_value_error("x");
+            _PyRust_FrameCameBack(PyThreadState_Get());
+        }
+        exceptions::taken();
+    }
+    assert_eq!(watchers.log.read(), "");
+    drop(caller);
+}
+
+// --- Frames that move. ---
+
+/// The slots of the thread's current chunk that are free.
+fn room() -> usize {
+    // SAFETY: the thread's own state.
+    unsafe {
+        let state = PyThreadState_Get();
+        (*state).datastack_limit.offset_from((*state).datastack_top) as usize
+    }
+}
+
+fn size(code: *mut PyCodeObject) -> usize {
+    // SAFETY: live code.
+    unsafe { (*code).co_framesize as usize }
+}
+
+#[test]
+fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
+    for distance in [0, 1, 7, 8, 9, 40, 41, 400] {
+        for new_stack in [1, 4, 12, 44, 45, 6000] {
+            let mut watchers = Watchers::start();
+            let (main, filler) = (named("main"), named("filler"));
+            let old = named("function");
+            let new =
+                define(Function { name: "other", stack: new_stack, ..Function::default() }, "");
+            let object = new.code.cast();
+            watchers.add("a", WATCHES);
+            let replaces = Wish { verdict: FRAMEHOOK_REPLACE, object, ..WATCHES };
+            watchers.add("b", replaces);
+            watchers.add("c", Wish { of: "other", extent: FRAMEHOOK_NOT_BELOW, ..WATCHES });
+            let mut below = Vec::new();
+            while room() > size(old.code) + distance + 2 * size(filler.code) + size(main.code) {
+                below.push(filler.start(""));
+            }
+            let rest = room().saturating_sub(size(old.code) + distance + size(main.code));
+            let exact;
+            if rest >= size(filler.code) {
+                let stack = 4 + rest - size(filler.code);
+                exact = define(Function { name: "exact", stack, ..Function::default() }, "");
+                below.push(exact.start(""));
+            }
+            let caller = Caller::begin(&main);
+            old.start("");
+            assert_eq!(offer(), Replaced);
+            assert_eq!(marks_below(current_frame()), 3, "{distance} {new_stack}");
+            frames::run_prologue(current_frame());
+            assert_eq!(offer(), AskAgain);
+            assert_eq!(marks_below(current_frame()), 3);
+            watchers.log.read();
+            assert_eq!(caller.end(), Ok("other".to_string()));
+            let text = ["c", "b", "a"].map(|name| format!("{name}:other:returned(other)"));
+            assert_eq!(watchers.log.read(), text.join(" "));
+            assert_eq!(watchers.ends(), [1, 1, 1]);
+            drop(caller);
+            while let Some(frame) = below.pop() {
+                assert_eq!(current_frame(), frame);
+                frames::end_current();
+            }
+        }
+    }
+}
+
+// --- Without memory. ---
+
+#[test]
+fn words_are_freed_once_whichever_allocation_fails() {
+    let mut failures = 0;
+    memory::with_each_allocation_failing(|| {
+        let allowed = memory::allowed();
+        memory::allow(None);
+        let mut watchers = Watchers::start();
+        let (main, function) = (named("main"), named("function"));
+        let other = define(Function { name: "other", stack: 60, ..Function::default() }, "");
+        let wish = Wish { verdict: FRAMEHOOK_REPLACE, object: other.code.cast(), ..WATCHES };
+        watchers.add("a", Wish { extent: FRAMEHOOK_ONLY_BELOW, ..WATCHES });
+        watchers.add("b", wish);
+        watchers.add("c", Wish { of: "other", ..WATCHES });
+        let caller = Caller::begin(&main);
+        let frame = function.start("");
+        memory::allow(allowed);
+        let mut became = offer();
+        if became == Replaced {
+            frames::run_prologue(current_frame());
+            became = offer();
+        }
+        let is_enough = memory::allowed() != Some(0);
+        memory::allow(None);
+        if became == Failed {
+            failures += 1;
+            let raised = caller.unwind().expect_err("an exception");
+            assert!(raised.contains("MemoryError"), "{raised}");
+        } else {
+            assert_ne!(current_frame(), caller.frame, "{frame:?}");
+            assert_eq!(caller.end(), Ok("other".to_string()));
+        }
+        // Whoever watches is told of the end, and the one that could not is not.
+        let ends = watchers.ends();
+        assert!(ends.iter().filter(|ends| **ends == 0).count() <= 1, "{ends:?}");
+        drop(caller);
+        became != Failed && is_enough
+    });
+    assert!(failures >= 3, "each of the three watches needs memory: {failures}");
+}
+
+#[test]
+fn memory_for_watches_is_kept_for_later_ones() {
+    let mut watchers = Watchers::start();
+    let (main, function) = (named("main"), named("function"));
+    watchers.add("a", WATCHES);
+    let caller = Caller::begin(&main);
+    assert_eq!(caller.call(&function, ""), value("function"));
+    memory::allow(Some(0));
+    function.start("");
+    let became = offer();
+    memory::allow(None);
+    assert_eq!((became, caller.end()), (AskAgain, Ok("function".to_string())));
+}
+
+// --- Extents. ---
+
+#[test]
+fn nobody_is_asked_below_a_frame_and_asked_again_after_it() {
+    for extent in [FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW] {
+        let mut watchers = Watchers::start();
+        let (main, function, other) = (named("main"), named("function"), named("other"));
+        watchers.add("a", Wish { extent, ..PASSES });
+        watchers.add("b", PASSES);
+        let caller = Caller::begin(&main);
+        function.start("");
+        assert_eq!(offer(), AskAgain);
+        watchers.log.read();
+        let inner = Caller::begin(&main);
+        assert_eq!(inner.call(&other, ""), value("other"));
+        drop(inner);
+        let inside = watchers.log.read();
+        let expected = if extent == FRAMEHOOK_NOT_BELOW { "b?other" } else { "a?other b?other" };
+        assert_eq!(inside, expected);
+        assert_eq!(caller.end(), Ok("function".to_string()));
+        assert_eq!(caller.call(&other, ""), value("other"));
+        assert_eq!(watchers.log.read(), "a?other b?other");
+        // An extent alone tells nobody.
+        assert_eq!(watchers.ends(), [0]);
+    }
+}
+
+/// Another greenlet's fields of the thread state take the place of those that are there.
+fn swap_stacks(fields: &mut [*mut c_void; 4]) {
+    // SAFETY: the thread's own state.
+    unsafe {
+        let state = PyThreadState_Get();
+        let now = [
+            (*state).current_frame.cast(),
+            (*state).datastack_chunk.cast(),
+            (*state).datastack_top.cast(),
+            (*state).datastack_limit.cast(),
+        ];
+        let [frame, chunk, top, limit] = std::mem::replace(fields, now);
+        (*state).current_frame = frame.cast();
+        (*state).datastack_chunk = chunk.cast();
+        (*state).datastack_top = top.cast();
+        (*state).datastack_limit = limit.cast();
+    }
+}
+
+#[test]
+fn an_extent_holds_on_its_own_stack_alone() {
+    for (extent, here, elsewhere) in [
+        (FRAMEHOOK_NOT_BELOW, "b?other", "a?other b?other"),
+        (FRAMEHOOK_ONLY_BELOW, "a?other b?other", "b?other"),
+    ] {
+        let mut watchers = Watchers::start();
+        let (main, function, other) = (named("main"), named("function"), named("other"));
+        watchers.add("a", Wish { extent, ..PASSES });
+        watchers.add("b", PASSES);
+        let caller = Caller::begin(&main);
+        function.start("");
+        assert_eq!(offer(), AskAgain);
+        watchers.log.read();
+        let mut fields = [null_mut(); 4];
+        for _ in 0..2 {
+            swap_stacks(&mut fields);
+            assert_eq!(other.call("").map(|ran| ran.code), Ok("other".to_string()));
+            assert_eq!(watchers.log.read(), elsewhere);
+            swap_stacks(&mut fields);
+            assert_eq!(other.call("").map(|ran| ran.code), Ok("other".to_string()));
+            assert_eq!(watchers.log.read(), here);
+        }
+        // SAFETY: the other stack is empty, and its one chunk is its own.
+        unsafe {
+            let chunk: *mut c::_PyStackChunk = fields[1].cast();
+            memory::_PyObject_VirtualFree(chunk.cast(), (*chunk).size);
+        }
+        assert_eq!(caller.end(), Ok("function".to_string()));
+    }
+}
+
+// --- Before an evaluator. ---
+
+#[test]
+fn what_an_evaluator_runs_comes_back_to_the_marks() {
+    let mut watchers = Watchers::start();
+    let (main, function, other) = (named("main"), named("function"), named("other"));
+    let object = other.code.cast();
+    let id = watchers.add("a", Wish { extent: FRAMEHOOK_NOT_BELOW, ..PASSES });
+    watchers.add("b", Wish { verdict: FRAMEHOOK_REPLACE, object, ..PASSES });
+    let caller = Caller::begin(&main);
+    for _ in 0..2 {
+        let ran = function.call_by_evaluator("").map(|ran| ran.code);
+        assert_eq!(ran, Ok("other".to_string()));
+        assert_eq!(watchers.log.read(), "a?function b?function");
+        assert_eq!(current_frame(), caller.frame);
+        // SAFETY: the thread's own list.
+        unsafe { assert!(Watch::first_of(thread()).is_none()) };
+    }
+    assert_eq!(watchers.ends(), [0, 0]);
+    assert_eq!(remove(id), Ok(()));
+    watchers.add("c", Wish { verdict: FRAMEHOOK_ERROR, of: "other", ..PASSES });
+    watchers.add("d", WATCHES);
+    assert!(function.call_by_evaluator("").is_err());
+    drop(caller);
+}
+
+#[test]
+fn a_call_that_fails_before_its_evaluator_is_told_of() {
+    let mut watchers = Watchers::start();
+    let (main, function) = (named("main"), named("function"));
+    watchers.add("a", WATCHES);
+    watchers.add("b", WATCHES);
+    watchers.add("c", Wish { verdict: FRAMEHOOK_ERROR, ..PASSES });
+    let caller = Caller::begin(&main);
+    let raised = function.call_by_evaluator("").expect_err("an exception");
+    let text = format!(
+        "a?function b?function c?function b:function:raised({raised}) \
+         a:function:raised({raised})"
+    );
+    assert_eq!(watchers.log.read(), text);
+    assert_eq!(watchers.ends(), [1, 1]);
+    assert_eq!(current_frame(), caller.frame);
+}

@@ -1,0 +1,318 @@
+//! Hooks that watch frames, and calls that come back through marks as in the eval loop.
+
+use super::support::Became::{Answered, AskAgain, Failed, Replaced};
+use super::support::*;
+use crate::cpython::{_PyInterpreterFrame, PyObject};
+use crate::frame_hook::came_back::_PyRust_FrameCameBack;
+use crate::frame_hook::registry;
+use crate::frame_hook::snapshot::{Callee, Description};
+use crate::frame_hook::verdict::*;
+use crate::frame_hook::watch::free_unused;
+use crate::stand_in::code::Function;
+use crate::stand_in::objects::{incref, name_of};
+use crate::stand_in::threads::PyThreadState_Get;
+use crate::stand_in::{exceptions, frames, memory, values};
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_int, c_longlong, c_uint, c_void};
+use std::ptr::null_mut;
+
+// --- Hooks that watch. ---
+
+/// What a hook answers about frames of one name; it passes on all others.
+#[derive(Clone, Copy)]
+pub struct Wish {
+    pub of: &'static str,
+    pub verdict: c_int,
+    pub object: *mut PyObject,
+    pub tell: c_uint,
+    pub extent: c_uint,
+    /// Of which event it fails when it is told.
+    pub fails: Option<c_int>,
+}
+
+pub const PASSES: Wish = Wish {
+    of: "function",
+    verdict: FRAMEHOOK_PASS,
+    object: null_mut(),
+    tell: 0,
+    extent: 0,
+    fails: None,
+};
+pub const WATCHES: Wish = Wish { tell: FRAMEHOOK_TELL_LEAVE, ..PASSES };
+
+/// The word of one watch.
+pub struct Word {
+    ends: Cell<u32>,
+    pub freed: Cell<u32>,
+}
+
+/// A hook. It stays where it is until its test is over, whatever the engine frees.
+pub struct Watcher {
+    name: &'static str,
+    wish: Wish,
+    pub log: Log,
+    #[allow(clippy::vec_box)] // the engine knows where each is
+    words: RefCell<Vec<Box<Word>>>,
+    pub freed: Cell<u32>,
+}
+
+unsafe extern "C" fn ask(
+    frame: *mut _PyInterpreterFrame,
+    data: *mut c_void,
+    answer: *mut HookAnswer,
+) -> c_int {
+    // SAFETY: the data of a hook of this test, and the round's place for its answer.
+    let (watcher, answer) = unsafe { (&*data.cast::<Watcher>(), &mut *answer) };
+    let name = Offered(frame).code().expect("code");
+    watcher.log.note(&format!("{}?{name}", watcher.name));
+    let wish = watcher.wish;
+    if name != wish.of {
+        return FRAMEHOOK_PASS;
+    }
+    if wish.tell | wish.extent != 0 {
+        let word = Box::new(Word { ends: Cell::new(0), freed: Cell::new(0) });
+        answer.word = (&raw const *word).cast_mut().cast();
+        watcher.words.borrow_mut().push(word);
+    }
+    (answer.tell, answer.extent, answer.object) = (wish.tell, wish.extent, wish.object);
+    if !wish.object.is_null() {
+        // SAFETY: alive; the reference is given away.
+        unsafe { incref(wish.object) };
+    }
+    if wish.verdict == FRAMEHOOK_ERROR {
+        exceptions::raise_value_error("asked");
+    }
+    wish.verdict
+}
+
+unsafe extern "C" fn tell(event: *const HookEvent, data: *mut c_void) -> c_int {
+    // SAFETY: as above; an event of a frame that the hook watches.
+    let (watcher, event) = unsafe { (&*data.cast::<Watcher>(), &*event) };
+    // SAFETY: it is freed with the watcher.
+    let word = unsafe { &*event.word.cast::<Word>() };
+    assert_eq!(word.freed.get(), 0, "a word comes back that was freed");
+    assert!(!exceptions::is_set(), "a hook is told with an exception set");
+    let kind = match event.kind {
+        FRAMEHOOK_RETURNED => format!("returned({})", name_of(event.value)),
+        FRAMEHOOK_RAISED => format!("raised({})", exceptions::described(event.value)),
+        FRAMEHOOK_DROPPED => "dropped".to_string(),
+        other => panic!("nobody has asked to be told of {other}"),
+    };
+    word.ends.set(word.ends.get() + 1);
+    watcher.log.note(&format!("{}:{}:{kind}", watcher.name, name_of(event.code)));
+    if watcher.wish.fails == Some(event.kind) {
+        exceptions::raise_value_error(watcher.name);
+        return -1;
+    }
+    0
+}
+
+unsafe extern "C" fn free_word(word: *mut c_void) {
+    if !word.is_null() {
+        // SAFETY: of a watcher, which is there.
+        let word = unsafe { &*word.cast::<Word>() };
+        word.freed.set(word.freed.get() + 1);
+    }
+}
+
+unsafe extern "C" fn free_data(data: *mut c_void) {
+    // SAFETY: a watcher, whose memory goes with its test.
+    let watcher = unsafe { &*data.cast::<Watcher>() };
+    watcher.freed.set(watcher.freed.get() + 1);
+}
+
+/// An engine with hooks that watch. No word may be left when it goes.
+pub struct Watchers {
+    pub log: Log,
+    #[allow(clippy::vec_box)] // as above
+    pub watchers: Vec<Box<Watcher>>,
+    engine: Option<Engine>,
+}
+
+impl Watchers {
+    pub fn start() -> Self {
+        Watchers { log: Log::default(), watchers: Vec::new(), engine: Some(Engine::start()) }
+    }
+
+    fn try_add(&mut self, name: &'static str, wish: Wish) -> Result<c_longlong, String> {
+        let watcher = Box::new(Watcher {
+            name,
+            wish,
+            log: self.log.clone(),
+            words: RefCell::default(),
+            freed: Cell::new(0),
+        });
+        let data = (&raw const *watcher).cast_mut().cast();
+        let description = Description {
+            free_user_data: Some(free_data),
+            tell: Some(tell),
+            free_word: Some(free_word),
+            ..Description::new(Callee::Asked(ask), data, c"watcher")
+        };
+        match registry::add(thread(), &description) {
+            Ok(id) => {
+                self.watchers.push(watcher);
+                Ok(id)
+            }
+            Err(_) => Err(exceptions::taken().expect("an exception")),
+        }
+    }
+
+    pub fn add(&mut self, name: &'static str, wish: Wish) -> c_longlong {
+        self.try_add(name, wish).expect("a hook")
+    }
+
+    /// How often each word of a watcher was told of an end, and that each was freed once.
+    pub fn ends(&self) -> Vec<u32> {
+        let words = |watcher: &Watcher| {
+            let mut ends = Vec::new();
+            for word in watcher.words.borrow().iter() {
+                assert_eq!(word.freed.get(), 1, "a word was not freed once");
+                ends.push(word.ends.get());
+            }
+            ends
+        };
+        self.watchers.iter().flat_map(|watcher| words(watcher)).collect()
+    }
+}
+
+impl Drop for Watchers {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::mem::forget(self.engine.take());
+            return;
+        }
+        memory::allow(None);
+        clear();
+        self.ends();
+        for watcher in &self.watchers {
+            assert_eq!(watcher.freed.get(), 1, "{}", watcher.name);
+        }
+        // SAFETY: the thread's own, and it ends.
+        unsafe { free_unused(thread()) };
+        drop(self.engine.take());
+    }
+}
+
+// --- Calls that come back. ---
+
+/// How many marks lie between a frame and who has called it.
+pub fn marks_below(frame: *mut _PyInterpreterFrame) -> usize {
+    // SAFETY: frames and marks of this thread.
+    let mut at = unsafe { (*frame).previous };
+    let mut count = 0;
+    while is_mark(at) {
+        count += 1;
+        // SAFETY: as above.
+        at = unsafe { (*at).previous };
+    }
+    count
+}
+
+/// What has called: a frame with room for the value of a call.
+pub struct Caller<'a> {
+    function: &'a Defined,
+    pub frame: *mut _PyInterpreterFrame,
+    slots: i32,
+}
+
+impl<'a> Caller<'a> {
+    pub fn begin(function: &'a Defined) -> Self {
+        let frame = function.start("");
+        // SAFETY: the frame's own fields. It stands at a call.
+        let slots = unsafe {
+            (*frame).return_offset = 1;
+            (*frame).stacktop
+        };
+        Caller { function, frame, slots }
+    }
+
+    /// A call of that function: what it comes to, and what became of its frame.
+    pub fn call(&self, callee: &Defined, arguments: &str) -> (Result<String, String>, Vec<Became>) {
+        callee.start(arguments);
+        let mut answers = vec![offer()];
+        while answers.last() == Some(&Replaced) {
+            frames::run_prologue(current_frame());
+            answers.push(offer());
+        }
+        let came = match answers.last() {
+            Some(Failed) => self.unwind(),
+            Some(Answered) => self.value_at_mark_or_here(),
+            _ => self.end(),
+        };
+        (came, answers)
+    }
+
+    /// The current frame returns its name.
+    pub fn end(&self) -> Result<String, String> {
+        // SAFETY: the current frame has code.
+        let value = values::text(&name_of(unsafe { (*current_frame()).f_executable }));
+        frames::end_current();
+        self.comes_back_with(value)
+    }
+
+    /// The current frame ends with an exception.
+    pub fn fail(&self) -> Result<String, String> {
+        frames::end_current();
+        exceptions::raise_value_error("raised");
+        self.unwind()
+    }
+
+    /// The value of a call comes to what is the current frame now.
+    fn comes_back_with(&self, value: *mut PyObject) -> Result<String, String> {
+        let frame = current_frame();
+        // SAFETY: what the eval loop does where a frame returns: its caller goes on behind the call.
+        unsafe {
+            let top = if is_mark(frame) { 0 } else { (*frame).stacktop };
+            frames::slot(frame, top as usize).write(value);
+            (*frame).stacktop = top + 1;
+            (*frame).instr_ptr = (*frame).instr_ptr.add(usize::from((*frame).return_offset));
+        }
+        self.value_at_mark_or_here()
+    }
+
+    fn value_at_mark_or_here(&self) -> Result<String, String> {
+        while is_mark(current_frame()) {
+            // SAFETY: the thread's own state; the value has come to the mark.
+            unsafe { _PyRust_FrameCameBack(PyThreadState_Get()) };
+            if exceptions::is_set() {
+                return self.unwind();
+            }
+        }
+        assert_eq!(current_frame(), self.frame);
+        // SAFETY: the value is the last of the frame's slots, and is taken out.
+        unsafe {
+            assert_eq!((*self.frame).stacktop, self.slots + 1);
+            (*self.frame).stacktop = self.slots;
+            let place = frames::slot(self.frame, self.slots as usize);
+            Ok(name_of(Own(place.read()).0))
+        }
+    }
+
+    pub fn unwind(&self) -> Result<String, String> {
+        while is_mark(current_frame()) {
+            // SAFETY: the thread's own state; an exception is set.
+            unsafe { _PyRust_FrameCameBack(PyThreadState_Get()) };
+            assert!(exceptions::is_set());
+        }
+        assert_eq!(current_frame(), self.frame);
+        Err(exceptions::taken().expect("an exception"))
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(current_frame(), self.frame, "{}", name_of(self.function.code.cast()));
+            frames::end_current();
+        }
+    }
+}
+
+pub fn named(name: &str) -> Defined {
+    define(Function { name, ..Function::default() }, "")
+}
+
+pub fn value(name: &str) -> (Result<String, String>, Vec<Became>) {
+    (Ok(name.to_string()), vec![AskAgain])
+}

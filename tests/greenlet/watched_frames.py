@@ -1,0 +1,295 @@
+"""Greenlets that switch in watched frames, and in the callbacks that are told of them.
+
+Run by run.py with an interpreter that has greenlet and frame hooks.
+"""
+
+import gc
+import random
+import sys
+import threading
+
+import greenlet
+
+try:
+    import framehook
+except ImportError:     # stock CPython
+    framehook = None
+
+
+def leaf():
+    return "leaf"
+
+
+def waits(word="waits"):
+    """Switches to the greenlet that has made this one, and returns what comes back."""
+    return greenlet.getcurrent().parent.switch(word)
+
+
+def counts():
+    yield waits(1)
+    yield waits(2)
+
+
+def plain():
+    yield 1
+    yield 2
+
+
+def recurse(n):
+    if n == 0:
+        return waits()
+    leaf()
+    found = recurse(n - 1)
+    leaf()
+    return found
+
+
+class Watching:
+    """A hook that watches the frames of some functions."""
+
+    def __init__(self, *functions, tell=None, limit=None):
+        self.codes, self.events, self.asked = [f.__code__ for f in functions], [], []
+        self.tell, self.limit = tell, limit
+
+    def __call__(self, view):
+        if view.code not in self.codes:
+            return framehook.SETTLED
+        self.asked.append(view.code.co_name)
+        view.watch(self.told, None, True, True)
+        if self.limit and view.code is self.codes[0]:
+            getattr(view, self.limit)()
+
+    def told(self, event):
+        self.events.append(f"{event.code.co_name} {event.kind}")
+        if self.tell:
+            self.tell(event)
+
+    def take(self):
+        events, self.events = self.events, []
+        return events
+
+
+def check_equal(found, expected):
+    if found != expected:
+        raise AssertionError(f"{found!r}, not {expected!r}")
+
+
+def errors_of(*attempts):
+    """What each of them complains about."""
+    found = []
+    for attempt in attempts:
+        try:
+            found.append(attempt())
+        except (ValueError, RuntimeError) as error:
+            found.append(str(error))
+    return found
+
+
+# --- What is shown. ------------------------------------------------------------------------------
+
+def a_frame_that_waits_is_told_of_when_it_has_returned():
+    watching = Watching(leaf, waits)
+    with framehook.hook(watching):
+        waiting = greenlet.greenlet(waits)
+        check_equal(waiting.switch(5), 5)
+        leaf()
+        check_equal(watching.take(), ["leaf returned"])
+        check_equal(waiting.switch(7), 7)
+        check_equal(watching.take(), ["waits returned"])
+
+
+def a_frame_that_is_never_resumed_ends_with_its_greenlet():
+    watching = Watching(waits, recurse)
+    with framehook.hook(watching):
+        waiting = greenlet.greenlet(recurse)
+        waiting.switch(3)
+        del waiting
+        gc.collect()
+        check_equal(watching.take(), ["waits raised"] + ["recurse raised"] * 4)
+        waiting = greenlet.greenlet(waits)
+        waiting.switch()
+        try:
+            waiting.throw(KeyError)
+        except KeyError:
+            check_equal(watching.take(), ["waits raised"])
+
+
+def a_callback_may_wait_in_its_greenlet():
+    main = greenlet.getcurrent()
+
+    def tell(event):
+        if greenlet.getcurrent() is not main:
+            main.switch("waits in the callback")
+
+    watching = Watching(leaf, tell=tell)
+    with framehook.hook(watching):
+        waiting = [greenlet.greenlet(leaf) for _ in range(3)]
+        for one in waiting:
+            check_equal(one.switch(), "waits in the callback")
+            check_equal(leaf(), "leaf")
+        for one in waiting[1::-1]:
+            check_equal(one.switch(), "leaf")
+        check_equal(watching.take(), ["leaf returned"] * 6)
+        del waiting, one        # and one is never resumed
+        gc.collect()
+        check_equal((leaf(), watching.take()), ("leaf", ["leaf returned"]))
+
+
+def nobody_goes_on_with_a_generator_while_a_callback_waits():
+    main = greenlet.getcurrent()
+    for kind in ("resumed", "yielded"):
+        watching = Watching(plain, tell=lambda event: event.kind == kind and main.switch(kind))
+        with framehook.hook(watching):
+            generator = plain()
+            waiting = greenlet.greenlet(lambda: next(generator))
+            check_equal(waiting.switch(), kind)
+            check_equal(errors_of(lambda: next(generator), generator.close,
+                                  lambda: generator.throw(KeyError)),
+                        ["generator already executing"] * 3)
+            check_equal(waiting.switch(), 1)
+            watching.tell = None
+            check_equal(list(generator), [2])
+            check_equal(watching.take(), ["plain resumed", "plain yielded"] * 2
+                        + ["plain resumed", "plain returned"])
+
+
+def a_greenlet_that_dies_in_a_callback_fails_its_call():
+    main = greenlet.getcurrent()
+    for kind, expected in (("resumed", ["resumed", "raised"]),
+                           ("yielded", ["resumed", "yielded", "resumed", "raised"])):
+        watching = Watching(plain, tell=lambda event: event.kind == kind and main.switch(kind))
+        with framehook.hook(watching):
+            generator = plain()
+            waiting = greenlet.greenlet(lambda: next(generator))
+            check_equal(waiting.switch(), kind)
+            watching.tell = None
+            del waiting
+            gc.collect()
+            check_equal(watching.take(), [f"plain {one}" for one in expected])
+            check_equal(list(generator), [])
+
+
+def a_generator_goes_on_in_another_greenlet_than_it_began_in():
+    watching = Watching(counts, waits)
+    with framehook.hook(watching):
+        generator = counts()
+        first = greenlet.greenlet(lambda: next(generator))
+        check_equal(first.switch(), 1)
+        check_equal(errors_of(lambda: next(generator)), ["generator already executing"])
+        check_equal(first.switch("one"), "one")
+        second = greenlet.greenlet(lambda: next(generator))
+        check_equal(second.switch(), 2)
+        check_equal(second.switch("two"), "two")
+        check_equal(list(generator), [])
+    check_equal(watching.take(), ["counts resumed", "waits returned", "counts yielded"] * 2
+                + ["counts resumed", "counts returned"])
+
+
+def an_extent_holds_in_its_greenlet_and_while_it_waits():
+    for limit, expected in (
+            ("not_below", ["recurse", "leaf", "leaf"]),
+            ("only_below", ["recurse", "leaf", "recurse", "leaf", "leaf"])):
+        watching = Watching(recurse, leaf, limit=limit)
+        with framehook.hook(watching):
+            waiting = greenlet.greenlet(recurse)
+            waiting.switch(1)
+            leaf()      # on another stack: asked about unless the hook wants what is below alone
+            waiting.switch()
+            leaf()
+            check_equal(watching.asked, expected)
+        # One that dies in the middle leaves no extent behind.
+        watching = Watching(recurse, leaf, limit=limit)
+        with framehook.hook(watching):
+            waiting = greenlet.greenlet(recurse)
+            waiting.switch(0)
+            del waiting
+            gc.collect()
+            leaf()
+            check_equal(watching.asked, ["recurse", "leaf"])
+
+
+def a_thread_that_ends_drops_the_frames_of_its_greenlets():
+    watching, kept = Watching(waits), []
+
+    def work():
+        for _ in range(3):
+            kept.append(greenlet.greenlet(waits))
+            kept[-1].switch()
+
+    with framehook.hook(watching):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        check_equal(watching.take(), ["waits dropped"] * 3)
+        kept.clear()
+        gc.collect()
+        leaf()
+        check_equal(watching.take(), [])
+
+
+def each_frame_ends_once_whichever_greenlet_goes_on():
+    ends, chance = [], random.Random(22)
+
+    def told(event):
+        if event.kind in ("returned", "raised", "dropped"):
+            ends[event.word] += 1
+
+    def hook(view):
+        if view.code in (recurse.__code__, leaf.__code__, waits.__code__):
+            ends.append(0)
+            view.watch(told, len(ends) - 1)
+        return None
+
+    with framehook.hook(hook):
+        waiting = []
+        for _ in range(2_000):
+            step = chance.random()
+            if step < 0.5 or not waiting:
+                waiting.append(greenlet.greenlet(recurse))
+                waiting[-1].switch(chance.randint(0, 60))
+            elif step < 0.8:
+                waiting.pop(chance.randrange(len(waiting))).switch()
+            else:
+                del waiting[chance.randrange(len(waiting))]
+        waiting.clear()
+        gc.collect()
+    check_equal((set(ends), len(ends) > 50_000), ({1}, True))
+
+
+SHOWN = (
+    a_frame_that_waits_is_told_of_when_it_has_returned,
+    a_frame_that_is_never_resumed_ends_with_its_greenlet,
+    a_callback_may_wait_in_its_greenlet,
+    nobody_goes_on_with_a_generator_while_a_callback_waits,
+    a_greenlet_that_dies_in_a_callback_fails_its_call,
+    a_generator_goes_on_in_another_greenlet_than_it_began_in,
+    an_extent_holds_in_its_greenlet_and_while_it_waits,
+    a_thread_that_ends_drops_the_frames_of_its_greenlets,
+    each_frame_ends_once_whichever_greenlet_goes_on,
+)
+
+
+def main():
+    failed = 0
+    for show in SHOWN:
+        try:
+            show()
+            check_equal(framehook.hooks(), [])
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+            framehook.clear()
+            failed += 1
+        else:
+            print(f"ok {show.__name__.replace('_', ' ')}", flush=True)
+    # The program ends while a frame that is watched waits, and its exit code tells how.
+    global left_behind
+    framehook.add(Watching(waits))
+    left_behind = greenlet.greenlet(waits)
+    left_behind.switch()
+    return 1 if failed else 0
+
+
+if framehook is None:
+    print("ok without frame hooks there is nothing to show")
+else:
+    sys.exit(main())
