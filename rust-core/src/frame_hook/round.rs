@@ -227,14 +227,15 @@ unsafe fn ask_from(
     course: &mut Course,
 ) -> End {
     for hook in hooks.iter().skip(from) {
-        // SAFETY: the frame is being offered.
         let heeded = match given.take() {
+            // SAFETY: the frame is being offered, and this hook has answered just now.
             Some(given) => unsafe { heed(thread, hook, course.frame, given) },
             None if hook.bit() & course.here & !course.settled == 0 => continue,
             None if !hook.is_ordinary() && is_beyond_limits(thread, hooks, hook) => {
                 course.passed |= !hook.is_silent();
                 continue;
             }
+            // SAFETY: the frame is being offered.
             None => unsafe { ask(thread, hook, course.frame) },
         };
         match heeded {
