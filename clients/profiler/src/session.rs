@@ -1,0 +1,181 @@
+//! A profile that is being made: its clock, its functions, its threads.
+
+use crate::attached::Attached;
+use crate::clock::Clock;
+use crate::codes::{identify, Codes, Known};
+use framehook::Frame;
+use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// So many threads have a result of their own after their end. What others have done is added up.
+const MOST_ENDED: usize = 64;
+
+/// A lock that is held for a moment, and never while Python is called.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a thread counts.
+pub trait Tally: Send + Sized + 'static {
+    /// For a new thread; `serial` is no other thread's.
+    fn new(serial: u64) -> Self;
+    /// Adds what a thread has counted that has ended.
+    fn absorb(&mut self, other: &Self);
+}
+
+/// A thread of a profile.
+pub struct Slot<T> {
+    pub tally: Attached<T>,
+    /// `threading.get_ident()`, or 0 for threads that are added up.
+    pub ident: u64,
+    pub name: Mutex<String>,
+    ended: AtomicBool,
+}
+
+/// A profile that is being made.
+pub struct Session<T: Tally> {
+    serial: u64,
+    pub clock: Clock,
+    pub codes: Mutex<Codes>,
+    pub threads: Mutex<Vec<Arc<Slot<T>>>>,
+}
+
+/// The calling thread's part of the profile that it has met last.
+pub struct Local<T> {
+    session: u64,
+    slot: Arc<Slot<T>>,
+}
+
+impl<T> Drop for Local<T> {
+    fn drop(&mut self) {
+        self.slot.ended.store(true, Ordering::Release);
+    }
+}
+
+/// Where a thread keeps its part: one `thread_local!` for each kind of tally.
+pub type Place<T> = std::thread::LocalKey<RefCell<Option<Local<T>>>>;
+
+static SERIALS: AtomicU64 = AtomicU64::new(1);
+
+impl<T: Tally> Session<T> {
+    pub fn new(ignored: Option<String>) -> Self {
+        Self {
+            serial: SERIALS.fetch_add(1, Ordering::Relaxed),
+            clock: Clock::get(),
+            codes: Mutex::new(Codes::new(ignored)),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Runs `body` with the thread's tally, if it has one. It must not call into Python.
+    #[inline]
+    pub fn with<R>(
+        &self,
+        py: Python<'_>,
+        place: &'static Place<T>,
+        body: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
+        let here = |local: &RefCell<Option<Local<T>>>| {
+            let local = local.try_borrow().ok()?;
+            let local = local.as_ref().filter(|local| local.session == self.serial)?;
+            local.slot.tally.with(py, body)
+        };
+        place.try_with(here).ok()?
+    }
+
+    /// Makes the thread known, if it is not yet. `frame` is the one that made it seen.
+    #[cold]
+    pub fn register(&self, py: Python<'_>, place: &'static Place<T>, frame: Option<&Frame<'_>>) {
+        if self.with(py, place, |_| ()).is_some() {
+            return;
+        }
+        let ident = thread_ident(py);
+        let name = frame.and_then(|frame| started_by(frame)).or_else(|| known_name(py, ident));
+        let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
+        let slot = Arc::new(Slot {
+            tally: Attached::new(T::new(serial)),
+            ident,
+            name: Mutex::new(name.unwrap_or_else(|| format!("thread {ident}"))),
+            ended: AtomicBool::new(false),
+        });
+        let mut threads = std::mem::take(&mut *lock(&self.threads));
+        threads = self.reap(py, threads);
+        threads.push(slot.clone());
+        lock(&self.threads).append(&mut threads);
+        let local = Local { session: self.serial, slot };
+        // What was there before is of an older profile.
+        let old = place.try_with(|place| place.try_borrow_mut().ok()?.replace(local));
+        drop(old);
+    }
+
+    /// Adds up threads that have ended where there are many.
+    fn reap(&self, py: Python<'_>, threads: Vec<Arc<Slot<T>>>) -> Vec<Arc<Slot<T>>> {
+        let over = |slot: &&Arc<Slot<T>>| slot.ended.load(Ordering::Acquire);
+        if threads.iter().filter(over).count() <= MOST_ENDED {
+            return threads;
+        }
+        let (ended, mut left): (Vec<_>, Vec<_>) = threads.into_iter().partition(|slot| over(&slot));
+        let mut sum = T::new(0);
+        for slot in ended {
+            slot.tally.with(py, |tally| sum.absorb(tally));
+        }
+        left.push(Arc::new(Slot {
+            tally: Attached::new(sum),
+            ident: 0,
+            name: Mutex::new("threads that have ended".to_owned()),
+            ended: AtomicBool::new(true),
+        }));
+        left
+    }
+
+    /// What is known of a code object; it is taken down if need be.
+    #[cold]
+    pub fn know(&self, code: &Bound<'_, PyCode>) -> Known {
+        let address = code.as_ptr() as usize;
+        if let Some(known) = lock(&self.codes).at(address) {
+            return known;
+        }
+        let identity = identify(code);
+        let object = code.clone().into_any().unbind();
+        lock(&self.codes).add(address, object, identity)
+    }
+
+    /// In a forked child: the other threads are not there any more.
+    pub fn forget_others(&self, place: &'static Place<T>) {
+        let mine = place.try_with(|local| {
+            local.try_borrow().ok()?.as_ref().map(|local| local.slot.clone())
+        });
+        let mine = mine.ok().flatten();
+        lock(&self.threads).retain(|slot| mine.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, slot)));
+    }
+}
+
+fn thread_ident(py: Python<'_>) -> u64 {
+    let ident = || py.import("_thread")?.call_method0("get_ident")?.extract();
+    ident().unwrap_or(0)
+}
+
+/// The name of a thread whose first frame is that of `threading.Thread`.
+fn started_by(frame: &Frame<'_>) -> Option<String> {
+    let code = frame.code().ok()?;
+    if code.getattr("co_qualname").ok()?.extract::<String>().ok()? != "Thread._bootstrap" {
+        return None;
+    }
+    frame.argument(0).ok()?.getattr("name").ok()?.extract().ok()
+}
+
+/// The name of a thread that `threading` knows. None is made for others.
+fn known_name(py: Python<'_>, ident: u64) -> Option<String> {
+    let modules = py.import("sys").ok()?.getattr("modules").ok()?;
+    let threading = modules.get_item("threading").ok()?;
+    for thread in threading.call_method0("enumerate").ok()?.try_iter().ok()? {
+        let thread = thread.ok()?;
+        if thread.getattr("ident").ok()?.extract::<u64>().ok() == Some(ident) {
+            return thread.getattr("name").ok()?.extract().ok();
+        }
+    }
+    None
+}
