@@ -96,7 +96,8 @@ from progress import heed_interrupts
 LOGS = os.path.join(ROOT, "build", "logs")
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
-DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmarks", "greenlet", "cpython")
+DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmarks", "greenlet", "clients",
+                  "cpython")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
 C_MODULES = (
     "test_arena_faults", "test_code_extra_indices", "test_code_extra_interpreters",
@@ -387,6 +388,12 @@ def group_greenlet(options):
     if step.exit_code and not counts.failed:
         counts.failed = 1
     return step.report(counts)
+
+
+def group_clients(options):
+    """The clients of frame hooks, built for the interpreter."""
+    return run_unittest("clients", options.python, os.path.join(ROOT, "tests", "clients"),
+                        environment=stock_environment(options))
 
 
 # --- CPython's own tests. ---------------------------------------------------------------------------------------

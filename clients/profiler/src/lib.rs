@@ -1,37 +1,34 @@
 //! The part of the profiler that runs at each call.
 //!
-//! `Profile` is a profile that is being made. What it has found comes as lists of numbers; the
-//! package in Python writes the reports.
+//! `ExactProfile` and `CountProfile` are profiles that are being made. What they have found comes
+//! as lists of numbers; the package in Python writes the reports.
 
 mod attached;
 mod clock;
 mod codes;
+mod count;
 mod exact;
+mod flame;
 mod graph;
 mod result;
+mod running;
 mod session;
 
 use pyo3::prelude::*;
 
 /// The profiler's machinery, written in Rust.
-#[pymodule]
+#[pymodule(gil_used = false)]
 mod _core {
     use super::*;
-    use crate::exact::{Exact, HERE};
+    use crate::count::{Count, Counts};
+    use crate::exact::Exact;
     use crate::graph::Graph;
-    use crate::session::{lock, Session};
-    use framehook::{Builder, Installed};
-    use pyo3::exceptions::PyRuntimeError;
-    use pyo3::types::{PyDict, PyList};
-    use std::sync::{Arc, Mutex};
+    use crate::running::Running;
+    use pyo3::types::{PyBytes, PyDict};
 
     /// A profile with exact times.
     #[pyclass(frozen)]
-    struct ExactProfile {
-        session: Arc<Session<Graph>>,
-        installed: Mutex<Option<Installed<Exact>>>,
-        ended: Mutex<Option<u64>>,
-    }
+    struct ExactProfile(Running<Graph, Exact>);
 
     #[pymethods]
     impl ExactProfile {
@@ -39,74 +36,82 @@ mod _core {
         #[new]
         #[pyo3(signature = (ignored=None))]
         fn new(ignored: Option<String>) -> Self {
-            let session = Arc::new(Session::new(ignored));
-            Self { session, installed: Mutex::default(), ended: Mutex::default() }
+            Self(Running::new(ignored, &exact::HERE))
         }
 
         /// Begins. RuntimeError: it has begun, or this interpreter has no frame hooks.
         fn start(&self, py: Python<'_>) -> PyResult<()> {
-            if lock(&self.installed).is_some() || lock(&self.ended).is_some() {
-                return Err(PyRuntimeError::new_err("a profile is started once"));
-            }
-            self.session.register(py, &HERE, None);
-            let hook = Exact(self.session.clone());
-            let installed = Builder::new("ferrule_profiler").hidden().install(py, hook)?;
-            *lock(&self.installed) = Some(installed);
-            Ok(())
+            self.0.start(py, Exact)
         }
 
         /// Ends. What is still under way counts until now.
-        fn stop(&self, py: Python<'_>) -> PyResult<()> {
-            let Some(installed) = lock(&self.installed).take() else { return Ok(()) };
-            let now = self.session.clock.now();
-            lock(&self.ended).get_or_insert(now);
-            let removed = installed.remove(py);
-            // Somebody else may have removed every hook.
-            drop(removed);
-            Ok(())
+        fn stop(&self, py: Python<'_>) {
+            self.0.stop(py);
         }
 
         /// What was found until now, or until the end.
         fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-            let session = &*self.session;
-            let now = lock(&self.ended).unwrap_or_else(|| session.clock.now());
-            let rate = session.clock.nanoseconds_per_tick();
-            let slots = lock(&session.threads).clone();
-            let threads = PyList::empty(py);
-            for slot in slots {
-                let Some(graph) = slot.tally.with(py, |graph| graph.ended(now)) else { continue };
-                let thread = result::thread(py, &graph, rate)?;
-                thread.set_item("ident", slot.ident)?;
-                thread.set_item("name", &*lock(&slot.name))?;
-                threads.append(thread)?;
-            }
-            let found = PyDict::new(py);
-            found.set_item("codes", result::functions(py, &lock(&session.codes))?)?;
-            found.set_item("threads", threads)?;
-            found.set_item("clock", session.clock.name())?;
-            Ok(found)
+            let rate = self.0.session.clock.nanoseconds_per_tick();
+            self.0.result(py, true, |_, graph, now| result::thread(py, &graph.ended(now), rate))
         }
 
         /// In the child of a fork: forgets what the parent has counted.
         fn after_fork(&self, py: Python<'_>) {
-            let session = &*self.session;
-            session.forget_others(&HERE);
-            session.with(py, &HERE, |graph| graph.restart(session.clock.now()));
+            let now = self.0.session.clock.now();
+            self.0.after_fork(py, |graph| graph.restart(now));
         }
 
         /// One greenlet of this thread stops and another one goes on.
         fn switch(&self, py: Python<'_>, from: usize, to: usize) {
-            let session = &*self.session;
-            session.with(py, &HERE, |graph| graph.switch(from, to, session.clock.now()));
+            let session = &*self.0.session;
+            session.with(py, self.0.place, |graph| graph.switch(from, to, session.clock.now()));
         }
     }
 
-    impl Drop for ExactProfile {
-        fn drop(&mut self) {
-            // Let go where no lock is held.
-            let kept = lock(&self.session.codes).take_kept();
-            drop(kept);
+    /// A profile of counts alone.
+    #[pyclass(frozen)]
+    struct CountProfile(Running<Counts, Count>);
+
+    #[pymethods]
+    impl CountProfile {
+        /// Functions of files that begin with `ignored` are not profiled.
+        #[new]
+        #[pyo3(signature = (ignored=None))]
+        fn new(ignored: Option<String>) -> Self {
+            Self(Running::new(ignored, &count::HERE))
         }
+
+        /// Begins. RuntimeError: it has begun, or this interpreter has no frame hooks.
+        fn start(&self, py: Python<'_>) -> PyResult<()> {
+            self.0.start(py, Count)
+        }
+
+        /// Ends.
+        fn stop(&self, py: Python<'_>) {
+            self.0.stop(py);
+        }
+
+        /// What was found until now, or until the end.
+        fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+            self.0.result(py, false, |_, counts, _| result::counts(py, counts))
+        }
+
+        /// In the child of a fork: forgets what the parent has counted.
+        fn after_fork(&self, py: Python<'_>) {
+            self.0.after_fork(py, Counts::restart);
+        }
+    }
+
+    /// A flame graph as SVG, made of lines with a path and a number each.
+    #[pyfunction]
+    fn flame_graph<'py>(
+        py: Python<'py>,
+        lines: &str,
+        title: &str,
+        unit: &str,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let picture = py.detach(|| flame::svg(lines, title, unit))?;
+        Ok(PyBytes::new(py, &picture))
     }
 
     /// The edition of frame hooks that this interpreter has; 0: none.

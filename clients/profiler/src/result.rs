@@ -1,18 +1,18 @@
 //! What a profile has found, as Python objects.
 
-use crate::codes::Codes;
+use crate::codes::Identity;
+use crate::count::Counts;
 use crate::graph::Graph;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 /// The functions: `(file, line, name, qualified name, kind)` each.
-pub fn functions<'py>(py: Python<'py>, codes: &Codes) -> PyResult<Bound<'py, PyList>> {
-    let of = |identity: &crate::codes::Identity| {
-        let crate::codes::Identity { file, line, name, qualified, kind } = identity;
+pub fn functions<'py>(py: Python<'py>, known: &[Identity]) -> PyResult<Bound<'py, PyList>> {
+    let rows = known.iter().map(|identity| {
+        let Identity { file, line, name, qualified, kind } = identity;
         (file, line, name, qualified, kind).into_pyobject(py)
-    };
-    let functions: Vec<_> = codes.identities().iter().map(of).collect::<PyResult<_>>()?;
-    PyList::new(py, functions)
+    });
+    list(py, rows)
 }
 
 fn place(number: Option<u32>) -> i64 {
@@ -72,6 +72,24 @@ pub fn thread<'py>(
             .into_pyobject(py)
     });
     result.set_item("nodes", list(py, rows)?)?;
+    Ok(result)
+}
+
+/// A thread's counts, in the same form: no edges, no times, and paths of one function each.
+pub fn counts<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
+    let rows = counts.counts.iter().map(|(number, calls)| {
+        (*number, *calls, *calls, 0, 0, 0, 0).into_pyobject(py)
+    });
+    let functions = list(py, rows)?;
+    let root = (-1, -1, 0, 0, 0).into_pyobject(py);
+    let rows = counts.counts.iter().map(|(number, calls)| {
+        (0, *number, *calls, *calls, 0).into_pyobject(py)
+    });
+    let nodes = list(py, std::iter::once(root).chain(rows))?;
+    let result = PyDict::new(py);
+    result.set_item("functions", functions)?;
+    result.set_item("edges", PyList::empty(py))?;
+    result.set_item("nodes", nodes)?;
     Ok(result)
 }
 

@@ -57,12 +57,14 @@ def pstats(result):
     stats, labels = {}, {}
     for number, function in result.functions.items():
         labels[number] = key = label(function)
+        if not function.runs:
+            continue        # a generator that has not begun
         row = (function.runs - function.recursive, function.runs, function.own, function.total)
         known = stats.get(key)
         # Functions of one line and name are one for pstats.
         stats[key] = (*map(sum, zip(known, row)), known[-1]) if known else (*row, {})
     for edge in result.edges:
-        if edge.caller is None:
+        if edge.caller is None or not edge.runs:
             continue
         callers = stats[labels[edge.callee]][-1]
         row = (edge.runs, edge.runs - edge.recursive, edge.own, edge.total)

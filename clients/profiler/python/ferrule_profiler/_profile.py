@@ -5,6 +5,7 @@ import sys
 import threading
 
 from . import _core
+from ._greenlets import Greenlets
 from ._result import Result
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -51,7 +52,8 @@ class Profile:
                 raise ProfilerError("a profile is being made already: stop() it first")
             self._core.start()
             _active = self
-        self._watch_greenlets()
+        if not self.count:
+            self._greenlets = Greenlets(self._core)
         return self
 
     def stop(self):
@@ -69,11 +71,6 @@ class Profile:
     @property
     def result(self):
         return Result(self._core.result())
-
-    def _watch_greenlets(self):
-        if not self.count:
-            from ._greenlets import Greenlets
-            self._greenlets = Greenlets(self._core)
 
     def __enter__(self):
         return self.start()
