@@ -1,8 +1,8 @@
 """Programs that always make the same calls, for two profilers to agree on.
 
-    python profiler_programs.py NAME {cProfile|ferrule}
+    python profiler_programs.py NAME {cProfile|ferrule} [builtins]
 
-prints what the profiler has counted of this file's functions, as JSON.
+prints what the profiler has counted of this file's functions, or of C functions, as JSON.
 """
 
 import json
@@ -233,34 +233,58 @@ def asyncio_tasks():
     return asyncio.run(main())
 
 
+def builtins():
+    items = []
+    append = items.append
+    for n in range(10):
+        items.append(n)
+        append(len(items))
+        sorted(items, key=abs)
+        try:
+            int("x")
+            items.index("missing")
+        except ValueError:
+            str.upper("x"), "x".join(("a", "b"))
+        try:
+            items.index("missing")
+        except ValueError:
+            pass
+    return list(map(len, "abc")), max(items, key=lambda item: divmod(item, 2)), isinstance(1, int)
+
+
 PROGRAMS = (recursion, generators, thrown, exceptions, comprehensions, classes, coroutines,
-            asyncio_tasks)
+            asyncio_tasks, builtins)
 
 
-def counted_by_cprofile(run):
+def counted_by_cprofile(run, builtins):
     import cProfile
-    # Without C functions, which are another matter.
-    profile = cProfile.Profile(builtins=False)
+    profile = cProfile.Profile(builtins=builtins)
     profile.runcall(run)
     profile.create_stats()
     return profile.stats
 
 
-def counted_by_ferrule(run):
+def counted_by_ferrule(run, builtins):
     import marshal
     import ferrule_profiler
     from ferrule_profiler._formats import pstats
-    with ferrule_profiler.profile() as profile:
+    with ferrule_profiler.profile(builtins=builtins) as profile:
         run()
     return marshal.loads(pstats(profile.result))
 
 
-def main(name, profiler):
+def main(name, profiler, builtins=""):
     run = next(program for program in PROGRAMS if program.__name__ == name)
     run()       # what is only done the first time: imports, caches
     counted = {"cProfile": counted_by_cprofile, "ferrule": counted_by_ferrule}[profiler]
     found = {}
-    stats = counted(run)
+    stats = counted(run, bool(builtins))
+    if builtins:
+        # Both stop with a C function.
+        print(json.dumps({function: row[:2] for (file, _, function), row in stats.items()
+                          if file == "~" and "disable" not in function
+                          and "monitoring" not in function}))
+        return
     for (file, line, function), (primitive, calls, own, total, callers) in stats.items():
         if file != __file__ and name != "asyncio_tasks" or file == "~":
             continue

@@ -59,6 +59,8 @@ class Threads(ProfilerTestCase):
                 fib(3)
 
         threads = [threading.Thread(target=work) for _ in range(3)]
+        self.addCleanup(lambda: [thread.join() for thread in threads])
+        self.addCleanup(go_on.set)
         for thread in threads:
             thread.start()
             running.acquire()
@@ -70,9 +72,6 @@ class Threads(ProfilerTestCase):
             fib_, = result.find("fib")
             self.assertGreaterEqual(fib_.calls, 465)
             self.assertLessEqual(fib_.own, fib_.total + 1e-6)
-        go_on.set()
-        for thread in threads:
-            thread.join()
 
     def test_many_threads_that_end(self):
         with self.profiler.profile() as profile:

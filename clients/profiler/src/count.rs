@@ -57,7 +57,7 @@ impl Counts {
 }
 
 impl Tally for Counts {
-    fn new(_: u64) -> Self {
+    fn new(_: u64, _: usize) -> Self {
         let (place_of, counts) = (FxHashMap::default(), Vec::new());
         Self { recent: vec![(0, 0); RECENT], place_of, counts }
     }

@@ -1,6 +1,7 @@
 //! The hook that times each call at both of its ends.
 
 use crate::graph::{Begun, Graph};
+use crate::ring::Ring;
 use crate::session::{Local, Session, Tally};
 use framehook::{Also, Answer, Event, EventKind, Frame, FrameHook};
 use pyo3::prelude::*;
@@ -15,8 +16,10 @@ thread_local! {
 }
 
 impl Tally for Graph {
-    fn new(serial: u64) -> Self {
-        Graph::new(serial << NUMBERS)
+    fn new(serial: u64, room: usize) -> Self {
+        let mut graph = Graph::new(serial << NUMBERS);
+        graph.ring = Ring::new(room);
+        graph
     }
 
     fn absorb(&mut self, other: &Self) {
@@ -27,6 +30,13 @@ impl Tally for Graph {
 
 /// The hook.
 pub struct Exact(pub Arc<Session<Graph>>);
+
+/// The name of the task of asyncio that runs in this thread.
+fn running_task(py: Python<'_>) -> Option<String> {
+    let modules = py.import("sys").ok()?.getattr("modules").ok()?;
+    let task = modules.get_item("asyncio").ok()?.call_method0("current_task").ok()?;
+    task.call_method0("get_name").ok()?.extract().ok()
+}
 
 fn answer<'py>(begun: Begun) -> Answer<'py, u64> {
     match begun {
@@ -59,10 +69,21 @@ impl Exact {
         let (session, py) = (&*self.0, event.py());
         session.register(py, &HERE, None);
         let known = session.know(&event.code());
-        session.with(py, &HERE, |graph| {
+        let unnamed = session.with(py, &HERE, |graph| {
             let link = graph.link(known.key, known.number, known.resumable);
-            graph.enter(link, *event.word(), session.clock.now());
+            graph.resume(link, *event.word(), session.clock.now())
         });
+        if unnamed == Some(true) {
+            self.name_task(py, *event.word());
+        }
+    }
+
+    /// A coroutine begins that no other one has awaited: whose is it?
+    #[cold]
+    #[inline(never)]
+    fn name_task(&self, py: Python<'_>, id: u64) {
+        let name = running_task(py);
+        self.0.with(py, &HERE, |graph| graph.name_task(id, name));
     }
 }
 
@@ -92,16 +113,23 @@ impl FrameHook for Exact {
             let key = event.code().as_ptr() as usize;
             let known = self.0.with(py, &HERE, |graph| {
                 let link = graph.find(key)?;
-                graph.enter(link, id, clock.now());
-                Some(())
+                Some(graph.resume(link, id, clock.now()))
             });
-            if known.flatten().is_none() {
-                self.resume_slowly(event);
+            match known.flatten() {
+                Some(false) => {}
+                Some(true) => self.name_task(py, id),
+                None => self.resume_slowly(event),
             }
             return Ok(());
         }
         let raised = matches!(event.kind(), EventKind::Raised(_));
-        self.0.with(py, &HERE, |graph| graph.leave(id, clock.now(), raised));
+        let goes_on = matches!(event.kind(), EventKind::Yielded(_));
+        self.0.with(py, &HERE, |graph| {
+            graph.leave(id, clock.now(), raised);
+            if !goes_on {
+                graph.tasks.forget(id);
+            }
+        });
         Ok(())
     }
 }

@@ -5,6 +5,8 @@
 //! function's node, and there are at most [`MOST_NODES`] nodes; what comes then goes below a node
 //! for the rest, so that only the picture of the paths suffers. Functions and edges stay exact.
 
+use crate::ring::{Ring, END};
+use crate::tasks::Tasks;
 use rustc_hash::FxHashMap;
 
 /// No function: the caller of what nobody in sight has called.
@@ -74,7 +76,7 @@ pub struct Edge {
 }
 
 /// A call under way.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Entry {
     id: u64,
     start: u64,
@@ -82,7 +84,13 @@ struct Entry {
     node: u32,
     func: u32,
     edge: u32,
+    /// Its row among the tasks, where it is a task's coroutine.
+    task: u32,
 }
+
+/// At the bottom of each stack.
+const BOTTOM: Entry =
+    Entry { id: 0, start: 0, link: 0, node: ROOT, func: NONE, edge: NONE, task: NONE };
 
 /// What a frame that begins is.
 pub enum Begun {
@@ -111,6 +119,8 @@ pub struct Graph {
     /// The calls of greenlets that do not run, by whose they are.
     parked: FxHashMap<usize, Vec<Entry>>,
     next_id: u64,
+    pub ring: Ring,
+    pub tasks: Tasks,
 }
 
 impl Graph {
@@ -118,7 +128,7 @@ impl Graph {
     pub fn new(first_id: u64) -> Self {
         Self {
             last: 0,
-            stack: vec![Entry { func: NONE, ..Entry::default() }],
+            stack: vec![BOTTOM],
             nodes: vec![Node { key: 0, link: 0, func: NONE, parent: ROOT }],
             // The first link is where the time goes in which no call is under way.
             links: vec![Link { func: NONE, edge: NONE, ..Link::default() }],
@@ -130,12 +140,14 @@ impl Graph {
             strays: FxHashMap::default(),
             parked: FxHashMap::default(),
             next_id: first_id.max(1),
+            ring: Ring::default(),
+            tasks: Tasks::default(),
         }
     }
 
     #[inline(always)]
     fn top(&self) -> Entry {
-        self.stack.last().copied().unwrap_or_default()
+        self.stack.last().copied().unwrap_or(BOTTOM)
     }
 
     /// The link for code with this key, called from where the thread is; `None` the first time.
@@ -260,14 +272,50 @@ impl Graph {
         let known = &mut self.links[link as usize];
         known.runs += 1;
         let Link { node, func, edge, .. } = *known;
-        self.open(Entry { id, start: now, link, node, func, edge });
+        self.open(Entry { id, start: now, link, node, func, edge, task: NONE });
     }
 
     #[inline(always)]
     fn open(&mut self, entry: Entry) {
         self.funcs[entry.func as usize].level += 1;
         self.edges[entry.edge as usize].level += 1;
+        self.ring.note(entry.start, entry.func);
         self.stack.push(entry);
+    }
+
+    /// A coroutine runs from now on. `true`: it may be a task's, and nobody has said yet.
+    pub fn resume(&mut self, link: u32, id: u64, now: u64) -> bool {
+        let root = !self.links[self.top().link as usize].resumable;
+        self.enter(link, id, now);
+        let known = root.then(|| self.tasks.row(id)).flatten();
+        if let (Some(row), Some(top)) = (known, self.stack.last_mut()) {
+            top.task = row;
+        }
+        root && known.is_none()
+    }
+
+    /// What runs is the coroutine of a task of this name, or of none.
+    pub fn name_task(&mut self, id: u64, name: Option<String>) {
+        self.tasks.add(id, name);
+        let row = self.tasks.row(id).unwrap_or(NONE);
+        if let Some(top) = self.stack.last_mut().filter(|top| top.id == id) {
+            top.task = row;
+        }
+    }
+
+    /// A C function runs from now on.
+    pub fn enter_builtin(&mut self, link: u32, now: u64) {
+        let id = self.new_id();
+        self.links[link as usize].calls += 1;
+        self.enter(link, id, now);
+    }
+
+    /// A C function has ended, if the profile has seen it begin.
+    pub fn leave_builtin(&mut self, code: u32, now: u64, raised: bool) {
+        let top = self.top();
+        if self.code_of(top.func) == Some(code) {
+            self.leave(top.id, now, raised);
+        }
     }
 
     /// Gives the time since it was counted last to the call that runs.
@@ -299,6 +347,10 @@ impl Graph {
         }
         let entry = self.stack.pop()?;
         let took = now.saturating_sub(entry.start);
+        self.ring.note(now, END);
+        if entry.task != NONE {
+            self.tasks.ran(entry.task, took);
+        }
         let func = &mut self.funcs[entry.func as usize];
         func.level -= 1;
         if func.level == 0 {
@@ -355,6 +407,8 @@ impl Graph {
     /// As it would be if everything under way ended now.
     pub fn ended(&self, now: u64) -> Self {
         let mut ended = self.clone();
+        // A thread may have been told of something while the end was being decided.
+        let now = now.max(self.last);
         if ended.stack.len() > 1 {
             ended.count_time(now);
         }
@@ -377,10 +431,16 @@ impl Graph {
         for entry in &mut self.stack {
             entry.start = now;
         }
+        self.tasks.restart();
+        self.ring.clear();
+        for entry in self.stack.iter().skip(1) {
+            self.ring.note(now, entry.func);
+        }
     }
 
     /// Adds what another thread has counted, all of whose calls have ended.
     pub fn absorb(&mut self, other: &Self) {
+        self.tasks.absorb(&other.tasks);
         let mut nodes = vec![ROOT; other.nodes.len()];
         for link in other.links.iter().skip(1) {
             let Some(func) = other.funcs.get(link.func as usize) else { continue };

@@ -4,6 +4,7 @@
 //! as lists of numbers; the package in Python writes the reports.
 
 mod attached;
+mod builtins;
 mod clock;
 mod codes;
 mod count;
@@ -11,8 +12,10 @@ mod exact;
 mod flame;
 mod graph;
 mod result;
+mod ring;
 mod running;
 mod session;
+mod tasks;
 
 use pyo3::prelude::*;
 
@@ -32,11 +35,12 @@ mod _core {
 
     #[pymethods]
     impl ExactProfile {
-        /// Functions of files that begin with `ignored` are not profiled.
+        /// Functions of files that begin with `ignored` are not profiled. The last `room` events of
+        /// each thread are kept.
         #[new]
-        #[pyo3(signature = (ignored=None))]
-        fn new(ignored: Option<String>) -> Self {
-            Self(Running::new(ignored, &exact::HERE))
+        #[pyo3(signature = (ignored=None, room=0))]
+        fn new(ignored: Option<String>, room: usize) -> Self {
+            Self(Running::new(ignored, room, &exact::HERE))
         }
 
         /// Begins. RuntimeError: it has begun, or this interpreter has no frame hooks.
@@ -52,7 +56,46 @@ mod _core {
         /// What was found until now, or until the end.
         fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
             let rate = self.0.session.clock.nanoseconds_per_tick();
-            self.0.result(py, true, |_, graph, now| result::thread(py, &graph.ended(now), rate))
+            let began = self.0.session.began;
+            self.0.result(py, true, |_, graph, now| {
+                let graph = graph.ended(now);
+                let thread = result::thread(py, &graph, rate)?;
+                thread.set_item("events", result::events(py, &graph, began, rate)?)?;
+                Ok(thread)
+            })
+        }
+
+        /// For `sys.monitoring`: a call begins.
+        fn call(
+            &self,
+            _code: &Bound<'_, PyAny>,
+            _offset: &Bound<'_, PyAny>,
+            callable: &Bound<'_, PyAny>,
+            _argument: &Bound<'_, PyAny>,
+        ) {
+            builtins::called(&self.0.session, callable);
+        }
+
+        /// For `sys.monitoring`: a C function has returned.
+        fn c_return(
+            &self,
+            _code: &Bound<'_, PyAny>,
+            _offset: &Bound<'_, PyAny>,
+            callable: &Bound<'_, PyAny>,
+            _argument: &Bound<'_, PyAny>,
+        ) {
+            builtins::left(&self.0.session, callable, false);
+        }
+
+        /// For `sys.monitoring`: a C function has raised.
+        fn c_raise(
+            &self,
+            _code: &Bound<'_, PyAny>,
+            _offset: &Bound<'_, PyAny>,
+            callable: &Bound<'_, PyAny>,
+            _argument: &Bound<'_, PyAny>,
+        ) {
+            builtins::left(&self.0.session, callable, true);
         }
 
         /// In the child of a fork: forgets what the parent has counted.
@@ -78,7 +121,7 @@ mod _core {
         #[new]
         #[pyo3(signature = (ignored=None))]
         fn new(ignored: Option<String>) -> Self {
-            Self(Running::new(ignored, &count::HERE))
+            Self(Running::new(ignored, 0, &count::HERE))
         }
 
         /// Begins. RuntimeError: it has begun, or this interpreter has no frame hooks.

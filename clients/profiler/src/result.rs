@@ -72,7 +72,26 @@ pub fn thread<'py>(
             .into_pyobject(py)
     });
     result.set_item("nodes", list(py, rows)?)?;
+    let rows = graph.tasks.rows.iter().map(|task| {
+        (&task.name, task.runs, nanoseconds(task.time)).into_pyobject(py)
+    });
+    result.set_item("tasks", list(py, rows)?)?;
     Ok(result)
+}
+
+/// What has happened last in a thread: (nanoseconds since the beginning, number or -1 for an end).
+pub fn events<'py>(
+    py: Python<'py>,
+    graph: &Graph,
+    began: u64,
+    nanoseconds_per_tick: f64,
+) -> PyResult<Bound<'py, PyList>> {
+    let rows = graph.ring.events().map(|(time, func)| {
+        let time = time.saturating_sub(began) as f64 * nanoseconds_per_tick;
+        let number = graph.funcs.get(func as usize).map(|func| func.code);
+        (time as u64, place(number)).into_pyobject(py)
+    });
+    list(py, rows)
 }
 
 /// A thread's counts, in the same form: no edges, no times, and paths of one function each.
@@ -90,6 +109,7 @@ pub fn counts<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDi
     result.set_item("functions", functions)?;
     result.set_item("edges", PyList::empty(py))?;
     result.set_item("nodes", nodes)?;
+    result.set_item("tasks", PyList::empty(py))?;
     Ok(result)
 }
 

@@ -18,8 +18,9 @@ pub struct Running<T: Tally, H: FrameHook> {
 
 impl<T: Tally, H: FrameHook> Running<T, H> {
     /// Functions of files that begin with `ignored` are the profiler's own.
-    pub fn new(ignored: Option<String>, place: &'static Place<T>) -> Self {
-        let session = Arc::new(Session::new(ignored));
+    /// Each thread keeps `room` events.
+    pub fn new(ignored: Option<String>, room: usize, place: &'static Place<T>) -> Self {
+        let session = Arc::new(Session::new(ignored, room));
         Self { session, place, installed: Mutex::default(), ended: Mutex::default() }
     }
 

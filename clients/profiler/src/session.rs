@@ -20,8 +20,8 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// What a thread counts.
 pub trait Tally: Send + Sized + 'static {
-    /// For a new thread; `serial` is no other thread's.
-    fn new(serial: u64) -> Self;
+    /// For a new thread; `serial` is no other thread's. There is room for so many events.
+    fn new(serial: u64, room: usize) -> Self;
     /// Adds what a thread has counted that has ended.
     fn absorb(&mut self, other: &Self);
 }
@@ -38,7 +38,10 @@ pub struct Slot<T> {
 /// A profile that is being made.
 pub struct Session<T: Tally> {
     serial: u64,
+    room: usize,
     pub clock: Clock,
+    /// When it was made, in ticks.
+    pub began: u64,
     pub codes: Mutex<Codes>,
     pub threads: Mutex<Vec<Arc<Slot<T>>>>,
 }
@@ -61,10 +64,14 @@ pub type Place<T> = std::thread::LocalKey<RefCell<Option<Local<T>>>>;
 static SERIALS: AtomicU64 = AtomicU64::new(1);
 
 impl<T: Tally> Session<T> {
-    pub fn new(ignored: Option<String>) -> Self {
+    /// `room` is how many events each thread keeps.
+    pub fn new(ignored: Option<String>, room: usize) -> Self {
+        let clock = Clock::get();
         Self {
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
-            clock: Clock::get(),
+            room,
+            clock,
+            began: clock.now(),
             codes: Mutex::new(Codes::new(ignored)),
             threads: Mutex::default(),
         }
@@ -96,7 +103,7 @@ impl<T: Tally> Session<T> {
         let name = frame.and_then(|frame| started_by(frame)).or_else(|| known_name(py, ident));
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         let slot = Arc::new(Slot {
-            tally: Attached::new(T::new(serial)),
+            tally: Attached::new(T::new(serial, self.room)),
             ident,
             name: Mutex::new(name.unwrap_or_else(|| format!("thread {ident}"))),
             ended: AtomicBool::new(false),
@@ -118,7 +125,7 @@ impl<T: Tally> Session<T> {
             return threads;
         }
         let (ended, mut left): (Vec<_>, Vec<_>) = threads.into_iter().partition(|slot| over(&slot));
-        let mut sum = T::new(0);
+        let mut sum = T::new(0, 0);
         for slot in ended {
             slot.tally.with(py, |tally| sum.absorb(tally));
         }

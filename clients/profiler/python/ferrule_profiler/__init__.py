@@ -14,7 +14,7 @@ missing.
 """
 
 from ._profile import Profile, ProfilerError, available, profile, start, stop
-from ._result import Function, Result, Thread
+from ._result import Function, Result, Task, Thread
 
-__all__ = ["Function", "Profile", "ProfilerError", "Result", "Thread", "available", "profile",
-           "start", "stop"]
+__all__ = ["Function", "Profile", "ProfilerError", "Result", "Task", "Thread", "available",
+           "profile", "start", "stop"]

@@ -17,6 +17,15 @@ def parser():
                       ".speedscope.json, .callgrind, .txt); may be given several times")
     made.add_argument("--format", choices=FORMATS, help="write that format, whatever the name")
     made.add_argument("--count", action="store_true", help="only count calls: no times")
+    made.add_argument("--sample", action="store_true",
+                      help="count calls, and take times from a timer: faster, less exact")
+    made.add_argument("--builtins", action="store_true", help="C functions too")
+    made.add_argument("--trace", metavar="FILE", help="write a timeline that Perfetto opens")
+    made.add_argument("--trace-events", type=int, default=400_000, metavar="N",
+                      help="the timeline has the last N beginnings and ends of each thread"
+                      " (default %(default)s)")
+    made.add_argument("--trace-seconds", type=float, metavar="N",
+                      help="and nothing older than N seconds")
     made.add_argument("--sort", choices=SORTS, default="own", help="the table's order")
     made.add_argument("--limit", type=int, default=40, metavar="N",
                       help="rows of the table; 0: all")
@@ -41,6 +50,10 @@ def main(arguments=None):
         made.error("name a program: a script, or -m and a module")
     if options.format and not options.output:
         made.error("--format needs -o FILE")
+    if (options.count or options.sample) and (options.builtins or options.trace):
+        made.error("--builtins and --trace need exact times: not with --count or --sample")
+    if options.count and options.sample:
+        made.error("--count or --sample, not both")
     from . import _command
     return _command.run(options, as_module=options.module is not None)
 

@@ -10,6 +10,7 @@ import types
 
 from ._formats import write
 from ._profile import OWN, Profile, available
+from ._timeline import write_timeline
 
 
 class Writer:
@@ -58,11 +59,13 @@ class Writer:
         self.profile.stop()
         result = self.profile.result
         options = self.options
-        for path in options.output:
-            try:
+        try:
+            if options.trace:
+                write_timeline(result, self.name(options.trace), options.trace_seconds)
+            for path in options.output:
                 write(result, self.name(path), options.format)
-            except OSError as error:
-                print(f"ferrule_profiler: {error}", file=sys.stderr)
+        except OSError as error:
+            print(f"ferrule_profiler: {error}", file=sys.stderr)
         child = self.process != self.first or options.child
         if not options.quiet and not child:
             sys.stdout.flush()
@@ -70,7 +73,8 @@ class Writer:
 
 
 def profile_of(options):
-    return Profile(count=options.count)
+    return Profile(count=options.count, sample=options.sample, builtins=options.builtins,
+                   trace=options.trace_events if options.trace else 0)
 
 
 def load(options, as_module):
@@ -106,6 +110,7 @@ def run(options, as_module=False):
         return 1
     options.child = False
     options.output = [os.path.abspath(path) for path in options.output]
+    options.trace = options.trace and os.path.abspath(options.trace)
     code, module = load(options, as_module)
     module.__builtins__ = __builtins__
     sys.modules["__main__"] = module

@@ -15,6 +15,8 @@ class Greenlets:
         self.core = core
         self.greenlet = sys.modules.get("greenlet")
         self.before = None
+
+    def start(self):
         if self.greenlet is not None:
             self.before = self.greenlet.settrace(self.switched)
 

@@ -85,7 +85,9 @@ def page(result):
         "@FLAME@": flame,
         "@HEIGHT@": str(height + 4),
         "@DATA@": as_script({"functions": found, "edges": edges(result, places),
-                             "threads": threads, "tasks": result.tasks, "timed": result.timed}),
+                             "threads": threads, "timed": result.timed,
+                             "tasks": [[task.name, task.runs, round(task.seconds * 1e9)]
+                                       for task in result.tasks]}),
     }
     with open(TEMPLATE, encoding="utf-8") as file:
         text = file.read()

@@ -5,8 +5,10 @@ import sys
 import threading
 
 from . import _core
+from ._builtins import Builtins
 from ._greenlets import Greenlets
 from ._result import Result
+from ._sample import INTERVAL, Sampler
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -30,13 +32,28 @@ def available():
 
 
 class Profile:
-    """A profile: made by start() or profile(). `result` is what it has found until now."""
+    """A profile: made by start() or profile(). `result` is what it has found until now.
 
-    def __init__(self, *, count=False):
-        self.count = count
-        kind = _core.CountProfile if count else _core.ExactProfile
-        self._core = kind(OWN)
-        self._greenlets = None
+    count: only count calls, without times
+    sample: count calls, and take times from a timer; True, or its seconds
+    builtins: C functions too
+    trace: how many of the last events of each thread are kept for a timeline
+    """
+
+    def __init__(self, *, count=False, sample=False, builtins=False, trace=0):
+        if (count or sample) and (builtins or trace):
+            raise ValueError("C functions and timelines need exact times")
+        self.timed = not count
+        self._parts = []
+        if count or sample:
+            self._core = _core.CountProfile(OWN)
+        else:
+            self._core = _core.ExactProfile(OWN, trace)
+        self._exact = not (count or sample)
+        self._builtins = builtins
+        self._sampler = None
+        if sample:
+            self._sampler = Sampler(OWN, INTERVAL if sample is True else sample)
 
     def __repr__(self):
         state = "running" if self is _active else "stopped"
@@ -50,27 +67,51 @@ class Profile:
         with _lock:
             if _active is not None:
                 raise ProfilerError("a profile is being made already: stop() it first")
-            self._core.start()
+            if self._exact:
+                self._parts.append(Greenlets(self._core))
+            if self._sampler is not None:
+                self._parts.append(self._sampler)
+            try:
+                if self._builtins:
+                    # The last to start and the first to stop: what we call ourselves is unseen.
+                    self._parts.append(Builtins(self._core))
+                self._core.start()
+            except RuntimeError as error:
+                for part in self._parts:
+                    if isinstance(part, Builtins):
+                        part.stop()
+                self._parts.clear()
+                raise ProfilerError(str(error)) from None
             _active = self
-        if not self.count:
-            self._greenlets = Greenlets(self._core)
+        for part in self._parts:
+            part.start()
         return self
 
     def stop(self):
         """End it. What is still under way counts until now."""
         global _active
+        for part in reversed(self._parts):
+            part.stop()
+        self._parts.clear()
         self._core.stop()
         with _lock:
             if _active is self:
                 _active = None
-        if self._greenlets is not None:
-            self._greenlets.stop()
-            self._greenlets = None
         return self
 
     @property
     def result(self):
-        return Result(self._core.result())
+        found = self._core.result()
+        found["timed"] = self.timed
+        if self._sampler is not None:
+            found["clock"] = f"a look each {self._sampler.interval * 1e3:g} ms"
+            self._sampler.add_to(found)
+        return Result(found)
+
+    def _after_fork(self):
+        self._core.after_fork()
+        if self._sampler in self._parts:
+            self._sampler.after_fork()
 
     def __enter__(self):
         return self.start()
@@ -102,7 +143,7 @@ def _after_fork():
     global _lock
     _lock = threading.Lock()
     if _active is not None:
-        _active._core.after_fork()
+        _active._after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -38,12 +38,24 @@ class Edge(NamedTuple):
 
 
 class Thread(NamedTuple):
-    """A thread, with its paths of calls: (path, runs, own seconds), each path a tuple of numbers."""
+    """A thread. Each path of `paths` is (tuple of functions' numbers, runs, own seconds).
+
+    `events` are the last ones: (nanoseconds since the beginning, function's number or -1: an end).
+    """
 
     name: str
     ident: int
     seconds: float
     paths: list
+    events: list
+
+
+class Task(NamedTuple):
+    """A task of asyncio."""
+
+    name: str
+    runs: int           # how often it began or went on
+    seconds: float      # while it ran
 
 
 def short(file):
@@ -55,15 +67,16 @@ def short(file):
 class Result:
     """What a profile has found, all threads together.
 
-    `functions` is {number: Function}, `edges` a list of Edge, `threads` a list of Thread, `clock`
-    the clock's name. `timed` says whether there are times.
+    `functions` is {number: Function}; `edges`, `threads` and `tasks` are lists of Edge, Thread and
+    Task. `clock` is the clock's name; `timed` says whether there are times.
     """
 
     def __init__(self, found):
         self.codes = found["codes"]
         self.clock = found["clock"]
         self.timed = found["timed"]
-        self.tasks = found.get("tasks", [])
+        self.tasks = [Task(name, runs, time / 1e9) for thread in found["threads"]
+                      for name, runs, time in thread["tasks"] if runs]
         self.functions = self._sum_functions(found["threads"])
         self.edges = self._sum_edges(found["threads"])
         self.threads = [self._thread(thread) for thread in found["threads"]]
@@ -96,7 +109,8 @@ class Result:
             paths.append((*paths[parent], number))
             if calls or runs or own:
                 found.append((paths[-1], runs, own / 1e9))
-        return Thread(thread["name"], thread["ident"], sum(own for _, _, own in found), found)
+        return Thread(thread["name"], thread["ident"], sum(own for _, _, own in found), found,
+                      thread.get("events", []))
 
     @property
     def seconds(self):
