@@ -22,8 +22,8 @@ VARIANT ?= ferrule
 .PHONY: all stock release stock-release release-untuned stock-tuned pgo stock-pgo debug trace-refs free-threaded stock-free-threaded \
 	run test test-release test-cpython \
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
-	bench-instructions-update bench-depth bench-calls bench-parts bench-evaluator bench-code-extra bench-hooks \
-	install altinstall profile dist deb show deps fetch patch-stat header check-header \
+	bench-instructions-update bench-depth bench-calls bench-parts bench-evaluator bench-code-extra bench-hooks bench-profilers \
+	clients install altinstall profile dist deb show deps fetch patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -113,6 +113,12 @@ bench-code-extra: release stock-release
 
 bench-hooks: release stock-release
 	@$(PYTHON3) benchmarks/hooks.py --stock $(STOCK_RELEASE) --python $(RELEASE)
+
+clients: all
+	@$(PYTHON3) -B tools/clients.py --python $(FERRULE)
+
+bench-profilers: release stock-release
+	@$(PYTHON3) benchmarks/profilers.py --stock $(STOCK_RELEASE) --python $(RELEASE)
 
 # What was built, and nothing else; DESTDIR= is taken from the environment, where make puts it.
 install altinstall: tools-present
