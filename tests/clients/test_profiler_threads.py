@@ -100,6 +100,27 @@ class Threads(ProfilerTestCase):
             self.skipTest("no free-threaded build")
         self.assertEqual(os.environ.get("PYTHON_GIL") == "1", sys._is_gil_enabled())
 
+    def test_trace_functions_see_nothing_of_it(self):
+        seen = set()
+
+        def trace(frame, event, arg):
+            seen.add(frame.f_code.co_name)
+
+        def work():
+            fib(2)
+
+        thread = threading.Thread(target=work)
+        with self.profiler.profile() as profile:
+            threading.settrace(trace)
+            try:
+                thread.start()
+                thread.join()
+            finally:
+                threading.settrace(None)
+        self.assertEqual(profile.result.find("work")[0].calls, 1)
+        self.assertLessEqual({"work", "fib"}, seen)
+        self.assertEqual(seen & {"enumerate", "name", "current_thread", "get_name"}, set())
+
     def test_one_profile_at_a_time(self):
         with self.profiler.profile():
             with self.assertRaisesRegex(RuntimeError, "being made already"):

@@ -1,8 +1,11 @@
 //! The hook that only counts.
 
-use crate::session::{Local, Session, Tally};
-use framehook::{Answer, Frame, FrameHook};
+use crate::face::{attached, Frame, Hook, Said, Told};
+use crate::place::{Owner, Place, Quick};
+use crate::session::{Session, Tally};
 use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use pyo3::Borrowed;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -71,8 +74,12 @@ impl Tally for Counts {
 }
 
 thread_local! {
-    pub static HERE: RefCell<Option<Local<Counts>>> = const { RefCell::new(None) };
+    static QUICK: Quick<Counts> = const { Quick::new() };
+    static OWNER: RefCell<Option<Owner<Counts>>> = const { RefCell::new(None) };
 }
+
+/// Where a thread keeps its part.
+pub static HERE: Place<Counts> = Place { quick: &QUICK, owner: &OWNER };
 
 /// The hook.
 pub struct Count(pub Arc<Session<Counts>>);
@@ -80,31 +87,29 @@ pub struct Count(pub Arc<Session<Counts>>);
 impl Count {
     #[cold]
     #[inline(never)]
-    fn count_slowly<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
-        let (session, py) = (&*self.0, frame.py());
-        session.register(py, &HERE, Some(frame));
-        let known = session.know(&frame.code()?);
+    fn count_slowly(&self, code: &Bound<'_, PyCode>, frame: &Frame) -> Said {
+        let (session, py) = (&*self.0, code.py());
+        session.register(py, &HERE, Some((code, frame)));
+        let known = session.know(code);
         if known.ignored {
-            return Ok(Answer::settled());
+            return Said::Settled;
         }
         session.with(py, &HERE, |counts| counts.add(known.key, known.number, 1));
-        Ok(Answer::pass())
+        Said::Pass
     }
 }
 
-impl FrameHook for Count {
-    type Word = ();
+impl Hook for Count {
+    const WATCHES: bool = false;
 
-    #[inline]
-    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
-        // The reference is given back late: at once it would wait for the store that has counted it.
-        let code = frame.code()?;
+    #[inline(always)]
+    fn ask(&self, py: Python<'_>, code: Borrowed<'_, '_, PyCode>, frame: &Frame) -> Said {
         let key = code.as_ptr() as usize;
-        let counted = self.0.with(frame.py(), &HERE, |counts| counts.count(key));
-        drop(code);
-        match counted.flatten() {
-            Some(()) => Ok(Answer::pass()),
-            None => self.count_slowly(frame),
+        match self.0.with(py, &HERE, |counts| counts.count(key)).flatten() {
+            Some(()) => Said::Pass,
+            None => attached(|_| self.count_slowly(&code, frame)),
         }
     }
+
+    fn tell(&self, _: Python<'_>, _: Borrowed<'_, '_, PyCode>, _: Told, _: u64) {}
 }

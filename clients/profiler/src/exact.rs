@@ -1,10 +1,13 @@
 //! The hook that times each call at both of its ends.
 
+use crate::face::{attached, Frame, Hook, Said, Told};
 use crate::graph::{Begun, Graph};
+use crate::place::{Owner, Place, Quick};
 use crate::ring::Ring;
-use crate::session::{Local, Session, Tally};
-use framehook::{Also, Answer, Event, EventKind, Frame, FrameHook};
+use crate::session::{Session, Tally};
 use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use pyo3::Borrowed;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -12,8 +15,12 @@ use std::sync::Arc;
 const NUMBERS: u32 = 40;
 
 thread_local! {
-    pub static HERE: RefCell<Option<Local<Graph>>> = const { RefCell::new(None) };
+    static QUICK: Quick<Graph> = const { Quick::new() };
+    static OWNER: RefCell<Option<Owner<Graph>>> = const { RefCell::new(None) };
 }
+
+/// Where a thread keeps its part.
+pub static HERE: Place<Graph> = Place { quick: &QUICK, owner: &OWNER };
 
 impl Tally for Graph {
     fn new(serial: u64, room: usize) -> Self {
@@ -38,10 +45,10 @@ fn running_task(py: Python<'_>) -> Option<String> {
     task.call_method0("get_name").ok()?.extract().ok()
 }
 
-fn answer<'py>(begun: Begun) -> Answer<'py, u64> {
+fn said(begun: Begun) -> Said {
     match begun {
-        Begun::Running(id) => Answer::pass().watch(id),
-        Begun::Made(id) => Answer::pass().watch_also(Also::YIELDS | Also::RESUMES, id),
+        Begun::Running(id) => Said::Watch(id),
+        Begun::Made(id) => Said::WatchAll(id),
     }
 }
 
@@ -49,32 +56,32 @@ impl Exact {
     /// The first call of this code from where the thread is.
     #[cold]
     #[inline(never)]
-    fn begin_slowly<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
-        let (session, py) = (&*self.0, frame.py());
-        session.register(py, &HERE, Some(frame));
-        let known = session.know(&frame.code()?);
+    fn begin_slowly(&self, code: &Bound<'_, PyCode>, frame: &Frame) -> Said {
+        let (session, py) = (&*self.0, code.py());
+        session.register(py, &HERE, Some((code, frame)));
+        let known = session.know(code);
         if known.ignored {
-            return Ok(Answer::settled());
+            return Said::Settled;
         }
         let begun = session.with(py, &HERE, |graph| {
             let link = graph.link(known.key, known.number, known.resumable);
             graph.begin(link, session.clock.now())
         });
-        Ok(begun.map_or_else(Answer::pass, answer))
+        begun.map_or(Said::Pass, said)
     }
 
     #[cold]
     #[inline(never)]
-    fn resume_slowly(&self, event: &Event<'_, '_, u64>) {
-        let (session, py) = (&*self.0, event.py());
+    fn resume_slowly(&self, code: &Bound<'_, PyCode>, id: u64) {
+        let (session, py) = (&*self.0, code.py());
         session.register(py, &HERE, None);
-        let known = session.know(&event.code());
+        let known = session.know(code);
         let unnamed = session.with(py, &HERE, |graph| {
             let link = graph.link(known.key, known.number, known.resumable);
-            graph.resume(link, *event.word(), session.clock.now())
+            graph.resume(link, id, session.clock.now())
         });
         if unnamed == Some(true) {
-            self.name_task(py, *event.word());
+            self.name_task(py, id);
         }
     }
 
@@ -85,51 +92,46 @@ impl Exact {
         let name = running_task(py);
         self.0.with(py, &HERE, |graph| graph.name_task(id, name));
     }
+
+    fn resumed(&self, py: Python<'_>, code: Borrowed<'_, '_, PyCode>, id: u64) {
+        let key = code.as_ptr() as usize;
+        let known = self.0.with(py, &HERE, |graph| {
+            let link = graph.find(key)?;
+            Some(graph.resume(link, id, self.0.clock.now()))
+        });
+        match known.flatten() {
+            Some(false) => {}
+            Some(true) => attached(|py| self.name_task(py, id)),
+            None => attached(|_| self.resume_slowly(&code, id)),
+        }
+    }
 }
 
-impl FrameHook for Exact {
-    type Word = u64;
+impl Hook for Exact {
+    const WATCHES: bool = true;
 
-    #[inline]
-    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
-        // The reference is given back late: at once it would wait for the store that has counted it.
-        let code = frame.code()?;
+    #[inline(always)]
+    fn ask(&self, py: Python<'_>, code: Borrowed<'_, '_, PyCode>, frame: &Frame) -> Said {
         let key = code.as_ptr() as usize;
-        let begun = self.0.with(frame.py(), &HERE, |graph| {
+        let begun = self.0.with(py, &HERE, |graph| {
             Some(graph.find(key).map(|link| graph.begin(link, self.0.clock.now())))
         });
-        drop(code);
         match begun.flatten().flatten() {
-            Some(begun) => Ok(answer(begun)),
-            None => self.begin_slowly(frame),
+            Some(begun) => said(begun),
+            None => attached(|_| self.begin_slowly(&code, frame)),
         }
     }
 
-    #[inline]
-    fn tell(&self, event: &Event<'_, '_, u64>) -> PyResult<()> {
-        let id = *event.word();
-        let (py, clock) = (event.py(), self.0.clock);
-        if let EventKind::Resumed = event.kind() {
-            let key = event.code().as_ptr() as usize;
-            let known = self.0.with(py, &HERE, |graph| {
-                let link = graph.find(key)?;
-                Some(graph.resume(link, id, clock.now()))
-            });
-            match known.flatten() {
-                Some(false) => {}
-                Some(true) => self.name_task(py, id),
-                None => self.resume_slowly(event),
-            }
-            return Ok(());
+    #[inline(always)]
+    fn tell(&self, py: Python<'_>, code: Borrowed<'_, '_, PyCode>, told: Told, word: u64) {
+        if told == Told::Resumed {
+            return self.resumed(py, code, word);
         }
-        let raised = matches!(event.kind(), EventKind::Raised(_));
-        let goes_on = matches!(event.kind(), EventKind::Yielded(_));
         self.0.with(py, &HERE, |graph| {
-            graph.leave(id, clock.now(), raised);
-            if !goes_on {
-                graph.tasks.forget(id);
+            graph.leave(word, self.0.clock.now(), told == Told::Raised);
+            if told != Told::Yielded {
+                graph.tasks.forget(word);
             }
         });
-        Ok(())
     }
 }

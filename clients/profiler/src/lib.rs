@@ -9,8 +9,10 @@ mod clock;
 mod codes;
 mod count;
 mod exact;
+mod face;
 mod flame;
 mod graph;
+mod place;
 mod result;
 mod ring;
 mod running;
@@ -31,7 +33,7 @@ mod _core {
 
     /// A profile with exact times.
     #[pyclass(frozen)]
-    struct ExactProfile(Running<Graph, Exact>);
+    struct ExactProfile(Running<Graph>);
 
     #[pymethods]
     impl ExactProfile {
@@ -113,7 +115,7 @@ mod _core {
 
     /// A profile of counts alone.
     #[pyclass(frozen)]
-    struct CountProfile(Running<Counts, Count>);
+    struct CountProfile(Running<Counts>);
 
     #[pymethods]
     impl CountProfile {

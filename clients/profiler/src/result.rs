@@ -72,9 +72,11 @@ pub fn thread<'py>(
             .into_pyobject(py)
     });
     result.set_item("nodes", list(py, rows)?)?;
-    let rows = graph.tasks.rows.iter().map(|task| {
-        (&task.name, task.runs, nanoseconds(task.time)).into_pyobject(py)
-    });
+    let rows = graph
+        .tasks
+        .rows
+        .iter()
+        .map(|task| (&task.name, task.runs, nanoseconds(task.time)).into_pyobject(py));
     result.set_item("tasks", list(py, rows)?)?;
     Ok(result)
 }
@@ -96,14 +98,16 @@ pub fn events<'py>(
 
 /// A thread's counts, in the same form: no edges, no times, and paths of one function each.
 pub fn counts<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
-    let rows = counts.counts.iter().map(|(number, calls)| {
-        (*number, *calls, *calls, 0, 0, 0, 0).into_pyobject(py)
-    });
+    let rows = counts
+        .counts
+        .iter()
+        .map(|(number, calls)| (*number, *calls, *calls, 0, 0, 0, 0).into_pyobject(py));
     let functions = list(py, rows)?;
     let root = (-1, -1, 0, 0, 0).into_pyobject(py);
-    let rows = counts.counts.iter().map(|(number, calls)| {
-        (0, *number, *calls, *calls, 0).into_pyobject(py)
-    });
+    let rows = counts
+        .counts
+        .iter()
+        .map(|(number, calls)| (0, *number, *calls, *calls, 0).into_pyobject(py));
     let nodes = list(py, std::iter::once(root).chain(rows))?;
     let result = PyDict::new(py);
     result.set_item("functions", functions)?;

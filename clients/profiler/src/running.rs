@@ -1,22 +1,23 @@
 //! A profile's life, whatever it counts.
 
+use crate::face::{install, Hook, Installed};
+use crate::place::Place;
 use crate::result;
-use crate::session::{lock, Place, Session, Tally};
-use framehook::{Builder, FrameHook, Installed};
+use crate::session::{lock, Session, Tally};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::{Arc, Mutex};
 
 /// A profile that is started once and stopped once.
-pub struct Running<T: Tally, H: FrameHook> {
+pub struct Running<T: Tally> {
     pub session: Arc<Session<T>>,
     pub place: &'static Place<T>,
-    installed: Mutex<Option<Installed<H>>>,
+    installed: Mutex<Option<Installed>>,
     ended: Mutex<Option<u64>>,
 }
 
-impl<T: Tally, H: FrameHook> Running<T, H> {
+impl<T: Tally> Running<T> {
     /// Functions of files that begin with `ignored` are the profiler's own.
     /// Each thread keeps `room` events.
     pub fn new(ignored: Option<String>, room: usize, place: &'static Place<T>) -> Self {
@@ -25,13 +26,16 @@ impl<T: Tally, H: FrameHook> Running<T, H> {
     }
 
     /// Installs the hook.
-    pub fn start(&self, py: Python<'_>, hook: impl Fn(Arc<Session<T>>) -> H) -> PyResult<()> {
+    pub fn start<H: Hook>(
+        &self,
+        py: Python<'_>,
+        hook: impl FnOnce(Arc<Session<T>>) -> H,
+    ) -> PyResult<()> {
         if lock(&self.installed).is_some() || lock(&self.ended).is_some() {
             return Err(PyRuntimeError::new_err("a profile is started once"));
         }
         self.session.register(py, self.place, None);
-        let hook = hook(self.session.clone());
-        let installed = Builder::new("ferrule_profiler").hidden().install(py, hook)?;
+        let installed = install(py, c"ferrule_profiler", hook(self.session.clone()))?;
         *lock(&self.installed) = Some(installed);
         Ok(())
     }
@@ -41,8 +45,7 @@ impl<T: Tally, H: FrameHook> Running<T, H> {
         let Some(installed) = lock(&self.installed).take() else { return };
         let now = self.session.clock.now();
         lock(&self.ended).get_or_insert(now);
-        // An error: somebody else has removed every hook, and that is as well.
-        drop(installed.remove(py));
+        installed.remove(py);
     }
 
     /// What was found until now or until the end; `thread` makes a thread's result of its tally.
@@ -83,7 +86,7 @@ impl<T: Tally, H: FrameHook> Running<T, H> {
     }
 }
 
-impl<T: Tally, H: FrameHook> Drop for Running<T, H> {
+impl<T: Tally> Drop for Running<T> {
     fn drop(&mut self) {
         // Let go where no lock is held.
         let kept = lock(&self.session.codes).take_kept();

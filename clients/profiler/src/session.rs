@@ -3,10 +3,10 @@
 use crate::attached::Attached;
 use crate::clock::Clock;
 use crate::codes::{identify, Codes, Known};
-use framehook::Frame;
+use crate::face::Frame;
+use crate::place::Place;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -46,20 +46,15 @@ pub struct Session<T: Tally> {
     pub threads: Mutex<Vec<Arc<Slot<T>>>>,
 }
 
-/// The calling thread's part of the profile that it has met last.
-pub struct Local<T> {
-    session: u64,
-    slot: Arc<Slot<T>>,
-}
-
-impl<T> Drop for Local<T> {
-    fn drop(&mut self) {
-        self.slot.ended.store(true, Ordering::Release);
+impl<T> Slot<T> {
+    /// The thread has ended.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
     }
 }
 
-/// Where a thread keeps its part: one `thread_local!` for each kind of tally.
-pub type Place<T> = std::thread::LocalKey<RefCell<Option<Local<T>>>>;
+/// The frame by which a thread was seen, with its code.
+type First<'a, 'py> = Option<(&'a Bound<'py, PyCode>, &'a Frame)>;
 
 static SERIALS: AtomicU64 = AtomicU64::new(1);
 
@@ -78,29 +73,24 @@ impl<T: Tally> Session<T> {
     }
 
     /// Runs `body` with the thread's tally, if it has one. It must not call into Python.
-    #[inline]
+    #[inline(always)]
     pub fn with<R>(
         &self,
         py: Python<'_>,
         place: &'static Place<T>,
         body: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        let here = |local: &RefCell<Option<Local<T>>>| {
-            let local = local.try_borrow().ok()?;
-            let local = local.as_ref().filter(|local| local.session == self.serial)?;
-            local.slot.tally.with(py, body)
-        };
-        place.try_with(here).ok()?
+        place.with(self.serial, |slot| slot.tally.with(py, body))?
     }
 
-    /// Makes the thread known, if it is not yet. `frame` is the one that made it seen.
+    /// Makes the thread known, if it is not yet. `first` is what made it seen.
     #[cold]
-    pub fn register(&self, py: Python<'_>, place: &'static Place<T>, frame: Option<&Frame<'_>>) {
+    pub fn register(&self, py: Python<'_>, place: &'static Place<T>, first: First<'_, '_>) {
         if self.with(py, place, |_| ()).is_some() {
             return;
         }
         let ident = thread_ident(py);
-        let name = frame.and_then(|frame| started_by(frame)).or_else(|| known_name(py, ident));
+        let name = first.and_then(started_by).or_else(|| known_name(py, ident));
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         let slot = Arc::new(Slot {
             tally: Attached::new(T::new(serial, self.room)),
@@ -112,10 +102,7 @@ impl<T: Tally> Session<T> {
         threads = self.reap(py, threads);
         threads.push(slot.clone());
         lock(&self.threads).append(&mut threads);
-        let local = Local { session: self.serial, slot };
-        // What was there before is of an older profile.
-        let old = place.try_with(|place| place.try_borrow_mut().ok()?.replace(local));
-        drop(old);
+        place.keep(self.serial, slot);
     }
 
     /// Adds up threads that have ended where there are many.
@@ -152,11 +139,9 @@ impl<T: Tally> Session<T> {
 
     /// In a forked child: the other threads are not there any more.
     pub fn forget_others(&self, place: &'static Place<T>) {
-        let mine = place.try_with(|local| {
-            local.try_borrow().ok()?.as_ref().map(|local| local.slot.clone())
-        });
-        let mine = mine.ok().flatten();
-        lock(&self.threads).retain(|slot| mine.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, slot)));
+        let mine = place.kept();
+        lock(&self.threads)
+            .retain(|slot| mine.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, slot)));
     }
 }
 
@@ -166,23 +151,17 @@ fn thread_ident(py: Python<'_>) -> u64 {
 }
 
 /// The name of a thread whose first frame is that of `threading.Thread`.
-fn started_by(frame: &Frame<'_>) -> Option<String> {
-    let code = frame.code().ok()?;
+fn started_by((code, frame): (&Bound<'_, PyCode>, &Frame)) -> Option<String> {
     if code.getattr("co_qualname").ok()?.extract::<String>().ok()? != "Thread._bootstrap" {
         return None;
     }
-    frame.argument(0).ok()?.getattr("name").ok()?.extract().ok()
+    frame.first_argument(code.py())?.getattr("_name").ok()?.extract().ok()
 }
 
-/// The name of a thread that `threading` knows. None is made for others.
+/// The name of a thread that `threading` knows. None is made for others. What is asked is not its
+/// public interface, which is Python code that trace functions would see.
 fn known_name(py: Python<'_>, ident: u64) -> Option<String> {
     let modules = py.import("sys").ok()?.getattr("modules").ok()?;
-    let threading = modules.get_item("threading").ok()?;
-    for thread in threading.call_method0("enumerate").ok()?.try_iter().ok()? {
-        let thread = thread.ok()?;
-        if thread.getattr("ident").ok()?.extract::<u64>().ok() == Some(ident) {
-            return thread.getattr("name").ok()?.extract().ok();
-        }
-    }
-    None
+    let threads = modules.get_item("threading").ok()?.getattr("_active").ok()?;
+    threads.get_item(ident).ok()?.getattr("_name").ok()?.extract().ok()
 }
