@@ -23,7 +23,8 @@ def build(python, out, profile="dev"):
     """Build the extension for an interpreter and put the package together; the directory."""
     environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_CARGO}
     command = ["cargo", "build", "--locked", "--quiet", "--message-format=json", "--package",
-               "ferrule_profiler", "--profile", profile, "--manifest-path", os.path.join(ROOT, "Cargo.toml"),
+               "ferrule_profiler", "--profile", profile,
+               "--manifest-path", os.path.join(ROOT, "Cargo.toml"),
                "--target-dir", os.path.join(ROOT, "build", "cargo")]
     done = subprocess.run(command, capture_output=True, text=True,
                           env={**environment, "PYO3_PYTHON": python})

@@ -103,6 +103,18 @@ class Endings(ProfilerTestCase):
     def test_terminated(self):
         self.check("signal.raise_signal(signal.SIGTERM)", -signal.SIGTERM)
 
+    def test_killed(self):
+        directory = self.directory()
+        found = os.path.join(directory, "found.prof")
+        _, stats = self.profile_program(FIB + f"""
+import os, signal, time
+fib(5)
+while not os.path.exists({found!r}):
+    time.sleep(0.01)
+os.kill(os.getpid(), signal.SIGKILL)
+""", "--save-every", "0.05", status=-signal.SIGKILL, directory=directory)
+        self.assertEqual(stats["fib"][:2], (1, 15))
+
     def test_exit_in_a_thread_and_threads_that_outlive_the_program(self):
         _, stats = self.check("""
 import time

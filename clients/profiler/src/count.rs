@@ -16,7 +16,7 @@ const RECENT: usize = 256;
 /// How often a thread has called each function.
 #[derive(Clone)]
 pub struct Counts {
-    recent: Vec<(usize, u32)>,
+    recent: Box<[(usize, u32); RECENT]>,
     place_of: FxHashMap<usize, u32>,
     /// The function's number in the profile, and its calls.
     pub counts: Vec<(u32, u64)>,
@@ -62,7 +62,7 @@ impl Counts {
 impl Tally for Counts {
     fn new(_: u64, _: usize) -> Self {
         let (place_of, counts) = (FxHashMap::default(), Vec::new());
-        Self { recent: vec![(0, 0); RECENT], place_of, counts }
+        Self { recent: Box::new([(0, 0); RECENT]), place_of, counts }
     }
 
     fn absorb(&mut self, other: &Self) {

@@ -39,7 +39,8 @@ pub enum Told {
 }
 
 /// A hook. It is not hidden from trace functions, which would cost more than all that it does. So it
-/// runs no Python code, but asks C functions and reads attributes. A panic in it ends the process: nothing here may panic.
+/// runs no Python code, but asks C functions and reads attributes. A panic in it ends the process:
+/// nothing here may panic.
 pub trait Hook: Send + Sync + 'static {
     /// Whether it watches frames. One that does not is asked in a shorter way.
     const WATCHES: bool;

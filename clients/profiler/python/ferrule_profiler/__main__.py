@@ -30,6 +30,9 @@ def parser():
     made.add_argument("--limit", type=int, default=40, metavar="N",
                       help="rows of the table; 0: all")
     made.add_argument("--quiet", action="store_true", help="print no table")
+    made.add_argument("--save-every", type=float, metavar="SECONDS",
+                      help="write the files so often while the program runs: then a crash or a"
+                      " SIGKILL loses no more than that")
     made.add_argument("--subprocesses", action="store_true",
                       help="profile forks and other Pythons that the program starts too; each "
                       "writes files of its own, with its process id in their names")

@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import threading
 import types
 
 from ._formats import write
@@ -21,6 +22,7 @@ class Writer:
         self.options = options
         self.process = self.first = os.getpid()
         self.written = False
+        self.stopping = threading.Event()
 
     def install(self):
         atexit.register(self.finish)
@@ -32,12 +34,25 @@ class Writer:
 
         os._exit = _exit
         os.register_at_fork(after_in_child=self.forked)
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self.terminated)
+        self.save_now_and_then()
+
+    def save_now_and_then(self):
+        if self.options.save_every:
+            threading.Thread(target=self.save, name="ferrule_profiler", daemon=True).start()
+
+    def save(self):
+        while not self.stopping.wait(self.options.save_every):
+            self.write(self.profile.result)
 
     def forked(self):
         self.process = os.getpid()
         self.written = not self.options.subprocesses
+        self.stopping = threading.Event()
+        if not self.written:
+            self.save_now_and_then()
 
     def terminated(self, number, frame):
         self.finish()
@@ -56,8 +71,17 @@ class Writer:
         if self.written or self.process != os.getpid():
             return
         self.written = True
+        self.stopping.set()
         self.profile.stop()
         result = self.profile.result
+        self.write(result)
+        options = self.options
+        child = self.process != self.first or options.child
+        if not options.quiet and not child:
+            sys.stdout.flush()
+            result.print_table(sys.stderr, sort=options.sort, limit=options.limit)
+
+    def write(self, result):
         options = self.options
         try:
             if options.trace:
@@ -66,10 +90,6 @@ class Writer:
                 write(result, self.name(path), options.format)
         except OSError as error:
             print(f"ferrule_profiler: {error}", file=sys.stderr)
-        child = self.process != self.first or options.child
-        if not options.quiet and not child:
-            sys.stdout.flush()
-            result.print_table(sys.stderr, sort=options.sort, limit=options.limit)
 
 
 def profile_of(options):

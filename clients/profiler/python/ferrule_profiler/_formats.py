@@ -3,6 +3,7 @@
 import json
 import marshal
 import os
+from _thread import get_ident
 
 from ._result import short
 
@@ -32,7 +33,7 @@ def write(result, path, format=None):
     if isinstance(content, str):
         content = content.encode("utf-8", "backslashreplace")
     path = os.fspath(path)
-    beside = f"{path}.{os.getpid()}.part"
+    beside = f"{path}.{os.getpid()}.{get_ident()}.part"
     try:
         with open(beside, "wb") as file:
             file.write(content)

@@ -7,7 +7,7 @@ END = -1
 
 
 def spans(events, end):
-    """(begin, end, number) of each call, in nanoseconds; what began before the buffer is cut off."""
+    """(begin, end, number) of each call, in nanoseconds; without what began before the buffer."""
     stack = []
     for time, number in events:
         if number != END:

@@ -1,4 +1,4 @@
-"""Starts a profile in a Python that a profiled program has started, after the real sitecustomize."""
+"""Starts a profile in a Python that a profiled program has started."""
 
 import importlib.util
 import os
