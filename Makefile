@@ -24,7 +24,7 @@ VARIANT ?= ferrule
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
 	bench-instructions-update bench-depth bench-calls bench-parts bench-evaluator bench-code-extra bench-hooks \
 	bench-monitoring \
-	install altinstall profile dist deb show deps fetch patch-stat header check-header \
+	bench-profilers clients install altinstall profile dist deb show deps fetch patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -117,6 +117,12 @@ bench-hooks: release stock-release
 
 bench-monitoring: release stock-release
 	@$(PYTHON3) benchmarks/beside_monitoring.py --stock $(STOCK_RELEASE) --python $(RELEASE)
+
+clients: all
+	@$(PYTHON3) -B tools/clients.py --python $(FERRULE)
+
+bench-profilers: release stock-release
+	@$(PYTHON3) benchmarks/profilers.py --stock $(STOCK_RELEASE) --python $(RELEASE)
 
 # What was built, and nothing else; DESTDIR= is taken from the environment, where make puts it.
 install altinstall: tools-present

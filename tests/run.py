@@ -94,7 +94,7 @@ from steps import LOGS, Counts, Step, as_duration, say
 
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
-DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmarks", "greenlet", "debugger",
+DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmarks", "greenlet", "debugger", "clients",
                   "cpython")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
 C_MODULES = (
@@ -295,6 +295,12 @@ def group_debugger(options):
             total += run_unittest(name, python, os.path.join(ROOT, "tests", "debugger"))
             total += run_program(f"{name}-cpython", ("debugger", "run_cpython.py"), python)
     return total
+
+
+def group_clients(options):
+    """The clients of frame hooks, built for the interpreter."""
+    return run_unittest("clients", options.python, os.path.join(ROOT, "tests", "clients"),
+                        environment=stock_environment(options))
 
 
 # --- CPython's own tests. ---------------------------------------------------------------------------------------

@@ -1,0 +1,20 @@
+"""A profiler with exact counts, on the frame hooks of Ferrule.
+
+    python -m ferrule_profiler script.py        # a table, and files with -o
+
+    import ferrule_profiler
+    with ferrule_profiler.profile() as profile:
+        work()
+    profile.result.print_table()
+    profile.result.write("work.html")
+
+Every call of every Python function in all threads is counted, with its time. Elsewhere than in
+Ferrule the package can be imported, and starting a profile is a RuntimeError that says what is
+missing.
+"""
+
+from ._profile import Profile, ProfilerError, available, profile, start, stop
+from ._result import Function, Result, Task, Thread
+
+__all__ = ["Function", "Profile", "ProfilerError", "Result", "Task", "Thread", "available",
+           "profile", "start", "stop"]

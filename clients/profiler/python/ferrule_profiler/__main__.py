@@ -1,0 +1,65 @@
+"""python -m ferrule_profiler [options] script.py args, or -m module args."""
+
+import argparse
+import sys
+
+from ._formats import FORMATS
+from ._table import SORTS
+
+USAGE = "python -m ferrule_profiler [options] (-m MODULE | SCRIPT) [ARGUMENT ...]"
+
+
+def parser():
+    made = argparse.ArgumentParser(prog="ferrule_profiler", usage=USAGE, allow_abbrev=False,
+                                   description="Profile every call of a program, in all threads.")
+    made.add_argument("-o", "--output", metavar="FILE", action="append", default=[],
+                      help="write a file: the end of its name says what (.html, .prof, "
+                      ".speedscope.json, .callgrind, .txt); may be given several times")
+    made.add_argument("--format", choices=FORMATS, help="write that format, whatever the name")
+    made.add_argument("--count", action="store_true", help="only count calls: no times")
+    made.add_argument("--sample", action="store_true",
+                      help="count calls, and take times from a timer: faster, less exact")
+    made.add_argument("--builtins", action="store_true", help="C functions too")
+    made.add_argument("--trace", metavar="FILE", help="write a timeline that Perfetto opens")
+    made.add_argument("--trace-events", type=int, default=400_000, metavar="N",
+                      help="the timeline has the last N beginnings and ends of each thread"
+                      " (default %(default)s)")
+    made.add_argument("--trace-seconds", type=float, metavar="N",
+                      help="and nothing older than N seconds")
+    made.add_argument("--sort", choices=SORTS, default="own", help="the table's order")
+    made.add_argument("--limit", type=int, default=40, metavar="N",
+                      help="rows of the table; 0: all")
+    made.add_argument("--quiet", action="store_true", help="print no table")
+    made.add_argument("--save-every", type=float, metavar="SECONDS",
+                      help="write the files so often while the program runs: then a crash or a"
+                      " SIGKILL loses no more than that")
+    made.add_argument("--subprocesses", action="store_true",
+                      help="profile forks and other Pythons that the program starts too; each "
+                      "writes files of its own, with its process id in their names")
+    made.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER,
+                      help="run a module as a program")
+    made.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT",
+                      help="the program and its arguments")
+    return made
+
+
+def main(arguments=None):
+    made = parser()
+    options = made.parse_args(arguments)
+    if options.module:
+        module, *rest = options.module
+        options.program = [module, *rest, *options.program]
+    elif options.module is not None or not options.program:
+        made.error("name a program: a script, or -m and a module")
+    if options.format and not options.output:
+        made.error("--format needs -o FILE")
+    if (options.count or options.sample) and (options.builtins or options.trace):
+        made.error("--builtins and --trace need exact times: not with --count or --sample")
+    if options.count and options.sample:
+        made.error("--count or --sample, not both")
+    from . import _command
+    return _command.run(options, as_module=options.module is not None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

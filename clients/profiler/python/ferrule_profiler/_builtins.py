@@ -1,0 +1,34 @@
+"""C functions: sys.monitoring tells the profile of them."""
+
+import sys
+
+EVENTS = {"CALL": "call", "C_RETURN": "c_return", "C_RAISE": "c_raise"}
+
+
+class Builtins:
+    """Takes the place of a profiler among the tools of sys.monitoring, until stop()."""
+
+    def __init__(self, core):
+        monitoring = sys.monitoring
+        try:
+            monitoring.use_tool_id(monitoring.PROFILER_ID, "ferrule_profiler")
+        except ValueError:
+            taken = monitoring.get_tool(monitoring.PROFILER_ID)
+            raise RuntimeError("C functions cannot be profiled: sys.monitoring has another"
+                               f" profiler, {taken}") from None
+        for event, method in EVENTS.items():
+            monitoring.register_callback(monitoring.PROFILER_ID, getattr(monitoring.events, event),
+                                         getattr(core, method))
+
+    def start(self):
+        monitoring = sys.monitoring
+        # The events of ends come with those of calls.
+        monitoring.set_events(monitoring.PROFILER_ID, monitoring.events.CALL)
+
+    def stop(self):
+        monitoring = sys.monitoring
+        monitoring.set_events(monitoring.PROFILER_ID, 0)
+        for event in EVENTS:
+            monitoring.register_callback(monitoring.PROFILER_ID, getattr(monitoring.events, event),
+                                         None)
+        monitoring.free_tool_id(monitoring.PROFILER_ID)

@@ -1,0 +1,163 @@
+"""The files that a result can be written to."""
+
+import json
+import marshal
+import os
+from _thread import get_ident
+
+from ._result import short
+
+SUFFIXES = {
+    ".html": "html", ".prof": "pstats", ".pstats": "pstats", ".speedscope.json": "speedscope",
+    ".callgrind": "callgrind", ".txt": "table", ".json": "speedscope",
+}
+
+
+def format_of(path):
+    """The format that a file's name asks for."""
+    name = os.path.basename(os.fspath(path))
+    if name.startswith("callgrind.out"):
+        return "callgrind"
+    for suffix, format in SUFFIXES.items():
+        if name.endswith(suffix):
+            return format
+    return "pstats"
+
+
+def write(result, path, format=None):
+    """Write the file, whole or not at all."""
+    format = format or format_of(path)
+    if format not in FORMATS:
+        raise ValueError(f"a format is one of {', '.join(FORMATS)}, not {format!r}")
+    content = FORMATS[format](result)
+    if isinstance(content, str):
+        content = content.encode("utf-8", "backslashreplace")
+    path = os.fspath(path)
+    beside = f"{path}.{os.getpid()}.{get_ident()}.part"
+    try:
+        with open(beside, "wb") as file:
+            file.write(content)
+        os.replace(beside, path)
+    except BaseException:
+        if os.path.exists(beside):
+            os.unlink(beside)
+        raise
+
+
+# --- pstats --------------------------------------------------------------------------------------
+
+def label(function):
+    """What pstats and its readers call a function."""
+    if function.kind == "builtin":
+        return "~", 0, function.name
+    return function.file, function.line, function.name
+
+
+def pstats(result):
+    """What cProfile writes: a piece of a generator counts as a call there."""
+    stats, labels = {}, {}
+    for number, function in result.functions.items():
+        labels[number] = key = label(function)
+        if not function.runs:
+            continue        # a generator that has not begun
+        row = (function.runs - function.recursive, function.runs, function.own, function.total)
+        known = stats.get(key)
+        # Functions of one line and name are one for pstats.
+        stats[key] = (*map(sum, zip(known, row)), known[-1]) if known else (*row, {})
+    for edge in result.edges:
+        if edge.caller is None or not edge.runs:
+            continue
+        callers = stats[labels[edge.callee]][-1]
+        row = (edge.runs, edge.runs - edge.recursive, edge.own, edge.total)
+        known = callers.get(labels[edge.caller])
+        callers[labels[edge.caller]] = tuple(map(sum, zip(known, row))) if known else row
+    return marshal.dumps(stats)
+
+
+# --- speedscope ----------------------------------------------------------------------------------
+
+def speedscope(result):
+    frames, places = [], {}
+    for number, function in result.functions.items():
+        places[number] = len(frames)
+        frame = {"name": function.qualname}
+        if function.kind != "builtin":
+            frame |= {"file": function.file, "line": function.line}
+        frames.append(frame)
+    profiles = []
+    for thread in result.threads:
+        samples, weights = [], []
+        for path, runs, own in thread.paths:
+            weight = round(own * 1e9) if result.timed else runs
+            if weight:
+                samples.append([places[number] for number in path])
+                weights.append(weight)
+        profiles.append({
+            "type": "sampled", "name": thread.name, "startValue": 0, "endValue": sum(weights),
+            "unit": "nanoseconds" if result.timed else "none", "samples": samples,
+            "weights": weights,
+        })
+    return json.dumps({
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "name": "ferrule_profiler", "exporter": "ferrule_profiler", "activeProfileIndex": 0,
+        "shared": {"frames": frames}, "profiles": profiles,
+    })
+
+
+# --- callgrind -----------------------------------------------------------------------------------
+
+def callgrind(result):
+    lines = ["# callgrind format", "version: 1", "creator: ferrule_profiler", "positions: line",
+             "event: ns : nanoseconds" if result.timed else "event: runs : runs",
+             "events: ns" if result.timed else "events: runs"]
+    called = {}
+    for edge in result.edges:
+        called.setdefault(edge.caller, []).append(edge)
+
+    def name(function):
+        return f"{function.qualname} {function.line}"
+
+    def cost(timed, untimed):
+        return round(timed * 1e9) if result.timed else untimed
+
+    for number, function in result.functions.items():
+        lines += ["", f"fl={function.file}", f"fn={name(function)}",
+                  f"{function.line} {cost(function.own, function.runs)}"]
+        for edge in called.get(number, ()):
+            callee = result.functions[edge.callee]
+            lines += [f"cfl={callee.file}", f"cfn={name(callee)}",
+                      f"calls={edge.runs} {callee.line}",
+                      f"{function.line} {cost(edge.total, edge.runs)}"]
+    return "\n".join(lines) + "\n"
+
+
+# --- paths, one a line ---------------------------------------------------------------------------
+
+def folded(result):
+    """What flame graphs are made of: a path and its nanoseconds (or runs) on each line."""
+    names = {number: f"{function.qualname} ({short(function.file)}:{function.line})"
+             .replace(";", ",").replace("\n", " ")
+             for number, function in result.functions.items()}
+    lines = []
+    for thread in result.threads:
+        first = thread.name.replace(";", ",").replace("\n", " ")
+        for path, runs, own in thread.paths:
+            weight = round(own * 1e9) if result.timed else runs
+            if weight:
+                lines.append(";".join([first, *(names[number] for number in path)])
+                             + f" {weight}")
+    return "\n".join(lines) + "\n"
+
+
+def table(result):
+    from ._table import table
+    return table(result, limit=0) + "\n"
+
+
+def html(result):
+    from ._page import page
+    return page(result)
+
+
+FORMATS = {"table": table, "html": html, "pstats": pstats, "speedscope": speedscope,
+           "callgrind": callgrind, "folded": folded}

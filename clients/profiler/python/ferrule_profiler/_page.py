@@ -1,0 +1,96 @@
+"""One page of HTML with everything in it: a flame graph, a table, callers, callees and source."""
+
+import base64
+import html
+import inspect
+import json
+import linecache
+import os
+import re
+import time
+
+from . import _core
+from ._formats import folded
+from ._result import short
+from ._table import seconds, sorted_functions
+
+TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html")
+MOST_SOURCES = 300      # functions that are shown with their source: those that took most
+MOST_LINES = 200        # of a function
+
+
+def source_of(function):
+    """The lines of a function, or none."""
+    lines = linecache.getlines(function.file)[function.line - 1:] if function.line else []
+    if not lines or function.kind == "builtin":
+        return []
+    if function.name == "<module>":
+        block = lines
+    else:
+        try:
+            block = inspect.getblock(lines)
+        except Exception:       # whatever is wrong with a text that is no longer the program's
+            block = lines[:1]
+    return [line.rstrip("\n") for line in block[:MOST_LINES]]
+
+
+def rows(result):
+    """What the page's script shows, one list for each function, and the place of each number."""
+    ordered = sorted_functions(result, "own")
+    places = {number: place for place, (number, _) in enumerate(ordered)}
+    found = []
+    for number, function in ordered:
+        found.append([
+            function.qualname, function.file, function.line, function.kind, function.calls,
+            function.runs, function.recursive, function.raised,
+            round(function.own * 1e9), round(function.total * 1e9), short(function.file),
+            source_of(function) if len(found) < MOST_SOURCES else [],
+        ])
+    return found, places
+
+
+def edges(result, places):
+    return [[-1 if edge.caller is None else places[edge.caller], places[edge.callee], edge.runs,
+             round(edge.own * 1e9), round(edge.total * 1e9)]
+            for edge in result.edges if edge.runs]
+
+
+def flame_graph(result):
+    """The picture's address, and its height."""
+    lines = folded(result)
+    if not lines.strip():
+        return "about:blank", 0
+    picture = _core.flame_graph(lines, "", "ns" if result.timed else "runs")
+    height = re.search(rb'<svg[^>]* height="(\d+)"', picture)
+    address = "data:image/svg+xml;base64," + base64.b64encode(picture).decode("ascii")
+    return address, int(height[1]) if height else 600
+
+
+def as_script(value):
+    """JSON that may stand in a script element, whatever the program's source says."""
+    return json.dumps(value).replace("<", "\\u003c").replace("\u2028", "\\u2028")
+
+
+def page(result):
+    found, places = rows(result)
+    calls = sum(function.calls for function in result.functions.values())
+    summary = f"{calls:,} calls of {len(found):,} functions in {len(result.threads)} threads"
+    if result.timed:
+        summary += f", {seconds(result.seconds).strip()}"
+    flame, height = flame_graph(result)
+    threads = [[thread.name, round(thread.seconds * 1e9)] for thread in result.threads]
+    values = {
+        "@SUMMARY@": html.escape(summary),
+        "@MADE@": time.strftime("%Y-%m-%d %H:%M"),
+        "@FLAME@": flame,
+        "@HEIGHT@": str(height + 4),
+        "@DATA@": as_script({"functions": found, "edges": edges(result, places),
+                             "threads": threads, "timed": result.timed,
+                             "tasks": [[task.name, task.runs, round(task.seconds * 1e9)]
+                                       for task in result.tasks]}),
+    }
+    with open(TEMPLATE, encoding="utf-8") as file:
+        text = file.read()
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return text

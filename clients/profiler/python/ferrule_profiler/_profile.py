@@ -1,0 +1,149 @@
+"""Starting and stopping."""
+
+import os
+import sys
+import threading
+
+from . import _core
+from ._builtins import Builtins
+from ._greenlets import Greenlets
+from ._result import Result
+from ._sample import INTERVAL, Sampler
+
+OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class ProfilerError(RuntimeError):
+    """A profile cannot be started or stopped as it was asked for."""
+
+
+_lock = threading.Lock()
+_active = None      # the profile that is being made
+
+
+def available():
+    """None, or a str that says why this interpreter cannot be profiled."""
+    if _core.version() == 0:
+        return ("this interpreter has no frame hooks: they are a part of Ferrule"
+                f" (this is {sys.version.split()[0]}, {sys.executable})")
+    if _core.version() < 2:
+        return "this interpreter has the first edition of frame hooks; the second one is needed"
+    return None
+
+
+class Profile:
+    """A profile: made by start() or profile(). `result` is what it has found until now.
+
+    count: only count calls, without times
+    sample: count calls, and take times from a timer; True, or its seconds
+    builtins: C functions too
+    trace: how many of the last events of each thread are kept for a timeline
+    """
+
+    def __init__(self, *, count=False, sample=False, builtins=False, trace=0):
+        if (count or sample) and (builtins or trace):
+            raise ValueError("C functions and timelines need exact times")
+        self.timed = not count
+        self._parts = []
+        if count or sample:
+            self._core = _core.CountProfile(OWN)
+        else:
+            self._core = _core.ExactProfile(OWN, trace)
+        self._exact = not (count or sample)
+        self._builtins = builtins
+        self._sampler = None
+        if sample:
+            self._sampler = Sampler(OWN, INTERVAL if sample is True else sample)
+
+    def __repr__(self):
+        state = "running" if self is _active else "stopped"
+        return f"<ferrule_profiler.Profile, {state}>"
+
+    def start(self):
+        global _active
+        missing = available()
+        if missing:
+            raise ProfilerError(missing)
+        with _lock:
+            if _active is not None:
+                raise ProfilerError("a profile is being made already: stop() it first")
+            if self._exact:
+                self._parts.append(Greenlets(self._core))
+            if self._sampler is not None:
+                self._parts.append(self._sampler)
+            try:
+                if self._builtins:
+                    # The last to start and the first to stop: what we call ourselves is unseen.
+                    self._parts.append(Builtins(self._core))
+                self._core.start()
+            except RuntimeError as error:
+                for part in self._parts:
+                    if isinstance(part, Builtins):
+                        part.stop()
+                self._parts.clear()
+                raise ProfilerError(str(error)) from None
+            _active = self
+        for part in self._parts:
+            part.start()
+        return self
+
+    def stop(self):
+        """End it. What is still under way counts until now."""
+        global _active
+        for part in reversed(self._parts):
+            part.stop()
+        self._parts.clear()
+        self._core.stop()
+        with _lock:
+            if _active is self:
+                _active = None
+        return self
+
+    @property
+    def result(self):
+        found = self._core.result()
+        found["timed"] = self.timed
+        if self._sampler is not None:
+            found["clock"] = f"a look each {self._sampler.interval * 1e3:g} ms"
+            self._sampler.add_to(found)
+        return Result(found)
+
+    def _after_fork(self):
+        self._core.after_fork()
+        if self._sampler in self._parts:
+            self._sampler.after_fork()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *exception):
+        self.stop()
+
+
+def profile(**options):
+    """A context manager: a profile of what runs in all threads until the block ends."""
+    return Profile(**options)
+
+
+def start(**options):
+    """Start a profile of all threads; it is returned. ProfilerError: there is one already."""
+    return Profile(**options).start()
+
+
+def stop():
+    """Stop the profile that start() has started; it is returned."""
+    running = _active
+    if running is None:
+        raise ProfilerError("no profile is being made")
+    return running.stop()
+
+
+def _after_fork():
+    # The lock may have been held by a thread that is not here.
+    global _lock
+    _lock = threading.Lock()
+    if _active is not None:
+        _active._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

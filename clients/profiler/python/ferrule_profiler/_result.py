@@ -1,0 +1,139 @@
+"""What a profile has found."""
+
+import os
+from typing import NamedTuple
+
+
+class Function(NamedTuple):
+    """A function, and what its calls have taken. Times are in seconds."""
+
+    file: str
+    line: int
+    name: str
+    qualname: str
+    kind: str           # function, generator, coroutine, async generator, builtin
+    calls: int          # how many frames were made
+    runs: int           # how often one began or went on: more than calls for a generator
+    recursive: int      # runs within another run of the same function
+    raised: int         # runs that an exception has ended
+    own: float
+    total: float        # with what it has called; a call within another one counts once
+
+    @property
+    def place(self):
+        return self.name if self.kind == "builtin" else f"{short(self.file)}:{self.line}"
+
+
+class Edge(NamedTuple):
+    """A caller and a callee, as numbers of functions. The caller None: nobody in sight."""
+
+    caller: int | None
+    callee: int
+    calls: int
+    runs: int
+    recursive: int
+    raised: int
+    own: float
+    total: float
+
+
+class Thread(NamedTuple):
+    """A thread. Each path of `paths` is (tuple of functions' numbers, runs, own seconds).
+
+    `events` are the last ones: (nanoseconds since the beginning, function's number or -1: an end).
+    """
+
+    name: str
+    ident: int
+    seconds: float
+    paths: list
+    events: list
+
+
+class Task(NamedTuple):
+    """A task of asyncio."""
+
+    name: str
+    runs: int           # how often it began or went on
+    seconds: float      # while it ran
+
+
+def short(file):
+    """The last two parts of a file's name: enough to know it."""
+    parts = file.replace(os.sep, "/").split("/")
+    return "/".join(parts[-2:]) if len(parts) > 1 else file
+
+
+class Result:
+    """What a profile has found, all threads together.
+
+    `functions` is {number: Function}; `edges`, `threads` and `tasks` are lists of Edge, Thread and
+    Task. `clock` is the clock's name; `timed` says whether there are times.
+    """
+
+    def __init__(self, found):
+        self.codes = found["codes"]
+        self.clock = found["clock"]
+        self.timed = found["timed"]
+        self.tasks = [Task(name, runs, time / 1e9) for thread in found["threads"]
+                      for name, runs, time in thread["tasks"] if runs]
+        self.functions = self._sum_functions(found["threads"])
+        self.edges = self._sum_edges(found["threads"])
+        self.threads = [self._thread(thread) for thread in found["threads"]]
+
+    def _sum_functions(self, threads):
+        sums = {}
+        for thread in threads:
+            for number, *counted in thread["functions"]:
+                if any(counted):
+                    known = sums.get(number)
+                    sums[number] = list(map(sum, zip(known, counted))) if known else counted
+        return {number: Function(*self.codes[number], *counts, own / 1e9, total / 1e9)
+                for number, (*counts, own, total) in sums.items()}
+
+    def _sum_edges(self, threads):
+        sums = {}
+        for thread in threads:
+            for caller, callee, *counted in thread["edges"]:
+                if any(counted):
+                    known = sums.get((caller, callee))
+                    sums[caller, callee] = (list(map(sum, zip(known, counted))) if known
+                                            else counted)
+        return [Edge(None if caller < 0 else caller, callee, *counts, own / 1e9, total / 1e9)
+                for (caller, callee), (*counts, own, total) in sums.items()]
+
+    @staticmethod
+    def _thread(thread):
+        paths, found = [()], []
+        for parent, number, calls, runs, own in thread["nodes"][1:]:
+            paths.append((*paths[parent], number))
+            if calls or runs or own:
+                found.append((paths[-1], runs, own / 1e9))
+        return Thread(thread["name"], thread["ident"], sum(own for _, _, own in found), found,
+                      thread.get("events", []))
+
+    @property
+    def seconds(self):
+        """The time of all functions in all threads."""
+        return sum(function.own for function in self.functions.values())
+
+    def callers(self, number):
+        return [edge for edge in self.edges if edge.callee == number]
+
+    def callees(self, number):
+        return [edge for edge in self.edges if edge.caller == number]
+
+    def find(self, name):
+        """The functions of this name, or qualified name."""
+        return [function for function in self.functions.values()
+                if name in (function.name, function.qualname)]
+
+    def print_table(self, file=None, *, sort="own", limit=40):
+        """Print the functions that have taken most."""
+        from ._table import table
+        print(table(self, sort=sort, limit=limit), file=file)
+
+    def write(self, path, format=None):
+        """Write a file. Its format is said, or seen from the name's end."""
+        from ._formats import write
+        write(self, path, format)

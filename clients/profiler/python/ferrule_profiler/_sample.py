@@ -1,0 +1,111 @@
+"""Times from a timer: every few milliseconds a thread notes who runs in every other thread."""
+
+import sys
+import threading
+import time
+from _thread import get_ident
+
+INTERVAL = 0.005
+GENERATOR, COROUTINE, ITERABLE_COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
+
+
+def identity(code):
+    """As the core tells who a function is."""
+    flags = code.co_flags
+    kind = ("generator" if flags & GENERATOR and not flags & ITERABLE_COROUTINE else
+            "coroutine" if flags & (COROUTINE | ITERABLE_COROUTINE) else
+            "async generator" if flags & ASYNC_GENERATOR else "function")
+    return code.co_filename, code.co_firstlineno, code.co_name, code.co_qualname, kind
+
+
+class Sampler:
+    """Gives the time between two looks to the stacks that the second one sees."""
+
+    def __init__(self, own, interval=INTERVAL):
+        self.own = own
+        self.interval = interval
+        self.times = {}         # thread -> path of code objects -> seconds
+        self.kept = {}          # the code objects, by their addresses
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self.run, name="ferrule_profiler", daemon=True)
+
+    def start(self):
+        self.thread.start()
+
+    def stop(self):
+        self.stopping.set()
+        self.thread.join()
+
+    def after_fork(self):
+        """The thread is not there in the child."""
+        self.times.clear()
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self.run, name="ferrule_profiler", daemon=True)
+        self.thread.start()
+
+    def run(self):
+        last = time.perf_counter()
+        while not self.stopping.wait(self.interval):
+            now = time.perf_counter()
+            self.look(now - last)
+            last = now
+
+    def look(self, took):
+        me = get_ident()
+        for ident, frame in sys._current_frames().items():
+            if ident == me:
+                continue
+            path = []
+            while frame is not None:
+                code = frame.f_code
+                if not code.co_filename.startswith(self.own):
+                    path.append(id(code))
+                    self.kept.setdefault(id(code), code)
+                frame = frame.f_back
+            path = tuple(reversed(path))
+            times = self.times.setdefault(ident, {})
+            times[path] = times.get(path, 0) + took
+
+    def add_to(self, found):
+        """Put the times into what the counts have found."""
+        numbers = {tuple(known): number for number, known in enumerate(found["codes"])}
+
+        def number(address):
+            known = identity(self.kept[address])
+            if known not in numbers:
+                numbers[known] = len(found["codes"])
+                found["codes"].append(known)
+            return numbers[known]
+
+        by_ident = {thread["ident"]: thread for thread in found["threads"]}
+        for ident, times in list(self.times.items()):
+            thread = by_ident.get(ident)
+            if thread is None:
+                continue        # it has called nothing
+            self.add_thread(thread, {
+                tuple(map(number, path)): round(took * 1e9) for path, took in list(times.items())})
+
+    @staticmethod
+    def add_thread(thread, times):
+        counts = {row[0]: row[1] for row in thread["functions"]}
+        own, total, edges = {}, {}, {}
+        nodes, places = [[-1, -1, 0, 0, 0]], {(): 0}
+        for path, took in times.items():
+            if not path:
+                continue
+            own[path[-1]] = own.get(path[-1], 0) + took
+            for function in set(path):
+                total[function] = total.get(function, 0) + took
+            for edge in set(zip((-1, *path), path)):
+                edges[edge] = edges.get(edge, 0) + took
+            for depth in range(1, len(path) + 1):
+                if path[:depth] not in places:
+                    places[path[:depth]] = len(nodes)
+                    nodes.append([places[path[:depth - 1]], path[depth - 1], 0, 0, 0])
+            nodes[places[path]][4] += took
+        thread["functions"] = [
+            (function, counts.get(function, 0), counts.get(function, 0), 0, 0,
+             own.get(function, 0), total.get(function, 0)) for function in counts | total]
+        thread["edges"] = [(caller, callee, 0, 0, 0, 0, 0, took)
+                           for (caller, callee), took in edges.items()]
+        thread["nodes"] = nodes

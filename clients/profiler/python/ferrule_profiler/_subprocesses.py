@@ -1,0 +1,33 @@
+"""Profiling the Pythons that a program starts.
+
+They find `_startup` on their path, whose sitecustomize module starts a profile. So they must look
+at PYTHONPATH: not with -I or -E, nor with -S.
+"""
+
+import argparse
+import json
+import os
+
+VARIABLE = "FERRULE_PROFILER"
+HERE = os.path.dirname(os.path.abspath(__file__))
+STARTUP = os.path.join(HERE, "_startup")
+
+
+def prepare(options):
+    """Set the environment of the processes to come."""
+    os.environ[VARIABLE] = json.dumps({**vars(options), "program": [], "module": None})
+    paths = [STARTUP, os.path.dirname(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+def begin():
+    """Start a profile in such a process."""
+    from ._command import Writer, profile_of
+    from ._profile import available
+    if available():
+        return
+    options = argparse.Namespace(**json.loads(os.environ[VARIABLE]))
+    options.child = True
+    profile = profile_of(options)
+    Writer(profile, options).install()
+    profile.start()

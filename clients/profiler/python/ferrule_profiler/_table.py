@@ -1,0 +1,60 @@
+"""The table in a terminal."""
+
+from ._result import short
+
+SORTS = ("own", "total", "calls", "name")
+
+
+def sorted_functions(result, sort):
+    """(number, Function) pairs, the greatest first."""
+    if sort not in SORTS:
+        raise ValueError(f"sort is one of {', '.join(SORTS)}, not {sort!r}")
+    if sort == "name":
+        return sorted(result.functions.items(), key=lambda item: item[1].qualname)
+    if not result.timed and sort != "calls":
+        sort = "calls"
+    return sorted(result.functions.items(),
+                  key=lambda item: (-getattr(item[1], sort), item[1].qualname))
+
+
+def seconds(value):
+    """A time with a unit, in seven characters."""
+    for unit, scale in (("s ", 1), ("ms", 1e3), ("us", 1e6)):
+        if value * scale >= 1:
+            return f"{value * scale:6.4g} {unit}"
+    return f"{value * 1e9:6.4g} ns"
+
+
+def calls_of(function):
+    """`10`, or `10 (25 runs)` for a generator."""
+    text = f"{function.calls:,}"
+    return text if function.runs == function.calls else f"{text} ({function.runs:,} runs)"
+
+
+def table(result, sort="own", limit=40):
+    rows = sorted_functions(result, sort)
+    shown = rows[:limit] if limit else rows
+    whole = result.seconds or 1
+    lines = []
+    calls = sum(function.calls for function in result.functions.values())
+    head = f"{calls:,} calls of {len(rows):,} functions in {len(result.threads)} threads"
+    if result.timed:
+        head += f", {seconds(result.seconds).strip()} ({result.clock})"
+    lines += [head, ""]
+    cells = []
+    for _, function in shown:
+        cell = [calls_of(function)]
+        if result.timed:
+            cell += [seconds(function.own), f"{100 * function.own / whole:.1f}",
+                     seconds(function.total)]
+        where = "" if function.kind == "builtin" else f"  {short(function.file)}:{function.line}"
+        cells.append([*cell, function.qualname + where])
+    heads = ["calls", "own", "%", "total", "function"] if result.timed else ["calls", "function"]
+    widths = [max(map(len, column)) for column in zip(heads, *cells)]
+    for row in [heads, *cells]:
+        *numbers, name = row
+        lines.append("  ".join([*(text.rjust(width) for text, width in zip(numbers, widths)),
+                                name]))
+    if len(shown) < len(rows):
+        lines.append(f"... and {len(rows) - len(shown):,} more (--limit 0 shows all)")
+    return "\n".join(lines)

@@ -1,0 +1,129 @@
+//! Which functions a profile knows.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyCode, PyString};
+use rustc_hash::FxHashMap;
+
+/// So many code objects are kept alive, so that their address says who they are. Others are known
+/// by their name and place, which takes longer.
+const MOST_KEPT: usize = 100_000;
+
+const GENERATOR: u32 = 0x20;
+const COROUTINE: u32 = 0x80;
+const ITERABLE_COROUTINE: u32 = 0x100;
+const ASYNC_GENERATOR: u32 = 0x200;
+
+/// Who a function is, beyond the life of its code object.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    pub file: String,
+    pub line: u32,
+    pub name: String,
+    pub qualified: String,
+    /// `"function"`, `"generator"`, `"coroutine"`, `"async generator"` or `"builtin"`.
+    pub kind: &'static str,
+}
+
+/// What the profile knows of a code object.
+#[derive(Clone, Copy)]
+pub struct Known {
+    /// The function's number.
+    pub number: u32,
+    /// By what a graph finds it.
+    pub key: usize,
+    /// Whether it runs piece by piece.
+    pub resumable: bool,
+    /// Whether it is the profiler's own.
+    pub ignored: bool,
+}
+
+/// The functions of a profile. Code objects with one name, file and line are one function.
+pub struct Codes {
+    by_address: FxHashMap<usize, Known>,
+    numbers: FxHashMap<Identity, u32>,
+    identities: Vec<Identity>,
+    kept: Vec<Py<PyAny>>,
+    ignored: Option<String>,
+}
+
+/// A text attribute, whatever it is made of.
+fn text(object: &Bound<'_, PyAny>, name: &str) -> String {
+    let value = object.getattr(name).ok();
+    let string = value.as_ref().and_then(|value| value.cast::<PyString>().ok());
+    string.map_or_else(|| "?".to_owned(), |string| string.to_string_lossy().into_owned())
+}
+
+fn number(object: &Bound<'_, PyAny>, name: &str) -> u32 {
+    object.getattr(name).and_then(|value| value.extract()).unwrap_or(0)
+}
+
+/// Reads who a code object is. No Python code runs.
+pub fn identify(code: &Bound<'_, PyCode>) -> Identity {
+    let flags = number(code, "co_flags");
+    let kind = if flags & GENERATOR != 0 && flags & ITERABLE_COROUTINE == 0 {
+        "generator"
+    } else if flags & (COROUTINE | ITERABLE_COROUTINE) != 0 {
+        "coroutine"
+    } else if flags & ASYNC_GENERATOR != 0 {
+        "async generator"
+    } else {
+        "function"
+    };
+    Identity {
+        file: text(code, "co_filename"),
+        line: number(code, "co_firstlineno"),
+        name: text(code, "co_name"),
+        qualified: text(code, "co_qualname"),
+        kind,
+    }
+}
+
+impl Codes {
+    /// Functions of files that begin with `ignored` are the profiler's own.
+    pub fn new(ignored: Option<String>) -> Self {
+        Self {
+            by_address: FxHashMap::default(),
+            numbers: FxHashMap::default(),
+            identities: Vec::new(),
+            kept: Vec::new(),
+            ignored,
+        }
+    }
+
+    /// What is at this address, if it is kept.
+    pub fn at(&self, address: usize) -> Option<Known> {
+        self.by_address.get(&address).copied()
+    }
+
+    /// Takes down what is at this address.
+    pub fn add(&mut self, address: usize, object: Py<PyAny>, identity: Identity) -> Known {
+        let ignored =
+            self.ignored.as_ref().is_some_and(|prefix| identity.file.starts_with(&**prefix));
+        let resumable = !matches!(identity.kind, "function" | "builtin");
+        let next = self.identities.len() as u32;
+        let number = *self.numbers.entry(identity.clone()).or_insert(next);
+        if number == next {
+            self.identities.push(identity);
+        }
+        // Addresses are even, so an odd key is nobody's address.
+        let kept = self.kept.len() < MOST_KEPT;
+        let key = if kept { address } else { (number as usize) << 1 | 1 };
+        let known = Known { number, key, resumable, ignored };
+        if kept {
+            self.kept.push(object);
+            self.by_address.insert(address, known);
+        }
+        known
+    }
+
+    /// All functions, in the order of their numbers.
+    pub fn identities(&self) -> &[Identity] {
+        &self.identities
+    }
+
+    /// Everything that is kept alive, to be let go where no lock is held.
+    pub fn take_kept(&mut self) -> Vec<Py<PyAny>> {
+        self.by_address.clear();
+        std::mem::take(&mut self.kept)
+    }
+}

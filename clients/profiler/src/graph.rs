@@ -1,0 +1,494 @@
+//! What one thread has called: paths of calls, functions, and edges from a caller to a callee.
+//!
+//! Everything is added up at once, so the size depends on the code that runs and not on how long it
+//! runs. Paths make a tree. A call of a function that is already on its path goes back to the
+//! function's node, and there are at most [`MOST_NODES`] nodes; what comes then goes below a node
+//! for the rest, so that only the picture of the paths suffers. Functions and edges stay exact.
+
+use crate::ring::{Ring, END};
+use crate::tasks::Tasks;
+use rustc_hash::FxHashMap;
+
+/// No function: the caller of what nobody in sight has called.
+pub const NONE: u32 = u32::MAX;
+/// The most nodes of a thread's tree, but for those of the rest.
+const MOST_NODES: usize = 100_000;
+const ROOT: u32 = 0;
+
+/// A way from a node to another: the call of some code at the end of some path.
+#[derive(Clone, Default)]
+pub struct Link {
+    /// Where it begins.
+    pub from: u32,
+    key: usize,
+    /// Where it leads: the callee's node.
+    pub node: u32,
+    func: u32,
+    edge: u32,
+    /// Whether the frame is one of a generator or coroutine, which runs piece by piece.
+    resumable: bool,
+    /// How many frames were made.
+    pub calls: u64,
+    /// How often one began or went on.
+    pub runs: u64,
+    /// How many runs an exception has ended.
+    pub raised: u64,
+    /// Ticks in the function itself.
+    pub own: u64,
+}
+
+/// The end of a path.
+#[derive(Clone)]
+pub struct Node {
+    /// The link that was used last from here, and its key.
+    key: usize,
+    link: u32,
+    func: u32,
+    /// The node before it.
+    pub parent: u32,
+}
+
+/// A function.
+#[derive(Clone)]
+pub struct Func {
+    /// Its number in the profile.
+    pub code: u32,
+    /// How many of its calls are under way.
+    level: u32,
+    /// Ticks of its calls, those below included. A call within another one counts once.
+    pub total: u64,
+    /// How many of its runs were within another one.
+    pub recursive: u64,
+    /// The node below which its callees are when there are too many nodes.
+    rest: u32,
+}
+
+/// A pair of a caller and a callee.
+#[derive(Clone)]
+pub struct Edge {
+    caller: u32,
+    callee: u32,
+    level: u32,
+    /// As with [`Func`], of these calls alone.
+    pub total: u64,
+    /// As with [`Func`], of these calls alone.
+    pub recursive: u64,
+}
+
+/// A call under way.
+#[derive(Clone, Copy)]
+struct Entry {
+    id: u64,
+    start: u64,
+    link: u32,
+    node: u32,
+    func: u32,
+    edge: u32,
+    /// Its row among the tasks, where it is a task's coroutine.
+    task: u32,
+}
+
+/// At the bottom of each stack.
+const BOTTOM: Entry =
+    Entry { id: 0, start: 0, link: 0, node: ROOT, func: NONE, edge: NONE, task: NONE };
+
+/// What a frame that begins is.
+pub enum Begun {
+    /// It runs. The number is the call's.
+    Running(u64),
+    /// It was made, and will be told to go on under this number.
+    Made(u64),
+}
+
+/// The calls of a thread.
+#[derive(Clone)]
+pub struct Graph {
+    /// When time was counted last.
+    last: u64,
+    /// The calls under way. The first entry is no call: it stands for the thread.
+    stack: Vec<Entry>,
+    pub nodes: Vec<Node>,
+    pub links: Vec<Link>,
+    pub funcs: Vec<Func>,
+    pub edges: Vec<Edge>,
+    link_at: FxHashMap<(u32, usize), u32>,
+    func_of: FxHashMap<u32, u32>,
+    edge_of: FxHashMap<(u32, u32), u32>,
+    /// Calls that were left without an end, as when a greenlet switches to another.
+    strays: FxHashMap<u64, Entry>,
+    /// The calls of greenlets that do not run, by whose they are.
+    parked: FxHashMap<usize, Vec<Entry>>,
+    next_id: u64,
+    pub ring: Ring,
+    pub tasks: Tasks,
+}
+
+impl Graph {
+    /// The first number of a call is `first_id`; no other thread has it or those behind it.
+    pub fn new(first_id: u64) -> Self {
+        Self {
+            last: 0,
+            stack: vec![BOTTOM],
+            nodes: vec![Node { key: 0, link: 0, func: NONE, parent: ROOT }],
+            // The first link is where the time goes in which no call is under way.
+            links: vec![Link { func: NONE, edge: NONE, ..Link::default() }],
+            funcs: Vec::new(),
+            edges: Vec::new(),
+            link_at: FxHashMap::default(),
+            func_of: FxHashMap::default(),
+            edge_of: FxHashMap::default(),
+            strays: FxHashMap::default(),
+            parked: FxHashMap::default(),
+            next_id: first_id.max(1),
+            ring: Ring::default(),
+            tasks: Tasks::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn top(&self) -> Entry {
+        self.stack.last().copied().unwrap_or(BOTTOM)
+    }
+
+    /// The link for code with this key, called from where the thread is; `None` the first time.
+    #[inline(always)]
+    pub fn find(&mut self, key: usize) -> Option<u32> {
+        let at = self.top().node;
+        let node = &self.nodes[at as usize];
+        if node.key == key {
+            return Some(node.link);
+        }
+        let link = *self.link_at.get(&(at, key))?;
+        self.remember(at, key, link);
+        Some(link)
+    }
+
+    fn remember(&mut self, at: u32, key: usize, link: u32) {
+        let node = &mut self.nodes[at as usize];
+        (node.key, node.link) = (key, link);
+    }
+
+    /// The link for code with this key and this number in the profile. It is made if need be.
+    pub fn link(&mut self, key: usize, code: u32, resumable: bool) -> u32 {
+        let at = self.top().node;
+        let link = self.link_from(at, key, code, resumable);
+        self.remember(at, key, link);
+        link
+    }
+
+    fn link_from(&mut self, at: u32, key: usize, code: u32, resumable: bool) -> u32 {
+        if let Some(link) = self.link_at.get(&(at, key)) {
+            return *link;
+        }
+        let caller = self.nodes[at as usize].func;
+        let func = self.func(code);
+        let full = self.nodes.len() >= MOST_NODES;
+        let from = if full { self.rest_of(caller) } else { at };
+        if let Some(link) = self.link_at.get(&(from, key)) {
+            return *link;
+        }
+        let node = match self.on_the_path(from, func) {
+            Some(node) => node,
+            None if full => self.rest_of(func),
+            None => self.node(func, from),
+        };
+        let edge = self.edge(caller, func);
+        let link = self.links.len() as u32;
+        self.links.push(Link { from, key, node, func, edge, resumable, ..Link::default() });
+        self.link_at.insert((from, key), link);
+        link
+    }
+
+    fn func(&mut self, code: u32) -> u32 {
+        let next = self.funcs.len() as u32;
+        let func = *self.func_of.entry(code).or_insert(next);
+        if func == next {
+            self.funcs.push(Func { code, level: 0, total: 0, recursive: 0, rest: NONE });
+        }
+        func
+    }
+
+    fn edge(&mut self, caller: u32, callee: u32) -> u32 {
+        let next = self.edges.len() as u32;
+        let edge = *self.edge_of.entry((caller, callee)).or_insert(next);
+        if edge == next {
+            self.edges.push(Edge { caller, callee, level: 0, total: 0, recursive: 0 });
+        }
+        edge
+    }
+
+    fn node(&mut self, func: u32, parent: u32) -> u32 {
+        self.nodes.push(Node { key: 0, link: 0, func, parent });
+        (self.nodes.len() - 1) as u32
+    }
+
+    /// The node of the rest for a function: right below the root.
+    fn rest_of(&mut self, func: u32) -> u32 {
+        match self.funcs.get(func as usize) {
+            None => ROOT,
+            Some(known) if known.rest != NONE => known.rest,
+            Some(_) => {
+                let node = self.node(func, ROOT);
+                self.funcs[func as usize].rest = node;
+                node
+            }
+        }
+    }
+
+    fn on_the_path(&self, mut at: u32, func: u32) -> Option<u32> {
+        while at != ROOT {
+            let node = &self.nodes[at as usize];
+            if node.func == func {
+                return Some(at);
+            }
+            at = node.parent;
+        }
+        None
+    }
+
+    fn new_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    /// A frame has been made.
+    #[inline(always)]
+    pub fn begin(&mut self, link: u32, now: u64) -> Begun {
+        let id = self.new_id();
+        let known = &mut self.links[link as usize];
+        known.calls += 1;
+        if known.resumable {
+            return Begun::Made(id);
+        }
+        self.enter(link, id, now);
+        Begun::Running(id)
+    }
+
+    /// A frame runs from now on.
+    #[inline(always)]
+    pub fn enter(&mut self, link: u32, id: u64, now: u64) {
+        self.count_time(now);
+        let known = &mut self.links[link as usize];
+        known.runs += 1;
+        let Link { node, func, edge, .. } = *known;
+        self.open(Entry { id, start: now, link, node, func, edge, task: NONE });
+    }
+
+    #[inline(always)]
+    fn open(&mut self, entry: Entry) {
+        self.funcs[entry.func as usize].level += 1;
+        self.edges[entry.edge as usize].level += 1;
+        self.ring.note(entry.start, entry.func);
+        self.stack.push(entry);
+    }
+
+    /// A coroutine runs from now on. `true`: it may be a task's, and nobody has said yet.
+    pub fn resume(&mut self, link: u32, id: u64, now: u64) -> bool {
+        let root = !self.links[self.top().link as usize].resumable;
+        self.enter(link, id, now);
+        let known = root.then(|| self.tasks.row(id)).flatten();
+        if let (Some(row), Some(top)) = (known, self.stack.last_mut()) {
+            top.task = row;
+        }
+        root && known.is_none()
+    }
+
+    /// What runs is the coroutine of a task of this name, or of none.
+    pub fn name_task(&mut self, id: u64, name: Option<String>) {
+        self.tasks.add(id, name);
+        let row = self.tasks.row(id).unwrap_or(NONE);
+        if let Some(top) = self.stack.last_mut().filter(|top| top.id == id) {
+            top.task = row;
+        }
+    }
+
+    /// A C function runs from now on.
+    pub fn enter_builtin(&mut self, link: u32, now: u64) {
+        let id = self.new_id();
+        self.links[link as usize].calls += 1;
+        self.enter(link, id, now);
+    }
+
+    /// A C function has ended, if the profile has seen it begin.
+    pub fn leave_builtin(&mut self, code: u32, now: u64, raised: bool) {
+        let top = self.top();
+        if self.code_of(top.func) == Some(code) {
+            self.leave(top.id, now, raised);
+        }
+    }
+
+    /// Gives the time since it was counted last to the call that runs.
+    #[inline(always)]
+    fn count_time(&mut self, now: u64) {
+        let link = self.top().link;
+        self.links[link as usize].own += now.saturating_sub(self.last);
+        self.last = now;
+    }
+
+    /// A frame runs no longer: it has ended or is suspended.
+    #[inline(always)]
+    pub fn leave(&mut self, id: u64, now: u64, raised: bool) {
+        let top = self.top();
+        if top.id == id {
+            self.count_time(now);
+            self.links[top.link as usize].raised += u64::from(raised);
+            self.close(now, true);
+        } else {
+            self.leave_out_of_order(id, now, raised);
+        }
+    }
+
+    /// Takes the top entry, and adds its time to its function and its edge.
+    #[inline(always)]
+    fn close(&mut self, now: u64, ended: bool) -> Option<Entry> {
+        if self.stack.len() < 2 {
+            return None;
+        }
+        let entry = self.stack.pop()?;
+        let took = now.saturating_sub(entry.start);
+        self.ring.note(now, END);
+        if entry.task != NONE {
+            self.tasks.ran(entry.task, took);
+        }
+        let func = &mut self.funcs[entry.func as usize];
+        func.level -= 1;
+        if func.level == 0 {
+            func.total += took;
+        } else {
+            func.recursive += u64::from(ended);
+        }
+        let edge = &mut self.edges[entry.edge as usize];
+        edge.level -= 1;
+        if edge.level == 0 {
+            edge.total += took;
+        } else {
+            edge.recursive += u64::from(ended);
+        }
+        Some(entry)
+    }
+
+    /// Somebody has switched to another stack: calls above this one are not its own.
+    #[cold]
+    #[inline(never)]
+    fn leave_out_of_order(&mut self, id: u64, now: u64, raised: bool) {
+        if let Some(stray) = self.strays.remove(&id) {
+            self.links[stray.link as usize].raised += u64::from(raised);
+            return;
+        }
+        if !self.stack.iter().any(|entry| entry.id == id) {
+            return; // it began before the profile, or somewhere else
+        }
+        self.count_time(now);
+        while self.top().id != id {
+            if let Some(stray) = self.close(now, true) {
+                self.strays.insert(stray.id, stray);
+            }
+        }
+        self.leave(id, now, raised);
+    }
+
+    /// One greenlet of the thread stops and another one goes on.
+    pub fn switch(&mut self, from: usize, to: usize, now: u64) {
+        self.count_time(now);
+        let mut left = Vec::new();
+        while let Some(entry) = self.close(now, false) {
+            left.push(entry);
+        }
+        if !left.is_empty() {
+            self.parked.insert(from, left);
+        }
+        for mut entry in self.parked.remove(&to).unwrap_or_default().into_iter().rev() {
+            entry.start = now;
+            self.open(entry);
+        }
+    }
+
+    /// As it would be if everything under way ended now.
+    pub fn ended(&self, now: u64) -> Self {
+        let mut ended = self.clone();
+        // A thread may have been told of something while the end was being decided.
+        let now = now.max(self.last);
+        if ended.stack.len() > 1 {
+            ended.count_time(now);
+        }
+        while ended.close(now, true).is_some() {}
+        ended
+    }
+
+    /// Forgets what was counted, but not what is under way: for the child of a fork.
+    pub fn restart(&mut self, now: u64) {
+        self.last = now;
+        for link in &mut self.links {
+            (link.calls, link.runs, link.raised, link.own) = (0, 0, 0, 0);
+        }
+        for func in &mut self.funcs {
+            (func.total, func.recursive) = (0, 0);
+        }
+        for edge in &mut self.edges {
+            (edge.total, edge.recursive) = (0, 0);
+        }
+        for entry in &mut self.stack {
+            entry.start = now;
+        }
+        self.tasks.restart();
+        self.ring.clear();
+        for entry in self.stack.iter().skip(1) {
+            self.ring.note(now, entry.func);
+        }
+    }
+
+    /// Adds what another thread has counted, all of whose calls have ended.
+    pub fn absorb(&mut self, other: &Self) {
+        self.tasks.absorb(&other.tasks);
+        let mut nodes = vec![ROOT; other.nodes.len()];
+        for link in other.links.iter().skip(1) {
+            let Some(func) = other.funcs.get(link.func as usize) else { continue };
+            let from = nodes[link.from as usize];
+            let mine = self.link_from(from, link.key, func.code, link.resumable);
+            let mine = &mut self.links[mine as usize];
+            mine.calls += link.calls;
+            mine.runs += link.runs;
+            mine.raised += link.raised;
+            mine.own += link.own;
+            nodes[link.node as usize] = mine.node;
+        }
+        for theirs in &other.funcs {
+            let func = self.func(theirs.code) as usize;
+            self.funcs[func].total += theirs.total;
+            self.funcs[func].recursive += theirs.recursive;
+        }
+        for theirs in &other.edges {
+            let caller = other.funcs.get(theirs.caller as usize).map(|func| func.code);
+            let caller = caller.map_or(NONE, |code| self.func(code));
+            let callee = self.func(other.funcs[theirs.callee as usize].code);
+            let edge = self.edge(caller, callee) as usize;
+            self.edges[edge].total += theirs.total;
+            self.edges[edge].recursive += theirs.recursive;
+        }
+    }
+
+    /// The number in the profile of a node's function.
+    pub fn code_of_node(&self, node: u32) -> Option<u32> {
+        self.code_of(self.nodes.get(node as usize)?.func)
+    }
+
+    fn code_of(&self, func: u32) -> Option<u32> {
+        self.funcs.get(func as usize).map(|func| func.code)
+    }
+
+    /// The caller and the callee of an edge, by their numbers in the profile.
+    pub fn ends(&self, edge: &Edge) -> (Option<u32>, Option<u32>) {
+        (self.code_of(edge.caller), self.code_of(edge.callee))
+    }
+
+    /// The index of an edge's callee.
+    pub fn callee(&self, edge: &Edge) -> usize {
+        edge.callee as usize
+    }
+
+    /// The edge of a link, but for the one of the thread itself.
+    pub fn edge_of_link(&self, link: &Link) -> Option<usize> {
+        (link.edge != NONE).then_some(link.edge as usize)
+    }
+}

@@ -1,0 +1,167 @@
+//! The part of the profiler that runs at each call.
+//!
+//! `ExactProfile` and `CountProfile` are profiles that are being made. What they have found comes
+//! as lists of numbers; the package in Python writes the reports.
+
+mod attached;
+mod builtins;
+mod clock;
+mod codes;
+mod count;
+mod exact;
+mod face;
+mod flame;
+mod graph;
+mod place;
+mod result;
+mod ring;
+mod running;
+mod session;
+mod tasks;
+
+use pyo3::prelude::*;
+
+/// The profiler's machinery, written in Rust.
+#[pymodule(gil_used = false)]
+mod _core {
+    use super::*;
+    use crate::count::{Count, Counts};
+    use crate::exact::Exact;
+    use crate::graph::Graph;
+    use crate::running::Running;
+    use pyo3::types::{PyBytes, PyDict};
+
+    /// A profile with exact times.
+    #[pyclass(frozen)]
+    struct ExactProfile(Running<Graph>);
+
+    #[pymethods]
+    impl ExactProfile {
+        /// Functions of files that begin with `ignored` are not profiled. The last `room` events of
+        /// each thread are kept.
+        #[new]
+        #[pyo3(signature = (ignored=None, room=0))]
+        fn new(ignored: Option<String>, room: usize) -> Self {
+            Self(Running::new(ignored, room, &exact::HERE))
+        }
+
+        /// Begins. RuntimeError: it has begun, or this interpreter has no frame hooks.
+        fn start(&self, py: Python<'_>) -> PyResult<()> {
+            self.0.start(py, Exact)
+        }
+
+        /// Ends. What is still under way counts until now.
+        fn stop(&self, py: Python<'_>) {
+            self.0.stop(py);
+        }
+
+        /// What was found until now, or until the end.
+        fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+            let rate = self.0.session.clock.nanoseconds_per_tick();
+            let began = self.0.session.began;
+            self.0.result(py, true, |_, graph, now| {
+                let graph = graph.ended(now);
+                let thread = result::thread(py, &graph, rate)?;
+                thread.set_item("events", result::events(py, &graph, began, rate)?)?;
+                Ok(thread)
+            })
+        }
+
+        /// For `sys.monitoring`: a call begins.
+        fn call(
+            &self,
+            _code: &Bound<'_, PyAny>,
+            _offset: &Bound<'_, PyAny>,
+            callable: &Bound<'_, PyAny>,
+            _argument: &Bound<'_, PyAny>,
+        ) {
+            builtins::called(&self.0.session, callable);
+        }
+
+        /// For `sys.monitoring`: a C function has returned.
+        fn c_return(
+            &self,
+            _code: &Bound<'_, PyAny>,
+            _offset: &Bound<'_, PyAny>,
+            callable: &Bound<'_, PyAny>,
+            _argument: &Bound<'_, PyAny>,
+        ) {
+            builtins::left(&self.0.session, callable, false);
+        }
+
+        /// For `sys.monitoring`: a C function has raised.
+        fn c_raise(
+            &self,
+            _code: &Bound<'_, PyAny>,
+            _offset: &Bound<'_, PyAny>,
+            callable: &Bound<'_, PyAny>,
+            _argument: &Bound<'_, PyAny>,
+        ) {
+            builtins::left(&self.0.session, callable, true);
+        }
+
+        /// In the child of a fork: forgets what the parent has counted.
+        fn after_fork(&self, py: Python<'_>) {
+            let now = self.0.session.clock.now();
+            self.0.after_fork(py, |graph| graph.restart(now));
+        }
+
+        /// One greenlet of this thread stops and another one goes on.
+        fn switch(&self, py: Python<'_>, from: usize, to: usize) {
+            let session = &*self.0.session;
+            session.with(py, self.0.place, |graph| graph.switch(from, to, session.clock.now()));
+        }
+    }
+
+    /// A profile of counts alone.
+    #[pyclass(frozen)]
+    struct CountProfile(Running<Counts>);
+
+    #[pymethods]
+    impl CountProfile {
+        /// Functions of files that begin with `ignored` are not profiled.
+        #[new]
+        #[pyo3(signature = (ignored=None))]
+        fn new(ignored: Option<String>) -> Self {
+            Self(Running::new(ignored, 0, &count::HERE))
+        }
+
+        /// Begins. RuntimeError: it has begun, or this interpreter has no frame hooks.
+        fn start(&self, py: Python<'_>) -> PyResult<()> {
+            self.0.start(py, Count)
+        }
+
+        /// Ends.
+        fn stop(&self, py: Python<'_>) {
+            self.0.stop(py);
+        }
+
+        /// What was found until now, or until the end.
+        fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+            self.0.result(py, false, |_, counts, _| result::counts(py, counts))
+        }
+
+        /// In the child of a fork: forgets what the parent has counted.
+        fn after_fork(&self, py: Python<'_>) {
+            self.0.after_fork(py, Counts::restart);
+        }
+    }
+
+    /// A flame graph as SVG, made of lines with a path and a number each.
+    #[pyfunction]
+    fn flame_graph<'py>(
+        py: Python<'py>,
+        lines: &str,
+        title: &str,
+        unit: &str,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let picture = py.detach(|| flame::svg(lines, title, unit))?;
+        Ok(PyBytes::new(py, &picture))
+    }
+
+    /// The edition of frame hooks that this interpreter has; 0: none.
+    #[pyfunction]
+    fn version() -> u32 {
+        framehook::version()
+    }
+}

@@ -1,0 +1,125 @@
+//! What a profile has found, as Python objects.
+
+use crate::codes::Identity;
+use crate::count::Counts;
+use crate::graph::Graph;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+/// The functions: `(file, line, name, qualified name, kind)` each.
+pub fn functions<'py>(py: Python<'py>, known: &[Identity]) -> PyResult<Bound<'py, PyList>> {
+    let rows = known.iter().map(|identity| {
+        let Identity { file, line, name, qualified, kind } = identity;
+        (file, line, name, qualified, kind).into_pyobject(py)
+    });
+    list(py, rows)
+}
+
+fn place(number: Option<u32>) -> i64 {
+    number.map_or(-1, i64::from)
+}
+
+/// A thread's graph, all of whose calls have ended. Times are in nanoseconds.
+///
+/// `functions`: (number, calls, runs, recursive runs, raised, own, total); `edges`: (caller or -1,
+/// callee, then the same); `nodes`: (parent or -1, number or -1, calls, runs, own).
+pub fn thread<'py>(
+    py: Python<'py>,
+    graph: &Graph,
+    nanoseconds_per_tick: f64,
+) -> PyResult<Bound<'py, PyDict>> {
+    let nanoseconds = |ticks: u64| (ticks as f64 * nanoseconds_per_tick) as u64;
+    let mut functions = vec![[0u64; 4]; graph.funcs.len()];
+    let mut edges = vec![[0u64; 4]; graph.edges.len()];
+    let mut nodes = vec![[0u64; 3]; graph.nodes.len()];
+    for link in &graph.links {
+        let counted = [link.calls, link.runs, link.raised, link.own];
+        if let Some(edge) = graph.edge_of_link(link) {
+            for (sum, count) in edges[edge].iter_mut().zip(counted) {
+                *sum += count;
+            }
+            let node = &mut nodes[link.node as usize];
+            node[0] += link.calls;
+            node[1] += link.runs;
+            node[2] += link.own;
+        }
+    }
+    for (edge, counted) in graph.edges.iter().zip(&edges) {
+        let func = graph.callee(edge);
+        for (sum, count) in functions[func].iter_mut().zip(counted) {
+            *sum += count;
+        }
+    }
+    let result = PyDict::new(py);
+    let rows = graph.funcs.iter().zip(&functions).map(|(func, counted)| {
+        let [calls, runs, raised, own] = *counted;
+        let (own, total) = (nanoseconds(own), nanoseconds(func.total));
+        (func.code, calls, runs, func.recursive, raised, own, total).into_pyobject(py)
+    });
+    result.set_item("functions", list(py, rows)?)?;
+    let rows = graph.edges.iter().zip(&edges).map(|(edge, counted)| {
+        let [calls, runs, raised, own] = *counted;
+        let (caller, callee) = graph.ends(edge);
+        let (own, total) = (nanoseconds(own), nanoseconds(edge.total));
+        (place(caller), place(callee), calls, runs, edge.recursive, raised, own, total)
+            .into_pyobject(py)
+    });
+    result.set_item("edges", list(py, rows)?)?;
+    let rows = graph.nodes.iter().zip(&nodes).enumerate().map(|(index, (node, counted))| {
+        let [calls, runs, own] = *counted;
+        let parent = if index == 0 { -1 } else { i64::from(node.parent) };
+        (parent, place(graph.code_of_node(index as u32)), calls, runs, nanoseconds(own))
+            .into_pyobject(py)
+    });
+    result.set_item("nodes", list(py, rows)?)?;
+    let rows = graph
+        .tasks
+        .rows
+        .iter()
+        .map(|task| (&task.name, task.runs, nanoseconds(task.time)).into_pyobject(py));
+    result.set_item("tasks", list(py, rows)?)?;
+    Ok(result)
+}
+
+/// What has happened last in a thread: (nanoseconds since the beginning, number or -1 for an end).
+pub fn events<'py>(
+    py: Python<'py>,
+    graph: &Graph,
+    began: u64,
+    nanoseconds_per_tick: f64,
+) -> PyResult<Bound<'py, PyList>> {
+    let rows = graph.ring.events().map(|(time, func)| {
+        let time = time.saturating_sub(began) as f64 * nanoseconds_per_tick;
+        let number = graph.funcs.get(func as usize).map(|func| func.code);
+        (time as u64, place(number)).into_pyobject(py)
+    });
+    list(py, rows)
+}
+
+/// A thread's counts, in the same form: no edges, no times, and paths of one function each.
+pub fn counts<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
+    let rows = counts
+        .counts
+        .iter()
+        .map(|(number, calls)| (*number, *calls, *calls, 0, 0, 0, 0).into_pyobject(py));
+    let functions = list(py, rows)?;
+    let root = (-1, -1, 0, 0, 0).into_pyobject(py);
+    let rows = counts
+        .counts
+        .iter()
+        .map(|(number, calls)| (0, *number, *calls, *calls, 0).into_pyobject(py));
+    let nodes = list(py, std::iter::once(root).chain(rows))?;
+    let result = PyDict::new(py);
+    result.set_item("functions", functions)?;
+    result.set_item("edges", PyList::empty(py))?;
+    result.set_item("nodes", nodes)?;
+    result.set_item("tasks", PyList::empty(py))?;
+    Ok(result)
+}
+
+fn list<'py>(
+    py: Python<'py>,
+    rows: impl Iterator<Item = PyResult<Bound<'py, PyTuple>>>,
+) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)
+}

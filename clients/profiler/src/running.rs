@@ -1,0 +1,95 @@
+//! A profile's life, whatever it counts.
+
+use crate::face::{install, Hook, Installed};
+use crate::place::Place;
+use crate::result;
+use crate::session::{lock, Session, Tally};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::sync::{Arc, Mutex};
+
+/// A profile that is started once and stopped once.
+pub struct Running<T: Tally> {
+    pub session: Arc<Session<T>>,
+    pub place: &'static Place<T>,
+    installed: Mutex<Option<Installed>>,
+    ended: Mutex<Option<u64>>,
+}
+
+impl<T: Tally> Running<T> {
+    /// Functions of files that begin with `ignored` are the profiler's own.
+    /// Each thread keeps `room` events.
+    pub fn new(ignored: Option<String>, room: usize, place: &'static Place<T>) -> Self {
+        let session = Arc::new(Session::new(ignored, room));
+        Self { session, place, installed: Mutex::default(), ended: Mutex::default() }
+    }
+
+    /// Installs the hook.
+    pub fn start<H: Hook>(
+        &self,
+        py: Python<'_>,
+        hook: impl FnOnce(Arc<Session<T>>) -> H,
+    ) -> PyResult<()> {
+        if lock(&self.installed).is_some() || lock(&self.ended).is_some() {
+            return Err(PyRuntimeError::new_err("a profile is started once"));
+        }
+        self.session.register(py, self.place, None);
+        let installed = install(py, c"ferrule_profiler", hook(self.session.clone()))?;
+        *lock(&self.installed) = Some(installed);
+        Ok(())
+    }
+
+    /// Removes the hook. What is under way ends now.
+    pub fn stop(&self, py: Python<'_>) {
+        let Some(installed) = lock(&self.installed).take() else { return };
+        let now = self.session.clock.now();
+        lock(&self.ended).get_or_insert(now);
+        installed.remove(py);
+    }
+
+    /// What was found until now or until the end; `thread` makes a thread's result of its tally.
+    pub fn result<'py>(
+        &self,
+        py: Python<'py>,
+        timed: bool,
+        thread: impl Fn(&Self, &T, u64) -> PyResult<Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyDict>>
+    where
+        T: Clone,
+    {
+        let session = &*self.session;
+        let now = lock(&self.ended).unwrap_or_else(|| session.clock.now());
+        let slots = lock(&session.threads).clone();
+        let threads = PyList::empty(py);
+        for slot in slots {
+            let Some(tally) = slot.tally.with(py, |tally| tally.clone()) else { continue };
+            let found = thread(self, &tally, now)?;
+            found.set_item("ident", slot.ident)?;
+            let name = lock(&slot.name).clone();
+            found.set_item("name", name)?;
+            threads.append(found)?;
+        }
+        let found = PyDict::new(py);
+        let identities = lock(&session.codes).identities().to_vec();
+        found.set_item("codes", result::functions(py, &identities)?)?;
+        found.set_item("threads", threads)?;
+        found.set_item("clock", session.clock.name())?;
+        found.set_item("timed", timed)?;
+        Ok(found)
+    }
+
+    /// In the child of a fork.
+    pub fn after_fork(&self, py: Python<'_>, restart: impl FnOnce(&mut T)) {
+        self.session.forget_others(self.place);
+        self.session.with(py, self.place, restart);
+    }
+}
+
+impl<T: Tally> Drop for Running<T> {
+    fn drop(&mut self) {
+        // Let go where no lock is held.
+        let kept = lock(&self.session.codes).take_kept();
+        drop(kept);
+    }
+}

@@ -1,0 +1,167 @@
+//! A profile that is being made: its clock, its functions, its threads.
+
+use crate::attached::Attached;
+use crate::clock::Clock;
+use crate::codes::{identify, Codes, Known};
+use crate::face::Frame;
+use crate::place::Place;
+use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// So many threads have a result of their own after their end. What others have done is added up.
+const MOST_ENDED: usize = 64;
+
+/// A lock that is held for a moment, and never while Python is called.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a thread counts.
+pub trait Tally: Send + Sized + 'static {
+    /// For a new thread; `serial` is no other thread's. There is room for so many events.
+    fn new(serial: u64, room: usize) -> Self;
+    /// Adds what a thread has counted that has ended.
+    fn absorb(&mut self, other: &Self);
+}
+
+/// A thread of a profile.
+pub struct Slot<T> {
+    pub tally: Attached<T>,
+    /// `threading.get_ident()`, or 0 for threads that are added up.
+    pub ident: u64,
+    pub name: Mutex<String>,
+    ended: AtomicBool,
+}
+
+/// A profile that is being made.
+pub struct Session<T: Tally> {
+    serial: u64,
+    room: usize,
+    pub clock: Clock,
+    /// When it was made, in ticks.
+    pub began: u64,
+    pub codes: Mutex<Codes>,
+    pub threads: Mutex<Vec<Arc<Slot<T>>>>,
+}
+
+impl<T> Slot<T> {
+    /// The thread has ended.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+}
+
+/// The frame by which a thread was seen, with its code.
+type First<'a, 'py> = Option<(&'a Bound<'py, PyCode>, &'a Frame)>;
+
+static SERIALS: AtomicU64 = AtomicU64::new(1);
+
+impl<T: Tally> Session<T> {
+    /// `room` is how many events each thread keeps.
+    pub fn new(ignored: Option<String>, room: usize) -> Self {
+        let clock = Clock::get();
+        Self {
+            serial: SERIALS.fetch_add(1, Ordering::Relaxed),
+            room,
+            clock,
+            began: clock.now(),
+            codes: Mutex::new(Codes::new(ignored)),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Runs `body` with the thread's tally, if it has one. It must not call into Python.
+    #[inline(always)]
+    pub fn with<R>(
+        &self,
+        py: Python<'_>,
+        place: &'static Place<T>,
+        body: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
+        place.with(self.serial, |slot| slot.tally.with(py, body))?
+    }
+
+    /// Makes the thread known, if it is not yet. `first` is what made it seen.
+    #[cold]
+    pub fn register(&self, py: Python<'_>, place: &'static Place<T>, first: First<'_, '_>) {
+        if self.with(py, place, |_| ()).is_some() {
+            return;
+        }
+        let ident = thread_ident(py);
+        let name = first.and_then(started_by).or_else(|| known_name(py, ident));
+        let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
+        let slot = Arc::new(Slot {
+            tally: Attached::new(T::new(serial, self.room)),
+            ident,
+            name: Mutex::new(name.unwrap_or_else(|| format!("thread {ident}"))),
+            ended: AtomicBool::new(false),
+        });
+        let mut threads = std::mem::take(&mut *lock(&self.threads));
+        threads = self.reap(py, threads);
+        threads.push(slot.clone());
+        lock(&self.threads).append(&mut threads);
+        place.keep(self.serial, slot);
+    }
+
+    /// Adds up threads that have ended where there are many.
+    fn reap(&self, py: Python<'_>, threads: Vec<Arc<Slot<T>>>) -> Vec<Arc<Slot<T>>> {
+        let over = |slot: &&Arc<Slot<T>>| slot.ended.load(Ordering::Acquire);
+        if threads.iter().filter(over).count() <= MOST_ENDED {
+            return threads;
+        }
+        let (ended, mut left): (Vec<_>, Vec<_>) = threads.into_iter().partition(|slot| over(&slot));
+        let mut sum = T::new(0, 0);
+        for slot in ended {
+            slot.tally.with(py, |tally| sum.absorb(tally));
+        }
+        left.push(Arc::new(Slot {
+            tally: Attached::new(sum),
+            ident: 0,
+            name: Mutex::new("threads that have ended".to_owned()),
+            ended: AtomicBool::new(true),
+        }));
+        left
+    }
+
+    /// What is known of a code object; it is taken down if need be.
+    #[cold]
+    pub fn know(&self, code: &Bound<'_, PyCode>) -> Known {
+        let address = code.as_ptr() as usize;
+        if let Some(known) = lock(&self.codes).at(address) {
+            return known;
+        }
+        let identity = identify(code);
+        let object = code.clone().into_any().unbind();
+        lock(&self.codes).add(address, object, identity)
+    }
+
+    /// In a forked child: the other threads are not there any more.
+    pub fn forget_others(&self, place: &'static Place<T>) {
+        let mine = place.kept();
+        lock(&self.threads)
+            .retain(|slot| mine.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, slot)));
+    }
+}
+
+fn thread_ident(py: Python<'_>) -> u64 {
+    let ident = || py.import("_thread")?.call_method0("get_ident")?.extract();
+    ident().unwrap_or(0)
+}
+
+/// The name of a thread whose first frame is that of `threading.Thread`.
+fn started_by((code, frame): (&Bound<'_, PyCode>, &Frame)) -> Option<String> {
+    if code.getattr("co_qualname").ok()?.extract::<String>().ok()? != "Thread._bootstrap" {
+        return None;
+    }
+    frame.first_argument(code.py())?.getattr("_name").ok()?.extract().ok()
+}
+
+/// The name of a thread that `threading` knows. None is made for others. What is asked is not its
+/// public interface, which is Python code that trace functions would see.
+fn known_name(py: Python<'_>, ident: u64) -> Option<String> {
+    let modules = py.import("sys").ok()?.getattr("modules").ok()?;
+    let threads = modules.get_item("threading").ok()?.getattr("_active").ok()?;
+    threads.get_item(ident).ok()?.getattr("_name").ok()?.extract().ok()
+}

@@ -1,0 +1,180 @@
+"""The command line: what it runs, how it ends, what it leaves."""
+
+import glob
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+from profiler_support import OUT, STOCK, ProfilerTestCase, build, load, read_stats
+
+FIB = "def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+
+
+def setUpModule():
+    load()
+
+
+class Command(ProfilerTestCase):
+    def test_a_script_runs_as_it_would_alone(self):
+        source = FIB + """
+import sys, os
+print(__name__, sys.argv[1:], os.path.basename(sys.argv[0]), os.path.basename(__file__))
+print(sys.modules["__main__"].fib is fib, sys.path[0] == os.path.dirname(os.path.abspath(__file__)))
+fib(5)
+"""
+        done, stats = self.profile_program(source, arguments=["-o", "x"])
+        self.assertEqual(done.stdout.splitlines(),
+                         ["__main__ ['-o', 'x'] program.py program.py", "True True"])
+        self.assertEqual(stats["fib"][:2], (1, 15))
+
+    def test_a_module_runs_as_it_would_alone(self):
+        directory = self.directory()
+        package = os.path.join(directory, "package")
+        os.mkdir(package)
+        for name, text in (("__init__", ""), ("helper", FIB), ("__main__", """
+from .helper import fib
+import sys
+fib(5)
+print(__name__, __package__, __spec__.name, sys.argv[1:])
+""")):
+            with open(os.path.join(package, name + ".py"), "w") as file:
+                file.write(text)
+        found = os.path.join(directory, "found.prof")
+        done = self.run_python("-m", "ferrule_profiler", "--quiet", "-o", found, "-m", "package",
+                               "a", "-b", PYTHONPATH=os.pathsep.join((OUT, directory)))
+        self.assertEqual(done.stdout, "__main__ package package.__main__ ['a', '-b']\n")
+        self.assertEqual(read_stats(found)["fib"][:2], (1, 15))
+
+    def test_the_table_goes_to_the_terminal(self):
+        directory = self.directory()
+        script = os.path.join(directory, "program.py")
+        with open(script, "w") as file:
+            file.write(FIB + "fib(5)\nprint('said')\n")
+        done = self.run_python("-m", "ferrule_profiler", "--sort", "calls", script)
+        self.assertEqual(done.stdout, "said\n")
+        self.assertRegex(done.stderr, r"calls of \d functions in 1 threads, ")
+        self.assertRegex(done.stderr, r"\n +15 +[\d.]+ .s .*  fib  .*program.py:1\n")
+        done = self.run_python("-m", "ferrule_profiler", "--count", script)
+        self.assertRegex(done.stderr, r"\n +15  fib  .*program.py:1\n")
+
+    def test_wrong_usage(self):
+        for arguments in ([], ["-m"], ["--format", "html", "x.py"], ["--format", "x", "x.py"]):
+            done = self.run_python("-m", "ferrule_profiler", *arguments, status=2)
+            self.assertIn("usage:", done.stderr)
+        done = self.run_python("-m", "ferrule_profiler", "no_such.py", status=1)
+        self.assertIn("no_such.py", done.stderr)
+        done = self.run_python("-m", "ferrule_profiler", "-m", "no_such", status=1)
+        self.assertIn("no module named no_such", done.stderr)
+
+    def test_a_file_that_cannot_be_written(self):
+        directory = self.directory()
+        done, _ = self.profile_program("pass", "-o", os.path.join(directory, "no", "x.html"))
+        self.assertIn("ferrule_profiler: ", done.stderr)
+
+
+class Endings(ProfilerTestCase):
+    """However a program ends, what it has done is written."""
+
+    def check(self, end, status, message=""):
+        done, stats = self.profile_program(
+            FIB + "import os, signal, sys, threading, atexit\nfib(5)\n" + end, status=status)
+        self.assertEqual(stats["fib"][:2], (1, 15))
+        self.assertIn(message, done.stderr)
+        return done, stats
+
+    def test_exit(self):
+        self.check("sys.exit(3)", 3)
+        self.check("raise SystemExit('why')", 1, "why")
+        self.check("os._exit(4)", 4)
+
+    def test_an_exception_with_the_programs_traceback_alone(self):
+        done, _ = self.check("import json; json.loads('x')", 1, "JSONDecodeError")
+        self.assertNotIn("_command.py", done.stderr)
+        self.assertNotIn("runpy", done.stderr)
+        self.assertIn("program.py", done.stderr)
+
+    def test_interrupted(self):
+        done, _ = self.check("signal.raise_signal(signal.SIGINT)", -signal.SIGINT,
+                             "KeyboardInterrupt")
+        self.assertNotIn("_command.py", done.stderr)
+
+    def test_terminated(self):
+        self.check("signal.raise_signal(signal.SIGTERM)", -signal.SIGTERM)
+
+    def test_killed(self):
+        directory = self.directory()
+        found = os.path.join(directory, "found.prof")
+        _, stats = self.profile_program(FIB + f"""
+import os, signal, time
+fib(5)
+while not os.path.exists({found!r}):
+    time.sleep(0.01)
+os.kill(os.getpid(), signal.SIGKILL)
+""", "--save-every", "0.05", status=-signal.SIGKILL, directory=directory)
+        self.assertEqual(stats["fib"][:2], (1, 15))
+
+    def test_exit_in_a_thread_and_threads_that_outlive_the_program(self):
+        _, stats = self.check("""
+import time
+def later():
+    time.sleep(0.05)
+    sys.exit(5)
+threading.Thread(target=later).start()
+""", 0)
+        self.assertEqual(stats["later"][:2], (1, 1))
+
+    def test_exit_functions_are_profiled(self):
+        _, stats = self.check("def last(): pass\natexit.register(last)\n", 0)
+        self.assertEqual(stats["last"][:2], (1, 1))
+
+
+class Subprocesses(ProfilerTestCase):
+    SOURCE = FIB + """
+import os, subprocess, sys
+if len(sys.argv) > 1:
+    fib(4)
+    sys.exit()
+fib(5)
+subprocess.run([sys.executable, __file__, "child"], check=True)
+if (child := os.fork()) == 0:
+    fib(3)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+    def test_each_writes_a_file_of_its_own(self):
+        directory = self.directory()
+        _, stats = self.profile_program(self.SOURCE, "--subprocesses", directory=directory)
+        self.assertEqual(stats["fib"][1], 15)
+        found = [read_stats(path) for path in glob.glob(os.path.join(directory, "found.*.prof"))]
+        self.assertEqual(sorted(stats["fib"][1] for stats in found), [5, 9])
+
+    def test_without_the_option_they_write_nothing(self):
+        directory = self.directory()
+        self.profile_program(self.SOURCE, directory=directory)
+        self.assertEqual(glob.glob(os.path.join(directory, "found.*.prof")), [])
+
+
+class OnStock(unittest.TestCase):
+    def test_the_package_loads_and_says_what_is_missing(self):
+        if not STOCK:
+            self.skipTest("no stock build")
+        stock = os.path.abspath(STOCK)
+        out = OUT + "-stock"
+        build(stock, out)
+        self.addCleanup(__import__("shutil").rmtree, out)
+        done = subprocess.run(
+            [stock, "-c", "import ferrule_profiler as p; print(p.available()); p.start()"],
+            capture_output=True, text=True, env={**os.environ, "PYTHONPATH": out})
+        self.assertIn("no frame hooks: they are a part of Ferrule", done.stdout)
+        self.assertIn("ProfilerError: this interpreter has no frame hooks", done.stderr)
+        done = subprocess.run([stock, "-m", "ferrule_profiler", "x.py"], capture_output=True,
+                              text=True, env={**os.environ, "PYTHONPATH": out})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("they are a part of Ferrule", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

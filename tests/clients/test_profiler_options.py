@@ -1,0 +1,192 @@
+"""C functions, samples, timelines and tasks."""
+
+import asyncio
+import json
+import os
+import sys
+import threading
+import time
+import unittest
+
+import profiler_programs
+from profiler_support import PROGRAMS, ProfilerTestCase, load
+
+
+def setUpModule():
+    load()
+
+
+class Builtins(ProfilerTestCase):
+    maxDiff = None
+
+    def counted(self, name, profiler):
+        return json.loads(self.run_python(PROGRAMS, name, profiler, "builtins").stdout)
+
+    def test_counts_are_those_of_cprofile(self):
+        for program in profiler_programs.PROGRAMS:
+            if program is profiler_programs.asyncio_tasks:
+                continue        # it waits for as long as the machine takes
+            with self.subTest(program.__name__):
+                self.assertEqual(self.counted(program.__name__, "ferrule"),
+                                 self.counted(program.__name__, "cProfile"))
+
+    def test_an_exception_of_a_c_function(self):
+        with self.profiler.profile(builtins=True) as profile:
+            with self.assertRaises(ValueError):
+                [].index(1)
+        index, = profile.result.find("<method 'index' of 'list' objects>")
+        self.assertEqual((index.kind, index.calls, index.raised), ("builtin", 1, 1))
+
+    def test_another_tool_is_named(self):
+        monitoring = sys.monitoring
+        monitoring.use_tool_id(monitoring.PROFILER_ID, "somebody else")
+        self.addCleanup(monitoring.free_tool_id, monitoring.PROFILER_ID)
+        with self.assertRaisesRegex(RuntimeError, "another profiler, somebody else"):
+            self.profiler.start(builtins=True)
+        with self.profiler.profile():
+            pass
+
+    def test_nothing_is_left_of_it(self):
+        with self.profiler.profile(builtins=True):
+            len("")
+        self.assertIsNone(sys.monitoring.get_tool(sys.monitoring.PROFILER_ID))
+
+
+class Samples(ProfilerTestCase):
+    def test_counts_are_exact_and_times_go_to_who_runs(self):
+        waiting = threading.Event()
+
+        def busy():
+            # Until somebody has looked.
+            while not any("busy" in str(path) for path in seen()):
+                profiler_programs.recursion()
+
+        def seen():
+            names = profile._sampler.kept
+            return [[code.co_name for code in list(names.values())]]
+
+        def sleeper():
+            waiting.wait()
+
+        thread = threading.Thread(target=sleeper)
+        with self.profiler.profile(sample=0.001) as profile:
+            thread.start()
+            busy()
+            profiler_programs.recursion()
+            waiting.set()
+            thread.join()
+        result = profile.result
+        fib, = result.find("fib")
+        self.assertEqual(fib.calls % 1219, 0)
+        self.assertGreaterEqual(fib.calls, 1219)
+        self.assertGreater(result.find("busy")[0].total, 0)
+        self.assertEqual(result.find("sleeper")[0].calls, 1)
+        for function in result.functions.values():
+            self.assertLessEqual(function.own, function.total)
+
+    def test_what_does_not_go_together(self):
+        for options in ({"builtins": True}, {"trace": 10}):
+            for mode in ("count", "sample"):
+                with self.assertRaises(ValueError):
+                    self.profiler.Profile(**{mode: True}, **options)
+
+
+class Timelines(ProfilerTestCase):
+    def timeline(self, source, *options):
+        path = os.path.join(self.directory(), "trace.json")
+        self.profile_program(source, "--trace", path, *options)
+        with open(path) as file:
+            return json.load(file)["traceEvents"]
+
+    def test_it_has_each_call_within_its_caller(self):
+        events = self.timeline("""
+import threading
+def outer(): inner(); inner()
+def inner(): return list(steps())
+def steps(): yield 1
+outer()
+thread = threading.Thread(target=outer, name="other")
+thread.start()
+thread.join()
+""")
+        names = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+        self.assertEqual(sorted(names.values()), ["MainThread", "other"])
+        spans = [event for event in events if event["ph"] == "X"]
+        for thread in names:
+            def named(name):
+                return [(e["ts"], e["ts"] + e["dur"]) for e in spans
+                        if e["name"] == name and e["tid"] == thread]
+            (begin, end), = named("outer")
+            self.assertEqual((len(named("inner")), len(named("steps"))), (2, 4))
+            for inner in named("inner"):
+                self.assertTrue(begin <= inner[0] <= inner[1] <= end)
+
+    def test_the_buffer_has_an_end(self):
+        events = self.timeline("""
+def step(n): pass
+for n in range(10_000): step(n)
+def last(): pass
+last()
+""", "--trace-events", "100")
+        names = [event["name"] for event in events if event["ph"] == "X"]
+        self.assertLessEqual(len(names), 100)
+        self.assertIn("last", names)
+
+    def test_the_last_seconds(self):
+        events = self.timeline("""
+import time
+def early(): pass
+def late(): pass
+early()
+time.sleep(0.3)
+late()
+""", "--trace-seconds", "0.2")
+        names = {event["name"] for event in events if event["ph"] == "X"}
+        self.assertIn("late", names)
+        self.assertNotIn("early", names)
+
+
+class Tasks(ProfilerTestCase):
+    def test_each_has_its_own_time(self):
+        async def work(seconds):
+            for _ in range(3):
+                await step(seconds)
+
+        async def step(seconds):
+            end = time.perf_counter() + seconds
+            while time.perf_counter() < end:
+                pass
+            await asyncio.sleep(0)
+
+        async def main():
+            await asyncio.gather(*(asyncio.create_task(work(n * 0.01), name=f"job {n}")
+                                   for n in range(1, 3)))
+
+        with self.profiler.profile() as profile:
+            asyncio.run(main())
+        result = profile.result
+        tasks = {task.name: task for task in result.tasks}
+        self.assertEqual([tasks[f"job {n}"].runs for n in (1, 2)], [4, 4])
+        self.assertGreater(tasks["job 1"].seconds, 0.03)
+        self.assertGreater(tasks["job 2"].seconds, 0.06)
+        jobs = tasks["job 1"].seconds + tasks["job 2"].seconds
+        self.assertAlmostEqual(jobs, result.find("work")[0].total, delta=1e-4)
+
+    def test_many_tasks_do_not_take_more_and_more(self):
+        async def nothing():
+            pass
+
+        async def main():
+            for _ in range(3000):
+                await asyncio.create_task(nothing())
+
+        with self.profiler.profile() as profile:
+            asyncio.run(main())
+        result = profile.result
+        self.assertLess(len(result.tasks), 1100)
+        self.assertEqual(result.find("nothing")[0].runs, 3000)
+        self.assertGreaterEqual(sum(task.runs for task in result.tasks), 3000)
+
+
+if __name__ == "__main__":
+    unittest.main()

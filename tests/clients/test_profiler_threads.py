@@ -1,0 +1,225 @@
+"""Profiles of threads, greenlets and forks."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import threading
+import unittest
+
+from profiler_support import ProfilerTestCase, load
+
+
+def setUpModule():
+    load()
+
+
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+
+def in_threads(number, target, *args):
+    threads = [threading.Thread(target=target, args=args, name=f"worker {n}")
+               for n in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+class Threads(ProfilerTestCase):
+    def test_calls_of_all_threads_are_counted_to_the_last(self):
+        def work():
+            for _ in range(20):
+                fib(10)
+                list(numbers(10))
+
+        def numbers(n):
+            for i in range(n):
+                yield fib(i % 3)
+
+        with self.profiler.profile() as profile:
+            in_threads(4, work)
+            work()
+        result = profile.result
+        self.assertEqual(result.find("work")[0].calls, 5)
+        self.assertEqual(result.find("numbers")[0].calls, 100)
+        self.assertEqual(result.find("numbers")[0].runs, 1100)
+        each = 20 * (177 + sum((1, 1, 3)[i % 3] for i in range(10)))
+        self.assertEqual(result.find("fib")[0].calls, 5 * each)
+        names = {thread.name for thread in result.threads}
+        self.assertLessEqual({"MainThread", *(f"worker {n}" for n in range(4))}, names)
+
+    def test_started_while_other_threads_run(self):
+        go_on, running = threading.Event(), threading.Semaphore(0)
+
+        def work():
+            running.release()
+            while not go_on.is_set():
+                fib(3)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        self.addCleanup(lambda: [thread.join() for thread in threads])
+        self.addCleanup(go_on.set)
+        for thread in threads:
+            thread.start()
+            running.acquire()
+        for _ in range(20):
+            with self.profiler.profile() as profile:
+                fib(12)
+            result = profile.result
+            self.assertEqual(result.find("work"), [])
+            fib_, = result.find("fib")
+            self.assertGreaterEqual(fib_.calls, 465)
+            self.assertLessEqual(fib_.own, fib_.total + 1e-6)
+
+    def test_many_threads_that_end(self):
+        with self.profiler.profile() as profile:
+            for _ in range(50):
+                in_threads(4, fib, 5)
+        result = profile.result
+        self.assertEqual(result.find("fib")[0].calls, 200 * 15)
+        self.assertEqual(result.find("fib")[0].recursive, 200 * 14)
+        self.assertLess(len(result.threads), 150)
+        runs = sum(runs for thread in result.threads for path, runs, _ in thread.paths
+                   if result.functions[path[-1]].name == "fib")
+        self.assertEqual(runs, 200 * 15)
+
+    def test_exit_in_a_thread(self):
+        def leave():
+            fib(5)
+            sys.exit(3)
+
+        with self.profiler.profile() as profile:
+            in_threads(2, leave)
+        leave_, = profile.result.find("leave")
+        self.assertEqual((leave_.calls, leave_.raised), (2, 2))
+
+    def test_the_gil_stays_off(self):
+        if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+            self.skipTest("no free-threaded build")
+        self.assertEqual(os.environ.get("PYTHON_GIL") == "1", sys._is_gil_enabled())
+
+    def test_trace_functions_see_nothing_of_it(self):
+        seen = set()
+
+        def trace(frame, event, arg):
+            seen.add(frame.f_code.co_name)
+
+        def work():
+            fib(2)
+
+        thread = threading.Thread(target=work)
+        with self.profiler.profile() as profile:
+            threading.settrace(trace)
+            try:
+                thread.start()
+                thread.join()
+            finally:
+                threading.settrace(None)
+        self.assertEqual(profile.result.find("work")[0].calls, 1)
+        self.assertLessEqual({"work", "fib"}, seen)
+        self.assertEqual(seen & {"enumerate", "name", "current_thread", "get_name"}, set())
+
+    def test_one_profile_at_a_time(self):
+        with self.profiler.profile():
+            with self.assertRaisesRegex(RuntimeError, "being made already"):
+                self.profiler.start()
+            self.assertRaises(RuntimeError, in_this_thread, self.profiler.start)
+        with self.assertRaisesRegex(RuntimeError, "no profile is being made"):
+            self.profiler.stop()
+        with self.profiler.profile() as profile:
+            fib(3)
+        with self.assertRaisesRegex(RuntimeError, "started once"):
+            profile.start()
+        with self.profiler.profile() as again:
+            fib(4)
+        self.assertEqual([p.result.find("fib")[0].calls for p in (profile, again)], [5, 9])
+
+
+def in_this_thread(function):
+    errors = []
+
+    def run():
+        try:
+            function()
+        except RuntimeError as error:
+            errors.append(error)
+
+    in_threads(1, run)
+    raise errors[0]
+
+
+class Forks(ProfilerTestCase):
+    def test_a_child_counts_from_the_fork_on(self):
+        source = """
+import os, sys, ferrule_profiler
+def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
+def forks():
+    fib(10)
+    if child := os.fork():
+        os.waitpid(child, 0)
+        fib(5)
+    else:
+        fib(3)
+profile = ferrule_profiler.start()
+parent = os.getpid()
+forks()
+profile.stop()
+result = profile.result
+fib_, forks_ = result.find("fib")[0], result.find("forks")[0]
+print(os.getpid() == parent, fib_.calls, forks_.calls, fib_.own <= forks_.total, flush=True)
+os._exit(0)
+"""
+        lines = self.run_python("-c", source).stdout.splitlines()
+        self.assertEqual(sorted(lines), ["False 5 0 True", "True 192 1 True"])
+
+
+class Greenlets(ProfilerTestCase):
+    SOURCE = """
+import sys, ferrule_profiler
+LATE = {late}
+if not LATE:
+    import greenlet
+def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
+def ping(n):
+    for _ in range(n):
+        fib(5)
+        other.switch()
+def pong():
+    while True:
+        fib(4)
+        hub.switch()
+def nested():
+    greenlet.greenlet(fib).switch(6)
+def run():
+    global hub, other
+    hub, other = greenlet.getcurrent(), greenlet.greenlet(pong)
+    ping(50)
+    nested()
+    left = greenlet.greenlet(ping)
+    del left, other
+with ferrule_profiler.profile() as profile:
+    import greenlet
+    run()
+result = profile.result
+print(*(result.find(name)[0].calls for name in ("fib", "ping", "pong", "nested", "run")))
+for function in result.functions.values():
+    assert function.own <= function.total + 1e-6, function
+    assert function.total <= result.seconds + 1e-6, function
+print(result.find("run")[0].total <= result.seconds)
+"""
+
+    def test_switches_do_not_mix_up_calls(self):
+        if subprocess.run([sys.executable, "-c", "import greenlet"],
+                          capture_output=True).returncode:
+            self.skipTest("greenlet is not installed here")
+        for late in (False, True):
+            with self.subTest(late=late):
+                done = self.run_python("-c", self.SOURCE.format(late=late))
+                self.assertEqual(done.stdout.split(),
+                                 [str(50 * 15 + 50 * 9 + 25), "1", "1", "1", "1", "True"])
+
+
+if __name__ == "__main__":
+    unittest.main()
