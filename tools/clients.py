@@ -45,7 +45,7 @@ def build_python(project):
     with tempfile.TemporaryDirectory() as directory:
         copy = shutil.copytree(project, os.path.join(directory, "project"))
         subprocess.run([tool("python"), "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check",
-                        "--no-deps", "--wheel-dir", OUT, copy], check=True)
+                        "--no-deps", "--ignore-requires-python", "--wheel-dir", OUT, copy], check=True)
 
 
 def build(python):
