@@ -106,6 +106,28 @@ class Crates(Case):
         self.assertIn("License: PSF-2.0\n Python's\n", made)
         self.assertEqual(len(re.findall(r"^License: Apache-2.0$", made, re.M)), 1)
 
+    def test_whose_a_crate_is_stands_in_the_files_of_its_license(self):
+        (self.base / "tree" / "cpython-source").mkdir(parents=True)
+        (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
+        self.crate("libc-1", LICENSE_MIT="Copyright (c) 2015-2020 Carl Dean.\nCopyright © Ada Boole\nCopyright 2021 Eva Frey\n",
+                   LICENSE_APACHE="  copyright license to reproduce\n  Copyright [yyyy] [name of copyright owner]\nCopyright (c) 2016\n")
+        made = release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+        self.assertIn("Files: vendor/libc-1/*\nCopyright: 2015-2020 Carl Dean\n Ada Boole\n 2021 Eva Frey\n A B\nLicense: Expat\n", made)
+
+    def test_a_file_under_another_license_has_a_paragraph_of_its_own(self):
+        (self.base / "tree" / "cpython-source").mkdir(parents=True)
+        (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
+        self.crate("libc-1", "MIT", LICENSE_MIT="Permission\n")
+        place = self.crate("minimal-lexical-1", "MIT", LICENSE="told\nCopyright (c) 2009 The Go Authors. All rights reserved.\n\n"
+                                                               "Redistribution and use\n")
+        (place / "LICENSE").rename(place / "LICENSE.md")
+        (place / "src" / "bellerophon.rs").write_text("")
+        made = release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+        self.assertIn("Files: vendor/minimal-lexical-1/*\nCopyright: A B\nLicense: Expat\n\n"
+                      "Files: vendor/minimal-lexical-1/src/bellerophon.rs\nCopyright: 2009 The Go Authors. All rights reserved\n"
+                      "License: BSD-3-Clause-Go\n", made)
+        self.assertIn("License: BSD-3-Clause-Go\n Redistribution and use\n", made)
+
     def test_a_license_that_is_not_known_stops_the_release(self):
         self.crate("new-1", "Beerware")
         with self.assertRaisesRegex(release.BuildError, "the license Beerware of a crate is not among those"):
