@@ -18,10 +18,11 @@ import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SPEC = importlib.util.spec_from_file_location("release", ROOT / "packaging" / "release.py")
 path = list(sys.path)
-release = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(release)
+release, crate = (importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, ROOT / "packaging" / f"{name}.py"))
+                  for name in ("release", "crate"))
+release.__spec__.loader.exec_module(release)
+crate.__spec__.loader.exec_module(crate)
 sys.path[:] = path
 DEBIAN = ROOT / "packaging" / "debian"
 
@@ -88,6 +89,17 @@ class Crates(Case):
         release.without_backups(place)
         self.assertFalse((place / "Cargo.toml.orig").exists())
         self.assertEqual(json.loads((place / ".cargo-checksum.json").read_text()), {"package": "1234", "files": {"src/lib.rs": "5678"}})
+
+    def test_what_is_left_out_of_a_crate_is_not_checked(self):
+        place = self.crate("pyo3-1")
+        (place / "emscripten").mkdir()
+        (place / "emscripten" / "env.sh").write_text("")
+        (place / ".cargo-checksum.json").write_text(json.dumps(
+            {"package": "1234", "files": {"emscripten/env.sh": "9", "emscripten.rs": "8", "src/lib.rs": "5678"}}))
+        crate.leave_out(place, "emscripten")
+        self.assertFalse((place / "emscripten").exists())
+        self.assertEqual(json.loads((place / ".cargo-checksum.json").read_text()),
+                         {"package": "1234", "files": {"emscripten.rs": "8", "src/lib.rs": "5678"}})
 
     def test_licenses_are_told_as_debian_has_them(self):
         for spdx, told in (("MIT/Apache-2.0", "Expat or Apache-2.0"), ("(MIT OR Apache-2.0) AND Unicode-3.0",
