@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CRATE = "framehook"
+# What nobody compiles here: PyO3's tools for a platform that is not Linux.
+LEFT_OUT = {"pyo3": "emscripten"}
 
 
 def needed() -> list[dict]:
@@ -37,6 +39,15 @@ def needed() -> list[dict]:
     return found
 
 
+def leave_out(crate: Path, directory: str) -> None:
+    """Take a directory away, and out of the list of files that cargo checks."""
+    shutil.rmtree(crate / directory)
+    noted = crate / ".cargo-checksum.json"
+    checksum = json.loads(noted.read_text())
+    checksum["files"] = {name: digest for name, digest in checksum["files"].items() if not name.startswith(directory + "/")}
+    noted.write_text(json.dumps(checksum))
+
+
 def main(target: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         # A package's manifest names what the workspace's leaves to the workspace.
@@ -52,7 +63,10 @@ def main(target: Path) -> None:
         (crate / ".cargo-checksum.json").write_text('{"files": {}}\n')
     for package in needed():
         source = Path(package["manifest_path"]).parent
-        shutil.copytree(source, target / f"{package['name']}-{package['version']}")
+        crate = target / f"{package['name']}-{package['version']}"
+        shutil.copytree(source, crate)
+        if package["name"] in LEFT_OUT:
+            leave_out(crate, LEFT_OUT[package["name"]])
     # cargo gives its own files no time.
     for path in target.rglob("*"):
         os.utime(path)

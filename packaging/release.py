@@ -334,11 +334,18 @@ LICENSE_TEXTS = {
     "Apache-2.0-with-LLVM-exception": f"{VENDOR}/rustix-*/LICENSE-Apache-2.0_WITH_LLVM-exception",
     "BSD-2-Clause": f"{VENDOR}/zerocopy-*/LICENSE-BSD",
     "BSD-3-Clause": f"{VENDOR}/bindgen-*/LICENSE",
+    "BSD-3-Clause-Go": f"{VENDOR}/minimal-lexical-*/LICENSE.md",
     "Expat": f"{VENDOR}/libc-*/LICENSE-MIT",
     "ISC": f"{VENDOR}/libloading-*/LICENSE",
     "Unicode-3.0": f"{VENDOR}/unicode-ident-*/LICENSE-UNICODE",
     "Unlicense": f"{VENDOR}/memchr-*/UNLICENSE",
 }
+# What the files of a license say before the license itself.
+LICENSE_BEGINS = {"BSD-3-Clause-Go": "Redistribution and use"}
+# Files of a crate that are under another license than its manifest names.
+OTHERWISE = {"minimal-lexical": (("src/bellerophon.rs",), "2009 The Go Authors. All rights reserved", "BSD-3-Clause-Go")}
+# The files that say whose a crate is, and under which license.
+LICENSE_FILES = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE")
 
 
 def license_text(name: str, tree: Path) -> str:
@@ -350,6 +357,7 @@ def license_text(name: str, tree: Path) -> str:
         if not files:
             raise BuildError(f"the text of the license {name} is not where packaging/release.py looks for it: {text}")
         text = files[0].read_text()
+        text = text[text.index(LICENSE_BEGINS.get(name, "")):]
     if name == "Apache-2.0-with-LLVM-exception":
         # Debian has the license; what is added to it stands at the end.
         text = LICENSE_TEXTS["Apache-2.0"] + "\n\n" + text[text.index("LLVM Exceptions"):].lstrip("- ")
@@ -357,18 +365,44 @@ def license_text(name: str, tree: Path) -> str:
     return f"License: {name}\n" + "\n".join(lines) + "\n"
 
 
+def notices(crate: Path) -> list[str]:
+    """What the files of a crate's license say of whose it is; no forms that nobody filled in."""
+    found = {}
+    for path in sorted(crate.iterdir()):
+        if path.is_file() and path.name.upper().startswith(LICENSE_FILES):
+            for line in path.read_text(errors="replace").splitlines():
+                told = re.match(r"\W*Copyright (?:(?:\(c\)|©) ?|(?=\d{4}|individual))(.*)", line, re.I)
+                # A name, and not years alone.
+                if told and re.search(r"[^\W\d]{3}", told[1]) and not re.search(r"[\[{<](year|yyyy)", told[1]):
+                    found[told[1].strip().rstrip(".")] = None
+    return list(found)
+
+
+def paragraph(files: list[str], holders: list[str], license_: str) -> str:
+    return f"Files: {' '.join(files)}\nCopyright: {f'{chr(10)} '.join(holders)}\nLicense: {license_}\n"
+
+
 def copyright_file(own: Path, tree: Path) -> str:
     """debian/copyright with a paragraph for each crate, made of what the crates say of themselves."""
     paragraphs, licenses = [], {"PSF-2.0"}
     for crate in sorted((tree / VENDOR).iterdir()):
         package = tomllib.loads((crate / "Cargo.toml").read_text())["package"]
-        holders = ", ".join(name.split("<")[0].strip() for name in package.get("authors", [])) or f"the authors of {package['name']}"
+        authors = ", ".join(name.split("<")[0].strip() for name in package.get("authors", []))
         license_ = package.get("license", "").replace("/", " OR ")
         if not license_:
             raise BuildError(f"{crate.name} does not name its license")
         named = debian_license(license_)
         licenses |= set(named.replace(",", "").split()) - {"or", "and"}
-        paragraphs.append(f"Files: {VENDOR}/{crate.name}/*\nCopyright: {holders}\nLicense: {named}\n")
+        files, notice, other = OTHERWISE.get(package["name"], ((), "", ""))
+        holders = [told for told in notices(crate) if told != notice]
+        if authors and not any(authors in told for told in holders):
+            holders.append(authors)
+        paragraphs.append(paragraph([f"{VENDOR}/{crate.name}/*"], holders or [f"the authors of {package['name']}"], named))
+        # Of a crate for another platform these files are not there.
+        files = [f"{VENDOR}/{crate.name}/{name}" for name in files if (crate / name).exists()]
+        if files:
+            paragraphs.append(paragraph(files, [notice], other))
+            licenses.add(other)
     paragraphs += [license_text(name, tree) for name in sorted(licenses)]
     return own.read_text().rstrip() + "\n\n" + "\n".join(paragraphs)
 

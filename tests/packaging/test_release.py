@@ -18,10 +18,11 @@ import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SPEC = importlib.util.spec_from_file_location("release", ROOT / "packaging" / "release.py")
 path = list(sys.path)
-release = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(release)
+release, crate = (importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, ROOT / "packaging" / f"{name}.py"))
+                  for name in ("release", "crate"))
+release.__spec__.loader.exec_module(release)
+crate.__spec__.loader.exec_module(crate)
 sys.path[:] = path
 DEBIAN = ROOT / "packaging" / "debian"
 
@@ -89,6 +90,17 @@ class Crates(Case):
         self.assertFalse((place / "Cargo.toml.orig").exists())
         self.assertEqual(json.loads((place / ".cargo-checksum.json").read_text()), {"package": "1234", "files": {"src/lib.rs": "5678"}})
 
+    def test_what_is_left_out_of_a_crate_is_not_checked(self):
+        place = self.crate("pyo3-1")
+        (place / "emscripten").mkdir()
+        (place / "emscripten" / "env.sh").write_text("")
+        (place / ".cargo-checksum.json").write_text(json.dumps(
+            {"package": "1234", "files": {"emscripten/env.sh": "9", "emscripten.rs": "8", "src/lib.rs": "5678"}}))
+        crate.leave_out(place, "emscripten")
+        self.assertFalse((place / "emscripten").exists())
+        self.assertEqual(json.loads((place / ".cargo-checksum.json").read_text()),
+                         {"package": "1234", "files": {"emscripten.rs": "8", "src/lib.rs": "5678"}})
+
     def test_licenses_are_told_as_debian_has_them(self):
         for spdx, told in (("MIT/Apache-2.0", "Expat or Apache-2.0"), ("(MIT OR Apache-2.0) AND Unicode-3.0",
                                                                       "Expat or Apache-2.0, and Unicode-3.0"),
@@ -105,6 +117,28 @@ class Crates(Case):
         self.assertIn("License: Expat\n Permission\n .\n is granted\n", made)
         self.assertIn("License: PSF-2.0\n Python's\n", made)
         self.assertEqual(len(re.findall(r"^License: Apache-2.0$", made, re.M)), 1)
+
+    def test_whose_a_crate_is_stands_in_the_files_of_its_license(self):
+        (self.base / "tree" / "cpython-source").mkdir(parents=True)
+        (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
+        self.crate("libc-1", LICENSE_MIT="Copyright (c) 2015-2020 Carl Dean.\nCopyright © Ada Boole\nCopyright 2021 Eva Frey\n",
+                   LICENSE_APACHE="  copyright license to reproduce\n  Copyright [yyyy] [name of copyright owner]\nCopyright (c) 2016\n")
+        made = release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+        self.assertIn("Files: vendor/libc-1/*\nCopyright: 2015-2020 Carl Dean\n Ada Boole\n 2021 Eva Frey\n A B\nLicense: Expat\n", made)
+
+    def test_a_file_under_another_license_has_a_paragraph_of_its_own(self):
+        (self.base / "tree" / "cpython-source").mkdir(parents=True)
+        (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
+        self.crate("libc-1", "MIT", LICENSE_MIT="Permission\n")
+        place = self.crate("minimal-lexical-1", "MIT", LICENSE="told\nCopyright (c) 2009 The Go Authors. All rights reserved.\n\n"
+                                                               "Redistribution and use\n")
+        (place / "LICENSE").rename(place / "LICENSE.md")
+        (place / "src" / "bellerophon.rs").write_text("")
+        made = release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+        self.assertIn("Files: vendor/minimal-lexical-1/*\nCopyright: A B\nLicense: Expat\n\n"
+                      "Files: vendor/minimal-lexical-1/src/bellerophon.rs\nCopyright: 2009 The Go Authors. All rights reserved\n"
+                      "License: BSD-3-Clause-Go\n", made)
+        self.assertIn("License: BSD-3-Clause-Go\n Redistribution and use\n", made)
 
     def test_a_license_that_is_not_known_stops_the_release(self):
         self.crate("new-1", "Beerware")
