@@ -140,13 +140,17 @@ def vendor(target: Path) -> None:
         if (manifest["package"]["name"], manifest["package"]["version"]) not in needed:
             empty(crate)
         else:
-            without_backups(crate)
+            without_unwanted(crate)
 
 
-def without_backups(crate: Path) -> None:
-    """The manifest as its author wrote it, which cargo keeps and does not read: build systems take its name for a backup's."""
+# The manifest as its author wrote it, which cargo keeps and does not read: build systems take its name for a backup's. And
+# libraries of Windows, for tests: a source has nothing that was compiled.
+UNWANTED = ("*.orig", "*.dll")
+
+
+def without_unwanted(crate: Path) -> None:
     checksum = json.loads((crate / ".cargo-checksum.json").read_text())
-    for path in sorted(crate.rglob("*.orig")):
+    for path in sorted(path for pattern in UNWANTED for path in crate.rglob(pattern)):
         path.unlink()
         checksum["files"].pop(path.relative_to(crate).as_posix(), None)
     (crate / ".cargo-checksum.json").write_text(json.dumps(checksum))

@@ -38,6 +38,9 @@ def prepare(chroot: Chroot, tree: Path, profiles: list[str]) -> None:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     shutil.copytree(tree, place / tree.name, symlinks=True)
+    for file in tree.parent.glob("*.*"):
+        if file.suffix in (".dsc", ".xz"):
+            shutil.copy(file, place)
     chroot.run("apt-get", "build-dep", "-y", *(f"-P{profile}" for profile in profiles), f"/build/{tree.name}", seconds=HOUR)
 
 
@@ -71,9 +74,11 @@ def differing(first: Path, second: Path) -> list[str]:
 
 
 def lint(chroot: Chroot, place: Path) -> list[str]:
-    """What lintian has to say; its errors are ours."""
+    """What lintian has to say of the packages and of their source; its errors are ours."""
     inside = "/" + str(place.relative_to(chroot.root))
-    said = chroot.run("sh", "-c", f"lintian --fail-on none --tag-display-limit 0 {inside}/*.changes", seconds=HOUR).stdout
+    # Without dpkg-dev outside the chroot there is no .dsc.
+    source = " /build/*.dsc" if list((chroot.root / "build").glob("*.dsc")) else ""
+    said = chroot.run("sh", "-c", f"lintian --fail-on none --tag-display-limit 0 {inside}/*.changes{source}", seconds=HOUR).stdout
     print(said, flush=True)
     return [line for line in said.splitlines() if line.startswith("E:")]
 

@@ -81,13 +81,14 @@ class Crates(Case):
         self.assertEqual((noted["package"], sorted(noted["files"])), ("1234", ["Cargo.toml", "LICENSE-MIT", "src/lib.rs"]))
         self.assertEqual(noted["files"]["Cargo.toml"], release.sha256(place / "Cargo.toml"))
 
-    def test_files_that_are_named_like_backups_are_not_needed(self):
-        place = self.crate("one-1", Cargo_toml_orig="as written")
+    def test_backups_and_what_was_compiled_are_not_needed(self):
+        place = self.crate("one-1", Cargo_toml_orig="as written", tests_dll="compiled")
         (place / "Cargo-toml-orig").rename(place / "Cargo.toml.orig")
+        (place / "tests-dll").rename(place / "tests.dll")
         (place / ".cargo-checksum.json").write_text(json.dumps(
-            {"package": "1234", "files": {"src/lib.rs": "5678", "Cargo.toml.orig": "9"}}))
-        release.without_backups(place)
-        self.assertFalse((place / "Cargo.toml.orig").exists())
+            {"package": "1234", "files": {"src/lib.rs": "5678", "Cargo.toml.orig": "9", "tests.dll": "8"}}))
+        release.without_unwanted(place)
+        self.assertEqual(sorted(path.name for path in place.iterdir()), [".cargo-checksum.json", "Cargo.toml", "src"])
         self.assertEqual(json.loads((place / ".cargo-checksum.json").read_text()), {"package": "1234", "files": {"src/lib.rs": "5678"}})
 
     def test_what_is_left_out_of_a_crate_is_not_checked(self):
