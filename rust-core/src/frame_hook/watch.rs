@@ -80,16 +80,16 @@ fn state_of_new(request: Request) -> u32 {
 ///
 /// # Invariants
 /// Begins with a frame that is the C stack's, with one slot; so a pointer to the mark is one to the
-/// watch. Of memory that is not used, the slot and all cells but `next_told` are as in zeros. A
-/// watch whose mark is linked is in the list of the thread whose frame it watches, and its extent
-/// has begun there. The hook of a watch without an extent has a function to tell it by.
+/// watch. Of memory that is not used, the slot and `watched` are as in zeros. A watch whose mark is
+/// linked is in the list of the thread whose frame it watches, and its extent has begun there. The
+/// hook of a watch without an extent has a function to tell it by.
 #[repr(C)]
 struct Body {
     mark: UnsafeCell<_PyInterpreterFrame>,
     /// `None` where nobody is told: a call is spared, or the interpreter or the thread is over.
     hook: UnsafeCell<Option<HookRef>>,
     request: Request,
-    /// What is true of it: [`LINKED`] and the bits below that.
+    /// What is true of it, as bits: [`LINKED`], [`MAKES_GENERATOR`], [`HELD`], [`HAS_EXTENT`].
     state: Cell<u32>,
     /// The object that holds the watch of a generator; NULL: no generator is watched.
     watched: Cell<*mut PyObject>,

@@ -380,25 +380,6 @@ fn nobody_is_asked_about_what_a_hook_calls() {
     assert_eq!(log.read(), "after");
 }
 
-/// The fields of a thread state that a greenlet has for itself.
-fn swap_greenlets(fields: &mut [*mut std::ffi::c_void; 4]) {
-    // SAFETY: the thread's own state.
-    unsafe {
-        let state = PyThreadState_Get();
-        let now = [
-            (*state).current_frame.cast(),
-            (*state).datastack_chunk.cast(),
-            (*state).datastack_top.cast(),
-            (*state).datastack_limit.cast(),
-        ];
-        let [frame, chunk, top, limit] = std::mem::replace(fields, now);
-        (*state).current_frame = frame.cast();
-        (*state).datastack_chunk = chunk.cast();
-        (*state).datastack_top = top.cast();
-        (*state).datastack_limit = limit.cast();
-    }
-}
-
 #[test]
 fn a_hook_that_waits_in_another_greenlet_does_not_keep_others_from_being_asked() {
     let _engine = Engine::start();
@@ -415,9 +396,9 @@ fn a_hook_that_waits_in_another_greenlet_does_not_keep_others_from_being_asked()
         }
         notes.note(&frame.code().expect("code"));
         let mut fields = [null_mut(); 4];
-        swap_greenlets(&mut fields);
+        swap_stacks(&mut fields);
         assert_eq!(other.call(""), ran("elsewhere", "", &[AskAgain]));
-        swap_greenlets(&mut fields);
+        swap_stacks(&mut fields);
         // SAFETY: the other greenlet is over, and its one chunk is its own.
         unsafe {
             let chunk: *mut c::_PyStackChunk = fields[1].cast();

@@ -583,3 +583,22 @@ pub fn position(frame: *mut _PyInterpreterFrame) -> isize {
         ((*frame).instr_ptr as isize - first as isize) / size_of::<c::_Py_CODEUNIT>() as isize
     }
 }
+
+/// Another greenlet's fields of the thread state take the place of those that are there.
+pub fn swap_stacks(fields: &mut [*mut c_void; 4]) {
+    // SAFETY: the thread's own state.
+    unsafe {
+        let state = PyThreadState_Get();
+        let now = [
+            (*state).current_frame.cast(),
+            (*state).datastack_chunk.cast(),
+            (*state).datastack_top.cast(),
+            (*state).datastack_limit.cast(),
+        ];
+        let [frame, chunk, top, limit] = std::mem::replace(fields, now);
+        (*state).current_frame = frame.cast();
+        (*state).datastack_chunk = chunk.cast();
+        (*state).datastack_top = top.cast();
+        (*state).datastack_limit = limit.cast();
+    }
+}

@@ -11,7 +11,6 @@ use crate::frame_hook::watch::{forget_those_of, Watch};
 use crate::stand_in::code::Function;
 use crate::stand_in::threads::PyThreadState_Get;
 use crate::stand_in::{exceptions, frames, memory, values};
-use std::ffi::c_void;
 use std::ptr::null_mut;
 
 // --- Who is told what. ---
@@ -302,25 +301,6 @@ fn nobody_is_asked_below_a_frame_and_asked_again_after_it() {
         assert_eq!(watchers.log.read(), "a?other b?other");
         // An extent alone tells nobody.
         assert_eq!(watchers.ends(), [0]);
-    }
-}
-
-/// Another greenlet's fields of the thread state take the place of those that are there.
-fn swap_stacks(fields: &mut [*mut c_void; 4]) {
-    // SAFETY: the thread's own state.
-    unsafe {
-        let state = PyThreadState_Get();
-        let now = [
-            (*state).current_frame.cast(),
-            (*state).datastack_chunk.cast(),
-            (*state).datastack_top.cast(),
-            (*state).datastack_limit.cast(),
-        ];
-        let [frame, chunk, top, limit] = std::mem::replace(fields, now);
-        (*state).current_frame = frame.cast();
-        (*state).datastack_chunk = chunk.cast();
-        (*state).datastack_top = top.cast();
-        (*state).datastack_limit = limit.cast();
     }
 }
 
