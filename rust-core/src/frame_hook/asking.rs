@@ -32,6 +32,17 @@ impl Given {
     pub(super) fn passes(&self, thread: Thread) -> bool {
         self.verdict == FRAMEHOOK_PASS && self.object.is_null() && !thread.has_exception()
     }
+
+    /// The value of the call, where the hook gives one and asks for nothing else; else what was
+    /// given.
+    #[inline(always)]
+    pub(super) fn into_value(self, thread: Thread) -> Result<Owned, Self> {
+        if self.verdict != FRAMEHOOK_RESULT || !self.request.is_nothing() || thread.has_exception() {
+            return Err(self);
+        }
+        // SAFETY: NULL, or a reference that is ours.
+        unsafe { Owned::new(self.object) }.ok_or(self)
+    }
 }
 
 /// Calls one hook.

@@ -37,30 +37,19 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     // SAFETY: the current frame is linked.
     match unsafe { offer(thread, starting, Stage::AfterPrologue) } {
         Way::Runs(_, answer) => answer,
-        way => {
-            // SAFETY: as above.
-            unsafe { go_elsewhere(thread, way) };
-            Answer::Elsewhere
-        }
-    }
-}
-
-/// Does what follows from a round after which the frame does not simply run.
-///
-/// # Safety
-/// The frame is the thread's current one.
-#[cold]
-#[inline(never)]
-unsafe fn go_elsewhere(thread: Thread, way: Way) {
-    // SAFETY: the caller's contract. The frame below has called.
-    unsafe {
-        match way {
-            Way::Runs(..) | Way::Replaced(_) => {}
-            Way::Failed(frame) => give_up(thread, frame),
-            Way::Answered(frame, value) => {
+        Way::Replaced(_) => Answer::Elsewhere,
+        Way::Answered(frame, value) => {
+            // SAFETY: as above. The frame below has called.
+            unsafe {
                 give_up(thread, frame);
                 hand_on(thread, value, None);
             }
+            Answer::Elsewhere
+        }
+        Way::Failed(frame) => {
+            // SAFETY: as above.
+            unsafe { give_up(thread, frame) };
+            Answer::Elsewhere
         }
     }
 }

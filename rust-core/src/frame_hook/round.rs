@@ -1,8 +1,9 @@
 //! One round: a frame is offered to each hook in turn.
 //!
 //! A hook that passes on every call pays for this path with each of them. So [`offer`] has all that
-//! such hooks need, and a watch that begins. Where a hook says something else, or is not asked as
-//! others are, [`go_on_with`] has the rest of the round, out of line.
+//! such hooks need, a watch that begins, and a value that is given for the call. Where a hook says
+//! something else, or is not asked as others are, [`go_on_with`] has the rest of the round, out of
+//! line.
 
 use super::asking::{ask, begin_watch, call, heed, Given, Heeded};
 use super::error::Raised;
@@ -71,6 +72,8 @@ enum Asked {
         /// Whether one of them watches the frame.
         watched: bool,
     },
+    /// Up to one that has given a value for the call.
+    Answered(Owned),
     /// Up to the hook of this number, with what that one has answered. `None`: it was not asked.
     UpTo(usize, Option<Given>),
     /// An exception is set: there was no watch to be had.
@@ -95,7 +98,10 @@ unsafe fn ask_ordinary(thread: Thread, hooks: &Snapshot, open: u32, frame: Offer
         // SAFETY: the caller's contract.
         let given = unsafe { call(hook, frame) };
         if !given.passes(thread) {
-            return Asked::UpTo(number, Some(given));
+            return match given.into_value(thread) {
+                Ok(value) => Asked::Answered(value),
+                Err(given) => Asked::UpTo(number, Some(given)),
+            };
         }
         if given.request.is_nothing() {
             continue;
@@ -155,6 +161,12 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
             drop(snapshot);
             drop(round);
             Way::Runs(frame.show(next), Answer::AskAgain)
+        }
+        Asked::Answered(value) => {
+            // As above. What does not run makes no generator, so no watch is told of one.
+            drop(snapshot);
+            drop(round);
+            Way::Answered(frame.show(next), value)
         }
         Asked::UpTo(number, given) => {
             let under_way = UnderWay { snapshot, round, next };
