@@ -11,7 +11,7 @@ Instructions are counted by valgrind in the steady state: a run with few iterati
 
 import sys
 
-BENCHMARKS = ("recursion", "methods", "properties", "generators", "inits")
+BENCHMARKS = ("recursion", "methods", "properties", "generators", "inits", "empties")
 
 
 # --- In the interpreter that is measured. --------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def add_exchange(count=1):
     point = workloads.Point
     framehooks.add_replacer({code: code.replace() for code in (
         workloads.fib.__code__, point.add.__code__, point.total.fget.__code__, workloads.count_to.__code__,
-        point.__init__.__code__)})
+        point.__init__.__code__, workloads.empty.__code__)})
 
 
 def add_python():
@@ -55,6 +55,13 @@ def add_watcher(kind):
     watchhooks.add(kind)
 
 
+def answer_empty():
+    """None is the value of each call of the empty function; other functions are settled."""
+    import watchhooks
+    import workloads
+    watchhooks.add_result(workloads.empty.__code__)
+
+
 def use_monitoring():
     """A counting tool for the beginnings and ends of the calls that are measured, and of no others."""
     import watchhooks
@@ -66,7 +73,7 @@ def use_monitoring():
     # An exception that leaves a frame is a global event only.
     monitoring.set_events(monitoring.PROFILER_ID, events.PY_UNWIND)
     point = workloads.Point
-    for function in (workloads.fib, point.add, point.total.fget, workloads.count_to, point.__init__):
+    for function in (workloads.fib, point.add, point.total.fget, workloads.count_to, point.__init__, workloads.empty):
         monitoring.set_local_events(monitoring.PROFILER_ID, function.__code__, events.PY_START | events.PY_RETURN)
 
 
@@ -86,6 +93,7 @@ SETUPS = {
     "C passes": ("python", lambda: add_native("pass"), 1.35),
     "C told of the end": ("python", lambda: add_watcher("watch"), 1.5),
     "C with a clock": ("python", lambda: add_watcher("clock"), None),
+    "C answers for empty": ("python", answer_empty, None),
     "8 C pass": ("python", lambda: add_native("pass", 8), None),
     "C replaces": ("python", add_exchange, None),
     "8th replaces": ("python", lambda: add_exchange(8), None),
@@ -97,7 +105,7 @@ def child(kind, setup, extensions, *arguments):
     import gc
     import workloads
     sys.path.append(extensions)
-    workloads.BENCHMARKS = {name: workloads.BENCHMARKS[name] for name in BENCHMARKS}
+    workloads.BENCHMARKS = {name: getattr(workloads, name) for name in BENCHMARKS}
     gc.disable()    # a collection that falls into one of two runs would look like a difference
     if kind == "times":
         for run in workloads.BENCHMARKS.values():

@@ -57,6 +57,10 @@ def own_frame():
     sys._getframe()     # made, and dropped at once: reading it is another matter
 
 
+def empty():
+    pass
+
+
 def raise_through(n):
     if n:
         raise_through(n - 1)
@@ -106,6 +110,13 @@ def properties(n):
         for _ in range(100):
             point.total
             point.total
+
+
+def empties(n):
+    for _ in range(n):
+        for _ in range(100):
+            empty()
+            empty()
 
 
 def subscripts(n):

@@ -158,6 +158,21 @@ def self_contained(chroot: Chroot, packages: Packages) -> str:
     return "installed, upgraded, purged"
 
 
+def together(chroot: Chroot, packages: Packages) -> str:
+    """All of them at once: no two have a file of the same name."""
+    before = chroot.files()
+    chroot.install(*packages.found.values())
+    for program in (OURS, OWN, STOCK):
+        expect("Ferrule" in version_of(chroot, program), f"{program} is no Ferrule")
+    prefixes = [chroot.run(program, "-c", "import sys; print(sys.prefix)").stdout.strip() for program in (OURS, OWN)]
+    expect(prefixes == ["/usr", "/usr/lib/ferrule-python3.13"], f"prefixes are {prefixes}")
+    purge(chroot, *packages.found)
+    intact(chroot)
+    left = [line for line in differences(before, chroot.files()) if "ferrule" in line or line[0] != "+"]
+    expect(not left, f"left behind or changed: {left[:20]}")
+    return f"{len(packages.found)} packages, each with its own library"
+
+
 def developing(chroot: Chroot, packages: Packages) -> str:
     """An extension with frame hooks in C and one in Rust, from the packages alone."""
     chroot.install(packages.found["python3.13-ferrule"], packages.found["python3.13-ferrule-dev"], "gcc", "pkgconf", "cargo")
@@ -288,7 +303,7 @@ def main() -> int:
             print(f"{results.passed} passed, {results.failed} failed, 0 skipped")
             return 1 if results.failed else 0
         checks = [(function.__name__, function.__doc__, function, packages)
-                  for function in (beside, as_default, self_contained, developing)]
+                  for function in (beside, as_default, self_contained, together, developing)]
         programs = [(program.stem.removesuffix("_works").removesuffix("_work"), ast.get_docstring(ast.parse(program.read_text())),
                      same, program) for program in sorted((HERE / "programs").glob("*.py"))]
         for name, what, function, argument in [*checks, *programs]:
