@@ -24,8 +24,9 @@ import making
 import places
 import progress
 import showing
+import target
 from choices import Choices
-from configuring import configure
+from configuring import configure, flags_of, without_rust
 from errors import BuildError, explain
 from variants import VARIANTS
 
@@ -43,6 +44,12 @@ def fetch_source(chosen: Choices) -> dict:
     return json.loads(places.source_facts().read_text())
 
 
+def check_target(variant: str, chosen: Choices) -> None:
+    flags = flags_of(variant, chosen)
+    if not without_rust(flags):
+        target.check(flags, chosen.variables_for(variant))
+
+
 def choose(flags: list[str]) -> None:
     """Record the choice once CPython's configure has accepted it."""
     questions = [flag for flag in flags if QUESTION.match(flag)]
@@ -52,6 +59,7 @@ def choose(flags: list[str]) -> None:
     if questions:
         answer(questions, choices.read() or chosen)
         return
+    check_target("ferrule", chosen)
     facts = fetch_source(chosen)
     configure("ferrule", chosen, facts)
     choices.write(chosen)
@@ -69,6 +77,7 @@ def answer(questions: list[str], chosen: Choices) -> None:
 
 def make(variant: str, arguments: list[str]) -> None:
     chosen = choices.settled(os.environ)
+    check_target(variant, chosen)
     facts = fetch_source(chosen)
     configure(variant, chosen, facts)
     # The first make of a clone makes the choice that holds from then on.
