@@ -100,6 +100,7 @@ const FUNCTIONS: &[&str] = &[
     "PyObject_SetAttr",
     "PyObject_Vectorcall",
     "PyStructSequence_(New|NewType|SetItem)",
+    "PySys_Audit",
     "PyThreadState_Get",
     "PyTime_PerfCounterRaw",
     "PyTuple_GetItem",

@@ -99,6 +99,7 @@ def add(callable, name=None, *, first=False, before=None, behind=None, this_thre
     ValueError: this very object is installed already, or the hook that it is to
     come before or behind is not.
     RuntimeError: there are 32 hooks.
+    Raises the audit event sys.add_frame_hook with the name, before anything is changed.
 
     Every function is offered again at its next call, also where other hooks
     have settled; those are not asked again.

@@ -33,6 +33,52 @@ class Tool:
     __hash__ = None
 
 
+AUDITED = """
+import sys, framehook, framehooks
+seen, refused = [], set()
+
+def auditor(event, arguments):
+    if event == "sys.add_frame_hook":
+        seen.append(arguments[0])
+        framehook.hooks()
+        if arguments[0] in refused:
+            raise PermissionError(arguments[0])
+
+sys.addaudithook(auditor)
+one = framehook.add(lambda view: None, "one")
+with framehook.hook(lambda view: None, "block"):
+    pass
+framehooks.add_native("pass")
+assert seen == ["one", "block", "pass"], seen
+framehook.remove(one)
+left = [hook.name for hook in framehook.hooks()]
+refused |= {"no", "settle"}
+for add in (lambda: framehook.add(print, "no"), lambda: framehook.hook(print, "no").__enter__(),
+            lambda: framehooks.add_native("settle")):
+    try:
+        add()
+    except PermissionError:
+        continue
+    raise AssertionError("a hook was added that an audit hook has refused")
+assert [hook.name for hook in framehook.hooks()] == left
+
+def adds_one_more(event, arguments):
+    if event == "sys.add_frame_hook" and arguments[0] == "outer":
+        framehook.add(lambda view: None, "inner")
+
+sys.addaudithook(adds_one_more)
+framehook.add(lambda view: None, "outer")
+assert [hook.name for hook in framehook.hooks()][-2:] == ["inner", "outer"]
+print("audited")
+"""
+
+
+@needs_hooks
+class Auditing(ProgramTestCase):
+    def test_who_audits_learns_of_each_hook_and_may_refuse_it(self):
+        self.assertEqual(self.assert_program_succeeds(AUDITED), "audited\n")
+
+
 @needs_hooks
 class Adding(HookTestCase):
     NAMES = ("a\0b", "\0", "\udcff", "a\ud800")

@@ -37,7 +37,8 @@ impl Given {
     /// given.
     #[inline(always)]
     pub(super) fn into_value(self, thread: Thread) -> Result<Owned, Self> {
-        if self.verdict != FRAMEHOOK_RESULT || !self.request.is_nothing() || thread.has_exception() {
+        if self.verdict != FRAMEHOOK_RESULT || !self.request.is_nothing() || thread.has_exception()
+        {
             return Err(self);
         }
         // SAFETY: NULL, or a reference that is ours.

@@ -8,9 +8,10 @@ use super::settled;
 use super::snapshot::{Description, Hook, NewHook, NewSnapshot, Place, Snapshot, SnapshotRef};
 use super::state::{is_closed, set_active};
 use super::world::{locked, unsettle};
+use crate::cpython as c;
 use crate::in_cpython::SlotMask;
 use crate::thread::Thread;
-use core::ffi::{c_longlong, c_void};
+use core::ffi::{c_longlong, c_void, CStr};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
@@ -71,6 +72,19 @@ unsafe fn publish(thread: Thread, mut new: NewSnapshot) -> Option<SnapshotRef> {
     }
 }
 
+/// Tells who audits the process that a hook is about to be added. They run Python code, and may
+/// refuse it with an exception.
+fn audit(thread: Thread, name: &CStr) -> Outcome<()> {
+    // SAFETY: attached; a format that takes a string, which is UTF-8.
+    let status =
+        unsafe { c::PySys_Audit(c"sys.add_frame_hook".as_ptr(), c"s".as_ptr(), name.as_ptr()) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(Raised::by_cpython(thread))
+    }
+}
+
 /// Adds a hook behind the others, and returns its handle.
 ///
 /// Where a block of the same owner has installed the hook already, this is one block more. The hook
@@ -79,6 +93,7 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
     if is_closed(thread) {
         return Err(Refusal::Closed.raise(thread));
     }
+    audit(thread, description.name)?;
     settled::reserve(thread).map_err(|error| Raised::by_code_extra(thread, error))?;
     let (mut hook, mut new) = (NewHook::create(description), Snapshot::allocate());
     if hook.is_none() || new.is_none() {

@@ -244,6 +244,12 @@ extern "C" fn _PyErr_FormatFromCause(
     null_mut()
 }
 
+/// Nobody audits here.
+#[no_mangle]
+extern "C" fn PySys_Audit(_event: *const c_char, _format: *const c_char, _one: usize) -> c_int {
+    0
+}
+
 #[no_mangle]
 extern "C" fn PyErr_ExceptionMatches(class: *mut PyObject) -> c_int {
     // SAFETY: an exception is set, and classes have no subclasses here.
