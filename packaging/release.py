@@ -257,6 +257,7 @@ def dist(key: str | None) -> Path:
         tree = Path(temporary) / top
         copy_project(tree)
         vendor(tree / VENDOR)
+        check_licenses(tree / VENDOR)
         (tree / ".cargo").mkdir(exist_ok=True)
         (tree / ".cargo" / "config.toml").write_text(CARGO_CONFIG)
         (tree / SOURCES).mkdir()
@@ -338,6 +339,7 @@ LICENSE_TEXTS = {
     "Apache-2.0-with-LLVM-exception": f"{VENDOR}/rustix-*/LICENSE-Apache-2.0_WITH_LLVM-exception",
     "BSD-2-Clause": f"{VENDOR}/zerocopy-*/LICENSE-BSD",
     "BSD-3-Clause": f"{VENDOR}/bindgen-*/LICENSE",
+    "CDDL-1.0": f"{VENDOR}/inferno-*/LICENSE",
     "BSD-3-Clause-Go": f"{VENDOR}/minimal-lexical-*/LICENSE.md",
     "Expat": f"{VENDOR}/libc-*/LICENSE-MIT",
     "ISC": f"{VENDOR}/libloading-*/LICENSE",
@@ -352,9 +354,26 @@ OTHERWISE = {"minimal-lexical": (("src/bellerophon.rs",), "2009 The Go Authors. 
 LICENSE_FILES = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE")
 
 
+def license_of(crate: Path) -> str:
+    """A crate's license, as debian/copyright has it."""
+    license_ = tomllib.loads((crate / "Cargo.toml").read_text())["package"].get("license", "").replace("/", " OR ")
+    if not license_:
+        raise BuildError(f"{crate.name} does not name its license")
+    return debian_license(license_)
+
+
+def licenses_in(named: str) -> set[str]:
+    return set(named.replace(",", "").split()) - {"or", "and"}
+
+
+def check_licenses(crates: Path) -> None:
+    """Each license of a crate is one whose text is known."""
+    for crate in sorted(crates.iterdir()):
+        for name in sorted(licenses_in(license_of(crate)) - LICENSE_TEXTS.keys()):
+            raise BuildError(f"the license {name} of {crate.name} is not among those of packaging/release.py: add where its text is")
+
+
 def license_text(name: str, tree: Path) -> str:
-    if name not in LICENSE_TEXTS:
-        raise BuildError(f"the license {name} of a crate is not among those of packaging/release.py: add where its text is")
     text = LICENSE_TEXTS[name]
     if not text.startswith(COMMON):
         files = sorted(tree.glob(text))
@@ -388,15 +407,13 @@ def paragraph(files: list[str], holders: list[str], license_: str) -> str:
 
 def copyright_file(own: Path, tree: Path) -> str:
     """debian/copyright with a paragraph for each crate, made of what the crates say of themselves."""
+    check_licenses(tree / VENDOR)
     paragraphs, licenses = [], {"PSF-2.0"}
     for crate in sorted((tree / VENDOR).iterdir()):
         package = tomllib.loads((crate / "Cargo.toml").read_text())["package"]
         authors = ", ".join(name.split("<")[0].strip() for name in package.get("authors", []))
-        license_ = package.get("license", "").replace("/", " OR ")
-        if not license_:
-            raise BuildError(f"{crate.name} does not name its license")
-        named = debian_license(license_)
-        licenses |= set(named.replace(",", "").split()) - {"or", "and"}
+        named = license_of(crate)
+        licenses |= licenses_in(named)
         files, notice, other = OTHERWISE.get(package["name"], ((), "", ""))
         holders = [told for told in notices(crate) if told != notice]
         if authors and not any(authors in told for told in holders):

@@ -143,7 +143,7 @@ class Crates(Case):
 
     def test_a_license_that_is_not_known_stops_the_release(self):
         self.crate("new-1", "Beerware")
-        with self.assertRaisesRegex(release.BuildError, "the license Beerware of a crate is not among those"):
+        with self.assertRaisesRegex(release.BuildError, "the license Beerware of new-1 is not among those"):
             release.copyright_file(DEBIAN / "copyright", self.base / "tree")
 
     def test_a_crate_without_a_license_stops_the_release(self):
