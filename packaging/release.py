@@ -344,6 +344,7 @@ LICENSE_TEXTS = {
     "Expat": f"{VENDOR}/libc-*/LICENSE-MIT",
     "ISC": f"{VENDOR}/libloading-*/LICENSE",
     "Unicode-3.0": f"{VENDOR}/unicode-ident-*/LICENSE-UNICODE",
+    "Zlib": f"{VENDOR}/bytemuck-*/LICENSE-ZLIB",
     "Unlicense": f"{VENDOR}/memchr-*/UNLICENSE",
 }
 # What the files of a license say before the license itself.
