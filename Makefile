@@ -24,7 +24,7 @@ VARIANT ?= ferrule
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
 	bench-instructions-update bench-depth bench-calls bench-parts bench-evaluator bench-code-extra bench-hooks \
 	bench-monitoring \
-	bench-profilers clients install altinstall profile dist deb show deps fetch patch-stat header check-header \
+	bench-profilers clients install altinstall profile dist deb show deps fetch check-base patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -146,6 +146,9 @@ tools-present:
 
 fetch: tools-present
 	$(BUILD) fetch
+
+check-base: tools-present
+	@$(PYTHON3) -B cpython/check_base.py
 
 patch-stat: tools-present
 	@$(PYTHON3) tools/patches.py stat
