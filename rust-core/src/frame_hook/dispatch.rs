@@ -12,6 +12,7 @@ use crate::cpython::{
 };
 use crate::frame::Frame;
 use crate::in_cpython::FrameHookState;
+use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -39,32 +40,35 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
         Way::Runs(_, answer) => answer,
         Way::Replaced(_) => Answer::Elsewhere,
         Way::Answered(frame, value) => {
-            // SAFETY: as above. The frame below has called.
-            unsafe {
-                give_up(thread, frame);
-                hand_on(thread, value, None);
-            }
+            // SAFETY: as above.
+            unsafe { give_up(thread, frame, Some(value)) };
             Answer::Elsewhere
         }
         Way::Failed(frame) => {
             // SAFETY: as above.
-            unsafe { give_up(thread, frame) };
+            unsafe { give_up(thread, frame, None) };
             Answer::Elsewhere
         }
     }
 }
 
-/// A call ends before its frame has run: the frame goes, and the thread is back in what is below.
+/// A call ends before its frame has run: the frame goes, and the thread is back in what is below,
+/// with the value of the call or the exception that is set. Out of line: frames that run need none
+/// of its registers.
 ///
 /// # Safety
 /// `frame` is the thread's current one, the topmost of the data stack.
-unsafe fn give_up(thread: Thread, frame: Frame) {
+#[inline(never)]
+unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) {
     let tstate = thread.tstate();
-    // SAFETY: what the eval loop does where a call ends.
+    // SAFETY: what the eval loop does where a call ends. The frame below has called.
     unsafe {
         (*tstate).py_recursion_remaining += 1;
         (*tstate).current_frame = (*frame.as_ptr()).previous;
         c::_PyEval_FrameClearAndPop(tstate, frame.as_ptr());
+        if let Some(value) = value {
+            hand_on(thread, value, None);
+        }
     }
 }
 
