@@ -28,6 +28,4 @@ def begin():
         return
     options = argparse.Namespace(**json.loads(os.environ[VARIABLE]))
     options.child = True
-    profile = profile_of(options)
-    Writer(profile, options).install()
-    profile.start()
+    Writer(profile_of(options), options).start()
