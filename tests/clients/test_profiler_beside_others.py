@@ -7,8 +7,6 @@ import unittest
 
 from profiler_support import OUT, ROOT, ProfilerTestCase, load
 
-DEBUGGER = os.path.join(ROOT, "clients", "debugger", "src")
-
 
 def setUpModule():
     load()
@@ -73,7 +71,7 @@ print(len(framehook.hooks()), sys.gettrace())
 
     def check(self, how, first, stops):
         source = self.PROGRAM.replace("HOW", how).replace("FIRST", first)
-        found = self.run_beside(source.replace("LINE", str(self.LINE)), DEBUGGER)
+        found = self.run_beside(source.replace("LINE", str(self.LINE)))
         self.assertEqual(found, [
             f"33 {stops}", "work 1 1 0 True", f"fib {self.CALLS} {self.CALLS} 0 True", "0 None"])
 
@@ -109,7 +107,7 @@ print(len(framehook.hooks()), sys.gettrace())
         done = subprocess.run(
             [sys.executable, "-m", "ferrule_profiler", "--quiet", "-o", found, script],
             input="b 3, n == 7\nc\np n\ncl 1\ny\nc\n", capture_output=True, text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join((OUT, DEBUGGER)), "HOME": directory})
+            env={**os.environ, "PYTHONPATH": OUT, "HOME": directory})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("(Pdb) 7\n", done.stdout)
         from profiler_support import read_stats

@@ -15,8 +15,24 @@ def _go_on():
         module = sys.modules["sitecustomize"] = importlib.util.module_from_spec(theirs)
         theirs.loader.exec_module(module)
     if "FERRULE_PROFILER" in os.environ:
-        from ferrule_profiler._subprocesses import begin
+        try:
+            _load("ferrule_profiler", os.path.dirname(here))
+            from ferrule_profiler._subprocesses import begin
+        except ImportError:
+            return      # a Python that it was not built for
         begin()
+
+
+def _load(name, directory):
+    """Import a package from where it is, without a look into what else is there."""
+    spec = importlib.util.spec_from_file_location(name, os.path.join(directory, "__init__.py"),
+                                                  submodule_search_locations=[directory])
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 _go_on()
