@@ -35,6 +35,6 @@ def largest(groups):
     return sorted(best)
 
 
-for _ in range(200):
+for _ in range(1000):
     found = largest(grouped(TEXT))
 print(*found)

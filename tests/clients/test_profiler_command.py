@@ -237,7 +237,8 @@ print(len(threading.enumerate()))
 
     def test_other_startup_modules(self):
         """A Python that is started finds the sitecustomize that it would find alone, or none."""
-        child = "import sys; print('sitecustomize' in sys.modules, sys.modules.get('found'))"
+        child = ("import os, sys; print('sitecustomize' in sys.modules, sys.modules.get('found'), "
+                 "os.environ['PYTHONPATH'].split(os.pathsep)[1:])")
         source = f"""
 import subprocess, sys
 subprocess.run([sys.executable, "-c", {child!r}], check=True)
@@ -252,8 +253,9 @@ subprocess.run([sys.executable, "-c", {child!r}], check=True)
                 file.write(source)
             done = self.run_python("-m", "ferrule_profiler", "--quiet", "--subprocesses", script,
                                    PYTHONPATH=os.pathsep.join((OUT, directory)))
+            # No library of this Python is put before that of another one.
             self.assertEqual((done.stdout, done.stderr),
-                             (f"True {None if text is None else 1}\n", ""))
+                             (f"True {None if text is None else 1} {[OUT, directory]}\n", ""))
 
 
 class OnStock(unittest.TestCase):
