@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A short tour of Ferrule: what is Rust in this Python, a deep recursion, and what a call costs at each depth.
+"""A short tour of Ferrule: what is Rust in this Python, a deep recursion, what a call costs at each depth, the profiler and
+the debugger.
 
     build/ferrule/python examples/tour.py [--stock PATH]
 """
@@ -8,6 +9,7 @@ import argparse
 import locale
 import math
 import os
+import subprocess
 import sys
 import time
 
@@ -21,6 +23,7 @@ PICTURE_SWEEPS = 4      # of each interpreter; a sweep takes a second at most
 PICTURE_SECONDS = 12    # no new sweep is begun after this time
 PICTURE_ROWS = 7
 LABEL_WIDTH = 9         # what stands left of a row of the picture
+CLIENTS_PROGRAM = "anagrams.py"
 BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII_BLOCKS = "    .::##"
 
@@ -170,6 +173,32 @@ def show_costs(stock):
           "`make bench-depth` measures with care.")
 
 
+def find_clients():
+    """Where `make` has put the clients that were built for this interpreter, or None."""
+    directory = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "clients")
+    return directory if os.path.isdir(directory) else None
+
+
+def show_program(title, command, clients, typed=""):
+    """Run a program with the clients; what it prints."""
+    headline(title)
+    print(f"$ python {' '.join(command)}")
+    done = subprocess.run([sys.executable, *command], input=typed, text=True, cwd=os.path.dirname(os.path.abspath(__file__)),
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+                          env={**os.environ, "PYTHONPATH": clients, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"})
+    encoding = sys.stdout.encoding or "utf-8"
+    print(done.stdout.rstrip().encode(encoding, "replace").decode(encoding))
+
+
+def show_clients(clients):
+    show_program("Every call counted and timed", ["-m", "ferrule_profiler", "--limit", "5", CLIENTS_PROGRAM], clients)
+    print("(-o page.html makes a page with a flame graph; docs/profiler.md)")
+    typed = ["break group_of, word == 'tones'", "continue", "p len(groups)", "until 24", "p group", "quit"]
+    show_program("A breakpoint that costs nothing until it is reached",
+                 ["-m", "ferrule_debugger", *(word for command in typed for word in ("-c", command)), CLIENTS_PROGRAM], clients)
+    print("(all that pdb can do; docs/debugger.md)")
+
+
 def main():
     parser = argparse.ArgumentParser(description="A short tour of Ferrule.")
     parser.add_argument("--stock", metavar="PATH", help="a stock build of the same CPython, for comparison")
@@ -184,6 +213,11 @@ def main():
     show_build(_framecore)
     show_recursion(_framecore)
     show_costs(find_stock(arguments.stock))
+    clients = find_clients()
+    if clients is None:
+        print("\n(No profiler and no debugger beside this build: `make` makes them.)")
+    else:
+        show_clients(clients)
     return 0
 
 

@@ -337,6 +337,8 @@ LICENSE_TEXTS = {
     "MPL-2.0": COMMON + "MPL-2.0.",
     "PSF-2.0": "cpython-source/LICENSE",
     "Apache-2.0-with-LLVM-exception": f"{VENDOR}/rustix-*/LICENSE-Apache-2.0_WITH_LLVM-exception",
+    "CDDL-1.0": f"{VENDOR}/inferno-*/LICENSE",
+    "Zlib": f"{VENDOR}/bytemuck-*/LICENSE-ZLIB",
     "BSD-2-Clause": f"{VENDOR}/zerocopy-*/LICENSE-BSD",
     "BSD-3-Clause": f"{VENDOR}/bindgen-*/LICENSE",
     "CDDL-1.0": f"{VENDOR}/inferno-*/LICENSE",

@@ -231,21 +231,26 @@ def group_differential(options):
     return total
 
 
-def group_benchmarks(options):
-    """The benchmarks' own logic, and their page in a browser; no time."""
+def run_with_browser(name, *directory, environment=None):
+    """Tests that look at a page in a browser, in the benchmarks' environment, which has what drives one."""
     sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
-    from suite import environment
+    from suite import environment as environments
     try:
-        environment.ensure_browser_tools()
-    except environment.EnvironmentFailed as failure:
+        environments.ensure_browser_tools()
+    except environments.EnvironmentFailed as failure:
         # Without the package index a developer can do all the rest; CI must have it.
         if os.environ.get("CI"):
-            say(f"FAIL  benchmarks: {failure}")
+            say(f"FAIL  {name}: {failure}")
             return Counts(failed=1)
-        say(f"skip  benchmarks: {str(failure).splitlines()[0]}")
+        say(f"skip  {name}: {str(failure).splitlines()[0]}")
         return Counts(skipped=1)
-    return run_unittest("benchmarks", os.path.join(environment.HARNESS, "bin", "python"),
-                        os.path.join(ROOT, "tests", "benchmarks"))
+    return run_unittest(name, os.path.join(environments.HARNESS, "bin", "python"), os.path.join(ROOT, "tests", *directory),
+                        environment=environment)
+
+
+def group_benchmarks(options):
+    """The benchmarks' own logic, and their page in a browser; no time."""
+    return run_with_browser("benchmarks", "benchmarks")
 
 
 def group_release(options):
@@ -298,9 +303,10 @@ def group_debugger(options):
 
 
 def group_clients(options):
-    """The clients of frame hooks, built for the interpreter."""
-    return run_unittest("clients", options.python, os.path.join(ROOT, "tests", "clients"),
-                        environment=stock_environment(options))
+    """The clients of frame hooks, built for the interpreter, and the profiler's page in a browser."""
+    return (run_unittest("clients", options.python, os.path.join(ROOT, "tests", "clients"),
+                         environment=stock_environment(options))
+            + run_with_browser("clients-browser", "browser", environment={"FERRULE_PYTHON": os.path.abspath(options.python)}))
 
 
 # --- CPython's own tests. ---------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import subprocess
 import sys
 
 import choices
+import clients
 import installing
 import locking
 import making
@@ -83,6 +84,8 @@ def make(variant: str, arguments: list[str]) -> None:
     # The first make of a clone makes the choice that holds from then on.
     choices.write(chosen)
     making.make(variant, arguments, chosen, facts)
+    if not arguments and clients.belong_to(variant):
+        clients.build_beside(variant)
 
 
 def clean() -> None:

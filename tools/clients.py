@@ -1,71 +1,202 @@
 #!/usr/bin/env python3
-"""Builds the wheels of clients/ for one interpreter, into build/clients.
+"""Builds the clients of frame hooks, in clients/, for one interpreter.
 
-    python3 tools/clients.py --python build/ferrule/python
+    python3 tools/clients.py --python build/ferrule/python        # wheels, into build/clients
 
-maturin, and setuptools for what is Python alone, come from the package index, into an environment of their own.
+What is installed with an interpreter takes cargo alone: see put_together(). For the wheels maturin, and setuptools for what
+is Python alone, come from the package index, into an environment of their own.
 """
 
 import argparse
-import glob
+import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OUT = os.path.join(ROOT, "build", "clients")
-TOOLS = os.path.join(ROOT, "build", "client-tools")
+import making
+import places
+import progress
+from errors import BuildError, cause
+from variants import VARIANTS
+
 MATURIN = "maturin>=1.9,<2"
-
-# Those of the make that runs this mean something else to cargo.
-NOT_FOR_CARGO = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS", "LDFLAGS")
-
-
-def tool(name):
-    """A program of the environment, which is made if need be."""
-    program = os.path.join(TOOLS, "bin", name)
-    if not os.path.exists(os.path.join(TOOLS, "bin", "maturin")):
-        subprocess.run([sys.executable, "-m", "venv", TOOLS], check=True)
-        subprocess.run([os.path.join(TOOLS, "bin", "python"), "-m", "pip", "install", "--quiet",
-                        "--disable-pip-version-check", MATURIN], check=True)
-    return program
+# What was chosen for other programs, and would move or change ours; and what makes and compilers of C are told.
+NOT_FOR_CARGO = re.compile(r"(CARGO_(BUILD|PROFILE|TARGET|UNSTABLE)_|CARGO_ENCODED_|RUSTFLAGS|RUSTC$|MAKEFLAGS|MFLAGS|MAKELEVEL"
+                           r"|CFLAGS|LDFLAGS|PYO3_)")
+# Beside the files that were put together: of which source they are.
+STAMP = "made-of"
 
 
-def build_rust(project, python):
-    environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_CARGO}
-    environment["CARGO_TARGET_DIR"] = os.path.join(ROOT, "build", "cargo")
-    subprocess.run([tool("maturin"), "build", "--locked", "--interpreter", python, "--out", OUT],
-                   cwd=project, env=environment, check=True)
+def sources() -> list[Path]:
+    """The directories of all clients."""
+    return sorted(path.parent for path in places.ROOT.glob("clients/*/pyproject.toml"))
 
 
-def build_python(project):
-    """In a copy: setuptools leaves what it makes on the way beside the sources."""
-    with tempfile.TemporaryDirectory() as directory:
-        copy = shutil.copytree(project, os.path.join(directory, "project"))
-        subprocess.run([tool("python"), "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check",
-                        "--no-deps", "--ignore-requires-python", "--wheel-dir", OUT, copy], check=True)
+def is_rust(client: Path) -> bool:
+    return (client / "Cargo.toml").exists()
 
 
-def build(python):
-    for settings in sorted(glob.glob(os.path.join(ROOT, "clients", "*", "pyproject.toml"))):
-        project = os.path.dirname(settings)
-        if os.path.exists(os.path.join(project, "Cargo.toml")):
-            build_rust(project, python)
+def for_cargo(python: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not NOT_FOR_CARGO.match(name)}
+    home = Path(kept.get("CARGO_HOME") or Path.home() / ".cargo")
+    # What is built does not know where.
+    flags = (f"--remap-path-prefix={home}=cargo", f"--remap-path-prefix={places.ROOT}=ferrule")
+    return {**kept, "PYO3_PYTHON": python, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags)}
+
+
+# ---- in a directory, to be imported or installed --------------------------------
+
+def put_together(python: str, out: Path, profile: str = "extension") -> Path:
+    """All clients for this interpreter, as packages in a directory. BuildError: one does not build."""
+    out.mkdir(parents=True, exist_ok=True)
+    for client in sources():
+        for package in sorted(path for path in (client / ("python" if is_rust(client) else "src")).iterdir() if path.is_dir()):
+            if package.name == "__pycache__" or package.suffix == ".egg-info":
+                continue
+            target = out / package.name
+            shutil.rmtree(target, ignore_errors=True)
+            copy(package, target)
+            if is_rust(client):
+                put_file(library(client, python, profile), target / f"_core{suffix(python)}")
+    return out
+
+
+def copy(source: Path, target: Path) -> None:
+    """A package's files, whatever mode they have here: every user can read them."""
+    target.mkdir()
+    target.chmod(0o755)
+    for path in sorted(source.iterdir()):
+        if path.is_dir():
+            if path.name != "__pycache__":
+                copy(path, target / path.name)
         else:
-            build_python(project)
-    for wheel in sorted(glob.glob(os.path.join(OUT, "*.whl"))):
-        print(os.path.relpath(wheel, ROOT))
+            put_file(path, target / path.name)
 
 
-def main():
+def put_file(source: Path, target: Path) -> None:
+    shutil.copyfile(source, target)
+    target.chmod(0o644)
+
+
+def library(client: Path, python: str, profile: str) -> Path:
+    host = re.search(r"^host: (.+)$", said(["rustc", "-vV"]), re.M)[1]
+    built = places.BUILD / "cargo-clients"
+    name = f"ferrule_{client.name}"
+    command = ["cargo", "build", "--locked", "--package", name, "--profile", profile, "--target", host, "--target-dir", str(built)]
+    log = places.logs() / f"client-{client.name}.log"
+    if progress.run(command, label=f"cargo {name}", log=log, cwd=places.ROOT, env=for_cargo(python)) != 0:
+        raise BuildError(f"building {name} failed: {cause(log.read_text(errors='replace'))}\n  the whole log is {log}")
+    return built / host / ("debug" if profile == "dev" else profile) / f"lib{name}.so"
+
+
+def said(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        raise BuildError(f"{command[0]} is not on PATH: run `make deps`") from None
+    except subprocess.CalledProcessError as error:
+        raise BuildError(f"{command[0]} does not run: {cause(error.stderr)}") from None
+
+
+def suffix(python: str) -> str:
+    return said([python, "-E", "-s", "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'), end='')"])
+
+
+# ---- beside a build of the interpreter ------------------------------------------
+
+def belong_to(variant: str) -> bool:
+    """Whether a variant, which is configured, has the clients with it."""
+    return VARIANTS[variant].with_clients and making.facts_of(variant).get("RUST_CORE") == "1" and bool(sources())
+
+
+def beside(variant: str) -> Path:
+    """Where the clients for a variant are."""
+    return places.BUILD / variant / "clients"
+
+
+def build_beside(variant: str) -> None:
+    """Make them where they are missing, or of another source."""
+    python = str(places.BUILD / variant / "python")
+    out, made_of = beside(variant), source_digest(python)
+    if (out / STAMP).exists() and (out / STAMP).read_text() == made_of:
+        return
+    shutil.rmtree(out, ignore_errors=True)
+    put_together(python, out)
+    (out / STAMP).write_text(made_of)
+
+
+def source_digest(python: str) -> str:
+    """Of all that a change of makes them others."""
+    digest = hashlib.sha256(suffix(python).encode())
+    trees = [places.ROOT / "rust-core" / "framehook-sdk", *sources()]
+    files = [path for tree in trees for path in tree.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    for path in sorted([*files, places.ROOT / "Cargo.lock", places.ROOT / "Cargo.toml", Path(__file__)]):
+        digest.update(f"{path.relative_to(places.ROOT)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def install_beside(variant: str, library_directory: Path) -> None:
+    """Into the library of an interpreter that is about to be installed, which compiles them with all others."""
+    built = beside(variant)
+    if not (built / STAMP).exists():
+        raise BuildError(f"the clients of build/{variant} are not built: run `make{'' if variant == 'ferrule' else ' ' + variant}` "
+                         f"first")
+    # Whatever the umask: it may be the first to be installed there.
+    for directory in reversed([library_directory, *library_directory.parents]):
+        if not directory.exists():
+            directory.mkdir()
+            directory.chmod(0o755)
+    for package in sorted(path for path in built.iterdir() if path.is_dir()):
+        shutil.rmtree(library_directory / package.name, ignore_errors=True)
+        copy(package, library_directory / package.name)
+
+
+# ---- wheels ---------------------------------------------------------------------
+
+def tool(name: str) -> Path:
+    """A program of the environment, which is made if need be."""
+    environment = places.BUILD / "client-tools"
+    if not (environment / "bin" / "maturin").exists():
+        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+        subprocess.run([environment / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", MATURIN],
+                       check=True)
+    return environment / "bin" / name
+
+
+def wheel(client: Path, python: str, out: Path) -> None:
+    if is_rust(client):
+        environment = {**for_cargo(python), "CARGO_TARGET_DIR": str(places.BUILD / "cargo-clients")}
+        subprocess.run([tool("maturin"), "build", "--locked", "--interpreter", python, "--out", out], cwd=client, env=environment,
+                       check=True)
+        return
+    # In a copy: setuptools leaves what it makes on the way beside the sources.
+    with tempfile.TemporaryDirectory() as directory:
+        copied = shutil.copytree(client, Path(directory, "project"))
+        subprocess.run([tool("python"), "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps",
+                        "--ignore-requires-python", "--wheel-dir", out, copied], check=True)
+
+
+def wheels(python: str) -> None:
+    out = places.BUILD / "clients"
+    for client in sources():
+        wheel(client, python, out)
+    for made in sorted(out.glob("*.whl")):
+        print(made.relative_to(places.ROOT))
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description="Builds the wheels of clients/.")
     parser.add_argument("--python", required=True, help="the interpreter that they are for")
     try:
-        build(os.path.abspath(parser.parse_args().python))
+        wheels(os.path.abspath(parser.parse_args().python))
     except subprocess.CalledProcessError as error:
-        sys.exit(f"ferrule: this failed: {' '.join(error.cmd)}")
+        sys.exit(f"ferrule: this failed: {' '.join(map(str, error.cmd))}")
+    except BuildError as error:
+        sys.exit(f"ferrule: {error}")
 
 
 if __name__ == "__main__":

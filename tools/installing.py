@@ -2,11 +2,13 @@
 
 import os
 import re
+import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import choices
+import clients
 import making
 import places
 import progress
@@ -40,8 +42,12 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
     check_places(given, environment)
     directory = places.BUILD / variant
     words = [f"{name}={environment[name]}" for name in PASSED_ON if name in given]
-    if environment.get("DESTDIR"):
-        words.append(f"DESTDIR={staging(environment['DESTDIR'])}")
+    staged = staging(environment["DESTDIR"]) if environment.get("DESTDIR") else ""
+    if staged:
+        words.append(f"DESTDIR={staged}")
+    if clients.belong_to(variant):
+        # First: CPython's Makefile compiles all that is in its library.
+        clients.install_beside(variant, Path(f"{staged}{library(directory)}"))
     command = ["make", *(word for name in BUILT for word in ("-o", name)), target, *without_bytecode(directory), *words]
     # Who may only read the clone keeps no log in it; and root's would be in the owner's way.
     with tempfile.TemporaryDirectory(prefix="ferrule-") as temporary:
@@ -58,6 +64,16 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
             raise BuildError(f"installing {variant} failed: {why}\n  the whole log is {kept or elsewhere(log)}")
     where = making.facts_of(variant).get("prefix", "")
     progress.say(f"installed build/{variant} to {environment.get('DESTDIR', '')}{where}")
+
+
+def library(directory: Path) -> str:
+    """Where the library goes, as CPython's Makefile has it."""
+    question = "where: ; @echo $(LIBDEST)"
+    asked = subprocess.run(["make", "-s", "-f", "Makefile", "--eval", question, "where"], cwd=directory, text=True,
+                           env={"PATH": os.environ["PATH"]}, capture_output=True)
+    if asked.returncode != 0 or not asked.stdout.strip():
+        raise BuildError(f"the Makefile of {directory} does not say where the library goes: {cause(asked.stderr)}")
+    return asked.stdout.strip()
 
 
 def without_bytecode(directory: Path) -> list[str]:

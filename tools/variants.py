@@ -15,10 +15,12 @@ class Variant:
     measured: bool = False
     # Each function begins a cache line.
     aligned: bool = False
+    # The clients of frame hooks are built for it, and installed with it, if it has the Rust frame core.
+    with_clients: bool = False
 
 
 VARIANTS = {
-    "ferrule": Variant("the Rust frame core, and the flags of ./configure"),
+    "ferrule": Variant("the Rust frame core, and the flags of ./configure", with_clients=True),
     "stock": Variant("the same tree and flags, --without-rust-core", (STOCK,)),
     "release": Variant("ThinLTO across C and Rust", ("--with-lto=thin", "--with-cross-lto=yes"), True, True),
     "stock-release": Variant("ThinLTO, --without-rust-core", (STOCK, "--with-lto=thin"), True, True),
@@ -27,11 +29,11 @@ VARIANTS = {
     "stock-tuned": Variant("stock with these lines of C, and nothing of Rust",
                            (STOCK, "--with-lto=thin", "--with-frame-tuning"), True, True),
     "pgo": Variant("as a distribution builds it: profile-guided, LTO across C and Rust",
-                   ("--enable-optimizations", "--with-lto=full"), True),
+                   ("--enable-optimizations", "--with-lto=full"), True, with_clients=True),
     "stock-pgo": Variant("the same, --without-rust-core", (STOCK, "--enable-optimizations", "--with-lto=full"), True),
     "debug": Variant("CPython's own checks", ("--with-pydebug",)),
     "trace-refs": Variant("the same, and a list of all objects", ("--with-pydebug", "--with-trace-refs")),
-    "free-threaded": Variant("without the GIL", ("--disable-gil",), True),
+    "free-threaded": Variant("without the GIL", ("--disable-gil",), True, with_clients=True),
     "stock-free-threaded": Variant("the same, --without-rust-core", (STOCK, "--disable-gil"), True),
     "asan": Variant("C under AddressSanitizer; Rust too with RUSTC_BOOTSTRAP=1, as ci/asan-hooks does it",
                     ("--with-address-sanitizer",)),

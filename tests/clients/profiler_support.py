@@ -1,6 +1,5 @@
 """Builds the profiler for the interpreter that runs the tests, and runs programs under it."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,36 +9,20 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-CLIENT = os.path.join(ROOT, "clients", "profiler")
 OUT = os.path.join(ROOT, "build", "test-extensions", f"profiler-{os.getpid()}")
 PROGRAMS = os.path.join(HERE, "profiler_programs.py")
 STOCK = os.environ.get("STOCK_PYTHON")
 
-# Those of a make that runs the tests mean something else to cargo.
-NOT_FOR_CARGO = ("PYO3_PYTHON", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS", "LDFLAGS")
-
-
 def build(python, out, profile="dev"):
-    """Build the extension for an interpreter and put the package together; the directory."""
-    environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_CARGO}
-    command = ["cargo", "build", "--locked", "--quiet", "--message-format=json", "--package",
-               "ferrule_profiler", "--profile", profile,
-               "--manifest-path", os.path.join(ROOT, "Cargo.toml"),
-               "--target-dir", os.path.join(ROOT, "build", "cargo")]
-    done = subprocess.run(command, capture_output=True, text=True,
-                          env={**environment, "PYO3_PYTHON": python})
+    """Build the clients for an interpreter, as packages in a directory; the directory."""
+    tools = os.path.join(ROOT, "tools")
+    done = subprocess.run(
+        [sys.executable, "-c", "import pathlib, sys, clients; "
+         "clients.put_together(sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3])",
+         os.path.abspath(python), out, profile],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": tools})
     if done.returncode:
-        raise RuntimeError(f"the profiler does not build:\n{done.stderr}")
-    package = os.path.join(out, "ferrule_profiler")
-    shutil.copytree(os.path.join(CLIENT, "python", "ferrule_profiler"), package,
-                    dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for line in done.stdout.splitlines():
-        message = json.loads(line)
-        if (message["reason"] == "compiler-artifact"
-                and message["target"]["name"] == "ferrule_profiler"
-                and "cdylib" in message["target"]["kind"]):
-            library, = [name for name in message["filenames"] if name.endswith(".so")]
-            shutil.copy(library, os.path.join(package, "_core.so"))
+        raise RuntimeError(f"the clients do not build:\n{done.stderr}")
     return out
 
 
@@ -47,7 +30,7 @@ def load():
     """Build and import the profiler, for a module of tests: its setUpModule() calls this."""
     if shutil.which("cargo") is None:
         raise unittest.SkipTest("cargo is not on PATH")
-    if not os.path.exists(os.path.join(OUT, "ferrule_profiler", "_core.so")):
+    if not os.path.exists(OUT):
         build(sys.executable, OUT)
     unittest.addModuleCleanup(shutil.rmtree, OUT, ignore_errors=True)
     unittest.addModuleCleanup(sys.path.remove, OUT)

@@ -59,8 +59,27 @@ print(__name__, __package__, __spec__.name, sys.argv[1:])
         done = self.run_python("-m", "ferrule_profiler", "--count", script)
         self.assertRegex(done.stderr, r"\n +15  fib  .*program.py:1\n")
 
+    def test_its_name_is_what_it_would_be_alone(self):
+        directory = self.directory()
+        with open(os.path.join(directory, "program.py"), "w") as file:
+            file.write(FIB + "import os, sys\nfib(5)\nprint(__file__, sys.argv[0])\n"
+                       "print(sys.path[0])\nos.chdir('/')\n")
+        for options in ([], ["-P"]):
+            alone, beside = (
+                subprocess.run([sys.executable, *options, *command, "program.py"],
+                               capture_output=True, text=True, cwd=directory, check=True,
+                               env={**os.environ, "PYTHONPATH": OUT}).stdout
+                for command in ([], ["-m", "ferrule_profiler", "--quiet", "-o", "found.html"]))
+            self.assertEqual(beside, alone)
+        # The page has the source, though the program has gone elsewhere.
+        with open(os.path.join(directory, "found.html")) as file:
+            self.assertIn('"def fib(n): return', file.read())
+
     def test_wrong_usage(self):
-        for arguments in ([], ["-m"], ["--format", "html", "x.py"], ["--format", "x", "x.py"]):
+        for arguments in ([], ["-m"], ["--format", "html", "x.py"], ["--format", "x", "x.py"],
+                          ["--trace-events", "-1", "x.py"], ["--save-every", "0", "x.py"],
+                          ["--trace-seconds", "nan", "x.py"], ["--limit", "-1", "x.py"],
+                          ["--trace-arguments", "x.py"]):
             done = self.run_python("-m", "ferrule_profiler", *arguments, status=2)
             self.assertIn("usage:", done.stderr)
         done = self.run_python("-m", "ferrule_profiler", "no_such.py", status=1)
@@ -125,6 +144,50 @@ threading.Thread(target=later).start()
 """, 0)
         self.assertEqual(stats["later"][:2], (1, 1))
 
+    def test_replaced_by_another_program(self):
+        # Along the path there are places that have no such program.
+        done, _ = self.check("""
+os.environ["PATH"] = "/nowhere:" + os.path.dirname(sys.executable)
+try:
+    os.execv("/nowhere/python", ["python"])
+except OSError:
+    pass
+os.execvp(os.path.basename(sys.executable), ["python", "-c", "print('the other')"])
+""", 0)
+        self.assertEqual(done.stdout, "the other\n")
+
+    def test_ended_by_many_threads_at_once(self):
+        for _ in range(3):
+            self.check("""
+import time
+def leave():
+    os._exit(3)
+for _ in range(8):
+    threading.Thread(target=leave).start()
+time.sleep(60)
+""", 3)
+
+    def test_terminated_while_it_writes(self):
+        """The signal is heeded when all is written."""
+        self.check("""
+import ferrule_profiler._command as command
+write = command.write
+def slowly(*args):
+    signal.raise_signal(signal.SIGTERM)
+    write(*args)
+command.write = slowly
+""", -signal.SIGTERM)
+
+    def test_terminated_child_without_a_profile(self):
+        self.check("""
+if (child := os.fork()) == 0:
+    signal.raise_signal(signal.SIGTERM)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+""", 0)
+
+    def test_without_a_standard_error(self):
+        self.check("sys.stderr = None", 0)
+
     def test_exit_functions_are_profiled(self):
         _, stats = self.check("def last(): pass\natexit.register(last)\n", 0)
         self.assertEqual(stats["last"][:2], (1, 1))
@@ -155,6 +218,44 @@ os.waitpid(child, 0)
         directory = self.directory()
         self.profile_program(self.SOURCE, directory=directory)
         self.assertEqual(glob.glob(os.path.join(directory, "found.*.prof")), [])
+
+
+class Unnoticed(ProfilerTestCase):
+    """What the profiler does itself is in no profile, and the program does not see it."""
+
+    def test_its_threads(self):
+        for options in (["--save-every", "0.01"], ["--sample", "--save-every", "0.01"]):
+            done, stats = self.profile_program("""
+import threading, time
+def wait(): time.sleep(0.3)
+wait()
+print(len(threading.enumerate()))
+""", "-o", os.path.join(self.directory(), "x.html"), *options)
+            self.assertEqual(done.stdout, "1\n")
+            # The last one is how the interpreter ends.
+            self.assertEqual(set(stats), {"<module>", "wait", "enumerate", "_shutdown"})
+
+    def test_other_startup_modules(self):
+        """A Python that is started finds the sitecustomize that it would find alone, or none."""
+        child = ("import os, sys; print('sitecustomize' in sys.modules, sys.modules.get('found'), "
+                 "os.environ['PYTHONPATH'].split(os.pathsep)[1:])")
+        source = f"""
+import subprocess, sys
+subprocess.run([sys.executable, "-c", {child!r}], check=True)
+"""
+        for text in (None, "import sys\nsys.modules['found'] = 1\n"):
+            directory = self.directory()
+            if text is not None:
+                with open(os.path.join(directory, "sitecustomize.py"), "w") as file:
+                    file.write(text)
+            script = os.path.join(directory, "program.py")
+            with open(script, "w") as file:
+                file.write(source)
+            done = self.run_python("-m", "ferrule_profiler", "--quiet", "--subprocesses", script,
+                                   PYTHONPATH=os.pathsep.join((OUT, directory)))
+            # No library of this Python is put before that of another one.
+            self.assertEqual((done.stdout, done.stderr),
+                             (f"True {None if text is None else 1} {[OUT, directory]}\n", ""))
 
 
 class OnStock(unittest.TestCase):

@@ -1,6 +1,7 @@
 """C functions, samples, timelines and tasks."""
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -46,6 +47,30 @@ class Builtins(ProfilerTestCase):
         with self.profiler.profile():
             pass
 
+    def test_objects_live_as_long_as_alone(self):
+        died = []
+
+        class Dies(list):
+            def __del__(self):
+                died.append(1)
+
+        def use():
+            append = Dies().append
+            append(1)
+
+        with self.profiler.profile(builtins=True) as profile:
+            use()
+            use()
+            gc.collect()
+            self.assertEqual(len(died), 2)
+        self.assertTrue(profile.result.find("<method 'append' of 'list' objects>"))
+
+    def test_what_the_profiler_calls_is_not_in_it(self):
+        with self.profiler.profile(builtins=True) as profile:
+            abs(1)
+        self.assertEqual([f.name for f in profile.result.functions.values()],
+                         ["<built-in method builtins.abs>"])
+
     def test_nothing_is_left_of_it(self):
         with self.profiler.profile(builtins=True):
             len("")
@@ -84,7 +109,26 @@ class Samples(ProfilerTestCase):
         for function in result.functions.values():
             self.assertLessEqual(function.own, function.total)
 
+    def test_no_thread_can_be_started(self):
+        import ferrule_profiler._ticker as ticker
+
+        def refuse(*args):
+            raise RuntimeError("can't start new thread")
+
+        start, ticker.start_new_thread = ticker.start_new_thread, refuse
+        try:
+            with self.assertRaisesRegex(RuntimeError, "can't start"):
+                self.profiler.start(sample=True)
+        finally:
+            ticker.start_new_thread = start
+        with self.profiler.profile(sample=True) as profile:
+            profiler_programs.recursion()
+        self.assertEqual(profile.result.find("fib")[0].calls, 1219)
+
     def test_what_does_not_go_together(self):
+        for options in ({"trace": -1}, {"sample": -0.1}, {"arguments": True}):
+            with self.assertRaises(ValueError):
+                self.profiler.Profile(**options)
         for options in ({"builtins": True}, {"trace": 10}):
             for mode in ("count", "sample"):
                 with self.assertRaises(ValueError):
@@ -146,7 +190,58 @@ late()
         self.assertNotIn("early", names)
 
 
+    def test_arguments_and_tasks_on_request(self):
+        source = """
+import asyncio
+class Thing:
+    def __repr__(self): raise SystemExit("nobody runs this")
+    def method(self, a, b=2.5, *rest, key=None, **more): pass
+def long(text, data, number, many): pass
+def numbers(n):
+    yield from range(n)
+async def job(n):
+    step(n)
+    await asyncio.sleep(0)
+    step(-n)
+def step(n): pass
+async def main():
+    await asyncio.gather(*(asyncio.create_task(job(n), name=f"job {n}") for n in (1, 2)))
+Thing().method("x", True, *[1, 2], key={}, more=Thing)
+long("y" * 100, b"z" * 100, 10 ** 5000, list(range(100)))
+list(numbers(1))
+asyncio.run(main())
+"""
+        told = {}
+        for event in self.timeline(source, "--trace-arguments"):
+            if event["ph"] == "X":
+                told.setdefault(event["name"], []).append(event["args"])
+        method, = told["Thing.method"]
+        self.assertEqual(method["arguments"], "self=<Thing>, a='x', b=True, key=<dict of 0>, "
+                         "rest=<tuple of 2>, more=<dict of 1>")
+        self.assertEqual(told["long"][0]["arguments"],
+                         f"text='{'y' * 40}'..., data=b'{'z' * 40}'..., number=<int>, "
+                         "many=<list of 100>")
+        self.assertEqual({args["arguments"] for args in told["numbers"]}, {"n=1"})
+        self.assertEqual(sorted((args["task"], args["arguments"]) for args in told["step"]),
+                         [("job 1", "n=-1"), ("job 1", "n=1"), ("job 2", "n=-2"), ("job 2", "n=2")])
+        for event in self.timeline(source):
+            self.assertNotIn("arguments", event.get("args", {}))
+
+
 class Tasks(ProfilerTestCase):
+    def test_a_task_that_begins_as_it_is_made_has_its_name(self):
+        async def job():
+            await asyncio.sleep(0)
+
+        async def main():
+            asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+            await asyncio.gather(*[asyncio.create_task(job(), name=f"job {n}") for n in (1, 2)])
+
+        with self.profiler.profile() as profile:
+            asyncio.run(main())
+        runs = {task.name: task.runs for task in profile.result.tasks}
+        self.assertEqual((runs["job 1"], runs["job 2"]), (2, 2))
+
     def test_each_has_its_own_time(self):
         async def work(seconds):
             for _ in range(3):

@@ -175,6 +175,11 @@ os._exit(0)
         self.assertEqual(sorted(lines), ["False 5 0 True", "True 192 1 True"])
 
 
+def has_greenlet():
+    return not subprocess.run([sys.executable, "-c", "import greenlet"],
+                              capture_output=True).returncode
+
+
 class Greenlets(ProfilerTestCase):
     SOURCE = """
 import sys, ferrule_profiler
@@ -210,9 +215,22 @@ for function in result.functions.values():
 print(result.find("run")[0].total <= result.seconds)
 """
 
+    def test_stopped_in_another_thread(self):
+        if not has_greenlet():
+            self.skipTest("greenlet is not installed here")
+        done = self.run_python("-c", """
+import ferrule_profiler, greenlet, threading
+ferrule_profiler.start()
+thread = threading.Thread(target=ferrule_profiler.stop)
+thread.start()
+thread.join()
+greenlet.greenlet(int).switch()
+print(greenlet.gettrace())
+""")
+        self.assertEqual(done.stdout, "None\n")
+
     def test_switches_do_not_mix_up_calls(self):
-        if subprocess.run([sys.executable, "-c", "import greenlet"],
-                          capture_output=True).returncode:
+        if not has_greenlet():
             self.skipTest("greenlet is not installed here")
         for late in (False, True):
             with self.subTest(late=late):

@@ -196,6 +196,18 @@ class MonitoringTools(DebuggerCase):
         )
         self.assertEqual(done.stops[-1], ("line", "after"))
 
+    def test_next_after_a_step_in_code_with_a_breakpoint(self):
+        program = self.program("""
+            def work():
+                a = 1       # one
+                b = 2       # two
+                c = 3       # three
+                return a    # four
+        """)
+        work = program.load()["work"]
+        done = self.debug(program, work, at("two"), "continue", "step", "next", "continue")
+        self.assertEqual([name for _, name in done.stops], ["one", "two", "three", "four"])
+
     def test_tool_id_of_debuggers_stays_free(self):
         taken = []
 

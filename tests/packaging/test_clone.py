@@ -32,12 +32,12 @@ with open(root / "fetched", "a") as log:
 # As CPython's: what installs depends on what builds, and building takes a Rust compiler.
 CONFIGURE = r"""#!/bin/sh
 echo "$*" >>$FAKE/configured
-prefix=/usr/local rust='rustc --version'
+prefix=/usr/local rust='rustc --version' core=1
 for word in "$@"; do
     case $word in
     --prefix=/*) prefix=${word#--prefix=} ;;
     --prefix=*) echo "configure: error: expected an absolute directory name for --prefix: ${word#*=}"; exit 1 ;;
-    --without-rust-core) rust=: ;;
+    --without-rust-core) rust=: core=0 ;;
     --enable-nonsense) echo "configure: WARNING: unrecognized options: $word" >&2 ;;
     esac
 done
@@ -47,7 +47,8 @@ echo build/lib.x >pybuilddir.txt
 cat >Makefile <<END
 prefix=	$prefix
 exec_prefix=	\${prefix}
-RUST_CORE=	1
+RUST_CORE=	$core
+LIBDEST=	\${prefix}/lib/python3.13
 PYTHON_FOR_BUILD=./python -E
 all: python scripts
 	@echo compiling everything
@@ -58,6 +59,7 @@ python: $FAKE/source.c
 	@$rust >/dev/null
 	@cat $FAKE/source.c >python
 	@echo "$prefix" >>python
+	@chmod +x python
 install: altinstall
 	@ln -sf python3.13 \$(DESTDIR)\$(prefix)/bin/python3
 altinstall: all scripts

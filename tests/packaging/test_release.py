@@ -109,6 +109,20 @@ class Crates(Case):
                            ("BSD-3-Clause", "BSD-3-Clause")):
             self.assertEqual(release.debian_license(spdx.replace("/", " OR ")), told)
 
+    def test_the_license_of_each_crate_that_is_released_is_known(self):
+        if shutil.which("cargo") is None:
+            self.skipTest("cargo is not on PATH")
+        asked = subprocess.run(["cargo", "metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform",
+                                release.PLATFORMS[0]], cwd=release.ROOT, capture_output=True, text=True)
+        if asked.returncode:
+            self.skipTest(f"the crates are not here: {asked.stderr.splitlines()[-1]}")
+        crates = json.loads(asked.stdout)["packages"]
+        self.assertLessEqual({"inferno", "pyo3", "bindgen"}, {crate["name"] for crate in crates})
+        for crate in crates:
+            named = release.debian_license(crate["license"].replace("/", " OR "))
+            for license_ in set(named.replace(",", "").split()) - {"or", "and"}:
+                self.assertIn(license_, release.LICENSE_TEXTS, crate["name"])
+
     def test_each_crate_has_a_paragraph_and_each_license_its_text(self):
         self.crate("libc-1", "MIT OR Apache-2.0", LICENSE_MIT="Permission\n\nis granted")
         (self.base / "tree" / "cpython-source").mkdir()

@@ -1,12 +1,12 @@
 //! C functions, as `sys.monitoring` tells of them.
 
-use crate::codes::{Identity, Known};
+use crate::codes::{text, Identity, Known};
 use crate::exact::HERE;
 use crate::graph::Graph;
 use crate::session::{lock, Session};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyModule;
+use pyo3::types::{PyCapsule, PyModule, PyType};
 
 /// By what a C function is known: the address of its definition, or of the method descriptor, which
 /// lives as long as its type. `None`: it is no C function.
@@ -44,12 +44,29 @@ fn know(session: &Session<Graph>, key: usize, callable: &Bound<'_, PyAny>) -> Kn
     let name = name_of(callable).unwrap_or_else(|_| "<built-in method>".to_owned());
     let identity =
         Identity { file: "~".to_owned(), line: 0, qualified: name.clone(), name, kind: "builtin" };
-    let object = callable.clone().unbind();
-    lock(&session.codes).add(key, object, identity)
+    lock(&session.codes).add(key, owner_of(callable).unbind(), identity)
 }
 
-/// A call begins.
-pub fn called(session: &Session<Graph>, callable: &Bound<'_, PyAny>) {
+/// What keeps the definition of a C function: not an object of the program whose method it is, which
+/// would live longer than without a profile.
+fn owner_of<'py>(callable: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
+    match callable.getattr("__self__") {
+        Ok(owner) if !is_shared(&owner) => owner.get_type().into_any(),
+        _ => callable.clone(),
+    }
+}
+
+/// Whether a function of this object may be kept: there are few such objects, or, as with capsules,
+/// they are the function's own.
+fn is_shared(owner: &Bound<'_, PyAny>) -> bool {
+    owner.is_none()
+        || owner.cast::<PyModule>().is_ok()
+        || owner.cast::<PyType>().is_ok()
+        || owner.cast::<PyCapsule>().is_ok()
+}
+
+/// A call begins, in this code.
+pub fn called(session: &Session<Graph>, code: &Bound<'_, PyAny>, callable: &Bound<'_, PyAny>) {
     let Some(key) = key_of(callable) else { return };
     let py = callable.py();
     let known = session.with(py, &HERE, |graph| {
@@ -58,6 +75,10 @@ pub fn called(session: &Session<Graph>, callable: &Bound<'_, PyAny>) {
         Some(())
     });
     if known.flatten().is_some() {
+        return;
+    }
+    // Its own functions are on no path, so what they call is always new here.
+    if lock(&session.codes).is_own(&text(code, "co_filename")) {
         return;
     }
     session.register(py, &HERE, None);

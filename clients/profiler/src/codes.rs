@@ -47,7 +47,7 @@ pub struct Codes {
 }
 
 /// A text attribute, whatever it is made of.
-fn text(object: &Bound<'_, PyAny>, name: &str) -> String {
+pub fn text(object: &Bound<'_, PyAny>, name: &str) -> String {
     let value = object.getattr(name).ok();
     let string = value.as_ref().and_then(|value| value.cast::<PyString>().ok());
     string.map_or_else(|| "?".to_owned(), |string| string.to_string_lossy().into_owned())
@@ -95,10 +95,14 @@ impl Codes {
         self.by_address.get(&address).copied()
     }
 
+    /// Whether a file is the profiler's own.
+    pub fn is_own(&self, file: &str) -> bool {
+        self.ignored.as_ref().is_some_and(|prefix| file.starts_with(&**prefix))
+    }
+
     /// Takes down what is at this address.
     pub fn add(&mut self, address: usize, object: Py<PyAny>, identity: Identity) -> Known {
-        let ignored =
-            self.ignored.as_ref().is_some_and(|prefix| identity.file.starts_with(&**prefix));
+        let ignored = self.is_own(&identity.file);
         let resumable = !matches!(identity.kind, "function" | "builtin");
         let next = self.identities.len() as u32;
         let number = *self.numbers.entry(identity.clone()).or_insert(next);

@@ -1,5 +1,6 @@
 //! The hook that times each call at both of its ends.
 
+use crate::arguments::described;
 use crate::face::{attached, Frame, Hook, Said, Told};
 use crate::graph::{Begun, Graph};
 use crate::place::{Owner, Place, Quick};
@@ -35,8 +36,8 @@ impl Tally for Graph {
     }
 }
 
-/// The hook.
-pub struct Exact(pub Arc<Session<Graph>>);
+/// The hook. With `ARGUMENTS` the timeline has those of each call.
+pub struct Exact<const ARGUMENTS: bool>(pub Arc<Session<Graph>>);
 
 /// The name of the task of asyncio that runs in this thread.
 fn running_task(py: Python<'_>) -> Option<String> {
@@ -52,7 +53,7 @@ fn said(begun: Begun) -> Said {
     }
 }
 
-impl Exact {
+impl<const ARGUMENTS: bool> Exact<ARGUMENTS> {
     /// The first call of this code from where the thread is.
     #[cold]
     #[inline(never)]
@@ -67,7 +68,19 @@ impl Exact {
             let link = graph.link(known.key, known.number, known.resumable);
             graph.begin(link, session.clock.now())
         });
-        begun.map_or(Said::Pass, said)
+        let Some(begun) = begun else { return Said::Pass };
+        if ARGUMENTS {
+            self.note_arguments(py, &begun, frame);
+        }
+        said(begun)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_arguments(&self, py: Python<'_>, begun: &Begun, frame: &Frame) {
+        if let Some(text) = described(py, frame) {
+            self.0.with(py, &HERE, |graph| graph.with_arguments(begun, text));
+        }
     }
 
     #[cold]
@@ -107,7 +120,7 @@ impl Exact {
     }
 }
 
-impl Hook for Exact {
+impl<const ARGUMENTS: bool> Hook for Exact<ARGUMENTS> {
     const WATCHES: bool = true;
 
     #[inline(always)]
@@ -117,7 +130,12 @@ impl Hook for Exact {
             Some(graph.find(key).map(|link| graph.begin(link, self.0.clock.now())))
         });
         match begun.flatten().flatten() {
-            Some(begun) => said(begun),
+            Some(begun) => {
+                if ARGUMENTS {
+                    attached(|py| self.note_arguments(py, &begun, frame));
+                }
+                said(begun)
+            }
             None => attached(|_| self.begin_slowly(&code, frame)),
         }
     }
@@ -130,7 +148,7 @@ impl Hook for Exact {
         self.0.with(py, &HERE, |graph| {
             graph.leave(word, self.0.clock.now(), told == Told::Raised);
             if told != Told::Yielded {
-                graph.tasks.forget(word);
+                graph.forget(word);
             }
         });
     }

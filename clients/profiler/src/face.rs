@@ -64,6 +64,24 @@ impl Frame {
         let argument = unsafe { Bound::from_owned_ptr_or_err(py, (face.argument)(self.0, 0)) };
         argument.ok()
     }
+
+    /// Names and values of its parameters; no value: a cell that is empty.
+    pub fn arguments<'py>(&self, py: Python<'py>) -> Vec<(String, Option<Bound<'py, PyAny>>)> {
+        let Ok(face) = Face::get() else { return Vec::new() };
+        // SAFETY: by the invariant.
+        let count = unsafe { (face.argument_count)(self.0) };
+        let argument = |index| {
+            // SAFETY: by the invariant. New references, or NULL with an exception.
+            let (name, value) = unsafe {
+                (
+                    Bound::from_owned_ptr_or_err(py, (face.argument_name)(self.0, index)),
+                    Bound::from_owned_ptr_or_err(py, (face.argument)(self.0, index)),
+                )
+            };
+            Some((name.ok()?.extract().ok()?, value.ok()))
+        };
+        (0..count).filter_map(argument).collect()
+    }
 }
 
 /// Runs what calls Python. PyO3 is told that the thread is attached, as it is where a hook is asked
@@ -128,6 +146,8 @@ type Add = unsafe extern "C" fn(
 type Remove = unsafe extern "C" fn(*mut PyInterpreterState, i64) -> c_int;
 type GetCode = unsafe extern "C" fn(*mut c_void) -> *mut PyObject;
 type GetArgument = unsafe extern "C" fn(*mut c_void, ffi::Py_ssize_t) -> *mut PyObject;
+type GetCount = unsafe extern "C" fn(*mut c_void) -> ffi::Py_ssize_t;
+type InThread = unsafe extern "C" fn(i64) -> c_int;
 
 /// The functions that are used, all of them found in this process.
 struct Face {
@@ -136,6 +156,9 @@ struct Face {
     remove: Remove,
     code: GetCode,
     argument: GetArgument,
+    argument_name: GetArgument,
+    argument_count: GetCount,
+    disable_in_thread: InThread,
 }
 
 fn look_up(name: &'static CStr) -> Result<*mut c_void, &'static CStr> {
@@ -157,6 +180,9 @@ impl Face {
             let remove = look_up(c"PyUnstable_RemoveFrameHookEx")?;
             let code = look_up(c"PyUnstable_HookFrame_GetCode")?;
             let argument = look_up(c"PyUnstable_HookFrame_GetArgument")?;
+            let argument_name = look_up(c"PyUnstable_HookFrame_GetArgumentName")?;
+            let argument_count = look_up(c"PyUnstable_HookFrame_GetArgumentCount")?;
+            let disable_in_thread = look_up(c"PyUnstable_DisableFrameHookInThread")?;
             // SAFETY: none is null, so they are the interpreter's functions of these names, which
             // have these types in the header. The interpreter outlives its extensions.
             unsafe {
@@ -166,6 +192,9 @@ impl Face {
                     remove: transmute::<*mut c_void, Remove>(remove),
                     code: transmute::<*mut c_void, GetCode>(code),
                     argument: transmute::<*mut c_void, GetArgument>(argument),
+                    argument_name: transmute::<*mut c_void, GetArgument>(argument_name),
+                    argument_count: transmute::<*mut c_void, GetCount>(argument_count),
+                    disable_in_thread: transmute::<*mut c_void, InThread>(disable_in_thread),
                 })
             }
         };
@@ -316,7 +345,21 @@ pub fn install<H: Hook>(py: Python<'_>, name: &CStr, hook: H) -> PyResult<Instal
     Ok(Installed(AtomicI64::new(id)))
 }
 
+/// Asks a hook about nothing that the calling thread begins from now on.
+pub fn leave_out_this_thread(py: Python<'_>, id: i64) {
+    let Ok(face) = Face::get() else { return };
+    // SAFETY: attached; any number is allowed.
+    if unsafe { (face.disable_in_thread)(id) } != 0 {
+        drop(PyErr::take(py)); // somebody has removed it
+    }
+}
+
 impl Installed {
+    /// By what the interpreter knows it; 0: it was removed.
+    pub fn id(&self) -> i64 {
+        self.0.load(Ordering::Acquire)
+    }
+
     /// Removes it. Nothing happens where that was done before, by whomever.
     pub fn remove(&self, py: Python<'_>) {
         let id = self.0.swap(0, Ordering::AcqRel);

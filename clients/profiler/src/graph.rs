@@ -8,6 +8,7 @@
 use crate::ring::{Ring, END};
 use crate::tasks::Tasks;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// No function: the caller of what nobody in sight has called.
 pub const NONE: u32 = u32::MAX;
@@ -118,6 +119,8 @@ pub struct Graph {
     strays: FxHashMap<u64, Entry>,
     /// The calls of greenlets that do not run, by whose they are.
     parked: FxHashMap<usize, Vec<Entry>>,
+    /// Arguments of generators and coroutines that have not ended.
+    texts: FxHashMap<u64, Arc<str>>,
     next_id: u64,
     pub ring: Ring,
     pub tasks: Tasks,
@@ -139,6 +142,7 @@ impl Graph {
             edge_of: FxHashMap::default(),
             strays: FxHashMap::default(),
             parked: FxHashMap::default(),
+            texts: FxHashMap::default(),
             next_id: first_id.max(1),
             ring: Ring::default(),
             tasks: Tasks::default(),
@@ -287,19 +291,47 @@ impl Graph {
     pub fn resume(&mut self, link: u32, id: u64, now: u64) -> bool {
         let root = !self.links[self.top().link as usize].resumable;
         self.enter(link, id, now);
-        let known = root.then(|| self.tasks.row(id)).flatten();
-        if let (Some(row), Some(top)) = (known, self.stack.last_mut()) {
+        if let Some(text) = self.texts.get(&id) {
+            self.ring.with_arguments(text.clone());
+        }
+        let known = root.then(|| self.tasks.named(id)).flatten();
+        if let Some(named) = known {
+            self.run_task(named.row);
+        }
+        root && !known.is_some_and(|named| named.settled)
+    }
+
+    /// What runs is the coroutine of a task.
+    fn run_task(&mut self, row: u32) {
+        if let Some(top) = self.stack.last_mut() {
             top.task = row;
         }
-        root && known.is_none()
+        self.ring.of_task(row);
     }
 
     /// What runs is the coroutine of a task of this name, or of none.
     pub fn name_task(&mut self, id: u64, name: Option<String>) {
-        self.tasks.add(id, name);
-        let row = self.tasks.row(id).unwrap_or(NONE);
-        if let Some(top) = self.stack.last_mut().filter(|top| top.id == id) {
-            top.task = row;
+        let row = self.tasks.name(id, name);
+        if self.top().id == id {
+            self.run_task(row);
+        }
+    }
+
+    /// A call that has just begun has these arguments.
+    pub fn with_arguments(&mut self, begun: &Begun, text: Arc<str>) {
+        match begun {
+            Begun::Running(_) => self.ring.with_arguments(text),
+            // They are shown each time that it goes on.
+            Begun::Made(id) => drop(self.texts.insert(*id, text)),
+        }
+    }
+
+    /// A generator or coroutine has ended, or some other call.
+    #[inline(always)]
+    pub fn forget(&mut self, id: u64) {
+        self.tasks.forget(id);
+        if !self.texts.is_empty() {
+            self.texts.remove(&id);
         }
     }
 

@@ -3,6 +3,7 @@
 //! `ExactProfile` and `CountProfile` are profiles that are being made. What they have found comes
 //! as lists of numbers; the package in Python writes the reports.
 
+mod arguments;
 mod attached;
 mod builtins;
 mod clock;
@@ -33,33 +34,45 @@ mod _core {
 
     /// A profile with exact times.
     #[pyclass(frozen)]
-    struct ExactProfile(Running<Graph>);
+    struct ExactProfile {
+        running: Running<Graph>,
+        arguments: bool,
+    }
 
     #[pymethods]
     impl ExactProfile {
         /// Functions of files that begin with `ignored` are not profiled. The last `room` events of
-        /// each thread are kept.
+        /// each thread are kept, with the `arguments` of calls.
         #[new]
-        #[pyo3(signature = (ignored=None, room=0))]
-        fn new(ignored: Option<String>, room: usize) -> Self {
-            Self(Running::new(ignored, room, &exact::HERE))
+        #[pyo3(signature = (ignored=None, room=0, arguments=false))]
+        fn new(ignored: Option<String>, room: usize, arguments: bool) -> Self {
+            Self { running: Running::new(ignored, room, &exact::HERE), arguments }
         }
 
         /// Begins. RuntimeError: it has begun, or this interpreter has no frame hooks.
         fn start(&self, py: Python<'_>) -> PyResult<()> {
-            self.0.start(py, Exact)
+            if self.arguments {
+                self.running.start(py, Exact::<true>)
+            } else {
+                self.running.start(py, Exact::<false>)
+            }
+        }
+
+        /// Counts nothing that the calling thread begins from now on.
+        fn leave_out_this_thread(&self, py: Python<'_>) {
+            self.running.leave_out_this_thread(py);
         }
 
         /// Ends. What is still under way counts until now.
         fn stop(&self, py: Python<'_>) {
-            self.0.stop(py);
+            self.running.stop(py);
         }
 
         /// What was found until now, or until the end.
         fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-            let rate = self.0.session.clock.nanoseconds_per_tick();
-            let began = self.0.session.began;
-            self.0.result(py, true, |_, graph, now| {
+            let rate = self.running.session.clock.nanoseconds_per_tick();
+            let began = self.running.session.began;
+            self.running.result(py, true, |_, graph, now| {
                 let graph = graph.ended(now);
                 let thread = result::thread(py, &graph, rate)?;
                 thread.set_item("events", result::events(py, &graph, began, rate)?)?;
@@ -70,12 +83,12 @@ mod _core {
         /// For `sys.monitoring`: a call begins.
         fn call(
             &self,
-            _code: &Bound<'_, PyAny>,
+            code: &Bound<'_, PyAny>,
             _offset: &Bound<'_, PyAny>,
             callable: &Bound<'_, PyAny>,
             _argument: &Bound<'_, PyAny>,
         ) {
-            builtins::called(&self.0.session, callable);
+            builtins::called(&self.running.session, code, callable);
         }
 
         /// For `sys.monitoring`: a C function has returned.
@@ -86,7 +99,7 @@ mod _core {
             callable: &Bound<'_, PyAny>,
             _argument: &Bound<'_, PyAny>,
         ) {
-            builtins::left(&self.0.session, callable, false);
+            builtins::left(&self.running.session, callable, false);
         }
 
         /// For `sys.monitoring`: a C function has raised.
@@ -97,19 +110,20 @@ mod _core {
             callable: &Bound<'_, PyAny>,
             _argument: &Bound<'_, PyAny>,
         ) {
-            builtins::left(&self.0.session, callable, true);
+            builtins::left(&self.running.session, callable, true);
         }
 
         /// In the child of a fork: forgets what the parent has counted.
         fn after_fork(&self, py: Python<'_>) {
-            let now = self.0.session.clock.now();
-            self.0.after_fork(py, |graph| graph.restart(now));
+            let now = self.running.session.clock.now();
+            self.running.after_fork(py, |graph| graph.restart(now));
         }
 
         /// One greenlet of this thread stops and another one goes on.
         fn switch(&self, py: Python<'_>, from: usize, to: usize) {
-            let session = &*self.0.session;
-            session.with(py, self.0.place, |graph| graph.switch(from, to, session.clock.now()));
+            let session = &*self.running.session;
+            session
+                .with(py, self.running.place, |graph| graph.switch(from, to, session.clock.now()));
         }
     }
 
@@ -129,6 +143,11 @@ mod _core {
         /// Begins. RuntimeError: it has begun, or this interpreter has no frame hooks.
         fn start(&self, py: Python<'_>) -> PyResult<()> {
             self.0.start(py, Count)
+        }
+
+        /// Counts nothing that the calling thread begins from now on.
+        fn leave_out_this_thread(&self, py: Python<'_>) {
+            self.0.leave_out_this_thread(py);
         }
 
         /// Ends.

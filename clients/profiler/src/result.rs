@@ -81,17 +81,19 @@ pub fn thread<'py>(
     Ok(result)
 }
 
-/// What has happened last in a thread: (nanoseconds since the beginning, number or -1 for an end).
+/// What has happened last in a thread: (nanoseconds since the beginning, number or -1 for an end,
+/// name of the task or None, arguments or None).
 pub fn events<'py>(
     py: Python<'py>,
     graph: &Graph,
     began: u64,
     nanoseconds_per_tick: f64,
 ) -> PyResult<Bound<'py, PyList>> {
-    let rows = graph.ring.events().map(|(time, func)| {
-        let time = time.saturating_sub(began) as f64 * nanoseconds_per_tick;
-        let number = graph.funcs.get(func as usize).map(|func| func.code);
-        (time as u64, place(number)).into_pyobject(py)
+    let rows = graph.ring.events().map(|(event, arguments)| {
+        let time = event.time.saturating_sub(began) as f64 * nanoseconds_per_tick;
+        let number = graph.funcs.get(event.what as usize).map(|func| func.code);
+        let task = graph.tasks.rows.get(event.task as usize).map(|task| &task.name);
+        (time as u64, place(number), task, arguments).into_pyobject(py)
     });
     list(py, rows)
 }

@@ -1,12 +1,28 @@
 //! What has happened last, as much of it as there is room for.
 
+use std::sync::Arc;
+
 /// The end of a call, where else a function's number stands.
 pub const END: u32 = u32::MAX;
+/// No task.
+pub const NO_TASK: u32 = u32::MAX;
+
+/// A beginning or an end of a call.
+#[derive(Clone, Copy)]
+pub struct Event {
+    pub time: u64,
+    /// The function, or [`END`].
+    pub what: u32,
+    /// The row of the task whose coroutine begins or goes on, or [`NO_TASK`].
+    pub task: u32,
+}
 
 /// Beginnings and ends of calls. When it is full, the oldest go.
 #[derive(Clone, Default)]
 pub struct Ring {
-    events: Vec<(u64, u32)>,
+    events: Vec<Event>,
+    /// Arguments by the events' places; as far as there are any.
+    texts: Vec<Option<Arc<str>>>,
     room: usize,
     next: usize,
 }
@@ -14,34 +30,63 @@ pub struct Ring {
 impl Ring {
     /// Room for so many events; 0: none is kept.
     pub fn new(room: usize) -> Self {
-        Self { events: Vec::new(), room, next: 0 }
+        Self { room, ..Self::default() }
     }
 
     /// Notes an event: when, and what.
     #[inline(always)]
     pub fn note(&mut self, time: u64, what: u32) {
         if self.room != 0 {
-            self.keep(time, what);
+            self.keep(Event { time, what, task: NO_TASK });
         }
     }
 
-    fn keep(&mut self, time: u64, what: u32) {
+    fn keep(&mut self, event: Event) {
         if self.events.len() < self.room {
-            self.events.push((time, what));
+            self.events.push(event);
             return;
         }
-        self.events[self.next] = (time, what);
+        self.events[self.next] = event;
+        if let Some(text) = self.texts.get_mut(self.next) {
+            *text = None;
+        }
         self.next = if self.next + 1 == self.room { 0 } else { self.next + 1 };
     }
 
-    /// The events from the oldest on.
-    pub fn events(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        let (last, first) = self.events.split_at(self.next);
-        first.iter().chain(last).copied()
+    /// Where the last event is.
+    fn last(&self) -> Option<usize> {
+        self.next.checked_sub(1).or_else(|| self.events.len().checked_sub(1))
+    }
+
+    /// The event that was noted last is of this task.
+    pub fn of_task(&mut self, task: u32) {
+        if let Some(event) = self.last().and_then(|last| self.events.get_mut(last)) {
+            event.task = task;
+        }
+    }
+
+    /// The call that was noted last has these arguments.
+    pub fn with_arguments(&mut self, text: Arc<str>) {
+        if let Some(last) = self.last() {
+            if self.texts.len() <= last {
+                self.texts.resize(last + 1, None);
+            }
+            self.texts[last] = Some(text);
+        }
+    }
+
+    /// The events from the oldest on, with their arguments.
+    pub fn events(&self) -> impl Iterator<Item = (Event, Option<&str>)> + '_ {
+        let count = self.events.len();
+        (self.next..count).chain(0..self.next).map(|place| {
+            let text = self.texts.get(place).and_then(|text| text.as_deref());
+            (self.events[place], text)
+        })
     }
 
     pub fn clear(&mut self) {
         self.events.clear();
+        self.texts.clear();
         self.next = 0;
     }
 }

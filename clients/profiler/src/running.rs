@@ -1,6 +1,6 @@
 //! A profile's life, whatever it counts.
 
-use crate::face::{install, Hook, Installed};
+use crate::face::{install, leave_out_this_thread, Hook, Installed};
 use crate::place::Place;
 use crate::result;
 use crate::session::{lock, Session, Tally};
@@ -38,6 +38,15 @@ impl<T: Tally> Running<T> {
         let installed = install(py, c"ferrule_profiler", hook(self.session.clone()))?;
         *lock(&self.installed) = Some(installed);
         Ok(())
+    }
+
+    /// Counts nothing that the calling thread begins from now on.
+    pub fn leave_out_this_thread(&self, py: Python<'_>) {
+        // No lock is held while the interpreter is called.
+        let id = lock(&self.installed).as_ref().map(Installed::id);
+        if let Some(id) = id {
+            leave_out_this_thread(py, id);
+        }
     }
 
     /// Removes the hook. What is under way ends now.

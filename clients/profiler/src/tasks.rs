@@ -20,34 +20,55 @@ pub struct Task {
 #[derive(Clone, Default)]
 pub struct Tasks {
     pub rows: Vec<Task>,
-    /// The rows of coroutines that have not ended, by the numbers of their calls. `NONE`: it is
-    /// known that there is no task.
-    row_of: FxHashMap<u64, u32>,
+    /// Of coroutines that have not ended, by the numbers of their calls.
+    row_of: FxHashMap<u64, Named>,
+}
+
+/// What is known of a coroutine.
+#[derive(Clone, Copy)]
+pub struct Named {
+    /// Its task's row. `NONE`: it has no task.
+    pub row: u32,
+    /// Whether its task has its name. One that begins as it is made gets it only after that.
+    pub settled: bool,
 }
 
 impl Tasks {
-    /// The row of a coroutine's task; the inner `None`: nobody has asked yet whether it has one.
-    pub fn row(&self, id: u64) -> Option<u32> {
+    /// What is known of a coroutine; `None`: nobody has asked yet.
+    pub fn named(&self, id: u64) -> Option<Named> {
         self.row_of.get(&id).copied()
     }
 
-    /// A coroutine's task is called so; `None`: it has no task.
-    pub fn add(&mut self, id: u64, name: Option<String>) {
-        let row = match name {
-            None => NONE,
-            Some(name) if self.rows.len() < MOST_TASKS => {
-                self.rows.push(Task { name, runs: 0, time: 0 });
-                (self.rows.len() - 1) as u32
-            }
-            Some(_) => {
-                if self.rows.len() == MOST_TASKS {
-                    let name = "tasks that came later".to_owned();
-                    self.rows.push(Task { name, runs: 0, time: 0 });
+    /// A coroutine's task is called so; `None`: it has no task. The row is returned.
+    pub fn name(&mut self, id: u64, name: Option<String>) -> u32 {
+        let before = self.named(id).filter(|named| named.row != NONE);
+        let row = match (before, name) {
+            (Some(Named { row, .. }), Some(name)) => {
+                if let Some(task) = self.rows.get_mut(row as usize) {
+                    if (row as usize) < MOST_TASKS {
+                        task.name = name;
+                    }
                 }
-                MOST_TASKS as u32
+                row
             }
+            (Some(Named { row, .. }), None) => row,
+            (None, Some(name)) => self.add(name),
+            (None, None) => NONE,
         };
-        self.row_of.insert(id, row);
+        self.row_of.insert(id, Named { row, settled: self.row_of.contains_key(&id) });
+        row
+    }
+
+    fn add(&mut self, name: String) -> u32 {
+        if self.rows.len() < MOST_TASKS {
+            self.rows.push(Task { name, runs: 0, time: 0 });
+            return (self.rows.len() - 1) as u32;
+        }
+        if self.rows.len() == MOST_TASKS {
+            let name = "tasks that came later".to_owned();
+            self.rows.push(Task { name, runs: 0, time: 0 });
+        }
+        MOST_TASKS as u32
     }
 
     /// A task has run for so long.

@@ -102,6 +102,8 @@ class Bdb(bdb.Bdb):
             for frame in (self.stopframe, self.returnframe):
                 if frame is not None and frame.f_code not in _RUNNERS:
                     watched.append(frame)
+            if self.stopframe is self.frame_returning:
+                self._watch_who_resumed(self.stopframe, watched)
         self._watch(watched)
 
     def _end_step(self):
@@ -179,9 +181,9 @@ class Bdb(bdb.Bdb):
     def dispatch_line(self, frame):
         here = self._here
         if here.mode is STEPPING:
-            # The event of the breakpoint comes right after this one.
-            entry = session.events.entries.get(id(frame.f_code))
-            if entry is not None and frame.f_lineno in entry.lines:
+            # The LINE event of this instruction comes right after this one. If it is disabled, the
+            # next one that comes in this thread is of another instruction.
+            if id(frame.f_code) in session.events.entries:
                 here.passed = frame, frame.f_lasti
         return super().dispatch_line(frame)
 
@@ -219,9 +221,16 @@ class Bdb(bdb.Bdb):
 
     def after_return(self, frame):
         """A generator's end is an exception in whoever has resumed it: it stops there."""
-        if self.watches(frame) and frame is self.stopframe and (
+        if self.watches(frame) and frame is self.stopframe:
+            watched = [frame]
+            self._watch_who_resumed(frame, watched)
+            self._watch(watched)
+
+    @staticmethod
+    def _watch_who_resumed(frame, watched):
+        if frame is not None and frame.f_back is not None and (
                 frame.f_code.co_flags & bdb.GENERATOR_AND_COROUTINE_FLAGS):
-            self._watch([one for one in (frame, frame.f_back) if one is not None])
+            watched.append(frame.f_back)
 
     def stop_at(self, frame, point, deletable):
         """A breakpoint stops a frame."""

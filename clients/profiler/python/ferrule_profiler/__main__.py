@@ -2,11 +2,30 @@
 
 import argparse
 import sys
+import threading
 
 from ._formats import FORMATS
 from ._table import SORTS
 
 USAGE = "python -m ferrule_profiler [options] (-m MODULE | SCRIPT) [ARGUMENT ...]"
+
+
+def above_zero(text):
+    number = float(text)
+    if not 0 < number < threading.TIMEOUT_MAX:
+        raise ValueError
+    return number
+
+
+def whole(text):
+    number = int(text)
+    if number < 0:
+        raise ValueError
+    return number
+
+
+# What argparse calls them in an error.
+above_zero.__name__, whole.__name__ = "number of seconds above 0", "number"
 
 
 def parser():
@@ -21,16 +40,19 @@ def parser():
                       help="count calls, and take times from a timer: faster, less exact")
     made.add_argument("--builtins", action="store_true", help="C functions too")
     made.add_argument("--trace", metavar="FILE", help="write a timeline that Perfetto opens")
-    made.add_argument("--trace-events", type=int, default=400_000, metavar="N",
+    made.add_argument("--trace-events", type=whole, default=400_000, metavar="N",
                       help="the timeline has the last N beginnings and ends of each thread"
                       " (default %(default)s)")
-    made.add_argument("--trace-seconds", type=float, metavar="N",
+    made.add_argument("--trace-seconds", type=above_zero, metavar="N",
                       help="and nothing older than N seconds")
+    made.add_argument("--trace-arguments", action="store_true",
+                      help="the timeline has the arguments of calls: short numbers and texts as"
+                      " they are, the types of others")
     made.add_argument("--sort", choices=SORTS, default="own", help="the table's order")
-    made.add_argument("--limit", type=int, default=40, metavar="N",
+    made.add_argument("--limit", type=whole, default=40, metavar="N",
                       help="rows of the table; 0: all")
     made.add_argument("--quiet", action="store_true", help="print no table")
-    made.add_argument("--save-every", type=float, metavar="SECONDS",
+    made.add_argument("--save-every", type=above_zero, metavar="SECONDS",
                       help="write the files so often while the program runs: then a crash or a"
                       " SIGKILL loses no more than that")
     made.add_argument("--subprocesses", action="store_true",
@@ -55,6 +77,8 @@ def main(arguments=None):
         made.error("--format needs -o FILE")
     if (options.count or options.sample) and (options.builtins or options.trace):
         made.error("--builtins and --trace need exact times: not with --count or --sample")
+    if options.trace_arguments and not (options.trace and options.trace_events):
+        made.error("--trace-arguments needs --trace FILE")
     if options.count and options.sample:
         made.error("--count or --sample, not both")
     from . import _command

@@ -1,6 +1,8 @@
 """Running a program under a profile, and writing what was found however it ends."""
 
 import atexit
+import enum
+import functools
 import importlib.util
 import io
 import os
@@ -11,7 +13,15 @@ import types
 
 from ._formats import write
 from ._profile import OWN, Profile, available
+from ._ticker import Ticker
 from ._timeline import write_timeline
+
+# What else ends a program, and goes on where it fails. The others of their kind call these.
+REPLACES = ("execv", "execve")
+
+
+class State(enum.Enum):
+    RUNNING, FINISHING, FINISHED = range(3)
 
 
 class Writer:
@@ -21,43 +31,64 @@ class Writer:
         self.profile = profile
         self.options = options
         self.process = self.first = os.getpid()
-        self.written = False
-        self.stopping = threading.Event()
+        self.state = State.RUNNING
+        self.saver = options.save_every and Ticker(options.save_every, self.save,
+                                                   profile.leave_out_this_thread)
+        # Whoever else ends the process waits for it.
+        self.writing = threading.RLock()
+        self.signal = None      # one that has come meanwhile
 
-    def install(self):
+    def start(self):
+        """Start the profile, and see to it that it is written."""
         atexit.register(self.finish)
-        leave = os._exit
-
-        def _exit(status):
-            self.finish()
-            leave(status)
-
-        os._exit = _exit
+        os._exit = self.before(os._exit, lambda status: self.finish())
+        for name in REPLACES:
+            setattr(os, name, self.before(getattr(os, name), self.about_to_be_replaced))
         os.register_at_fork(after_in_child=self.forked)
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self.terminated)
-        self.save_now_and_then()
+        self.profile.start()
+        if self.saver:
+            self.saver.start()
 
-    def save_now_and_then(self):
-        if self.options.save_every:
-            threading.Thread(target=self.save, name="ferrule_profiler", daemon=True).start()
+    @staticmethod
+    def before(leave, write):
+        @functools.wraps(leave)
+        def leaving(*arguments):
+            write(*arguments)
+            return leave(*arguments)
+        return leaving
+
+    def about_to_be_replaced(self, program, *rest):
+        # Many places may be tried that have no such program.
+        if isinstance(program, int) or os.access(program, os.X_OK):
+            self.tell()
 
     def save(self):
-        while not self.stopping.wait(self.options.save_every):
-            self.write(self.profile.result)
+        if self.writing.acquire(blocking=False):
+            try:
+                if self.state is State.RUNNING:
+                    self.write(self.profile.result)
+            finally:
+                self.writing.release()
 
     def forked(self):
         self.process = os.getpid()
-        self.written = not self.options.subprocesses
-        self.stopping = threading.Event()
-        if not self.written:
-            self.save_now_and_then()
+        self.writing = threading.RLock()
+        if not self.options.subprocesses:
+            self.state = State.FINISHED
+        elif self.saver:
+            self.saver.after_fork()
 
     def terminated(self, number, frame):
-        self.finish()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        if self.signal is None:
+            self.signal = number
+            self.finish()
+
+    def end_by_signal(self):
+        signal.signal(self.signal, signal.SIG_DFL)
+        os.kill(os.getpid(), self.signal)
 
     def name(self, path):
         """Children write beside the first process: name.PID.end."""
@@ -68,18 +99,32 @@ class Writer:
         return os.path.join(directory, f"{stem}.{self.process}{dot}{end}")
 
     def finish(self):
-        if self.written or self.process != os.getpid():
+        """End the profile, and write it if nobody has."""
+        with self.writing:
+            if self.state is State.RUNNING:
+                self.state = State.FINISHING
+                self.profile.stop()
+                if self.saver:
+                    self.saver.stop()
+                self.tell()
+                self.state = State.FINISHED
+        # A signal that comes while this thread writes is heeded when all is written.
+        if self.signal is not None and self.state is State.FINISHED:
+            self.end_by_signal()
+
+    def tell(self):
+        """Write the files and the table."""
+        if self.process != os.getpid() or self.state is State.FINISHED:
             return
-        self.written = True
-        self.stopping.set()
-        self.profile.stop()
         result = self.profile.result
         self.write(result)
         options = self.options
         child = self.process != self.first or options.child
-        if not options.quiet and not child:
+        if options.quiet or child or sys.stderr is None:
+            return
+        if sys.stdout is not None:
             sys.stdout.flush()
-            result.print_table(sys.stderr, sort=options.sort, limit=options.limit)
+        result.print_table(sys.stderr, sort=options.sort, limit=options.limit)
 
     def write(self, result):
         options = self.options
@@ -89,12 +134,14 @@ class Writer:
             for path in options.output:
                 write(result, self.name(path), options.format)
         except OSError as error:
-            print(f"ferrule_profiler: {error}", file=sys.stderr)
+            if sys.stderr is not None:
+                print(f"ferrule_profiler: {error}", file=sys.stderr)
 
 
 def profile_of(options):
     return Profile(count=options.count, sample=options.sample, builtins=options.builtins,
-                   trace=options.trace_events if options.trace else 0)
+                   trace=options.trace_events if options.trace else 0,
+                   arguments=options.trace_arguments)
 
 
 def load(options, as_module):
@@ -110,16 +157,18 @@ def load(options, as_module):
         code = spec.loader.get_code(spec.name)
         module.__file__, module.__spec__ = spec.origin, spec
         module.__package__ = spec.parent
-        sys.path[0] = os.getcwd()
+        first, name = os.getcwd(), spec.origin
     else:
         try:
             with io.open_code(name) as file:
-                code = compile(file.read(), name, "exec", dont_inherit=True)
+                code = compile(file.read(), os.path.abspath(name), "exec", dont_inherit=True)
         except OSError as error:
             raise SystemExit(f"ferrule_profiler: {error}") from None
-        module.__file__ = name
-        sys.path[0] = os.path.dirname(os.path.realpath(name))
-    sys.argv[:] = [module.__file__, *arguments]
+        module.__file__ = os.path.abspath(name)
+        first = os.path.dirname(os.path.realpath(name))
+    if not sys.flags.safe_path:
+        sys.path[0] = first
+    sys.argv[:] = [name, *arguments]
     return code, module
 
 
@@ -137,9 +186,7 @@ def run(options, as_module=False):
     if options.subprocesses:
         from ._subprocesses import prepare
         prepare(options)
-    profile = profile_of(options)
-    Writer(profile, options).install()
-    profile.start()
+    Writer(profile_of(options), options).start()
     sys.excepthook = show
     exec(code, module.__dict__)
     return 0

@@ -29,7 +29,11 @@ def write(result, path, format=None):
     format = format or format_of(path)
     if format not in FORMATS:
         raise ValueError(f"a format is one of {', '.join(FORMATS)}, not {format!r}")
-    content = FORMATS[format](result)
+    write_file(path, FORMATS[format](result))
+
+
+def write_file(path, content):
+    """Write a file, whole or not at all."""
     if isinstance(content, str):
         content = content.encode("utf-8", "backslashreplace")
     path = os.fspath(path)

@@ -15,18 +15,22 @@ class Greenlets:
         self.core = core
         self.greenlet = sys.modules.get("greenlet")
         self.before = None
+        self.stopped = False
 
     def start(self):
         if self.greenlet is not None:
             self.before = self.greenlet.settrace(self.switched)
 
     def switched(self, event, args):
-        if event in ("switch", "throw"):
+        if self.stopped:
+            self.stop()     # by another thread, which cannot set this one's trace function
+        elif event in ("switch", "throw"):
             origin, target = args
             self.core.switch(id(origin), id(target))
         if self.before is not None:
             self.before(event, args)
 
     def stop(self):
+        self.stopped = True
         if self.greenlet is not None and self.greenlet.gettrace() == self.switched:
             self.greenlet.settrace(self.before)

@@ -17,7 +17,7 @@ class ProfilerError(RuntimeError):
     """A profile cannot be started or stopped as it was asked for."""
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()      # a signal handler may start a profile while one is being started
 _active = None      # the profile that is being made
 
 
@@ -38,22 +38,28 @@ class Profile:
     sample: count calls, and take times from a timer; True, or its seconds
     builtins: C functions too
     trace: how many of the last events of each thread are kept for a timeline
+    arguments: the timeline has the arguments of calls
     """
 
-    def __init__(self, *, count=False, sample=False, builtins=False, trace=0):
+    def __init__(self, *, count=False, sample=False, builtins=False, trace=0, arguments=False):
         if (count or sample) and (builtins or trace):
             raise ValueError("C functions and timelines need exact times")
+        if trace < 0 or not 0 <= sample < threading.TIMEOUT_MAX:
+            raise ValueError("a number of events, or of seconds between two looks, is not negative")
+        if arguments and not trace:
+            raise ValueError("arguments are a part of a timeline: say how many events it has")
         self.timed = not count
         self._parts = []
         if count or sample:
             self._core = _core.CountProfile(OWN)
         else:
-            self._core = _core.ExactProfile(OWN, trace)
+            self._core = _core.ExactProfile(OWN, trace, arguments)
         self._exact = not (count or sample)
         self._builtins = builtins
         self._sampler = None
         if sample:
-            self._sampler = Sampler(OWN, INTERVAL if sample is True else sample)
+            self._sampler = Sampler(OWN, self.leave_out_this_thread,
+                                    INTERVAL if sample is True else sample)
 
     def __repr__(self):
         state = "running" if self is _active else "stopped"
@@ -67,37 +73,42 @@ class Profile:
         with _lock:
             if _active is not None:
                 raise ProfilerError("a profile is being made already: stop() it first")
-            if self._exact:
-                self._parts.append(Greenlets(self._core))
-            if self._sampler is not None:
-                self._parts.append(self._sampler)
-            try:
-                if self._builtins:
-                    # The last to start and the first to stop: what we call ourselves is unseen.
-                    self._parts.append(Builtins(self._core))
-                self._core.start()
-            except RuntimeError as error:
-                for part in self._parts:
-                    if isinstance(part, Builtins):
-                        part.stop()
-                self._parts.clear()
-                raise ProfilerError(str(error)) from None
             _active = self
-        for part in self._parts:
-            part.start()
+        try:
+            self._core.start()
+            # C functions come last, and end first: what we call ourselves is unseen.
+            for part in self._wanted_parts():
+                self._parts.append(part)
+                part.start()
+        except BaseException as error:
+            self.stop()
+            if isinstance(error, RuntimeError):
+                raise ProfilerError(str(error)) from None
+            raise
         return self
+
+    def _wanted_parts(self):
+        if self._exact:
+            yield Greenlets(self._core)
+        if self._sampler is not None:
+            yield self._sampler
+        if self._builtins:
+            yield Builtins(self._core)
 
     def stop(self):
         """End it. What is still under way counts until now."""
         global _active
-        for part in reversed(self._parts):
-            part.stop()
-        self._parts.clear()
+        while self._parts:
+            self._parts.pop().stop()
         self._core.stop()
         with _lock:
             if _active is self:
                 _active = None
         return self
+
+    def leave_out_this_thread(self):
+        """Profile nothing that the calling thread begins from now on."""
+        self._core.leave_out_this_thread()
 
     @property
     def result(self):
@@ -141,7 +152,7 @@ def stop():
 def _after_fork():
     # The lock may have been held by a thread that is not here.
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     if _active is not None:
         _active._after_fork()
 

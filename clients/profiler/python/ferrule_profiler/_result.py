@@ -40,7 +40,8 @@ class Edge(NamedTuple):
 class Thread(NamedTuple):
     """A thread. Each path of `paths` is (tuple of functions' numbers, runs, own seconds).
 
-    `events` are the last ones: (nanoseconds since the beginning, function's number or -1: an end).
+    `events` are the last ones: (nanoseconds since the beginning, function's number or -1 for an
+    end, name of the task where its coroutine begins or goes on, arguments), the last two often None.
     """
 
     name: str

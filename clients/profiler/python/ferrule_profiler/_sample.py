@@ -1,9 +1,10 @@
 """Times from a timer: every few milliseconds a thread notes who runs in every other thread."""
 
 import sys
-import threading
 import time
 from _thread import get_ident
+
+from ._ticker import Ticker
 
 INTERVAL = 0.005
 GENERATOR, COROUTINE, ITERABLE_COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
@@ -21,36 +22,30 @@ def identity(code):
 class Sampler:
     """Gives the time between two looks to the stacks that the second one sees."""
 
-    def __init__(self, own, interval=INTERVAL):
+    def __init__(self, own, leave_out, interval=INTERVAL):
         self.own = own
         self.interval = interval
         self.times = {}         # thread -> path of code objects -> seconds
         self.kept = {}          # the code objects, by their addresses
-        self.stopping = threading.Event()
-        self.thread = threading.Thread(target=self.run, name="ferrule_profiler", daemon=True)
+        self.ticker = Ticker(interval, self.look, leave_out)
+        self.last = None        # when it has looked last
 
     def start(self):
-        self.thread.start()
+        self.last = time.perf_counter()
+        self.ticker.start()
 
     def stop(self):
-        self.stopping.set()
-        self.thread.join()
+        self.ticker.stop()
 
     def after_fork(self):
-        """The thread is not there in the child."""
+        """What was seen is the parent's."""
         self.times.clear()
-        self.stopping = threading.Event()
-        self.thread = threading.Thread(target=self.run, name="ferrule_profiler", daemon=True)
-        self.thread.start()
+        self.last = time.perf_counter()
+        self.ticker.after_fork()
 
-    def run(self):
-        last = time.perf_counter()
-        while not self.stopping.wait(self.interval):
-            now = time.perf_counter()
-            self.look(now - last)
-            last = now
-
-    def look(self, took):
+    def look(self):
+        now = time.perf_counter()
+        took, self.last = now - self.last, now
         me = get_ident()
         for ident, frame in sys._current_frames().items():
             if ident == me:

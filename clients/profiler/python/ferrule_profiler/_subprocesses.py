@@ -9,14 +9,13 @@ import json
 import os
 
 VARIABLE = "FERRULE_PROFILER"
-HERE = os.path.dirname(os.path.abspath(__file__))
-STARTUP = os.path.join(HERE, "_startup")
+STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 
 
 def prepare(options):
     """Set the environment of the processes to come."""
     os.environ[VARIABLE] = json.dumps({**vars(options), "program": [], "module": None})
-    paths = [STARTUP, os.path.dirname(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [STARTUP, *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 
@@ -28,6 +27,4 @@ def begin():
         return
     options = argparse.Namespace(**json.loads(os.environ[VARIABLE]))
     options.child = True
-    profile = profile_of(options)
-    Writer(profile, options).install()
-    profile.start()
+    Writer(profile_of(options), options).start()

@@ -3,21 +3,27 @@
 import json
 import os
 
+from ._formats import write_file
+
 END = -1
 
 
 def spans(events, end):
-    """(begin, end, number) of each call, in nanoseconds; without what began before the buffer."""
+    """Each call: (begin, end, number, task, arguments), with times in nanoseconds.
+
+    What began before the buffer is left out. A call is of the task of whoever has called it.
+    """
     stack = []
-    for time, number in events:
+    for time, number, task, arguments in events:
         if number != END:
-            stack.append((time, number))
+            task = task or (stack[-1][2] if stack else None)
+            stack.append((time, number, task, arguments))
         elif stack:
-            begun, number = stack.pop()
-            yield begun, time, number
+            begun, *what = stack.pop()
+            yield begun, time, *what
     while stack:
-        begun, number = stack.pop()
-        yield begun, max(end, begun), number
+        begun, *what = stack.pop()
+        yield begun, max(end, begun), *what
 
 
 def write_timeline(result, path, seconds=None):
@@ -25,18 +31,17 @@ def write_timeline(result, path, seconds=None):
     end = max((thread.events[-1][0] for thread in result.threads if thread.events), default=0)
     first = 0 if seconds is None else end - seconds * 1e9
     process = os.getpid()
-    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
-        rows = []
-        for number, thread in enumerate(result.threads, 1):
-            rows.append({"ph": "M", "name": "thread_name", "pid": process, "tid": number,
-                         "args": {"name": thread.name}})
-            for begun, ended, function in spans(thread.events, end):
-                if ended < first:
-                    continue
-                known = result.codes[function]
-                rows.append({"ph": "X", "pid": process, "tid": number, "ts": begun / 1e3,
-                             "dur": (ended - begun) / 1e3, "name": known[3], "cat": known[4],
-                             "args": {"file": f"{known[0]}:{known[1]}"}})
-        file.write(",\n".join(map(json.dumps, rows)))
-        file.write("\n]}\n")
+    rows = []
+    for number, thread in enumerate(result.threads, 1):
+        rows.append({"ph": "M", "name": "thread_name", "pid": process, "tid": number,
+                     "args": {"name": thread.name}})
+        for begun, ended, function, task, arguments in spans(thread.events, end):
+            if ended < first:
+                continue
+            known = result.codes[function]
+            told = {"file": f"{known[0]}:{known[1]}", "task": task, "arguments": arguments}
+            rows.append({"ph": "X", "pid": process, "tid": number, "ts": begun / 1e3,
+                         "dur": (ended - begun) / 1e3, "name": known[3], "cat": known[4],
+                         "args": {name: text for name, text in told.items() if text}})
+    text = ",\n".join(map(json.dumps, rows))
+    write_file(path, f'{{"displayTimeUnit": "ns", "traceEvents": [\n{text}\n]}}\n')

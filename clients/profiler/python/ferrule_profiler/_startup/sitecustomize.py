@@ -1,5 +1,6 @@
 """Starts a profile in a Python that a profiled program has started."""
 
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -8,12 +9,30 @@ import sys
 def _go_on():
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
-    sys.modules.pop("sitecustomize", None)
-    if importlib.util.find_spec("sitecustomize") is not None:
-        import sitecustomize
+    # The one that this has hidden takes its place, as if it had been found at once.
+    theirs = importlib.machinery.PathFinder.find_spec("sitecustomize")
+    if theirs is not None:
+        module = sys.modules["sitecustomize"] = importlib.util.module_from_spec(theirs)
+        theirs.loader.exec_module(module)
     if "FERRULE_PROFILER" in os.environ:
-        from ferrule_profiler._subprocesses import begin
+        try:
+            _load("ferrule_profiler", os.path.dirname(here))
+            from ferrule_profiler._subprocesses import begin
+        except ImportError:
+            return      # a Python that it was not built for
         begin()
+
+
+def _load(name, directory):
+    """Import a package from where it is, without a look into what else is there."""
+    spec = importlib.util.spec_from_file_location(name, os.path.join(directory, "__init__.py"),
+                                                  submodule_search_locations=[directory])
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 _go_on()

@@ -1,0 +1,57 @@
+//! The arguments of a call as a short text, for the timeline.
+//!
+//! A hook runs no Python code. So only objects of the interpreter's own types are shown as they
+//! are, and of others the name of the type.
+
+use crate::face::Frame;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySequence, PySet, PyString, PyTuple,
+};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// So many arguments of a call are shown.
+const MOST_ARGUMENTS: usize = 8;
+/// So many characters of a text, or bytes.
+const MOST_CHARACTERS: usize = 40;
+
+/// Like `n=3, name='x', self=<Thing>`; `None`: there are no arguments.
+pub fn described(py: Python<'_>, frame: &Frame) -> Option<Arc<str>> {
+    let mut text = String::new();
+    let arguments = frame.arguments(py);
+    for (name, value) in arguments.iter().take(MOST_ARGUMENTS) {
+        let between = if text.is_empty() { "" } else { ", " };
+        let value = value.as_ref().map_or_else(|| Ok("?".to_owned()), shown);
+        let value = value.unwrap_or_else(|_| "?".to_owned());
+        let _ = write!(text, "{between}{name}={value}");
+    }
+    if arguments.len() > MOST_ARGUMENTS {
+        text.push_str(", ...");
+    }
+    (!text.is_empty()).then(|| text.into())
+}
+
+fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let is_short = value.is_none()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyFloat>();
+    if is_short {
+        return Ok(value.repr()?.to_string());
+    }
+    if value.is_exact_instance_of::<PyInt>() {
+        // The text of a long number takes long to make.
+        return Ok(value.extract::<i128>().map_or_else(|_| "<int>".to_owned(), |n| n.to_string()));
+    }
+    if value.is_exact_instance_of::<PyString>() || value.is_exact_instance_of::<PyBytes>() {
+        let more = if value.len()? > MOST_CHARACTERS { "..." } else { "" };
+        let beginning = value.cast::<PySequence>()?.get_slice(0, MOST_CHARACTERS)?;
+        return Ok(format!("{}{more}", beginning.repr()?.to_string_lossy()));
+    }
+    let kind = value.get_type().name()?;
+    let counted = value.is_exact_instance_of::<PyList>()
+        || value.is_exact_instance_of::<PyTuple>()
+        || value.is_exact_instance_of::<PyDict>()
+        || value.is_exact_instance_of::<PySet>();
+    Ok(if counted { format!("<{kind} of {}>", value.len()?) } else { format!("<{kind}>") })
+}

@@ -1,0 +1,198 @@
+"""The profiler's page in a real browser, as wide as a phone and as a desktop; and the pictures of the clients' documentation.
+
+Run by the harness's Python, which has what drives a browser; FERRULE_PYTHON names the interpreter that the clients are
+built for. With PICTURES=1 the pictures go to docs/clients, else to build/logs.
+"""
+
+import html
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "clients"))
+
+from profiler_support import build  # noqa: E402  (needs the path above)
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+PYTHON = os.environ.get("FERRULE_PYTHON")
+PHONE, DESKTOP = (360, 740), (1280, 900)
+PICTURES = ROOT / ("docs/clients" if os.environ.get("PICTURES") else "build/logs")
+MOST_BYTES = 150_000
+PROGRAM = ROOT / "examples" / "anagrams.py"
+# What is typed into the debugger for the picture.
+TYPED = ("break are_anagrams, one == 'tones' and other == 'stone'", "continue", "p letters(one)", "up", "down", "return", "retval",
+         "next", "p group", "list 18, 23", "clear 1", "tbreak largest", "continue", "p len(groups)", "quit")
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not PYTHON:
+            raise unittest.SkipTest("FERRULE_PYTHON names no interpreter")
+        if not BROWSER and not os.environ.get("CI"):
+            raise unittest.SkipTest("no Chromium here (make deps installs one)")
+        from playwright.sync_api import sync_playwright
+        cls.directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.packages = build(PYTHON, str(cls.directory / "packages"), "extension")
+        playwright = cls.enterClassContext(sync_playwright())
+        # Sandboxed processes cannot be made by root in a container; what is shown is our own.
+        cls.browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        cls.addClassCleanup(cls.browser.close)
+
+    @classmethod
+    def run_python(cls, *arguments, typed=""):
+        done = subprocess.run([PYTHON, *map(str, arguments)], input=typed, capture_output=True, text=True, cwd=ROOT / "examples",
+                              env={**os.environ, "PYTHONPATH": cls.packages, "HOME": str(cls.directory)})
+        if done.returncode:
+            raise AssertionError(done.stderr)
+        return done.stdout
+
+    def open(self, size, file, scheme="light"):
+        context = self.browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme,
+                                           device_scale_factor=2 if size == PHONE else 1, is_mobile=size == PHONE)
+        self.addCleanup(context.close)
+        shown = context.new_page()
+        shown.requested, shown.complaints = [], []
+        shown.on("request", lambda request: shown.requested.append(request.url))
+        shown.on("console", lambda message: shown.complaints.append(message.text))
+        shown.on("pageerror", lambda error: shown.complaints.append(str(error)))
+        shown.goto(file.as_uri())
+        return shown
+
+    def picture(self, name, shown, **options):
+        """Keep a picture, with few colors, so that it is small."""
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        taken = Image.open(io.BytesIO(shown.screenshot(**options))).convert("RGB")
+        path = PICTURES / f"{name}.png"
+        taken.quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
+        self.assertLess(path.stat().st_size, MOST_BYTES)
+        return taken
+
+
+class ProfilersPage(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.page = cls.directory / "found.html"
+        cls.run_python("-m", "ferrule_profiler", "--quiet", "-o", cls.page, PROGRAM.name)
+
+    def names(self, shown):
+        return [re.split(r"examples/|\n", cell)[0] for cell in shown.locator("#functions tbody td:last-child").all_inner_texts()]
+
+    def calls(self, shown):
+        return [int(text.replace(",", "")) for text in shown.locator("#functions tbody td:first-child").all_inner_texts()]
+
+    def test_it_loads_without_complaint_and_asks_for_nothing_but_itself(self):
+        for scheme in ("light", "dark"):
+            shown = self.open(DESKTOP, self.page, scheme)
+            self.assertEqual(shown.complaints, [])
+            self.assertEqual([url for url in shown.requested if not url.startswith("data:")], [self.page.as_uri()])
+            self.assertIn("are_anagrams", self.names(shown))
+
+    def test_the_table_sorts(self):
+        shown = self.open(DESKTOP, self.page)
+        head = shown.locator("#functions th")
+        head.get_by_text("Calls").click()
+        falling = self.calls(shown)
+        self.assertEqual(falling, sorted(falling, reverse=True))
+        self.assertGreater(len(set(falling)), 3)
+        self.assertEqual(head.first.get_attribute("aria-sort"), "descending")
+        head.get_by_text("Calls").click()
+        self.assertEqual(self.calls(shown), falling[::-1])
+        head.get_by_text("Function").click()
+        rising = self.names(shown)
+        letters = [name for name in rising if name[0].isalpha()]
+        self.assertEqual(letters, sorted(letters))
+        head.get_by_text("Function").click()
+        self.assertEqual(self.names(shown), rising[::-1])
+        self.assertEqual(shown.complaints, [])
+
+    def test_the_search_finds_names_and_files(self):
+        shown = self.open(DESKTOP, self.page)
+        everything = len(self.names(shown))
+        shown.locator("#search").fill("ANAGRAMS")       # of the name, and of the file
+        self.assertEqual(len(self.names(shown)), everything - 1)
+        shown.locator("#search").fill("are_an")
+        self.assertEqual(len(self.names(shown)), 1)
+        shown.locator("#search").fill("no such thing")
+        self.assertEqual(self.names(shown), [])
+        shown.locator("#search").fill("")
+        self.assertEqual(len(self.names(shown)), everything)
+
+    def test_a_function_has_its_callers_and_its_source_beside_its_times(self):
+        shown = self.open(DESKTOP, self.page)
+        shown.locator("#functions tbody tr").filter(has_text="are_anagrams").click()
+        self.assertEqual(shown.locator("#name").inner_text(), "are_anagrams")
+        self.assertIn("group_of", shown.locator("#callers").inner_text())
+        self.assertIn("letters", shown.locator("#callees").inner_text())
+        source = shown.locator("#source").inner_text()
+        self.assertIn("def are_anagrams(one, other):", source)
+        self.assertRegex(shown.locator("#source .time").first.inner_text(), r"\d (s|ms|µs)$")
+        shown.locator("#callees tr").first.click()
+        self.assertEqual(shown.locator("#name").inner_text(), "letters")
+
+    def test_the_flame_graph_is_drawn(self):
+        for size in (PHONE, DESKTOP):
+            shown = self.open(size, self.page)
+            frame = next(frame for frame in shown.frames if frame.url.startswith("data:"))
+            frame.wait_for_selector("#frames g")
+            titles = frame.locator("#frames title").all_text_contents()
+            self.assertTrue(any("letters" in title for title in titles), titles)
+            picture = Image.open(io.BytesIO(shown.locator("#flame").screenshot())).convert("RGB")
+            colored = sum(count for count, color in picture.getcolors(1 << 24) if max(color) - min(color) > 60)
+            self.assertGreater(colored / (picture.width * picture.height), 0.1)
+
+    def test_it_does_not_scroll_sideways(self):
+        def overflow(shown):
+            return shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        for size in (PHONE, DESKTOP):
+            shown = self.open(size, self.page)
+            self.assertEqual(overflow(shown), 0)
+            shown.locator("#functions tbody tr").first.click()      # with source below
+            self.assertEqual(overflow(shown), 0)
+            # Nor has one to scroll for the names.
+            boxes = shown.locator(".scroll").evaluate_all("all => all.map(box => box.scrollWidth - box.clientWidth)")
+            self.assertEqual(max(boxes), 0, boxes)
+        wide = self.directory / "wide.html"
+        wide.write_text(self.page.read_text().replace("<h1>", '<div style="width: 900px">wide</div><h1>', 1))
+        self.assertGreater(overflow(self.open(PHONE, wide)), 0, "the check sees nothing")
+
+    def test_pictures(self):
+        shown = self.open(DESKTOP, self.page)
+        shown.locator("#functions tbody tr").filter(has_text="are_anagrams").click()
+        # Where the clone is means nothing to a reader.
+        shown.locator("#facts").evaluate("(facts, path) => facts.textContent = facts.textContent.replace(path, '')", f"{ROOT}/")
+        shown.evaluate("window.scrollTo({top: 0, behavior: 'instant'})")
+        self.picture("profiler", shown, full_page=True)
+        self.picture("profiler-phone", self.open(PHONE, self.page))
+
+
+class DebuggersSession(Case):
+    def test_picture(self):
+        """A session as it is seen in a terminal: what was typed stands behind the prompts."""
+        printed = self.run_python("-m", "ferrule_debugger", PROGRAM.name, typed="\n".join(TYPED) + "\n")
+        self.assertIn("'enost'\n", printed)
+        typed, lines = iter(TYPED), []
+        for part in html.escape(printed.replace(str(ROOT) + "/", ""), quote=False).split("(Pdb) "):
+            lines.append(part)
+            lines.append(f"(Pdb) <b>{html.escape(next(typed, ''), quote=False)}</b>\n")
+        page = self.directory / "session.html"
+        page.write_text("<!DOCTYPE html><meta charset=utf-8><style>body { margin: 0; background: #1e1e2e; color: #cdd6f4 } "
+                        "pre { margin: 16px; font: 14px/1.4 monospace } b { color: #a6e3a1 }</style>"
+                        f"<pre>$ <b>python -m ferrule_debugger {PROGRAM.name}</b>\n{''.join(lines[:-1])}</pre>")
+        shown = self.open((1000, 200), page)
+        self.assertIn("p len(groups)\n6\n", shown.locator("pre").inner_text())
+        self.picture("debugger", shown, full_page=True)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,22 @@
+"""What `make run` shows of the clients."""
+
+import os
+import unittest
+
+from profiler_support import OUT, ROOT, ProfilerTestCase, load
+
+
+def setUpModule():
+    load()
+
+
+class Tour(ProfilerTestCase):
+    def test_it_shows_the_profiler_and_the_debugger(self):
+        done = self.run_python("-c", "import sys, tour; tour.show_clients(sys.argv[1])", OUT,
+                               PYTHONPATH=os.path.join(ROOT, "examples"))
+        self.assertRegex(done.stdout, r"\n106,000 .* letters  .*anagrams.py:")
+        self.assertIn("\n['listen', 'silent', 'enlist', 'inlets']\n", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

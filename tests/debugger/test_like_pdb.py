@@ -1,0 +1,139 @@
+"""Sessions of random commands: what is printed is what pdb prints.
+
+There are no generators in the programs: whether pdb shows how one ends depends on what else is
+traced. A failure shows its commands, and the number that makes them again. SESSIONS=500 does more, and
+FIRST_SESSION=1000 others.
+"""
+
+import os
+import random
+import re
+import unittest
+
+from debugger_support import DebuggerCase, ferrule_debugger, run_python
+
+SESSIONS = int(os.environ.get("SESSIONS", 24))
+FIRST = int(os.environ.get("FIRST_SESSION", 0))
+
+PROGRAMS = ("""
+class Suppress:
+    def __enter__(self):
+        return self
+    def __exit__(self, *about):
+        return about[0] is KeyError
+def bad(n):
+    if n == 0:
+        raise KeyError(n)
+    return bad(n - 1)
+def main():
+    with Suppress() as suppress:
+        bad(2)
+    try:
+        bad(1)
+    except KeyError as error:
+        text = str(error)
+    finally:
+        last = 3
+    try:
+        try:
+            1 / 0
+        except ZeroDivisionError as error:
+            raise ValueError("v") from error
+    except ValueError:
+        pass
+    doubled = [twice(i) for i in range(3)]
+    return sum(doubled)
+def twice(n): return n * 2
+print(main())
+print(main())
+""", """
+import functools
+class A:
+    attribute = [i for i in range(3)]
+    def __init__(self, n):
+        self.n = n
+    @property
+    def more(self):
+        return self.n + 1
+    def __getitem__(self, key):
+        return key * self.n
+    def __len__(self):
+        return self.n
+def decorated(function):
+    @functools.wraps(function)
+    def inner(*args):
+        result = function(*args)
+        return result
+    return inner
+@decorated
+def factorial(n):
+    if n < 2:
+        return 1
+    return n * factorial(n - 1)
+def main():
+    a = A(3)
+    total = a.more + a[2] + len(a)
+    for i in range(2):
+        total += factorial(i + 2)
+    while total > 30:
+        total -= 7
+    ordered = sorted([3, 1, 2], key=lambda v: -v)
+    exec("q = 1\\nq += 1\\n")
+    return total
+print(main())
+print(main())
+""")
+
+# How often each kind of command comes.
+KINDS = {"break": 6, "name": 1, "change": 2, "next": 6, "step": 6, "return": 3, "until": 2,
+         "continue": 6, "look": 4}
+
+
+def commands(random_, text):
+    lines = text.splitlines()
+    places = [number for number, line in enumerate(lines, 1)
+              if line.strip() and not line.strip().startswith(("class", "@"))]
+    names = re.findall(r"^def (\w+)", text, re.MULTILINE)
+    made = []
+    for kind in random_.choices(list(KINDS), KINDS.values(), k=random_.randint(5, 40)):
+        place = random_.choice(places)
+        made.append({
+            "break": f"{random_.choice(('b', 'b', 'b', 'tbreak'))} {place}"
+                     + random_.choice(("", "", ", True", ", False", ", len(locals()) > 2")),
+            "name": f"b {random_.choice(names)}",
+            "change": random_.choice(("disable 1", "enable 1", "cl 1", "cl 2", "ignore 1 2",
+                                      "ignore 2 1", "condition 1 True", "disable 2")),
+            "until": random_.choice(("unt", f"unt {place}")),
+            "look": random_.choice(("u", "d", "w", "b", "a", "retval", "display len(locals())",
+                                    "p sorted(name for name in locals() if name[0] != '_')",
+                                    "commands 1\nsilent\np 1\nend", "commands 1\nc\nend")),
+        }.get(kind, kind))
+    return made
+
+
+class LikePdb(DebuggerCase):
+    maxDiff = None
+
+    def session(self, debugger, path, typed):
+        printed = run_python(["-X", "utf8", "-m", debugger, path], typed, HOME=self.home,
+                             PYTHONHASHSEED="0")
+        # Our own frames in a traceback, addresses, and what is said where there are no hooks.
+        printed = re.sub(r"  File \S*ferrule_debugger/.*?\n(?=  File|\w)", "", printed, flags=re.DOTALL)
+        if (missing := ferrule_debugger.missing()) is not None:
+            printed = re.sub(re.escape(missing) + " Code is found .*\n", "", printed)
+        return re.sub(r"(0x|x7)[0-9a-f]+", "0x", printed)
+
+    def test_random_sessions(self):
+        for number in range(FIRST, FIRST + SESSIONS):
+            random_ = random.Random(number)
+            text = random_.choice(PROGRAMS)
+            program = self.program(text)
+            self.home = os.path.dirname(program.path)
+            typed = "\n".join([*commands(random_, text), "q", ""])
+            with self.subTest(number=number, typed=typed):
+                self.assertEqual(self.session("ferrule_debugger", program.path, typed),
+                                 self.session("pdb", program.path, typed))
+
+
+if __name__ == "__main__":
+    unittest.main()
