@@ -337,8 +337,6 @@ LICENSE_TEXTS = {
     "MPL-2.0": COMMON + "MPL-2.0.",
     "PSF-2.0": "cpython-source/LICENSE",
     "Apache-2.0-with-LLVM-exception": f"{VENDOR}/rustix-*/LICENSE-Apache-2.0_WITH_LLVM-exception",
-    "CDDL-1.0": f"{VENDOR}/inferno-*/LICENSE",
-    "Zlib": f"{VENDOR}/bytemuck-*/LICENSE-ZLIB",
     "BSD-2-Clause": f"{VENDOR}/zerocopy-*/LICENSE-BSD",
     "BSD-3-Clause": f"{VENDOR}/bindgen-*/LICENSE",
     "CDDL-1.0": f"{VENDOR}/inferno-*/LICENSE",
@@ -346,8 +344,8 @@ LICENSE_TEXTS = {
     "Expat": f"{VENDOR}/libc-*/LICENSE-MIT",
     "ISC": f"{VENDOR}/libloading-*/LICENSE",
     "Unicode-3.0": f"{VENDOR}/unicode-ident-*/LICENSE-UNICODE",
-    "Zlib": f"{VENDOR}/bytemuck-*/LICENSE-ZLIB",
     "Unlicense": f"{VENDOR}/memchr-*/UNLICENSE",
+    "Zlib": f"{VENDOR}/bytemuck-*/LICENSE-ZLIB",
 }
 # What the files of a license say before the license itself.
 LICENSE_BEGINS = {"BSD-3-Clause-Go": "Redistribution and use"}
