@@ -1,0 +1,95 @@
+"""Mutated tests of CPython's own end on Ferrule as on stock, and a difference would be noticed. `ci/fuzz` runs many more."""
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
+sys.path.append(str(FUZZ))
+SPEC = importlib.util.spec_from_file_location("mutated_tests", FUZZ / "run.py")
+mutated_tests = importlib.util.module_from_spec(SPEC)
+sys.modules[SPEC.name] = mutated_tests
+SPEC.loader.exec_module(mutated_tests)
+from mutated_tests import Outcome
+
+FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
+STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
+SEEDS = range(4)
+
+
+def ran(*tests):
+    return Outcome("", json.dumps(["alone", "ran", list(tests)]))
+
+
+GOOD, BAD = ran(["test_a", "passed", ""]), ran(["test_a", "error", "ValueError: no"])
+CRASH = Outcome("signal SIGSEGV", "Fatal Python error")
+
+
+class MutatedTests(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.fuzzer = mutated_tests.Fuzzer(argparse.Namespace(python=FERRULE, stock=STOCK))
+
+    def test_they_end_as_on_stock(self):
+        seen = []
+        for seed in SEEDS:
+            verdict, finding = self.fuzzer.one(seed)
+            self.assertEqual(finding, "")
+            seen.append(verdict)
+        # A comparison of nothing would be equal, too.
+        self.assertIn("same", seen)
+
+    def test_a_seed_gives_one_source(self):
+        code = "import mutations, sys; print(mutations.mutate(open(sys.argv[1]).read(), 7))"
+        texts = {subprocess.run([sys.executable, "-W", "ignore", "-c", code, FUZZ / "worker.py"], capture_output=True, text=True, cwd=FUZZ,
+                                check=True, env={**os.environ, "PYTHONHASHSEED": str(number)}).stdout for number in range(2)}
+        self.assertEqual(len(texts), 1)
+        self.assertNotIn(texts.pop(), ("", "None\n"))
+
+    def verdict(self, ours, theirs, hook="none"):
+        """Of what the two interpreters make of a program, one run after the other; the last goes on."""
+        runs = {FERRULE: list(ours), STOCK: list(theirs)}
+
+        def run(python, path, seed, hook):
+            return runs[python].pop(0) if len(runs[python]) > 1 else runs[python][0]
+
+        with mock.patch.object(mutated_tests, "run", run):
+            return self.fuzzer.compare(Path("x.py"), 0, hook)
+
+    def test_a_crash_of_ferrule_alone_is_a_finding(self):
+        verdict, finding = self.verdict([CRASH], [GOOD])
+        self.assertEqual(verdict, "crash")
+        self.assertIn("signal SIGSEGV; stock: to its end", finding)
+        self.assertEqual(self.verdict([CRASH, GOOD], [GOOD])[0], "crash")
+        self.assertEqual(self.verdict([CRASH], [GOOD], "copy")[0], "crash")
+        self.assertEqual(self.verdict([CRASH], [GOOD, CRASH]), ("stock crashes too", ""))
+
+    def test_a_test_that_ends_in_another_way_is_a_finding(self):
+        verdict, finding = self.verdict([BAD], [GOOD])
+        self.assertEqual(verdict, "difference")
+        self.assertIn("ValueError: no", finding)
+        self.assertEqual(self.verdict([BAD], [GOOD, BAD])[1], "")
+        self.assertEqual(self.verdict([BAD, GOOD], [GOOD])[1], "")
+        self.assertEqual(self.verdict([ran()], [GOOD])[0], "difference")
+        # A test may look for the code that a copy stands in for.
+        self.assertEqual(self.verdict([BAD], [GOOD], "copy"), ("not comparable", ""))
+
+    def test_a_worker_is_told_from_one_that_dies(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "m.py")
+            for source, wanted in (("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "signal SIGSEGV"),
+                                   ("import os\nos._exit(3)\n", "exit status 3"),
+                                   ("raise SystemExit\n", "")):
+                path.write_text(source)
+                self.assertEqual(mutated_tests.run(STOCK, path, 0, "none").died, wanted)
+
+
+if __name__ == "__main__":
+    unittest.main()

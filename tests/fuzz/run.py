@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Mutated tests of CPython's own, on stock and on Ferrule side by side: what comes of each test has to be the same.
+
+    python3 tests/fuzz/run.py --python build/ferrule/python --stock build/stock/python --minutes 10
+    python3 tests/fuzz/run.py --python ... --stock ... --seed 4711 --count 1      one of them again
+
+Each seed chooses a test module, its mutations, a recursion limit, how often the collector runs, and who looks on: a trace, profile or
+monitoring function, or a thread that walks the frames; on Ferrule also a frame hook that passes, reads or copies. A crash on
+Ferrule that stock has not is a finding, and so is a test that ends in another way. What stock does not do the same way twice is not
+compared. Findings are kept in build/fuzz, each with its source. The last line is the counts.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import mutations
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+# Test modules that need nothing but the interpreter, and no other file of the test package.
+MODULES = (
+    "augassign", "baseexception", "binop", "bisect", "bool", "class", "compare", "contains", "contextlib", "copy", "dataclasses",
+    "decorators", "defaultdict", "deque", "dictviews", "dynamic", "dynamicclassattribute", "enumerate", "exception_group",
+    "exception_variations", "except_star", "extcall", "finalization", "fractions", "functools", "genericalias", "generator_stop",
+    "generators", "genexps", "global", "graphlib", "hash", "heapq", "int", "isinstance", "iter", "iterlen", "itertools", "keyword",
+    "keywordonlyarg", "lambda", "list", "listcomps", "math_property", "named_expressions", "nonlocal", "opcodes", "operator",
+    "ordered_dict", "patma", "positional_only_arg", "pow", "property", "pprint", "raise", "range", "reprlib", "richcmp", "scope",
+    "set", "setcomps", "shlex", "slice", "sort", "statistics", "string", "structseq", "super", "textwrap", "traceback", "tuple",
+    "type_cache", "type_params", "typechecks", "unary", "unpack", "unpack_ex", "userdict", "userlist", "with", "yield_from",
+    "coroutines", "asyncgen", "context", "contextlib_async", "frame", "sys_setprofile", "sys_settrace", "monitoring", "call", "code",
+    "descr", "dict", "weakref", "zip", "types", "inspect", "bdb", "pickle", "json", "re", "gc", "funcattrs", "exceptions",
+)
+HOOKS = ("none", "none", "pass", "read", "copy")
+SECONDS = 45
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run: the tests' outcomes, or how the process has died."""
+
+    died: str = ""
+    told: str = ""
+
+    @property
+    def crashed(self) -> bool:
+        return self.died.startswith("signal")
+
+
+def run(python: str, path: Path, seed: int, hook: str) -> Outcome:
+    with tempfile.TemporaryDirectory() as directory:
+        environment = {"PATH": os.environ["PATH"], "HOME": directory, "TMPDIR": directory, "PYTHONHASHSEED": "0",
+                       "PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1"}
+        process = subprocess.Popen([python, HERE / "worker.py", path, str(seed), hook], cwd=directory, env=environment, text=True,
+                                   errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True)
+        try:
+            out, errors = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            out = errors = ""
+        finally:
+            # What a test has started goes with it.
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.communicate()
+    status = process.returncode
+    if status in (-signal.SIGKILL, -signal.SIGXCPU, -signal.SIGALRM, -signal.SIGTERM, -signal.SIGINT):
+        # A mutated test may have sent it, or it has taken too long.
+        return Outcome("stopped")
+    if status < 0:
+        return Outcome(f"signal {signal.Signals(-status).name}", errors[-3000:])
+    lines = out.rstrip().splitlines()
+    if status != 0 or not lines or not lines[-1].startswith("["):
+        return Outcome(f"exit status {status}")
+    return Outcome("", lines[-1])
+
+
+def difference(ours: Outcome, theirs: Outcome) -> str:
+    """The first test that has ended in another way."""
+    if ours.died or theirs.died:
+        return f"{ours.died or 'to its end'}; stock: {theirs.died or 'to its end'}\n{ours.told}"
+    mine, other = json.loads(ours.told), json.loads(theirs.told)
+    for here, there in zip(mine[2], other[2]):
+        if here != there:
+            return f"{here}\nstock: {there}"
+    return f"{mine[:2]}, {len(mine[2])} tests\nstock: {other[:2]}, {len(other[2])} tests"
+
+
+def is_comparable(outcome: Outcome, hook: str) -> bool:
+    """Where the stack or the memory ends is not the same, and a hook in Python needs some of both. A test may look for the very code
+    that a copy stands in for."""
+    if outcome.died or hook == "copy":
+        return False
+    return "MemoryError" not in outcome.told and (hook == "none" or "RecursionError" not in outcome.told)
+
+
+class Fuzzer:
+    def __init__(self, options: argparse.Namespace):
+        self.options = options
+        self.tests = Path(subprocess.run([options.stock, "-c", "import test; print(test.__path__[0])"], capture_output=True, text=True,
+                                         check=True).stdout.strip())
+        self.kept = ROOT / "build" / "fuzz"
+        self.kept.mkdir(parents=True, exist_ok=True)
+
+    def source(self, seed: int) -> tuple[str, str] | None:
+        """(the module's name, its mutated source)"""
+        name = random.Random(seed).choice(MODULES)
+        for path in (self.tests / f"test_{name}.py", self.tests / f"test_{name}" / f"test_{name}.py"):
+            if path.exists():
+                made = mutations.mutate(path.read_text(encoding="utf-8"), seed)
+                return (name, made[0]) if made else None
+        return None
+
+    def one(self, seed: int) -> tuple[str, str]:
+        """(what came of a seed, the finding where it is one)"""
+        made = self.source(seed)
+        if made is None:
+            return "nothing to run", ""
+        name, text = made
+        hook = random.Random(seed + 1).choice(HOOKS)
+        path = self.kept / f"running-{seed}.py"
+        path.write_text(text, encoding="utf-8")
+        try:
+            verdict, finding = self.compare(path, seed, hook)
+            if finding:
+                kept = self.kept / f"finding-{seed}-{name}.py"
+                path.rename(kept)
+                finding = f"seed {seed}, test_{name}, hook {hook}: {kept}\n{finding}"
+                kept.with_suffix(".txt").write_text(finding + "\n")
+            return verdict, finding
+        finally:
+            path.unlink(missing_ok=True)
+
+    def compare(self, path: Path, seed: int, hook: str) -> tuple[str, str]:
+        ours = run(self.options.python, path, seed, hook)
+        if ours.died == "stopped":
+            return "stopped", ""
+        theirs = run(self.options.stock, path, seed, "none")
+        if ours == theirs:
+            # A signal that both die of is stock's, or what a test has sent to itself.
+            return ("did not run" if ours.died else "same"), ""
+        if not ours.crashed and not (is_comparable(ours, hook) and is_comparable(theirs, hook)):
+            return "not comparable", ""
+        # Stock may be of two minds about it, or crash too.
+        for _ in range(3):
+            again = run(self.options.stock, path, seed, "none")
+            if again != theirs or (ours.crashed and again.crashed):
+                return "stock differs from itself" if not again.crashed else "stock crashes too", ""
+            if run(self.options.python, path, seed, hook) != ours and not ours.crashed:
+                return "not the same twice", ""
+        return "crash" if ours.crashed else "difference", difference(ours, theirs)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", required=True, help="the Ferrule to test")
+    parser.add_argument("--stock", required=True, help="a stock CPython of the same tree")
+    parser.add_argument("--minutes", type=float, default=10, help="how long (default %(default)s)")
+    parser.add_argument("--count", type=int, help="so many seeds instead")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="the first (default: the time)")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    options.python, options.stock = os.path.abspath(options.python), os.path.abspath(options.stock)
+    # What is odd in a mutated test is meant to be.
+    warnings.simplefilter("ignore")
+    fuzzer, seen, findings = Fuzzer(options), Counter(), 0
+    end = time.monotonic() + 60 * options.minutes
+    seeds = iter(range(options.seed, options.seed + (options.count or 10**9)))
+    print(f"from seed {options.seed}", flush=True)
+
+    def work() -> None:
+        nonlocal findings
+        for seed in seeds:
+            verdict, finding = fuzzer.one(seed)
+            seen[verdict] += 1
+            if finding:
+                findings += 1
+                print(finding, flush=True)
+            if not options.count and time.monotonic() > end:
+                return
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for worker in [pool.submit(work) for _ in range(options.jobs)]:
+            worker.result()
+    print(", ".join(f"{what}: {count}" for what, count in seen.most_common()), flush=True)
+    print(f"{seen['same']} passed, {findings} failed, {seen.total() - seen['same'] - findings} skipped")
+    return 1 if findings or not seen["same"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""Runs a mutated test module of CPython's and tells what came of each test: a JSON list on the last line of its output.
+
+    python worker.py MODULE_FILE SEED HOOK
+
+What else is on while it runs follows from the seed, and is the same for each interpreter but for HOOK, which is a kind of frame
+hook that passes each frame, or `none`.
+"""
+
+import gc
+import inspect
+import io
+import json
+import random
+import re
+import resource
+import sys
+import threading
+import unittest
+
+SECONDS, BYTES, PROCESSES = 20, 3 << 30, 256
+
+
+def limit():
+    """A mutated test may do anything."""
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 2))
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 24, 1 << 24))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def without_places(text):
+    """What differs from process to process, or from one build to another, is left out."""
+    text = re.sub(r"0x[0-9a-fA-F]+", "0x", text)
+    return re.sub(r"\d{5,}|\S*/\S+", "N", text)[:300]
+
+
+class Told(unittest.TestResult):
+    def __init__(self):
+        super().__init__()
+        self.told = []
+
+    def note(self, test, what, error=None):
+        said = f"{error[0].__name__}: {without_places(str(error[1]))}" if error else ""
+        self.told.append([without_places(str(test)), what, said])
+
+    def addSuccess(self, test):
+        self.note(test, "passed")
+
+    def addError(self, test, error):
+        self.note(test, "error", error)
+
+    def addFailure(self, test, error):
+        self.note(test, "failed", error)
+
+    def addSkip(self, test, reason):
+        self.note(test, "skipped")
+
+    def addSubTest(self, test, subtest, error):
+        if error is not None:
+            self.note(subtest, "sub", error)
+
+
+def trace(frame, event, argument):
+    return trace
+
+
+def profile(frame, event, argument):
+    frame.f_lineno
+
+
+def watch_lines():
+    monitoring = sys.monitoring
+    monitoring.use_tool_id(monitoring.COVERAGE_ID, "fuzz")
+    for event in (monitoring.events.LINE, monitoring.events.PY_RETURN, monitoring.events.PY_UNWIND):
+        monitoring.register_callback(monitoring.COVERAGE_ID, event, lambda *_: None)
+    monitoring.set_events(monitoring.COVERAGE_ID,
+                          monitoring.events.LINE | monitoring.events.PY_RETURN | monitoring.events.PY_UNWIND)
+
+
+def look_at_frames():
+    """Another thread walks this one's frames."""
+    ident = threading.get_ident()
+
+    def look():
+        while not done.wait(0.002):
+            frame = sys._current_frames().get(ident)
+            while frame is not None:
+                frame.f_lineno, frame.f_code
+                frame = frame.f_back
+
+    done = threading.Event()
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    return done
+
+
+def add_hook(kind):
+    if kind == "none":
+        return
+    import framehook
+    if kind == "pass":
+        framehook.add(lambda view: None)
+    elif kind == "read":
+        framehook.add(lambda view: (view.function, view.globals, view.argument_names, view.arguments(), view.caller, None)[5])
+    elif kind == "copy":
+        copies = framehook.CodeMap()
+
+        def replace(view):
+            code = view.code
+            # A class body with a comprehension in it cannot be copied.
+            if not code.co_flags & inspect.CO_OPTIMIZED:
+                return framehook.SETTLED
+            if code not in copies:
+                copies[code] = code.replace()
+            return copies[code]
+        framehook.add(replace)
+
+
+def main(path, seed, hook):
+    limit()
+    surroundings = random.Random(seed)
+    with open(path, encoding="utf-8") as file:
+        code = compile(file.read(), "mutated.py", "exec")
+    module = type(sys)("mutated")
+    module.__file__ = path
+    sys.modules["mutated"] = module
+    result, said = Told(), io.StringIO()
+    how = surroundings.choice(("alone", "alone", "trace", "profile", "lines", "looked at"))
+    limit_of_recursion = surroundings.choice((300, 1000, 1000, 4000))
+    gc.set_threshold(surroundings.choice((1, 20, 700, 2000)))
+    sys.stdout, stdout = said, sys.stdout
+    try:
+        exec(code, module.__dict__)
+        suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+        sys.setrecursionlimit(limit_of_recursion)
+        add_hook(hook)
+        if how == "trace":
+            sys.settrace(trace)
+        elif how == "profile":
+            sys.setprofile(profile)
+        elif how == "lines":
+            watch_lines()
+        elif how == "looked at":
+            look_at_frames()
+        suite.run(result)
+        outcome = "ran"
+    except BaseException as error:
+        outcome = f"{type(error).__name__}: {without_places(str(error))}"
+    finally:
+        sys.settrace(None)
+        sys.setprofile(None)
+        sys.setrecursionlimit(10_000)
+    sys.stdout = stdout
+    print("\n" + json.dumps([how, outcome, result.told]), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
