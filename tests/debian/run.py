@@ -173,6 +173,17 @@ def together(chroot: Chroot, packages: Packages) -> str:
     return f"{len(packages.found)} packages, each with its own library"
 
 
+def hardened(chroot: Chroot, packages: Packages) -> str:
+    """Compiled and linked with Debian's protections: `hardening-check` says the same of it as of Debian's interpreter."""
+    chroot.install(packages.found["python3.13-ferrule"], packages.found["ferrule-python3.13"], "devscripts")
+    said = {program: chroot.run("hardening-check", program, check=False).stdout.partition("\n")[2]
+            for program in (STOCK, OURS, "/usr/lib/ferrule-python3.13/bin/python3.13")}
+    expect("Stack protected: yes" in said[STOCK], said[STOCK])
+    expect(len(set(said.values())) == 1, "\n".join(f"{program}:\n{text}" for program, text in said.items()))
+    purge(chroot, "ferrule-python3.13")
+    return f"{len(said[STOCK].splitlines())} properties"
+
+
 def developing(chroot: Chroot, packages: Packages) -> str:
     """An extension with frame hooks in C and one in Rust, from the packages alone."""
     chroot.install(packages.found["python3.13-ferrule"], packages.found["python3.13-ferrule-dev"], "gcc", "pkgconf", "cargo")
@@ -303,7 +314,7 @@ def main() -> int:
             print(f"{results.passed} passed, {results.failed} failed, 0 skipped")
             return 1 if results.failed else 0
         checks = [(function.__name__, function.__doc__, function, packages)
-                  for function in (beside, as_default, self_contained, together, developing)]
+                  for function in (beside, as_default, self_contained, together, hardened, developing)]
         programs = [(program.stem.removesuffix("_works").removesuffix("_work"), ast.get_docstring(ast.parse(program.read_text())),
                      same, program) for program in sorted((HERE / "programs").glob("*.py"))]
         for name, what, function, argument in [*checks, *programs]:
