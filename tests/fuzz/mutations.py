@@ -1,12 +1,13 @@
 """Changes of real source: a seed makes a module another one, which still compiles.
 
-    python3 mutations.py FILE SEED          print what becomes of a file
+    build/stock/python mutations.py FILE SEED          print what becomes of a file, by an interpreter that can read it
 """
 
 import ast
 import copy
 import random
 import sys
+import warnings
 
 COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.BitAnd, ast.BitOr, ast.BitXor)
@@ -127,6 +128,11 @@ def mutate(source, seed):
 
 
 if __name__ == "__main__":
+    # What is odd in what comes out is meant to be.
+    warnings.simplefilter("ignore")
     with open(sys.argv[1], encoding="utf-8") as file:
         made = mutate(file.read(), int(sys.argv[2]))
-    print(made[0] if made else "# nothing compiled")
+    if made is None:
+        sys.exit("nothing that was tried compiles")
+    sys.stdout.reconfigure(encoding="utf-8", errors="surrogatepass")
+    sys.stdout.write(made[0])
