@@ -8,7 +8,7 @@ use super::error::{Outcome, Raised};
 use super::extent::silenced;
 use super::registry::Refusal;
 use super::resume::make_first_resume_slow;
-use super::snapshot::{Hook, Snapshot};
+use super::snapshot::{Hook, Snapshot, SnapshotRef};
 use super::state::set_active;
 use super::world::{locked, unsettle};
 use super::{settled, suspended};
@@ -40,6 +40,26 @@ fn with_hook_at(
     });
     if found.is_none() && begins {
         return Err(Refusal::Unknown.raise(thread));
+    }
+    Ok(())
+}
+
+/// Does something about an installed hook to what the calling thread alone reads and writes: no
+/// other thread has to wait for it. Else as [`with_hook_at`].
+fn with_hook_here(
+    begins: bool,
+    thread: Thread,
+    id: c_longlong,
+    work: impl FnOnce(&Snapshot, &Hook),
+) -> Outcome<()> {
+    // Others may change the hooks meanwhile. Then this is written down of those that were there
+    // before, and of none that came into a slot since.
+    let snapshot = SnapshotRef::current(thread);
+    let hook = snapshot.as_ref().and_then(|hooks| Some((hooks.get(), hooks.get().find(id)?)));
+    match hook {
+        Some((hooks, hook)) => work(hooks, hook),
+        None if begins => return Err(Refusal::Unknown.raise(thread)),
+        None => {}
     }
     Ok(())
 }
@@ -89,7 +109,7 @@ pub fn suspend(thread: Thread, id: c_longlong, begins: bool) -> Outcome<()> {
 
 /// Asks a hook, or does not, about frames of the calling thread.
 pub fn enable_in_thread(thread: Thread, id: c_longlong, on: bool) -> Outcome<()> {
-    with_hook(thread, id, |hooks, hook| {
+    with_hook_here(true, thread, id, |hooks, hook| {
         let own = thread.own();
         // SAFETY: the calling thread's own; nobody else reads or writes it.
         unsafe { (*own).disabled = (*own).disabled.with(hooks, hook.slot, !on) };
@@ -98,7 +118,7 @@ pub fn enable_in_thread(thread: Thread, id: c_longlong, on: bool) -> Outcome<()>
 
 /// A block begins (`true`) or ends in which a hook is not asked about frames of the calling thread.
 pub fn suspend_in_thread(thread: Thread, id: c_longlong, begins: bool) -> Outcome<()> {
-    with_hook_at(begins, thread, id, |hooks, hook| {
+    with_hook_here(begins, thread, id, |hooks, hook| {
         // SAFETY: the calling thread's own; nobody else reads or writes it.
         let own = unsafe { &mut *thread.own() };
         let Some(blocks) = own.suspensions.get_mut(hook.slot as usize) else { return };
