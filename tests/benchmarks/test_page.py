@@ -1,53 +1,34 @@
 """The benchmarks' page in a real browser, as wide as a phone and as a desktop."""
 
 import io
-import os
-import shutil
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "browser")]
 
 from PIL import Image
 
 from made_up import make_run
+from pages import DESKTOP, PHONE, PageCase
 from suite import page
 from suite.results import Results
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
-PHONE, DESKTOP = (360, 740), (1280, 900)
 SHOTS = ROOT / "build" / "logs"     # for a person to look at
 
 
-@unittest.skipUnless(BROWSER or os.environ.get("CI"), "no Chromium here (make deps installs one)")
-class InBrowser(unittest.TestCase):
+class InBrowser(PageCase):
     @classmethod
     def setUpClass(cls):
-        from playwright.sync_api import sync_playwright
+        super().setUpClass()
         cls.directory = cls.enterClassContext(tempfile.TemporaryDirectory())
         make_run(cls.directory)
         cls.file = page.write(Results(cls.directory))
-        playwright = cls.enterClassContext(sync_playwright())
-        # Sandboxed processes cannot be made by root in a container; what is shown is our own.
-        cls.browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        cls.addClassCleanup(cls.browser.close)
 
     def open(self, size, file=None):
-        context = self.browser.new_context(viewport={"width": size[0], "height": size[1]},
-                                           device_scale_factor=2 if size == PHONE else 1, is_mobile=size == PHONE)
-        self.addCleanup(context.close)
-        shown = context.new_page()
-        shown.requested, shown.complaints = [], []
-        shown.on("request", lambda request: shown.requested.append(request.url))
-        shown.on("console", lambda message: shown.complaints.append(message.text))
-        shown.goto((file or self.file).as_uri())
-        return shown
-
-    def overflow(self, shown):
-        return shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        return super().open(size, file or self.file)
 
     def test_it_does_not_scroll_sideways(self):
         for size in (PHONE, DESKTOP):

@@ -8,7 +8,6 @@ import html
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,11 +19,10 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "clients"))
 
-from profiler_support import build  # noqa: E402  (needs the path above)
+from pages import DESKTOP, PHONE, PageCase  # noqa: E402  (needs the path above)
+from profiler_support import build  # noqa: E402
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 PYTHON = os.environ.get("FERRULE_PYTHON")
-PHONE, DESKTOP = (360, 740), (1280, 900)
 PICTURES = ROOT / ("docs/clients" if os.environ.get("PICTURES") else "build/logs")
 MOST_BYTES = 150_000
 PROGRAM = ROOT / "examples" / "anagrams.py"
@@ -33,20 +31,14 @@ TYPED = ("break are_anagrams, one == 'tones' and other == 'stone'", "continue", 
          "next", "p group", "list 18, 23", "clear 1", "tbreak largest", "continue", "p len(groups)", "quit")
 
 
-class Case(unittest.TestCase):
+class Case(PageCase):
     @classmethod
     def setUpClass(cls):
         if not PYTHON:
             raise unittest.SkipTest("FERRULE_PYTHON names no interpreter")
-        if not BROWSER and not os.environ.get("CI"):
-            raise unittest.SkipTest("no Chromium here (make deps installs one)")
-        from playwright.sync_api import sync_playwright
+        super().setUpClass()
         cls.directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         cls.packages = build(PYTHON, str(cls.directory / "packages"), "extension")
-        playwright = cls.enterClassContext(sync_playwright())
-        # Sandboxed processes cannot be made by root in a container; what is shown is our own.
-        cls.browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        cls.addClassCleanup(cls.browser.close)
 
     @classmethod
     def run_python(cls, *arguments, typed=""):
@@ -55,18 +47,6 @@ class Case(unittest.TestCase):
         if done.returncode:
             raise AssertionError(done.stderr)
         return done.stdout
-
-    def open(self, size, file, scheme="light"):
-        context = self.browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme,
-                                           device_scale_factor=2 if size == PHONE else 1, is_mobile=size == PHONE)
-        self.addCleanup(context.close)
-        shown = context.new_page()
-        shown.requested, shown.complaints = [], []
-        shown.on("request", lambda request: shown.requested.append(request.url))
-        shown.on("console", lambda message: shown.complaints.append(message.text))
-        shown.on("pageerror", lambda error: shown.complaints.append(str(error)))
-        shown.goto(file.as_uri())
-        return shown
 
     def picture(self, name, shown, **options):
         """Keep a picture, with few colors, so that it is small."""
@@ -93,7 +73,7 @@ class ProfilersPage(Case):
 
     def test_it_loads_without_complaint_and_asks_for_nothing_but_itself(self):
         for scheme in ("light", "dark"):
-            shown = self.open(DESKTOP, self.page, scheme)
+            shown = self.open(DESKTOP, self.page, color_scheme=scheme)
             self.assertEqual(shown.complaints, [])
             self.assertEqual([url for url in shown.requested if not url.startswith("data:")], [self.page.as_uri()])
             self.assertIn("are_anagrams", self.names(shown))
@@ -152,19 +132,17 @@ class ProfilersPage(Case):
             self.assertGreater(colored / (picture.width * picture.height), 0.1)
 
     def test_it_does_not_scroll_sideways(self):
-        def overflow(shown):
-            return shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         for size in (PHONE, DESKTOP):
             shown = self.open(size, self.page)
-            self.assertEqual(overflow(shown), 0)
+            self.assertEqual(self.overflow(shown), 0)
             shown.locator("#functions tbody tr").first.click()      # with source below
-            self.assertEqual(overflow(shown), 0)
+            self.assertEqual(self.overflow(shown), 0)
             # Nor has one to scroll for the names.
             boxes = shown.locator(".scroll").evaluate_all("all => all.map(box => box.scrollWidth - box.clientWidth)")
             self.assertEqual(max(boxes), 0, boxes)
         wide = self.directory / "wide.html"
         wide.write_text(self.page.read_text().replace("<h1>", '<div style="width: 900px">wide</div><h1>', 1))
-        self.assertGreater(overflow(self.open(PHONE, wide)), 0, "the check sees nothing")
+        self.assertGreater(self.overflow(self.open(PHONE, wide)), 0, "the check sees nothing")
 
     def test_pictures(self):
         shown = self.open(DESKTOP, self.page)

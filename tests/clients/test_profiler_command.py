@@ -63,6 +63,7 @@ print(__name__, __package__, __spec__.name, sys.argv[1:])
         directory = self.directory()
         with open(os.path.join(directory, "program.py"), "w") as file:
             file.write(FIB + "import os, sys\nfib(5)\nprint(__file__, sys.argv[0])\n"
+                       "__builtins__.added = 1\nprint(added)\n"
                        "print(sys.path[0])\nos.chdir('/')\n")
         for options in ([], ["-P"]):
             alone, beside = (

@@ -1,6 +1,7 @@
 """Running a program under a profile, and writing what was found however it ends."""
 
 import atexit
+import builtins
 import enum
 import functools
 import importlib.util
@@ -181,7 +182,7 @@ def run(options, as_module=False):
     options.output = [os.path.abspath(path) for path in options.output]
     options.trace = options.trace and os.path.abspath(options.trace)
     code, module = load(options, as_module)
-    module.__builtins__ = __builtins__
+    module.__builtins__ = builtins      # the module itself, as a program has it
     sys.modules["__main__"] = module
     if options.subprocesses:
         from ._subprocesses import prepare
