@@ -1,0 +1,121 @@
+"""Puts the functions of `_core` into the place of torch's, in the running process."""
+
+import sys
+
+from ferrule_dynamo import _core
+
+# What serves in the place of a function or class of torch._C._dynamo.eval_frame.
+SERVED_BY = {
+    "_CacheEntry": _core.CacheEntry,
+    "_ExtraState": _core.CodeState,
+    "_PrecompileEntry": _core.PrecompileEntry,
+    "_PyInterpreterFrame": _core.Frame,
+    "_debug_get_cache_entry_list": _core.cache_entries_of,
+    "_debug_get_precompile_entries": _core.precompiled_of,
+    "_get_cache_entries_for_region": _core.cache_entries_of,
+    "_get_total_cache_entry_count": _core.count_cache_entries,
+    "_load_precompile_entry": _core.load_precompiled,
+    "_reset_precompile_entries": _core.clear_precompiled,
+    "_set_lru_cache": _core.set_lru,
+    "get_eval_frame_callback": _core.get_callback,
+    "get_eval_frame_isolate_recompiles_id": _core.get_region,
+    "reset_code": _core.reset_code,
+    "set_code_exec_strategy": _core.set_strategy,
+    "set_eval_frame": _core.set_callback,
+    "set_eval_frame_isolate_recompiles_id": _core.set_region,
+    "set_fullgraph_compiled_frame_count": _core.set_frame_count,
+    "set_fullgraph_error_on_nested_compile": _core.set_nested_is_error,
+    "set_guard_complete_hook": _core.set_guard_complete_hook,
+    "set_guard_error_hook": _core.set_guard_error_hook,
+    "set_skip_guard_eval_unsafe": _core.set_skip_unsafe,
+}
+
+# torch's own objects by name, while they are replaced.
+originals = {}
+
+
+def missing():
+    """What this process lacks for an installation, as a sentence; None: nothing."""
+    if _core.version() < 2:
+        return "this interpreter has no frame hooks of the second edition: it is not Ferrule"
+    return None
+
+
+def installed():
+    """Whether torch.compile runs on the hook."""
+    return bool(originals)
+
+
+def torch_modules():
+    """Modules that may have taken names over from torch's extension."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "torch" and hasattr(module, "__dict__"):
+            yield module
+
+
+def exchange(new_for_old):
+    """Replaces objects, known by identity, wherever modules of torch have them as globals."""
+    for module in torch_modules():
+        for name, value in list(vars(module).items()):
+            other = new_for_old.get(id(value))
+            if other is not None:
+                setattr(module, name, other)
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is not None:
+        # It knows functions by identity.
+        for cached in vars(rules).values():
+            if hasattr(cached, "cache_clear") and getattr(cached, "__module__", "") == rules.__name__:
+                cached.cache_clear()
+
+
+def catch_up(extension):
+    """Says again what torch has said to its extension while it was imported."""
+    guards = sys.modules.get("torch._dynamo.guards")
+    if guards is not None:
+        _core.set_guard_error_hook(guards.guard_error_hook)
+    utils = sys.modules.get("torch._dynamo.utils")
+    if utils is not None:
+        skip = extension._FrameExecStrategy(extension._FrameAction.SKIP, extension._FrameAction.SKIP)
+        for name in ("record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit"):
+            function = getattr(utils, name, None)
+            if function is not None:
+                _core.set_strategy(function.__code__, skip)
+
+
+def install():
+    """Has torch.compile run on a frame hook from now on, in all threads.
+
+    Functions that were compiled before are compiled again. RuntimeError: this interpreter has no
+    frame hooks, or a compiled region is under way. Does nothing where it is installed.
+    """
+    if installed():
+        return
+    lacking = missing()
+    if lacking:
+        raise RuntimeError(f"ferrule_dynamo cannot be installed: {lacking}")
+    import torch._C
+
+    extension = torch._C._dynamo.eval_frame
+    if extension.get_eval_frame_callback() is not None:
+        raise RuntimeError("ferrule_dynamo cannot be installed in a torch.compile region")
+    present = {name: getattr(extension, name) for name in SERVED_BY if hasattr(extension, name)}
+    _core.install()
+    originals.update(present)
+    exchange({id(original): SERVED_BY[name] for name, original in present.items()})
+    for name in present:
+        setattr(extension, name, SERVED_BY[name])
+    catch_up(extension)
+
+
+def uninstall():
+    """Gives torch its own evaluator back. RuntimeError: a compiled region is under way."""
+    if not installed():
+        return
+    import torch._C
+
+    _core.uninstall()
+    extension = torch._C._dynamo.eval_frame
+    exchange({id(SERVED_BY[name]): original for name, original in originals.items()})
+    for name, original in originals.items():
+        setattr(extension, name, original)
+    originals.clear()

@@ -1,0 +1,106 @@
+//! The callback of each thread, and the region that its calls compile for.
+
+use crate::switch;
+use pyo3::prelude::*;
+use std::cell::{Cell, RefCell};
+
+/// What a thread does with frames that begin.
+pub enum Callback {
+    /// Nothing. `None` in Python.
+    Off,
+    /// It runs what was compiled, and compiles nothing. `False` in Python.
+    RunOnly,
+    /// It has frames compiled by this callable.
+    On(Py<PyAny>),
+}
+
+impl Callback {
+    /// As torch has it. `None`: it is no callback.
+    pub fn of(object: &Bound<'_, PyAny>) -> Option<Self> {
+        if object.is_none() {
+            Some(Self::Off)
+        } else if object.is(&*pyo3::types::PyBool::new(object.py(), false)) {
+            Some(Self::RunOnly)
+        } else {
+            object.is_callable().then(|| Self::On(object.clone().unbind()))
+        }
+    }
+
+    /// As torch has it.
+    pub fn to_object<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        match self {
+            Self::Off => py.None().into_bound(py),
+            Self::RunOnly => pyo3::types::PyBool::new(py, false).to_owned().into_any(),
+            Self::On(callable) => callable.bind(py).clone(),
+        }
+    }
+
+    pub fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Off => Self::Off,
+            Self::RunOnly => Self::RunOnly,
+            Self::On(callable) => Self::On(callable.clone_ref(py)),
+        }
+    }
+
+    pub fn is_off(&self) -> bool {
+        matches!(self, Self::Off)
+    }
+
+    /// Whether they are one and the same.
+    pub fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Off, Self::Off) | (Self::RunOnly, Self::RunOnly) => true,
+            (Self::On(one), Self::On(other)) => one.is(other),
+            _ => false,
+        }
+    }
+}
+
+thread_local! {
+    static CALLBACK: RefCell<Callback> = const { RefCell::new(Callback::Off) };
+    static REGION: Cell<i64> = const { Cell::new(DEFAULT_REGION) };
+}
+
+/// The region of all calls that do not have one of their own.
+pub const DEFAULT_REGION: i64 = -1;
+
+/// Whether this thread does nothing with frames.
+#[inline]
+pub fn is_off() -> bool {
+    CALLBACK.with_borrow(Callback::is_off)
+}
+
+/// This thread's callback.
+pub fn current(py: Python<'_>) -> Callback {
+    CALLBACK.with_borrow(|callback| callback.clone_ref(py))
+}
+
+/// Gives this thread another callback, and returns the one before.
+pub fn replace(py: Python<'_>, callback: Callback) -> PyResult<Callback> {
+    let on = !callback.is_off();
+    // What is replaced is dropped by the caller, not within the borrow: a destructor may come here.
+    let before = CALLBACK.replace(callback);
+    match (before.is_off(), on) {
+        (true, true) => {
+            if let Err(error) = switch::begin(py) {
+                drop(CALLBACK.replace(before));
+                return Err(error);
+            }
+        }
+        (false, false) => switch::end(),
+        _ => {}
+    }
+    Ok(before)
+}
+
+/// The region that this thread compiles for.
+#[inline]
+pub fn region() -> i64 {
+    REGION.get()
+}
+
+/// Sets it, and returns the one before.
+pub fn set_region(region: i64) -> i64 {
+    REGION.replace(region)
+}
