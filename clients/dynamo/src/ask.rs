@@ -1,5 +1,7 @@
 //! The hook: what is done with a frame that begins.
 
+use crate::around::{self, Around};
+use crate::cache::Found;
 use crate::callback::{self, Callback};
 use crate::code_state::CodeState;
 use crate::compile::{backend, compile};
@@ -17,8 +19,8 @@ pub struct Dynamo;
 
 /// What is put back when a frame ends.
 pub enum Word {
-    /// The callback that was there before it.
-    Callback(Callback),
+    /// The callback that was there before it, if the frame has another one; and what is left.
+    Frame { before: Option<Callback>, around: Around },
     /// The callback that was there when a generator went on; while it runs, what `below` says.
     Generator { below: Action, before: Mutex<Option<Callback>> },
 }
@@ -50,7 +52,12 @@ impl FrameHook for Dynamo {
     fn tell(&self, event: &Event<'_, '_, Word>) -> PyResult<()> {
         let py = event.py();
         match event.word() {
-            Word::Callback(before) => drop(callback::replace(py, before.clone_ref(py))?),
+            Word::Frame { before, around } => {
+                if let Some(before) = before {
+                    drop(callback::replace(py, before.clone_ref(py))?);
+                }
+                around.leave(py)?;
+            }
             Word::Generator { below, before } => {
                 let now = callback::current(py);
                 let goes_on = matches!(event.kind(), EventKind::Resumed);
@@ -103,14 +110,14 @@ impl<'py> Asked<'_, 'py> {
         // Guards and the compiler run without a callback. Where they raise, it stays so: who has
         // set the callback puts it back.
         drop(callback::replace(self.py(), Callback::Off)?);
-        let mut found = self.look_up(&state, &locals)?;
+        let mut found = around::noted_as_lookup(self.py(), || self.look_up(&state, &locals))?;
         if let Some(hook) = GUARD_COMPLETE.get(self.py()) {
             if state.get().entry_count() > 0 && !hook.call1((found.is_some(),))?.is_truthy()? {
                 found = None;
             }
         }
-        if let Some(code) = found {
-            return self.compiled(code, strategy.below);
+        if let Some(found) = found {
+            return self.compiled(found, strategy.below);
         }
         if SKIP_UNSAFE.is_on() {
             return Err(PyRuntimeError::new_err(
@@ -125,8 +132,8 @@ impl<'py> Asked<'_, 'py> {
         let made = compile(self.frame, &state, &locals, &callable, self.region)?;
         let below =
             if strategy.below == Action::Default { made.strategy.below } else { strategy.below };
-        match made.code {
-            Some(code) => self.compiled(code, below),
+        match made.found {
+            Some(found) => self.compiled(found, below),
             None => self.runs(Answer::pass(), below),
         }
     }
@@ -135,7 +142,7 @@ impl<'py> Asked<'_, 'py> {
         &self,
         state: &Bound<'py, CodeState>,
         locals: &Bound<'py, pyo3::types::PyDict>,
-    ) -> PyResult<Option<Bound<'py, PyCode>>> {
+    ) -> PyResult<Option<Found<'py>>> {
         let backend = match &self.callback {
             Callback::On(callable) => Some(backend(callable.bind(self.py()))?),
             _ => None,
@@ -144,24 +151,29 @@ impl<'py> Asked<'_, 'py> {
     }
 
     /// The answer where compiled code runs.
-    fn compiled(self, code: Bound<'py, PyCode>, below: Action) -> PyResult<Answer<'py, Word>> {
+    fn compiled(self, found: Found<'py>, below: Action) -> PyResult<Answer<'py, Word>> {
+        let callback = self.below_compiled(below)?;
+        let around = around::enter(&found.code, || Ok(found.annotation()))?;
+        self.with(Answer::replace(found.code), callback, around)
+    }
+
+    /// The callback below compiled code.
+    fn below_compiled(&self, below: Action) -> PyResult<Callback> {
         let py = self.py();
-        let answer = Answer::replace(code);
         let full_graph = count_frame();
         let callback = below.below(&self.callback, py);
-        let Callback::On(callable) = &callback else {
-            return self.with(answer, callback);
-        };
-        if !full_graph {
-            return self.with(answer, callback);
+        match &callback {
+            Callback::On(callable) if full_graph => {
+                // The compiled code of a full graph calls nothing that is to be compiled.
+                if !NESTED_IS_ERROR.is_on() {
+                    return Ok(Callback::Off);
+                }
+                let convert = py.import("torch._dynamo.convert_frame")?;
+                let fails = convert.call_method1("get_fail_callback", (callable,))?;
+                Ok(Callback::On(fails.unbind()))
+            }
+            _ => Ok(callback),
         }
-        // The compiled code of a full graph calls nothing that is to be compiled.
-        if !NESTED_IS_ERROR.is_on() {
-            return self.with(answer, Callback::Off);
-        }
-        let convert = py.import("torch._dynamo.convert_frame")?;
-        let fails = convert.call_method1("get_fail_callback", (callable,))?;
-        self.with(answer, Callback::On(fails.unbind()))
     }
 
     /// The answer where the frame runs as it is.
@@ -173,7 +185,7 @@ impl<'py> Asked<'_, 'py> {
             let word = Word::Generator { below, before: Mutex::new(None) };
             return Ok(answer.watch_also(Also::YIELDS | Also::RESUMES, word));
         }
-        self.with(answer, callback)
+        self.with(answer, callback, Around::default())
     }
 
     fn makes_generator(&self) -> PyResult<bool> {
@@ -182,12 +194,18 @@ impl<'py> Asked<'_, 'py> {
     }
 
     /// The frame runs with `callback`; what was there comes back when it ends.
-    fn with(self, answer: Answer<'py, Word>, callback: Callback) -> PyResult<Answer<'py, Word>> {
+    fn with(
+        self,
+        answer: Answer<'py, Word>,
+        callback: Callback,
+        around: Around,
+    ) -> PyResult<Answer<'py, Word>> {
         let same = callback.is(&self.callback);
         drop(callback::replace(self.py(), callback)?);
-        if same {
+        if same && around.is_empty() {
             return Ok(answer);
         }
-        Ok(answer.watch(Word::Callback(self.callback)))
+        let before = (!same).then_some(self.callback);
+        Ok(answer.watch(Word::Frame { before, around }))
     }
 }

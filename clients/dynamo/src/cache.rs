@@ -7,6 +7,27 @@ use crate::settings::{GUARD_ERROR, LRU, SKIP_UNSAFE};
 use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict};
 
+/// Code that may run, and what it is called in a profile.
+pub struct Found<'py> {
+    pub code: Bound<'py, PyCode>,
+    entry: Option<Py<CacheEntry>>,
+}
+
+impl<'py> Found<'py> {
+    /// Of an entry. `None`: it has become invalid.
+    pub fn of(py: Python<'py>, entry: &Py<CacheEntry>) -> Option<Self> {
+        Some(Self { code: entry.get().code_now(py)?, entry: Some(entry.clone_ref(py)) })
+    }
+
+    pub fn annotation(&self) -> Py<PyAny> {
+        let py = self.code.py();
+        match &self.entry {
+            Some(entry) => entry.get().annotation(py),
+            None => pyo3::types::PyString::new(py, "").into_any().unbind(),
+        }
+    }
+}
+
 /// The code whose guards hold for a frame with these locals. `backend`: who must have made it;
 /// `None`: anybody.
 pub fn look_up<'py>(
@@ -14,14 +35,14 @@ pub fn look_up<'py>(
     locals: &Bound<'py, PyDict>,
     backend: Option<&Bound<'py, PyAny>>,
     region: i64,
-) -> PyResult<Option<Bound<'py, PyCode>>> {
+) -> PyResult<Option<Found<'py>>> {
     for entry in state.get().precompiled().iter() {
         if let Some(code) = entry.get().found(locals)? {
-            return Ok(Some(code));
+            return Ok(Some(Found { code, entry: None }));
         }
     }
-    if let Some(code) = look_in(state, locals, backend, region)? {
-        return Ok(Some(code));
+    if let Some(found) = look_in(state, locals, backend, region)? {
+        return Ok(Some(found));
     }
     if region == DEFAULT_REGION {
         return Ok(None);
@@ -35,7 +56,7 @@ fn look_in<'py>(
     locals: &Bound<'py, PyDict>,
     backend: Option<&Bound<'py, PyAny>>,
     region: i64,
-) -> PyResult<Option<Bound<'py, PyCode>>> {
+) -> PyResult<Option<Found<'py>>> {
     let py = locals.py();
     let differences_alone = SKIP_UNSAFE.is_on();
     let Some(entries) = state.get().entries(region) else { return Ok(None) };
@@ -50,7 +71,7 @@ fn look_in<'py>(
                     state.get().move_to_front(py, entry);
                 }
                 // While guards ran, others may have made the entry invalid.
-                return Ok(entry.get().code_now(py));
+                return Ok(Found::of(py, entry));
             }
             Err(error) => return Err(explained(error, entry, locals, index, entries.len())),
         }

@@ -102,8 +102,8 @@ impl CodeState {
     pub fn settle(&self) -> bool {
         let inner = self.inner();
         let alone = Strategy { current: Action::Skip, below: Action::Default };
-        let settled = inner.strategy == alone
-            && inner.regions.iter().all(|region| region.strategy.is_none());
+        let settled =
+            inner.strategy == alone && inner.regions.iter().all(|region| region.strategy.is_none());
         if settled {
             self.settled.store(true, Ordering::Relaxed);
         }

@@ -1,18 +1,19 @@
 //! Having torch compile a frame.
 
+use crate::cache::Found;
 use crate::code_state::CodeState;
 use crate::entry::CacheEntry;
 use crate::offered::Frame;
 use crate::strategy::Strategy;
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyDict};
+use pyo3::types::PyDict;
 
 /// What torch has said about a frame.
 pub struct Compiled<'py> {
     /// What is to be done with this frame, and those below.
     pub strategy: Strategy,
     /// Code to run instead.
-    pub code: Option<Bound<'py, PyCode>>,
+    pub found: Option<Found<'py>>,
 }
 
 /// The state of Python's random numbers, which compiling must not change.
@@ -55,7 +56,9 @@ pub fn compile<'py>(
     let frame = Frame::of(frame, locals)?.into_pyobject(py)?;
     let entry = first_entry(py, state, region);
     let random = RandomState::save(py)?;
-    let answer = callback.call1((frame, entry, state.get().frame_state.bind(py)));
+    // What torch runs while it compiles may come to compiled functions itself.
+    let answer =
+        framehook::outside(callback).call1((frame, entry, state.get().frame_state.bind(py)));
     random.restore()?;
     let answer = answer?;
     let strategy = Strategy::of(&answer.getattr("frame_exec_strategy")?)?;
@@ -64,7 +67,7 @@ pub fn compile<'py>(
     }
     let guarded = answer.getattr("guarded_code")?;
     if guarded.is_none() {
-        return Ok(Compiled { strategy, code: None });
+        return Ok(Compiled { strategy, found: None });
     }
     let made_by = backend(callback)?.unbind();
     let entry = Py::new(py, CacheEntry::of(&guarded, made_by, region)?)?;
@@ -72,13 +75,16 @@ pub fn compile<'py>(
     let manager = guarded.getattr("guard_manager")?;
     manager.setattr("cache_entry", &entry)?;
     manager.setattr("extra_state", state)?;
-    let code = entry.get().code_now(py);
-    Ok(Compiled { strategy, code })
+    Ok(Compiled { strategy, found: Found::of(py, &entry) })
 }
 
 /// The entry that torch is shown: the first one of the region, or of the default one.
-fn first_entry(py: Python<'_>, state: &Bound<'_, CodeState>, region: i64) -> Option<Py<CacheEntry>> {
-    [region, crate::callback::DEFAULT_REGION].into_iter().find_map(|region| {
-        state.get().entries(region)?.first().map(|entry| entry.clone_ref(py))
-    })
+fn first_entry(
+    py: Python<'_>,
+    state: &Bound<'_, CodeState>,
+    region: i64,
+) -> Option<Py<CacheEntry>> {
+    [region, crate::callback::DEFAULT_REGION]
+        .into_iter()
+        .find_map(|region| state.get().entries(region)?.first().map(|entry| entry.clone_ref(py)))
 }

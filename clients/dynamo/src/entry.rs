@@ -62,6 +62,11 @@ impl CacheEntry {
         self.isolate_recompiles_id
     }
 
+    /// What it is called in a profile.
+    pub fn annotation(&self, py: Python<'_>) -> Py<PyAny> {
+        self.trace_annotation.clone_ref(py)
+    }
+
     /// Whether it was made by this backend.
     pub fn is_by(&self, backend: &Bound<'_, PyAny>) -> bool {
         let own = {
@@ -145,7 +150,7 @@ impl CacheEntry {
 
     #[getter]
     fn trace_annotation(&self, py: Python<'_>) -> Py<PyAny> {
-        self.trace_annotation.clone_ref(py)
+        self.annotation(py)
     }
 
     #[getter]

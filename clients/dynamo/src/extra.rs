@@ -11,7 +11,11 @@ use std::sync::OnceLock;
 
 extern "C" {
     fn PyUnstable_Eval_RequestCodeExtraIndex(free: extern "C" fn(*mut c_void)) -> isize;
-    fn PyUnstable_Code_GetExtra(code: *mut PyObject, index: isize, extra: *mut *mut c_void) -> c_int;
+    fn PyUnstable_Code_GetExtra(
+        code: *mut PyObject,
+        index: isize,
+        extra: *mut *mut c_void,
+    ) -> c_int;
     fn PyUnstable_Code_SetExtra(code: *mut PyObject, index: isize, extra: *mut c_void) -> c_int;
 }
 

@@ -39,7 +39,7 @@ fn parameters(code: &Bound<'_, PyCode>) -> PyResult<Vec<Py<PyString>>> {
 }
 
 /// Gives this thread another callback, and returns the one before.
-#[pyfunction]
+#[pyfunction(name = "set_eval_frame")]
 pub fn set_callback<'py>(callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = callback.py();
     let new = Callback::of(callback).ok_or_else(|| PyTypeError::new_err("expected a callable"))?;
@@ -50,19 +50,19 @@ pub fn set_callback<'py>(callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
 }
 
 /// This thread's callback.
-#[pyfunction]
+#[pyfunction(name = "get_eval_frame_callback")]
 pub fn get_callback(py: Python<'_>) -> Bound<'_, PyAny> {
     callback::current(py).to_object(py)
 }
 
 /// Sets the region that this thread compiles for, and returns the one before.
-#[pyfunction]
+#[pyfunction(name = "set_eval_frame_isolate_recompiles_id")]
 pub fn set_region(isolate_recompiles_id: i64) -> i64 {
     callback::set_region(isolate_recompiles_id)
 }
 
 /// The region that this thread compiles for.
-#[pyfunction]
+#[pyfunction(name = "get_eval_frame_isolate_recompiles_id")]
 pub fn get_region() -> i64 {
     callback::region()
 }
@@ -87,7 +87,7 @@ fn ask_again(code: &Bound<'_, PyCode>, state: &Bound<'_, CodeState>) -> PyResult
 }
 
 /// Says what is to be done with frames of a code object.
-#[pyfunction]
+#[pyfunction(name = "set_code_exec_strategy")]
 pub fn set_strategy(code: &Bound<'_, PyAny>, strategy: &Bound<'_, PyAny>) -> PyResult<()> {
     let code = code_of(code)?;
     let state = state_of(code)?;
@@ -108,25 +108,25 @@ pub fn set_guard_complete_hook<'py>(hook: &Bound<'py, PyAny>) -> Bound<'py, PyAn
 }
 
 /// Whether to check only the guards that tell compiled codes apart. Returns what it was.
-#[pyfunction]
+#[pyfunction(name = "set_skip_guard_eval_unsafe")]
 pub fn set_skip_unsafe(on: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(settings::SKIP_UNSAFE.set(flag_of(on)?))
 }
 
 /// Whether compiling below the compiled code of a full graph is an error. Returns what it was.
-#[pyfunction]
+#[pyfunction(name = "set_fullgraph_error_on_nested_compile")]
 pub fn set_nested_is_error(on: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(settings::NESTED_IS_ERROR.set(flag_of(on)?))
 }
 
 /// Whether what was found comes first the next time. Returns what it was.
-#[pyfunction]
+#[pyfunction(name = "_set_lru_cache")]
 pub fn set_lru(on: bool) -> bool {
     settings::LRU.set(on)
 }
 
 /// Begins to count compiled frames, or ends it with a negative number. Returns the count.
-#[pyfunction]
+#[pyfunction(name = "set_fullgraph_compiled_frame_count")]
 pub fn set_frame_count(count: i64) -> i64 {
     settings::set_frame_count(count)
 }
@@ -137,27 +137,32 @@ fn found<'py>(code: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, CodeState>
     Ok(extra::get(code))
 }
 
-/// The entries of a code object: those of a region, or all of them.
-#[pyfunction]
-#[pyo3(signature = (code, region=None))]
-pub fn cache_entries_of(code: &Bound<'_, PyAny>, region: Option<i64>) -> PyResult<Vec<Py<CacheEntry>>> {
-    let py = code.py();
-    let Some(state) = found(code)? else { return Ok(Vec::new()) };
-    let lists = match region {
-        Some(region) => state.get().entries(region).into_iter().collect(),
-        None => state.get().all_entries(),
-    };
-    Ok(lists.iter().flat_map(|list| list.iter()).map(|entry| entry.clone_ref(py)).collect())
+/// The entries of a code object.
+#[pyfunction(name = "_debug_get_cache_entry_list")]
+pub fn cache_entries_of(code: &Bound<'_, PyAny>) -> PyResult<Vec<Py<CacheEntry>>> {
+    let lists = found(code)?.map(|state| state.get().all_entries()).unwrap_or_default();
+    let entries = lists.iter().flat_map(|list| list.iter());
+    Ok(entries.map(|entry| entry.clone_ref(code.py())).collect())
+}
+
+/// Those of a region.
+#[pyfunction(name = "_get_cache_entries_for_region")]
+pub fn cache_entries_of_region(
+    code: &Bound<'_, PyAny>,
+    isolate_recompiles_id: i64,
+) -> PyResult<Vec<Py<CacheEntry>>> {
+    let list = found(code)?.and_then(|state| state.get().entries(isolate_recompiles_id));
+    Ok(list.iter().flat_map(|list| list.iter()).map(|entry| entry.clone_ref(code.py())).collect())
 }
 
 /// How many entries a code object has.
-#[pyfunction]
+#[pyfunction(name = "_get_total_cache_entry_count")]
 pub fn count_cache_entries(code: &Bound<'_, PyAny>) -> PyResult<usize> {
     Ok(found(code)?.map_or(0, |state| state.get().entry_count()))
 }
 
 /// Gives a code object code that was compiled elsewhere.
-#[pyfunction]
+#[pyfunction(name = "_load_precompile_entry")]
 pub fn load_precompiled(
     code: &Bound<'_, PyAny>,
     guard_manager: &Bound<'_, PyAny>,
@@ -170,7 +175,7 @@ pub fn load_precompiled(
 }
 
 /// What a code object has of such code.
-#[pyfunction]
+#[pyfunction(name = "_debug_get_precompile_entries")]
 pub fn precompiled_of(code: &Bound<'_, PyAny>) -> PyResult<Vec<Py<PrecompileEntry>>> {
     let Some(state) = found(code)? else { return Ok(Vec::new()) };
     let list = state.get().precompiled();
@@ -178,7 +183,7 @@ pub fn precompiled_of(code: &Bound<'_, PyAny>) -> PyResult<Vec<Py<PrecompileEntr
 }
 
 /// Takes it away.
-#[pyfunction]
+#[pyfunction(name = "_reset_precompile_entries")]
 pub fn clear_precompiled(code: &Bound<'_, PyAny>) -> PyResult<()> {
     if let Some(state) = found(code)? {
         state.get().set_precompiled(Vec::new());

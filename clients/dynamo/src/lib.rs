@@ -3,6 +3,7 @@
 //! The functions of this module have the names and the meaning of those in
 //! `torch._C._dynamo.eval_frame`, whose place they take while `ferrule_dynamo` is installed.
 
+mod around;
 mod ask;
 mod cache;
 mod callback;
@@ -22,15 +23,19 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use crate::around::{
+        get_bytecode_debugger_callback, register_breakpoint_code, set_bytecode_debugger_callback,
+    };
+    #[pymodule_export]
     use crate::code_state::CodeState;
     #[pymodule_export]
     use crate::entry::{CacheEntry, PrecompileEntry};
     #[pymodule_export]
     use crate::functions::{
-        cache_entries_of, clear_precompiled, count_cache_entries, get_callback, get_region,
-        load_precompiled, precompiled_of, reset_code, set_callback, set_frame_count, set_guard_complete_hook,
-        set_guard_error_hook, set_lru, set_nested_is_error, set_region, set_skip_unsafe, set_strategy,
-        version,
+        cache_entries_of, cache_entries_of_region, clear_precompiled, count_cache_entries,
+        get_callback, get_region, load_precompiled, precompiled_of, reset_code, set_callback,
+        set_frame_count, set_guard_complete_hook, set_guard_error_hook, set_lru,
+        set_nested_is_error, set_region, set_skip_unsafe, set_strategy, version,
     };
     #[pymodule_export]
     use crate::offered::Frame;

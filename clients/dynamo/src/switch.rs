@@ -84,8 +84,7 @@ pub fn install(py: Python<'_>) -> PyResult<()> {
     crate::extra::reserve(py)?;
     let installed = Builder::new("TorchDynamo").install(py, Dynamo)?;
     ASKED.store(true, Ordering::SeqCst);
-    let before =
-        HOOK.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::new(installed));
+    let before = HOOK.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::new(installed));
     drop(before);
     Ok(())
 }

@@ -4,31 +4,22 @@ import sys
 
 from ferrule_dynamo import _core
 
-# What serves in the place of a function or class of torch._C._dynamo.eval_frame.
-SERVED_BY = {
+# The module of torch whose functions and classes are replaced, and what serves in the place of each.
+EXTENSION = "torch._C._dynamo.eval_frame"
+CLASSES = {
     "_CacheEntry": _core.CacheEntry,
     "_ExtraState": _core.CodeState,
     "_PrecompileEntry": _core.PrecompileEntry,
     "_PyInterpreterFrame": _core.Frame,
-    "_debug_get_cache_entry_list": _core.cache_entries_of,
-    "_debug_get_precompile_entries": _core.precompiled_of,
-    "_get_cache_entries_for_region": _core.cache_entries_of,
-    "_get_total_cache_entry_count": _core.count_cache_entries,
-    "_load_precompile_entry": _core.load_precompiled,
-    "_reset_precompile_entries": _core.clear_precompiled,
-    "_set_lru_cache": _core.set_lru,
-    "get_eval_frame_callback": _core.get_callback,
-    "get_eval_frame_isolate_recompiles_id": _core.get_region,
-    "reset_code": _core.reset_code,
-    "set_code_exec_strategy": _core.set_strategy,
-    "set_eval_frame": _core.set_callback,
-    "set_eval_frame_isolate_recompiles_id": _core.set_region,
-    "set_fullgraph_compiled_frame_count": _core.set_frame_count,
-    "set_fullgraph_error_on_nested_compile": _core.set_nested_is_error,
-    "set_guard_complete_hook": _core.set_guard_complete_hook,
-    "set_guard_error_hook": _core.set_guard_error_hook,
-    "set_skip_guard_eval_unsafe": _core.set_skip_unsafe,
 }
+FUNCTIONS = {name: value for name, value in vars(_core).items()
+             if name.startswith(("_debug_", "_get_", "_load_", "_reset_", "_set_", "get_", "register_",
+                                  "reset_", "set_"))}
+SERVED_BY = CLASSES | FUNCTIONS
+
+for function in FUNCTIONS.values():
+    # torch's tables and messages name functions by their module.
+    function.__module__ = EXTENSION
 
 # torch's own objects by name, while they are replaced.
 originals = {}
@@ -79,7 +70,7 @@ def catch_up(extension):
         for name in ("record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit"):
             function = getattr(utils, name, None)
             if function is not None:
-                _core.set_strategy(function.__code__, skip)
+                _core.set_code_exec_strategy(function.__code__, skip)
 
 
 def install():
