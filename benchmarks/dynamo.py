@@ -106,10 +106,10 @@ def change_to(way):
 
 def measure(make, turns, seconds):
     """Ratios of the times of neighbours, and the evaluator's time of one call."""
-    torch._dynamo.reset()
     functions, count = {}, 0
     for way in ("evaluator", "hooks"):
         change_to(way)
+        torch._dynamo.reset()
         functions[way] = make()
         functions[way]()
     times = {"evaluator": [], "hooks": []}

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -14,7 +15,9 @@ INSTALL = {"evaluator": "", "hooks": "import ferrule_dynamo\nferrule_dynamo.inst
 def environment(**more):
     """Without what a user has set for torch, and without its messages."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TORCH", "FERRULE"))}
-    return kept | {"TORCH_LOGS": "-all", "PYTHONPATH": HERE} | more
+    # An interpreter that is not installed has its configuration elsewhere than its other headers.
+    headers = os.path.dirname(sysconfig.get_config_h_filename())
+    return kept | {"TORCH_LOGS": "-all", "PYTHONPATH": HERE, "CPATH": headers} | more
 
 
 def run(*arguments, **more):

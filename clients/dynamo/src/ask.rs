@@ -2,16 +2,16 @@
 
 use crate::around::{self, Around};
 use crate::cache::Found;
-use crate::callback::{self, Callback};
+use crate::callback::{self, Callback, Taken};
 use crate::code_state::CodeState;
 use crate::compile::{backend, compile};
 use crate::settings::{count_frame, GUARD_COMPLETE, NESTED_IS_ERROR, SKIP_UNSAFE};
-use crate::strategy::Action;
+use crate::strategy::{Action, Strategy};
 use crate::{cache, extra, offered, switch};
 use framehook::{Also, Answer, Event, EventKind, Frame, FrameHook};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyCode;
+use pyo3::types::{PyCode, PyDict};
 use std::sync::{Mutex, PoisonError};
 
 /// The hook. All that it knows is in thread-local variables and with code objects.
@@ -30,7 +30,7 @@ struct Asked<'a, 'py> {
     frame: &'a Frame<'py>,
     code: Bound<'py, PyCode>,
     /// The thread's, before it was asked.
-    callback: Callback,
+    taken: Taken,
     region: i64,
 }
 
@@ -38,14 +38,19 @@ impl FrameHook for Dynamo {
     type Word = Word;
 
     #[inline]
+    fn listens(&self) -> bool {
+        switch::listens()
+    }
+
+    #[inline]
     fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Word>> {
-        let py = frame.py();
-        if callback::is_off() {
-            switch::in_vain(py)?;
+        // Guards and the compiler run without a callback. Where they raise, it stays so: who has
+        // set the callback puts it back.
+        let Some(taken) = callback::take() else {
+            switch::rest(frame.py())?;
             return Ok(Answer::pass());
-        }
-        let callback = callback::current(py);
-        let asked = Asked { frame, code: frame.code()?, callback, region: callback::region() };
+        };
+        let asked = Asked { frame, code: frame.code()?, taken, region: callback::region() };
         asked.answer()
     }
 
@@ -54,7 +59,7 @@ impl FrameHook for Dynamo {
         match event.word() {
             Word::Frame { before, around } => {
                 if let Some(before) = before {
-                    drop(callback::replace(py, before.clone_ref(py))?);
+                    callback::replace(py, before.clone_ref(py))?.forget(py);
                 }
                 around.leave(py)?;
             }
@@ -68,10 +73,10 @@ impl FrameHook for Dynamo {
                 };
                 if goes_on {
                     if !now.is_off() {
-                        drop(callback::replace(py, below.below(&now, py))?);
+                        callback::replace(py, below.below(&now, py))?.forget(py);
                     }
                 } else if let Some(saved) = saved {
-                    drop(callback::replace(py, saved)?);
+                    callback::replace(py, saved)?.forget(py);
                 }
             }
         }
@@ -84,9 +89,13 @@ impl<'py> Asked<'_, 'py> {
         self.frame.py()
     }
 
+    fn callback(&self) -> &Callback {
+        self.taken.callback()
+    }
+
     fn state(&self) -> PyResult<Option<Bound<'py, CodeState>>> {
         let found = extra::get(&self.code);
-        if found.is_some() || matches!(self.callback, Callback::RunOnly) {
+        if found.is_some() || matches!(self.callback(), Callback::RunOnly) {
             return Ok(found);
         }
         let state = CodeState::new(&self.code, offered::names(self.frame)?)?;
@@ -95,55 +104,69 @@ impl<'py> Asked<'_, 'py> {
         Ok(Some(state))
     }
 
+    /// The thread keeps its callback.
+    fn unchanged(self, answer: Answer<'py, Word>) -> PyResult<Answer<'py, Word>> {
+        self.taken.put_back(self.frame.py());
+        Ok(answer)
+    }
+
     fn answer(self) -> PyResult<Answer<'py, Word>> {
-        let Some(state) = self.state()? else { return Ok(Answer::pass()) };
+        let Some(state) = self.state()? else { return self.unchanged(Answer::pass()) };
         let strategy = state.get().strategy(self.region);
         if strategy.current == Action::Skip {
             if state.get().settle() {
-                return Ok(Answer::settled());
+                return self.unchanged(Answer::settled());
             }
-            return self.runs(Answer::pass(), strategy.below);
+            return self.runs(strategy.below);
         }
-        let run_only =
-            strategy.current == Action::RunOnly || matches!(self.callback, Callback::RunOnly);
         let locals = offered::locals(self.frame, state.get())?;
-        // Guards and the compiler run without a callback. Where they raise, it stays so: who has
-        // set the callback puts it back.
-        drop(callback::replace(self.py(), Callback::Off)?);
         let mut found = around::noted_as_lookup(self.py(), || self.look_up(&state, &locals))?;
         if let Some(hook) = GUARD_COMPLETE.get(self.py()) {
             if state.get().entry_count() > 0 && !hook.call1((found.is_some(),))?.is_truthy()? {
                 found = None;
             }
         }
-        if let Some(found) = found {
-            return self.compiled(found, strategy.below);
+        match found {
+            Some(found) => self.compiled(found, strategy.below),
+            None => self.not_found(&state, &locals, strategy),
         }
+    }
+
+    /// The answer where there is no compiled code for these arguments.
+    #[cold]
+    fn not_found(
+        self,
+        state: &Bound<'py, CodeState>,
+        locals: &Bound<'py, PyDict>,
+        strategy: Strategy,
+    ) -> PyResult<Answer<'py, Word>> {
         if SKIP_UNSAFE.is_on() {
             return Err(PyRuntimeError::new_err(
                 "Recompilation triggered with skip_guard_eval_unsafe stance. There is no compiled \
                  code for these arguments: call the function with arguments of each kind before",
             ));
         }
-        let callable = match &self.callback {
-            Callback::On(callable) if !run_only => callable.bind(self.py()).clone(),
-            _ => return self.runs(Answer::pass(), strategy.below),
+        let callable = match self.callback() {
+            Callback::On(callable) if strategy.current == Action::Default => {
+                callable.bind(self.py()).clone()
+            }
+            _ => return self.runs(strategy.below),
         };
-        let made = compile(self.frame, &state, &locals, &callable, self.region)?;
+        let made = compile(self.frame, state, locals, &callable, self.region)?;
         let below =
             if strategy.below == Action::Default { made.strategy.below } else { strategy.below };
         match made.found {
             Some(found) => self.compiled(found, below),
-            None => self.runs(Answer::pass(), below),
+            None => self.runs(below),
         }
     }
 
     fn look_up(
         &self,
         state: &Bound<'py, CodeState>,
-        locals: &Bound<'py, pyo3::types::PyDict>,
+        locals: &Bound<'py, PyDict>,
     ) -> PyResult<Option<Found<'py>>> {
-        let backend = match &self.callback {
+        let backend = match self.callback() {
             Callback::On(callable) => Some(backend(callable.bind(self.py()))?),
             _ => None,
         };
@@ -154,38 +177,35 @@ impl<'py> Asked<'_, 'py> {
     fn compiled(self, found: Found<'py>, below: Action) -> PyResult<Answer<'py, Word>> {
         let callback = self.below_compiled(below)?;
         let around = around::enter(&found.code, || Ok(found.annotation()))?;
-        self.with(Answer::replace(found.code), callback, around)
+        self.with(Answer::replace(found.into_code()), callback, around)
     }
 
-    /// The callback below compiled code.
-    fn below_compiled(&self, below: Action) -> PyResult<Callback> {
-        let py = self.py();
+    /// The callback below compiled code. `None`: the one of the frame.
+    fn below_compiled(&self, below: Action) -> PyResult<Option<Callback>> {
         let full_graph = count_frame();
-        let callback = below.below(&self.callback, py);
-        match &callback {
-            Callback::On(callable) if full_graph => {
-                // The compiled code of a full graph calls nothing that is to be compiled.
-                if !NESTED_IS_ERROR.is_on() {
-                    return Ok(Callback::Off);
-                }
-                let convert = py.import("torch._dynamo.convert_frame")?;
-                let fails = convert.call_method1("get_fail_callback", (callable,))?;
-                Ok(Callback::On(fails.unbind()))
-            }
-            _ => Ok(callback),
+        let callback = below.instead_of(self.callback());
+        let callable = match callback.as_ref().unwrap_or(self.callback()) {
+            Callback::On(callable) if full_graph => callable,
+            _ => return Ok(callback),
+        };
+        // The compiled code of a full graph calls nothing that is to be compiled.
+        if !NESTED_IS_ERROR.is_on() {
+            return Ok(Some(Callback::Off));
         }
+        let convert = self.py().import("torch._dynamo.convert_frame")?;
+        let fails = convert.call_method1("get_fail_callback", (callable,))?;
+        Ok(Some(Callback::On(fails.unbind())))
     }
 
     /// The answer where the frame runs as it is.
-    fn runs(self, answer: Answer<'py, Word>, below: Action) -> PyResult<Answer<'py, Word>> {
-        let callback = below.below(&self.callback, self.py());
-        if !callback.is(&self.callback) && self.makes_generator()? {
+    fn runs(self, below: Action) -> PyResult<Answer<'py, Word>> {
+        let callback = below.instead_of(self.callback());
+        if callback.is_some() && self.makes_generator()? {
             // It runs piece by piece, and none of it now.
-            drop(callback::replace(self.py(), self.callback)?);
             let word = Word::Generator { below, before: Mutex::new(None) };
-            return Ok(answer.watch_also(Also::YIELDS | Also::RESUMES, word));
+            return self.unchanged(Answer::pass().watch_also(Also::YIELDS | Also::RESUMES, word));
         }
-        self.with(answer, callback, Around::default())
+        self.with(Answer::pass(), callback, Around::default())
     }
 
     fn makes_generator(&self) -> PyResult<bool> {
@@ -193,19 +213,26 @@ impl<'py> Asked<'_, 'py> {
         Ok(self.code.getattr("co_flags")?.extract::<u32>()? & KINDS != 0)
     }
 
-    /// The frame runs with `callback`; what was there comes back when it ends.
+    /// The frame runs with another callback, if there is one; what was there comes back when it
+    /// ends.
+    #[inline]
     fn with(
         self,
         answer: Answer<'py, Word>,
-        callback: Callback,
+        callback: Option<Callback>,
         around: Around,
     ) -> PyResult<Answer<'py, Word>> {
-        let same = callback.is(&self.callback);
-        drop(callback::replace(self.py(), callback)?);
-        if same && around.is_empty() {
+        let py = self.frame.py();
+        let before = match callback {
+            Some(callback) => Some(self.taken.put(py, callback)),
+            None => {
+                self.taken.put_back(py);
+                None
+            }
+        };
+        if before.is_none() && around.is_empty() {
             return Ok(answer);
         }
-        let before = (!same).then_some(self.callback);
         Ok(answer.watch(Word::Frame { before, around }))
     }
 }

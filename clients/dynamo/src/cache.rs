@@ -10,13 +10,17 @@ use pyo3::types::{PyCode, PyDict};
 /// Code that may run, and what it is called in a profile.
 pub struct Found<'py> {
     pub code: Bound<'py, PyCode>,
-    entry: Option<Py<CacheEntry>>,
+    entry: Option<Bound<'py, CacheEntry>>,
 }
 
 impl<'py> Found<'py> {
     /// Of an entry. `None`: it has become invalid.
     pub fn of(py: Python<'py>, entry: &Py<CacheEntry>) -> Option<Self> {
-        Some(Self { code: entry.get().code_now(py)?, entry: Some(entry.clone_ref(py)) })
+        Some(Self { code: entry.get().code_now(py)?, entry: Some(entry.bind(py).clone()) })
+    }
+
+    pub fn into_code(self) -> Bound<'py, PyCode> {
+        self.code
     }
 
     pub fn annotation(&self) -> Py<PyAny> {

@@ -35,11 +35,27 @@ impl Callback {
         }
     }
 
+    /// As torch has it, without another reference.
+    pub fn into_object(self, py: Python<'_>) -> Bound<'_, PyAny> {
+        match self {
+            Self::On(callable) => callable.into_bound(py),
+            other => other.to_object(py),
+        }
+    }
+
     pub fn clone_ref(&self, py: Python<'_>) -> Self {
         match self {
             Self::Off => Self::Off,
             Self::RunOnly => Self::RunOnly,
             Self::On(callable) => Self::On(callable.clone_ref(py)),
+        }
+    }
+
+    /// Drops it, at once.
+    #[inline]
+    pub fn forget(self, py: Python<'_>) {
+        if let Self::On(callable) = self {
+            callable.drop_ref(py);
         }
     }
 
@@ -65,10 +81,67 @@ thread_local! {
 /// The region of all calls that do not have one of their own.
 pub const DEFAULT_REGION: i64 = -1;
 
-/// Whether this thread does nothing with frames.
+/// Whether this thread does nothing with frames. So it is where the thread ends.
 #[inline]
 pub fn is_off() -> bool {
-    CALLBACK.with_borrow(Callback::is_off)
+    CALLBACK.try_with(|callback| callback.borrow().is_off()).unwrap_or(true)
+}
+
+/// A callback that is not this thread's for the time: while guards are checked and torch compiles,
+/// the thread has none. Where it is not put back, the thread goes on without.
+///
+/// # Invariants
+/// It is not [`Callback::Off`], and the thread counts as one that has a callback.
+pub struct Taken(Callback);
+
+/// Takes this thread's callback. `None`: it has none.
+#[inline]
+pub fn take() -> Option<Taken> {
+    let taken = CALLBACK.replace(Callback::Off);
+    // INVARIANT: it was set as the thread's, and so it is counted. Where there is none, no value is
+    // made: its end would count.
+    (!taken.is_off()).then(|| Taken(taken))
+}
+
+impl Taken {
+    pub fn callback(&self) -> &Callback {
+        &self.0
+    }
+
+    /// It is the thread's again.
+    #[inline]
+    pub fn put_back(mut self, py: Python<'_>) {
+        let callback = std::mem::replace(&mut self.0, Callback::Off);
+        std::mem::forget(self);
+        set(py, callback);
+    }
+
+    /// The thread gets another one for a time. Returns the one that was taken.
+    pub fn put(mut self, py: Python<'_>, other: Callback) -> Callback {
+        let callback = std::mem::replace(&mut self.0, Callback::Off);
+        if other.is_off() {
+            switch::end();
+        }
+        std::mem::forget(self);
+        set(py, other);
+        callback
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        switch::end();
+    }
+}
+
+/// Sets the thread's callback, which is counted already. What was set while it was taken goes.
+#[inline]
+fn set(py: Python<'_>, callback: Callback) {
+    let before = CALLBACK.replace(callback);
+    if !before.is_off() {
+        switch::end();
+        before.forget(py);
+    }
 }
 
 /// This thread's callback.

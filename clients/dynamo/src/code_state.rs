@@ -3,7 +3,7 @@
 use crate::callback::DEFAULT_REGION;
 use crate::entry::{CacheEntry, PrecompileEntry};
 use crate::settings::LRU;
-use crate::strategy::{Action, Strategy};
+use crate::strategy::Strategy;
 use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyString};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,9 +101,8 @@ impl CodeState {
     /// the hook need not be asked, and this is noted.
     pub fn settle(&self) -> bool {
         let inner = self.inner();
-        let alone = Strategy { current: Action::Skip, below: Action::Default };
-        let settled =
-            inner.strategy == alone && inner.regions.iter().all(|region| region.strategy.is_none());
+        let settled = inner.strategy == Strategy::skipped()
+            && inner.regions.iter().all(|region| region.strategy.is_none());
         if settled {
             self.settled.store(true, Ordering::Relaxed);
         }

@@ -75,6 +75,7 @@ pub fn compile<'py>(
     let manager = guarded.getattr("guard_manager")?;
     manager.setattr("cache_entry", &entry)?;
     manager.setattr("extra_state", state)?;
+    py.import("ferrule_dynamo._patching")?.call_method0("leave_torch_alone")?;
     Ok(Compiled { strategy, found: Found::of(py, &entry) })
 }
 

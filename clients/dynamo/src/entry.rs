@@ -1,7 +1,7 @@
 //! Compiled code, and the guards under which it may run.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyDict};
+use pyo3::types::{PyBool, PyCode, PyDict};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What of an entry may change.
@@ -74,10 +74,10 @@ impl CacheEntry {
             if live.backend.is(backend) {
                 return true;
             }
-            live.backend.clone_ref(backend.py())
+            live.backend.bind(backend.py()).clone()
         };
         // One that cannot be compared is another one.
-        own.bind(backend.py()).eq(backend).unwrap_or(false)
+        own.eq(backend).unwrap_or(false)
     }
 
     /// Whether the guards hold for these locals.
@@ -86,10 +86,10 @@ impl CacheEntry {
         let check = {
             let live = self.live();
             let check = if differences_alone { &live.check_differences } else { &live.check };
-            check.as_ref().map(|check| check.clone_ref(py))
+            check.as_ref().map(|check| check.bind(py).clone())
         };
         match check {
-            Some(check) => check.bind(py).call1((locals,))?.is_truthy(),
+            Some(check) => Ok(check.call1((locals,))?.is(&*PyBool::new(py, true))),
             None => Ok(false),
         }
     }

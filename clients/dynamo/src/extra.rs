@@ -4,10 +4,10 @@ use crate::code_state::CodeState;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
-use pyo3::types::PyCode;
+use pyo3::types::{PyCode, PyWeakrefMethods, PyWeakrefReference};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 extern "C" {
     fn PyUnstable_Eval_RequestCodeExtraIndex(free: extern "C" fn(*mut c_void)) -> isize;
@@ -53,10 +53,49 @@ pub fn get<'py>(code: &Bound<'py, PyCode>) -> Option<Bound<'py, CodeState>> {
     }
 }
 
+/// The code objects with which something was kept; some of them are gone.
+static KNOWN: Mutex<Vec<Py<PyWeakrefReference>>> = Mutex::new(Vec::new());
+
+fn with_known<T>(work: impl FnOnce(&mut Vec<Py<PyWeakrefReference>>) -> T) -> T {
+    work(&mut KNOWN.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Remembers a code object, and forgets those that are gone when there are many.
+fn remember(code: &Bound<'_, PyCode>) -> PyResult<()> {
+    let py = code.py();
+    let reference = PyWeakrefReference::new(code)?.unbind();
+    let gone = with_known(|known| {
+        known.push(reference);
+        if !known.len().is_power_of_two() {
+            return Vec::new();
+        }
+        // No Python code runs: nothing but a reference is made and dropped of what is alive.
+        let (alive, gone) =
+            std::mem::take(known).into_iter().partition(|it| it.bind(py).upgrade().is_some());
+        *known = alive;
+        gone
+    });
+    drop(gone);
+    Ok(())
+}
+
+/// Gives up what is kept with all code objects.
+pub fn clear_all(py: Python<'_>) -> PyResult<()> {
+    for reference in with_known(std::mem::take) {
+        if let Some(code) = reference.bind(py).upgrade() {
+            set(code.cast::<PyCode>()?, None)?;
+        }
+    }
+    Ok(())
+}
+
 /// Keeps something else with `code`, or nothing. What was there is cleared.
 pub fn set(code: &Bound<'_, PyCode>, state: Option<Bound<'_, CodeState>>) -> PyResult<()> {
     let py = code.py();
     let index = *INDEX.get().ok_or_else(|| PyRuntimeError::new_err("no extra slot"))?;
+    if state.is_some() {
+        remember(code)?;
+    }
     let new = state.map_or(null_mut(), |state| state.into_ptr().cast());
     // SAFETY: attached; a code object, and a slot that was handed out. The slot owns the reference.
     // What was there goes to `free`.

@@ -46,7 +46,7 @@ pub fn set_callback<'py>(callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     if new.is_off() && callback::is_off() {
         return Ok(py.None().into_bound(py));
     }
-    Ok(callback::replace(py, new)?.to_object(py))
+    Ok(callback::replace(py, new)?.into_object(py))
 }
 
 /// This thread's callback.
@@ -81,7 +81,7 @@ pub fn reset_code(code: &Bound<'_, PyAny>) -> PyResult<()> {
 /// What is settled about a code object is open again.
 fn ask_again(code: &Bound<'_, PyCode>, state: &Bound<'_, CodeState>) -> PyResult<()> {
     if state.get().unsettle() {
-        switch::ask_about(code)?;
+        switch::ask_about(code, true)?;
     }
     Ok(())
 }
@@ -93,6 +93,21 @@ pub fn set_strategy(code: &Bound<'_, PyAny>, strategy: &Bound<'_, PyAny>) -> PyR
     let state = state_of(code)?;
     state.get().set_strategy(DEFAULT_REGION, Strategy::of(strategy)?);
     ask_again(code, &state)
+}
+
+/// A function of torch that runs for each compiled call, and that torch would skip: the hook is not
+/// asked about it.
+#[pyfunction]
+pub fn leave_alone(code: &Bound<'_, PyCode>) -> PyResult<()> {
+    let state = state_of(code)?;
+    if state.get().strategy(DEFAULT_REGION) != Strategy::default() {
+        return Ok(());
+    }
+    state.get().set_strategy(DEFAULT_REGION, Strategy::skipped());
+    if state.get().settle() {
+        switch::ask_about(code, false)?;
+    }
+    Ok(())
 }
 
 /// Sets what is called when a guard has raised.

@@ -33,8 +33,8 @@ mod _core {
     #[pymodule_export]
     use crate::functions::{
         cache_entries_of, cache_entries_of_region, clear_precompiled, count_cache_entries,
-        get_callback, get_region, load_precompiled, precompiled_of, reset_code, set_callback,
-        set_frame_count, set_guard_complete_hook, set_guard_error_hook, set_lru,
+        get_callback, get_region, leave_alone, load_precompiled, precompiled_of, reset_code,
+        set_callback, set_frame_count, set_guard_complete_hook, set_guard_error_hook, set_lru,
         set_nested_is_error, set_region, set_skip_unsafe, set_strategy, version,
     };
     #[pymodule_export]

@@ -51,15 +51,22 @@ pub fn set_frame_count(count: i64) -> i64 {
 }
 
 /// A callable that torch has set.
-pub struct Hook(Mutex<Option<Py<PyAny>>>);
+pub struct Hook {
+    is_set: AtomicBool,
+    callable: Mutex<Option<Py<PyAny>>>,
+}
 
 impl Hook {
     const fn new() -> Self {
-        Self(Mutex::new(None))
+        Self { is_set: AtomicBool::new(false), callable: Mutex::new(None) }
     }
 
+    #[inline]
     pub fn get<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
-        let hook = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_set.load(Ordering::Relaxed) {
+            return None;
+        }
+        let hook = self.callable.lock().unwrap_or_else(PoisonError::into_inner);
         hook.as_ref().map(|hook| hook.bind(py).clone())
     }
 
@@ -68,7 +75,8 @@ impl Hook {
         let py = hook.py();
         let new = (!hook.is_none()).then(|| hook.clone().unbind());
         let before = {
-            let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut place = self.callable.lock().unwrap_or_else(PoisonError::into_inner);
+            self.is_set.store(new.is_some(), Ordering::Relaxed);
             std::mem::replace(&mut *place, new)
         };
         before.unwrap_or_else(|| py.None()).into_bound(py)

@@ -24,6 +24,15 @@ impl Action {
         })
     }
 
+    /// The callback of the frames below, if it is another one than `callback`.
+    pub fn instead_of(self, callback: &Callback) -> Option<Callback> {
+        match (self, callback) {
+            (Self::Default, _) | (Self::RunOnly, Callback::RunOnly) => None,
+            (Self::Skip, _) => Some(Callback::Off),
+            (Self::RunOnly, _) => Some(Callback::RunOnly),
+        }
+    }
+
     /// The callback of the frames below, where `callback` is the one of the frame.
     pub fn below(self, callback: &Callback, py: Python<'_>) -> Callback {
         match self {
@@ -50,6 +59,11 @@ impl Strategy {
             current: Action::of(&object.getattr("cur_action")?)?,
             below: Action::of(&object.getattr("recursive_action")?)?,
         })
+    }
+
+    /// The frame runs as it is; others are none of its business.
+    pub fn skipped() -> Self {
+        Self { current: Action::Skip, below: Action::Default }
     }
 
     /// What a region of its own takes over from the strategy of all: that a frame is skipped, and

@@ -55,21 +55,26 @@ pub fn end() {
     THREADS.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// The hook was asked by a thread without a callback.
+/// Whether the hook has something to say about a frame: this thread has a callback, or it is time
+/// to switch the hook off.
 #[inline]
-pub fn in_vain(py: Python<'_>) -> PyResult<()> {
+pub fn listens() -> bool {
     if THREADS.load(Ordering::Relaxed) != 0 {
-        return Ok(());
+        return !callback::is_off();
     }
     // Threads may overwrite each other's count: it only matters that it grows.
     let count = IN_VAIN.load(Ordering::Relaxed) + 1;
     IN_VAIN.store(count, Ordering::Relaxed);
-    if count < PATIENCE {
-        return Ok(());
+    count >= PATIENCE
+}
+
+/// Switches the hook off until a thread has a callback.
+pub fn rest(py: Python<'_>) -> PyResult<()> {
+    if THREADS.load(Ordering::SeqCst) == 0 {
+        switch(py, false)?;
     }
-    switch(py, false)?;
     // A thread that has got a callback meanwhile may have found it switched on.
-    if THREADS.load(Ordering::SeqCst) != 0 {
+    if THREADS.load(Ordering::SeqCst) != 0 && !ASKED.load(Ordering::SeqCst) {
         switch(py, true)?;
     }
     Ok(())
@@ -83,6 +88,7 @@ pub fn install(py: Python<'_>) -> PyResult<()> {
     }
     crate::extra::reserve(py)?;
     let installed = Builder::new("TorchDynamo").install(py, Dynamo)?;
+    IN_VAIN.store(0, Ordering::Relaxed);
     ASKED.store(true, Ordering::SeqCst);
     let before = HOOK.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::new(installed));
     drop(before);
@@ -98,10 +104,11 @@ pub fn uninstall(py: Python<'_>) -> PyResult<()> {
     let hook = HOOK.lock().unwrap_or_else(PoisonError::into_inner).take();
     ASKED.store(false, Ordering::SeqCst);
     match hook.map(Arc::try_unwrap) {
-        Some(Ok(installed)) if installed.is_installed() => installed.remove(py),
+        Some(Ok(installed)) if installed.is_installed() => installed.remove(py)?,
         // Another thread is about to switch it; it is removed when that one has.
-        _ => Ok(()),
+        _ => {}
     }
+    crate::extra::clear_all(py)
 }
 
 /// Whether the hook is there.
@@ -116,10 +123,10 @@ pub fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// Has the hook be asked about a code object again that it has settled.
-pub fn ask_about(code: &Bound<'_, PyCode>) -> PyResult<()> {
+/// Has the hook be asked about a code object that it has settled, or settles it.
+pub fn ask_about(code: &Bound<'_, PyCode>, on: bool) -> PyResult<()> {
     match hook() {
-        Some(hook) => hook.enable_for(code, true),
+        Some(hook) => hook.enable_for(code, on),
         None => Ok(()),
     }
 }

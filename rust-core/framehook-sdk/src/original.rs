@@ -94,7 +94,11 @@ struct Vector<'py> {
 }
 
 impl<'py> Vector<'py> {
-    fn new<A>(py: Python<'py>, arguments: A, keywords: Option<&Bound<'py, PyDict>>) -> PyResult<Self>
+    fn new<A>(
+        py: Python<'py>,
+        arguments: A,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Self>
     where
         A: IntoPyObject<'py, Target = PyTuple>,
     {

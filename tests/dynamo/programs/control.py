@@ -225,20 +225,24 @@ def full_graph_calls_user_code(t):
 
 
 def full_graph_nested_is_error(t):
-    def inner(x):
+    """The compiled code calls a function that would be compiled."""
+    seen = []
+
+    def logger(x):
+        seen.append(callback_now())
         return x + 1
 
-    def backend(module, inputs):
-        return lambda *arguments: (inner(arguments[0]),)
-
     def f(x):
+        logger(x)
         return x * 2
     results = []
     for on in (True, False):
-        torch._dynamo.reset()
-        with torch._dynamo.config.patch(error_on_dynamo_callback_in_fullgraph_compiled_code=on):
-            results.append(t.raised(t.compile(f, fullgraph=True, backend=backend), X))
-    return results
+        for full in (True, False):
+            torch._dynamo.reset()
+            with torch._dynamo.config.patch(error_on_dynamo_callback_in_fullgraph_compiled_code=on,
+                                            reorderable_logging_functions={logger}):
+                results.append(t.raised(t.compile(f, fullgraph=full), X))
+    return results, seen, len(t.graphs)
 
 
 def error_on_break_toggled(t):

@@ -316,14 +316,13 @@ def guarded_module_dies(t):
 
 def guard_raises(t):
     class Moody:
-        n, raises = 2, False
+        raises = False
 
-        def __eq__(self, other):
+        @property
+        def n(self):
             if Moody.raises:
                 raise ValueError("not today")
-            return True
-
-        __hash__ = object.__hash__
+            return 2
 
     moody = Moody()
 
@@ -332,7 +331,25 @@ def guard_raises(t):
     f = t.compile(f)
     first = f(X)
     Moody.raises = True
-    return first, t.raised(f, X)
+    second = t.raised(f, X), torch._C._dynamo.eval_frame.get_eval_frame_callback()
+    Moody.raises = False
+    return first, second, f(X), len(t.graphs)
+
+
+def backend_that_cannot_be_compared(t):
+    class Backend:
+        def __call__(self, module, inputs):
+            return t.backend(module, inputs)
+
+        def __eq__(self, other):
+            raise ValueError("incomparable")
+
+        __hash__ = object.__hash__
+
+    def f(x):
+        return x + 1
+    one, two = t.compile(f, backend=Backend()), t.compile(f, backend=Backend())
+    return t.raised(one, X), t.raised(two, X), t.raised(one, X), len(t.graphs)
 
 
 def filtered_guards(t):

@@ -1,6 +1,7 @@
 """Puts the functions of `_core` into the place of torch's, in the running process."""
 
 import sys
+from types import CodeType, FunctionType
 
 from ferrule_dynamo import _core
 
@@ -73,6 +74,50 @@ def catch_up(extension):
                 _core.set_code_exec_strategy(function.__code__, skip)
 
 
+# Modules with functions of torch that run at each compiled call, outside of what is compiled.
+OUTSIDE = ("torch._dynamo.eval_frame", "torch._dynamo.mutation_guard", "torch._dynamo.utils", "torch._guards",
+           "torch.compiler", "torch.fx._symbolic_trace", "torch.utils._config_module",
+           "torch._functorch._aot_autograd.runtime_wrappers", "torch._functorch._aot_autograd.utils",
+           "torch._functorch.aot_autograd", "torch._inductor.output_code", "torch._inductor.utils")
+still_outside = set()
+
+
+def code_objects(code):
+    """A code object and those that are made within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from code_objects(constant)
+
+
+def functions_of(module):
+    """The functions of a module, and those of its classes."""
+    classes = [value for value in vars(module).values()
+               if isinstance(value, type) and value.__module__ == module.__name__]
+    for namespace in (vars(module), *map(vars, classes)):
+        for value in list(namespace.values()):
+            if isinstance(value, (staticmethod, classmethod)):
+                value = value.__func__
+            while isinstance(value, FunctionType):
+                if value.__module__ == module.__name__:
+                    yield value
+                value = vars(value).get("__wrapped__")
+
+
+def leave_torch_alone():
+    """Has the hook not be asked about functions of torch that torch never compiles.
+
+    They run before and behind each compiled call.
+    """
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    for name in [name for name in still_outside if name in sys.modules] if rules else ():
+        still_outside.discard(name)
+        for function in functions_of(sys.modules[name]):
+            if rules.check(function.__code__):
+                for code in code_objects(function.__code__):
+                    _core.leave_alone(code)
+
+
 def install():
     """Has torch.compile run on a frame hook from now on, in all threads.
 
@@ -95,7 +140,14 @@ def install():
     exchange({id(original): SERVED_BY[name] for name, original in present.items()})
     for name in present:
         setattr(extension, name, SERVED_BY[name])
+    guards = sys.modules.get("torch._dynamo.guards")
+    if guards is not None:
+        # Entries that torch's evaluator has made are still about, and it looks at their class.
+        guards.CacheEntry |= originals["_CacheEntry"]
+        guards.ExtraState |= originals["_ExtraState"]
     catch_up(extension)
+    still_outside.update(OUTSIDE)
+    leave_torch_alone()
 
 
 def uninstall():
@@ -109,4 +161,7 @@ def uninstall():
     exchange({id(SERVED_BY[name]): original for name, original in originals.items()})
     for name, original in originals.items():
         setattr(extension, name, original)
+    guards = sys.modules.get("torch._dynamo.guards")
+    if guards is not None:
+        guards.CacheEntry, guards.ExtraState = originals["_CacheEntry"], originals["_ExtraState"]
     originals.clear()
