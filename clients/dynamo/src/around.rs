@@ -1,5 +1,6 @@
 //! What torch wants to happen around compiled code: its profiler is told, its debugger is called.
 
+use crate::call::call;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCode, PyDict};
@@ -42,7 +43,7 @@ fn is_profiled(py: Python<'_>) -> PyResult<bool> {
 }
 
 fn record<'py>(name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    name.py().import("torch._C._profiler")?.getattr("_RecordFunctionFast")?.call1((name,))
+    name.py().import("torch._C._profiler")?.call_method1("_RecordFunctionFast", (name,))
 }
 
 /// Does some work, and has the profiler note it as torch's look-up.
@@ -101,7 +102,7 @@ fn debug(code: &Bound<'_, PyCode>, around: &mut Around) -> PyResult<()> {
         around.enter(context)?;
     }
     if let Some(callback) = callback() {
-        callback.bind(py).call1((code,))?;
+        call(callback.bind(py), [code])?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::around::{self, Around};
 use crate::cache::Found;
+use crate::call::call;
 use crate::callback::{self, Callback, Taken};
 use crate::code_state::CodeState;
 use crate::compile::{backend, compile};
@@ -11,7 +12,7 @@ use crate::{cache, extra, offered, switch};
 use framehook::{Also, Answer, Event, EventKind, Frame, FrameHook};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyDict};
+use pyo3::types::{PyBool, PyCode, PyDict};
 use std::sync::{Mutex, PoisonError};
 
 /// The hook. All that it knows is in thread-local variables and with code objects.
@@ -122,7 +123,9 @@ impl<'py> Asked<'_, 'py> {
         let locals = offered::locals(self.frame, state.get())?;
         let mut found = around::noted_as_lookup(self.py(), || self.look_up(&state, &locals))?;
         if let Some(hook) = GUARD_COMPLETE.get(self.py()) {
-            if state.get().entry_count() > 0 && !hook.call1((found.is_some(),))?.is_truthy()? {
+            if state.get().entry_count() > 0
+                && !call(&hook, [&*PyBool::new(self.py(), found.is_some())])?.is_truthy()?
+            {
                 found = None;
             }
         }

@@ -1,11 +1,12 @@
 //! Looking for compiled code.
 
+use crate::call::call;
 use crate::callback::DEFAULT_REGION;
 use crate::code_state::CodeState;
 use crate::entry::CacheEntry;
 use crate::settings::{GUARD_ERROR, LRU, SKIP_UNSAFE};
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyDict};
+use pyo3::types::{PyBool, PyCode, PyDict};
 
 /// Code that may run, and what it is called in a profile.
 pub struct Found<'py> {
@@ -97,7 +98,9 @@ fn explained(
     let entry = entry.bind(py);
     let told = || {
         let (manager, code) = (entry.getattr("guard_manager")?, entry.getattr("code")?);
-        hook.call1((manager, code, locals, index, index + 1 == count))
+        let index_object = index.into_pyobject(py)?;
+        let last = PyBool::new(py, index + 1 == count);
+        call(&hook, [&manager, &code, locals, &index_object, &last])
     };
     told().err().unwrap_or(error)
 }

@@ -1,5 +1,6 @@
 //! Compiled code, and the guards under which it may run.
 
+use crate::call::call;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCode, PyDict};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -89,7 +90,7 @@ impl CacheEntry {
             check.as_ref().map(|check| check.bind(py).clone())
         };
         match check {
-            Some(check) => Ok(check.call1((locals,))?.is(&*PyBool::new(py, true))),
+            Some(check) => Ok(call(&check, [locals])?.is(&*PyBool::new(py, true))),
             None => Ok(false),
         }
     }
@@ -190,7 +191,7 @@ impl PrecompileEntry {
     pub fn found<'py>(&self, locals: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyCode>>> {
         let py = locals.py();
         let Some(check) = &self.check else { return Ok(None) };
-        let holds = check.bind(py).call1((locals,))?.is_truthy()?;
+        let holds = call(check.bind(py), [locals])?.is_truthy()?;
         Ok(holds.then(|| self.code.bind(py).clone()))
     }
 }

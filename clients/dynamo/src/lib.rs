@@ -6,6 +6,7 @@
 mod around;
 mod ask;
 mod cache;
+mod call;
 mod callback;
 mod code_state;
 mod compile;

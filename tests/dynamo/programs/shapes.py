@@ -336,22 +336,6 @@ def guard_raises(t):
     return first, second, f(X), len(t.graphs)
 
 
-def backend_that_cannot_be_compared(t):
-    class Backend:
-        def __call__(self, module, inputs):
-            return t.backend(module, inputs)
-
-        def __eq__(self, other):
-            raise ValueError("incomparable")
-
-        __hash__ = object.__hash__
-
-    def f(x):
-        return x + 1
-    one, two = t.compile(f, backend=Backend()), t.compile(f, backend=Backend())
-    return t.raised(one, X), t.raised(two, X), t.raised(one, X), len(t.graphs)
-
-
 def filtered_guards(t):
     scale = {"n": 2}
 
