@@ -17,7 +17,7 @@ def environment(**more):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TORCH", "FERRULE"))}
     # An interpreter that is not installed has its configuration elsewhere than its other headers.
     headers = os.path.dirname(sysconfig.get_config_h_filename())
-    return kept | {"TORCH_LOGS": "-all", "PYTHONPATH": HERE, "CPATH": headers} | more
+    return kept | {"TORCH_LOGS": "-all", "PYTHONPATH": os.pathsep.join([HERE, *filter(None, [os.environ.get("PYTHONPATH")])]), "CPATH": headers} | more
 
 
 def run(*arguments, **more):
@@ -37,6 +37,7 @@ def run_programs(way, module):
     """What the programs of a module have done, by name."""
     with tempfile.TemporaryDirectory() as directory:
         out = os.path.join(directory, "noted.json")
-        run(os.path.join(HERE, "run_programs.py"), way, module, out)
+        # What inductor has compiled before would be found again.
+        run(os.path.join(HERE, "run_programs.py"), way, module, out, TORCHINDUCTOR_CACHE_DIR=directory)
         with open(out) as file:
             return json.load(file)

@@ -143,6 +143,21 @@ print(json.dumps(errors))
         self.assertTrue(all("torch.compile region" in error for error in errors), errors)
         self.assertGreaterEqual(len(errors), 2)
 
+    def test_the_limit_of_c_recursion_says_that_it_is_not_heeded(self):
+        script = COMPILES + """
+import ferrule_dynamo, json, warnings
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    torch._dynamo.set_recursion_limit(2000)
+    torch._C._dynamo.eval_frame.set_c_recursion_limit(-1)
+limit = torch._dynamo.get_recursion_limit()
+print(json.dumps([[str(warning.message) for warning in warned], limit]))
+"""
+        warned, limit = run_script("hooks", script)
+        self.assertEqual(len(warned), 1)
+        self.assertIn("limit of C recursion", warned[0])
+        self.assertEqual(limit, -1)
+
     def test_what_is_missing_elsewhere(self):
         script = """
 import ferrule_dynamo, ferrule_dynamo._patching as patching, json

@@ -123,7 +123,7 @@ with ferrule_profiler.profile() as profile:
 names = {function.name: function.calls for function in profile.result.functions if function.file == PATH}
 names["stops"] = stops.count(9)
 print(json.dumps([names, sorted(measured.get_data().lines(PATH) or []), len(graphs), value.tolist()]))
-"""), COVERAGE_CORE="ctrace")
+"""), COVERAGE_CORE="sysmon")
         self.assertEqual((graphs, value), (2, [14.0] * 4))
         self.assertEqual((names["eager"], names["helper"], names["stops"]), (5, 5, 5))
         self.assertLessEqual({9, 10, 5}, set(lines))

@@ -91,8 +91,26 @@ impl CacheEntry {
         };
         match check {
             Some(check) => Ok(call(&check, [locals])?.is(&*PyBool::new(py, true))),
-            None => Ok(false),
+            // Without guards there is nothing that could tell it from others.
+            None => Ok(differences_alone && self.has_no_guards(py)?),
         }
+    }
+
+    fn has_no_guards(&self, py: Python<'_>) -> PyResult<bool> {
+        let manager = {
+            let live = self.live();
+            if live.check.is_none() {
+                return Ok(false);
+            }
+            live.guard_manager.bind(py).clone()
+        };
+        let root = manager.getattr("root")?;
+        for kind in ["get_leaf_guards", "get_accessors", "get_epilogue_lambda_guards"] {
+            if root.call_method0(kind)?.len()? != 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What may run. `None`: the entry has become invalid.

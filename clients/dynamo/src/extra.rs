@@ -108,21 +108,25 @@ pub fn set(code: &Bound<'_, PyCode>, state: Option<Bound<'_, CodeState>>) -> PyR
     Err(error)
 }
 
-/// Gives up what was kept with a code object, which may be going.
+/// Gives up what was kept with a code object, which may be going: also when the interpreter ends.
 extern "C" fn free(extra: *mut c_void) {
     if extra.is_null() {
         return;
     }
-    Python::attach(|py| {
-        let pending = PyErr::take(py);
-        // SAFETY: `set` has put this reference into the slot, which gives it up.
-        let state: Bound<'_, PyAny> = unsafe { Bound::from_owned_ptr(py, extra.cast()) };
-        if let Ok(state) = state.cast::<CodeState>() {
-            state.get().clear(py);
-        }
-        drop(state);
-        if let Some(error) = pending {
-            error.restore(py);
-        }
-    });
+    // SAFETY: CPython calls this with its own thread state attached, and so does `set`. The check that
+    // is spared refuses an interpreter that ends, which gives up its code objects.
+    unsafe {
+        Python::attach_unchecked(|py| {
+            let pending = PyErr::take(py);
+            // SAFETY: `set` has put this reference into the slot, which gives it up.
+            let state: Bound<'_, PyAny> = Bound::from_owned_ptr(py, extra.cast());
+            if let Ok(state) = state.cast::<CodeState>() {
+                state.get().clear(py);
+            }
+            drop(state);
+            if let Some(error) = pending {
+                error.restore(py);
+            }
+        });
+    }
 }

@@ -263,6 +263,14 @@ def stance_skips_guards(t):
         return first, f(X, 1), f(X, 2), type(t.raised(f, X, 3))
 
 
+def stance_skips_guards_where_there_are_none(t):
+    f = t.compile(lambda x: x + 1, options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe},
+                  backend="eager")
+    first = f(X)
+    with torch.compiler.set_stance("default", skip_guard_eval_unsafe=True):
+        return first, f(torch.ones(2, 2))
+
+
 def entries_in_order(t):
     def f(x, kind):
         return x + len(kind)

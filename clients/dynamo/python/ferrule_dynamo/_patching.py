@@ -1,6 +1,7 @@
 """Puts the functions of `_core` into the place of torch's, in the running process."""
 
 import sys
+import warnings
 from types import CodeType, FunctionType
 
 from ferrule_dynamo import _core
@@ -16,7 +17,17 @@ CLASSES = {
 FUNCTIONS = {name: value for name, value in vars(_core).items()
              if name.startswith(("_debug_", "_get_", "_load_", "_reset_", "_set_", "get_", "register_",
                                   "reset_", "set_"))}
-SERVED_BY = CLASSES | FUNCTIONS
+
+
+def set_c_recursion_limit(limit):
+    """torch's function, which only its evaluator heeds."""
+    originals["set_c_recursion_limit"](limit)
+    if limit != -1:
+        warnings.warn("ferrule_dynamo compiles with the interpreter's own limit of C recursion: no extension "
+                      "can change it", RuntimeWarning, stacklevel=3)
+
+
+SERVED_BY = CLASSES | FUNCTIONS | {"set_c_recursion_limit": set_c_recursion_limit}
 
 for function in FUNCTIONS.values():
     # torch's tables and messages name functions by their module.
