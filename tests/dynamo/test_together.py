@@ -50,7 +50,7 @@ import ferrule_profiler
 with ferrule_profiler.profile() as profile:
     for _ in range(10):
         value = f(x)
-names = {function.name: function.calls for function in profile.result.functions if function.file == PATH}
+names = {function.name: function.calls for function in profile.result.functions.values() if function.file == PATH}
 print(json.dumps([names, len(graphs), value.tolist()]))
 """))
         # What runs under the name of f is its compiled code.
@@ -66,7 +66,7 @@ linecache.checkcache()
 stops = []
 
 class Debugger(ferrule_debugger.Pdb):
-    def user_line(self, frame):
+    def interaction(self, frame, traceback):
         if frame.f_code.co_filename == PATH:
             stops.append((frame.f_code.co_name, frame.f_lineno, sorted(frame.f_locals)))
         self.set_continue()
@@ -105,8 +105,9 @@ import coverage, ferrule_debugger, ferrule_profiler
 stops = []
 
 class Debugger(ferrule_debugger.Pdb):
-    def user_line(self, frame):
-        stops.append(frame.f_lineno)
+    def interaction(self, frame, traceback):
+        if frame.f_code.co_filename == PATH:
+            stops.append(frame.f_lineno)
         self.set_continue()
 
 measured = coverage.Coverage(data_file=None, include=[PATH])
@@ -120,7 +121,7 @@ with ferrule_profiler.profile() as profile:
         value = f(x)
     debugger.set_quit()
     measured.stop()
-names = {function.name: function.calls for function in profile.result.functions if function.file == PATH}
+names = {function.name: function.calls for function in profile.result.functions.values() if function.file == PATH}
 names["stops"] = stops.count(9)
 print(json.dumps([names, sorted(measured.get_data().lines(PATH) or []), len(graphs), value.tolist()]))
 """), COVERAGE_CORE="sysmon")

@@ -3,7 +3,7 @@
 //! Frames that a hook starts are offered to nobody. A compiler runs code of others while it is asked
 //! about a frame, and that code may need hooks as it does elsewhere.
 
-use super::offered::{StepsOut, SteppedOut};
+use super::offered::{SteppedOut, StepsOut};
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::frame::Frame;
