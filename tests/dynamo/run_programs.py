@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 def programs(module):
     """The programs of a module, in order: its functions that take the tools."""
-    names = getattr(importlib.import_module(f"programs.{module}"), "__dict__")
+    names = vars(importlib.import_module(f"programs.{module}"))
     return {name: value for name, value in names.items()
             if callable(value) and getattr(value, "__module__", "") == f"programs.{module}"
             and getattr(value, "__code__", None) is not None and value.__code__.co_varnames[:1] == ("t",)}

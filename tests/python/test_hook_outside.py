@@ -1,5 +1,6 @@
 """Frame hooks: calls that a hook makes as though it did not run."""
 
+import ctypes
 import gc
 import sys
 import threading
@@ -31,13 +32,11 @@ def names_of(program, work, *, where=("target",)):
     names = []
 
     def hook(view):
-        if view.code.co_filename != __file__:
-            return None
-        name = view.code.co_name
-        names.append(name)
-        if name in where:
-            work(view)
-        return None
+        if view.code.co_filename == __file__:
+            name = view.code.co_name
+            names.append(name)
+            if name in where:
+                work(view)
 
     with framehook.hook(hook):
         program()
@@ -212,6 +211,22 @@ class Outside(unittest.TestCase):
             thread.join()
 
         self.assertEqual(names_of(target, work), ["target", "helper", "leaf"])
+
+    def test_the_function_of_c(self):
+        call = ctypes.pythonapi.PyUnstable_FrameHook_CallOutside
+        call.restype = ctypes.py_object
+        call.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+        values = []
+
+        def work(view):
+            arguments = (ctypes.py_object * 2)(5, 7)
+            # One of them is positional, and the other one has a name.
+            names = ("more",)
+            values.append(call(helper, arguments, 1, id(names)))
+            self.assertRaises(TypeError, call, leaf, arguments, 2, None)
+
+        self.assertEqual(names_of(target, work), ["target", "helper", "leaf"])
+        self.assertEqual(values, [13])
 
     def test_tracing_sees_what_a_visible_hook_runs(self):
         traced = []

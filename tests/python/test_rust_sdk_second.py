@@ -199,8 +199,10 @@ class Answering(HookTestCase):
         f()
         # f; and helper and leaf, of the call that the hook has made.
         self.assertEqual((listening.asked(), seen), (3, [1]))
+        listening.asked()
         helper(2)
-        self.assertEqual(listening.asked(), 2)
+        asked = listening.asked()
+        self.assertEqual(asked, 2)
 
     def test_an_error_outside_is_the_hooks(self):
         f = new_function("def f(): return 1")

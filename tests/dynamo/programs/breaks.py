@@ -154,13 +154,13 @@ def in_except(t):
 
 def in_comprehension(t):
     def f(x):
-        return sum([torch.sin(x) + (print("", end="") or n) for n in range(3)])
+        return sum([torch.sin(x) + (print(end="") or n) for n in range(3)])
     return t.compile(f)(X)
 
 
 def in_lambda(t):
     def f(x):
-        g = lambda y: (torch._dynamo.graph_break(), y + 1)[1]  # noqa: E731
+        g = lambda y: (torch._dynamo.graph_break(), y + 1)[1]
         return g(x) * 2
     return t.compile(f)(X)
 
@@ -270,8 +270,8 @@ def builtin_of_c(t):
 
 def asks_for_id(t):
     def f(x):
-        same = id(x) == id(x)
-        return x + int(same)
+        y = x
+        return x + int(id(x) == id(y))
     return t.compile(f)(X)
 
 

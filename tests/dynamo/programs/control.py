@@ -429,9 +429,8 @@ def nonstrict(t):
 def compile_as_context(t):
     def f(x):
         return x + 1
-    with torch._dynamo.config.patch(raise_on_ctx_manager_usage=False):
-        with torch._dynamo.optimize(t.backend):
-            first = f(X)
+    with torch._dynamo.config.patch(raise_on_ctx_manager_usage=False), torch._dynamo.optimize(t.backend):
+        first = f(X)
     return first, len(t.graphs), f(X)
 
 

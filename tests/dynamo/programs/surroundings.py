@@ -267,8 +267,8 @@ def traceback_of_compiled_code(t):
     error, names = t.raised(t.compile(f), X), []
     traceback = error.__traceback__
     while traceback:
-        names.append((traceback.tb_frame.f_code.co_name.rpartition("_at_")[0]
-                      or traceback.tb_frame.f_code.co_name))
+        name = traceback.tb_frame.f_code.co_name
+        names.append(name.rpartition("_at_")[0] or name)
         traceback = traceback.tb_next
     return error, names
 
