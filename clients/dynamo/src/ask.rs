@@ -131,7 +131,7 @@ impl<'py> Asked<'_, 'py> {
         }
         match found {
             Some(found) => self.compiled(found, strategy.below),
-            None => self.not_found(&state, &locals, strategy),
+            None => self.not_found(&state, strategy),
         }
     }
 
@@ -140,7 +140,6 @@ impl<'py> Asked<'_, 'py> {
     fn not_found(
         self,
         state: &Bound<'py, CodeState>,
-        locals: &Bound<'py, PyDict>,
         strategy: Strategy,
     ) -> PyResult<Answer<'py, Word>> {
         if SKIP_UNSAFE.is_on() {
@@ -155,7 +154,7 @@ impl<'py> Asked<'_, 'py> {
             }
             _ => return self.runs(strategy.below),
         };
-        let made = compile(self.frame, state, locals, &callable, self.region)?;
+        let made = compile(self.frame, state, &callable, self.region)?;
         let below =
             if strategy.below == Action::Default { made.strategy.below } else { strategy.below };
         match made.found {

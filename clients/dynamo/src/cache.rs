@@ -41,7 +41,7 @@ pub fn look_up<'py>(
     backend: Option<&Bound<'py, PyAny>>,
     region: i64,
 ) -> PyResult<Option<Found<'py>>> {
-    for entry in state.get().precompiled().iter() {
+    for entry in state.get().precompiled().iter().flat_map(|list| list.iter()) {
         if let Some(code) = entry.get().found(locals)? {
             return Ok(Some(Found { code, entry: None }));
         }

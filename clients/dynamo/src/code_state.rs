@@ -24,7 +24,8 @@ struct Inner {
     strategy: Strategy,
     /// Few: all but the first one are made by `isolate_recompiles`.
     regions: Vec<Region>,
-    precompiled: Arc<Vec<Py<PrecompileEntry>>>,
+    /// `None`: there are none.
+    precompiled: Option<Arc<Vec<Py<PrecompileEntry>>>>,
 }
 
 impl Inner {
@@ -132,26 +133,20 @@ impl CodeState {
         self.inner().regions.iter().map(|region| region.entries.len()).sum()
     }
 
-    /// Whether a frame of a region could find something.
-    pub fn has_entries_for(&self, region: i64) -> bool {
-        let inner = self.inner();
-        inner.regions.iter().any(|it| it.id == region || it.id == DEFAULT_REGION)
-            || !inner.precompiled.is_empty()
-    }
-
-    pub fn precompiled(&self) -> Arc<Vec<Py<PrecompileEntry>>> {
+    pub fn precompiled(&self) -> Option<Arc<Vec<Py<PrecompileEntry>>>> {
         self.inner().precompiled.clone()
     }
 
     pub fn add_precompiled(&self, py: Python<'_>, entry: Py<PrecompileEntry>) {
-        let list = self.precompiled();
+        let list = self.precompiled().unwrap_or_default();
         let mut entries: Vec<_> = list.iter().map(|entry| entry.clone_ref(py)).collect();
         entries.push(entry);
         self.set_precompiled(entries);
     }
 
     pub fn set_precompiled(&self, entries: Vec<Py<PrecompileEntry>>) {
-        let before = std::mem::replace(&mut self.inner().precompiled, Arc::new(entries));
+        let entries = (!entries.is_empty()).then(|| Arc::new(entries));
+        let before = std::mem::replace(&mut self.inner().precompiled, entries);
         drop(before);
     }
 

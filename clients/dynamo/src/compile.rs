@@ -6,7 +6,6 @@ use crate::entry::CacheEntry;
 use crate::offered::Frame;
 use crate::strategy::Strategy;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 /// What torch has said about a frame.
 pub struct Compiled<'py> {
@@ -48,12 +47,11 @@ pub fn backend<'py>(callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
 pub fn compile<'py>(
     frame: &framehook::Frame<'py>,
     state: &Bound<'py, CodeState>,
-    locals: &Bound<'py, PyDict>,
     callback: &Bound<'py, PyAny>,
     region: i64,
 ) -> PyResult<Compiled<'py>> {
     let py = frame.py();
-    let frame = Frame::of(frame, locals)?.into_pyobject(py)?;
+    let frame = Frame::of(frame, state.get())?.into_pyobject(py)?;
     let entry = first_entry(py, state, region);
     let random = RandomState::save(py)?;
     // What torch runs while it compiles may come to compiled functions itself.

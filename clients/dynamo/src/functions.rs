@@ -193,7 +193,7 @@ pub fn load_precompiled(
 #[pyfunction(name = "_debug_get_precompile_entries")]
 pub fn precompiled_of(code: &Bound<'_, PyAny>) -> PyResult<Vec<Py<PrecompileEntry>>> {
     let Some(state) = found(code)? else { return Ok(Vec::new()) };
-    let list = state.get().precompiled();
+    let list = state.get().precompiled().unwrap_or_default();
     Ok(list.iter().map(|entry| entry.clone_ref(code.py())).collect())
 }
 

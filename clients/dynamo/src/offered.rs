@@ -10,13 +10,37 @@ pub fn names(frame: &framehook::Frame<'_>) -> PyResult<Vec<Py<pyo3::types::PyStr
     (0..frame.argument_count()).map(|index| Ok(frame.argument_name(index)?.unbind())).collect()
 }
 
-/// The locals of a frame that has not begun: its parameters and its free variables.
+/// The locals of a frame that has not begun: its parameters and its free variables. For guards, which
+/// do not mind their order.
 pub fn locals<'py>(
     frame: &framehook::Frame<'py>,
     state: &CodeState,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let free = state.has_free_variables.then(|| frame.free_variables()).transpose()?;
+    let locals = free.unwrap_or_else(|| PyDict::new(frame.py()));
+    add_arguments(frame, state, &locals)?;
+    Ok(locals)
+}
+
+/// The same for torch's compiler: parameters come first.
+fn locals_in_order<'py>(
+    frame: &framehook::Frame<'py>,
+    state: &CodeState,
+) -> PyResult<Bound<'py, PyDict>> {
+    let locals = PyDict::new(frame.py());
+    add_arguments(frame, state, &locals)?;
+    if state.has_free_variables {
+        locals.update(frame.free_variables()?.as_mapping())?;
+    }
+    Ok(locals)
+}
+
+fn add_arguments<'py>(
+    frame: &framehook::Frame<'py>,
+    state: &CodeState,
+    locals: &Bound<'py, PyDict>,
+) -> PyResult<()> {
     let py = frame.py();
-    let locals = PyDict::new(py);
     for (index, name) in state.names.iter().enumerate() {
         match frame.argument(index) {
             Ok(value) => locals.set_item(name.bind(py), value)?,
@@ -25,10 +49,7 @@ pub fn locals<'py>(
             Err(error) => return Err(error),
         }
     }
-    if state.has_free_variables {
-        locals.update(frame.free_variables()?.as_mapping())?;
-    }
-    Ok(locals)
+    Ok(())
 }
 
 /// A frame for torch's compiler, before its first instruction.
@@ -48,13 +69,13 @@ pub struct Frame {
 
 impl Frame {
     /// Everything that torch may ask for. It has the values, and not the frame.
-    pub fn of(frame: &framehook::Frame<'_>, locals: &Bound<'_, PyDict>) -> PyResult<Self> {
+    pub fn of(frame: &framehook::Frame<'_>, state: &CodeState) -> PyResult<Self> {
         let py = frame.py();
         let closure = frame.function()?.getattr("__closure__")?;
         let closure = if closure.is_none() { PyTuple::empty(py).into_any() } else { closure };
         Ok(Self {
             f_code: frame.code()?.unbind(),
-            f_locals: locals.clone().unbind(),
+            f_locals: locals_in_order(frame, state)?.unbind(),
             f_globals: frame.globals()?.unbind(),
             f_builtins: frame.builtins()?.unbind(),
             closure: closure.unbind(),
