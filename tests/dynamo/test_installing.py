@@ -158,6 +158,17 @@ print(json.dumps([[str(warning.message) for warning in warned], limit]))
         self.assertIn("limit of C recursion", warned[0])
         self.assertEqual(limit, -1)
 
+    def test_a_thread_that_ends_within_a_region(self):
+        script = COMPILES + """
+import ferrule_dynamo, json, threading
+thread = threading.Thread(target=torch._C._dynamo.eval_frame.set_eval_frame, args=(lambda *arguments: None,))
+thread.start()
+thread.join()
+ferrule_dynamo.uninstall()
+print(json.dumps(ferrule_dynamo.installed()))
+"""
+        self.assertFalse(run_script("hooks", script))
+
     def test_what_is_missing_elsewhere(self):
         script = """
 import ferrule_dynamo, ferrule_dynamo._patching as patching, json

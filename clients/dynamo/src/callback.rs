@@ -73,8 +73,26 @@ impl Callback {
     }
 }
 
+/// A thread's callback. A thread that ends with one counts no more.
+struct Own(RefCell<Callback>);
+
+impl Own {
+    #[inline]
+    fn replace(&self, callback: Callback) -> Callback {
+        self.0.replace(callback)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if !self.0.get_mut().is_off() {
+            switch::end();
+        }
+    }
+}
+
 thread_local! {
-    static CALLBACK: RefCell<Callback> = const { RefCell::new(Callback::Off) };
+    static CALLBACK: Own = const { Own(RefCell::new(Callback::Off)) };
     static REGION: Cell<i64> = const { Cell::new(DEFAULT_REGION) };
 }
 
@@ -84,7 +102,7 @@ pub const DEFAULT_REGION: i64 = -1;
 /// Whether this thread does nothing with frames. So it is where the thread ends.
 #[inline]
 pub fn is_off() -> bool {
-    CALLBACK.try_with(|callback| callback.borrow().is_off()).unwrap_or(true)
+    CALLBACK.try_with(|own| own.0.borrow().is_off()).unwrap_or(true)
 }
 
 /// A callback that is not this thread's for the time: while guards are checked and torch compiles,
@@ -97,7 +115,7 @@ pub struct Taken(Callback);
 /// Takes this thread's callback. `None`: it has none.
 #[inline]
 pub fn take() -> Option<Taken> {
-    let taken = CALLBACK.replace(Callback::Off);
+    let taken = CALLBACK.with(|own| own.replace(Callback::Off));
     // INVARIANT: it was set as the thread's, and so it is counted. Where there is none, no value is
     // made: its end would count.
     (!taken.is_off()).then(|| Taken(taken))
@@ -137,7 +155,7 @@ impl Drop for Taken {
 /// Sets the thread's callback, which is counted already. What was set while it was taken goes.
 #[inline]
 fn set(py: Python<'_>, callback: Callback) {
-    let before = CALLBACK.replace(callback);
+    let before = CALLBACK.with(|own| own.replace(callback));
     if !before.is_off() {
         switch::end();
         before.forget(py);
@@ -146,18 +164,18 @@ fn set(py: Python<'_>, callback: Callback) {
 
 /// This thread's callback.
 pub fn current(py: Python<'_>) -> Callback {
-    CALLBACK.with_borrow(|callback| callback.clone_ref(py))
+    CALLBACK.with(|own| own.0.borrow().clone_ref(py))
 }
 
 /// Gives this thread another callback, and returns the one before.
 pub fn replace(py: Python<'_>, callback: Callback) -> PyResult<Callback> {
     let on = !callback.is_off();
     // What is replaced is dropped by the caller, not within the borrow: a destructor may come here.
-    let before = CALLBACK.replace(callback);
+    let before = CALLBACK.with(|own| own.replace(callback));
     match (before.is_off(), on) {
         (true, true) => {
             if let Err(error) = switch::begin(py) {
-                drop(CALLBACK.replace(before));
+                drop(CALLBACK.with(|own| own.replace(before)));
                 return Err(error);
             }
         }
