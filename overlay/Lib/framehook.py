@@ -51,7 +51,7 @@ from functools import partial
 try:
     from _framecore import (
         SETTLED, FrameEvent, FrameView, HookBlock, IncompatibleCodeError, Suspension, add_frame_hook, call_original,
-        clear_frame_hooks, enable_frame_hook, enable_frame_hook_for_code, enable_frame_hook_in_thread,
+        call_outside, clear_frame_hooks, enable_frame_hook, enable_frame_hook_for_code, enable_frame_hook_in_thread,
         frame_hook_id, frame_hook_obstacle, frame_hooks, never_offer, remove_frame_hook)
 except ImportError:
     raise ImportError(
@@ -63,7 +63,7 @@ __all__ = [
     "SETTLED", "CodeMap", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError",
     "add", "can_stand_in", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled",
     "disabled_for_code", "disabled_in_thread", "enable", "enable_for_code",
-    "enable_in_thread", "hook", "hooks", "obstacle", "original", "remove", "version",
+    "enable_in_thread", "hook", "hooks", "obstacle", "original", "outside", "remove", "version",
 ]
 
 # The edition of the interface, as PyUnstable_FrameHook_Version() says.
@@ -267,6 +267,18 @@ def original(function, *, below=False):
     if not callable(function):
         raise TypeError(f"a function is expected, not {type(function).__name__}")
     return partial(call_original, below, function)
+
+
+def outside(function):
+    """A callable that calls `function` from within a hook as though the hook did not run.
+
+    For hooks that run code of others, as a compiler does: hooks are asked about the
+    frames of the call as about any, this hook among them.  The view cannot be read
+    meanwhile.  Elsewhere than in a hook it is a call like any other.
+    """
+    if not callable(function):
+        raise TypeError(f"a function is expected, not {type(function).__name__}")
+    return partial(call_outside, function)
 
 
 class CodeMap(MutableMapping):

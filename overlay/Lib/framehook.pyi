@@ -16,7 +16,7 @@ __all__ = [
     "SETTLED", "CodeMap", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError",
     "add", "can_stand_in", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled",
     "disabled_for_code", "disabled_in_thread", "enable", "enable_for_code",
-    "enable_in_thread", "hook", "hooks", "obstacle", "original", "remove", "version",
+    "enable_in_thread", "hook", "hooks", "obstacle", "original", "outside", "remove", "version",
 ]
 
 version: int
@@ -81,6 +81,8 @@ def disabled_for_code(hook: _AnyHook, *codes: _HasCode) -> AbstractContextManage
 def obstacle(code: _HasCode, other: _HasCode) -> str | None: ...
 def can_stand_in(code: _HasCode, other: _HasCode) -> bool: ...
 def original(function: Callable[_Parameters, _Result], *, below: bool = False) -> Callable[_Parameters, _Result]: ...
+
+def outside(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]: ...
 
 class CodeMap(MutableMapping[CodeType, _Value]):
     def __init__(self, entries: Mapping[CodeType, _Value] | Iterable[tuple[CodeType, _Value]] = ()) -> None: ...

@@ -979,6 +979,15 @@ PyObject *PyUnstable_FrameHook_CallOriginal(PyObject *callable,
 
 /*
  # Safety
+ As for `PyObject_Vectorcall`.
+ */
+PyObject *PyUnstable_FrameHook_CallOutside(PyObject *callable,
+                                           PyObject *const *arguments,
+                                           size_t nargsf,
+                                           PyObject *names);
+
+/*
+ # Safety
  A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_BorrowArgument(struct _PyInterpreterFrame *frame, ptrdiff_t index);

@@ -77,8 +77,8 @@ fn thread_stats(thread: Thread) -> Option<Owned> {
 }
 
 /// The functions of the module; those that concern hooks are declared there.
-static METHODS: ForC<[c::PyMethodDef; 14]> = {
-    let [a, b, c, d, e, f, g, h, i, j, k] = frame_hook::python::METHODS;
+static METHODS: ForC<[c::PyMethodDef; 15]> = {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = frame_hook::python::METHODS;
     ForC::new([
         method!(
             none "info" "($module, /)",
@@ -101,6 +101,7 @@ static METHODS: ForC<[c::PyMethodDef; 14]> = {
         i,
         j,
         k,
+        l,
         NO_METHOD,
     ])
 };

@@ -189,6 +189,58 @@ class Answering(HookTestCase):
         self.assertEqual(cases.call_original(len, False, [1]), 1)
         guard.remove()
 
+    def test_a_hook_calls_outside_of_itself(self):
+        f = new_function("def f(): return 1")
+        seen = []
+        leaf = new_function("def leaf(n): return n", "leaf")
+        helper = new_function("def helper(n): seen.append(leaf(n))", "helper", leaf=leaf, seen=seen)
+        listening = cases.Listening(f.__code__, helper)
+        listening.asked()
+        f()
+        # f; and helper and leaf, of the call that the hook has made.
+        self.assertEqual((listening.asked(), seen), (3, [1]))
+        listening.asked()
+        helper(2)
+        asked = listening.asked()
+        self.assertEqual(asked, 2)
+
+    def test_an_error_outside_is_the_hooks(self):
+        f = new_function("def f(): return 1")
+        listening = cases.Listening(f.__code__, lambda n: 1 // (n - 1))
+        self.assertRaises(ZeroDivisionError, f)
+        listening.listen(False, False)
+        self.assertEqual(f(), 1)
+
+    def test_a_hook_that_does_not_listen_is_not_asked(self):
+        f = new_function("def f(): return 1")
+        listening = cases.Listening(f.__code__, int)
+        f()
+        self.assertGreater(listening.asked(), 0)
+        listening.listen(False, False)
+        for _ in range(10):
+            f()
+        listening.listen(True, False)
+        self.assertLess(listening.asked(), 3)
+        f()
+        self.assertGreater(listening.asked(), 0)
+
+    def test_one_that_panics_listens(self):
+        f = new_function("def f(): return 1")
+        listening = cases.Listening(f.__code__, int)
+        listening.asked()
+        listening.listen(False, True)
+        self.assertEqual(f(), 1)
+        listening.listen(True, False)
+        self.assertGreater(listening.asked(), 0)
+
+    def test_one_that_does_not_listen_can_be_dropped_elsewhere(self):
+        f = new_function("def f(): return 1")
+        listening = cases.Listening(f.__code__, int)
+        listening.listen(False, False)
+        del listening
+        gc.collect()
+        self.assertEqual((f(), f()), (1, 1))
+
     def test_who_can_stand_in(self):
         f, g = new_function("def f(x): return x"), new_function("def f(y): return y")
         self.assertIsNone(cases.reason_against(f, f))

@@ -213,6 +213,14 @@ PyAPI_FUNC(int) PyUnstable_FrameHook_CanStandIn(PyObject *code, PyObject *other,
 PyAPI_FUNC(PyObject *) PyUnstable_FrameHook_CallOriginal(
     PyObject *callable, PyObject *const *arguments, size_t nargsf, PyObject *names, int below);
 
+/* Calls a callable from within a hook as PyObject_Vectorcall() would, and as though the hook did
+   not run: hooks are asked about the frames of the call as about any, this hook among them. For
+   hooks that run code of others while they are asked or told, as a compiler does. Meanwhile the
+   frame cannot be read. What a hidden hook runs stays hidden. Where no hook runs it is a call like
+   any other. */
+PyAPI_FUNC(PyObject *) PyUnstable_FrameHook_CallOutside(
+    PyObject *callable, PyObject *const *arguments, size_t nargsf, PyObject *names);
+
 /* ---- Reading the frame ---------------------------------------------------
 
    Only while a hook is being asked about this frame, in its thread; before and after, as

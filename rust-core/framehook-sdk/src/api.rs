@@ -149,6 +149,23 @@ table! {
     }
 }
 
+table! {
+    /// What came with a later Ferrule, in the second edition too.
+    Outside {
+        PyUnstable_FrameHook_CallOutside: fn(*mut PyObject, *const *mut PyObject, usize, *mut PyObject) -> *mut PyObject;
+    }
+}
+
+/// The function that calls outside of a hook, or a RuntimeError that says what is missing.
+pub(crate) fn outside() -> PyResult<&'static Outside> {
+    first()?;
+    Outside::get().map_err(|missing| {
+        PyRuntimeError::new_err(format!(
+            "calling outside of a hook needs a newer Ferrule ({missing} is missing)"
+        ))
+    })
+}
+
 /// The first edition's functions, or a RuntimeError that says what is missing.
 pub(crate) fn first() -> PyResult<&'static First> {
     First::get().map_err(|missing| {

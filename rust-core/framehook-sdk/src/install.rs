@@ -387,6 +387,23 @@ unsafe fn called<H: FrameHook, T>(
 /// an empty hook. A `Py` that was dropped meanwhile is given back then.
 const TURNS: u8 = 64;
 
+/// Whether the hook wants to be asked. One that panics is, and so is one that is to be removed.
+///
+/// # Safety
+/// `user_data` is that of `install::<H>`, and is kept while this runs.
+#[inline(always)]
+unsafe fn listens<H: FrameHook>(user_data: *mut c_void) -> bool {
+    // SAFETY: the caller's contract. Only shared references to it are made.
+    let registration = unsafe { &*user_data.cast::<Registration<H>>() };
+    let listens = catch_unwind(AssertUnwindSafe(|| registration.hook.listens()));
+    let listens = listens.unwrap_or_else(|payload| {
+        // What it holds may panic again.
+        forget(payload);
+        true
+    });
+    listens || registration.retired.load(Ordering::Relaxed)
+}
+
 /// A hook's C function.
 ///
 /// # Safety
@@ -397,6 +414,10 @@ unsafe extern "C" fn ask<H: FrameHook>(
     user_data: *mut c_void,
     raw: *mut RawAnswer,
 ) -> c_int {
+    // SAFETY: the engine's user data, which it keeps until this function returns.
+    if !unsafe { listens::<H>(user_data) } {
+        return verdict::PASS;
+    }
     let body = |py: Python<'_>, registration: &Registration<H>| {
         let answer = registration.ask(py, frame)?;
         let (verdict, object) = answer.verdict.into_raw();
@@ -423,6 +444,10 @@ unsafe extern "C" fn ask_simply<H: FrameHook>(
     user_data: *mut c_void,
     replacement: *mut *mut PyObject,
 ) -> c_int {
+    // SAFETY: as in `ask`.
+    if !unsafe { listens::<H>(user_data) } {
+        return verdict::PASS;
+    }
     let body = |py: Python<'_>, registration: &Registration<H>| {
         let answer = registration.ask(py, frame)?;
         if answer.needs_second_edition() {

@@ -5,7 +5,7 @@ use super::error::{Outcome, Raised};
 use super::snapshot::{Callee, Description, Place};
 use super::verdict::{HookAnswer, HookEvent};
 use super::watched::watched_type;
-use super::{original, registry, replace};
+use super::{original, outside, registry, replace};
 use crate::code::Code;
 use crate::cpython::{_PyInterpreterFrame, PyInterpreterState, PyObject};
 use crate::object::Owned;
@@ -136,6 +136,20 @@ pub unsafe extern "C" fn PyUnstable_FrameHook_CallOriginal(
         original::call(Thread::current(), callable, arguments, nargsf, names, below != 0)
     };
     result.ok().flatten().map_or(null_mut(), Owned::into_raw)
+}
+
+/// # Safety
+/// As for `PyObject_Vectorcall`.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_FrameHook_CallOutside(
+    callable: *mut PyObject,
+    arguments: *const *mut PyObject,
+    nargsf: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the caller's contract.
+    let result = unsafe { outside::call(Thread::current(), callable, arguments, nargsf, names) };
+    result.map_or(null_mut(), Owned::into_raw)
 }
 
 /// # Safety

@@ -35,6 +35,7 @@ mod kept;
 mod mask;
 mod offered;
 mod original;
+mod outside;
 #[cfg(not(test))]
 pub mod python;
 mod registry;

@@ -19,6 +19,9 @@ use core::ops::Deref;
 pub enum Stage {
     /// Not offered yet, and no call made.
     New = 0,
+    /// As the two below, but the hook that looks at it makes a call as though it did not.
+    OutsideAfterPrologue = 0xfffb,
+    OutsideFresh = 0xfffc,
     /// Being offered, with the prologue behind it: cells and free variables are
     /// in place.
     AfterPrologue = 0xfffd,
@@ -36,6 +39,8 @@ impl Stage {
         // SAFETY: live by the type's invariant.
         match unsafe { (*frame.as_ptr()).return_offset } {
             0 => Stage::New,
+            0xfffb => Stage::OutsideAfterPrologue,
+            0xfffc => Stage::OutsideFresh,
             0xfffd => Stage::AfterPrologue,
             0xfffe => Stage::Fresh,
             0xffff => Stage::Offered,
@@ -80,6 +85,43 @@ pub fn begin_to_tell(mark: Frame) {
 #[inline(always)]
 pub fn never_offer(frame: Frame) {
     Stage::Offered.write_to(frame);
+}
+
+/// A frame whose hook may make a call as though it did not run: it is being offered, or its end is
+/// told of.
+///
+/// # Invariants
+/// The frame is live as long as the hook runs, and says of itself that it is being offered.
+pub struct StepsOut(Frame, Stage);
+
+/// A frame whose hook makes such a call. What starts meanwhile does not start within that hook.
+///
+/// # Invariants
+/// As above. The hook has called, and so it runs, and the frame is live.
+pub struct SteppedOut(Frame, Stage);
+
+impl StepsOut {
+    pub fn if_it_is_offered(frame: Frame) -> Option<Self> {
+        let stage = Stage::of(frame);
+        // INVARIANT: it says so.
+        stage.is_being_offered().then_some(StepsOut(frame, stage))
+    }
+
+    pub fn step_out(self) -> SteppedOut {
+        let outside = match self.1 {
+            Stage::Fresh => Stage::OutsideFresh,
+            _ => Stage::OutsideAfterPrologue,
+        };
+        outside.write_to(self.0);
+        // INVARIANT: that of `StepsOut`.
+        SteppedOut(self.0, self.1)
+    }
+}
+
+impl SteppedOut {
+    pub fn come_back(&self) {
+        self.1.write_to(self.0);
+    }
 }
 
 /// A frame that starts now, and that no hook has seen.

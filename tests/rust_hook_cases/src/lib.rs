@@ -9,7 +9,7 @@ use framehook::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyFunction, PyTuple};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Hooks that have been dropped, and words.
@@ -244,6 +244,34 @@ impl FrameHook for Pass {
     }
 }
 
+/// Counts what it is asked about while it listens, and calls something outside of the hook when it is
+/// asked about one code object.
+struct Listener {
+    listens: AtomicBool,
+    panics: AtomicBool,
+    asked: AtomicI64,
+    code: Py<PyCode>,
+    outside: Py<PyAny>,
+}
+
+impl FrameHook for Listener {
+    type Word = ();
+
+    fn listens(&self) -> bool {
+        assert!(!self.panics.load(Ordering::Relaxed), "listening");
+        self.listens.load(Ordering::Relaxed)
+    }
+
+    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let code = frame.code()?;
+        if code.is(&self.code) {
+            framehook::outside(self.outside.bind(frame.py())).call1((1,))?;
+        }
+        Ok(Answer::pass())
+    }
+}
+
 /// Drops the parked guards; called by address, in an interpreter that cannot import this module.
 // SAFETY: no other symbol of the process has this name.
 #[allow(unsafe_code)]
@@ -394,6 +422,36 @@ mod rust_hook_cases {
         let code = code_of(function)?.unbind();
         let hook = Numbers { code, next: AtomicI64::new(0), seen: Mutex::default() };
         Ok(NumberGuard(Builder::new("numbers").install(function.py(), hook)?))
+    }
+
+    #[pyclass(frozen)]
+    struct Listening {
+        installed: Installed<Listener>,
+    }
+
+    #[pymethods]
+    impl Listening {
+        #[new]
+        fn new(code: Bound<'_, PyCode>, outside: Py<PyAny>) -> PyResult<Self> {
+            let py = code.py();
+            let hook = Listener {
+                listens: AtomicBool::new(true),
+                panics: AtomicBool::new(false),
+                asked: AtomicI64::new(0),
+                code: code.unbind(),
+                outside,
+            };
+            Ok(Self { installed: Builder::new("listener").install(py, hook)? })
+        }
+
+        fn listen(&self, on: bool, panics: bool) {
+            self.installed.hook().listens.store(on, Ordering::Relaxed);
+            self.installed.hook().panics.store(panics, Ordering::Relaxed);
+        }
+
+        fn asked(&self) -> i64 {
+            self.installed.hook().asked.swap(0, Ordering::Relaxed)
+        }
     }
 
     #[pyclass(frozen)]

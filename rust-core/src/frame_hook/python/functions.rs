@@ -6,7 +6,7 @@ use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::snapshot::Place;
-use crate::frame_hook::{original, registry, replace, settled, switch};
+use crate::frame_hook::{original, outside, registry, replace, settled, switch};
 use crate::object::Owned;
 use crate::tables::{method, plain_of_named, Arguments};
 use crate::thread::Thread;
@@ -90,6 +90,26 @@ unsafe extern "C" fn call_original(
     }
 }
 
+/// `call_outside(callable, /, *args, **kwargs)`.
+unsafe extern "C" fn call_outside(
+    _: *mut PyObject,
+    first: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: called by CPython as the table says: a thread state is attached, and so many arguments
+    // are there, and one more for each name.
+    unsafe {
+        let thread = Thread::current();
+        if count < 1 {
+            let Raised { .. } = Raised::type_error(thread, c"a callable is expected");
+            return null_mut();
+        }
+        let result = outside::call(thread, *first, first.add(1), count as usize - 1, names);
+        result.map_or(null_mut(), Owned::into_raw)
+    }
+}
+
 /// # Safety
 /// `hook` is live.
 pub unsafe fn remove_frame_hook(
@@ -126,13 +146,21 @@ unsafe fn never_offer(thread: Thread, _: *mut PyObject, code: *mut PyObject) -> 
 }
 
 /// They are entries of the module's table.
-pub const METHODS: [c::PyMethodDef; 11] = [
+pub const METHODS: [c::PyMethodDef; 12] = [
     c::PyMethodDef {
         ml_name: c"call_original".as_ptr(),
         ml_meth: Some(plain_of_named(call_original)),
         ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
         ml_doc: c"call_original($module, below, callable, /, *args, **kwargs)\n--\n\n\
                   Call a function, and ask no hook about its frame, or below."
+            .as_ptr(),
+    },
+    c::PyMethodDef {
+        ml_name: c"call_outside".as_ptr(),
+        ml_meth: Some(plain_of_named(call_outside)),
+        ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
+        ml_doc: c"call_outside($module, callable, /, *args, **kwargs)\n--\n\n\
+                  Call a callable from within a hook as though no hook ran."
             .as_ptr(),
     },
     method!(

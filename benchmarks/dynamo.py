@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""What torch.compile costs through a frame hook, in times of what it costs through the evaluator.
+
+    path/to/environment/bin/python benchmarks/dynamo.py
+
+The interpreter is a Ferrule whose environment has torch and ferrule_dynamo (`ci/dynamo` makes one). Both ways
+are measured in one process, which changes from one to the other: short blocks take turns, so that what else the
+machine does meets both. Times are CPU times; a ratio is that of two blocks in a row, and what is shown is
+the median, with the middle half of them in brackets.
+"""
+
+import argparse
+import statistics
+import time
+
+import ferrule_dynamo
+import torch
+import torch._dynamo
+
+
+def as_it_is(module, inputs):
+    """A backend that runs the graph as it is: what is left is what Dynamo costs."""
+    return module.forward
+
+
+def small(x):
+    return x * 2 + 1
+
+
+def with_many(a, b, c, d, e, f, g, h):
+    return a + b + c + d + e + f + g + h
+
+
+def closure_of(n):
+    def function(x):
+        return x * n
+    return function
+
+
+def broken(x):
+    y = x + 1
+    torch._dynamo.graph_break()
+    return y * 2
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.two(torch.relu(self.one(x)))
+
+
+def leaf(n):
+    return n + 1
+
+
+def eager():
+    """Calls outside of what is compiled."""
+    total = 0
+    for n in range(500):
+        total = leaf(total)
+    return total
+
+
+@torch.compiler.disable
+def disabled():
+    return eager()
+
+
+def calls_disabled(x):
+    disabled()
+    return x + 1
+
+
+def workloads():
+    """Name: a function that makes what is called."""
+    x = torch.ones(4)
+    eight = [torch.ones(4) for _ in range(8)]
+
+    def compiled(function, *arguments, **options):
+        options.setdefault("backend", as_it_is)
+        function = torch.compile(function, **options)
+        return lambda: function(*arguments)
+
+    return {
+        "a small function": lambda: compiled(small, x),
+        "a small function, fullgraph": lambda: compiled(small, x, fullgraph=True),
+        "a small function, inductor": lambda: compiled(small, x, backend="inductor"),
+        "eight tensors": lambda: compiled(with_many, *eight),
+        "a closure": lambda: compiled(closure_of(3), x),
+        "a graph break": lambda: compiled(broken, x),
+        "a module": lambda: compiled(Net(), x),
+        "500 calls of eager code, outside": lambda: eager,
+        "500 calls of eager code, below a region": lambda: compiled(calls_disabled, x),
+    }
+
+
+def change_to(way):
+    if way == "hooks":
+        ferrule_dynamo.install()
+    else:
+        ferrule_dynamo.uninstall()
+
+
+def measure(make, turns, seconds):
+    """Ratios of the times of neighbours, and the evaluator's time of one call."""
+    functions, count = {}, 0
+    for way in ("evaluator", "hooks"):
+        change_to(way)
+        torch._dynamo.reset()
+        functions[way] = make()
+        functions[way]()
+    times = {"evaluator": [], "hooks": []}
+    for turn in range(turns):
+        for way in ("evaluator", "hooks") if turn % 2 else ("hooks", "evaluator"):
+            change_to(way)
+            call = functions[way]
+            began = time.process_time()
+            for _ in range(200):
+                call()
+            count = count or max(int(seconds / (time.process_time() - began) * 200), 50)
+            began = time.process_time()
+            for _ in range(count):
+                call()
+            times[way].append((time.process_time() - began) / count)
+    change_to("evaluator")
+    ratios = [hooks / evaluator for evaluator, hooks in zip(times["evaluator"], times["hooks"], strict=True)]
+    return ratios, statistics.median(times["evaluator"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=25, help="pairs of blocks (25)")
+    parser.add_argument("--seconds", type=float, default=0.05, help="CPU time of a block (0.05)")
+    parser.add_argument("--only", help="part of a name")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    print("| | hooks : evaluator | the evaluator's µs |\n|---|---|---|")
+    for name, make in workloads().items():
+        if options.only and options.only not in name:
+            continue
+        ratios, call = measure(make, options.turns, options.seconds)
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        print(f"| {name} | {middle:.3f} ({low:.3f} to {high:.3f}) | {call * 1e6:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

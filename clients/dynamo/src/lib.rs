@@ -1,0 +1,45 @@
+//! The part of TorchDynamo that touches frames, on frame hooks.
+//!
+//! The functions of this module have the names and the meaning of those in
+//! `torch._C._dynamo.eval_frame`, whose place they take while `ferrule_dynamo` is installed.
+
+mod around;
+mod ask;
+mod cache;
+mod call;
+mod callback;
+mod code_state;
+mod compile;
+mod entry;
+mod extra;
+mod functions;
+mod offered;
+mod settings;
+mod strategy;
+mod switch;
+
+use pyo3::prelude::*;
+
+/// TorchDynamo's frame evaluation, written in Rust on frame hooks.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::around::{
+        get_bytecode_debugger_callback, register_breakpoint_code, set_bytecode_debugger_callback,
+    };
+    #[pymodule_export]
+    use crate::code_state::CodeState;
+    #[pymodule_export]
+    use crate::entry::{CacheEntry, PrecompileEntry};
+    #[pymodule_export]
+    use crate::functions::{
+        cache_entries_of, cache_entries_of_region, clear_precompiled, count_cache_entries,
+        get_callback, get_region, leave_alone, load_precompiled, precompiled_of, reset_code,
+        set_callback, set_frame_count, set_guard_complete_hook, set_guard_error_hook, set_lru,
+        set_nested_is_error, set_region, set_skip_unsafe, set_strategy, version,
+    };
+    #[pymodule_export]
+    use crate::offered::Frame;
+    #[pymodule_export]
+    use crate::switch::{install, is_asked, is_installed, uninstall};
+}

@@ -1,0 +1,89 @@
+//! What torch sets for all threads.
+
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A flag of the process.
+pub struct Flag(AtomicBool);
+
+impl Flag {
+    const fn new(on: bool) -> Self {
+        Self(AtomicBool::new(on))
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sets it, and returns what it was.
+    pub fn set(&self, on: bool) -> bool {
+        self.0.swap(on, Ordering::Relaxed)
+    }
+}
+
+/// Only the guards that tell the compiled codes of a function apart are checked.
+pub static SKIP_UNSAFE: Flag = Flag::new(false);
+/// Below compiled code of a full graph a frame that would be compiled is an error.
+pub static NESTED_IS_ERROR: Flag = Flag::new(false);
+/// What was found comes first the next time.
+pub static LRU: Flag = Flag::new(true);
+
+/// How many compiled frames ran since a call with a full graph began; negative: there is none.
+static FRAMES: AtomicI64 = AtomicI64::new(-1);
+
+/// Whether a call with a full graph is under way. If so, one compiled frame more runs in it.
+pub fn count_frame() -> bool {
+    let counts = FRAMES.load(Ordering::Relaxed) >= 0;
+    if counts {
+        FRAMES.fetch_add(1, Ordering::Relaxed);
+    }
+    counts
+}
+
+/// Sets the count and returns what it was. A call within a call does not begin anew.
+pub fn set_frame_count(count: i64) -> i64 {
+    let before = FRAMES.load(Ordering::Relaxed);
+    if count < 0 || before < 0 {
+        FRAMES.store(count, Ordering::Relaxed);
+    }
+    before
+}
+
+/// A callable that torch has set.
+pub struct Hook {
+    is_set: AtomicBool,
+    callable: Mutex<Option<Py<PyAny>>>,
+}
+
+impl Hook {
+    const fn new() -> Self {
+        Self { is_set: AtomicBool::new(false), callable: Mutex::new(None) }
+    }
+
+    #[inline]
+    pub fn get<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        if !self.is_set.load(Ordering::Relaxed) {
+            return None;
+        }
+        let hook = self.callable.lock().unwrap_or_else(PoisonError::into_inner);
+        hook.as_ref().map(|hook| hook.bind(py).clone())
+    }
+
+    /// Sets it, or takes it away where `hook` is `None` in Python. Returns what it was.
+    pub fn set<'py>(&self, hook: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
+        let py = hook.py();
+        let new = (!hook.is_none()).then(|| hook.clone().unbind());
+        let before = {
+            let mut place = self.callable.lock().unwrap_or_else(PoisonError::into_inner);
+            self.is_set.store(new.is_some(), Ordering::Relaxed);
+            std::mem::replace(&mut *place, new)
+        };
+        before.unwrap_or_else(|| py.None()).into_bound(py)
+    }
+}
+
+/// Called when a guard has raised.
+pub static GUARD_ERROR: Hook = Hook::new();
+/// Called when the guards of a frame were checked; may ask for compilation all the same.
+pub static GUARD_COMPLETE: Hook = Hook::new();

@@ -1,0 +1,132 @@
+//! The hook of the process: when it is installed, and when it is asked.
+//!
+//! While no thread has a callback, the hook has nothing to say to any frame. To switch it off at
+//! once would be wrong, as switching it on again has each code object be asked about once more, and
+//! a program may come to its compiled function again a moment later. So it stays on until it was
+//! asked in vain for a while. What that costs is a small part of what the next switch would.
+
+use crate::ask::Dynamo;
+use crate::callback;
+use framehook::{Builder, Installed};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// So often the hook is asked in vain before it is switched off.
+const PATIENCE: u32 = 2_000;
+
+static HOOK: Mutex<Option<Arc<Installed<Dynamo>>>> = Mutex::new(None);
+/// How many threads have a callback.
+static THREADS: AtomicIsize = AtomicIsize::new(0);
+/// Whether the hook is asked.
+static ASKED: AtomicBool = AtomicBool::new(false);
+/// How often it was in vain.
+static IN_VAIN: AtomicU32 = AtomicU32::new(0);
+
+/// The hook, taken out of the lock: what is done with it may wait for other threads.
+fn hook() -> Option<Arc<Installed<Dynamo>>> {
+    HOOK.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn switch(py: Python<'_>, on: bool) -> PyResult<()> {
+    let hook = hook().ok_or_else(|| {
+        PyRuntimeError::new_err("ferrule_dynamo is not installed: call ferrule_dynamo.install()")
+    })?;
+    ASKED.store(on, Ordering::SeqCst);
+    IN_VAIN.store(0, Ordering::Relaxed);
+    hook.enable(py, on)
+}
+
+/// A thread has a callback from now on.
+#[inline]
+pub fn begin(py: Python<'_>) -> PyResult<()> {
+    THREADS.fetch_add(1, Ordering::SeqCst);
+    if ASKED.load(Ordering::SeqCst) {
+        return Ok(());
+    }
+    switch(py, true).inspect_err(|_| end())
+}
+
+/// A thread has no callback any more.
+#[inline]
+pub fn end() {
+    THREADS.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Whether the hook has something to say about a frame: this thread has a callback, or it is time
+/// to switch the hook off.
+#[inline]
+pub fn listens() -> bool {
+    if THREADS.load(Ordering::Relaxed) != 0 {
+        return !callback::is_off();
+    }
+    // Threads may overwrite each other's count: it only matters that it grows.
+    let count = IN_VAIN.load(Ordering::Relaxed) + 1;
+    IN_VAIN.store(count, Ordering::Relaxed);
+    count >= PATIENCE
+}
+
+/// Switches the hook off until a thread has a callback.
+pub fn rest(py: Python<'_>) -> PyResult<()> {
+    if THREADS.load(Ordering::SeqCst) == 0 {
+        switch(py, false)?;
+    }
+    // A thread that has got a callback meanwhile may have found it switched on.
+    if THREADS.load(Ordering::SeqCst) != 0 && !ASKED.load(Ordering::SeqCst) {
+        switch(py, true)?;
+    }
+    Ok(())
+}
+
+/// Installs the hook. RuntimeError: it is there, or this interpreter has no frame hooks.
+#[pyfunction]
+pub fn install(py: Python<'_>) -> PyResult<()> {
+    if hook().is_some() {
+        return Err(PyRuntimeError::new_err("ferrule_dynamo is installed"));
+    }
+    crate::extra::reserve(py)?;
+    let installed = Builder::new("TorchDynamo").install(py, Dynamo)?;
+    IN_VAIN.store(0, Ordering::Relaxed);
+    ASKED.store(true, Ordering::SeqCst);
+    let before = HOOK.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::new(installed));
+    drop(before);
+    Ok(())
+}
+
+/// Removes the hook. RuntimeError: a thread is in a compiled region.
+#[pyfunction]
+pub fn uninstall(py: Python<'_>) -> PyResult<()> {
+    if !callback::is_off() || THREADS.load(Ordering::SeqCst) != 0 {
+        return Err(PyRuntimeError::new_err("a thread is in a torch.compile region"));
+    }
+    let hook = HOOK.lock().unwrap_or_else(PoisonError::into_inner).take();
+    ASKED.store(false, Ordering::SeqCst);
+    match hook.map(Arc::try_unwrap) {
+        Some(Ok(installed)) if installed.is_installed() => installed.remove(py)?,
+        // Another thread is about to switch it; it is removed when that one has.
+        _ => {}
+    }
+    crate::extra::clear_all(py)
+}
+
+/// Whether the hook is there.
+#[pyfunction]
+pub fn is_installed() -> bool {
+    hook().is_some_and(|hook| hook.is_installed())
+}
+
+/// Whether the hook is asked about frames now.
+#[pyfunction]
+pub fn is_asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
+/// Has the hook be asked about a code object that it has settled, or settles it.
+pub fn ask_about(code: &Bound<'_, PyCode>, on: bool) -> PyResult<()> {
+    match hook() {
+        Some(hook) => hook.enable_for(code, on),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,70 @@
+//! Calls that a hook makes as though it did not run.
+//!
+//! Frames that a hook starts are offered to nobody. A compiler runs code of others while it is asked
+//! about a frame, and that code may need hooks as it does elsewhere.
+
+use super::offered::{SteppedOut, StepsOut};
+use crate::cpython as c;
+use crate::cpython::PyObject;
+use crate::frame::Frame;
+use crate::object::Owned;
+use crate::thread::Thread;
+
+/// The frame whose hook makes this call: the innermost one on this stack that is being offered, or
+/// whose end is told of.
+fn asked_about(thread: Thread) -> Option<StepsOut> {
+    // SAFETY: the calling thread's own.
+    let current = unsafe { (*thread.tstate()).current_frame };
+    // SAFETY: the thread's current frame is live, if there is one.
+    let mut at = (!current.is_null()).then(|| unsafe { Frame::new(current) });
+    while let Some(frame) = at {
+        if let Some(asked) = StepsOut::if_it_is_offered(frame) {
+            return Some(asked);
+        }
+        at = frame.previous();
+    }
+    None
+}
+
+/// The hook of a frame is not counted as one that runs.
+struct Outside {
+    thread: Thread,
+    frame: SteppedOut,
+}
+
+impl Outside {
+    fn begin(thread: Thread, frame: StepsOut) -> Self {
+        // The hook's own round. Those of hooks that wait in other greenlets, or have started this
+        // one, stay.
+        // SAFETY: the calling thread's own.
+        unsafe { (*thread.own()).rounds = (*thread.own()).rounds.wrapping_sub(1) };
+        Outside { thread, frame: frame.step_out() }
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        self.frame.come_back();
+        // SAFETY: the calling thread's own.
+        unsafe { (*self.thread.own()).rounds = (*self.thread.own()).rounds.wrapping_add(1) };
+    }
+}
+
+/// Calls a callable, and asks hooks about the frames of the call as about any. Where no hook runs it
+/// is a call like any other.
+///
+/// # Safety
+/// As for `PyObject_Vectorcall`.
+pub unsafe fn call(
+    thread: Thread,
+    callable: *mut PyObject,
+    arguments: *const *mut PyObject,
+    count: usize,
+    names: *mut PyObject,
+) -> Option<Owned> {
+    let outside = asked_about(thread).map(|frame| Outside::begin(thread, frame));
+    // SAFETY: the caller's contract.
+    let result = unsafe { Owned::new(c::PyObject_Vectorcall(callable, arguments, count, names)) };
+    drop(outside);
+    result
+}

@@ -1,0 +1,43 @@
+"""Running a script in another process of this interpreter, with the evaluator or with hooks."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WAYS = ("evaluator", "hooks")
+INSTALL = {"evaluator": "", "hooks": "import ferrule_dynamo\nferrule_dynamo.install()\n"}
+
+
+def environment(**more):
+    """Without what a user has set for torch, and without its messages."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TORCH", "FERRULE"))}
+    # An interpreter that is not installed has its configuration elsewhere than its other headers.
+    headers = os.path.dirname(sysconfig.get_config_h_filename())
+    return kept | {"TORCH_LOGS": "-all", "PYTHONPATH": os.pathsep.join([HERE, *filter(None, [os.environ.get("PYTHONPATH")])]), "CPATH": headers} | more
+
+
+def run(*arguments, **more):
+    """The output of this interpreter, which has to succeed."""
+    done = subprocess.run([sys.executable, *arguments], env=environment(**more), text=True, check=False, capture_output=True)
+    if done.returncode:
+        raise AssertionError(f"{arguments} ended with {done.returncode}:\n{done.stdout}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def run_script(way, script, **more):
+    """What a script prints as JSON in its last line."""
+    return json.loads(run("-c", INSTALL[way] + script, **more).splitlines()[-1])
+
+
+def run_programs(way, module):
+    """What the programs of a module have done, by name."""
+    with tempfile.TemporaryDirectory() as directory:
+        out = os.path.join(directory, "noted.json")
+        # What inductor has compiled before would be found again.
+        run(os.path.join(HERE, "run_programs.py"), way, module, out, TORCHINDUCTOR_CACHE_DIR=directory)
+        with open(out) as file:
+            return json.load(file)

@@ -1,0 +1,79 @@
+"""How a process ends in which functions were compiled."""
+
+import subprocess
+import sys
+import unittest
+
+from support import INSTALL, environment
+
+COMPILES = INSTALL["hooks"] + """
+import torch, torch._dynamo, threading
+
+def backend(module, inputs):
+    return module.forward
+
+def f(x):
+    torch._dynamo.graph_break()
+    return x + 1
+compiled = torch.compile(f, backend=backend)
+compiled(torch.ones(3))
+"""
+
+
+class Ends(unittest.TestCase):
+    def check(self, ending, code=0, said=""):
+        done = subprocess.run([sys.executable, "-c", COMPILES + ending], env=environment(), text=True,
+                              check=False, capture_output=True)
+        self.assertEqual(done.returncode, code, done.stderr[-3000:])
+        for wrong in ("panicked", "Fatal", "Exception ignored"):
+            self.assertNotIn(wrong, done.stderr)
+        self.assertIn(said, done.stderr)
+
+    def test_at_the_end_of_the_program(self):
+        self.check("")
+
+    def test_with_an_error_that_holds_frames(self):
+        self.check("raise SystemError('the end')", 1, "the end")
+
+    def test_with_sys_exit_in_a_compiled_region(self):
+        self.check("""
+@torch._dynamo.decorators.skip
+def leave():
+    raise SystemExit(3)
+
+def g(x):
+    torch._dynamo.graph_break()
+    leave()
+    return x
+torch.compile(g, backend=backend)(torch.ones(3))
+""", 3)
+
+    def test_in_a_cycle_that_is_found_last(self):
+        self.check("""
+import builtins, gc
+gc.disable()
+names = {}
+exec("def h(x): return x + 1", names)
+names["self"] = names
+torch.compile(names["h"], backend=backend)(torch.ones(3))
+builtins.kept = [names]
+builtins.kept.append(builtins.kept)
+""")
+
+    def test_while_another_thread_compiles(self):
+        self.check("""
+def work():
+    while True:
+        torch._dynamo.reset()
+        compiled(torch.ones(3))
+threading.Thread(target=work, daemon=True).start()
+import time
+time.sleep(0.5)
+""")
+
+    def test_within_a_region(self):
+        self.check("torch._C._dynamo.eval_frame.set_eval_frame(False)")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,223 @@
+"""install() and uninstall(), the environment variable, and what stays as it is."""
+
+import unittest
+
+from support import INSTALL, run, run_script
+
+EVALUATOR = """
+import ctypes, json
+get_evaluator = ctypes.pythonapi._PyInterpreterState_GetEvalFrameFunc
+get_evaluator.restype, get_evaluator.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+interpreter = ctypes.pythonapi.PyInterpreterState_Get
+interpreter.restype = ctypes.c_void_p
+default = get_evaluator(interpreter())
+
+def is_default():
+    return get_evaluator(interpreter()) == default
+"""
+
+COMPILES = """
+import torch, torch._dynamo
+x = torch.ones(4)
+graphs = []
+
+def backend(module, inputs):
+    graphs.append(module)
+    return module.forward
+
+def compiled(function):
+    return torch.compile(function, backend=backend)
+"""
+
+
+class Installing(unittest.TestCase):
+    def test_the_evaluator_stays_the_default_one(self):
+        script = EVALUATOR + COMPILES + """
+seen = []
+
+@torch._dynamo.disable
+def look():
+    seen.append(is_default())
+
+@torch._dynamo.decorators.skip
+def look_within():
+    seen.append(is_default())
+
+def f(x):
+    look()
+    look_within()
+    return x + 1
+f = compiled(f)
+f(x), f(x)
+print(json.dumps([seen, len(graphs), is_default()]))
+"""
+        seen, graphs, after = run_script("hooks", script)
+        self.assertEqual((set(seen), after), ({True}, True))
+        self.assertGreater(graphs, 0)
+        # The test sees what it is to see: with the evaluator another one is there.
+        seen, graphs_of_evaluator, _ = run_script("evaluator", script)
+        self.assertIn(False, seen)
+        self.assertEqual(graphs, graphs_of_evaluator)
+
+    def test_an_environment_variable(self):
+        script = COMPILES + """
+import ferrule_dynamo
+compiled(lambda x: x + 1)(x)
+print(ferrule_dynamo.installed(), len(graphs))
+"""
+        self.assertEqual(run("-c", script, FERRULE_DYNAMO="1").split(), ["True", "1"])
+        self.assertEqual(run("-c", script, FERRULE_DYNAMO="0").split(), ["False", "1"])
+        self.assertEqual(run("-c", script).split(), ["False", "1"])
+
+    def test_the_variable_costs_no_import_of_torch(self):
+        self.assertEqual(run("-c", "import sys; print('torch' in sys.modules)", FERRULE_DYNAMO="1").strip(), "False")
+
+    def test_before_and_after_torch_was_imported(self):
+        body = "f = compiled(lambda x: x * 2); f(x); f(x)\nprint(len(graphs), ferrule_dynamo.installed())\n"
+        for script in (INSTALL["hooks"] + COMPILES + body, COMPILES + INSTALL["hooks"] + body,
+                       "import torch\n" + INSTALL["hooks"] + COMPILES + body):
+            self.assertEqual(run("-c", script).split(), ["1", "True"])
+
+    def test_back_and_forth(self):
+        """Each way compiles for itself, and what the other one has made stays harmless."""
+        script = EVALUATOR + COMPILES + """
+import ferrule_dynamo, gc
+module = torch._C._dynamo.eval_frame
+originals = dict(vars(module))
+names = {name: dict(vars(m)) for name, m in __import__('sys').modules.items() if name.startswith('torch._dynamo')}
+
+class Thing:
+    n = 3
+
+def call():
+    thing = Thing()
+    f = compiled(lambda x: x * thing.n)
+    f(x), f(x)
+
+counts = []
+for _ in range(3):
+    call()
+    gc.collect()
+    counts.append(len(graphs))
+    ferrule_dynamo.install()
+    ferrule_dynamo.install()
+    call()
+    gc.collect()
+    counts.append(len(graphs))
+    ferrule_dynamo.uninstall()
+    ferrule_dynamo.uninstall()
+same = all(vars(module)[name] is value for name, value in originals.items())
+changed = [f"{m}.{name}" for m, before in names.items() for name, value in before.items()
+           if getattr(__import__('sys').modules[m], name, None) is not value and callable(value)
+           and "ferrule" in repr(getattr(__import__('sys').modules[m], name, None))]
+import framehook
+print(json.dumps([counts, same, changed, len(framehook.hooks()), is_default()]))
+"""
+        counts, same, changed, hooks, default = run_script("evaluator", script)
+        # The evaluator's cache stays where it is; the hook's goes with it.
+        self.assertEqual(counts, [1, 2, 2, 3, 3, 4])
+        self.assertEqual((same, changed, hooks, default), (True, [], 0, True))
+
+    def test_not_within_a_region(self):
+        script = COMPILES + """
+import ferrule_dynamo, json
+errors = []
+
+@torch._dynamo.decorators.skip
+def change(how):
+    try:
+        how()
+    except RuntimeError as error:
+        errors.append(str(error))
+
+def f(x):
+    change(ferrule_dynamo.install)
+    change(ferrule_dynamo.uninstall)
+    return x + 1
+compiled(f)(x)
+ferrule_dynamo.install()
+compiled(lambda x: f(x))(x)
+print(json.dumps(errors))
+"""
+        errors = run_script("evaluator", script)
+        self.assertTrue(all("torch.compile region" in error for error in errors), errors)
+        self.assertGreaterEqual(len(errors), 2)
+
+    def test_the_limit_of_c_recursion_says_that_it_is_not_heeded(self):
+        script = COMPILES + """
+import ferrule_dynamo, json, warnings
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    torch._dynamo.set_recursion_limit(2000)
+    torch._C._dynamo.eval_frame.set_c_recursion_limit(-1)
+limit = torch._dynamo.get_recursion_limit()
+print(json.dumps([[str(warning.message) for warning in warned], limit]))
+"""
+        warned, limit = run_script("hooks", script)
+        self.assertEqual(len(warned), 1)
+        self.assertIn("limit of C recursion", warned[0])
+        self.assertEqual(limit, -1)
+
+    def test_a_thread_that_ends_within_a_region(self):
+        script = COMPILES + """
+import ferrule_dynamo, json, threading
+thread = threading.Thread(target=torch._C._dynamo.eval_frame.set_eval_frame, args=(lambda *arguments: None,))
+thread.start()
+thread.join()
+ferrule_dynamo.uninstall()
+print(json.dumps(ferrule_dynamo.installed()))
+"""
+        self.assertFalse(run_script("hooks", script))
+
+    def test_what_is_missing_elsewhere(self):
+        script = """
+import ferrule_dynamo, ferrule_dynamo._patching as patching, json
+patching._core = type("Stock", (), {"version": staticmethod(lambda: 0)})
+try:
+    ferrule_dynamo.install()
+except RuntimeError as error:
+    print(json.dumps([str(error), ferrule_dynamo.installed()]))
+"""
+        error, installed = run_script("evaluator", script)
+        self.assertIn("it is not Ferrule", error)
+        self.assertFalse(installed)
+
+    def test_the_hook_rests_while_nothing_is_compiled(self):
+        script = COMPILES + """
+import ferrule_dynamo._core as core, json
+f = compiled(lambda x: x + 1)
+f(x)
+seen = [core.is_asked()]
+
+def small(n):
+    return n
+
+for n in range(5000):
+    small(n)
+seen.append(core.is_asked())
+f(x)
+f(torch.ones(5))
+seen += [core.is_asked(), len(graphs)]
+print(json.dumps(seen))
+"""
+        self.assertEqual(run_script("hooks", script), [True, False, True, 2])
+
+    def test_somebody_removes_all_hooks(self):
+        """Functions run as they are then, and say nothing wrong."""
+        script = COMPILES + """
+import ferrule_dynamo, framehook, json
+f = compiled(lambda x: x + 1)
+f(x)
+framehook.clear()
+results = [f(x).tolist(), f(torch.ones(2)).tolist()]
+ferrule_dynamo.uninstall()
+results.append(compiled(lambda x: x * 3)(x).tolist())
+print(json.dumps([results, len(graphs)]))
+"""
+        results, graphs = run_script("hooks", script)
+        self.assertEqual(results, [[2.0] * 4, [2.0] * 2, [3.0] * 4])
+        self.assertEqual(graphs, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,39 @@
+"""Programs do the same with the evaluator and with hooks: results, graphs, guards' failures, errors,
+counters, warnings."""
+
+import os
+import unittest
+
+from support import HERE, WAYS, run_programs
+
+MODULES = sorted(name.removesuffix(".py") for name in os.listdir(os.path.join(HERE, "programs"))
+                 if name.endswith(".py") and not name.startswith("_"))
+
+# Where a program may differ, and why: docs/dynamo.md says it at length.
+EXPLAINED = {}
+
+
+class Programs(unittest.TestCase):
+    maxDiff = 2000
+
+    def compare(self, module):
+        evaluator, hooks = (run_programs(way, module) for way in WAYS)
+        self.assertEqual(list(evaluator), list(hooks))
+        self.assertGreater(len(evaluator), 20)
+        for name, expected in evaluator.items():
+            for aspect in expected.keys() | hooks[name].keys():
+                if (name, aspect) in EXPLAINED:
+                    continue
+                with self.subTest(program=name, aspect=aspect):
+                    self.assertEqual(hooks[name].get(aspect), expected.get(aspect))
+
+    def test_there_are_enough(self):
+        self.assertGreaterEqual(len(MODULES), 6)
+
+
+for module in MODULES:
+    setattr(Programs, f"test_{module}", lambda self, module=module: self.compare(module))
+
+
+if __name__ == "__main__":
+    unittest.main()
