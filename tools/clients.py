@@ -27,6 +27,8 @@ MATURIN = "maturin>=1.9,<2"
 # What was chosen for other programs, and would move or change ours; and what makes and compilers of C are told.
 NOT_FOR_CARGO = re.compile(r"(CARGO_(BUILD|PROFILE|TARGET|UNSTABLE)_|CARGO_ENCODED_|RUSTFLAGS|RUSTC$|MAKEFLAGS|MFLAGS|MAKELEVEL"
                            r"|CFLAGS|LDFLAGS|PYO3_)")
+# Of use with another package alone, so a wheel, and no part of what is installed with an interpreter.
+WHEELS_ONLY = ("dynamo",)
 # Beside the files that were put together: of which source they are.
 STAMP = "made-of"
 
@@ -34,6 +36,11 @@ STAMP = "made-of"
 def sources() -> list[Path]:
     """The directories of all clients."""
     return sorted(path.parent for path in places.ROOT.glob("clients/*/pyproject.toml"))
+
+
+def installed() -> list[Path]:
+    """Of those that are installed with an interpreter."""
+    return [client for client in sources() if client.name not in WHEELS_ONLY]
 
 
 def is_rust(client: Path) -> bool:
@@ -51,9 +58,9 @@ def for_cargo(python: str) -> dict[str, str]:
 # ---- in a directory, to be imported or installed --------------------------------
 
 def put_together(python: str, out: Path, profile: str = "extension") -> Path:
-    """All clients for this interpreter, as packages in a directory. BuildError: one does not build."""
+    """The clients for this interpreter, as packages in a directory. BuildError: one does not build."""
     out.mkdir(parents=True, exist_ok=True)
-    for client in sources():
+    for client in installed():
         for package in sorted(path for path in (client / ("python" if is_rust(client) else "src")).iterdir() if path.is_dir()):
             if package.name == "__pycache__" or package.suffix == ".egg-info":
                 continue
@@ -110,7 +117,7 @@ def suffix(python: str) -> str:
 
 def belong_to(variant: str) -> bool:
     """Whether a variant, which is configured, has the clients with it."""
-    return VARIANTS[variant].with_clients and making.facts_of(variant).get("RUST_CORE") == "1" and bool(sources())
+    return VARIANTS[variant].with_clients and making.facts_of(variant).get("RUST_CORE") == "1" and bool(installed())
 
 
 def beside(variant: str) -> Path:
@@ -132,7 +139,7 @@ def build_beside(variant: str) -> None:
 def source_digest(python: str) -> str:
     """Of all that a change of makes them others."""
     digest = hashlib.sha256(suffix(python).encode())
-    trees = [places.ROOT / "rust-core" / "framehook-sdk", *sources()]
+    trees = [places.ROOT / "rust-core" / "framehook-sdk", *installed()]
     files = [path for tree in trees for path in tree.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     for path in sorted([*files, places.ROOT / "Cargo.lock", places.ROOT / "Cargo.toml", Path(__file__)]):
         digest.update(f"{path.relative_to(places.ROOT)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
