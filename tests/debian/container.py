@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Build packaging/Containerfile from the source release of `make dist`, and use what came out.
+
+The base image is a Debian 13 made by debootstrap, so no registry is asked. As root, with debootstrap and buildah; the steps run
+in chroots, which needs no container runtime. --storage keeps images and the steps that were built, and goes on with them.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from chroot import Chroot, Failed
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE, IMAGE = "localhost/debian:trixie-slim", "localhost/ferrule"
+# What a user of the image does first: look at it, make an environment, install into it, and use a hook.
+USE = (
+    ("python3", "-c", "import _framecore, sys; print(sys.version)"),
+    ("pip", "--version"),
+    ("sh", "-c", "python -m venv /tmp/env && /tmp/env/bin/pip --version"),
+    ("python3", "-c", "import framehook, ssl, sqlite3, ctypes, lzma, bz2, zlib, curses, readline, uuid, dbm.gnu"),
+    ("python3", "-m", "pydoc", "framehook"),
+)
+
+
+class Buildah:
+    def __init__(self, storage: Path):
+        self.options = ("--storage-driver", "vfs", "--root", str(storage / "images"), "--runroot", str(storage / "run"))
+
+    def run(self, *words: str, seconds: int = 600) -> str:
+        done = subprocess.run(["buildah", *self.options, *words], capture_output=True, text=True, errors="replace",
+                              stdin=subprocess.DEVNULL, timeout=seconds)
+        if done.returncode != 0:
+            raise Failed(f"buildah {' '.join(words)[:200]}: exit status {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}")
+        return done.stdout
+
+    def base(self, directory: Path) -> None:
+        """The base image, of a directory with a Debian in it; where it is kept, that one, or no step that was built is found again."""
+        if self.run("images", "--quiet", "--filter", f"reference={BASE}").strip():
+            return
+        container = self.run("from", "scratch").strip()
+        self.run("add", "--quiet", container, str(directory), "/")
+        self.run("commit", "--quiet", container, BASE)
+        self.run("rm", container)
+
+
+def use(buildah: Buildah) -> list[list[str]]:
+    """The first line of what each said."""
+    container = buildah.run("from", IMAGE).strip()
+    try:
+        return [buildah.run("run", "--isolation", "chroot", container, "--", *words).splitlines()[0:1] for words in USE]
+    finally:
+        buildah.run("rm", container)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, help="a chroot of Debian 13 to make, or to go on with; kept")
+    parser.add_argument("--storage", type=Path, help="where images are; kept")
+    options = parser.parse_args()
+    if os.geteuid() != 0 or not all(map(shutil.which, ("debootstrap", "buildah"))):
+        sys.exit("container.py: run as root, with debootstrap and buildah installed")
+    releases = sorted((ROOT / "build/dist").glob("ferrule-*.tar.xz"))
+    if not releases:
+        sys.exit("container.py: build/dist has no source release: make dist")
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as temporary:
+        chroot = Chroot((options.root or Path(temporary) / "trixie").absolute())
+        buildah = Buildah((options.storage or Path(temporary) / "storage").absolute())
+        context = Path(temporary) / "context"
+        context.mkdir()
+        try:
+            subprocess.run(["tar", "-xf", releases[-1], "-C", context, "--strip-components=1"], check=True)
+            chroot.make()
+            buildah.base(chroot.root)
+            buildah.run("bud", "--layers", "--isolation", "chroot", "--build-arg", f"BASE={BASE}", "--tag", IMAGE,
+                        "--file", str(context / "packaging/Containerfile"), str(context), seconds=3 * 3600)
+            passed += 1
+            print("built", flush=True)
+            for said in use(buildah):
+                print("  ", *said, flush=True)
+            passed += 1
+        except (Failed, subprocess.SubprocessError) as error:
+            print(f"container.py: {error}", flush=True)
+            failed += 1
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
