@@ -57,7 +57,7 @@ mod word;
 pub use frame::Frame;
 pub use hook::{Also, Answer, Event, EventKind, FrameHook};
 pub use install::{clear, Builder, Installed, Place};
-pub use original::{can_stand_in, original, outside, Original, Outside};
+pub use original::{can_stand_in, original, outside, Callee, Original, Outside, Way};
 
 /// The edition of frame hooks that this process's interpreter has: 0 in stock CPython, which has
 /// none and where installing a hook raises RuntimeError.

@@ -20,8 +20,8 @@ use std::ptr::null_mut;
 ///     framehook::original(function).below().call1((first,))
 /// }
 /// ```
-pub fn original<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Original<'a, 'py> {
-    Original { function, below: false }
+pub fn original<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Callee<'a, 'py, Original> {
+    Callee { function, way: Original { below: false } }
 }
 
 /// A callable that a hook calls as though the hook did not run: hooks are asked about the frames of
@@ -41,100 +41,90 @@ pub fn original<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Original<'a, 'py> {
 ///     }
 /// }
 /// ```
-pub fn outside<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Outside<'a, 'py> {
-    Outside { function }
+pub fn outside<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Callee<'a, 'py, Outside> {
+    Callee { function, way: Outside { _private: () } }
 }
 
-/// From [`original`].
+/// What [`original`] and [`outside`] give: a callable, and the way in which it is called.
 #[must_use]
-pub struct Original<'a, 'py> {
+pub struct Callee<'a, 'py, W> {
     function: &'a Bound<'py, PyAny>,
+    way: W,
+}
+
+/// The way of [`original`].
+pub struct Original {
     below: bool,
 }
 
-/// From [`outside`].
-#[must_use]
-pub struct Outside<'a, 'py> {
-    function: &'a Bound<'py, PyAny>,
+/// The way of [`outside`].
+pub struct Outside {
+    _private: (),
 }
 
-impl<'py> Outside<'_, 'py> {
-    /// Calls it with positional arguments: a tuple.
-    pub fn call1<A>(self, arguments: A) -> PyResult<Bound<'py, PyAny>>
-    where
-        A: IntoPyObject<'py, Target = PyTuple>,
-    {
-        self.call(arguments, None)
-    }
+/// How a [`Callee`] is called.
+pub trait Way: sealed::Way {}
 
-    /// Calls it with positional and keyword arguments.
-    pub fn call<A>(
-        self,
-        arguments: A,
-        keywords: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Bound<'py, PyAny>>
-    where
-        A: IntoPyObject<'py, Target = PyTuple>,
-    {
-        let call = outside_functions()?.PyUnstable_FrameHook_CallOutside;
-        Vector::new(self.function.py(), arguments, keywords)?.call(|values, count, names| {
-            // SAFETY: as `Vector::call` says.
-            unsafe { call(self.function.as_ptr(), values, count, names) }
-        })
+impl<W: sealed::Way> Way for W {}
+
+mod sealed {
+    use pyo3::ffi::PyObject;
+    use pyo3::PyResult;
+
+    pub trait Way {
+        /// A new reference, or NULL with an exception; or an error where the interpreter has no such
+        /// way.
+        ///
+        /// # Safety
+        /// Attached. The callable lives, and so do the values: so many positional ones, and one for
+        /// each name of a tuple that lives or is NULL.
+        unsafe fn call(
+            &self,
+            callable: *mut PyObject,
+            values: *const *mut PyObject,
+            positional: usize,
+            names: *mut PyObject,
+        ) -> PyResult<*mut PyObject>;
     }
 }
 
-/// The arguments of a call, as the header's functions take them.
-struct Vector<'py> {
-    py: Python<'py>,
-    // Values of their own, so that they live whatever the call does to a dict.
-    values: Vec<Bound<'py, PyAny>>,
-    positional: usize,
-    names: Option<Bound<'py, PyTuple>>,
-}
-
-impl<'py> Vector<'py> {
-    fn new<A>(
-        py: Python<'py>,
-        arguments: A,
-        keywords: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Self>
-    where
-        A: IntoPyObject<'py, Target = PyTuple>,
-    {
-        let positional = arguments.into_pyobject(py).map_err(Into::into)?;
-        let mut values: Vec<Bound<'py, PyAny>> = positional.as_borrowed().iter().collect();
-        let count = values.len();
-        let mut names = Vec::new();
-        for (name, value) in keywords.into_iter().flatten() {
-            names.push(name);
-            values.push(value);
-        }
-        let names = (!names.is_empty()).then(|| PyTuple::new(py, names)).transpose()?;
-        Ok(Self { py, values, positional: count, names })
-    }
-
-    /// `call` gets the values, how many of them are positional, and the names of the others or
-    /// NULL. All live until it returns. It gives a new reference, or NULL with an exception.
-    fn call(
+impl sealed::Way for Original {
+    unsafe fn call(
         &self,
-        call: impl FnOnce(*const *mut PyObject, usize, *mut PyObject) -> *mut PyObject,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let pointers: Vec<*mut PyObject> = self.values.iter().map(Bound::as_ptr).collect();
-        let names = self.names.as_ref().map_or(null_mut(), Bound::as_ptr);
-        let result = call(pointers.as_ptr(), self.positional, names);
-        // SAFETY: attached. A new reference, or NULL with an exception, as this function's users say.
-        unsafe { Bound::from_owned_ptr_or_err(self.py, result) }
+        callable: *mut PyObject,
+        values: *const *mut PyObject,
+        positional: usize,
+        names: *mut PyObject,
+    ) -> PyResult<*mut PyObject> {
+        let call = second("calling an original")?.PyUnstable_FrameHook_CallOriginal;
+        // SAFETY: the caller's contract.
+        Ok(unsafe { call(callable, values, positional, names, c_int::from(self.below)) })
     }
 }
 
-impl<'py> Original<'_, 'py> {
+impl sealed::Way for Outside {
+    unsafe fn call(
+        &self,
+        callable: *mut PyObject,
+        values: *const *mut PyObject,
+        positional: usize,
+        names: *mut PyObject,
+    ) -> PyResult<*mut PyObject> {
+        let call = outside_functions()?.PyUnstable_FrameHook_CallOutside;
+        // SAFETY: the caller's contract.
+        Ok(unsafe { call(callable, values, positional, names) })
+    }
+}
+
+impl Callee<'_, '_, Original> {
     /// Nor about any frame below it.
     pub fn below(mut self) -> Self {
-        self.below = true;
+        self.way.below = true;
         self
     }
+}
 
+impl<'py, W: Way> Callee<'_, 'py, W> {
     /// Calls it without arguments.
     pub fn call0(self) -> PyResult<Bound<'py, PyAny>> {
         self.call((), None)
@@ -157,12 +147,24 @@ impl<'py> Original<'_, 'py> {
     where
         A: IntoPyObject<'py, Target = PyTuple>,
     {
-        let call = second("calling an original")?.PyUnstable_FrameHook_CallOriginal;
-        let below = c_int::from(self.below);
-        Vector::new(self.function.py(), arguments, keywords)?.call(|values, count, names| {
-            // SAFETY: attached, and as `Vector::call` says.
-            unsafe { call(self.function.as_ptr(), values, count, names, below) }
-        })
+        let py = self.function.py();
+        let positional = arguments.into_pyobject(py).map_err(Into::into)?;
+        // Values of their own, so that they live whatever the call does to a dict.
+        let mut values: Vec<Bound<'py, PyAny>> = positional.as_borrowed().iter().collect();
+        let count = values.len();
+        let mut names = Vec::new();
+        for (name, value) in keywords.into_iter().flatten() {
+            names.push(name);
+            values.push(value);
+        }
+        let names = (!names.is_empty()).then(|| PyTuple::new(py, names)).transpose()?;
+        let pointers: Vec<*mut PyObject> = values.iter().map(Bound::as_ptr).collect();
+        let names = names.as_ref().map_or(null_mut(), Bound::as_ptr);
+        // SAFETY: attached. The callable is borrowed, the values and the names are above.
+        let result =
+            unsafe { self.way.call(self.function.as_ptr(), pointers.as_ptr(), count, names) }?;
+        // SAFETY: attached. A new reference, or NULL with an exception, as `Way::call` says.
+        unsafe { Bound::from_owned_ptr_or_err(py, result) }
     }
 }
 

@@ -38,7 +38,12 @@ fn with_hook_at(
         work(hooks, hook);
         Some(())
     });
-    if found.is_none() && begins {
+    found.map_or_else(|| not_installed(begins, thread), Ok)
+}
+
+/// What comes of a hook that is not installed, where a block begins or ends.
+fn not_installed(begins: bool, thread: Thread) -> Outcome<()> {
+    if begins {
         return Err(Refusal::Unknown.raise(thread));
     }
     Ok(())
@@ -56,11 +61,8 @@ fn with_hook_here(
     // before, and of none that came into a slot since.
     let snapshot = SnapshotRef::current(thread);
     let hook = snapshot.as_ref().and_then(|hooks| Some((hooks.get(), hooks.get().find(id)?)));
-    match hook {
-        Some((hooks, hook)) => work(hooks, hook),
-        None if begins => return Err(Refusal::Unknown.raise(thread)),
-        None => {}
-    }
+    let Some((hooks, hook)) = hook else { return not_installed(begins, thread) };
+    work(hooks, hook);
     Ok(())
 }
 

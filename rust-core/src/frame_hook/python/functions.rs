@@ -10,7 +10,7 @@ use crate::frame_hook::{original, outside, registry, replace, settled, switch};
 use crate::object::Owned;
 use crate::tables::{method, plain_of_named, Arguments};
 use crate::thread::Thread;
-use core::ffi::{c_int, c_longlong};
+use core::ffi::{c_int, c_longlong, CStr};
 use core::ptr::null_mut;
 
 /// # Safety
@@ -67,6 +67,29 @@ unsafe fn obstacle(thread: Thread, _: *mut PyObject, arguments: Arguments) -> Ou
     }
 }
 
+/// What the two functions that call something have in common: `N` arguments of their own, then those of
+/// the call. The last word is a tuple of names or NULL.
+///
+/// # Safety
+/// Called by CPython as the table says: a thread state is attached, and so many arguments are there,
+/// and one more for each name.
+unsafe fn calling<const N: usize>(
+    first: *const *mut PyObject,
+    count: isize,
+    expected: &'static CStr,
+    work: impl FnOnce(Thread, &[*mut PyObject; N], *const *mut PyObject, usize) -> Option<Owned>,
+) -> *mut PyObject {
+    // SAFETY: attached, by contract.
+    let thread = unsafe { Thread::current() };
+    let Some(others) = (count as usize).checked_sub(N) else {
+        let Raised { .. } = Raised::type_error(thread, expected);
+        return null_mut();
+    };
+    // SAFETY: there are `N` and more.
+    let (own, rest) = unsafe { (&*first.cast(), first.add(N)) };
+    work(thread, own, rest, others).map_or(null_mut(), Owned::into_raw)
+}
+
 /// `call_original(below, callable, /, *args, **kwargs)`.
 unsafe extern "C" fn call_original(
     _: *mut PyObject,
@@ -74,19 +97,18 @@ unsafe extern "C" fn call_original(
     count: isize,
     names: *mut PyObject,
 ) -> *mut PyObject {
-    // SAFETY: called by CPython as the table says: a thread state is attached, and so many arguments
-    // are there, and one more for each name.
+    // SAFETY: called as the table says, so all of it is live.
     unsafe {
-        let thread = Thread::current();
-        if count < 2 {
-            let Raised { .. } = Raised::type_error(thread, c"a truth and a callable are expected");
-            return null_mut();
-        }
-        let result = truth(thread, *first).and_then(|below| {
-            let count = count as usize - 2;
-            original::call(thread, *first.add(1), first.add(2), count, names, below)
-        });
-        result.ok().flatten().map_or(null_mut(), Owned::into_raw)
+        calling(
+            first,
+            count,
+            c"a truth and a callable are expected",
+            |thread, own, rest, others| {
+                let &[below, callable] = own;
+                let below = truth(thread, below).ok()?;
+                original::call(thread, callable, rest, others, names, below).ok().flatten()
+            },
+        )
     }
 }
 
@@ -97,16 +119,11 @@ unsafe extern "C" fn call_outside(
     count: isize,
     names: *mut PyObject,
 ) -> *mut PyObject {
-    // SAFETY: called by CPython as the table says: a thread state is attached, and so many arguments
-    // are there, and one more for each name.
+    // SAFETY: called as the table says, so all of it is live.
     unsafe {
-        let thread = Thread::current();
-        if count < 1 {
-            let Raised { .. } = Raised::type_error(thread, c"a callable is expected");
-            return null_mut();
-        }
-        let result = outside::call(thread, *first, first.add(1), count as usize - 1, names);
-        result.map_or(null_mut(), Owned::into_raw)
+        calling(first, count, c"a callable is expected", |thread, &[callable], rest, others| {
+            outside::call(thread, callable, rest, others, names)
+        })
     }
 }
 
