@@ -195,7 +195,7 @@ def patches_of(profile: Path) -> Path:
 
 def patches_now() -> str:
     version = packaged()[1]["version"]
-    return patches.digest(patches.default_directory(version), version)
+    return patches.digest(patches.default_directory(version), version, compiled=True)
 
 
 def stale_profiles() -> list[str]:

@@ -98,11 +98,13 @@ def selected(directory, version):
     return [special.get((name, version), Path(directory) / name) for name in names]
 
 
-def digest(directory, version):
-    """Changes whenever a tree would have to be patched differently."""
+def digest(directory, version, compiled=False):
+    """Changes whenever a tree would have to be patched differently; where compiled is true, whenever something that is compiled would."""
     total = hashlib.sha256()
     for path in selected(directory, version):
         content = path.read_bytes()
+        if compiled and all(name.endswith(b".py") for name in re.findall(rb"^\+\+\+ b/(\S+)", content, re.M)):
+            continue
         total.update(f"{path.name} {len(content)}\n".encode())
         total.update(content)
     return total.hexdigest()

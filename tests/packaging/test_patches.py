@@ -256,6 +256,18 @@ class Series(Case):
         self.assertEqual(patches.digest(self.dir, "3.13.5"), five)
         self.assertNotEqual(patches.digest(self.dir, "3.13.15"), fifteen)
 
+    def test_digest_of_what_is_compiled_passes_by_files_of_python(self):
+        self.put("0001-a.patch", insertion("a.c"))
+        self.put("0002-b.patch", insertion("b.py"))
+        self.put("0003-c.patch", insertion("c.py") + insertion("c.h"))
+        self.series("0001-a.patch", "0002-b.patch", "0003-c.patch")
+        whole, compiled = (patches.digest(self.dir, "3.13.5", compiled=compiled) for compiled in (False, True))
+        self.put("0002-b.patch", insertion("b.py", text="changed"))
+        self.assertNotEqual(patches.digest(self.dir, "3.13.5"), whole)
+        self.assertEqual(patches.digest(self.dir, "3.13.5", compiled=True), compiled)
+        self.put("0003-c.patch", insertion("c.py") + insertion("c.h", text="changed"))
+        self.assertNotEqual(patches.digest(self.dir, "3.13.5", compiled=True), compiled)
+
 
 class Stat(Case):
     def test_counts_c_and_other_files_apart(self):

@@ -23,12 +23,12 @@ NAME = "stopped_here.py"
 # The last optimization option counts.
 OPTIMIZED = (re.findall(r"-O\S+", sysconfig.get_config_var("PY_CORE_CFLAGS") or "") or ["-O0"])[-1] != "-O0"
 
-# id() is where gdb takes over: what comes before is the interpreter's start.
+# bin() is where gdb takes over: what comes before is the interpreter's start, and imports.
 PROGRAM = """
-import gc, sys
+import gc, sys{watching}
 
 def innermost(number):
-    id('here')
+    bin(0)
     {what}
 
 def middle(word):
@@ -42,21 +42,47 @@ Outer().method()
 """
 
 
+# A module that has the end of every frame told.
+WATCHING = """
+import framehook, sys
+
+def left(event):
+    sys._getframe()
+
+framehook.add(lambda view: view.watch(left))
+"""
+
+
+# Run by gdb. The names of the thread's frames, and a bar where an eval loop begins: these come from memory, not from variables of C
+# that the compiler may have done without.
+WALK = """
+gdb.execute('set language c')
+frame = PyFramePtr(gdb.parse_and_eval('_PyRuntime._main_interpreter.threads.main->current_frame'))
+names = []
+while frame._gdbval:
+    names.append('|' if frame.is_shim() else frame.co_name.proxyval(set()))
+    frame = frame.previous()
+print('--- walk', *names)
+"""
+
+
 def inside_gdb(program, function):
     """What gdb prints about the process when it gets to the function: its own frames, then Python's."""
     commands = ["set confirm off", "set breakpoint pending on", "set startup-with-shell off", f"source {SCRIPT}",
-                "break builtin_id", "run", f"break {function}", "continue", "echo --- native\\n", "backtrace 40",
+                "break builtin_bin", "run", f"break {function}", "continue", "echo --- native\\n", "backtrace 40",
                 "echo --- python\\n", "py-bt", "py-bt-full",
-                "echo --- from C\\n", f"frame function {EVAL_LOOP}", "py-bt", "py-bt-full", "echo --- end\\n"]
+                "echo --- from C\\n", f"frame function {EVAL_LOOP}", "py-bt", "py-bt-full", "echo --- end\\n",
+                "source walk.py"]
     arguments = [word for command in commands for word in ("-ex", command)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with tempfile.TemporaryDirectory() as directory:
+        for name, text in ((NAME, program), ("watching.py", WATCHING), ("walk.py", WALK)):
+            with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
+                file.write(text)
         path = os.path.join(directory, NAME)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(program)
         done = subprocess.run([GDB, "-nx", "-batch", *arguments, "--args", sys.executable, "-S", path],
                               capture_output=True, text=True, errors="replace", env=environment, timeout=SECONDS,
-                              stdin=subprocess.DEVNULL)
+                              cwd=directory, stdin=subprocess.DEVNULL)
     return done.stdout, done.stderr
 
 
@@ -92,7 +118,7 @@ class PythonFramesInGdb(unittest.TestCase):
             raise unittest.SkipTest("gdb cannot run a process here")
 
     def check(self, function, what, innermost=True):
-        stdout, stderr = inside_gdb(PROGRAM.format(what=what), function)
+        stdout, stderr = inside_gdb(PROGRAM.format(what=what, watching=""), function)
         said = f"{stdout[-6000:]}\n{stderr[-2000:]}"
         native, stopped, python = stdout.partition("--- python\n")
         self.assertTrue(stopped, said)
@@ -119,6 +145,21 @@ class PythonFramesInGdb(unittest.TestCase):
         self.assertIn("(word='word'", here)
         if innermost:
             self.assertIn("(number=17)", here)
+
+    def walked(self, what, watching):
+        stdout, stderr = inside_gdb(PROGRAM.format(what=what, watching=watching), "_PyFrame_MakeAndSetFrameObject")
+        found = re.search("^--- walk (.*)", stdout, re.MULTILINE)
+        self.assertTrue(found, f"{stdout[-3000:]}\n{stderr[-2000:]}")
+        return found[1]
+
+    def test_walking_frames(self):
+        self.assertEqual(self.walked("sys._getframe()", ""), "innermost middle <lambda> | method <module> |")
+
+    @unittest.skipIf(support.ON_STOCK, "stock CPython has no frame hooks")
+    def test_marks_of_watched_frames_are_passed_by(self):
+        self.assertEqual(self.walked("sys._getframe()", ", watching"), "innermost middle <lambda> | method <module> |")
+        # The frame that ends is not seen any more.
+        self.assertEqual(self.walked("pass", ", watching"), "left | middle <lambda> | method <module> |")
 
     def test_while_a_frame_object_is_made(self):
         self.check("_PyFrame_MakeAndSetFrameObject", "sys._getframe()")
