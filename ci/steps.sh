@@ -1,0 +1,31 @@
+# For scripts that run several commands, one after the other: `. ci/steps.sh`, `step COMMAND...` for each, and `total` at the end.
+# Every step runs, so that one failure does not hide another; any failure fails the whole. The last line is the counts over all.
+started=$(date +%s)
+passed=0 failed=0 skipped=0
+
+step() {
+    echo "=== $*  [$((($(date +%s) - started) / 60)) min]"
+    log=$(mktemp)
+    { "$@" 2>&1; echo "exit-status $?"; } | tee "$log" | grep --line-buffered -v '^exit-status '
+    status=$(sed -n 's/^exit-status //p' "$log" | tail -n 1)
+    # A step that runs tests ends with its own counts; another one is one test.
+    counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$log" | tail -n 1)
+    rm -f "$log"
+    if [ -n "$counts" ]; then
+        set -- $counts
+    elif [ "$status" = 0 ]; then
+        set -- 1 0 0
+    else
+        set -- 0 1 0
+    fi
+    passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+    if [ "$status" != 0 ] && [ "$2" = 0 ]; then
+        failed=$((failed + 1))
+    fi
+}
+
+total() {
+    echo "took $((($(date +%s) - started) / 60)) minutes"
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+}
