@@ -23,6 +23,7 @@
 //!   using it, so reads need no lock.
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 use crate::check::check;

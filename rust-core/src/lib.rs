@@ -38,6 +38,7 @@ mod reference_count;
 mod stack_ref;
 #[cfg(test)]
 mod stand_in;
+mod sync;
 #[cfg_attr(test, allow(dead_code, unused_imports, unused_macros))] // for what Python sees
 mod tables;
 mod thread;

@@ -27,9 +27,13 @@ mod api;
 mod error;
 mod fresh;
 mod index;
+#[cfg(test)]
+#[cfg(loom)]
+mod interleavings;
 mod registry;
 mod table;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 mod values;
 
@@ -39,4 +43,7 @@ pub use error::Error;
 pub use index::NO_INDEX;
 // Not `pub`: rustc would take its methods for reachable, and their symbols would be exported.
 pub(crate) use registry::Registry;
+#[cfg(test)]
+#[cfg(loom)]
+pub(crate) use registry::CODE_TYPE_UNTIL_RELEASE;
 pub use values::value_in_use;

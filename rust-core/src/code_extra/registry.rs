@@ -19,8 +19,8 @@ use crate::cpython::{
     PyObject, PyTypeObject,
 };
 use crate::in_cpython::{CodeExtraState, FreeFunction, Slot, Table};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use core::ptr::{null_mut, NonNull};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 const FIRST_SEGMENT: usize = 16;
 // The struct in `in_cpython` has the number itself, since cbindgen does not look a name up.
@@ -51,7 +51,8 @@ unsafe fn key_of<'a>(slot: *mut Slot) -> &'a AtomicUsize {
 /// Before the first release no index can be out of use. So a reader who finds no value
 /// need not ask the registry whether the index was released. Comparing an object's type
 /// with this tells two things at once: it is a code object, and nothing was released.
-static CODE_TYPE_UNTIL_RELEASE: AtomicPtr<PyTypeObject> = AtomicPtr::new(&raw mut PyCode_Type);
+pub(crate) static CODE_TYPE_UNTIL_RELEASE: AtomicPtr<PyTypeObject> =
+    AtomicPtr::new(&raw mut PyCode_Type);
 
 /// Whether `object` is a code object and no index of any interpreter was ever
 /// released. No type derives from the code type.

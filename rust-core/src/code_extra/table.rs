@@ -32,9 +32,9 @@ use crate::check::check;
 use crate::code::Code;
 use crate::cpython::{PyCodeObject, PyMem_Free, PyMem_Malloc};
 use crate::in_cpython::{CodeExtraState, Table};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use core::ffi::c_void;
 use core::ptr::{null_mut, NonNull};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A key and its value, behind the header.
 #[repr(C)]

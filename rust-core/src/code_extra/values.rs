@@ -10,9 +10,9 @@ use crate::code::Code;
 use crate::cpython::{free_delayed, PyErr_FormatUnraisable};
 use crate::exception::run_aside;
 use crate::in_cpython::{CodeExtraState, FreeFunction, Table};
+use crate::sync::Ordering;
 use core::ffi::c_void;
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering;
 
 /// What one step under the lock leaves to be done without it.
 #[must_use]

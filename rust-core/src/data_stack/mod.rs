@@ -32,9 +32,13 @@
 
 mod chunk;
 mod exports;
+#[cfg(test)]
+#[cfg(loom)]
+mod interleavings;
 mod reserve;
 mod stack;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use exports::_PyThreadState_PopFrame;

@@ -29,16 +29,17 @@
 
 use super::chunk::{Chunk, LARGEST_GROWN_CHUNK};
 use crate::in_cpython::DataStackState;
+use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The largest chunk, in bytes, that is kept as a thread's spare.
 pub const LARGEST_SPARE_CHUNK: usize = LARGEST_GROWN_CHUNK;
 
 /// Bytes of chunks that all threads of the process together keep behind their spares.
 ///
-/// 100,000 frames of a small function, twelve megabytes, stay mapped between two recursions.
-pub const KEPT_BEHIND_SPARES: usize = 16 * 1024 * 1024;
+/// 100,000 frames of a small function, twelve megabytes, stay mapped between two recursions. loom
+/// has less, so that two threads soon compete for it.
+pub const KEPT_BEHIND_SPARES: usize = if cfg!(loom) { 2 } else { 16 } * 1024 * 1024;
 
 /// A thread that has left so many chunks without need of a chunk in its reserve frees that one.
 ///
@@ -48,14 +49,15 @@ pub const SWITCHES_TO_WAIT: usize = 1 << 14;
 /// Gives `work` what is left to claim, in bytes.
 ///
 /// Relaxed everywhere: it is a number, and no memory is handed over with it.
-#[cfg(not(test))]
-fn with_left_to_claim<R>(work: impl FnOnce(&AtomicUsize) -> R) -> R {
+#[cfg(any(not(test), loom))]
+pub fn with_left_to_claim<R>(work: impl FnOnce(&AtomicUsize) -> R) -> R {
     static LEFT: AtomicUsize = AtomicUsize::new(KEPT_BEHIND_SPARES);
     work(&LEFT)
 }
 
 /// As above, for each test by itself: tests run in threads of one process.
 #[cfg(test)]
+#[cfg(not(loom))]
 pub fn with_left_to_claim<R>(work: impl FnOnce(&AtomicUsize) -> R) -> R {
     std::thread_local! {
         static LEFT: AtomicUsize = const { AtomicUsize::new(KEPT_BEHIND_SPARES) };

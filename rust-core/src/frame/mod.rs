@@ -26,6 +26,7 @@ mod move_frame;
 mod object;
 mod slots;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 mod traverse;
 

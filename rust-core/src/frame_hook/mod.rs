@@ -31,6 +31,9 @@ mod came_back;
 mod dispatch;
 mod error;
 mod extent;
+#[cfg(test)]
+#[cfg(loom)]
+mod interleavings;
 mod kept;
 mod mask;
 mod offered;
@@ -48,6 +51,7 @@ mod state;
 mod suspended;
 mod switch;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 mod verdict;
 mod view;

@@ -10,10 +10,10 @@ use super::state::{is_closed, set_active};
 use super::world::{locked, unsettle};
 use crate::cpython as c;
 use crate::in_cpython::SlotMask;
+use crate::sync::Ordering;
 use crate::thread::Thread;
 use core::ffi::{c_longlong, c_void, CStr};
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering;
 
 /// Why a change could not be made, told apart while the world is stopped and
 /// raised when it runs again.

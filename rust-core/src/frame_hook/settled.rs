@@ -5,9 +5,9 @@ use super::suspended::slots_about;
 use crate::code::Code;
 use crate::code_extra::{value_in_use, Error, Registry, NO_INDEX};
 use crate::in_cpython::SlotMask;
+use crate::sync::{AtomicIsize, Ordering};
 use crate::thread::Thread;
 use core::ffi::c_longlong;
-use core::sync::atomic::{AtomicIsize, Ordering};
 
 /// The field that holds the index of the masks, or [`NO_INDEX`].
 fn index_place<'a>(thread: Thread) -> &'a AtomicIsize {

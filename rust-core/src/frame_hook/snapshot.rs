@@ -13,16 +13,16 @@ use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
 use crate::exception::run_aside;
 use crate::in_cpython::MOST_HOOKS;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::thread::Thread;
 use core::ffi::{c_char, c_int, c_longlong, c_void, CStr};
 use core::marker::PhantomData;
 use core::ptr::{null_mut, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Adds to a counter, and returns what it was. With the GIL that needs no atomic instruction.
 #[inline(always)]
 pub fn add_to(counter: &AtomicU64, amount: u64) -> u64 {
-    if cfg!(ferrule_free_threaded) {
+    if cfg!(any(ferrule_free_threaded, loom)) {
         counter.fetch_add(amount, Ordering::AcqRel)
     } else {
         let before = counter.load(Ordering::Relaxed);
@@ -322,6 +322,17 @@ impl Hook {
         }
     }
 }
+
+/// Where a hook has atomics that do not begin a word, for loom.
+#[cfg(test)]
+#[cfg(loom)]
+pub const SMALL_ATOMICS: [usize; 5] = [
+    core::mem::offset_of!(Hook, special),
+    core::mem::offset_of!(Hook, removed),
+    core::mem::offset_of!(Hook, on),
+    core::mem::offset_of!(Hook, suspensions),
+    core::mem::offset_of!(Hook, blocks),
+];
 
 /// A block of the raw allocator, which takes any size at any time; `None` without memory.
 fn allocate<T>() -> Option<NonNull<T>> {

@@ -13,9 +13,9 @@ use super::state::set_active;
 use super::world::{locked, unsettle};
 use super::{settled, suspended};
 use crate::code::Code;
+use crate::sync::Ordering;
 use crate::thread::Thread;
 use core::ffi::c_longlong;
-use core::sync::atomic::Ordering;
 
 /// Does something to an installed hook while the world is stopped; `ValueError` where it is not
 /// installed.

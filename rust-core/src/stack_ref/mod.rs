@@ -23,6 +23,7 @@
 
 pub mod exports;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 use crate::check::check;

@@ -1,5 +1,8 @@
 //! CPython's allocators, which count what they gave out and can be made to fail.
 
+#[cfg(loom)]
+use super::interleaved as reclaim;
+#[cfg(not(loom))]
 use super::reclaim;
 use super::threads::locks_held;
 use std::alloc::{alloc, dealloc, Layout};
@@ -8,10 +11,20 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
+#[cfg(not(loom))]
 extern "C" {
     fn malloc(bytes: usize) -> *mut c_void;
     fn calloc(count: usize, bytes: usize) -> *mut c_void;
     fn free(block: *mut c_void);
+}
+
+/// Blocks that loom watches, under the names of the functions above.
+#[cfg(loom)]
+use super::interleaved::{allocation as malloc, died as free};
+#[cfg(loom)]
+unsafe fn calloc(count: usize, bytes: usize) -> *mut c_void {
+    // SAFETY: any size will do.
+    unsafe { malloc(count * bytes) }
 }
 
 thread_local! {

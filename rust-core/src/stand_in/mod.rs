@@ -6,9 +6,11 @@
 //!   objects   counts of references, types, what an object gives up when it dies
 //!   values    str, tuple, bytes and cells
 //!   exceptions   the exception of the thread state, with its kind and its text
-//!   threads   thread states, a world that stops, locks
+//!   threads   thread states
+//!   locks     locks, and a world that stops
 //!   code      code objects
 //!   frames    frame objects, and frames at the top of a data stack
+//!   interleaved  for `ci/proofs`: atomics, memory and locks that loom runs in every order
 //!   world     an interpreter for one test, and a look at what the test leaves behind
 //! ```
 //!
@@ -19,8 +21,13 @@
 pub mod code;
 pub mod exceptions;
 pub mod frames;
+#[cfg(loom)]
+pub mod interleaved;
+#[cfg(not(loom))]
+pub mod locks;
 pub mod memory;
 pub mod objects;
+#[cfg(not(loom))]
 pub mod reclaim;
 pub mod threads;
 pub mod values;

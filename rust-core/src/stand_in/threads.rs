@@ -1,5 +1,9 @@
-//! Thread states, a world that is stopped by one thread of a test, and locks.
+//! Thread states, and what is said to all threads.
 
+#[cfg(loom)]
+pub use super::interleaved::{is_world_stopped, locks_held};
+#[cfg(not(loom))]
+pub use super::locks::{forget_locks, is_world_stopped, locks_held};
 use super::memory::{is_allowed, zeroed};
 use crate::code_extra::NO_INDEX;
 use crate::cpython::{
@@ -8,18 +12,12 @@ use crate::cpython::{
 use crate::in_cpython::{CodeExtraState, FrameHookState};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
-use std::hint::spin_loop;
 use std::ptr::{null_mut, without_provenance_mut};
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::thread::yield_now;
 
 thread_local! {
     static CURRENT: Cell<*mut PyThreadState> = const { Cell::new(null_mut()) };
     /// What a test is attached to that has made nothing itself.
     static FALLBACK: RefCell<Option<Attached>> = const { RefCell::new(None) };
-    /// Locks that this thread holds.
-    static LOCKS: Cell<usize> = const { Cell::new(0) };
-    static STOPPED: Cell<bool> = const { Cell::new(false) };
     static EVALUATOR_CHANGES: Cell<usize> = const { Cell::new(0) };
     static TIMES_UNSETTLED: Cell<usize> = const { Cell::new(0) };
     static CLOCK: Cell<i64> = const { Cell::new(0) };
@@ -82,22 +80,7 @@ pub extern "C" fn PyThreadState_Get() -> *mut PyThreadState {
     CURRENT.get()
 }
 
-// --- Stopping the others. ---
-
-pub fn is_world_stopped() -> bool {
-    STOPPED.get()
-}
-
-#[no_mangle]
-extern "C" fn _PyEval_StopTheWorld(_interp: *mut PyInterpreterState) {
-    assert!(!STOPPED.replace(true), "stopped twice");
-    assert_eq!(locks_held(), 0, "the others are waited for while a lock is held");
-}
-
-#[no_mangle]
-extern "C" fn _PyEval_StartTheWorld(_interp: *mut PyInterpreterState) {
-    assert!(STOPPED.replace(false), "started without having stopped");
-}
+// --- What is said to all. ---
 
 /// How often tier 2 was told of another evaluator.
 pub fn evaluator_changes() -> usize {
@@ -106,7 +89,7 @@ pub fn evaluator_changes() -> usize {
 
 #[no_mangle]
 extern "C" fn _PyEval_EvaluatorChanged(_interp: *mut PyInterpreterState) {
-    assert!(STOPPED.get(), "told while others run");
+    assert!(is_world_stopped(), "told while others run");
     EVALUATOR_CHANGES.set(EVALUATOR_CHANGES.get() + 1);
 }
 
@@ -117,7 +100,7 @@ pub fn times_unsettled() -> usize {
 
 #[no_mangle]
 extern "C" fn _PyRust_UnsettleAllCode(tstate: *mut PyThreadState) -> c_int {
-    assert!(STOPPED.get(), "unsettled while others run");
+    assert!(is_world_stopped(), "unsettled while others run");
     assert_eq!(tstate, PyThreadState_Get());
     if !is_allowed() {
         super::exceptions::PyErr_NoMemory();
@@ -125,38 +108,6 @@ extern "C" fn _PyRust_UnsettleAllCode(tstate: *mut PyThreadState) -> c_int {
     }
     TIMES_UNSETTLED.set(TIMES_UNSETTLED.get() + 1);
     0
-}
-
-// --- Locks. ---
-
-pub fn locks_held() -> usize {
-    LOCKS.get()
-}
-
-/// The locks that this thread holds are not its own any more, as in a forked child.
-pub fn forget_locks() {
-    LOCKS.set(0);
-}
-
-/// A lock of one byte, as `PyMutex` is.
-fn byte<'a>(lock: *mut AtomicU8) -> &'a AtomicU8 {
-    // SAFETY: the lock of a live state.
-    unsafe { &*lock }
-}
-
-#[no_mangle]
-extern "C" fn PyMutex_Lock(lock: *mut AtomicU8) {
-    while byte(lock).compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        spin_loop();
-        yield_now();
-    }
-    LOCKS.set(LOCKS.get() + 1);
-}
-
-#[no_mangle]
-extern "C" fn PyMutex_Unlock(lock: *mut AtomicU8) {
-    LOCKS.set(LOCKS.get() - 1);
-    byte(lock).store(0, Ordering::Release);
 }
 
 // --- What runs. ---

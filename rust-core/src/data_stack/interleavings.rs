@@ -1,0 +1,66 @@
+//! What all threads may keep together, in every order of their steps, by loom (`ci/proofs`).
+//!
+//! What must hold, whatever the order: what the threads have claimed and what is left to claim is
+//! one number; no thread keeps more than it has claimed; what is given up can be claimed again.
+//! (That no chunk is both in use and remembered concerns one thread, and is the matter of `tests`.)
+
+use super::chunk::{Chunk, LARGEST_GROWN_CHUNK};
+use super::reserve::{with_left_to_claim, KEPT_BEHIND_SPARES};
+use crate::in_cpython::DataStackState;
+use crate::stand_in::interleaved::{explore, share};
+use crate::stand_in::memory::zeroed;
+use crate::sync::Ordering;
+use loom::thread::spawn;
+
+fn left() -> usize {
+    with_left_to_claim(|left| left.load(Ordering::Relaxed))
+}
+
+/// A thread leaves so many of the largest chunks. Returns what it keeps.
+fn leave_chunks(count: usize) -> Box<DataStackState> {
+    // SAFETY: zeros are the first state.
+    let mut state: Box<DataStackState> = unsafe { zeroed() };
+    for _ in 0..count {
+        let chunk = Chunk::allocate(LARGEST_GROWN_CHUNK).expect("memory");
+        // SAFETY: in no list, and without a frame.
+        unsafe { state.keep(chunk) };
+        assert!(state.behind_bytes <= state.claimed, "kept without a claim");
+    }
+    state
+}
+
+struct Kept(Box<DataStackState>);
+// SAFETY: handed from one thread to another.
+unsafe impl Send for Kept {}
+
+#[test]
+fn interleaved_threads_keep_no_more_than_is_there() {
+    explore(|| {
+        with_left_to_claim(|left| share(std::ptr::from_ref(left).cast_mut()));
+        let threads = [3, 4].map(|count| spawn(move || Kept(leave_chunks(count))));
+        let mut kept = threads.map(|it| it.join().expect("a thread").0);
+        let claimed: usize = kept.iter().map(|it| it.claimed).sum();
+        assert_eq!(claimed + left(), KEPT_BEHIND_SPARES);
+        assert_eq!(left(), 0, "less was kept than could be");
+        kept.iter_mut().for_each(|it| assert!(it.keep_nothing()));
+        assert_eq!(left(), KEPT_BEHIND_SPARES);
+    });
+}
+
+#[test]
+fn interleaved_what_one_thread_gives_up_another_one_claims() {
+    explore(|| {
+        with_left_to_claim(|left| share(std::ptr::from_ref(left).cast_mut()));
+        let gives_up = spawn(|| {
+            let mut state = leave_chunks(3);
+            state.keep_spare_only();
+            Kept(state)
+        });
+        let takes = spawn(|| Kept(leave_chunks(2)));
+        let mut kept = [gives_up, takes].map(|it| it.join().expect("a thread").0);
+        let claimed: usize = kept.iter().map(|it| it.claimed).sum();
+        assert_eq!(claimed + left(), KEPT_BEHIND_SPARES);
+        kept.iter_mut().for_each(|it| assert!(it.keep_nothing()));
+        assert_eq!(left(), KEPT_BEHIND_SPARES);
+    });
+}

@@ -1,0 +1,232 @@
+//! Hooks that come and go, in every order of the threads' steps, by loom (`ci/proofs`).
+//!
+//! What must hold, whatever the order:
+//! - A round has the hooks of one moment, and neither they nor their snapshot nor their user data are
+//!   freed before it ends. Each is freed once.
+//! - Threads that need the index of what is settled agree on one, and keep no other.
+//! - What one thread settles does not undo what another has settled.
+//!
+//! `stand_in::interleaved` looks at the memory. That the world stops only where a thread says so is
+//! taken from CPython.
+
+use super::registry::{add, clear, close, remove};
+use super::settled::{reserve, settle, slots};
+use super::snapshot::{count_one, Callee, Description, Hook, Snapshot, SnapshotRef, SMALL_ATOMICS};
+use crate::code::Code;
+use crate::code_extra::{Registry, CODE_TYPE_UNTIL_RELEASE, NO_INDEX};
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
+use crate::in_cpython::{CodeExtraState, FrameHookState};
+use crate::stand_in::code::plain;
+use crate::stand_in::interleaved::{explore, has_small_atomics, running, share};
+use crate::stand_in::objects::decref;
+use crate::stand_in::World;
+use crate::thread::Thread;
+use loom::thread::{spawn, JoinHandle};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr::{null_mut, without_provenance_mut};
+
+thread_local! {
+    /// User data that was freed. loom's threads take turns in one thread of the system.
+    static FREED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+unsafe extern "C" fn note(data: *mut c_void) {
+    FREED.with_borrow_mut(|freed| freed.push(data as usize));
+}
+
+fn freed() -> Vec<usize> {
+    let mut freed = FREED.take();
+    freed.sort();
+    freed
+}
+
+unsafe extern "C" fn hook(_: *mut _PyInterpreterFrame) -> *mut PyCodeObject {
+    null_mut()
+}
+
+/// An interpreter whose hooks all threads of the model may reach.
+struct Engine {
+    _world: World,
+}
+
+impl Engine {
+    fn start() -> Self {
+        FREED.take();
+        has_small_atomics::<Hook>(&SMALL_ATOMICS);
+        let world = World::new();
+        share((&raw const CODE_TYPE_UNTIL_RELEASE).cast_mut());
+        // SAFETY: live as long as the world.
+        unsafe {
+            share(FrameHookState::of(world.interpreter()));
+            share(CodeExtraState::of(world.interpreter()));
+        }
+        Engine { _world: world }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            close(thread());
+        }
+    }
+}
+
+fn thread() -> Thread {
+    // SAFETY: all threads of a model share one state, of which nothing here uses what is a thread's
+    // own.
+    unsafe { Thread::current() }
+}
+
+/// Adds a hook with that user data. Its handle.
+fn add_hook(data: usize) -> i64 {
+    let mut description =
+        Description::new(Callee::Simple(simple(data)), without_provenance_mut(data), c"hook");
+    description.free_user_data = Some(note);
+    add(thread(), &description).ok().expect("memory")
+}
+
+unsafe extern "C" fn other_hook(frame: *mut _PyInterpreterFrame) -> *mut PyCodeObject {
+    // SAFETY: never called; it is here to have another address.
+    unsafe { hook(frame).wrapping_add(1) }
+}
+
+/// Two simple hooks are one if they are one function.
+fn simple(data: usize) -> super::snapshot::SimpleHook {
+    if data % 2 == 0 {
+        hook
+    } else {
+        other_hook
+    }
+}
+
+/// The user data of the hooks of one moment, looked at as a round does.
+fn round() -> Vec<usize> {
+    let Some(hooks) = running(|| SnapshotRef::current(thread())) else { return Vec::new() };
+    let mut seen = Vec::new();
+    for hook in hooks.get().iter() {
+        count_one(&hook.calls);
+        hook.is_ordinary();
+        seen.push(hook.user_data as usize);
+    }
+    hooks.get().enabled();
+    let freed = FREED.with_borrow(|freed| seen.iter().any(|it| freed.contains(it)));
+    assert!(!freed, "a hook is freed in a round that has it");
+    seen
+}
+
+fn in_thread<R: 'static>(work: impl FnOnce() -> R + 'static) -> JoinHandle<R> {
+    spawn(work)
+}
+
+#[test]
+fn interleaved_a_hook_is_removed_while_a_round_has_it() {
+    explore(|| {
+        let engine = Engine::start();
+        let id = add_hook(1);
+        let removes = in_thread(move || assert!(remove(thread(), id).is_ok()));
+        let seen = in_thread(round).join().expect("a round");
+        assert!([vec![], vec![1]].contains(&seen), "{seen:?}");
+        removes.join().expect("a thread");
+        assert_eq!(freed(), [1]);
+        drop(engine);
+    });
+}
+
+#[test]
+fn interleaved_two_rounds_end_while_their_hook_is_removed() {
+    explore(|| {
+        let engine = Engine::start();
+        let id = add_hook(1);
+        let rounds = [(), ()].map(|()| in_thread(round));
+        assert!(remove(thread(), id).is_ok());
+        for one in rounds {
+            let seen = one.join().expect("a round");
+            assert!([vec![], vec![1]].contains(&seen), "{seen:?}");
+        }
+        assert_eq!(freed(), [1]);
+        drop(engine);
+    });
+}
+
+#[test]
+fn interleaved_two_threads_remove_two_hooks_during_a_round() {
+    explore(|| {
+        let engine = Engine::start();
+        let ids = [1, 2].map(add_hook);
+        let removes = ids.map(|id| in_thread(move || assert!(remove(thread(), id).is_ok())));
+        let seen = round();
+        assert!([vec![], vec![1], vec![2], vec![1, 2]].contains(&seen), "{seen:?}");
+        removes.into_iter().for_each(|it| it.join().expect("a thread"));
+        assert_eq!(freed(), [1, 2]);
+        drop(engine);
+    });
+}
+
+#[test]
+fn interleaved_a_hook_is_added_and_all_are_removed_during_a_round() {
+    explore(|| {
+        let engine = Engine::start();
+        add_hook(1);
+        let adds = in_thread(|| add_hook(2));
+        let clears = in_thread(|| clear(thread()));
+        let seen = round();
+        assert!([vec![], vec![1], vec![2], vec![1, 2]].contains(&seen), "{seen:?}");
+        adds.join().expect("a thread");
+        clears.join().expect("a thread");
+        let left = round();
+        drop(engine);
+        assert!([vec![], vec![2]].contains(&left), "{left:?}");
+        assert_eq!(freed(), [1, 2]);
+    });
+}
+
+#[test]
+fn interleaved_threads_agree_on_one_index() {
+    explore(|| {
+        let engine = Engine::start();
+        let index = || {
+            assert_eq!(reserve(thread()), Ok(()));
+            // SAFETY: this model's; set as an atomic, and not changed any more.
+            unsafe { (*thread().state()).extra_index }
+        };
+        let threads = [(), ()].map(|()| in_thread(index));
+        let [one, other] = threads.map(|it| it.join().expect("a thread"));
+        assert!(one == other && one != NO_INDEX, "{one} and {other}");
+        // SAFETY: the model's interpreter.
+        let registry = unsafe { Registry::of(thread().interpreter()) };
+        assert_eq!(registry.index_in_use(one).map(|it| it.raw()), Ok(one));
+        assert_eq!(registry.lock().in_use(), 1);
+        drop(engine);
+    });
+}
+
+#[test]
+fn interleaved_what_two_threads_settle_is_settled() {
+    explore(|| {
+        let engine = Engine::start();
+        let ids = [1, 2].map(add_hook);
+        let object = plain(0, 0, 1, 0);
+        // SAFETY: live until the end.
+        let code = unsafe {
+            share(&raw mut (*object).co_extra);
+            Code::new(object)
+        };
+        struct Sent(Code);
+        // SAFETY: shared.
+        unsafe impl Send for Sent {}
+        let settles = ids.map(|id| {
+            let code = Sent(code);
+            in_thread(move || assert_eq!(settle(thread(), { &code }.0, id, true), Ok(())))
+        });
+        // SAFETY: no hook is removed.
+        let hooks = unsafe { Snapshot::borrowed(thread()) }.expect("hooks");
+        assert!(slots(thread(), hooks, code) <= 3);
+        settles.into_iter().for_each(|it| it.join().expect("a thread"));
+        assert_eq!(slots(thread(), hooks, code), 3);
+        // SAFETY: the model's own.
+        unsafe { decref(object.cast()) };
+        drop(engine);
+    });
+}
