@@ -15,7 +15,10 @@ use super::table::find;
 use crate::code::Code;
 use crate::cpython::{PyCodeObject, PyCode_Type, PyObject};
 use crate::in_cpython::CodeExtraState;
-use crate::stand_in::interleaved::{attach, begin, detach, explore, over, share, shared};
+use crate::stand_in::interleaved::{
+    allocation, attach, begin, detach, died, explore, over, share, shared,
+};
+use crate::sync::{AtomicUsize, Ordering};
 use loom::thread::{spawn, JoinHandle};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -146,24 +149,47 @@ fn thread<R: 'static>(number: usize, work: impl FnOnce() -> R + 'static) -> Join
     })
 }
 
+/// A value that leads to a block with the number in it.
+fn whole_value(number: usize) -> usize {
+    // SAFETY: any size will do; a word fits.
+    unsafe {
+        let block: *mut usize = allocation(size_of::<usize>()).cast();
+        block.write(number);
+        block as usize
+    }
+}
+
+/// The number in the block that a value leads to; 0 without a value.
+fn number_in(value: usize) -> usize {
+    if value == 0 {
+        return 0;
+    }
+    // SAFETY: a block of `whole_value`, which stays until the model's end.
+    unsafe { AtomicUsize::from_ptr(value as *mut usize) }.load(Ordering::Relaxed)
+}
+
 #[test]
 fn interleaved_a_reader_finds_a_whole_value_or_none() {
     explore(|| {
         let place = Place::new();
         let index = place.request();
         let writer = thread(0, move || {
-            place.set(index, 16);
-            place.set(index, 32);
+            let values = [16, 32].map(whole_value);
+            values.iter().for_each(|value| place.set(index, *value));
+            values
         });
-        let reader = thread(1, move || [place.get(index), place.get(index)]);
-        let [first, second] = reader.join().expect("a reader").map(|it| it.expect("in use"));
+        let reader =
+            thread(1, move || [(), ()].map(|()| place.get(index).map(number_in).expect("in use")));
+        let [first, second] = reader.join().expect("a reader");
         assert!([0, 16, 32].contains(&first), "{first} was never stored");
         assert!([0, 16, 32].contains(&second) && second >= first, "{second} after {first}");
-        writer.join().expect("a writer");
-        assert_eq!(place.get(index), Ok(32));
-        assert_eq!(freed(), [16]);
+        let values = writer.join().expect("a writer");
+        assert_eq!(place.get(index), Ok(values[1]));
+        assert_eq!(freed(), [values[0]]);
         place.close();
-        assert_eq!(freed(), [32]);
+        assert_eq!(freed(), [values[1]]);
+        // SAFETY: no thread is left.
+        values.into_iter().for_each(|value| unsafe { died(value as *mut c_void) });
     });
 }
 

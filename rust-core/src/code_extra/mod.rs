@@ -30,6 +30,8 @@ mod index;
 #[cfg(test)]
 #[cfg(loom)]
 mod interleavings;
+#[cfg(test)]
+mod proofs;
 mod registry;
 mod table;
 #[cfg(test)]

@@ -43,10 +43,10 @@ struct Entry {
     value: AtomicPtr<c_void>,
 }
 
-const WORDS_PER_ENTRY: usize = size_of::<Entry>() / size_of::<usize>();
+pub const WORDS_PER_ENTRY: usize = size_of::<Entry>() / size_of::<usize>();
 
 /// How many keys a table of `capacity` entries takes.
-const fn limit(capacity: usize) -> usize {
+pub const fn limit(capacity: usize) -> usize {
     capacity - capacity / 4
 }
 
@@ -57,6 +57,29 @@ pub fn capacity_for(count: usize) -> usize {
         capacity *= 2;
     }
     capacity
+}
+
+/// `Table::mask` of a table of `capacity` entries, which is a power of two.
+pub fn mask_of(capacity: usize) -> usize {
+    (capacity - 1) * WORDS_PER_ENTRY
+}
+
+/// The capacity that has this mask.
+pub fn capacity_of(mask: usize) -> usize {
+    mask / WORDS_PER_ENTRY + 1
+}
+
+/// How many words behind the header the entry is where `index` belongs.
+#[inline(always)]
+pub fn words_to_home(index: usize, mask: usize) -> usize {
+    index.wrapping_mul(WORDS_PER_ENTRY) & mask
+}
+
+/// The entry that is looked at in the `step`th step, for what belongs at `home`. `last` is the
+/// capacity less one.
+#[inline(always)]
+pub fn position_of(home: usize, step: usize, last: usize) -> usize {
+    home.wrapping_add(step) & last
 }
 
 impl Table {
@@ -91,7 +114,7 @@ pub(super) unsafe fn find(code: Code, index: isize) -> Option<*mut c_void> {
     // SAFETY: a table that was found in `co_extra` is not freed while this
     // thread is attached; `mask` never changes, and keeps the entry inside.
     let entry = unsafe {
-        let words = (index as usize).wrapping_mul(WORDS_PER_ENTRY) & (*table).mask;
+        let words = words_to_home(index as usize, (*table).mask);
         &*table.add(1).cast::<usize>().add(words).cast::<Entry>()
     };
     let key = entry.key.load(Ordering::Acquire);
@@ -157,7 +180,7 @@ impl TableRef {
         capacity: usize,
         code: *mut PyCodeObject,
     ) -> Option<Fresh<Table>> {
-        let mask = (capacity - 1) * WORDS_PER_ENTRY;
+        let mask = mask_of(capacity);
         let (next, previous) = (null_mut(), null_mut());
         // SAFETY: the function takes any size. The block is ours, and large enough.
         unsafe {
@@ -194,7 +217,7 @@ impl TableRef {
 
     pub(super) fn capacity(self) -> usize {
         // SAFETY: live by the type's invariant, and the field never changes.
-        unsafe { (*self.as_ptr()).mask / WORDS_PER_ENTRY + 1 }
+        capacity_of(unsafe { (*self.as_ptr()).mask })
     }
 
     pub(super) fn bytes(self) -> usize {
@@ -214,7 +237,7 @@ impl TableRef {
     fn entries_from(&self, home: usize) -> impl Iterator<Item = (usize, &Entry)> {
         let last = self.capacity() - 1;
         (0..=last).map(move |step| {
-            let position = home.wrapping_add(step) & last;
+            let position = position_of(home, step, last);
             // SAFETY: below the capacity, which is a power of two.
             (position, unsafe { &*self.as_ptr().add(1).cast::<Entry>().add(position) })
         })

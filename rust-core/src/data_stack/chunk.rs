@@ -1,5 +1,6 @@
 //! A chunk: a block of slots with a header, as CPython lays it out.
 
+use super::sizes::room_in;
 use crate::cpython::{_PyStackChunk, PyObject};
 use crate::layout::CHUNK_DATA;
 use crate::memory::{arena_alloc, arena_free};
@@ -7,13 +8,6 @@ use core::ptr::{null_mut, NonNull};
 
 /// A slot of a frame: one object pointer.
 pub type Slot = *mut PyObject;
-
-pub const SLOT_BYTES: usize = size_of::<Slot>();
-
-/// Where chunks stop growing, in bytes. Out-of-process profilers copy whole
-/// chunks, and transparent huge pages (2 MiB) must not back a chunk that is
-/// hardly used. A frame that needs more still gets a chunk of its own.
-pub const LARGEST_GROWN_CHUNK: usize = 1024 * 1024;
 
 /// A chunk. A `Chunk` may be copied; owning the memory is the matter of the list that it is in:
 /// the chunks of a stack, or the reserve of a thread.
@@ -99,6 +93,6 @@ impl Chunk {
 
     /// Bytes for frames, unless the chunk is a root.
     pub fn room(self) -> usize {
-        self.size() - CHUNK_DATA
+        room_in(self.size())
     }
 }

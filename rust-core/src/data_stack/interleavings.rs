@@ -4,8 +4,9 @@
 //! one number; no thread keeps more than it has claimed; what is given up can be claimed again.
 //! (That no chunk is both in use and remembered concerns one thread, and is the matter of `tests`.)
 
-use super::chunk::{Chunk, LARGEST_GROWN_CHUNK};
+use super::chunk::Chunk;
 use super::reserve::{with_left_to_claim, KEPT_BEHIND_SPARES};
+use super::sizes::LARGEST_GROWN_CHUNK;
 use crate::in_cpython::DataStackState;
 use crate::stand_in::interleaved::{explore, share};
 use crate::stand_in::memory::zeroed;

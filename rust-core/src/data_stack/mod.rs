@@ -21,7 +21,7 @@
 //!   a recursion that goes down again finds its memory mapped.
 //! - "Has space" counts the first of them, the spare, so calls at an edge stay specialized.
 //! - Chunks grow: each is at least twice the one below, up to
-//!   [`chunk::LARGEST_GROWN_CHUNK`], so edges are rare and so are trips to the kernel.
+//!   [`sizes::LARGEST_GROWN_CHUNK`], so edges are rare and so are trips to the kernel.
 //!
 //! # Invariants
 //! - The three `datastack_*` fields and the chunk headers mean what they mean in
@@ -35,7 +35,10 @@ mod exports;
 #[cfg(test)]
 #[cfg(loom)]
 mod interleavings;
+#[cfg(test)]
+mod proofs;
 mod reserve;
+mod sizes;
 mod stack;
 #[cfg(test)]
 #[cfg(not(loom))]

@@ -27,7 +27,8 @@
 //!   `behind_bytes <= claimed`. `fewest_behind <= behind_count`.
 //! - What all threads have claimed and what is left to claim is [`KEPT_BEHIND_SPARES`] together.
 
-use super::chunk::{Chunk, LARGEST_GROWN_CHUNK};
+use super::chunk::Chunk;
+use super::sizes::{fits_in_room, LARGEST_GROWN_CHUNK};
 use crate::in_cpython::DataStackState;
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use core::ptr::null_mut;
@@ -102,13 +103,13 @@ impl DataStackState {
     /// Takes the first chunk with more than `bytes` of room, if there is one. Those before it,
     /// which are too small for what the thread does now, stay.
     pub fn take_with_room(&mut self, bytes: usize) -> Option<Chunk> {
-        if self.spare()?.room() > bytes {
+        if fits_in_room(bytes, self.spare()?.room()) {
             return self.take_spare();
         }
         let mut before = self.spare()?;
         loop {
             let chunk = before.previous()?;
-            if chunk.room() > bytes {
+            if fits_in_room(bytes, chunk.room()) {
                 self.unlink(before, chunk);
                 return Some(chunk);
             }

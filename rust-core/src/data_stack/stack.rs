@@ -1,17 +1,11 @@
 //! Frames go onto a data stack and off it.
 
-use super::chunk::{Chunk, Slot, LARGEST_GROWN_CHUNK, SLOT_BYTES};
+use super::chunk::{Chunk, Slot};
+use super::sizes::{fits_between, fits_in_room, new_chunk_bytes, slots_used, SLOT_BYTES};
 use crate::check::check;
 use crate::cpython::{_PyStackChunk, _PyThreadStateImpl, PyThreadState};
 use crate::in_cpython::DataStackState;
 use core::ptr::{null_mut, NonNull};
-
-/// The smallest chunk in bytes; CPython's number, and the root's size.
-const SMALLEST_CHUNK: usize = 16 * 1024;
-
-/// Slots that a new chunk has room for beyond the frame that asked for it;
-/// CPython's number.
-const HEADROOM_SLOTS: usize = 1000;
 
 /// The size of a frame.
 ///
@@ -105,19 +99,17 @@ impl DataStack {
         unsafe { Chunk::from_raw(self.chunk()) }
     }
 
-    /// Whether the current chunk has room. NULL fields have none, which needs
-    /// no test of its own: NULL minus NULL is 0.
+    /// Whether the current chunk has room. NULL fields have none.
     #[inline(always)]
     fn fits_here(&self, size: Slots) -> bool {
-        let free = self.limit() as isize - self.top() as isize;
-        (size.bytes() as isize) < free
+        fits_between(size.bytes(), self.top() as usize, self.limit() as usize)
     }
 
     /// Whether the spare has room, and may be used: not as a root. A thread with
     /// many stacks, one for each greenlet, would end up with a large root in each.
     #[inline(always)]
     fn spare_fits(&self, size: Slots) -> bool {
-        size.bytes() < self.state().spare_room() && !self.chunk().is_null()
+        fits_in_room(size.bytes(), self.state().spare_room()) && !self.chunk().is_null()
     }
 
     /// Whether [`push_unchecked`](Self::push_unchecked) may push frames of
@@ -213,8 +205,7 @@ impl DataStack {
     /// `base` is where the topmost frame begins, and its slots are dead once this
     /// succeeds.
     pub unsafe fn exchange_top(&mut self, base: *mut Slot, size: Slots) -> Option<NonNull<Slot>> {
-        let room = self.limit() as isize - base as isize;
-        if (size.bytes() as isize) < room {
+        if fits_between(size.bytes(), base as usize, self.limit() as usize) {
             // SAFETY: within the chunk, and slots of a chunk are not NULL.
             unsafe {
                 self.set_top(base.add(size.0));
@@ -277,9 +268,9 @@ impl DataStack {
         let below = self.current();
         let base = match below {
             Some(below) => {
-                let used = self.top() as usize - below.data() as usize;
+                let used = slots_used(below.data() as usize, self.top() as usize);
                 // SAFETY: live by `Chunk`'s invariant. `top` counts slots.
-                unsafe { (*below.as_ptr()).top = used / SLOT_BYTES };
+                unsafe { (*below.as_ptr()).top = used };
                 chunk.data()
             }
             // The root's first slot stays free, so that no frame of it is taken
@@ -372,15 +363,6 @@ pub struct Stats {
     pub bytes_high_water: usize,
 }
 
-/// The size in bytes of a new chunk above `below` that takes `size` slots;
-/// `None` where the number does not fit.
-fn new_chunk_bytes(below: Option<Chunk>, size: Slots) -> Option<usize> {
-    let needed = size.0.checked_add(HEADROOM_SLOTS)?.checked_mul(SLOT_BYTES)?;
-    let grown = below.map_or(SMALLEST_CHUNK, |chunk| chunk.size().saturating_mul(2));
-    let wanted = grown.clamp(SMALLEST_CHUNK, LARGEST_GROWN_CHUNK);
-    needed.max(wanted).checked_next_power_of_two()
-}
-
 /// Tells the compiler that the branch that calls this is rarely taken.
 #[cold]
 #[inline]
@@ -423,7 +405,7 @@ fn push_slow(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
             return Some(unsafe { stack.enter_kept(chunk, size) });
         }
     }
-    let bytes = new_chunk_bytes(stack.current(), size)?;
+    let bytes = new_chunk_bytes(stack.current().map(Chunk::size), size.0)?;
     let chunk = match Chunk::allocate(bytes) {
         Some(chunk) => chunk,
         // What is kept must not be what is missing.

@@ -4,10 +4,10 @@
 //! Each frame is filled with a number of its own and checked when it is popped,
 //! so that two frames that overlap, or one in freed memory, are seen.
 
-use super::chunk::LARGEST_GROWN_CHUNK;
 use super::reserve::{
     with_left_to_claim, KEPT_BEHIND_SPARES, LARGEST_SPARE_CHUNK, SWITCHES_TO_WAIT,
 };
+use super::sizes::LARGEST_GROWN_CHUNK;
 use super::stack::{DataStack, Slots, Stats};
 use crate::cpython::{_PyStackChunk, _PyThreadStateImpl, PyObject, PyThreadState};
 use crate::in_cpython::DataStackState;

@@ -39,6 +39,9 @@ mod mask;
 mod offered;
 mod original;
 mod outside;
+mod parameter_map;
+#[cfg(test)]
+mod proofs;
 #[cfg(not(test))]
 pub mod python;
 mod registry;

@@ -9,6 +9,7 @@
 use super::error::{Outcome, Raised};
 use super::kept::incompatible_code_error;
 use super::offered::{Offered, Stage, Starting};
+use super::parameter_map::{Names, ParameterMap};
 use super::view::unbound;
 use crate::code::Code;
 use crate::cpython as c;
@@ -31,36 +32,33 @@ const KIND_FLAGS: u32 = c::CO_GENERATOR
     | c::CO_OPTIMIZED
     | c::CO_NEWLOCALS;
 
-/// Where the argument in slot `slot` of `old` goes in `new`; `None` if it has no place there.
-///
-/// Both have the same number of positional parameters, and of keyword-only ones.
-fn target_slot(old: Code, new: Code, slot: usize) -> Option<usize> {
-    if slot >= old.parameters().named() {
-        return Some(slot);
-    }
-    let name = old.slot_name(slot);
-    if same_name(name, new.slot_name(slot)) {
-        return Some(slot);
-    }
-    let positional = old.parameters().positional;
-    let (first, end) =
-        if slot < positional { (0, positional) } else { (positional, old.parameters().named()) };
-    (first..end).find(|&other| same_name(name, new.slot_name(other)))
+/// The names of the parameters of two code objects.
+struct NamesOf {
+    old: Code,
+    new: Code,
 }
 
-/// Whether each parameter of `new` gets exactly one argument of `old`.
-///
-/// No compiler makes two parameters of one name, but a code object can be made with them. Such
-/// parameters are accepted only where each keeps its slot: by name nobody can tell them apart.
-fn is_one_to_one(old: Code, new: Code) -> bool {
-    let moves = |slot: usize| !same_name(old.slot_name(slot), new.slot_name(slot));
-    // An argument whose slot has the same name in both stays there. So one that moves needs a slot
-    // whose own argument moves too, and a name that no other argument has.
-    (0..old.parameters().named()).filter(|&slot| moves(slot)).all(|slot| {
-        let alike = (0..old.parameters().named())
-            .any(|other| other != slot && same_name(old.slot_name(slot), old.slot_name(other)));
-        !alike && target_slot(old, new, slot).is_some_and(moves)
-    })
+impl Names for NamesOf {
+    #[inline]
+    fn is_same(&self, slot: usize, other: usize) -> bool {
+        same_name(self.old.slot_name(slot), self.new.slot_name(other))
+    }
+
+    #[inline]
+    fn is_alike(&self, slot: usize, other: usize) -> bool {
+        same_name(self.old.slot_name(slot), self.old.slot_name(other))
+    }
+}
+
+/// Which parameter of `new` gets which argument of `old`. Both have the same number of positional
+/// parameters, and of keyword-only ones.
+fn map_of(old: Code, new: Code) -> ParameterMap<NamesOf> {
+    let parameters = old.parameters();
+    ParameterMap {
+        positional: parameters.positional,
+        named: parameters.named(),
+        names: NamesOf { old, new },
+    }
 }
 
 /// Whether two strings are equal. Names in code objects are interned, so equal
@@ -84,10 +82,11 @@ pub fn obstacle(old: Code, new: Code) -> Option<&'static CStr> {
             c"it is of another kind (function, generator, coroutine, class or module body)",
         );
     }
-    if (0..before.count()).any(|slot| target_slot(old, new, slot).is_none()) {
+    let map = map_of(old, new);
+    if (0..before.count()).any(|slot| map.target(slot).is_none()) {
         return Some(c"its parameters have other names");
     }
-    if !is_one_to_one(old, new) {
+    if !map.is_one_to_one() {
         return Some(c"two of its parameters have one name");
     }
     let free = old.free_variables();
@@ -205,8 +204,9 @@ impl Taken {
 
     /// Moves the arguments, which were those of a frame of `old`, into a new frame.
     fn place(&mut self, old: Code, made: Offered) {
+        let map = map_of(old, made.code());
         for slot in 0..self.arguments {
-            let Some(target) = target_slot(old, made.code(), slot) else { continue };
+            let Some(target) = map.target(slot) else { continue };
             // SAFETY: set, and taken once; the slot of the new frame is empty, since the map is one
             // to one.
             unsafe { made.first_slot().add(target).write(self.slots().add(slot).read()) };

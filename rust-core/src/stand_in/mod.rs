@@ -11,6 +11,7 @@
 //!   code      code objects
 //!   frames    frame objects, and frames at the top of a data stack
 //!   interleaved  for `ci/proofs`: atomics, memory and locks that loom runs in every order
+//!   claims    claims about arithmetic, which `ci/proofs` proves
 //!   world     an interpreter for one test, and a look at what the test leaves behind
 //! ```
 //!
@@ -18,6 +19,7 @@
 //! for granted is asserted: a reference is given up once, nothing is allocated under a lock, no
 //! exception is overwritten.
 
+pub mod claims;
 pub mod code;
 pub mod exceptions;
 pub mod frames;

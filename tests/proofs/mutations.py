@@ -1,0 +1,123 @@
+"""What is broken on purpose, and what must notice it.
+
+A batch is broken at once, in one copy. Its changes do not hide each other: what one of them must break has nothing to do with the others.
+A change is (file below rust-core/src, text that stands there once, other text, who must fail). Who is a claim, without its prefix, or
+a test: "interleaved_..." for a model, anything else for a test of proofs.
+"""
+
+PARAMETERS = "every_map_of_five_parameters_is_one_to_one_by_name_and_kind"
+
+SIZES, TABLE, INDEX = "data_stack/sizes.rs", "code_extra/table.rs", "code_extra/index.rs"
+REGISTRY, VALUES, RESERVE = "code_extra/registry.rs", "code_extra/values.rs", "data_stack/reserve.rs"
+SNAPSHOT, SETTLED, MAP = "frame_hook/snapshot.rs", "frame_hook/settled.rs", "frame_hook/parameter_map.rs"
+
+BATCHES = [
+    # --- Arithmetic. ---
+    [
+        (SIZES, "slots.checked_add(HEADROOM_SLOTS)?", "slots.checked_add(0)?", ["a_new_chunk_takes_the_frame"]),
+        (SIZES, "bytes.saturating_mul(2)", "bytes.saturating_mul(1)", ["a_new_chunk_is_twice_the_one_below"]),
+        (SIZES, "(bytes as isize) < limit as isize", "(bytes as isize) <= limit as isize",
+         ["what_fits_ends_before_the_limit", "nothing_fits_where_there_is_no_chunk"]),
+        (SIZES, "    bytes < room", "    bytes <= room", ["what_fits_the_room_ends_before_the_limit"]),
+        (SIZES, "(top - first) / SLOT_BYTES", "(top - first) / (2 * SLOT_BYTES)", ["a_top_is_found_again"]),
+        (TABLE, "capacity - capacity / 4", "capacity", ["a_table_takes_its_keys_and_is_no_larger"]),
+        (TABLE, "(capacity - 1) * WORDS_PER_ENTRY", "capacity * WORDS_PER_ENTRY",
+         ["a_mask_tells_the_capacity", "the_first_look_is_at_an_entry"]),
+        (TABLE, "home.wrapping_add(step) & last", "home.wrapping_add(step / 2) & last", ["a_walk_meets_each_entry_once"]),
+        (REGISTRY, "slot.ilog2() as usize - 3", "slot.ilog2() as usize - 4", ["each_slot_has_a_place_of_its_own", "segments_double"]),
+        (INDEX, "Index(self.0 + ONE_GENERATION)", "Index(self.0 + ONE_GENERATION / 2)", ["a_slot_never_gives_an_index_again"]),
+        (INDEX, "(index.generation() < LAST_GENERATION)", "(index.generation() <= LAST_GENERATION)",
+         ["a_number_is_an_index_or_none"]),
+        (INDEX, "Index(tag.0 << SLOT_BITS |", "Index(tag.0 << (SLOT_BITS - 1) |", ["a_first_index_has_its_slot_and_tag"]),
+        ("frame_hook/mask.rs", "u64::from(self.epoch) << 32", "u64::from(self.epoch) << 31", ["a_set_is_read_as_it_was_written"]),
+        (MAP, "!alike &&", "", [PARAMETERS]),
+    ],
+    [
+        (SIZES, "needed.max(wanted).checked_next_power_of_two()", "needed.max(wanted).checked_mul(2)?.checked_next_power_of_two()",
+         ["a_new_chunk_is_no_larger_than_it_must_be"]),
+        (SIZES, "chunk_bytes - CHUNK_DATA", "chunk_bytes - SLOT_BYTES", ["what_fits_the_room_ends_before_the_limit"]),
+        (SIZES, "limit as isize - top as isize", "limit as isize / 2 - top as isize / 2", ["two_frames_that_were_admitted_fit"]),
+        (TABLE, "while limit(capacity) < count", "while limit(capacity) + 1 < count", ["a_table_takes_its_keys_and_is_no_larger"]),
+        (TABLE, "index.wrapping_mul(WORDS_PER_ENTRY) & mask", "index & mask", ["the_first_look_is_at_an_entry"]),
+        (REGISTRY, "slot - size, size)", "slot - size / 2, size)", ["each_slot_has_a_place_of_its_own"]),
+        (INDEX, "const GONE: usize = 1 << 63;", "const GONE: usize = 1 << 62;", ["keys_cannot_be_mixed_up"]),
+        (INDEX, "self.0 & (MOST_INDICES - 1)", "self.0 & (MOST_INDICES / 2 - 1)", ["two_numbers_are_two_indices"]),
+        (MAP, "(self.positional, self.named)", "(0, self.named)", [PARAMETERS]),
+    ],
+    [
+        # An overflow.
+        (SIZES, ".checked_mul(SLOT_BYTES)?", ".wrapping_add(0) * SLOT_BYTES", ["a_new_chunk_takes_the_frame"]),
+        (MAP, ".is_some_and(moves)", ".is_some()", [PARAMETERS]),
+    ],
+    # --- Threads: hooks, and what all threads keep. ---
+    [
+        (SNAPSHOT, "counter.fetch_add(amount, Ordering::AcqRel)", "counter.fetch_add(amount, Ordering::Relaxed)",
+         ["interleaved_two_rounds_end_while_their_hook_is_removed", "interleaved_a_hook_is_removed_while_a_round_has_it"]),
+        (RESERVE, "left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(missing)).is_ok()",
+         "left.load(Relaxed).checked_sub(missing).map(|rest| left.store(rest, Relaxed)).is_some()",
+         ["interleaved_threads_keep_no_more_than_is_there"]),
+        (SETTLED, "registry.release(index)?;", "", ["interleaved_threads_agree_on_one_index"]),
+    ],
+    [
+        # A round that has the snapshot and no reference to it.
+        (SNAPSHOT, "            count_one(&snapshot.as_ref().references);\n", "",
+         ["interleaved_two_threads_remove_two_hooks_during_a_round", "interleaved_a_hook_is_added_and_all_are_removed_during_a_round"]),
+        (RESERVE, "left.fetch_add(surplus, Relaxed)", "left.store(left.load(Relaxed) + surplus, Relaxed)",
+         ["interleaved_what_one_thread_gives_up_another_one_claims"]),
+        (SETTLED, "place.compare_exchange(NO_INDEX, index, Ordering::AcqRel, Ordering::Acquire)",
+         "{ place.store(index, Ordering::Release); Ok::<isize, isize>(index) }", ["interleaved_threads_agree_on_one_index"]),
+    ],
+    # --- Threads: values on code objects. ---
+    [
+        (VALUES, ".compare_exchange(expected, table.as_ptr(), Ordering::AcqRel, Ordering::Acquire)",
+         ".compare_exchange(expected, table.as_ptr(), Ordering::Relaxed, Ordering::Relaxed)",
+         ["interleaved_a_reader_finds_a_whole_value_or_none", "interleaved_a_value_stays_found_while_its_table_is_replaced"]),
+    ],
+    [
+        # The first look does not wait for what the table's writer has done.
+        (TABLE, "    let table = unsafe { extra_of(code) }.load(Ordering::Acquire);",
+         "    let table = unsafe { extra_of(code) }.load(Ordering::Relaxed);",
+         ["interleaved_a_reader_finds_a_whole_value_or_none"]),
+    ],
+    [
+        (VALUES, "free_delayed(table.as_ptr().cast(), table.bytes())", "crate::cpython::PyMem_Free(table.as_ptr().cast())",
+         ["interleaved_a_value_stays_found_while_its_table_is_replaced", "interleaved_a_table_of_several_goes_with_its_last_value"]),
+    ],
+    [
+        # A value is seen before what it leads to.
+        (TABLE, "entry.value.swap(value, Ordering::AcqRel)", "entry.value.swap(value, Ordering::Relaxed)",
+         ["interleaved_a_reader_finds_a_whole_value_or_none"]),
+    ],
+    [
+        (REGISTRY, "self.0.count().store(count + 1, Ordering::Release)", "self.0.count().store(count + 1, Ordering::Relaxed)",
+         ["interleaved_an_index_is_handed_out_once_and_is_whole_when_it_is_seen"]),
+        # A value is freed by whoever finds it, and stays.
+        (TABLE, "entry.map_or(null_mut(), |entry| self.swap(lock, entry, null_mut()))",
+         "entry.map_or(null_mut(), |entry| entry.value.load(Ordering::Acquire))",
+         ["interleaved_a_code_object_dies_while_an_index_is_released"]),
+    ],
+    [
+        # A free slot stays in the list of free ones.
+        (REGISTRY, "unsafe { (*state).first_free = (*first_free).next_free };", "", ["interleaved_a_released_slot_is_handed_out_once"]),
+        # Whoever comes last has the code object.
+        (VALUES, """            .compare_exchange(expected, table.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
+            .map_err(|_| Refused::For(Error::ForeignCode))?;""", "            .swap(table.as_ptr(), Ordering::AcqRel);",
+         ["interleaved_two_interpreters_store_on_one_code_object"]),
+    ],
+    [
+        # The slot's next index is the one before.
+        (REGISTRY, "before.successor().ok_or(Refused::For(exhausted))?", "before.successor().map(|_| before).ok_or(Refused::For(exhausted))?",
+         ["interleaved_an_index_that_comes_after_shows_nothing_to_the_one_before"]),
+        # The value before is looked up without the lock that the store has.
+        (VALUES, """                let mut locked = self.lock();
+                // SAFETY: the caller's contract. An index that""", """                let before = unsafe { value_in_use(code, raw) };
+                let mut locked = self.lock();
+                // SAFETY: the caller's contract. An index that""", []),
+        (VALUES, "edit(value_in_use(code, raw))", "edit(before)", ["interleaved_what_two_threads_settle_is_settled"]),
+    ],
+    [
+        # No lock at all.
+        (REGISTRY, "unsafe { PyMutex_Lock((&raw mut (*self.state()).lock).cast()) };", "", ["interleaved_two_writers_lose_nothing_and_free_each_value_once"]),
+        (REGISTRY, "unsafe { PyMutex_Unlock((&raw mut (*self.0.state()).lock).cast()) };", "", []),
+    ],
+]
