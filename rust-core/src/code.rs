@@ -136,6 +136,7 @@ impl Code {
     }
 
     /// The name of a local, cell or free variable: a borrowed `str`.
+    #[inline] // or its symbol would be exported
     pub fn slot_name(self, slot: usize) -> *mut PyObject {
         check!(slot < self.slots(), "a slot that the code has not");
         // SAFETY: a tuple of `co_nlocalsplus` strings, for any code object.

@@ -259,26 +259,39 @@ fn interleaved_an_index_that_comes_after_shows_nothing_to_the_one_before() {
     });
 }
 
+/// Uses up the registry's first segment, so that the next index is in one of its own.
+fn use_up_a_segment(place: Place) {
+    assert_eq!([(); 16].map(|()| place.request()).last(), Some(&15));
+}
+
 #[test]
-fn interleaved_an_index_is_handed_out_once_and_is_whole_when_it_is_seen() {
+fn interleaved_a_new_index_is_handed_out_once() {
     explore(|| {
         let place = Place::new();
-        // The next one is in a segment of its own.
-        let before: Vec<_> = (0..16).map(|_| place.request()).collect();
-        let [one, other] = [0, 1].map(|number| thread(number, move || place.request()));
-        let look = move |raw| match place.registry.index_in_use(raw) {
-            Ok(index) => assert_eq!(index.raw(), raw),
-            Err(why) => assert_eq!(why, Unusable::Unknown),
-        };
-        let reader = thread(2, move || {
-            look(16);
-            look(17);
-        });
-        reader.join().expect("a reader");
-        let mut all = [one, other].map(|it| it.join().expect("a writer")).to_vec();
+        use_up_a_segment(place);
+        let writers = [0, 1].map(|number| thread(number, move || place.request()));
+        let mut all = writers.map(|it| it.join().expect("a writer"));
         all.sort();
         assert_eq!(all, [16, 17]);
-        assert!(all.iter().all(|index| !before.contains(index)));
+        assert_eq!(place.registry.lock().in_use(), 18);
+        place.close();
+    });
+}
+
+#[test]
+fn interleaved_an_index_is_whole_when_it_is_seen() {
+    explore(|| {
+        let place = Place::new();
+        use_up_a_segment(place);
+        let writer = thread(0, move || [place.request(), place.request()]);
+        let reader = thread(1, move || [16, 17].map(|raw| place.registry.index_in_use(raw)));
+        for (raw, found) in [16, 17].into_iter().zip(reader.join().expect("a reader")) {
+            match found {
+                Ok(index) => assert_eq!(index.raw(), raw),
+                Err(why) => assert_eq!(why, Unusable::Unknown, "{raw}"),
+            }
+        }
+        assert_eq!(writer.join().expect("a writer"), [16, 17]);
         place.close();
     });
 }

@@ -64,7 +64,10 @@ claims! {
 
     claim_a_number_is_an_index_or_none(raw) => match index(raw) {
         Some(index) => {
-            (raw as isize) >= 0 && index.raw() == raw as isize && index.slot() < MOST_INDICES
+            (raw as isize) >= 0
+                && index.raw() == raw as isize
+                && index.slot() < MOST_INDICES
+                && index.generation() < (1 << 21) - 1
         }
         None => (raw as isize) < 0 || raw >> 42 == (1 << 21) - 1,
     };

@@ -39,7 +39,7 @@ struct NamesOf {
 }
 
 impl Names for NamesOf {
-    #[inline]
+    #[inline] // or its symbol would be exported, as of the next one
     fn is_same(&self, slot: usize, other: usize) -> bool {
         same_name(self.old.slot_name(slot), self.new.slot_name(other))
     }
@@ -63,6 +63,7 @@ fn map_of(old: Code, new: Code) -> ParameterMap<NamesOf> {
 
 /// Whether two strings are equal. Names in code objects are interned, so equal
 /// ones are nearly always the same.
+#[inline] // or its symbol would be exported
 fn same_name(one: *mut PyObject, other: *mut PyObject) -> bool {
     // SAFETY: two strings.
     one == other || unsafe { c::PyUnicode_Compare(one, other) } == 0
