@@ -63,7 +63,7 @@ BATCHES = [
         (SNAPSHOT, "            count_one(&snapshot.as_ref().references);\n", "",
          ["interleaved_two_threads_remove_two_hooks_during_a_round", "interleaved_a_hook_is_added_and_all_are_removed_during_a_round"]),
         (RESERVE, "left.fetch_add(surplus, Relaxed)", "left.store(left.load(Relaxed) + surplus, Relaxed)",
-         ["interleaved_what_one_thread_gives_up_another_one_claims"]),
+         ["interleaved_what_threads_give_up_can_be_claimed_again"]),
         (SETTLED, "place.compare_exchange(NO_INDEX, index, Ordering::AcqRel, Ordering::Acquire)",
          "{ place.store(index, Ordering::Release); Ok::<isize, isize>(index) }", ["interleaved_threads_agree_on_one_index"]),
     ],
@@ -120,5 +120,14 @@ BATCHES = [
         (REGISTRY, "unsafe { PyMutex_Lock((&raw mut (*self.state()).lock).cast()) };", "",
          ["interleaved_two_writers_lose_nothing_and_free_each_value_once", "interleaved_a_new_index_is_handed_out_once"]),
         (REGISTRY, "unsafe { PyMutex_Unlock((&raw mut (*self.0.state()).lock).cast()) };", "", []),
+    ],
+    [
+        # Who frees the code object does not wait for who takes its table away.
+        (VALUES, "unsafe { extra_of(code) }.store(null_mut(), Ordering::Release)", "unsafe { extra_of(code) }.store(null_mut(), Ordering::Relaxed)",
+         ["interleaved_a_code_object_dies_while_an_index_is_released"]),
+    ],
+    [
+        # A table does not learn that its code object has died.
+        (VALUES, "        table.forget_code(&mut locked);\n", "", ["interleaved_a_code_object_dies_elsewhere_while_an_index_is_released"]),
     ],
 ]

@@ -103,17 +103,6 @@ impl Place {
         // SAFETY: nobody else uses them any more.
         unsafe {
             self.registry.forget(self.code());
-            self.end_of_code();
-        }
-    }
-
-    /// The code object's memory goes, and the interpreter.
-    ///
-    /// # Safety
-    /// Nobody else uses them any more.
-    unsafe fn end_of_code(self) {
-        // SAFETY: the caller's contract.
-        unsafe {
             over(self.code);
             end_of(self.registry);
         }
@@ -339,6 +328,15 @@ fn interleaved_two_writers_lose_nothing_and_free_each_value_once() {
     });
 }
 
+/// A thread in which the code object dies, under this interpreter, and its memory goes.
+fn death(number: usize, place: Place, under: Registry) -> JoinHandle<()> {
+    // SAFETY: nobody but the owner of its values has the code object any more.
+    thread(number, move || unsafe {
+        under.forget(place.code());
+        over(place.code);
+    })
+}
+
 #[test]
 fn interleaved_a_code_object_dies_while_an_index_is_released() {
     explore(|| {
@@ -346,14 +344,36 @@ fn interleaved_a_code_object_dies_while_an_index_is_released() {
         let (stays, goes) = (place.request(), place.request());
         place.set(stays, 16);
         place.set(goes, 32);
-        // SAFETY: nobody else has the code object any more.
-        let dies = thread(0, move || unsafe { place.registry.forget(place.code()) });
+        let dies = death(0, place, place.registry);
         let releases = thread(1, move || place.release(goes));
         dies.join().expect("one");
         releases.join().expect("other");
         assert_eq!(freed(), [16, 32]);
         // SAFETY: both threads are over.
-        unsafe { place.end_of_code() };
+        unsafe { end_of(place.registry) };
+    });
+}
+
+#[test]
+fn interleaved_a_code_object_dies_elsewhere_while_an_index_is_released() {
+    explore(|| {
+        let place = Place::new();
+        let elsewhere = interpreter(1);
+        let (stays, goes) = (place.request(), place.request());
+        place.set(stays, 16);
+        place.set(goes, 32);
+        let dies = death(0, place, elsewhere);
+        let releases = thread(1, move || place.release(goes));
+        dies.join().expect("one");
+        releases.join().expect("other");
+        // What is not released stays its interpreter's.
+        assert_eq!(freed(), [32]);
+        // SAFETY: both threads are over.
+        unsafe {
+            end_of(place.registry);
+            end_of(elsewhere);
+        }
+        assert_eq!(freed(), [16]);
     });
 }
 

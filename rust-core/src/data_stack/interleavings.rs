@@ -49,16 +49,19 @@ fn interleaved_threads_keep_no_more_than_is_there() {
 }
 
 #[test]
-fn interleaved_what_one_thread_gives_up_another_one_claims() {
+fn interleaved_what_threads_give_up_can_be_claimed_again() {
     explore(|| {
         with_left_to_claim(|left| share(std::ptr::from_ref(left).cast_mut()));
-        let gives_up = spawn(|| {
-            let mut state = leave_chunks(3);
+        let gives_up = || {
+            let mut state = leave_chunks(2);
             state.keep_spare_only();
             Kept(state)
-        });
-        let takes = spawn(|| Kept(leave_chunks(2)));
-        let mut kept = [gives_up, takes].map(|it| it.join().expect("a thread").0);
+        };
+        let threads = [spawn(gives_up), spawn(gives_up)];
+        let mut kept = Vec::from(threads.map(|it| it.join().expect("a thread").0));
+        assert_eq!(left(), KEPT_BEHIND_SPARES);
+        kept.push(leave_chunks(3));
+        assert_eq!(left(), 0, "less was kept than could be");
         let claimed: usize = kept.iter().map(|it| it.claimed).sum();
         assert_eq!(claimed + left(), KEPT_BEHIND_SPARES);
         kept.iter_mut().for_each(|it| assert!(it.keep_nothing()));
