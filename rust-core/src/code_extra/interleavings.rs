@@ -163,9 +163,11 @@ fn interleaved_a_reader_finds_a_whole_value_or_none() {
         let place = Place::new();
         let index = place.request();
         let writer = thread(0, move || {
-            let values = [16, 32].map(whole_value);
-            values.iter().for_each(|value| place.set(index, *value));
-            values
+            [16, 32].map(|number| {
+                let value = whole_value(number);
+                place.set(index, value);
+                value
+            })
         });
         let reader =
             thread(1, move || [(), ()].map(|()| place.get(index).map(number_in).expect("in use")));
@@ -374,6 +376,30 @@ fn interleaved_a_code_object_dies_elsewhere_while_an_index_is_released() {
             end_of(elsewhere);
         }
         assert_eq!(freed(), [16]);
+    });
+}
+
+/// As far as this may happen: the owner's memory stays until both are done. CPython lets no two
+/// interpreters that run at once share an object; where they did, `forget` could lock a registry
+/// that is gone.
+#[test]
+fn interleaved_a_code_object_dies_elsewhere_while_its_owner_ends() {
+    explore(|| {
+        let place = Place::new();
+        let elsewhere = interpreter(1);
+        let index = place.request();
+        place.set(index, 16);
+        let dies = death(0, place, elsewhere);
+        // SAFETY: the interpreter's last thread.
+        let ends = thread(1, move || unsafe { place.registry.finish() });
+        dies.join().expect("one");
+        ends.join().expect("other");
+        assert_eq!(freed(), [16]);
+        // SAFETY: both threads are over.
+        unsafe {
+            over(place.registry.state());
+            end_of(elsewhere);
+        }
     });
 }
 

@@ -280,8 +280,9 @@ impl Registry {
             // SAFETY: attached, by contract.
             let Some(table) = (unsafe { TableRef::of(code) }) else { return };
             if table.owner() != self.state() {
-                // SAFETY: the owner is live, or its last act would have been to
-                // take its table away from `code`.
+                // SAFETY: the owner is live: its last act is to take its table away from `code`, and
+                // it does not end between the look above and the lock. Interpreters with one GIL
+                // take turns, and those that run at once share no object (CPython's rule).
                 unsafe { leave_to_owner(code, table.owner(), self) };
                 return;
             }

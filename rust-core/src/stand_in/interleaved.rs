@@ -276,6 +276,8 @@ pub fn locks_held() -> usize {
 #[no_mangle]
 extern "C" fn PyMutex_Lock(lock: *mut u8) {
     let lock = lock as usize;
+    let is_there = now(|it| it.block_at(lock).is_some_and(|(_, block)| !block.freed));
+    assert!(is_there, "a lock of memory that was freed");
     let mutex =
         now(|it| *it.locks.entry(lock).or_insert_with(|| Box::leak(Box::new(Mutex::new(())))));
     let guard = mutex.lock().expect("a lock");
