@@ -164,6 +164,8 @@ lint: export PYO3_PYTHON = $(CURDIR)/build/ferrule/python
 lint: all
 	@cargo fmt --check
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
+	@FERRULE_BINDINGS='$(CURDIR)/build/ferrule/rust-core/bindings.rs' RUSTFLAGS='--cfg loom' \
+		cargo clippy --quiet --locked --tests --manifest-path rust-core/interleavings/Cargo.toml --target-dir build/cargo-loom -- --deny warnings
 
 clean: tools-present
 	$(BUILD) clean

@@ -46,7 +46,8 @@ def build():
     """The program with the tests; None, and what cargo says, where it does not compile."""
     command = ["cargo", "test", "--lib", "--no-run", "--locked", "--message-format=json", "--manifest-path",
                COPY / "interleavings" / "Cargo.toml", "--target-dir", WORK / "cargo"]
-    environment = {**os.environ, "RUSTFLAGS": "--cfg loom"}
+    bindings = os.environ.get("FERRULE_BINDINGS") or str(ROOT / "build" / "ferrule" / "rust-core" / "bindings.rs")
+    environment = {**os.environ, "RUSTFLAGS": "--cfg loom", "FERRULE_BINDINGS": bindings}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     programs = [message["executable"] for message in messages if message.get("executable")]
