@@ -22,13 +22,6 @@ struct PyUnstable_FrameHookDefinition;
 
 
 /*
- Where chunks stop growing, in bytes. Out-of-process profilers copy whole
- chunks, and transparent huge pages (2 MiB) must not back a chunk that is
- hardly used. A frame that needs more still gets a chunk of its own.
- */
-#define _PyRust_LARGEST_GROWN_CHUNK (1024 * 1024)
-
-/*
  The largest chunk, in bytes, that is kept as a thread's spare.
  */
 #define _PyRust_LARGEST_SPARE_CHUNK _PyRust_LARGEST_GROWN_CHUNK
@@ -46,6 +39,13 @@ struct PyUnstable_FrameHookDefinition;
  Mapping a mebibyte and touching its pages takes as long as some thousand switches.
  */
 #define _PyRust_SWITCHES_TO_WAIT (1 << 14)
+
+/*
+ Where chunks stop growing, in bytes. Out-of-process profilers copy whole
+ chunks, and transparent huge pages (2 MiB) must not back a chunk that is
+ hardly used. A frame that needs more still gets a chunk of its own.
+ */
+#define _PyRust_LARGEST_GROWN_CHUNK (1024 * 1024)
 
 /*
  Measure the time that the hook takes: `PyUnstable_FRAMEHOOK_TIMED`.

@@ -22,9 +22,9 @@ use crate::in_cpython::{CodeExtraState, FreeFunction, Slot, Table};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use core::ptr::{null_mut, NonNull};
 
-pub const FIRST_SEGMENT: usize = 16;
+pub(super) const FIRST_SEGMENT: usize = 16;
 // The struct in `in_cpython` has the number itself, since cbindgen does not look a name up.
-pub const SEGMENTS: usize = 17;
+pub(super) const SEGMENTS: usize = 17;
 static_assertions::const_assert_eq!(FIRST_SEGMENT << 16, MOST_INDICES);
 
 /// The segment of a slot, the slot's place in it, and the segment's size.

@@ -43,7 +43,7 @@ struct Entry {
     value: AtomicPtr<c_void>,
 }
 
-pub const WORDS_PER_ENTRY: usize = size_of::<Entry>() / size_of::<usize>();
+pub(super) const WORDS_PER_ENTRY: usize = size_of::<Entry>() / size_of::<usize>();
 
 /// How many keys a table of `capacity` entries takes.
 pub const fn limit(capacity: usize) -> usize {

@@ -38,9 +38,8 @@ pub const LARGEST_SPARE_CHUNK: usize = LARGEST_GROWN_CHUNK;
 
 /// Bytes of chunks that all threads of the process together keep behind their spares.
 ///
-/// 100,000 frames of a small function, twelve megabytes, stay mapped between two recursions. loom
-/// has less, so that two threads soon compete for it.
-pub const KEPT_BEHIND_SPARES: usize = if cfg!(loom) { 2 } else { 16 } * 1024 * 1024;
+/// 100,000 frames of a small function, twelve megabytes, stay mapped between two recursions.
+pub const KEPT_BEHIND_SPARES: usize = 16 * 1024 * 1024;
 
 /// A thread that has left so many chunks without need of a chunk in its reserve frees that one.
 ///

@@ -14,11 +14,11 @@ pub const SLOT_BYTES: usize = size_of::<*mut PyObject>();
 pub const LARGEST_GROWN_CHUNK: usize = 1024 * 1024;
 
 /// The smallest chunk in bytes; CPython's number, and the root's size.
-pub const SMALLEST_CHUNK: usize = 16 * 1024;
+pub(super) const SMALLEST_CHUNK: usize = 16 * 1024;
 
 /// Slots that a new chunk has room for beyond the frame that asked for it;
 /// CPython's number.
-pub const HEADROOM_SLOTS: usize = 1000;
+pub(super) const HEADROOM_SLOTS: usize = 1000;
 
 /// The bytes of a new chunk that takes a frame of so many slots, above a chunk of `below` bytes or
 /// as a root; `None` where the number does not fit.
