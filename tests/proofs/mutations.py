@@ -30,7 +30,7 @@ BATCHES = [
          ["a_number_is_an_index_or_none"]),
         (INDEX, "Index(tag.0 << SLOT_BITS |", "Index(tag.0 << (SLOT_BITS - 1) |", ["a_first_index_has_its_slot_and_tag"]),
         ("frame_hook/mask.rs", "u64::from(self.epoch) << 32", "u64::from(self.epoch) << 31", ["a_set_is_read_as_it_was_written"]),
-        (MAP, "!alike &&", "", [PARAMETERS]),
+        (MAP, "other != slot &&", "other > slot &&", [PARAMETERS]),
     ],
     [
         (SIZES, "needed.max(wanted).checked_next_power_of_two()", "needed.max(wanted).checked_mul(2)?.checked_next_power_of_two()",
@@ -42,12 +42,14 @@ BATCHES = [
         (REGISTRY, "slot - size, size)", "slot - size / 2, size)", ["each_slot_has_a_place_of_its_own"]),
         (INDEX, "const GONE: usize = 1 << 63;", "const GONE: usize = 1 << 62;", ["keys_cannot_be_mixed_up"]),
         (INDEX, "self.0 & (MOST_INDICES - 1)", "self.0 & (MOST_INDICES / 2 - 1)", ["two_numbers_are_two_indices"]),
-        (MAP, "(self.positional, self.named)", "(0, self.named)", [PARAMETERS]),
+        # Kinds are mixed.
+        (MAP, "let (first, end) = if slot < self.positional", "let (first, end) = if true { (0, self.named) } else if slot < self.positional",
+         [PARAMETERS]),
     ],
     [
         # An overflow.
         (SIZES, ".checked_mul(SLOT_BYTES)?", ".wrapping_add(0) * SLOT_BYTES", ["a_new_chunk_takes_the_frame"]),
-        (MAP, ".is_some_and(moves)", ".is_some()", [PARAMETERS]),
+        (MAP, "other != slot &&", "", [PARAMETERS]),
     ],
     # --- Threads: hooks, and what all threads keep. ---
     [

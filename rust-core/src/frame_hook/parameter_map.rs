@@ -35,19 +35,17 @@ impl<N: Names> ParameterMap<N> {
         (first..end).find(|&other| self.names.is_same(slot, other))
     }
 
-    /// Whether each parameter gets exactly one argument.
+    /// Whether no parameter gets two arguments. Each argument has a place.
     ///
     /// No compiler makes two parameters of one name, but a code object can be made with them. Such
     /// parameters are accepted only where each keeps its slot: by name nobody can tell them apart.
     #[inline]
     pub fn is_one_to_one(&self) -> bool {
         let moves = |slot: usize| !self.names.is_same(slot, slot);
-        // An argument whose slot has the same name in both stays there. So one that moves needs a
-        // slot whose own argument moves too, and a name that no other argument has.
+        // Two arguments with one place have the name of that place. So it is enough that those that
+        // move have names that no other argument has.
         (0..self.named).filter(|&slot| moves(slot)).all(|slot| {
-            let alike =
-                (0..self.named).any(|other| other != slot && self.names.is_alike(slot, other));
-            !alike && self.target(slot).is_some_and(moves)
+            !(0..self.named).any(|other| other != slot && self.names.is_alike(slot, other))
         })
     }
 }
