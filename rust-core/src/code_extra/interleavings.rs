@@ -56,6 +56,8 @@ impl Place {
     fn new() -> Self {
         FREED.take();
         share((&raw const CODE_TYPE_UNTIL_RELEASE).cast_mut());
+        // The execution before may have released an index.
+        CODE_TYPE_UNTIL_RELEASE.store(&raw mut PyCode_Type, Ordering::Relaxed);
         let code = shared(|code: &mut PyCodeObject| {
             // SAFETY: every object starts with this one.
             unsafe { (*(&raw mut *code).cast::<PyObject>()).ob_type = &raw mut PyCode_Type };

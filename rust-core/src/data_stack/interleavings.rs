@@ -5,7 +5,7 @@
 //! (That no chunk is both in use and remembered concerns one thread, and is the matter of `tests`.)
 
 use super::chunk::Chunk;
-use super::reserve::{with_left_to_claim, KEPT_BEHIND_SPARES};
+use super::reserve::with_left_to_claim;
 use super::sizes::LARGEST_GROWN_CHUNK;
 use crate::in_cpython::DataStackState;
 use crate::stand_in::interleaved::{explore, share};
@@ -19,7 +19,7 @@ const ENOUGH: usize = 2 * LARGEST_GROWN_CHUNK;
 fn begin() {
     with_left_to_claim(|left| {
         share(std::ptr::from_ref(left).cast_mut());
-        left.fetch_sub(KEPT_BEHIND_SPARES - ENOUGH, Ordering::Relaxed);
+        left.store(ENOUGH, Ordering::Relaxed);
     });
 }
 
