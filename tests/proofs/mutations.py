@@ -130,14 +130,8 @@ BATCHES = [
     ],
     [
         # A table does not learn that its code object has died.
-        (VALUES, "        table.forget_code(&mut locked);\n", "", ["interleaved_a_code_object_dies_elsewhere_while_an_index_is_released"]),
-    ],
-    [
-        # Who leaves a table to its owner does not look again once it has the lock.
-        (VALUES, """    if let Some(table) = unsafe { TableRef::of(code) } {
-        table.forget_code""", """    if let Some(table) = before {
-        table.forget_code""", []),
-        (VALUES, "    let mut locked = owner.lock();\n", "    let before = unsafe { TableRef::of(code) };\n    let mut locked = owner.lock();\n",
-         ["interleaved_a_code_object_dies_elsewhere_while_its_owner_ends"]),
+        (VALUES, "        table.forget_code(&mut locked);\n", "",
+         ["interleaved_a_code_object_dies_elsewhere_while_an_index_is_released",
+          "interleaved_a_code_object_dies_elsewhere_while_its_owner_ends"]),
     ],
 ]
