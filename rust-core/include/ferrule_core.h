@@ -988,6 +988,12 @@ PyObject *PyUnstable_FrameHook_CallOutside(PyObject *callable,
 
 /*
  # Safety
+ The calling thread has an attached thread state.
+ */
+int PyUnstable_ThreadState_SetCRecursionRemaining(int levels);
+
+/*
+ # Safety
  A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_BorrowArgument(struct _PyInterpreterFrame *frame, ptrdiff_t index);

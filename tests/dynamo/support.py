@@ -10,6 +10,19 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAYS = ("evaluator", "hooks")
 INSTALL = {"evaluator": "", "hooks": "import ferrule_dynamo\nferrule_dynamo.install()\n"}
+# What a script begins with that compiles: a tensor, and a backend that keeps graphs and runs them as they are.
+COMPILES = """
+import json, sys, threading, torch, torch._dynamo
+x = torch.ones(4)
+graphs = []
+
+def backend(module, inputs):
+    graphs.append(module)
+    return module.forward
+
+def compiled(function, **options):
+    return torch.compile(function, backend=backend, **options)
+"""
 
 
 def environment(**more):

@@ -4,25 +4,20 @@ import subprocess
 import sys
 import unittest
 
-from support import INSTALL, environment
+from support import COMPILES, INSTALL, environment
 
-COMPILES = INSTALL["hooks"] + """
-import torch, torch._dynamo, threading
-
-def backend(module, inputs):
-    return module.forward
-
+SCRIPT = INSTALL["hooks"] + COMPILES + """
 def f(x):
     torch._dynamo.graph_break()
     return x + 1
-compiled = torch.compile(f, backend=backend)
-compiled(torch.ones(3))
+f = compiled(f)
+f(x)
 """
 
 
 class Ends(unittest.TestCase):
     def check(self, ending, code=0, said=""):
-        done = subprocess.run([sys.executable, "-c", COMPILES + ending], env=environment(), text=True,
+        done = subprocess.run([sys.executable, "-c", SCRIPT + ending], env=environment(), text=True,
                               check=False, capture_output=True)
         self.assertEqual(done.returncode, code, done.stderr[-3000:])
         for wrong in ("panicked", "Fatal", "Exception ignored"):
@@ -45,7 +40,7 @@ def g(x):
     torch._dynamo.graph_break()
     leave()
     return x
-torch.compile(g, backend=backend)(torch.ones(3))
+compiled(g)(x)
 """, 3)
 
     def test_in_a_cycle_that_is_found_last(self):
@@ -55,7 +50,7 @@ gc.disable()
 names = {}
 exec("def h(x): return x + 1", names)
 names["self"] = names
-torch.compile(names["h"], backend=backend)(torch.ones(3))
+compiled(names["h"])(x)
 builtins.kept = [names]
 builtins.kept.append(builtins.kept)
 """)
@@ -65,7 +60,7 @@ builtins.kept.append(builtins.kept)
 def work():
     while True:
         torch._dynamo.reset()
-        compiled(torch.ones(3))
+        f(x)
 threading.Thread(target=work, daemon=True).start()
 import time
 time.sleep(0.5)

@@ -2,10 +2,10 @@
 
 import unittest
 
-from support import INSTALL, run, run_script
+from support import COMPILES, INSTALL, run, run_script
 
 EVALUATOR = """
-import ctypes, json
+import ctypes
 get_evaluator = ctypes.pythonapi._PyInterpreterState_GetEvalFrameFunc
 get_evaluator.restype, get_evaluator.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
 interpreter = ctypes.pythonapi.PyInterpreterState_Get
@@ -14,19 +14,6 @@ default = get_evaluator(interpreter())
 
 def is_default():
     return get_evaluator(interpreter()) == default
-"""
-
-COMPILES = """
-import torch, torch._dynamo
-x = torch.ones(4)
-graphs = []
-
-def backend(module, inputs):
-    graphs.append(module)
-    return module.forward
-
-def compiled(function):
-    return torch.compile(function, backend=backend)
 """
 
 
@@ -84,7 +71,7 @@ print(ferrule_dynamo.installed(), len(graphs))
 import ferrule_dynamo, gc
 module = torch._C._dynamo.eval_frame
 originals = dict(vars(module))
-names = {name: dict(vars(m)) for name, m in __import__('sys').modules.items() if name.startswith('torch._dynamo')}
+names = {name: dict(vars(m)) for name, m in sys.modules.items() if name.startswith('torch._dynamo')}
 
 class Thing:
     n = 3
@@ -108,8 +95,8 @@ for _ in range(3):
     ferrule_dynamo.uninstall()
 same = all(vars(module)[name] is value for name, value in originals.items())
 changed = [f"{m}.{name}" for m, before in names.items() for name, value in before.items()
-           if getattr(__import__('sys').modules[m], name, None) is not value and callable(value)
-           and "ferrule" in repr(getattr(__import__('sys').modules[m], name, None))]
+           if getattr(sys.modules[m], name, None) is not value and callable(value)
+           and "ferrule" in repr(getattr(sys.modules[m], name, None))]
 import framehook
 print(json.dumps([counts, same, changed, len(framehook.hooks()), is_default()]))
 """
@@ -120,7 +107,7 @@ print(json.dumps([counts, same, changed, len(framehook.hooks()), is_default()]))
 
     def test_not_within_a_region(self):
         script = COMPILES + """
-import ferrule_dynamo, json
+import ferrule_dynamo
 errors = []
 
 @torch._dynamo.decorators.skip
@@ -143,24 +130,39 @@ print(json.dumps(errors))
         self.assertTrue(all("torch.compile region" in error for error in errors), errors)
         self.assertGreaterEqual(len(errors), 2)
 
-    def test_the_limit_of_c_recursion_says_that_it_is_not_heeded(self):
+    def test_the_limit_of_c_recursion_goes_along(self):
+        """What was set before holds with the hook, and what was set with the hook holds afterwards."""
         script = COMPILES + """
-import ferrule_dynamo, json, warnings
-with warnings.catch_warnings(record=True) as warned:
-    warnings.simplefilter("always")
-    torch._dynamo.set_recursion_limit(2000)
-    torch._C._dynamo.eval_frame.set_c_recursion_limit(-1)
-limit = torch._dynamo.get_recursion_limit()
-print(json.dumps([[str(warning.message) for warning in warned], limit]))
+import ferrule_dynamo, warnings
+limits, warned = [], []
+
+def compilation():
+    with warnings.catch_warnings(record=True) as now:
+        warnings.simplefilter("always")
+        compiled(lambda x: x + 1)(x)
+    warned.append([str(warning.message).partition("current")[0] for warning in now])
+    limits.append(torch._dynamo.get_recursion_limit())
+
+torch._dynamo.set_recursion_limit(2000)
+compilation()
+ferrule_dynamo.install()
+compilation()
+torch._dynamo.set_recursion_limit(3000)
+compilation()
+ferrule_dynamo.uninstall()
+compilation()
+torch._dynamo.set_recursion_limit(-1)
+compilation()
+print(json.dumps([limits, warned]))
 """
-        warned, limit = run_script("hooks", script)
-        self.assertEqual(len(warned), 1)
-        self.assertIn("limit of C recursion", warned[0])
-        self.assertEqual(limit, -1)
+        limits, warned = run_script("evaluator", script)
+        self.assertEqual(limits, [2000, 2000, 3000, 3000, -1])
+        said = [[f"new c_recursion limit ({limit}) is lower than thread's "] for limit in limits[:4]]
+        self.assertEqual(warned, [*said, []])
 
     def test_a_thread_that_ends_within_a_region(self):
         script = COMPILES + """
-import ferrule_dynamo, json, threading
+import ferrule_dynamo
 thread = threading.Thread(target=torch._C._dynamo.eval_frame.set_eval_frame, args=(lambda *arguments: None,))
 thread.start()
 thread.join()
@@ -184,7 +186,7 @@ except RuntimeError as error:
 
     def test_the_hook_rests_while_nothing_is_compiled(self):
         script = COMPILES + """
-import ferrule_dynamo._core as core, json
+import ferrule_dynamo._core as core
 f = compiled(lambda x: x + 1)
 f(x)
 seen = [core.is_asked()]
@@ -205,7 +207,7 @@ print(json.dumps(seen))
     def test_somebody_removes_all_hooks(self):
         """Functions run as they are then, and say nothing wrong."""
         script = COMPILES + """
-import ferrule_dynamo, framehook, json
+import ferrule_dynamo, framehook
 f = compiled(lambda x: x + 1)
 f(x)
 framehook.clear()

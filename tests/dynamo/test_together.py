@@ -3,17 +3,10 @@ coverage.py, another hook, greenlets."""
 
 import unittest
 
-from support import run_script
+from support import COMPILES, run_script
 
-START = """
-import json, sys, types, torch, torch._dynamo
-x = torch.ones(4)
-graphs = []
-
-def backend(module, inputs):
-    graphs.append(module)
-    return module.forward
-
+PROGRAM = """
+import types
 source = '''
 import torch
 
@@ -34,13 +27,13 @@ with open(PATH, "w") as file:
     file.write(source)
 program = types.ModuleType("program")
 exec(compile(source, PATH, "exec"), program.__dict__)
-f = torch.compile(program.f, backend=backend)
+f = compiled(program.f)
 f(x)
 """
 
 
 def script(body):
-    return 'import tempfile\nPATH = tempfile.mkdtemp() + "/program.py"\n' + START + body
+    return COMPILES + 'import tempfile\nPATH = tempfile.mkdtemp() + "/program.py"\n' + PROGRAM + body
 
 
 class Together(unittest.TestCase):
@@ -189,7 +182,7 @@ def g(x):
     switch()
     torch._dynamo.graph_break()
     return x + 1
-value = torch.compile(g, backend=backend)(x)
+value = compiled(g)(x)
 worker.switch()
 print(json.dumps([seen, len(graphs), value.tolist()]))
 """)

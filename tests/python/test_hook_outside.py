@@ -251,5 +251,40 @@ class Outside(unittest.TestCase):
             self.assertIn("target", traced)
 
 
+def call_again(levels):
+    """Calls itself through C until no level is left; counts them in a list."""
+    levels[0] += 1
+    next(map(call_again, [levels]))
+
+
+class CRecursion(unittest.TestCase):
+    """A hook may have what it calls go deeper through C."""
+
+    def test_so_many_levels_are_left(self):
+        limit = ctypes.pythonapi.PyUnstable_ThreadState_SetCRecursionRemaining
+        levels = sys.getrecursionlimit()
+        sys.setrecursionlimit(100_000)
+        self.addCleanup(sys.setrecursionlimit, levels)
+        reached = []
+
+        def hook(view):
+            if view.code is target.__code__:
+                for remaining in (500, 1_500):
+                    count = [0]
+                    before = limit(remaining)
+                    try:
+                        self.assertRaises(RecursionError, call_again, count)
+                    finally:
+                        inner = limit(before)
+                    reached.append((before, inner, count[0]))
+
+        with framehook.hook(hook):
+            target()
+        (before, first, low), (same, second, high) = reached
+        self.assertEqual((same, first, second), (before, 500, 1_500))
+        # A level of the recursion takes the same of the limit each time.
+        self.assertAlmostEqual(high / low, 3, delta=0.1)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -143,9 +143,11 @@ impl<'py> Asked<'_, 'py> {
         strategy: Strategy,
     ) -> PyResult<Answer<'py, Word>> {
         if SKIP_UNSAFE.is_on() {
+            // What torch says: programs may look for it.
             return Err(PyRuntimeError::new_err(
-                "Recompilation triggered with skip_guard_eval_unsafe stance. There is no compiled \
-                 code for these arguments: call the function with arguments of each kind before",
+                "Recompilation triggered with skip_guard_eval_unsafe stance. This usually means \
+                 that you have not warmed up your model with enough inputs such that you can \
+                 guarantee no more recompilations.",
             ));
         }
         let callable = match self.callback() {

@@ -4,6 +4,7 @@ use crate::cache::Found;
 use crate::code_state::CodeState;
 use crate::entry::CacheEntry;
 use crate::offered::Frame;
+use crate::settings::limit_c_recursion;
 use crate::strategy::Strategy;
 use pyo3::prelude::*;
 
@@ -54,9 +55,11 @@ pub fn compile<'py>(
     let frame = Frame::of(frame, state.get())?.into_pyobject(py)?;
     let entry = first_entry(py, state, region);
     let random = RandomState::save(py)?;
+    let limit = limit_c_recursion(py)?;
     // What torch runs while it compiles may come to compiled functions itself.
     let answer =
         framehook::outside(callback).call1((frame, entry, state.get().frame_state.bind(py)));
+    drop(limit);
     random.restore()?;
     let answer = answer?;
     let strategy = Strategy::of(&answer.getattr("frame_exec_strategy")?)?;

@@ -43,7 +43,15 @@ fn parameters(code: &Bound<'_, PyCode>) -> PyResult<Vec<Py<PyString>>> {
 pub fn set_callback<'py>(callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = callback.py();
     let new = Callback::of(callback).ok_or_else(|| PyTypeError::new_err("expected a callable"))?;
+    if !switch::is_installed() {
+        // Somebody has kept this function.
+        let torch = py.import("torch._C._dynamo.eval_frame")?;
+        return torch.call_method1("set_eval_frame", (callback,));
+    }
     if new.is_off() && callback::is_off() {
+        if callback::may_have_evaluator() {
+            return py.import("ferrule_dynamo._patching")?.call_method0("end_evaluators_region");
+        }
         return Ok(py.None().into_bound(py));
     }
     Ok(callback::replace(py, new)?.into_object(py))
@@ -144,6 +152,12 @@ pub fn set_lru(on: bool) -> bool {
 #[pyfunction(name = "set_fullgraph_compiled_frame_count")]
 pub fn set_frame_count(count: i64) -> i64 {
     settings::set_frame_count(count)
+}
+
+/// Sets how many levels of C recursion there are while torch compiles; -1: as many as are left.
+#[pyfunction]
+pub fn heed_c_recursion_limit(levels: i32) {
+    settings::set_c_recursion(levels);
 }
 
 fn found<'py>(code: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, CodeState>>> {

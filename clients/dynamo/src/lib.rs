@@ -28,18 +28,23 @@ mod _core {
         get_bytecode_debugger_callback, register_breakpoint_code, set_bytecode_debugger_callback,
     };
     #[pymodule_export]
+    use crate::callback::note_no_evaluator;
+    #[pymodule_export]
     use crate::code_state::CodeState;
     #[pymodule_export]
     use crate::entry::{CacheEntry, PrecompileEntry};
     #[pymodule_export]
     use crate::functions::{
         cache_entries_of, cache_entries_of_region, clear_precompiled, count_cache_entries,
-        get_callback, get_region, leave_alone, load_precompiled, precompiled_of, reset_code,
-        set_callback, set_frame_count, set_guard_complete_hook, set_guard_error_hook, set_lru,
-        set_nested_is_error, set_region, set_skip_unsafe, set_strategy, version,
+        get_callback, get_region, heed_c_recursion_limit, leave_alone, load_precompiled,
+        precompiled_of, reset_code, set_callback, set_frame_count, set_guard_complete_hook,
+        set_guard_error_hook, set_lru, set_nested_is_error, set_region, set_skip_unsafe,
+        set_strategy, version,
     };
     #[pymodule_export]
     use crate::offered::Frame;
     #[pymodule_export]
-    use crate::switch::{install, is_asked, is_installed, uninstall};
+    use crate::switch::{
+        begin_installation, forked, install, is_asked, require_no_region, uninstall,
+    };
 }

@@ -1,7 +1,10 @@
 //! What torch sets for all threads.
 
+use framehook::CRecursion;
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A flag of the process.
@@ -48,6 +51,36 @@ pub fn set_frame_count(count: i64) -> i64 {
         FRAMES.store(count, Ordering::Relaxed);
     }
     before
+}
+
+/// How many levels of C recursion there are while torch compiles; negative: as many as are left.
+static C_RECURSION: AtomicI32 = AtomicI32::new(-1);
+
+/// Sets it.
+pub fn set_c_recursion(levels: i32) {
+    C_RECURSION.store(levels, Ordering::Relaxed);
+}
+
+/// That limit begins to hold in this thread, until the value is dropped. It warns as torch does
+/// where fewer levels are left then than before.
+pub fn limit_c_recursion(py: Python<'_>) -> PyResult<Option<CRecursion<'_>>> {
+    let levels = C_RECURSION.load(Ordering::Relaxed);
+    if levels < 0 {
+        return Ok(None);
+    }
+    let limit = CRecursion::allow(py, levels)?;
+    let before = limit.before();
+    if levels >= before {
+        return Ok(Some(limit));
+    }
+    // Whoever shows the warning has what there was.
+    drop(limit);
+    let text = CString::new(format!(
+        "new c_recursion limit ({levels}) is lower than thread's current c_recursion_remaining \
+         ({before})."
+    ))?;
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1)?;
+    CRecursion::allow(py, levels).map(Some)
 }
 
 /// A callable that torch has set.

@@ -11,6 +11,7 @@ use framehook::{Builder, Installed};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +21,14 @@ const PATIENCE: u32 = 2_000;
 static HOOK: Mutex<Option<Arc<Installed<Dynamo>>>> = Mutex::new(None);
 /// How many threads have a callback.
 static THREADS: AtomicIsize = AtomicIsize::new(0);
+thread_local! {
+    /// How many of them this thread counts for: one of its own, and one for each that is taken.
+    static COUNTED: Cell<isize> = const { Cell::new(0) };
+}
+/// Counts the installations.
+static INSTALLATION: AtomicU32 = AtomicU32::new(0);
+/// Whether the hook is there.
+static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// Whether the hook is asked.
 static ASKED: AtomicBool = AtomicBool::new(false);
 /// How often it was in vain.
@@ -42,7 +51,7 @@ fn switch(py: Python<'_>, on: bool) -> PyResult<()> {
 /// A thread has a callback from now on.
 #[inline]
 pub fn begin(py: Python<'_>) -> PyResult<()> {
-    THREADS.fetch_add(1, Ordering::SeqCst);
+    count(1);
     if ASKED.load(Ordering::SeqCst) {
         return Ok(());
     }
@@ -52,7 +61,19 @@ pub fn begin(py: Python<'_>) -> PyResult<()> {
 /// A thread has no callback any more.
 #[inline]
 pub fn end() {
-    THREADS.fetch_sub(1, Ordering::SeqCst);
+    count(-1);
+}
+
+#[inline]
+fn count(more: isize) {
+    COUNTED.set(COUNTED.get() + more);
+    THREADS.fetch_add(more, Ordering::SeqCst);
+}
+
+/// This process was forked: its only thread is the one that did so.
+#[pyfunction]
+pub fn forked() {
+    THREADS.store(COUNTED.get(), Ordering::SeqCst);
 }
 
 /// Whether the hook has something to say about a frame: this thread has a callback, or it is time
@@ -90,17 +111,38 @@ pub fn install(py: Python<'_>) -> PyResult<()> {
     let installed = Builder::new("TorchDynamo").install(py, Dynamo)?;
     IN_VAIN.store(0, Ordering::Relaxed);
     ASKED.store(true, Ordering::SeqCst);
+    begin_installation();
+    INSTALLED.store(true, Ordering::SeqCst);
     let before = HOOK.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::new(installed));
     drop(before);
+    Ok(())
+}
+
+/// The number of this installation.
+pub fn installation() -> u32 {
+    INSTALLATION.load(Ordering::Relaxed)
+}
+
+/// Regions of torch's evaluator may be under way in any thread.
+#[pyfunction]
+pub fn begin_installation() {
+    INSTALLATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// RuntimeError: a thread is in a compiled region.
+#[pyfunction]
+pub fn require_no_region() -> PyResult<()> {
+    if THREADS.load(Ordering::SeqCst) != 0 {
+        return Err(PyRuntimeError::new_err("a thread is in a torch.compile region"));
+    }
     Ok(())
 }
 
 /// Removes the hook. RuntimeError: a thread is in a compiled region.
 #[pyfunction]
 pub fn uninstall(py: Python<'_>) -> PyResult<()> {
-    if !callback::is_off() || THREADS.load(Ordering::SeqCst) != 0 {
-        return Err(PyRuntimeError::new_err("a thread is in a torch.compile region"));
-    }
+    require_no_region()?;
+    INSTALLED.store(false, Ordering::SeqCst);
     let hook = HOOK.lock().unwrap_or_else(PoisonError::into_inner).take();
     ASKED.store(false, Ordering::SeqCst);
     match hook.map(Arc::try_unwrap) {
@@ -111,10 +153,10 @@ pub fn uninstall(py: Python<'_>) -> PyResult<()> {
     crate::extra::clear_all(py)
 }
 
-/// Whether the hook is there.
-#[pyfunction]
+/// Whether the hook was installed, and nobody has taken it back.
+#[inline]
 pub fn is_installed() -> bool {
-    hook().is_some_and(|hook| hook.is_installed())
+    INSTALLED.load(Ordering::Relaxed)
 }
 
 /// Whether the hook is asked about frames now.

@@ -221,6 +221,12 @@ PyAPI_FUNC(PyObject *) PyUnstable_FrameHook_CallOriginal(
 PyAPI_FUNC(PyObject *) PyUnstable_FrameHook_CallOutside(
     PyObject *callable, PyObject *const *arguments, size_t nargsf, PyObject *names);
 
+/* Sets after how many more levels of C recursion the calling thread raises RecursionError, and
+   returns how many it had. For hooks that run a compiler, which calls itself deeply through C; they
+   put back what there was. As with sys.setrecursionlimit(), a number for which the thread's stack is
+   too small ends the process. */
+PyAPI_FUNC(int) PyUnstable_ThreadState_SetCRecursionRemaining(int levels);
+
 /* ---- Reading the frame ---------------------------------------------------
 
    Only while a hook is being asked about this frame, in its thread; before and after, as

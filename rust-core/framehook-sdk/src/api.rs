@@ -151,18 +151,17 @@ table! {
 
 table! {
     /// What came with a later Ferrule, in the second edition too.
-    Outside {
+    Later {
         PyUnstable_FrameHook_CallOutside: fn(*mut PyObject, *const *mut PyObject, usize, *mut PyObject) -> *mut PyObject;
+        PyUnstable_ThreadState_SetCRecursionRemaining: fn(c_int) -> c_int;
     }
 }
 
-/// The function that calls outside of a hook, or a RuntimeError that says what is missing.
-pub(crate) fn outside() -> PyResult<&'static Outside> {
+/// What came later, or a RuntimeError that says what `what` needs.
+pub(crate) fn later(what: &str) -> PyResult<&'static Later> {
     first()?;
-    Outside::get().map_err(|missing| {
-        PyRuntimeError::new_err(format!(
-            "calling outside of a hook needs a newer Ferrule ({missing} is missing)"
-        ))
+    Later::get().map_err(|missing| {
+        PyRuntimeError::new_err(format!("{what} needs a newer Ferrule ({missing} is missing)"))
     })
 }
 

@@ -48,12 +48,14 @@
 //! - A panic stops at the border to C and becomes a Python exception.
 
 mod api;
+mod c_recursion;
 mod frame;
 mod hook;
 mod install;
 mod original;
 mod word;
 
+pub use c_recursion::CRecursion;
 pub use frame::Frame;
 pub use hook::{Also, Answer, Event, EventKind, FrameHook};
 pub use install::{clear, Builder, Installed, Place};

@@ -1,7 +1,7 @@
 //! Calling a function without asking hooks, or as though no hook ran; and asking whether code can
 //! stand in.
 
-use crate::api::{outside as outside_functions, second};
+use crate::api::{later, second};
 use crate::install::checked;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
@@ -110,7 +110,7 @@ impl sealed::Way for Outside {
         positional: usize,
         names: *mut PyObject,
     ) -> PyResult<*mut PyObject> {
-        let call = outside_functions()?.PyUnstable_FrameHook_CallOutside;
+        let call = later("calling outside of a hook")?.PyUnstable_FrameHook_CallOutside;
         // SAFETY: the caller's contract.
         Ok(unsafe { call(callable, values, positional, names) })
     }

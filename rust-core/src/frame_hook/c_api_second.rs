@@ -153,6 +153,18 @@ pub unsafe extern "C" fn PyUnstable_FrameHook_CallOutside(
 }
 
 /// # Safety
+/// The calling thread has an attached thread state.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_ThreadState_SetCRecursionRemaining(levels: c_int) -> c_int {
+    // SAFETY: the caller's contract. The thread alone reads and writes the field, and runs nothing
+    // else meanwhile.
+    unsafe {
+        let remaining = &raw mut (*Thread::current().tstate()).c_recursion_remaining;
+        remaining.replace(levels)
+    }
+}
+
+/// # Safety
 /// A hook of the calling thread was asked about `frame`, which has not ended.
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_HookFrame_BorrowArgument(

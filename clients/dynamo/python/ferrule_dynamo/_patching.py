@@ -1,7 +1,7 @@
 """Puts the functions of `_core` into the place of torch's, in the running process."""
 
+import os
 import sys
-import warnings
 from types import CodeType, FunctionType
 
 from ferrule_dynamo import _core
@@ -20,11 +20,9 @@ FUNCTIONS = {name: value for name, value in vars(_core).items()
 
 
 def set_c_recursion_limit(limit):
-    """torch's function, which only its evaluator heeds."""
+    """torch's function, which checks the number and keeps it; the hook heeds it."""
     originals["set_c_recursion_limit"](limit)
-    if limit != -1:
-        warnings.warn("ferrule_dynamo compiles with the interpreter's own limit of C recursion: no extension "
-                      "can change it", RuntimeWarning, stacklevel=3)
+    _core.heed_c_recursion_limit(limit)
 
 
 SERVED_BY = CLASSES | FUNCTIONS | {"set_c_recursion_limit": set_c_recursion_limit}
@@ -35,6 +33,8 @@ for function in FUNCTIONS.values():
 
 # torch's own objects by name, while they are replaced.
 originals = {}
+
+os.register_at_fork(after_in_child=_core.forked)
 
 
 def missing():
@@ -72,7 +72,8 @@ def exchange(new_for_old):
 
 
 def catch_up(extension):
-    """Says again what torch has said to its extension while it was imported."""
+    """Says again what torch has said to its extension before."""
+    _core.heed_c_recursion_limit(extension.get_c_recursion_limit())
     guards = sys.modules.get("torch._dynamo.guards")
     if guards is not None:
         _core.set_guard_error_hook(guards.guard_error_hook)
@@ -129,6 +130,33 @@ def leave_torch_alone():
                     _core.leave_alone(code)
 
 
+def is_compiling():
+    """Whether torch compiles in this thread: its callback is away then."""
+    convert = sys.modules.get("torch._dynamo.convert_frame")
+    return convert is not None and convert.compile_lock._is_owned()
+
+
+def end_evaluators_region():
+    """Sets no callback in a thread that may have begun a region before `install()`, with torch's evaluator.
+
+    Returns the callback that was there, which is the hook's when it comes back.
+    """
+    before = originals["set_eval_frame"](None)
+    if before is None and not is_compiling():
+        _core.note_no_evaluator()
+    return before
+
+
+def give_torch(names):
+    """Puts functions and classes into torch's extension, and wherever else torch has those of before."""
+    import torch._C
+
+    extension = torch._C._dynamo.eval_frame
+    exchange({id(getattr(extension, name)): value for name, value in names.items()})
+    for name, value in names.items():
+        setattr(extension, name, value)
+
+
 def install():
     """Has torch.compile run on a frame hook from now on, in all threads.
 
@@ -143,14 +171,12 @@ def install():
     import torch._C
 
     extension = torch._C._dynamo.eval_frame
-    if extension.get_eval_frame_callback() is not None:
+    if extension.get_eval_frame_callback() is not None or is_compiling():
         raise RuntimeError("ferrule_dynamo cannot be installed in a torch.compile region")
     present = {name: getattr(extension, name) for name in SERVED_BY if hasattr(extension, name)}
     _core.install()
     originals.update(present)
-    exchange({id(original): SERVED_BY[name] for name, original in present.items()})
-    for name in present:
-        setattr(extension, name, SERVED_BY[name])
+    give_torch({name: SERVED_BY[name] for name in present})
     guards = sys.modules.get("torch._dynamo.guards")
     if guards is not None:
         # Entries that torch's evaluator has made are still about, and it looks at their class.
@@ -165,13 +191,17 @@ def uninstall():
     """Gives torch its own evaluator back. RuntimeError: a compiled region is under way."""
     if not installed():
         return
-    import torch._C
-
-    _core.uninstall()
-    extension = torch._C._dynamo.eval_frame
-    exchange({id(SERVED_BY[name]): original for name, original in originals.items()})
-    for name, original in originals.items():
-        setattr(extension, name, original)
+    _core.require_no_region()
+    # Other threads may begin regions at any time: from here on with the evaluator.
+    served = {name: SERVED_BY[name] for name in originals}
+    give_torch(originals)
+    try:
+        _core.uninstall()
+    except RuntimeError:
+        # One has begun in time. Another one may have the evaluator by now.
+        _core.begin_installation()
+        give_torch(served)
+        raise
     guards = sys.modules.get("torch._dynamo.guards")
     if guards is not None:
         guards.CacheEntry, guards.ExtraState = originals["_CacheEntry"], originals["_ExtraState"]
