@@ -23,6 +23,18 @@ def backend(module, inputs):
 def compiled(function, **options):
     return torch.compile(function, backend=backend, **options)
 """
+# A script asks with this whether the evaluator of PEP 523 is the default one.
+EVALUATOR = """
+import ctypes
+get_evaluator = ctypes.pythonapi._PyInterpreterState_GetEvalFrameFunc
+get_evaluator.restype, get_evaluator.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+interpreter = ctypes.pythonapi.PyInterpreterState_Get
+interpreter.restype = ctypes.c_void_p
+default = get_evaluator(interpreter())
+
+def is_default():
+    return get_evaluator(interpreter()) == default
+"""
 
 
 def environment(**more):

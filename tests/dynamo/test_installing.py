@@ -2,19 +2,7 @@
 
 import unittest
 
-from support import COMPILES, INSTALL, run, run_script
-
-EVALUATOR = """
-import ctypes
-get_evaluator = ctypes.pythonapi._PyInterpreterState_GetEvalFrameFunc
-get_evaluator.restype, get_evaluator.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-interpreter = ctypes.pythonapi.PyInterpreterState_Get
-interpreter.restype = ctypes.c_void_p
-default = get_evaluator(interpreter())
-
-def is_default():
-    return get_evaluator(interpreter()) == default
-"""
+from support import COMPILES, EVALUATOR, INSTALL, run, run_script
 
 
 class Installing(unittest.TestCase):

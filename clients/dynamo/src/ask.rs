@@ -6,7 +6,7 @@ use crate::call::call;
 use crate::callback::{self, Callback, Taken};
 use crate::code_state::CodeState;
 use crate::compile::{backend, compile};
-use crate::settings::{count_frame, GUARD_COMPLETE, NESTED_IS_ERROR, SKIP_UNSAFE};
+use crate::settings::{count_frame, nested_is_error, GUARD_COMPLETE, SKIP_UNSAFE};
 use crate::strategy::{Action, Strategy};
 use crate::{cache, extra, offered, switch};
 use framehook::{Also, Answer, Event, EventKind, Frame, FrameHook};
@@ -193,7 +193,7 @@ impl<'py> Asked<'_, 'py> {
             _ => return Ok(callback),
         };
         // The compiled code of a full graph calls nothing that is to be compiled.
-        if !NESTED_IS_ERROR.is_on() {
+        if !nested_is_error() {
             return Ok(Some(Callback::Off));
         }
         let convert = self.py().import("torch._dynamo.convert_frame")?;

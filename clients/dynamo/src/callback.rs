@@ -93,8 +93,6 @@ impl Drop for Own {
 
 thread_local! {
     static CALLBACK: Own = const { Own(RefCell::new(Callback::Off)) };
-    /// The installation in which the thread was found to be in no region of torch's evaluator.
-    static FREE: Cell<u32> = const { Cell::new(0) };
     static REGION: Cell<i64> = const { Cell::new(DEFAULT_REGION) };
 }
 
@@ -167,18 +165,6 @@ fn set(py: Python<'_>, callback: Callback) {
 /// This thread's callback.
 pub fn current(py: Python<'_>) -> Callback {
     CALLBACK.with(|own| own.0.borrow().clone_ref(py))
-}
-
-/// Whether this thread may be in a region that began with torch's evaluator.
-#[inline]
-pub fn may_have_evaluator() -> bool {
-    FREE.get() != switch::installation()
-}
-
-/// This thread is in no region of torch's evaluator.
-#[pyfunction]
-pub fn note_no_evaluator() {
-    FREE.set(switch::installation());
 }
 
 /// Gives this thread another callback, and returns the one before.

@@ -4,7 +4,7 @@ use crate::callback::{self, Callback, DEFAULT_REGION};
 use crate::code_state::CodeState;
 use crate::entry::{CacheEntry, PrecompileEntry};
 use crate::strategy::Strategy;
-use crate::{extra, settings, switch};
+use crate::{evaluator, extra, settings, switch};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCode, PyString};
@@ -44,15 +44,11 @@ pub fn set_callback<'py>(callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     let py = callback.py();
     let new = Callback::of(callback).ok_or_else(|| PyTypeError::new_err("expected a callable"))?;
     if !switch::is_installed() {
-        // Somebody has kept this function.
-        let torch = py.import("torch._C._dynamo.eval_frame")?;
-        return torch.call_method1("set_eval_frame", (callback,));
+        // torch's function is about to come back, or to go.
+        return evaluator::set_callback(callback);
     }
     if new.is_off() && callback::is_off() {
-        if callback::may_have_evaluator() {
-            return py.import("ferrule_dynamo._patching")?.call_method0("end_evaluators_region");
-        }
-        return Ok(py.None().into_bound(py));
+        return evaluator::end_region(callback);
     }
     Ok(callback::replace(py, new)?.into_object(py))
 }
@@ -139,7 +135,7 @@ pub fn set_skip_unsafe(on: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// Whether compiling below the compiled code of a full graph is an error. Returns what it was.
 #[pyfunction(name = "set_fullgraph_error_on_nested_compile")]
 pub fn set_nested_is_error(on: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(settings::NESTED_IS_ERROR.set(flag_of(on)?))
+    Ok(settings::set_nested_is_error(flag_of(on)?))
 }
 
 /// Whether what was found comes first the next time. Returns what it was.
@@ -150,8 +146,15 @@ pub fn set_lru(on: bool) -> bool {
 
 /// Begins to count compiled frames, or ends it with a negative number. Returns the count.
 #[pyfunction(name = "set_fullgraph_compiled_frame_count")]
-pub fn set_frame_count(count: i64) -> i64 {
-    settings::set_frame_count(count)
+pub fn set_frame_count(py: Python<'_>, count: i64) -> PyResult<i64> {
+    if !switch::is_installed() {
+        return evaluator::set_frame_count(py, count);
+    }
+    let before = settings::set_frame_count(count);
+    if count < 0 && before < 0 {
+        evaluator::end_count(py)?;
+    }
+    Ok(before)
 }
 
 /// Sets how many levels of C recursion there are while torch compiles; -1: as many as are left.

@@ -11,6 +11,7 @@ mod callback;
 mod code_state;
 mod compile;
 mod entry;
+mod evaluator;
 mod extra;
 mod functions;
 mod offered;
@@ -28,11 +29,11 @@ mod _core {
         get_bytecode_debugger_callback, register_breakpoint_code, set_bytecode_debugger_callback,
     };
     #[pymodule_export]
-    use crate::callback::note_no_evaluator;
-    #[pymodule_export]
     use crate::code_state::CodeState;
     #[pymodule_export]
     use crate::entry::{CacheEntry, PrecompileEntry};
+    #[pymodule_export]
+    use crate::evaluator::{is_compiling, remember};
     #[pymodule_export]
     use crate::functions::{
         cache_entries_of, cache_entries_of_region, clear_precompiled, count_cache_entries,
@@ -44,7 +45,5 @@ mod _core {
     #[pymodule_export]
     use crate::offered::Frame;
     #[pymodule_export]
-    use crate::switch::{
-        begin_installation, forked, install, is_asked, require_no_region, uninstall,
-    };
+    use crate::switch::{forked, install, is_asked, uninstall};
 }

@@ -1,10 +1,12 @@
-//! What torch sets for all threads.
+//! What torch sets: for all threads, but for what is said to be of one.
 
+use crate::switch;
 use framehook::CRecursion;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
+use std::cell::Cell;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A flag of the process.
@@ -27,30 +29,52 @@ impl Flag {
 
 /// Only the guards that tell the compiled codes of a function apart are checked.
 pub static SKIP_UNSAFE: Flag = Flag::new(false);
-/// Below compiled code of a full graph a frame that would be compiled is an error.
-pub static NESTED_IS_ERROR: Flag = Flag::new(false);
 /// What was found comes first the next time.
 pub static LRU: Flag = Flag::new(true);
 
-/// How many compiled frames ran since a call with a full graph began; negative: there is none.
-static FRAMES: AtomicI64 = AtomicI64::new(-1);
+thread_local! {
+    /// How many compiled frames ran since a call with a full graph began in this thread, and the
+    /// installation in which it did; negative: there is none.
+    static FRAMES: Cell<(u32, i64)> = const { Cell::new((0, -1)) };
+    /// Whether below compiled code of a full graph a frame that would be compiled is an error.
+    static NESTED_IS_ERROR: Cell<bool> = const { Cell::new(false) };
+}
+
+fn frames() -> i64 {
+    let (installation, count) = FRAMES.get();
+    if installation == switch::installation() {
+        count
+    } else {
+        -1
+    }
+}
 
 /// Whether a call with a full graph is under way. If so, one compiled frame more runs in it.
 pub fn count_frame() -> bool {
-    let counts = FRAMES.load(Ordering::Relaxed) >= 0;
-    if counts {
-        FRAMES.fetch_add(1, Ordering::Relaxed);
+    let count = frames();
+    if count >= 0 {
+        FRAMES.set((switch::installation(), count + 1));
     }
-    counts
+    count >= 0
 }
 
 /// Sets the count and returns what it was. A call within a call does not begin anew.
 pub fn set_frame_count(count: i64) -> i64 {
-    let before = FRAMES.load(Ordering::Relaxed);
+    let before = frames();
     if count < 0 || before < 0 {
-        FRAMES.store(count, Ordering::Relaxed);
+        FRAMES.set((switch::installation(), count));
     }
     before
+}
+
+/// Whether compiling below compiled code of a full graph is an error in this thread.
+pub fn nested_is_error() -> bool {
+    NESTED_IS_ERROR.get()
+}
+
+/// Sets it, and returns what it was.
+pub fn set_nested_is_error(on: bool) -> bool {
+    NESTED_IS_ERROR.replace(on)
 }
 
 /// How many levels of C recursion there are while torch compiles; negative: as many as are left.

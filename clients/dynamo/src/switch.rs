@@ -111,10 +111,11 @@ pub fn install(py: Python<'_>) -> PyResult<()> {
     let installed = Builder::new("TorchDynamo").install(py, Dynamo)?;
     IN_VAIN.store(0, Ordering::Relaxed);
     ASKED.store(true, Ordering::SeqCst);
-    begin_installation();
-    INSTALLED.store(true, Ordering::SeqCst);
     let before = HOOK.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::new(installed));
     drop(before);
+    // From here on torch's functions are those of the hook.
+    INSTALLATION.fetch_add(1, Ordering::Relaxed);
+    INSTALLED.store(true, Ordering::SeqCst);
     Ok(())
 }
 
@@ -123,25 +124,13 @@ pub fn installation() -> u32 {
     INSTALLATION.load(Ordering::Relaxed)
 }
 
-/// Regions of torch's evaluator may be under way in any thread.
-#[pyfunction]
-pub fn begin_installation() {
-    INSTALLATION.fetch_add(1, Ordering::Relaxed);
-}
-
-/// RuntimeError: a thread is in a compiled region.
-#[pyfunction]
-pub fn require_no_region() -> PyResult<()> {
-    if THREADS.load(Ordering::SeqCst) != 0 {
-        return Err(PyRuntimeError::new_err("a thread is in a torch.compile region"));
-    }
-    Ok(())
-}
-
 /// Removes the hook. RuntimeError: a thread is in a compiled region.
 #[pyfunction]
 pub fn uninstall(py: Python<'_>) -> PyResult<()> {
-    require_no_region()?;
+    if THREADS.load(Ordering::SeqCst) != 0 {
+        return Err(PyRuntimeError::new_err("a thread is in a torch.compile region"));
+    }
+    // From here on torch's functions are its own.
     INSTALLED.store(false, Ordering::SeqCst);
     let hook = HOOK.lock().unwrap_or_else(PoisonError::into_inner).take();
     ASKED.store(false, Ordering::SeqCst);

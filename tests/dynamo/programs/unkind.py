@@ -556,3 +556,35 @@ def forked_in_a_region(t):
         finally:
             os._exit(code)
     return result, os.waitstatus_to_exitcode(os.waitpid(numbers[0], 0)[1])
+
+
+def full_graph_in_another_thread(t):
+    """What a full graph means for the frames below it is the matter of its own thread."""
+    inside, go_on = threading.Event(), threading.Event()
+
+    def backend(module, inputs):
+        def waits(*arguments):
+            inside.set()
+            go_on.wait()
+            return module.forward(*arguments)
+        return waits
+
+    results = []
+    full = torch.compile(lambda x: x * 2, backend=backend, fullgraph=True)
+    thread = threading.Thread(target=lambda: results.append(full(X)))
+    thread.start()
+    inside.wait()
+
+    def f(x):
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 3
+    results.append(t.compile(f)(X))
+    results.append(len(t.graphs))
+
+    def nothing_to_compile():
+        return 3
+    results.append(t.raised(t.compile(nothing_to_compile, fullgraph=True)))
+    go_on.set()
+    thread.join()
+    return results

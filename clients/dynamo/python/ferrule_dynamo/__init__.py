@@ -5,6 +5,13 @@ place of an evaluator (PEP 523). `FERRULE_DYNAMO=1` in the environment does it a
 compiler is imported.
 """
 
-from ferrule_dynamo._patching import install, installed, missing, uninstall
-
 __all__ = ["install", "installed", "missing", "uninstall"]
+
+
+def __getattr__(name):
+    # Each interpreter imports this package when it starts, subinterpreters too; few need the rest.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ferrule_dynamo import _patching
+
+    return getattr(_patching, name)

@@ -130,23 +130,6 @@ def leave_torch_alone():
                     _core.leave_alone(code)
 
 
-def is_compiling():
-    """Whether torch compiles in this thread: its callback is away then."""
-    convert = sys.modules.get("torch._dynamo.convert_frame")
-    return convert is not None and convert.compile_lock._is_owned()
-
-
-def end_evaluators_region():
-    """Sets no callback in a thread that may have begun a region before `install()`, with torch's evaluator.
-
-    Returns the callback that was there, which is the hook's when it comes back.
-    """
-    before = originals["set_eval_frame"](None)
-    if before is None and not is_compiling():
-        _core.note_no_evaluator()
-    return before
-
-
 def give_torch(names):
     """Puts functions and classes into torch's extension, and wherever else torch has those of before."""
     import torch._C
@@ -171,12 +154,18 @@ def install():
     import torch._C
 
     extension = torch._C._dynamo.eval_frame
-    if extension.get_eval_frame_callback() is not None or is_compiling():
+    if extension.get_eval_frame_callback() is not None or _core.is_compiling():
         raise RuntimeError("ferrule_dynamo cannot be installed in a torch.compile region")
-    present = {name: getattr(extension, name) for name in SERVED_BY if hasattr(extension, name)}
-    _core.install()
-    originals.update(present)
-    give_torch({name: SERVED_BY[name] for name in present})
+    originals.update((name, getattr(extension, name)) for name in SERVED_BY if hasattr(extension, name))
+    _core.remember(extension)
+    # Until the hook is there these do what torch's do: in other threads regions begin and end meanwhile.
+    give_torch({name: SERVED_BY[name] for name in originals})
+    try:
+        _core.install()
+    except BaseException:
+        give_torch(originals)
+        originals.clear()
+        raise
     guards = sys.modules.get("torch._dynamo.guards")
     if guards is not None:
         # Entries that torch's evaluator has made are still about, and it looks at their class.
@@ -191,17 +180,9 @@ def uninstall():
     """Gives torch its own evaluator back. RuntimeError: a compiled region is under way."""
     if not installed():
         return
-    _core.require_no_region()
-    # Other threads may begin regions at any time: from here on with the evaluator.
-    served = {name: SERVED_BY[name] for name in originals}
+    # Afterwards they do what torch's do.
+    _core.uninstall()
     give_torch(originals)
-    try:
-        _core.uninstall()
-    except RuntimeError:
-        # One has begun in time. Another one may have the evaluator by now.
-        _core.begin_installation()
-        give_torch(served)
-        raise
     guards = sys.modules.get("torch._dynamo.guards")
     if guards is not None:
         guards.CacheEntry, guards.ExtraState = originals["_CacheEntry"], originals["_ExtraState"]

@@ -1,0 +1,272 @@
+"""What goes on at once: threads that compile while others reset, install and uninstall; forks; subinterpreters."""
+
+import subprocess
+import sys
+import unittest
+
+from support import COMPILES, EVALUATOR, INSTALL, environment, run_script
+
+BROKEN = """
+def broken(x):
+    y = x + 1
+    torch._dynamo.graph_break()
+    return y * 2
+"""
+
+
+class Unkind(unittest.TestCase):
+    def test_resets_while_threads_compile(self):
+        """torch's own evaluator does not survive this."""
+        wrong, callback = run_script("hooks", COMPILES + BROKEN + """
+import time
+wrong, end = [], time.monotonic() + 4
+
+def work(n):
+    f, g = compiled(broken), compiled(lambda x: x - n, fullgraph=True)
+    while time.monotonic() < end:
+        try:
+            if not torch.equal(f(x), (x + 1) * 2) or not torch.equal(g(x), x - n):
+                wrong.append("value")
+        except BaseException as error:
+            wrong.append(repr(error))
+
+threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+for thread in threads:
+    thread.start()
+while time.monotonic() < end:
+    torch._dynamo.reset()
+    time.sleep(0.002)
+for thread in threads:
+    thread.join()
+print(json.dumps([wrong, torch._C._dynamo.eval_frame.get_eval_frame_callback()]))
+""")
+        self.assertEqual((wrong, callback), ([], None))
+
+    def test_installs_and_uninstalls_while_threads_compile(self):
+        wrong, done, default = run_script("evaluator", EVALUATOR + COMPILES + BROKEN + """
+import collections, ferrule_dynamo, time
+wrong, done, end = [], collections.Counter(), time.monotonic() + 6
+
+def work(n):
+    f, g = compiled(broken), compiled(lambda x: x - n, fullgraph=True)
+    while time.monotonic() < end:
+        try:
+            if not torch.equal(f(x), (x + 1) * 2) or not torch.equal(g(x), x - n):
+                wrong.append("value")
+        except BaseException as error:
+            wrong.append(repr(error))
+    callback = torch._C._dynamo.eval_frame.get_eval_frame_callback()
+    if callback is not None:
+        wrong.append(repr(callback))
+
+threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+for thread in threads:
+    thread.start()
+while time.monotonic() < end:
+    for change in (ferrule_dynamo.install, ferrule_dynamo.uninstall):
+        try:
+            change()
+            done[change.__name__] += 1
+        except RuntimeError as error:
+            assert "torch.compile region" in str(error), error
+        time.sleep(0.001)
+for thread in threads:
+    thread.join()
+ferrule_dynamo.uninstall()
+print(json.dumps([wrong, done, is_default()]))
+""")
+        self.assertEqual((wrong, default), ([], True))
+        self.assertGreater(done["install"], 0)
+
+    def test_installed_while_another_thread_is_in_a_region(self):
+        """The region ends as it would have, and the evaluator with it."""
+        seen = run_script("evaluator", EVALUATOR + COMPILES + """
+import ferrule_dynamo
+inside, go_on = threading.Event(), threading.Event()
+seen = []
+
+def wait():
+    inside.set()
+    go_on.wait()
+disabled, skipped = torch.compiler.disable(wait), torch._dynamo.decorators.skip(lambda: wait())
+
+def waits_while_it_compiles(module, inputs):
+    # What it calls begins and ends regions of its own.
+    compiled(lambda x: x * 2)(x)
+    wait()
+    compiled(lambda x: x * 3)(x)
+    return module.forward
+
+def waits_in_a_full_graph(module, inputs):
+    def run(*arguments):
+        wait()
+        disabled_too(), compiled(lambda x: x * 4)(x)
+        return module.forward(*arguments)
+    return run
+disabled_too = torch.compiler.disable(lambda: None)
+
+def f(x):
+    disabled()
+    return x + 1
+
+def g(x):
+    skipped()
+    return x + 1
+
+def h(x):
+    return x + 1
+
+for make in (lambda: compiled(f), lambda: compiled(g), lambda: torch.compile(h, backend=waits_while_it_compiles),
+             lambda: torch.compile(h, backend=waits_in_a_full_graph, fullgraph=True)):
+    torch._dynamo.reset()
+    inside.clear(), go_on.clear()
+
+    def work():
+        try:
+            results = [make()(x).tolist(), compiled(lambda x: x * 3, fullgraph=True)(x).tolist()]
+        except BaseException as error:
+            results = repr(error)
+        seen.append([results, torch._C._dynamo.eval_frame.get_eval_frame_callback() is None])
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    ferrule_dynamo.install()
+    go_on.set()
+    thread.join()
+    seen[-1].append(is_default())
+    ferrule_dynamo.uninstall()
+print(json.dumps(seen))
+""")
+        self.assertEqual(seen, [[[[2.0] * 4, [3.0] * 4], True, True]] * 4)
+
+    def test_not_by_a_backend(self):
+        errors = run_script("evaluator", COMPILES + """
+import ferrule_dynamo
+errors = []
+
+def unkind(module, inputs):
+    for change in (ferrule_dynamo.install, ferrule_dynamo.uninstall):
+        try:
+            change()
+        except RuntimeError as error:
+            errors.append(str(error))
+    return module.forward
+torch.compile(lambda x: x + 1, backend=unkind)(x)
+ferrule_dynamo.install()
+torch.compile(lambda x: x + 2, backend=unkind)(x)
+print(json.dumps(errors))
+""")
+        # Where it is installed already, or not at all, there is nothing to do.
+        self.assertEqual(len(errors), 2, errors)
+        self.assertTrue(all("torch.compile region" in error for error in errors), errors)
+
+    def test_a_child_has_no_threads_of_its_parent(self):
+        code = run_script("hooks", COMPILES + """
+import os, warnings
+warnings.simplefilter("ignore")
+inside, go_on = threading.Event(), threading.Event()
+
+@torch._dynamo.decorators.skip
+def wait():
+    inside.set()
+    go_on.wait()
+
+def f(x):
+    wait()
+    return x + 1
+thread = threading.Thread(target=lambda: compiled(f)(x))
+thread.start()
+inside.wait()
+child = os.fork()
+if not child:
+    code = 1
+    try:
+        code = 0 if torch.equal(compiled(lambda x: x * 5)(x), x * 5) else 2
+        ferrule_dynamo.uninstall()      # no thread of this process is in a region
+    except RuntimeError:
+        code = 3
+    finally:
+        os._exit(code)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+go_on.set()
+thread.join()
+print(json.dumps(code))
+""")
+        self.assertEqual(code, 0)
+
+    def test_subinterpreters_start_as_without_it(self):
+        done = subprocess.run([sys.executable, "-c", INSTALL["hooks"] + COMPILES + """
+import _interpreters
+
+@torch._dynamo.decorators.skip
+def elsewhere():
+    for kind in ("legacy", "isolated"):
+        other = _interpreters.create(kind)
+        failed = _interpreters.exec(other, "def f(n): return n + 1\\\\nassert sum(map(f, range(10))) == 55")
+        assert failed is None, failed
+        _interpreters.destroy(other)
+
+def f(x):
+    elsewhere()
+    return x + 1
+print(compiled(f)(x).tolist(), compiled(lambda x: x * 3)(x).tolist())
+""".replace("\\\\n", "\\n")], env=environment(FERRULE_DYNAMO="1"), text=True, check=False, capture_output=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "[2.0, 2.0, 2.0, 2.0] [3.0, 3.0, 3.0, 3.0]\n"), done.stderr)
+        self.assertNotIn("Error", done.stderr)
+
+    def test_an_interpreter_starts_without_the_extension(self):
+        done = subprocess.run([sys.executable, "-c", "import sys; print('ferrule_dynamo._core' in sys.modules)"],
+                              env=environment(), text=True, check=True, capture_output=True)
+        self.assertEqual(done.stdout, "False\n")
+
+    def test_a_hook_behind_it_fails_replaces_and_answers(self):
+        """Whatever becomes of a compiled frame, the callback is what it was."""
+        seen = run_script("hooks", COMPILES + """
+import framehook
+extension = torch._C._dynamo.eval_frame
+seen = []
+
+def small(x):
+    return x * 2
+
+def other(x):
+    return x * 100
+
+def look():
+    seen.append(callable(extension.get_eval_frame_callback()))
+
+for options in ({}, {"fullgraph": True}):
+    run = compiled(small, **options)
+    run(x)
+    (entry,) = extension._debug_get_cache_entry_list(small.__code__)
+
+    def behind(view):
+        if view.code is entry.code:
+            if way == "raise":
+                raise LookupError("behind")
+            return other.__code__ if way == "replace" else view.result("result")
+
+    @torch._dynamo.decorators.skip
+    def inner():
+        global way
+        for way in ("raise", "replace", "result"):
+            try:
+                value = run(x)
+                seen.append(value if way == "result" else value.tolist())
+            except LookupError as error:
+                seen.append(str(error))
+            look()
+
+    def outer(x):
+        inner()
+        return x
+    with framehook.hook(behind):
+        compiled(outer)(x)
+    torch._dynamo.reset()
+print(json.dumps(seen))
+""")
+        self.assertEqual(seen, ["behind", True, [100.0] * 4, True, "result", True] * 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
