@@ -187,10 +187,11 @@ def wheel(client: Path, python: str, out: Path) -> None:
                         "--ignore-requires-python", "--wheel-dir", out, copied], check=True)
 
 
-def wheels(python: str) -> None:
+def wheels(python: str, only: str | None) -> None:
     out = places.BUILD / "clients"
     for client in sources():
-        wheel(client, python, out)
+        if only in (None, client.name):
+            wheel(client, python, out)
     for made in sorted(out.glob("*.whl")):
         print(made.relative_to(places.ROOT))
 
@@ -198,8 +199,10 @@ def wheels(python: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Builds the wheels of clients/.")
     parser.add_argument("--python", required=True, help="the interpreter that they are for")
+    parser.add_argument("--only", choices=[client.name for client in sources()], help="one client")
+    options = parser.parse_args()
     try:
-        wheels(os.path.abspath(parser.parse_args().python))
+        wheels(os.path.abspath(options.python), options.only)
     except subprocess.CalledProcessError as error:
         sys.exit(f"ferrule: this failed: {' '.join(map(str, error.cmd))}")
     except BuildError as error:
