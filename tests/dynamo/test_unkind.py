@@ -87,7 +87,7 @@ seen = []
 
 def wait():
     inside.set()
-    go_on.wait()
+    go_on.wait(60)
 disabled, skipped = torch.compiler.disable(wait), torch._dynamo.decorators.skip(lambda: wait())
 
 def waits_while_it_compiles(module, inputs):
@@ -129,7 +129,7 @@ for make in (lambda: compiled(f), lambda: compiled(g), lambda: torch.compile(h, 
         seen.append([results, torch._C._dynamo.eval_frame.get_eval_frame_callback() is None])
     thread = threading.Thread(target=work)
     thread.start()
-    inside.wait()
+    assert inside.wait(60)
     ferrule_dynamo.install()
     go_on.set()
     thread.join()
@@ -169,14 +169,14 @@ inside, go_on = threading.Event(), threading.Event()
 @torch._dynamo.decorators.skip
 def wait():
     inside.set()
-    go_on.wait()
+    go_on.wait(60)
 
 def f(x):
     wait()
     return x + 1
 thread = threading.Thread(target=lambda: compiled(f)(x))
 thread.start()
-inside.wait()
+assert inside.wait(60)
 child = os.fork()
 if not child:
     code = 1

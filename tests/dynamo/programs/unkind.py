@@ -565,7 +565,7 @@ def full_graph_in_another_thread(t):
     def backend(module, inputs):
         def waits(*arguments):
             inside.set()
-            go_on.wait()
+            go_on.wait(60)
             return module.forward(*arguments)
         return waits
 
@@ -573,7 +573,7 @@ def full_graph_in_another_thread(t):
     full = torch.compile(lambda x: x * 2, backend=backend, fullgraph=True)
     thread = threading.Thread(target=lambda: results.append(full(X)))
     thread.start()
-    inside.wait()
+    assert inside.wait(60)
 
     def f(x):
         y = x + 1
