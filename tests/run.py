@@ -99,9 +99,9 @@ DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmark
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
 C_MODULES = (
     "test_arena_faults", "test_code_extra_indices", "test_code_extra_interpreters",
-    "test_code_extra_perf_trampoline", "test_code_extra_values", "test_evaluators_answers",
-    "test_evaluators_frames", "test_evaluators_programs", "test_evaluators_setting",
-    "test_foreign_chunks",
+    "test_code_extra_perf_trampoline", "test_code_extra_values", "test_code_extra_without_memory",
+    "test_evaluators_answers", "test_evaluators_frames", "test_evaluators_programs", "test_evaluators_setting",
+    "test_foreign_chunks", "test_initialized_again", "test_without_memory_at_edges", "test_without_memory_flat",
 )
 # What is run over and over to find leaks.
 LEAK_MODULES = (
