@@ -1,0 +1,152 @@
+"""One process initializes Python 200 times, or makes 1,000 interpreters, with hooks in each: memory does not grow.
+
+CPython 3.13 itself loses something each time, above all strings that it interns, and as much again for each module that is imported. So what
+a life loses is compared: without hooks with what stock loses, with hooks with what importing the module alone does.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from support import FREE_THREADED, ROOT, STOCK_PYTHON, ProgramTestCase, needs_hooks, needs_stock
+
+TIMES = 200
+INTERPRETERS = 1_000
+FEW = 120               # interpreters, of what is compared with
+MAY_LOSE_MORE = 2       # KiB for each life
+# Of an isolated interpreter that loses one object, CPython keeps all arenas. With malloc it keeps what is lost.
+EXACTLY = {} if FREE_THREADED else {"PYTHONMALLOC": "malloc"}
+
+FACTS = """
+import json, os, sys, sysconfig
+directory = os.path.dirname(os.path.abspath(sys.executable))
+print(json.dumps([directory, sysconfig.get_path("include"), sysconfig.get_path("platinclude"),
+                  *(sysconfig.get_config_var(name) or "" for name in (
+                      "LINKCC", "PY_CORE_LDFLAGS", "LINKFORSHARED", "BLDLIBRARY", "LIBS", "MODLIBS", "SYSLIBS"))]))
+"""
+# What Python does in each life.
+PLAIN = """
+import sys
+sys.setrecursionlimit(20_000)
+
+def recurse(n):
+    return 1 + recurse(n - 1) if n else 0
+
+def generator(n):
+    yield from range(n)
+
+class Cycle:
+    def __init__(self):
+        self.cycle, self.frame = self, sys._getframe()
+
+def work():
+    assert recurse(5_000) == 5_000 and sum(generator(5)) == 10
+    kept = generator(3)
+    next(kept)
+    Cycle()
+    return kept
+
+kept = work()
+"""
+IMPORT = PLAIN + """
+import framehook
+"""
+# The last two hooks, and a frame that is watched, are there to the end.
+HOOKS = IMPORT + """
+copies = framehook.CodeMap()
+
+def copy(view):
+    return copies.setdefault(view.code, view.code.replace())
+
+def watch(view):
+    view.watch(lambda event: None, None, True, True)
+
+with framehook.hook(lambda view: framehook.SETTLED), framehook.hook(watch):
+    work()
+framehook.add(copy)
+framehook.add(watch)
+also_kept = work()
+"""
+MAKES_INTERPRETERS = """
+import _interpreters, gc, os, sys
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
+
+times, source = int(sys.argv[1]), sys.argv[2]
+for number in range(1, times + 1):
+    other = _interpreters.create(("isolated", "legacy")[number % 2])
+    problem = _interpreters.exec(other, source)
+    assert problem is None, problem
+    _interpreters.destroy(other)
+    if number in (times // 4, times // 2, times):
+        gc.collect()
+        print(resident())
+"""
+
+
+def with_python_in_it(python, target):
+    """Build tests/c/reinitialize.c with the library of an interpreter in its build directory."""
+    facts = json.loads(subprocess.run([python, "-c", FACTS], capture_output=True, text=True, check=True).stdout)
+    directory, include, platinclude, compiler, core, exports, library, *libraries = facts
+    command = [*shlex.split(compiler), "-O1", "-g", f"-I{include}", f"-I{platinclude}",
+               os.path.join(ROOT, "tests", "c", "reinitialize.c"), "-o", target, *shlex.split(core), *shlex.split(exports),
+               f"-Wl,-rpath,{directory}", *shlex.split(library), *shlex.split(" ".join(libraries))]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    if done.returncode:
+        raise AssertionError(f"{shlex.join(command)}\n{done.stderr}")
+
+
+def has_library(python):
+    """In a build directory there is what a program can be linked with; of an installed one only the headers may be there."""
+    directory = os.path.dirname(os.path.abspath(python))
+    return any(name.startswith("libpython3") for name in os.listdir(directory))
+
+
+def lost(printed, times):
+    """KiB for each life in the second half."""
+    _, half, end = map(int, printed.split())
+    return (end - half) / (times - times // 2)
+
+
+@unittest.skipUnless(has_library(sys.executable), "needs the library of a build directory")
+class Again(unittest.TestCase):
+    def lost(self, python, source):
+        with tempfile.TemporaryDirectory() as directory:
+            program = os.path.join(directory, "reinitialize")
+            with_python_in_it(python, program)
+            done = subprocess.run([program, python, str(TIMES), source], capture_output=True, text=True, timeout=1200,
+                                  env={**os.environ, **EXACTLY})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return lost(done.stdout, TIMES)
+
+    @needs_stock
+    def test_200_times_without_hooks_is_as_on_stock(self):
+        self.assertLess(self.lost(sys.executable, PLAIN), self.lost(STOCK_PYTHON, PLAIN) + MAY_LOSE_MORE)
+
+    @needs_hooks
+    def test_200_times_with_hooks_loses_nothing_for_them(self):
+        self.assertLess(self.lost(sys.executable, HOOKS), self.lost(sys.executable, IMPORT) + MAY_LOSE_MORE)
+
+
+class Interpreters(ProgramTestCase):
+    def lost(self, times, source, python=sys.executable):
+        return lost(self.assert_program_succeeds(MAKES_INTERPRETERS, times, source, python=python, environment=EXACTLY,
+                                                 timeout=1200), times)
+
+    @needs_stock
+    def test_interpreters_without_hooks_are_as_on_stock(self):
+        self.assertLess(self.lost(FEW, PLAIN), self.lost(FEW, PLAIN, STOCK_PYTHON) + MAY_LOSE_MORE)
+
+    @needs_hooks
+    def test_1000_interpreters_with_hooks_lose_nothing_for_them(self):
+        self.assertLess(self.lost(INTERPRETERS, HOOKS), self.lost(FEW, IMPORT) + MAY_LOSE_MORE)
+
+
+if __name__ == "__main__":
+    unittest.main()
