@@ -33,6 +33,11 @@ def leaf(a):
     return a
 
 
+# With more arguments than fit into a frame of Rust while they move to another frame of Python.
+PARAMETERS = ", ".join(f"p{number}" for number in range(30))
+exec(f"def wide({PARAMETERS}):\n    return p0")
+
+
 def raises(a):
     raise ERROR
 
@@ -52,9 +57,10 @@ def caught(a):
 
 
 ERROR = KeyError("an error that is there")
-LEAF, RAISES, GENERATOR = leaf.__code__, raises.__code__, generator.__code__
-LARGER = {code: code_named("made", f"def made(a):\n {MANY_LOCALS}\n {give} a") for code, give in
-          ((LEAF, "return"), (GENERATOR, "yield"))}
+LEAF, RAISES, GENERATOR, WIDE = leaf.__code__, raises.__code__, generator.__code__, wide.__code__
+MANY_ARGUMENTS = (None,) * 30
+LARGER = {code: code_named("made", f"def made({parameters}):\n {MANY_LOCALS}\n {give} None") for code, parameters, give in
+          ((LEAF, "a", "return"), (GENERATOR, "a", "yield"), (WIDE, PARAMETERS, "return"))}
 recurse = make_recursion(330)
 
 
@@ -72,7 +78,7 @@ def settles(view):
 
 def replaces(view):
     code = view.code
-    if code is LEAF or code is GENERATOR:
+    if code is LEAF or code is GENERATOR or code is WIDE:
         return LARGER[code]
 
 
@@ -113,6 +119,7 @@ NONE = [None]
 
 def use():
     leaf(NONE)
+    wide(*MANY_ARGUMENTS)
     for one in generator(NONE):
         pass
     caught(NONE)

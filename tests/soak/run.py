@@ -82,7 +82,7 @@ class Load:
         if line == [str(number), self.expected[kind, n]]:
             self.answered += 1
         else:
-            self.problems[f"{kind}({n}) was answered {line}"] += 1
+            self.problems[f"{kind}({n}) was answered {line[1:]}, as {'that' if line[:1] == [str(number)] else 'another'} request"] += 1
 
 
 async def run(load, server, started, samples):
