@@ -31,9 +31,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "cpython")]
+sys.path[:0] = [str(HERE), str(ROOT / "tools"), str(ROOT / "cpython")]
 
 import patches  # noqa: E402  (needs the path above)
+import sbom  # noqa: E402
 from environment import for_children  # noqa: E402
 from errors import BuildError, explain  # noqa: E402
 from places import BUILD  # noqa: E402
@@ -261,9 +262,15 @@ def dist(key: str | None) -> Path:
         (tree / ".cargo").mkdir(exist_ok=True)
         (tree / ".cargo" / "config.toml").write_text(CARGO_CONFIG)
         (tree / SOURCES).mkdir()
-        for file in cpython_files():
+        cpython = cpython_files()
+        for file in cpython:
             shutil.copyfile(file, tree / SOURCES / file.name)
         made = pack(tree, DIST / f"{top}.tar.xz")
+        if sbom.available():
+            for bill in sbom.write(tree, cpython[0], DIST, top, epoch()):
+                tell(bill)
+        else:
+            say("no bills of materials: cargo-cyclonedx is not there (ci/supply installs it)")
         definition = pyenv_definition(tree, sha256(made))
     if key:
         run(["gpg", "--batch", "--local-user", key, "--armor", "--detach-sign", "--output", signature, made])
