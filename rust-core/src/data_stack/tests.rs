@@ -639,3 +639,13 @@ fn reads_freed_memory() {
     // SAFETY: none. Wrong on purpose.
     std::hint::black_box(unsafe { block.read_volatile() });
 }
+
+/// Not a test of ours: `ci/asan` runs it and expects the checks of rustc to stop it.
+#[test]
+#[ignore = "must be stopped by rustc's checks of undefined behaviour; ci/asan runs it"]
+fn breaks_what_core_requires() {
+    let words = [0_usize; 2];
+    let odd = words.as_ptr().cast::<u8>().wrapping_add(1).cast::<usize>();
+    // SAFETY: none. Wrong on purpose.
+    std::hint::black_box(unsafe { std::slice::from_raw_parts(odd, 1) });
+}
