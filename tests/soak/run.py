@@ -109,6 +109,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", required=True, type=os.path.abspath, help="the interpreter to try")
     parser.add_argument("--minutes", type=float, default=60, help="how long (default %(default)s)")
+    parser.add_argument("--tools", nargs="+", default=[], metavar="TOOL", help="these alone, to find whose a problem is (classes of server.py)")
     options = parser.parse_args()
     seconds = 60 * options.minutes
     extensions = build_extensions.build(options.python, os.path.join(
@@ -117,7 +118,7 @@ def main():
     errors = os.path.join(ROOT, "build", "logs", "soak-errors.log")
     os.makedirs(os.path.dirname(errors), exist_ok=True)
     with open(errors, "w") as file:
-        server = subprocess.Popen([options.python, os.path.join(HERE, "server.py")], stdin=subprocess.PIPE,
+        server = subprocess.Popen([options.python, os.path.join(HERE, "server.py"), *options.tools], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, stderr=file, text=True,
                                   env={**os.environ, "PYTHONPATH": os.pathsep.join([extensions, clients]), "PYTHONFAULTHANDLER": "1"})
     problems, samples = collections.Counter(), []
