@@ -29,7 +29,7 @@ CONNECTIONS = 8
 UNDER_WAY = 4               # requests of one connection at a time
 OF_A_CONNECTION = 300       # then it is closed, and another one is opened
 PATIENCE = 120              # seconds for an answer
-WARM_UP = 0.5               # of the time: without the GIL, each thread gets an allocator of its own, which fills slowly
+WARM_UP = 0.5               # of the time: what each thread keeps for its next use grows for some minutes
 MAY_GROW = 8 * 1024 * 1024  # bytes: a leak of ten bytes in each turn of a tool is more, in an hour
 PAGE = os.sysconf("SC_PAGESIZE")
 
