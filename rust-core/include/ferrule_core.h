@@ -990,7 +990,7 @@ PyObject *PyUnstable_FrameHook_CallOutside(PyObject *callable,
  # Safety
  The calling thread has an attached thread state.
  */
-int PyUnstable_ThreadState_SetCRecursionRemaining(int levels);
+int PyUnstable_FrameHook_SetCRecursionRemaining(int levels);
 
 /*
  # Safety

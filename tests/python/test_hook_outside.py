@@ -257,11 +257,12 @@ def call_again(levels):
     next(map(call_again, [levels]))
 
 
+@needs_hooks
 class CRecursion(unittest.TestCase):
     """A hook may have what it calls go deeper through C."""
 
     def test_so_many_levels_are_left(self):
-        limit = ctypes.pythonapi.PyUnstable_ThreadState_SetCRecursionRemaining
+        limit = ctypes.pythonapi.PyUnstable_FrameHook_SetCRecursionRemaining
         levels = sys.getrecursionlimit()
         sys.setrecursionlimit(100_000)
         self.addCleanup(sys.setrecursionlimit, levels)

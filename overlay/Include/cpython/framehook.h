@@ -225,7 +225,7 @@ PyAPI_FUNC(PyObject *) PyUnstable_FrameHook_CallOutside(
    returns how many it had. For hooks that run a compiler, which calls itself deeply through C; they
    put back what there was. As with sys.setrecursionlimit(), a number for which the thread's stack is
    too small ends the process. */
-PyAPI_FUNC(int) PyUnstable_ThreadState_SetCRecursionRemaining(int levels);
+PyAPI_FUNC(int) PyUnstable_FrameHook_SetCRecursionRemaining(int levels);
 
 /* ---- Reading the frame ---------------------------------------------------
 

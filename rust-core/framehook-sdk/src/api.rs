@@ -153,7 +153,7 @@ table! {
     /// What came with a later Ferrule, in the second edition too.
     Later {
         PyUnstable_FrameHook_CallOutside: fn(*mut PyObject, *const *mut PyObject, usize, *mut PyObject) -> *mut PyObject;
-        PyUnstable_ThreadState_SetCRecursionRemaining: fn(c_int) -> c_int;
+        PyUnstable_FrameHook_SetCRecursionRemaining: fn(c_int) -> c_int;
     }
 }
 

@@ -32,7 +32,7 @@ impl<'py> CRecursion<'py> {
     pub fn allow(_: Python<'py>, levels: i32) -> PyResult<Self> {
         let functions = later("changing the limit of C recursion")?;
         // SAFETY: attached; any number is allowed.
-        let before = unsafe { (functions.PyUnstable_ThreadState_SetCRecursionRemaining)(levels) };
+        let before = unsafe { (functions.PyUnstable_FrameHook_SetCRecursionRemaining)(levels) };
         Ok(Self { functions, before, attached: PhantomData })
     }
 
@@ -45,6 +45,6 @@ impl<'py> CRecursion<'py> {
 impl Drop for CRecursion<'_> {
     fn drop(&mut self) {
         // SAFETY: attached, as long as `'py` lasts. The number was there before.
-        unsafe { (self.functions.PyUnstable_ThreadState_SetCRecursionRemaining)(self.before) };
+        unsafe { (self.functions.PyUnstable_FrameHook_SetCRecursionRemaining)(self.before) };
     }
 }

@@ -155,7 +155,7 @@ pub unsafe extern "C" fn PyUnstable_FrameHook_CallOutside(
 /// # Safety
 /// The calling thread has an attached thread state.
 #[no_mangle]
-pub unsafe extern "C" fn PyUnstable_ThreadState_SetCRecursionRemaining(levels: c_int) -> c_int {
+pub unsafe extern "C" fn PyUnstable_FrameHook_SetCRecursionRemaining(levels: c_int) -> c_int {
     // SAFETY: the caller's contract. The thread alone reads and writes the field, and runs nothing
     // else meanwhile.
     unsafe {
