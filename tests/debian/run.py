@@ -323,6 +323,7 @@ def main() -> int:
                     chroot.install(packages.found["python3.13-ferrule"])
                 results.check(name, what, function, chroot, argument)
         if options.testsuite and (not options.only or "testsuite" in options.only):
+            chroot.install(packages.found["python3.13-ferrule"])
             results.check("testsuite", testsuite.__doc__, testsuite, chroot)
         if options.publish and not results.failed:
             publish(results.rows, chroot)
