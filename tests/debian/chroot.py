@@ -29,6 +29,14 @@ class Failed(Exception):
     """What a check found; the text says it."""
 
 
+def source_release() -> Path:
+    """What `make dist` has made; where it has made nothing, the program ends and says so."""
+    releases = sorted((ROOT / "build/dist").glob("ferrule-*.tar.xz"))
+    if not releases:
+        sys.exit(f"{Path(sys.argv[0]).name}: build/dist has no source release: make dist")
+    return releases[-1]
+
+
 class Chroot:
     """A Debian in a directory."""
 

@@ -13,9 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from chroot import Chroot, Failed
+from chroot import Chroot, Failed, source_release
 
-ROOT = Path(__file__).resolve().parents[2]
 BASE, IMAGE = "localhost/debian:trixie-slim", "localhost/ferrule"
 # What a user of the image does first: look at it, make an environment, install into it, and use a hook.
 USE = (
@@ -64,9 +63,7 @@ def main() -> int:
     options = parser.parse_args()
     if os.geteuid() != 0 or not all(map(shutil.which, ("debootstrap", "buildah"))):
         sys.exit("container.py: run as root, with debootstrap and buildah installed")
-    releases = sorted((ROOT / "build/dist").glob("ferrule-*.tar.xz"))
-    if not releases:
-        sys.exit("container.py: build/dist has no source release: make dist")
+    release = source_release()
     passed = failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         chroot = Chroot((options.root or Path(temporary) / "trixie").absolute())
@@ -74,7 +71,7 @@ def main() -> int:
         context = Path(temporary) / "context"
         context.mkdir()
         try:
-            subprocess.run(["tar", "-xf", releases[-1], "-C", context, "--strip-components=1"], check=True)
+            subprocess.run(["tar", "-xf", release, "-C", context, "--strip-components=1"], check=True)
             chroot.make()
             buildah.base(chroot.root)
             buildah.run("bud", "--layers", "--isolation", "chroot", "--build-arg", f"BASE={BASE}", "--tag", IMAGE,

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from chroot import Chroot, Failed
+from chroot import Chroot, Failed, source_release
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUR = 3600
@@ -26,7 +26,7 @@ QUICK = "nocheck nobench nopgo"
 TESTS = ("test_frame", "test_generators", "test_coroutines", "test_sys_settrace", "test_sys_setprofile", "test_monitoring", "test_inspect",
          "test_traceback", "test_gc", "test_threading", "test_embed", "test_capi", "test_code", "test_call", "test_exceptions", "test_venv")
 HOOK = """
-import _framecore, sys, sysconfig
+import _framecore, sys
 seen = []
 sys.add_frame_hook(lambda view: seen.append(view.code.co_name))
 def called(): pass
@@ -81,10 +81,10 @@ def use(chroot: Chroot, names: list[str]) -> str:
     (chroot.root / "build/own.c").write_text(EMBEDDED)
     chroot.run("sh", "-ec", "cd /build && gcc own.c $(python3.13-config --cflags --ldflags --embed) -o own && ./own")
     tested = chroot.run("python3.13", "-m", "test", "-j2", "--timeout", "900", *TESTS, check=False, seconds=HOUR)
-    failed = [line for line in tested.stdout.splitlines() if line.startswith("Result: ")]
+    results = [line for line in tested.stdout.splitlines() if line.startswith("Result: ")]
     if tested.returncode != 0:
         raise Failed(f"python3.13 -m test: {tested.stdout[-3000:]}")
-    return f"{len(TESTS)} of CPython's test files: {failed[-1]}"
+    return f"{len(TESTS)} of CPython's test files: {results[-1]}"
 
 
 def main() -> int:
@@ -94,15 +94,13 @@ def main() -> int:
     options = parser.parse_args()
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         sys.exit("debians_own.py: run as root, with debootstrap installed")
-    releases = sorted((ROOT / "build/dist").glob("ferrule-*.tar.xz"))
-    if not releases:
-        sys.exit("debians_own.py: build/dist has no source release: make dist")
+    release = source_release()
     passed = failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         chroot = Chroot((options.root or Path(temporary) / "trixie").absolute())
         try:
             chroot.make()
-            names = build(chroot, source(chroot, releases[-1]), "" if options.full else QUICK)
+            names = build(chroot, source(chroot, release), "" if options.full else QUICK)
             passed += 1
             print(use(chroot, names), flush=True)
             passed += 1
