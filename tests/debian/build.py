@@ -16,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from chroot import RELEASES, Chroot, Failed
+from chroot import RELEASES, Chroot, Failed, counted
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = "pkg.ferrule.own"
@@ -94,14 +95,13 @@ def main() -> int:
     profiles = [OWN] if options.suite == "bookworm" else []
     with tempfile.TemporaryDirectory() as temporary:
         chroot = Chroot((options.root or Path(temporary) / options.suite).absolute(), options.suite)
-        passed = failed = 0
-        try:
+
+        def steps() -> Iterator[bool]:
             tree = source_package(RELEASES[options.suite])
             prepare(chroot, tree, profiles)
             first = build(chroot, tree, "/build/first", profiles, {}, 2)
-            passed += 1
-            errors = lint(chroot, first)
-            passed, failed = (passed + 1, failed) if not errors else (passed, failed + 1)
+            yield True
+            yield not lint(chroot, first)
             for deb in first.glob("*.deb"):
                 shutil.copy(deb, tree.parent)
             if options.again:
@@ -109,12 +109,8 @@ def main() -> int:
                     "USER": "builder", "HOME": "/home/builder", "LC_ALL": "de_DE.UTF-8", "TZ": "Pacific/Auckland", "UMASK": "002"}, 1)
                 other = differing(first, second)
                 print(f"the same packages both times: {not other}", *other, sep="\n  ", flush=True)
-                passed, failed = (passed + 1, failed) if not other else (passed, failed + 1)
-        except (Failed, subprocess.SubprocessError) as error:
-            print(f"build.py: {error}", flush=True)
-            failed += 1
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return 1 if failed or not passed else 0
+                yield not other
+        return counted(steps())
 
 
 if __name__ == "__main__":

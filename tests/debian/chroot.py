@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,19 @@ def source_release() -> Path:
     if not releases:
         sys.exit(f"{Path(sys.argv[0]).name}: build/dist has no source release: make dist")
     return releases[-1]
+
+
+def counted(steps: Iterable[bool]) -> int:
+    """Goes through steps that say whether they passed, and prints the counts; an error is a failure too, and ends them. Returns the exit status."""
+    passed = failed = 0
+    try:
+        for fine in steps:
+            passed, failed = passed + fine, failed + (not fine)
+    except (Failed, subprocess.SubprocessError) as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", flush=True)
+        failed += 1
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed or not passed else 0
 
 
 class Chroot:

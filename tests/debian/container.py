@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from chroot import Chroot, Failed, source_release
+from chroot import Chroot, Failed, counted, source_release
 
 BASE, IMAGE = "localhost/debian:trixie-slim", "localhost/ferrule"
 # What a user of the image does first: look at it, make an environment, install into it, and use a hook.
@@ -64,28 +65,24 @@ def main() -> int:
     if os.geteuid() != 0 or not all(map(shutil.which, ("debootstrap", "buildah"))):
         sys.exit("container.py: run as root, with debootstrap and buildah installed")
     release = source_release()
-    passed = failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         chroot = Chroot((options.root or Path(temporary) / "trixie").absolute())
         buildah = Buildah((options.storage or Path(temporary) / "storage").absolute())
         context = Path(temporary) / "context"
         context.mkdir()
-        try:
+
+        def steps() -> Iterator[bool]:
             subprocess.run(["tar", "-xf", release, "-C", context, "--strip-components=1"], check=True)
             chroot.make()
             buildah.base(chroot.root)
             buildah.run("bud", "--layers", "--isolation", "chroot", "--build-arg", f"BASE={BASE}", "--tag", IMAGE,
                         "--file", str(context / "packaging/Containerfile"), str(context), seconds=3 * 3600)
-            passed += 1
             print("built", flush=True)
+            yield True
             for said in use(buildah):
                 print("  ", *said, flush=True)
-            passed += 1
-        except (Failed, subprocess.SubprocessError) as error:
-            print(f"container.py: {error}", flush=True)
-            failed += 1
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return 1 if failed or not passed else 0
+            yield True
+        return counted(steps())
 
 
 if __name__ == "__main__":

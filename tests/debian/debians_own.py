@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from chroot import Chroot, Failed, source_release
+from chroot import Chroot, Failed, counted, source_release
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUR = 3600
@@ -95,20 +96,16 @@ def main() -> int:
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         sys.exit("debians_own.py: run as root, with debootstrap installed")
     release = source_release()
-    passed = failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         chroot = Chroot((options.root or Path(temporary) / "trixie").absolute())
-        try:
+
+        def steps() -> Iterator[bool]:
             chroot.make()
             names = build(chroot, source(chroot, release), "" if options.full else QUICK)
-            passed += 1
+            yield True
             print(use(chroot, names), flush=True)
-            passed += 1
-        except (Failed, subprocess.SubprocessError) as error:
-            print(f"debians_own.py: {error}", flush=True)
-            failed += 1
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return 1 if failed or not passed else 0
+            yield True
+        return counted(steps())
 
 
 if __name__ == "__main__":
