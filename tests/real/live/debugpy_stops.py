@@ -1,0 +1,94 @@
+"""debugpy in a live process: it attaches to one by its number, or one waits for it; breakpoints, the stack, variables, steps, an exception."""
+
+import contextlib
+import re
+import socket
+import subprocess
+import sys
+
+from seen import HERE, check, expect, said
+
+sys.path.insert(0, str(HERE.parent.parent / "debugger"))
+from dap_client import Client
+
+PROGRAM = HERE / "debugged.py"
+LINES = {match[1]: number for number, line in enumerate(PROGRAM.read_text().splitlines(), 1) if (match := re.search(r"# at (\w+)$", line))}
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def names(client, thread):
+    frames = client.ask("stackTrace", threadId=thread, startFrame=0, levels=20)["stackFrames"]
+    return [(frame["name"], frame["line"]) for frame in frames], frames[0]["id"]
+
+
+def drive(client):
+    """Stops at a breakpoint with a condition, looks, steps out of the function, stops at an exception, and lets go."""
+    ask = client.ask
+    ask("initialize", adapterID="test", clientID="test", linesStartAt1=True, columnsStartAt1=True, pathFormat="path")
+    attached = client.send("attach", justMyCode=False)
+    client.event("initialized")
+    source = {"path": str(PROGRAM)}
+    ask("setBreakpoints", source=source, breakpoints=[{"line": LINES["sum"], "condition": "a % 2 == 0"}])
+    ask("configurationDone")
+    client.answer(attached)
+    thread = client.event("stopped")["threadId"]
+    stack, frame = names(client, thread)
+    expect(stack[:3] == [("add", LINES["sum"]), ("turn", LINES["turn"]), ("main", stack[2][1])], f"the stack is {stack}")
+    scope = ask("scopes", frameId=frame)["scopes"][0]["variablesReference"]
+    found = {one["name"]: one["value"] for one in ask("variables", variablesReference=scope)["variables"]}
+    expect(found.get("a") == found.get("b") and int(found["a"]) % 2 == 0, f"variables are {found}")
+    ask("next", threadId=thread)
+    client.event("stopped")
+    stack, frame = names(client, thread)
+    expect(stack[0] == ("add", LINES["result"]), f"after a step: {stack[:2]}")
+    expect(ask("evaluate", frameId=frame, expression="total - a - b")["result"] == "0", "the sum is wrong")
+    ask("setBreakpoints", source=source, breakpoints=[])
+    ask("stepOut", threadId=thread)
+    client.event("stopped")
+    stack, _ = names(client, thread)
+    expect(stack[0][0] == "turn", f"after a step out: {stack[:2]}")
+    ask("setExceptionBreakpoints", filters=["raised"])
+    ask("continue", threadId=thread)
+    expect(client.event("stopped")["reason"] == "exception", "it did not stop for the exception")
+    stack, _ = names(client, thread)
+    expect(stack[:2] == [("fail", LINES["fail"]), ("turn", stack[1][1])], f"at the exception: {stack[:2]}")
+    ask("setExceptionBreakpoints", filters=[])
+    ask("disconnect", terminateDebuggee=False)
+
+
+def waits(kind):
+    port = free_port()
+    command = [sys.executable, "-Xfrozen_modules=off", "-m", "debugpy", "--listen", f"127.0.0.1:{port}", "--wait-for-client", PROGRAM, kind]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            with contextlib.closing(Client(port)) as client:
+                drive(client)
+            expect(process.poll() is None, f"the process has ended: {process.poll()}")
+        finally:
+            process.kill()
+
+
+def attaches(kind):
+    port = free_port()
+    command = [sys.executable, "-Xfrozen_modules=off", PROGRAM, kind]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            expect(process.stdout.readline() == "ready\n", "the process did not get there")
+            # gdb stops it, and has it run Python code.
+            said(sys.executable, "-m", "debugpy", "--listen", f"127.0.0.1:{port}", "--pid", str(process.pid))
+            with contextlib.closing(Client(port)) as client:
+                drive(client)
+            expect(process.poll() is None, f"the process has ended: {process.poll()}")
+        finally:
+            process.kill()
+
+
+check("waits", waits, "plain")
+check("waits, with a hook", waits, "hooked", needs_hooks=True)
+check("attaches", attaches, "plain")
+check("attaches, with a hook", attaches, "hooked", needs_hooks=True)

@@ -1,0 +1,102 @@
+"""What each of the programs here does: start a process with a known stack, have a tool look, and say whether what it tells is so.
+
+A line begins with "ok", "FAILED" or "skipped".
+"""
+
+import contextlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TARGET = HERE / "target.py"
+FERRULE = "Ferrule" in sys.version
+LINES = {match[1]: number for number, line in enumerate(TARGET.read_text().splitlines(), 1) if (match := re.search(r"# at (\w+)$", line))}
+DEPTH = 1000
+PLAIN = ["outer", "middle", "inner"]
+# What each scenario of target.py has on its stack; what runs below main() is not looked at.
+STACKS = {
+    "plain": PLAIN,
+    "deep": [*["recurse"] * (DEPTH + 1), "inner"],
+    "generator": ["consume", "generator", "inner"],
+    "coroutine": ["awaiting", "coroutine", "inner"],
+    "thread": PLAIN,
+    "hooked": PLAIN,
+    "hooked deep": [*["recurse"] * (DEPTH + 1), "inner"],
+    "hooked generator": ["consume", "generator", "inner"],
+    "watched": PLAIN,
+    "watched coroutine": ["awaiting", "coroutine", "inner"],
+    "replaced": ["outer", "stand_in", "inner"],
+    "in a hook": ["outer", "slow_hook", "inner"],
+}
+NEEDS_HOOKS = ("hooked", "watched", "replaced", "in a hook")
+
+
+class Wrong(Exception):
+    """What a tool told, where it is not so."""
+
+
+def expect(condition, text):
+    if not condition:
+        raise Wrong(text)
+
+
+@contextlib.contextmanager
+def process(scenario):
+    """The number of a process that stands where its scenario says."""
+    with subprocess.Popen([sys.executable, TARGET, scenario], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as started:
+        try:
+            expect(started.stdout.readline() == "ready\n", "the process did not get there")
+            yield started.pid
+            expect(started.poll() is None, f"the process has ended: {started.poll()}")
+        finally:
+            started.kill()
+
+
+def said(*words, seconds=120):
+    """What a command prints; it has to succeed."""
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise Wrong(f"{words[0]} took more than {seconds} s") from None
+    expect(done.returncode == 0, f"{words[0]}: exit status {done.returncode}: {done.stderr.strip()[-400:]!r}")
+    return done.stdout
+
+
+def line_of(function, index, stack):
+    """Where a frame of that stack stands."""
+    return LINES["bottom" if function == "recurse" and stack[index + 1 : index + 2] == ["inner"] else function]
+
+
+def expect_stack(frames, scenario):
+    """`frames` are (function, line) from the oldest on; what is there besides is older than the scenario's, or the library's."""
+    wanted = STACKS[scenario]
+    lines = [(name, line_of(name, index, wanted)) for index, name in enumerate(wanted)]
+    found = [(name, line) for name, line in frames if name in {*wanted, "middle", "stand_in"}]
+    expect(found == lines, f"{found[-8:]} ({len(found)} frames) is not {lines[-8:]} ({len(lines)})")
+
+
+def check(name, function, *arguments, needs_hooks=False):
+    """Says what came of one thing to look at; whether all is well."""
+    if needs_hooks and not FERRULE:
+        print(f"skipped {name}: stock has no hooks", flush=True)
+        return
+    try:
+        function(*arguments)
+    except Wrong as wrong:
+        print(f"FAILED {name}: {wrong}", flush=True)
+    else:
+        print(f"ok {name}", flush=True)
+
+
+def each_stack(look, kinds=("",)):
+    """Has `look` told the scenario, the process and the kind of looking, for each of them."""
+    for kind in kinds:
+        for scenario in STACKS:
+
+            def one(scenario=scenario, kind=kind):
+                with process(scenario) as pid:
+                    look(scenario, pid, kind)
+
+            check(f"{scenario}{' ' if kind else ''}{kind}", one, needs_hooks=scenario.startswith(NEEDS_HOOKS))
