@@ -115,7 +115,7 @@ def source(requirement: str, stock: Path) -> Path:
         return [path for path in place.glob("*.tar.gz") if path.name.lower().replace("-", "_") == f"{wanted}_{version}.tar.gz".lower().replace("-", "_")]
 
     if not there():
-        say(pip(builder(stock), "download", "--no-deps", "--no-binary", ":all:", "--dest", place, requirement), PLACE / "sources.log")
+        say(pip(builder(stock), "download", "--no-deps", "--no-binary", wanted, "--dest", place, requirement), PLACE / "sources.log")
     if not there():
         raise Missing(f"there is no source archive of {requirement}")
     return there()[0]

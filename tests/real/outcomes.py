@@ -40,7 +40,7 @@ class Outcome:
 def junit(directory: Path, output: str) -> Outcome:
     """All XML files that the runner has left. pytest and Cython write them."""
     outcome = Outcome()
-    for path in sorted(directory.glob("*.xml")):
+    for path in sorted(directory.rglob("*.xml")):
         for case in ElementTree.parse(path).iter("testcase"):
             kinds = {child.tag for child in case}
             result = FAILED if kinds & {"failure", "error"} else SKIPPED if "skipped" in kinds else PASSED
@@ -50,7 +50,7 @@ def junit(directory: Path, output: str) -> Outcome:
 
 HEADLINE = re.compile(r"^(?:FAIL|ERROR|UNEXPECTED SUCCESS): (.+)$", re.M)
 RAN = re.compile(r"^Ran (\d+) tests? in ", re.M)
-NUMBERS = re.compile(r"\b(failures|errors|skipped|unexpected successes)=(\d+)")
+NUMBERS = re.compile(r"(?<!expected )\b(failures|errors|skipped|unexpected successes)=(\d+)")
 
 
 def unittest(directory: Path, output: str) -> Outcome:

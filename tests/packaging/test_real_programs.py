@@ -1,0 +1,131 @@
+"""How ci/real-programs reads what test runners leave, and what it takes for a difference."""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SCRIPT = os.path.join(ROOT, "ci", "real-programs")
+sys.path.insert(0, os.path.join(ROOT, "tests", "real"))
+
+import outcomes
+from outcomes import FAILED, PASSED, SKIPPED, Outcome
+
+sys.dont_write_bytecode, kept = True, sys.dont_write_bytecode
+loader = importlib.machinery.SourceFileLoader("real_programs", SCRIPT)
+real_programs = importlib.util.module_from_spec(importlib.util.spec_from_loader("real_programs", loader))
+sys.modules["real_programs"] = real_programs
+loader.exec_module(real_programs)
+sys.dont_write_bytecode = kept
+
+JUNIT = """<testsuites><testsuite><testcase classname="a.T" name="good"/><testcase classname="a.T" name="at[0x7f00deadbeef]"/>
+<testcase classname="a.T" name="bad"><failure message="no"/></testcase><testcase classname="a.T" name="good"><error/></testcase>
+<testcase classname="a.T" name="left"><skipped/></testcase></testsuite></testsuites>"""
+
+UNITTEST = """..
+======================================================================
+FAIL: test_one (a.T.test_one)
+----------------------------------------------------------------------
+Ran 9 tests in 0.1s
+
+FAILED (failures=1, skipped=2, expected failures=1)
+"""
+
+
+def outcome(**results):
+    return Outcome(dict(results))
+
+
+class Reading(unittest.TestCase):
+    def read(self, runner, status=0, text="", xml=""):
+        with tempfile.TemporaryDirectory() as directory:
+            (Path(directory) / "deeper").mkdir()
+            if xml:
+                (Path(directory) / "deeper" / "TEST-a.xml").write_text(xml)
+            return outcomes.read(runner, Path(directory), text, status)
+
+    def test_junit(self):
+        found = self.read("junit", 1, xml=JUNIT)
+        self.assertEqual(
+            found.results,
+            {"a.T::good": FAILED, "a.T::at[0x...]": PASSED, "a.T::bad": FAILED, "a.T::left": SKIPPED},
+        )
+
+    def test_unittest(self):
+        found = self.read("unittest", 1, UNITTEST)
+        self.assertEqual(found.results, {"test_one (a.T.test_one)": FAILED})
+        self.assertEqual([found.count(kind) for kind in (PASSED, FAILED, SKIPPED)], [6, 1, 2])
+        self.assertEqual(found.total, 9)
+
+    def test_lines(self):
+        found = self.read("lines", 0, "ok one\nFAILED two: it is 'so'\nskipped three: why\nnothing\n")
+        self.assertEqual(found.results, {"one": PASSED, "two": FAILED, "three": SKIPPED})
+
+    def test_a_run_that_does_not_end_well_has_failed(self):
+        fine = "ok one\n"
+        for status, text, wanted in (
+            (None, fine, "ended by the time limit"),
+            (-11, fine, "ended by signal 11"),
+            (139, fine, "ended by signal 11"),
+            (2, fine, "exit status 2"),
+            (0, "", "no test passed"),
+        ):
+            self.assertIn(f"the run: {wanted}", self.read("lines", status, text).having(FAILED))
+        self.assertFalse(self.read("lines", 0, fine).having(FAILED))
+        # Tests that fail are what this status is for.
+        self.assertEqual(self.read("lines", 1, "ok one\nFAILED two: no\n").having(FAILED), {"two"})
+
+
+class Differing(unittest.TestCase):
+    def test_what_is_worse(self):
+        stock = outcome(a=PASSED, b=PASSED, c=FAILED, d=SKIPPED, e=FAILED)
+        other = outcome(a=PASSED, b=FAILED, c=FAILED, d=FAILED, e=PASSED)
+        self.assertEqual(outcomes.difference(stock, other), {"b", "d"})
+
+    def test_what_is_left_out(self):
+        self.assertEqual(outcomes.difference(outcome(a=PASSED), outcome(a=SKIPPED)), {"a"})
+        self.assertEqual(outcomes.difference(outcome(a=SKIPPED), outcome(a=PASSED)), set())
+        self.assertEqual(outcomes.difference(outcome(a=PASSED, b=PASSED), outcome(a=PASSED)), {"b"})
+        unnamed = Outcome({}, outcomes.Counter({PASSED: 3}))
+        fewer = Outcome({}, outcomes.Counter({PASSED: 2}))
+        self.assertTrue(outcomes.difference(unnamed, fewer))
+
+    def test_only_what_repeats_counts(self):
+        program = real_programs.Program("p", "p==1", "all", "lines", ())
+
+        class Scripted(real_programs.Trial):
+            seconds = 0
+
+            def run(self, way, label, only=None):
+                return self.runs[way].pop(0)
+
+        good, bad = outcome(a=PASSED, b=PASSED), outcome(a=FAILED, b=FAILED)
+        trial = Scripted(program, {})
+        trial.runs = {"stock": [good] * 5, "ferrule": [bad, outcome(a=FAILED, b=PASSED), bad], "hooked": [bad, good]}
+        _, worse, flaky = trial.compare()
+        self.assertEqual((worse, flaky), ({"ferrule": {"a"}, "hooked": set()}, {"a", "b"}))
+
+    def test_the_verdict(self):
+        program = real_programs.Program("p", "p==1", "all", "lines", (), expected={"x": "it must be"})
+        judge = real_programs.judge
+        self.assertEqual(judge(program, {"ferrule": set(), "hooked": {"x"}}, set()), (True, "with the hook, `x`: it must be"))
+        self.assertFalse(judge(program, {"ferrule": {"x"}, "hooked": {"x"}}, set())[0])
+        self.assertFalse(judge(program, {"ferrule": set(), "hooked": {"x", "y"}}, set())[0])
+        # What is expected has to be so.
+        self.assertFalse(judge(program, {"ferrule": set(), "hooked": set()}, set())[0])
+
+
+class Pins(unittest.TestCase):
+    def test_every_program_is_whole(self):
+        for program in real_programs.programs().values():
+            self.assertIn(program.runner, {"pytest", *outcomes.READERS}, program.name)
+            for service in program.services:
+                self.assertIn(service, real_programs.environments.SERVICES)
+
+
+if __name__ == "__main__":
+    unittest.main()
