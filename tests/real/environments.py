@@ -20,7 +20,8 @@ CONSTRAINTS = HERE / "constraints.txt"
 
 # Lets tests/hooked install its hook where FERRULE_SUITE_HOOK asks for one; it does nothing elsewhere. PYTHONPATH would do as
 # well, but programs' own tests look at that.
-HOOK = 'import os; "FERRULE_SUITE_HOOK" in os.environ and exec(compile(open({0!r}).read(), {0!r}, "exec"))\n'
+HOOK = f"""import os; "FERRULE_SUITE_HOOK" in os.environ and exec(open({str(HERE / "into_process.py")!r}).read(), {{"INSTALLS": {
+    str(ROOT / "tests" / "hooked" / "sitecustomize.py")!r}}})\n"""
 
 
 class Missing(Exception):
@@ -100,7 +101,7 @@ def environment(name: str, side: str, interpreter: Path, found: Path) -> Path:
         say([interpreter, "-m", "venv", "--clear", kept.directory], log)
         say(pip(inside, "install", "--no-index", "--no-deps", *(str(found / wheel) for wheel in made)), log)
         library = next((kept.directory / "lib").glob("python3*")) / "site-packages"
-        (library / "ferrule-suite-hook.pth").write_text(HOOK.format(str(ROOT / "tests" / "hooked" / "sitecustomize.py")))
+        (library / "ferrule-suite-hook.pth").write_text(HOOK)
         kept.end()
     return inside
 

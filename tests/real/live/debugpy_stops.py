@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 
-from seen import HERE, check, expect, said
+from seen import HERE, check, check_with_gdb, expect, said
 
 sys.path.insert(0, str(HERE.parent.parent / "debugger"))
 from dap_client import Client
@@ -90,5 +90,5 @@ def attaches(kind):
 
 check("waits", waits, "plain")
 check("waits, with a hook", waits, "hooked", needs_hooks=True)
-check("attaches", attaches, "plain")
-check("attaches, with a hook", attaches, "hooked", needs_hooks=True)
+check_with_gdb("attaches", attaches, "plain")
+check_with_gdb("attaches, with a hook", attaches, "hooked", needs_hooks=True)
