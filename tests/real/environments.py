@@ -126,11 +126,12 @@ def unpack(archive: Path, directory: Path, remove: list[str]) -> None:
     """Anew for each run; without what would hide the installed package."""
     directory.mkdir(parents=True)
     subprocess.run(["tar", "-xf", archive, "-C", directory, "--strip-components=1", "--no-same-owner"], check=True)
-    for path in remove:
-        gone = directory / path
-        if not gone.exists():
-            raise Missing(f"{archive.name} has no {path} to take away")
-        shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    for pattern in remove:
+        gone = list(directory.glob(pattern))
+        if not gone:
+            raise Missing(f"{archive.name} has no {pattern} to take away")
+        for path in gone:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @contextlib.contextmanager
