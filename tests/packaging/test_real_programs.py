@@ -65,6 +65,18 @@ class Reading(unittest.TestCase):
         found = self.read("lines", 0, "ok one\nFAILED two: it is 'so'\nskipped three: why\nnothing\n")
         self.assertEqual(found.results, {"one": PASSED, "two": FAILED, "three": SKIPPED})
 
+    def test_gevent(self):
+        shown = "\x1b[1;31m! /e/bin/python -u -m unittest gevent.tests.a gevent.tests.b [code 1]\x1b[0m\n"
+        headline = "  FAIL: test_one (gevent.tests.a.T.test_one)\n"
+        total = "Ran 20 tests\x1b[1;33m (skipped=5)\x1b[0m in 8 files in 00:32\x1b[0m\n"
+        found = self.read("gevent", 1, headline + shown + total)
+        self.assertEqual(found.results, {"test_one (gevent.tests.a.T.test_one)": FAILED})
+        self.assertEqual([found.count(kind) for kind in (PASSED, FAILED, SKIPPED)], [14, 1, 5])
+        # A process that crashes has no headline.
+        found = self.read("gevent", 1, shown + total)
+        self.assertEqual(len(found.having(FAILED)), 1)
+        self.assertIn("gevent.tests.b", *found.having(FAILED))
+
     def test_a_run_that_does_not_end_well_has_failed(self):
         fine = "ok one\n"
         for status, text, wanted in (

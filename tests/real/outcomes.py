@@ -69,23 +69,24 @@ def unittest(directory: Path, output: str) -> Outcome:
     return outcome
 
 
-# "! ... -u -mgevent.tests.test__hub [code 1] [Ran 3 tests in 0.4s]" is a file that failed; "- ..." one that did not.
-GEVENT = re.compile(r"^(?:\[[\d:. ]+\] )?([-!+*]) .*?-m\s*(gevent\.tests\.\S+)(.*)$", re.M)
-GEVENT_RAN = re.compile(r"Ran (\d+) tests? in")
-GEVENT_SKIPPED = re.compile(r"skipped=(\d+)")
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+GEVENT_TOTAL = re.compile(r"^Ran (\d+) tests *(?:\((.*)\))? in \d+ files", re.M)
+GEVENT_FAILED = re.compile(r"^! \S+ .*$", re.M)
 
 
 def gevent(directory: Path, output: str) -> Outcome:
-    """gevent's own runner: one line for each file, which runs in a process of its own."""
-    outcome = Outcome()
-    for mark, name, rest in GEVENT.findall(output):
-        ran, skipped = GEVENT_RAN.search(rest), GEVENT_SKIPPED.search(rest)
-        if mark == "!":
-            outcome.add(name, FAILED)
-        elif mark == "-":
-            outcome.add(name, PASSED)
-            outcome.unnamed[SKIPPED] += int(skipped[1]) if skipped else 0
-            outcome.unnamed[PASSED] += max(0, int(ran[1]) - (int(skipped[1]) if skipped else 0) - 1) if ran else 0
+    """gevent's own runner: several processes, of which it shows what those print that failed, and the counts of all."""
+    outcome, output = Outcome(), COLOUR.sub("", output)
+    for headline in re.findall(HEADLINE.pattern.replace("^", r"^\s*", 1), output, re.M):
+        outcome.add(headline.strip(), FAILED)
+    for process in GEVENT_FAILED.findall(output):
+        # One that crashes has no headline.
+        if not any(module in name for module in re.findall(r"gevent\.tests\.\w+", process) for name in outcome.results):
+            outcome.add(process[2:].partition("python ")[2], FAILED)
+    if total := GEVENT_TOTAL.search(output):
+        skipped = sum(int(number) for kind, number in NUMBERS.findall(total[2] or "") if kind == "skipped")
+        outcome.unnamed[SKIPPED] += skipped
+        outcome.unnamed[PASSED] += max(0, int(total[1]) - skipped - outcome.count(FAILED))
     return outcome
 
 
