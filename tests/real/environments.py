@@ -19,9 +19,15 @@ PLACE = ROOT / "build" / "real-programs"
 CONSTRAINTS = HERE / "constraints.txt"
 
 # Lets tests/hooked install its hook where FERRULE_SUITE_HOOK asks for one; it does nothing elsewhere. PYTHONPATH would do as
-# well, but programs' own tests look at that.
-HOOK = f"""import os; "FERRULE_SUITE_HOOK" in os.environ and exec(open({str(HERE / "into_process.py")!r}).read(), {{"INSTALLS": {
-    str(ROOT / "tests" / "hooked" / "sitecustomize.py")!r}}})\n"""
+# well, but programs' own tests look at that. In a virtual environment CPython reads .pth files twice.
+INSTALL = f"""
+import site
+if not hasattr(site, "ferrule_hook"):
+    site.ferrule_hook = True
+    with open({str(ROOT / "tests" / "hooked" / "sitecustomize.py")!r}) as file:
+        exec(compile(file.read(), file.name, "exec"), {{}})
+"""
+HOOK = f'import os; "FERRULE_SUITE_HOOK" in os.environ and exec({INSTALL!r}, {{}})\n'
 
 
 class Missing(Exception):

@@ -80,9 +80,10 @@ def gevent(directory: Path, output: str) -> Outcome:
     for headline in re.findall(HEADLINE.pattern.replace("^", r"^\s*", 1), output, re.M):
         outcome.add(headline.strip(), FAILED)
     for process in GEVENT_FAILED.findall(output):
-        # One that crashes has no headline.
-        if not any(module in name for module in re.findall(r"gevent\.tests\.\w+", process) for name in outcome.results):
-            outcome.add(process[2:].partition("python ")[2], FAILED)
+        # One that crashes has no headline. A file that was run as a program calls itself __main__.
+        modules = re.findall(r"gevent\.tests\.\w+", process)
+        if not any(module in name for module in (*modules, "__main__") for name in outcome.results):
+            outcome.add(" ".join(modules) or process, FAILED)
     if total := GEVENT_TOTAL.search(output):
         skipped = sum(int(number) for kind, number in NUMBERS.findall(total[2] or "") if kind == "skipped")
         outcome.unnamed[SKIPPED] += skipped
