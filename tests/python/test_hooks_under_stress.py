@@ -332,10 +332,14 @@ PLACES = {
         spin()""",
 }
 if FREE_THREADED:
-    # Each stops the world. CPython 3.13 without the GIL does not end where a daemon thread does that, in a collection too: the thread
-    # stays where it is, with the lock of the stop.
+    # Adding and removing stop the world. CPython 3.13 without the GIL does not end where a daemon thread does that, in a collection
+    # too: the thread stays where it is, with the lock of the stop.
     del PLACES["adding and removing"]
-ENDS = ("import gc; gc.disable()" if FREE_THREADED else "") + SURROUNDINGS + """
+ENDS = SURROUNDINGS + f"""
+import gc
+if {FREE_THREADED}:
+    gc.disable()
+""" + """
 def spin():
     while True:
         work(3)

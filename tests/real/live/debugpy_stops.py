@@ -1,18 +1,17 @@
 """debugpy in a live process: it attaches to one by its number, or one waits for it; breakpoints, the stack, variables, steps, an exception."""
 
 import contextlib
-import re
 import socket
 import subprocess
 import sys
 
-from seen import HERE, check, check_with_gdb, expect, said
+from seen import HERE, check, check_with_gdb, expect, marked_lines, running, said
 
 sys.path.insert(0, str(HERE.parent.parent / "debugger"))
 from dap_client import Client
 
 PROGRAM = HERE / "debugged.py"
-LINES = {match[1]: number for number, line in enumerate(PROGRAM.read_text().splitlines(), 1) if (match := re.search(r"# at (\w+)$", line))}
+LINES = marked_lines(PROGRAM)
 
 
 def free_port():
@@ -75,17 +74,11 @@ def waits(kind):
 
 def attaches(kind):
     port = free_port()
-    command = [sys.executable, "-Xfrozen_modules=off", PROGRAM, kind]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            expect(process.stdout.readline() == "ready\n", "the process did not get there")
-            # gdb stops it, and has it run Python code.
-            said(sys.executable, "-m", "debugpy", "--listen", f"127.0.0.1:{port}", "--pid", str(process.pid))
-            with contextlib.closing(Client(port)) as client:
-                drive(client)
-            expect(process.poll() is None, f"the process has ended: {process.poll()}")
-        finally:
-            process.kill()
+    with running("-Xfrozen_modules=off", PROGRAM, kind) as process:
+        # gdb stops it, and has it run Python code.
+        said(sys.executable, "-m", "debugpy", "--listen", f"127.0.0.1:{port}", "--pid", str(process.pid))
+        with contextlib.closing(Client(port)) as client:
+            drive(client)
 
 
 check("waits", waits, "plain")

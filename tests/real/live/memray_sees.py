@@ -7,11 +7,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from seen import HERE, check, check_with_gdb, expect, said
+from seen import HERE, check, check_with_gdb, expect, marked_lines, said
 
 PROGRAM = HERE / "memory.py"
 SIZE = 48 << 20
-LINE = next(number for number, line in enumerate(PROGRAM.read_text().splitlines(), 1) if line.endswith("# at allocate"))
+LINE = marked_lines(PROGRAM)["allocate"]
 STACK = ["main", "generator", "outer", "middle", "allocate"]
 
 

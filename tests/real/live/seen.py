@@ -11,12 +11,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+from target import DEPTH
+
 HERE = Path(__file__).resolve().parent
 TARGET = HERE / "target.py"
 FERRULE = "Ferrule" in sys.version
-LINES = {match[1]: number for number, line in enumerate(TARGET.read_text().splitlines(), 1) if (match := re.search(r"# at (\w+)$", line))}
+
+
+def marked_lines(program):
+    """The number of each line of a program that ends with a comment "at NAME", by its name."""
+    lines = enumerate(program.read_text().splitlines(), 1)
+    return {match[1]: number for number, line in lines if (match := re.search(r"# at (\w+)$", line))}
+
+
+LINES = marked_lines(TARGET)
 BEGINNING = TARGET.read_text().splitlines().index("def middle():") + 1
-DEPTH = 1000
 PLAIN = ["outer", "middle", "inner"]
 # What each scenario of target.py has on its stack; what runs below main() is not looked at.
 STACKS = {
@@ -47,15 +56,22 @@ def expect(condition, text):
 
 
 @contextlib.contextmanager
-def process(scenario):
-    """The number of a process that stands where its scenario says."""
-    with subprocess.Popen([sys.executable, TARGET, scenario], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as started:
+def running(*words):
+    """A Python program that has said "ready", and that must still run at the block's end."""
+    with subprocess.Popen([sys.executable, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as started:
         try:
             expect(started.stdout.readline() == "ready\n", "the process did not get there")
-            yield started.pid
+            yield started
             expect(started.poll() is None, f"the process has ended: {started.poll()}")
         finally:
             started.kill()
+
+
+@contextlib.contextmanager
+def process(scenario):
+    """The number of a process that stands where its scenario says."""
+    with running(TARGET, scenario) as started:
+        yield started.pid
 
 
 def said(*words, seconds=120):
