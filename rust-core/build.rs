@@ -24,6 +24,7 @@ fn main() {
     println!("cargo:rerun-if-changed={}", bindings.display());
     println!("cargo:rerun-if-env-changed=FERRULE_BINDINGS");
     println!("cargo:rustc-check-cfg=cfg(loom)");
+    println!("cargo:rustc-check-cfg=cfg(fuzzing)");
     println!("cargo:rustc-check-cfg=cfg(ferrule_checks)");
     println!("cargo:rustc-check-cfg=cfg(ferrule_wrong_layout)");
     // The wrapper leaves these names in the bindings where they are true of the build.

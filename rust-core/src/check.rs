@@ -17,14 +17,14 @@ macro_rules! check {
 }
 pub(crate) use check;
 
-#[cfg(all(ferrule_checks, not(test)))]
+#[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 #[cold]
 pub(crate) fn fail(message: *const core::ffi::c_char) -> ! {
     // SAFETY: both arguments are NUL-terminated strings that live for ever.
     unsafe { crate::cpython::_Py_FatalErrorFunc(c"ferrule-core".as_ptr(), message) }
 }
 
-#[cfg(all(ferrule_checks, test))]
+#[cfg(all(ferrule_checks, any(test, fuzzing)))]
 #[cold]
 pub(crate) fn fail(message: *const core::ffi::c_char) -> ! {
     // SAFETY: `check!` passes a NUL-terminated literal.

@@ -8,7 +8,7 @@ use crate::cpython::PyObject;
 ///
 /// # Safety
 /// `object` is alive and of a kind that the collector may know.
-#[cfg(all(not(test), not(ferrule_free_threaded)))]
+#[cfg(all(not(any(test, fuzzing)), not(ferrule_free_threaded)))]
 #[inline(always)]
 pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
     // SAFETY: alive by contract; such an object has the collector's head before it, and is in a
@@ -20,7 +20,7 @@ pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
 ///
 /// # Safety
 /// `object` is alive and of a kind that the collector may know.
-#[cfg(all(not(test), ferrule_free_threaded))]
+#[cfg(all(not(any(test, fuzzing)), ferrule_free_threaded))]
 #[inline(always)]
 pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
     use core::sync::atomic::{AtomicU8, Ordering};
@@ -33,7 +33,7 @@ pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
 ///
 /// # Safety
 /// The address is only looked up among the tests' objects, so any will do.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
     // SAFETY: a stand-in that looks the address up.
     unsafe { c::PyObject_GC_IsTracked(object) != 0 }

@@ -71,7 +71,8 @@ pub const FRAME_OWNED_BY_FRAME_OBJECT: core::ffi::c_char =
 /// The owner of a frame without code, which lies on the C stack.
 pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNED_BY_CSTACK as _;
 
-#[cfg_attr(test, allow(unused_imports))] // what only Python's face of the crate uses
+#[cfg_attr(any(test, fuzzing), allow(unused_imports))]
+// what only Python's face of the crate uses
 pub use raw::{
     _PyErr_FormatFromCause, _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _PySendCache,
     _Py_Instrument, _Py_NoneStruct, PyBool_FromLong, PyBool_Type, PyCFunctionObject,
@@ -99,22 +100,22 @@ pub use raw::{
     RETURN_GENERATOR,
 };
 
-#[cfg(all(ferrule_checks, not(test)))]
+#[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 pub use raw::_Py_FatalErrorFunc;
 pub use raw::PyGenObject;
 /// The state of a generator that runs.
 pub const FRAME_EXECUTING: i8 = raw::_framestate_FRAME_EXECUTING as i8;
 /// The state of a generator whose frame is over.
-#[cfg(all(ferrule_checks, not(test)))]
+#[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 pub const FRAME_CLEARED: i32 = raw::_framestate_FRAME_CLEARED;
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub use raw::PyObject_GC_IsTracked;
-#[cfg(all(not(test), ferrule_free_threaded))]
+#[cfg(all(not(any(test, fuzzing)), ferrule_free_threaded))]
 pub use raw::{_PyGC_BITS_DEFERRED, _PyGC_BITS_TRACKED, _Py_REF_SHARED_SHIFT};
-#[cfg(all(not(test), not(ferrule_free_threaded)))]
+#[cfg(all(not(any(test, fuzzing)), not(ferrule_free_threaded)))]
 pub use raw::{_Py_Dealloc, PyGC_Head};
 
 /// The version of the CPython headers, such as `3.13.5`.
-#[cfg(not(test))]
+#[cfg(not(any(test, fuzzing)))]
 pub const CPYTHON_VERSION: &core::ffi::CStr = raw::PY_VERSION;

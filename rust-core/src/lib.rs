@@ -7,7 +7,7 @@
 //! C calls the `extern "C"` functions, which cbindgen lists in `include/ferrule_core.h`.
 //! Everything else is private. A table in `ARCHITECTURE.md` says which module may use
 //! which, and a test holds the modules to it.
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, fuzzing)), no_std)]
 
 mod check;
 mod code;
@@ -21,14 +21,14 @@ mod exception;
 mod frame;
 // Unit tests are compiled without Python's face of the hooks, and so without the only user of some
 // functions.
-#[cfg_attr(test, allow(dead_code))]
+#[cfg_attr(any(test, fuzzing), allow(dead_code))]
 mod frame_hook;
 mod in_cpython;
 mod layout;
 mod memory;
-#[cfg_attr(test, allow(dead_code))]
+#[cfg_attr(any(test, fuzzing), allow(dead_code))]
 mod object;
-#[cfg(not(test))]
+#[cfg(not(any(test, fuzzing)))]
 mod python_api;
 // The files have the same functions, and not every build uses all of them.
 #[allow(dead_code)]
@@ -36,9 +36,27 @@ mod reference_count;
 // There are four representations, and a build uses one.
 #[allow(dead_code)]
 mod stack_ref;
-#[cfg(test)]
+/// cbindgen:ignore
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(fuzzing, allow(dead_code))] // what only unit tests use
 mod stand_in;
 mod sync;
-#[cfg_attr(test, allow(dead_code, unused_imports, unused_macros))] // for what Python sees
+#[cfg_attr(any(test, fuzzing), allow(dead_code, unused_imports, unused_macros))]
+// for what Python sees
 mod tables;
 mod thread;
+
+/// What the fuzz targets run (`rust-core/fuzz`).
+///
+/// cbindgen:ignore
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    pub use crate::code_extra::model as code_extra;
+    pub use crate::data_stack::model as data_stack;
+
+    /// Runs `work` in a thread of its own: what the stand-in keeps is the thread's, and goes with it.
+    /// A panic ends the process there too.
+    pub fn apart(work: impl FnOnce() + Send + 'static) {
+        std::thread::spawn(work).join().expect("no panic comes so far");
+    }
+}

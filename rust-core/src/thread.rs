@@ -49,7 +49,7 @@ impl Thread {
         unsafe { (*self.tstate()).interp }
     }
 
-    #[cfg_attr(test, allow(dead_code))] // for views in Python
+    #[cfg_attr(any(test, fuzzing), allow(dead_code))] // for views in Python
     /// A number that no other thread of the interpreter ever has.
     pub fn number(self) -> u64 {
         // SAFETY: live by the type's invariant; the field never changes.

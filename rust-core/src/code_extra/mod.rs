@@ -30,6 +30,9 @@ mod index;
 #[cfg(test)]
 #[cfg(loom)]
 mod interleavings;
+#[cfg(any(test, fuzzing))]
+#[cfg(not(loom))]
+pub mod model;
 #[cfg(test)]
 mod proofs;
 mod registry;
@@ -39,7 +42,7 @@ mod table;
 mod tests;
 mod values;
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub use api::{_PyRust_FinishCodeExtra, _PyRust_ForgetCodeExtra};
 pub use error::Error;
 pub use index::NO_INDEX;

@@ -1,422 +1,45 @@
-//! `co_extra` against a model: indices requested and released, values set, got
-//! and freed, code objects that die, free functions that do all of that again,
-//! and allocations that fail. Then two threads on one code object.
+//! `co_extra`: steps by chance against the model, single facts, and two threads on one code object.
 //!
-//! A value is a number here, and each is used once. So a value that is freed
-//! twice, or not, or found under another index, is seen; a table or code object
-//! that is used after it was freed is seen by AddressSanitizer (`ci/asan`), and
+//! A table or code object that is used after it was freed is seen by AddressSanitizer (`ci/asan`), and
 //! a data race by ThreadSanitizer (`ci/tsan`).
 
 use super::error::Error;
 use super::index::{Index, Key, Tag, MOST_INDICES};
-use super::registry::{is_code_before_any_release, Registry, Unusable};
-use super::table::{capacity_for, find, TableRef};
-use crate::cpython::{PyCodeObject, PyObject};
-use crate::in_cpython::{CodeExtraState, FreeFunction, Table};
-use crate::stand_in::code::PyCode_Type;
-use crate::stand_in::memory::{allow, allowed, blocks, with_each_allocation_failing, zeroed};
+use super::model::{
+    bytes_of, finish, get, kill, new_code, release, run, set, Interpreter, Step, CODES,
+    INTERPRETERS,
+};
+use super::registry::{Registry, Unusable};
+use super::table::capacity_for;
+use crate::cpython::PyCodeObject;
+use crate::in_cpython::Table;
+use crate::stand_in::memory::{blocks, with_each_allocation_failing};
 use crate::stand_in::reclaim;
-use crate::stand_in::threads::{forget_locks, locks_held};
+use crate::stand_in::threads::forget_locks;
 use proptest::prelude::*;
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-// ---- small helpers ----------------------------------------------------------
-
-/// An interpreter, as far as `co_extra` can tell.
-struct Interpreter {
-    state: Box<CodeExtraState>,
-    id: i64,
-}
-
-impl Interpreter {
-    fn new(id: i64) -> Self {
-        // SAFETY: zeros are the state's first value, as in CPython.
-        let state = unsafe { zeroed() };
-        Interpreter { state, id }
-    }
-
-    fn registry(&mut self) -> Registry {
-        // SAFETY: the state is ours and outlives the tests' use of this.
-        unsafe { Registry::new(&raw mut *self.state, Tag::of_interpreter(self.id)) }
-    }
-}
-
-fn new_code() -> *mut PyCodeObject {
-    // SAFETY: nothing but `co_extra` is looked at, and that starts as NULL.
-    let code: *mut PyCodeObject = Box::into_raw(unsafe { zeroed() });
-    // SAFETY: just made; an object of this type, which every object starts with.
-    unsafe { (*code.cast::<PyObject>()).ob_type = (&raw mut PyCode_Type).cast() };
-    code
-}
-
-fn handle(code: *mut PyCodeObject) -> crate::code::Code {
-    // SAFETY: the tests pass live code objects only.
-    unsafe { crate::code::Code::new(code) }
-}
-
-/// What `code_dealloc` does.
-fn kill(registry: Registry, code: *mut PyCodeObject) {
-    // SAFETY: live until the next line, which the model makes sure is the last.
-    unsafe {
-        registry.forget(handle(code));
-        drop(Box::from_raw(code));
-    }
-}
-
-fn set(registry: Registry, code: *mut PyCodeObject, raw: isize, value: usize) -> Result<(), Error> {
-    // SAFETY: the tests pass live code objects only.
-    unsafe { registry.update(handle(code), raw, |_| value as *mut c_void) }
-}
-
-/// As `PyUnstable_Code_GetExtra` does it.
-fn get(registry: Registry, code: *mut PyCodeObject, raw: isize) -> Result<usize, Error> {
-    // SAFETY: the tests pass live code objects only.
-    unsafe {
-        match find(handle(code), raw) {
-            Some(value) => Ok(value as usize),
-            None if is_code_before_any_release(code.cast()) => Ok(0),
-            None if registry.index_in_use(raw) == Err(Unusable::Released) => Err(Error::Released),
-            None => Ok(0),
-        }
-    }
-}
-
-fn release(registry: Registry, raw: isize) -> Result<(), Error> {
-    // SAFETY: the tests' interpreter is the calling thread's.
-    unsafe { registry.release(raw) }
-}
-
-fn finish(registry: Registry) {
-    // SAFETY: one thread uses it.
-    unsafe { registry.finish() };
-}
-
-fn bytes_of(code: *mut PyCodeObject) -> usize {
-    // SAFETY: live, and one thread uses it.
-    unsafe { TableRef::of(handle(code)) }.map_or(0, TableRef::bytes)
-}
-
-// ---- the model --------------------------------------------------------------
-
-const CODES: usize = 6;
-const DEPTH: usize = 3;
-
-#[derive(Clone, Debug)]
-enum Step {
-    Request {
-        frees: bool,
-    },
-    Release(usize),
-    Set {
-        code: usize,
-        index: usize,
-    },
-    SetNull {
-        code: usize,
-        index: usize,
-    },
-    Get {
-        code: usize,
-        index: usize,
-    },
-    GetOldOrMadeUp {
-        code: usize,
-        index: usize,
-    },
-    Kill(usize),
-    /// The next allocations fail after this many.
-    Allow(Option<usize>),
-}
-
-struct Handed {
-    raw: isize,
-    frees: bool,
-    released: bool,
-}
-
-#[derive(Default)]
-struct Code {
-    address: usize,
-    dying: bool,
-    values: HashMap<isize, usize>,
-}
-
-#[derive(Default)]
-struct Model {
-    indices: Vec<Handed>,
-    codes: Vec<Option<Code>>,
-    next_value: usize,
-    /// Taken out, and must be freed before the call that did it returns.
-    to_free: HashSet<usize>,
-    freed: usize,
-    nested: VecDeque<Step>,
-    depth: usize,
-    registry: Option<Registry>,
-}
-
-thread_local! {
-    static MODEL: RefCell<Model> = RefCell::default();
-}
-
-fn model<T>(look: impl FnOnce(&mut Model) -> T) -> T {
-    MODEL.with_borrow_mut(look)
-}
-
-impl Model {
-    fn registry(&self) -> Registry {
-        self.registry.expect("set at the start")
-    }
-
-    fn pick(&self, index: usize) -> Option<usize> {
-        (!self.indices.is_empty()).then(|| index % self.indices.len())
-    }
-
-    /// An index in use, most often: the last ones are.
-    fn pick_in_use(&self, index: usize) -> Option<usize> {
-        let in_use: Vec<usize> =
-            (0..self.indices.len()).filter(|i| !self.indices[*i].released).collect();
-        (!in_use.is_empty()).then(|| in_use[index % in_use.len()])
-    }
-
-    fn frees(&self, raw: isize) -> bool {
-        self.indices.iter().any(|handed| handed.raw == raw && handed.frees)
-    }
-}
-
-/// The free function of the model's indices.
-unsafe extern "C" fn free_value(value: *mut c_void) {
-    assert!(!value.is_null(), "a free function sees NULL");
-    assert_eq!(locks_held(), 0, "a free function runs while a lock is held");
-    let value = value as usize;
-    let step = model(|m| {
-        let expected = m.to_free.remove(&value) || {
-            let dying = m.codes.iter_mut().flatten().filter(|code| code.dying);
-            let mut found = false;
-            for code in dying {
-                let before = code.values.len();
-                code.values.retain(|_, v| *v != value);
-                found |= code.values.len() != before;
-            }
-            found
-        };
-        assert!(expected, "value {value} is freed twice, or while it is set");
-        m.freed += 1;
-        (m.depth < DEPTH).then(|| m.nested.pop_front()).flatten()
-    });
-    if let Some(step) = step {
-        take(step);
-    }
-}
-
-fn take(step: Step) {
-    model(|m| m.depth += 1);
-    run_step(step);
-    model(|m| m.depth -= 1);
-}
-
-fn run_step(step: Step) {
-    let registry = model(|m| m.registry());
-    match step {
-        Step::Request { frees } => {
-            let free: FreeFunction = if frees { Some(free_value) } else { None };
-            match registry.request(free) {
-                Ok(index) => model(|m| {
-                    let raw = index.raw();
-                    assert!(m.indices.iter().all(|handed| handed.raw != raw), "{raw} again");
-                    m.indices.push(Handed { raw, frees, released: false });
-                }),
-                Err(error) => assert_eq!(error, Error::NoMemory),
-            }
-        }
-        Step::Release(which) => {
-            let Some((position, raw, was_released)) = model(|m| {
-                let position = m.pick(which)?;
-                Some((position, m.indices[position].raw, m.indices[position].released))
-            }) else {
-                return;
-            };
-            if was_released {
-                let error = release(registry, raw).expect_err("released before");
-                assert!(matches!(error, Error::Released | Error::NoMemory));
-                return;
-            }
-            if allowed() == Some(0) {
-                assert_eq!(release(registry, raw), Err(Error::NoMemory));
-                assert!(registry.index_in_use(raw).is_ok());
-                return;
-            }
-            let taken: Vec<usize> = model(|m| {
-                m.indices[position].released = true;
-                let frees = m.indices[position].frees;
-                let mut taken = Vec::new();
-                for code in m.codes.iter_mut().flatten() {
-                    taken.extend(code.values.remove(&raw));
-                }
-                if frees {
-                    m.to_free.extend(&taken);
-                }
-                taken
-            });
-            assert_eq!(release(registry, raw), Ok(()));
-            model(|m| taken.iter().for_each(|v| assert!(!m.to_free.contains(v), "{v} not freed")));
-        }
-        Step::Set { code, index } => set_in_model(registry, code, index, true),
-        Step::SetNull { code, index } => set_in_model(registry, code, index, false),
-        Step::Get { code, index } => {
-            let Some((address, raw, expected)) = model(|m| {
-                let position = m.pick_in_use(index)?;
-                let handed = &m.indices[position];
-                let code = m.codes[code % CODES].as_ref()?;
-                // What no function frees vanishes from a dying code object unseen.
-                let unknown = code.dying && !handed.frees;
-                let value = code.values.get(&handed.raw).copied().unwrap_or(0);
-                Some((code.address, handed.raw, (!unknown).then_some(value)))
-            }) else {
-                return;
-            };
-            let found = get(registry, address as *mut PyCodeObject, raw);
-            if let Some(expected) = expected {
-                assert_eq!(found, Ok(expected), "under {raw:#x}");
-            }
-        }
-        Step::GetOldOrMadeUp { code, index } => {
-            let Some((address, raw, expected)) = model(|m| {
-                let code = m.codes[code % CODES].as_ref()?;
-                let old = m.indices.iter().filter(|handed| handed.released).nth(index % 7);
-                let (raw, expected) = match old {
-                    Some(handed) => (handed.raw, Err(Error::Released)),
-                    None => ([-1, -2, isize::MAX, 1 << 50][index % 4], Ok(0)),
-                };
-                Some((code.address, raw, expected))
-            }) else {
-                return;
-            };
-            assert_eq!(get(registry, address as *mut PyCodeObject, raw), expected);
-        }
-        Step::Kill(which) => {
-            let Some(address) = model(|m| {
-                let code = m.codes[which % CODES].as_mut()?;
-                (!std::mem::replace(&mut code.dying, true)).then_some(code.address)
-            }) else {
-                return;
-            };
-            kill(registry, address as *mut PyCodeObject);
-            model(|m| {
-                let dead = m.codes[which % CODES].take().expect("was dying");
-                let left: Vec<_> = dead.values.keys().filter(|raw| m.frees(**raw)).collect();
-                assert!(left.is_empty(), "values of a dead code object were not freed");
-            });
-            let address = new_code() as usize;
-            model(|m| m.codes[which % CODES] = Some(Code { address, ..Code::default() }));
-        }
-        Step::Allow(allocations) => allow(allocations),
-    }
-}
-
-fn set_in_model(registry: Registry, code: usize, index: usize, with_value: bool) {
-    // One in eight times an index that may be out of use.
-    let Some((address, raw, released)) = model(|m| {
-        let position = if index % 8 == 0 { m.pick(index / 8)? } else { m.pick_in_use(index)? };
-        let handed = &m.indices[position];
-        let code = m.codes[code % CODES].as_ref()?;
-        Some((code.address, handed.raw, handed.released))
-    }) else {
-        return;
-    };
-    let address = address as *mut PyCodeObject;
-    if released {
-        assert_eq!(set(registry, address, raw, 16), Err(Error::Released));
-        return;
-    }
-    let (value, old) = model(|m| {
-        m.next_value += 1;
-        let value = if with_value { m.next_value * 16 } else { 0 };
-        let frees = m.frees(raw);
-        let code = m.codes[code % CODES].as_mut().expect("picked above");
-        let old =
-            if with_value { code.values.insert(raw, value) } else { code.values.remove(&raw) };
-        // What no function frees vanishes from a dying code object unseen.
-        let old = if code.dying && !frees { None } else { old };
-        if let (Some(old), true) = (old, frees) {
-            m.to_free.insert(old);
-        }
-        (value, old)
-    });
-    match set(registry, address, raw, value) {
-        Ok(()) => {
-            // The code object may be gone by now: only the model is asked.
-            if let Some(old) = old {
-                model(|m| assert!(!m.to_free.contains(&old), "the old value was not freed"));
-            }
-        }
-        Err(error) => {
-            assert_eq!(error, Error::NoMemory);
-            assert_eq!(old, None, "replacing a value needs no memory");
-            // Nothing ran, so the code object is still there, and as it was.
-            model(|m| {
-                let code = m.codes[code % CODES].as_mut().expect("nothing ran");
-                code.values.remove(&raw);
-            });
-            assert_eq!(get(registry, address, raw), Ok(0));
-        }
-    }
-}
-
 fn steps() -> impl Strategy<Value = Step> {
-    let code = 0usize..CODES;
+    let (by, code, index) = (0..INTERPRETERS as u8, 0..CODES as u8, 0u16..1000);
     prop_oneof![
-        6 => any::<bool>().prop_map(|frees| Step::Request { frees }),
-        4 => (0usize..1000).prop_map(Step::Release),
-        40 => (code.clone(), 0usize..1000).prop_map(|(code, index)| Step::Set { code, index }),
-        10 => (code.clone(), 0usize..1000).prop_map(|(code, index)| Step::SetNull { code, index }),
-        30 => (code.clone(), 0usize..1000).prop_map(|(code, index)| Step::Get { code, index }),
-        5 => (code.clone(), 0usize..1000)
-            .prop_map(|(code, index)| Step::GetOldOrMadeUp { code, index }),
-        3 => code.prop_map(Step::Kill),
-        2 => proptest::option::of(0usize..3).prop_map(Step::Allow),
+        6 => (by.clone(), any::<bool>()).prop_map(|(by, frees)| Step::Request { by, frees }),
+        1 => (by.clone(), any::<u8>()).prop_map(|(by, count)| Step::RequestMany { by, count }),
+        6 => index.clone().prop_map(Step::Release),
+        1 => (by.clone(), index.clone()).prop_map(|(by, index)| Step::ReleaseBy { by, index }),
+        40 => (code.clone(), index.clone()).prop_map(|(code, index)| Step::Set { code, index }),
+        10 => (code.clone(), index.clone()).prop_map(|(code, index)| Step::SetNull { code, index }),
+        4 => (by.clone(), code.clone(), index.clone())
+            .prop_map(|(by, code, index)| Step::SetBy { by, code, index }),
+        1 => code.clone().prop_map(Step::SetAll),
+        30 => (code.clone(), index.clone()).prop_map(|(code, index)| Step::Get { code, index }),
+        5 => (by.clone(), code.clone(), index)
+            .prop_map(|(by, code, index)| Step::GetBy { by, code, index }),
+        1 => (code.clone(), any::<u8>()).prop_map(|(code, which)| Step::GetMadeUp { code, which }),
+        3 => (by.clone(), code).prop_map(|(by, code)| Step::Kill { by, code }),
+        1 => by.prop_map(Step::End),
+        2 => proptest::option::of(0u8..3).prop_map(Step::Allow),
     ]
-}
-
-fn run(steps: Vec<Step>, nested: Vec<Step>) {
-    allow(None);
-    let before = blocks();
-    let mut interpreter = Interpreter::new(0);
-    let registry = interpreter.registry();
-    let codes = (0..CODES)
-        .map(|_| Some(Code { address: new_code() as usize, ..Code::default() }))
-        .collect();
-    let nested = nested.into();
-    model(|m| *m = Model { codes, nested, registry: Some(registry), ..Model::default() });
-    for step in steps {
-        take(step);
-        assert!(model(|m| m.to_free.is_empty()), "something is still to be freed");
-    }
-    allow(None);
-    model(|m| m.nested.clear());
-    // Half of the code objects die before the interpreter, half after it.
-    for which in 0..CODES / 2 {
-        run_step(Step::Kill(which));
-    }
-    model(|m| {
-        for which in 0..CODES {
-            let code = m.codes[which].take().expect("replaced when killed");
-            let left: Vec<usize> =
-                code.values.iter().filter(|(raw, _)| m.frees(**raw)).map(|(_, v)| *v).collect();
-            m.to_free.extend(left);
-            m.codes[which] = Some(Code { address: code.address, ..Code::default() });
-        }
-    });
-    finish(registry);
-    assert!(model(|m| m.to_free.is_empty()), "the interpreter's end did not free all");
-    for which in 0..CODES {
-        let code = model(|m| m.codes[which].take().expect("alive")).address as *mut PyCodeObject;
-        assert_eq!(bytes_of(code), 0);
-        kill(registry, code);
-    }
-    assert_eq!(blocks(), before, "memory is left");
 }
 
 const STEPS_PER_CASE: usize = 4_000;

@@ -35,6 +35,9 @@ mod exports;
 #[cfg(test)]
 #[cfg(loom)]
 mod interleavings;
+#[cfg(any(test, fuzzing))]
+#[cfg(not(loom))]
+pub mod model;
 #[cfg(test)]
 mod proofs;
 mod reserve;
@@ -45,6 +48,6 @@ mod stack;
 mod tests;
 
 pub use exports::_PyThreadState_PopFrame;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub use exports::{_PyRust_ClearDataStack, _PyThreadState_HasStackSpace, _PyThreadState_PushFrame};
 pub use stack::{DataStack, Slots};

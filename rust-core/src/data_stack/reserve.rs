@@ -49,14 +49,14 @@ pub const SWITCHES_TO_WAIT: usize = 1 << 14;
 /// Gives `work` what is left to claim, in bytes.
 ///
 /// Relaxed everywhere: it is a number, and no memory is handed over with it.
-#[cfg(any(not(test), loom))]
+#[cfg(any(not(any(test, fuzzing)), loom))]
 pub fn with_left_to_claim<R>(work: impl FnOnce(&AtomicUsize) -> R) -> R {
     static LEFT: AtomicUsize = AtomicUsize::new(KEPT_BEHIND_SPARES);
     work(&LEFT)
 }
 
 /// As above, for each test by itself: tests run in threads of one process.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 #[cfg(not(loom))]
 pub fn with_left_to_claim<R>(work: impl FnOnce(&AtomicUsize) -> R) -> R {
     std::thread_local! {

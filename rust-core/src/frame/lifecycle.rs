@@ -49,7 +49,7 @@ pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFram
     // SAFETY: the caller's contract.
     unsafe {
         let this = Frame::new(frame);
-        #[cfg(all(ferrule_checks, not(test)))]
+        #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
         check_that_it_is_over(this);
         if this.object().is_null() || !let_go_of_object(this) {
             _PyFrame_ClearLocals(frame);
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn _PyRust_EndCall(
     unsafe {
         let closing = EndOfCall::new(tstate);
         let this = Frame::new(frame);
-        #[cfg(all(ferrule_checks, not(test)))]
+        #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
         check_that_it_is_over(this);
         let moved = !this.object().is_null() && {
             let _deeper = closing.deeper();
@@ -220,7 +220,7 @@ unsafe fn part_from_object(frame: Frame) {
 ///
 /// # Safety
 /// `frame` is live.
-#[cfg(all(ferrule_checks, not(test)))]
+#[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 unsafe fn check_that_it_is_over(frame: Frame) {
     // SAFETY: live by contract; who owns a generator's frame is a generator around it.
     unsafe {

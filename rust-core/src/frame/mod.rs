@@ -35,5 +35,5 @@ pub use initialize::_PyFrame_Initialize;
 pub use lifecycle::leave_object;
 pub use slots::slot_with;
 pub use traverse::VisitFunction;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub use {lifecycle::_PyRust_EndCall, object::_PyFrame_MakeAndSetFrameObject};

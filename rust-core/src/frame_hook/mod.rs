@@ -42,7 +42,7 @@ mod outside;
 mod parameter_map;
 #[cfg(test)]
 mod proofs;
-#[cfg(not(test))]
+#[cfg(not(any(test, fuzzing)))]
 pub mod python;
 mod registry;
 mod replace;

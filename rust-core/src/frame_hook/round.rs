@@ -23,7 +23,7 @@ use crate::thread::Thread;
 /// How the eval loop goes on after a frame was offered to the hooks.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq)]
-#[cfg_attr(test, derive(Debug))]
+#[cfg_attr(any(test, fuzzing), derive(Debug))]
 pub enum Answer {
     /// In the same frame, and nobody wants to see this code object again.
     Settled = 0,

@@ -101,7 +101,7 @@ pub const FRAMEHOOK_DROPPED: c_int = 4;
 /// What has happened to a frame; as a number, what C calls it.
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq)]
-#[cfg_attr(test, derive(Debug))]
+#[cfg_attr(any(test, fuzzing), derive(Debug))]
 pub enum Happened {
     Returned = FRAMEHOOK_RETURNED,
     Raised = FRAMEHOOK_RAISED,

@@ -20,25 +20,25 @@
 //!   always true.
 //! - `has_deferred_count` says whether frames may refer to the object without counting.
 
-#[cfg(all(any(ferrule_free_threaded, ferrule_counts_in_c), not(test)))]
+#[cfg(all(any(ferrule_free_threaded, ferrule_counts_in_c), not(any(test, fuzzing))))]
 mod called;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod for_tests;
-#[cfg(all(ferrule_free_threaded, not(test)))]
+#[cfg(all(ferrule_free_threaded, not(any(test, fuzzing))))]
 mod free_threaded;
-#[cfg(not(any(ferrule_free_threaded, test)))]
+#[cfg(not(any(ferrule_free_threaded, test, fuzzing)))]
 mod gil;
-#[cfg(all(ferrule_counts_in_c, not(any(ferrule_free_threaded, test))))]
+#[cfg(all(ferrule_counts_in_c, not(any(ferrule_free_threaded, test, fuzzing))))]
 mod in_c;
 
 // The one choice.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 use for_tests as model;
-#[cfg(all(ferrule_free_threaded, not(test)))]
+#[cfg(all(ferrule_free_threaded, not(any(test, fuzzing))))]
 use free_threaded as model;
-#[cfg(not(any(ferrule_free_threaded, ferrule_counts_in_c, test)))]
+#[cfg(not(any(ferrule_free_threaded, ferrule_counts_in_c, test, fuzzing)))]
 use gil as model;
-#[cfg(all(ferrule_counts_in_c, not(any(ferrule_free_threaded, test))))]
+#[cfg(all(ferrule_counts_in_c, not(any(ferrule_free_threaded, test, fuzzing))))]
 use in_c as model;
 
 use crate::cpython::PyObject;

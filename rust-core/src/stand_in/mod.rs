@@ -1,4 +1,5 @@
-//! A stand-in for CPython: each C function that the crate calls, as simple as the tests allow.
+//! A stand-in for CPython: each C function that the crate calls, as simple as the tests allow. Unit
+//! tests and fuzz targets are compiled with it.
 //!
 //! ```text
 //!   memory    allocations that are counted and can be made to fail
@@ -19,6 +20,7 @@
 //! for granted is asserted: a reference is given up once, nothing is allocated under a lock, no
 //! exception is overwritten.
 
+#[cfg(test)]
 pub mod claims;
 pub mod code;
 pub mod exceptions;
