@@ -51,8 +51,15 @@ mod thread;
 /// cbindgen:ignore
 #[cfg(fuzzing)]
 pub mod fuzzing {
-    pub use crate::code_extra::model as code_extra;
-    pub use crate::data_stack::model as data_stack;
+    pub mod code_extra {
+        pub use crate::code_extra::model::{run, Step};
+    }
+    pub mod data_stack {
+        pub use crate::data_stack::model::{run, Step};
+    }
+    pub mod replacement {
+        pub use crate::frame_hook::tests::exchange::{run, Input};
+    }
 
     /// Runs `work` in a thread of its own: what the stand-in keeps is the thread's, and goes with it.
     /// A panic ends the process there too.

@@ -32,6 +32,7 @@ mod index;
 mod interleavings;
 #[cfg(any(test, fuzzing))]
 #[cfg(not(loom))]
+#[cfg_attr(fuzzing, allow(dead_code))] // what only unit tests use
 pub mod model;
 #[cfg(test)]
 mod proofs;

@@ -23,25 +23,25 @@ use std::ffi::c_void;
 // ---- small helpers ----------------------------------------------------------
 
 /// An interpreter, as far as `co_extra` can tell.
-pub struct Interpreter {
+pub(super) struct Interpreter {
     state: Box<CodeExtraState>,
-    pub id: i64,
+    pub(super) id: i64,
 }
 
 impl Interpreter {
-    pub fn new(id: i64) -> Self {
+    pub(super) fn new(id: i64) -> Self {
         // SAFETY: zeros are the state's first value, as in CPython.
         let state = unsafe { zeroed() };
         Interpreter { state, id }
     }
 
-    pub fn registry(&mut self) -> Registry {
+    pub(super) fn registry(&mut self) -> Registry {
         // SAFETY: the state is ours and outlives the tests' use of this.
         unsafe { Registry::new(&raw mut *self.state, Tag::of_interpreter(self.id)) }
     }
 }
 
-pub fn new_code() -> *mut PyCodeObject {
+pub(super) fn new_code() -> *mut PyCodeObject {
     // SAFETY: nothing but `co_extra` is looked at, and that starts as NULL.
     let code: *mut PyCodeObject = Box::into_raw(unsafe { zeroed() });
     // SAFETY: just made; an object of this type, which every object starts with.
@@ -49,13 +49,13 @@ pub fn new_code() -> *mut PyCodeObject {
     code
 }
 
-pub fn handle(code: *mut PyCodeObject) -> crate::code::Code {
+pub(super) fn handle(code: *mut PyCodeObject) -> crate::code::Code {
     // SAFETY: the tests pass live code objects only.
     unsafe { crate::code::Code::new(code) }
 }
 
 /// What `code_dealloc` does.
-pub fn kill(registry: Registry, code: *mut PyCodeObject) {
+pub(super) fn kill(registry: Registry, code: *mut PyCodeObject) {
     // SAFETY: live until the next line, which the model makes sure is the last.
     unsafe {
         registry.forget(handle(code));
@@ -63,7 +63,7 @@ pub fn kill(registry: Registry, code: *mut PyCodeObject) {
     }
 }
 
-pub fn set(
+pub(super) fn set(
     registry: Registry,
     code: *mut PyCodeObject,
     raw: isize,
@@ -74,7 +74,7 @@ pub fn set(
 }
 
 /// As `PyUnstable_Code_GetExtra` does it.
-pub fn get(registry: Registry, code: *mut PyCodeObject, raw: isize) -> Result<usize, Error> {
+pub(super) fn get(registry: Registry, code: *mut PyCodeObject, raw: isize) -> Result<usize, Error> {
     // SAFETY: the tests pass live code objects only.
     unsafe {
         match find(handle(code), raw) {
@@ -86,17 +86,17 @@ pub fn get(registry: Registry, code: *mut PyCodeObject, raw: isize) -> Result<us
     }
 }
 
-pub fn release(registry: Registry, raw: isize) -> Result<(), Error> {
+pub(super) fn release(registry: Registry, raw: isize) -> Result<(), Error> {
     // SAFETY: the tests' interpreter is the calling thread's.
     unsafe { registry.release(raw) }
 }
 
-pub fn finish(registry: Registry) {
+pub(super) fn finish(registry: Registry) {
     // SAFETY: one thread uses it.
     unsafe { registry.finish() };
 }
 
-pub fn bytes_of(code: *mut PyCodeObject) -> usize {
+pub(super) fn bytes_of(code: *mut PyCodeObject) -> usize {
     // SAFETY: live, and one thread uses it.
     unsafe { TableRef::of(handle(code)) }.map_or(0, TableRef::bytes)
 }

@@ -37,6 +37,7 @@ mod exports;
 mod interleavings;
 #[cfg(any(test, fuzzing))]
 #[cfg(not(loom))]
+#[cfg_attr(fuzzing, allow(dead_code))] // what only unit tests use
 pub mod model;
 #[cfg(test)]
 mod proofs;
@@ -49,5 +50,6 @@ mod tests;
 
 pub use exports::_PyThreadState_PopFrame;
 #[cfg(any(test, fuzzing))]
+#[cfg_attr(fuzzing, allow(unused_imports))] // what only unit tests use
 pub use exports::{_PyRust_ClearDataStack, _PyThreadState_HasStackSpace, _PyThreadState_PushFrame};
 pub use stack::{DataStack, Slots};

@@ -36,4 +36,5 @@ pub use lifecycle::leave_object;
 pub use slots::slot_with;
 pub use traverse::VisitFunction;
 #[cfg(any(test, fuzzing))]
+#[cfg_attr(fuzzing, allow(unused_imports))] // what only unit tests use
 pub use {lifecycle::_PyRust_EndCall, object::_PyFrame_MakeAndSetFrameObject};

@@ -53,9 +53,10 @@ mod snapshot;
 mod state;
 mod suspended;
 mod switch;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 #[cfg(not(loom))]
-mod tests;
+#[cfg_attr(fuzzing, allow(dead_code))] // what only unit tests use
+pub mod tests;
 mod verdict;
 mod view;
 mod watch;

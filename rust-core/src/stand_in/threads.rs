@@ -3,6 +3,7 @@
 #[cfg(loom)]
 pub use super::interleaved::{is_world_stopped, locks_held};
 #[cfg(not(loom))]
+#[cfg_attr(fuzzing, allow(unused_imports))] // what only unit tests use
 pub use super::locks::{forget_locks, is_world_stopped, locks_held};
 use super::memory::{is_allowed, zeroed};
 use crate::code_extra::NO_INDEX;

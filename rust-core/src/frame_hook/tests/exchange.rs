@@ -8,10 +8,10 @@ use crate::cpython as c;
 use crate::cpython::PyCodeObject;
 use crate::frame_hook::c_api_second::PyUnstable_FrameHook_CanStandIn;
 use crate::stand_in::code::Function;
+use crate::stand_in::frames;
 use crate::stand_in::memory::{allow, allowed};
 use crate::stand_in::objects::{count, name_of};
 use crate::stand_in::threads::PyThreadState_Get;
-use crate::stand_in::frames;
 use std::ptr::null_mut;
 
 /// The slots of the thread's current chunk that are free.
@@ -166,8 +166,7 @@ impl Side {
         let numbered = |letter: char, count: u8| joined((0..count).map(|i| format!("{letter}{i}")));
         let named = || self.positional.iter().chain(&self.keyword_only);
         let cells: Vec<u8> = named().copied().filter(|it| self.cell(*it).is_some()).collect();
-        let unmade: Vec<u8> =
-            named().copied().filter(|it| self.cell(*it) == Some(false)).collect();
+        let unmade: Vec<u8> = named().copied().filter(|it| self.cell(*it) == Some(false)).collect();
         let mut unique = cells;
         unique.sort();
         unique.dedup();
@@ -288,8 +287,7 @@ pub fn run(input: Input) {
         sides.iter().enumerate().map(|(i, side)| side.define(&format!("code{i}"))).collect();
     // One hook after the other chooses the next code.
     let values: Vec<String> = (0..sides[0].parameters()).map(|i| format!("v{i}")).collect();
-    let mut outcome =
-        Outcome::Runs { code: "code0".to_string(), slots: sides[0].slots(&values) };
+    let mut outcome = Outcome::Runs { code: "code0".to_string(), slots: sides[0].slots(&values) };
     let mut now = values.clone();
     for (i, pair) in sides.windows(2).enumerate() {
         let next = expected(&pair[0], &pair[1], &now);
@@ -346,9 +344,8 @@ pub fn run(input: Input) {
 fn can_stand_in(old: &Defined, new: &Defined) -> bool {
     let mut why = null_mut::<std::ffi::c_char>().cast_const();
     // SAFETY: live objects, and a place for the reason.
-    let can = unsafe {
-        PyUnstable_FrameHook_CanStandIn(old.code.cast(), new.code.cast(), &raw mut why)
-    };
+    let can =
+        unsafe { PyUnstable_FrameHook_CanStandIn(old.code.cast(), new.code.cast(), &raw mut why) };
     assert_eq!(can == 0, !why.is_null(), "{} and {}", name_of(old.code.cast()), can);
     can == 1
 }

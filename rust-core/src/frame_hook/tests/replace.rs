@@ -1,14 +1,14 @@
 //! Other code in the place of a frame's own.
 
+use super::exchange::{self, room, size, Input, Other, Side};
 use super::support::Became::{AskAgain, Failed, Replaced};
 use super::support::*;
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
+use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::frame::{_PyFrame_MakeAndSetFrameObject, Frame};
 use crate::stand_in::code::Function;
 use crate::stand_in::memory::{allow, with_each_allocation_failing};
 use crate::stand_in::objects::{count, incref, set_destructor};
-use crate::stand_in::threads::PyThreadState_Get;
 use crate::stand_in::{exceptions, frames, memory, values};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -228,85 +228,48 @@ fn parameters_of_one_name_may_stay_where_they_are() {
     assert_eq!(exchanged(twins, others, "1 2 3").as_deref(), Ok("1 2 [3] -"));
 }
 
-/// A function with these positional and keyword-only parameters and cells.
-fn shape((positional, keyword_only, cells): &(String, String, String)) -> Function<'_> {
-    Function { positional, keyword_only, cells, ..BASE }
+fn side() -> impl Strategy<Value = Side> {
+    let names = |most| prop::collection::vec(0u8..6, 0..most);
+    (names(6), names(4), any::<(bool, bool, u8, u8, u8, u16)>(), names(4), names(3), any::<u8>())
+        .prop_map(|(positional, keyword_only, some, cells, free, kind)| {
+            let (star, double_star, locals, own_cells, unmade, stack) = some;
+            Side {
+                positional,
+                keyword_only,
+                star,
+                double_star,
+                locals,
+                cells,
+                own_cells,
+                unmade,
+                free,
+                stack,
+                kind,
+                has_no_resume: kind % 16 == 0,
+            }
+        })
+}
+
+fn other() -> impl Strategy<Value = Other> {
+    let order = prop::option::weighted(0.8, prop::collection::vec(any::<u8>(), 0..6));
+    (side(), order, prop::option::weighted(0.2, any::<u8>()))
+        .prop_map(|(side, same_in_order, allowed)| Other { side, same_in_order, allowed })
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-    /// Whatever the parameters are called: each gets an argument of its own name, and none is lost
-    /// or used twice; or the code is refused. It is not refused where the names say where each
-    /// goes.
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    /// Whatever the parameters are called, and wherever the frame lies.
     #[test]
     fn arguments_are_moved_one_to_one_or_not_at_all(
-        old in prop::collection::vec(0usize..5, 0..6),
-        order in prop::collection::vec(any::<u32>(), 6),
-        other in prop::option::of(prop::collection::vec(0usize..5, 6)),
-        cells in prop::collection::vec(any::<bool>(), 10),
-        keyword_only in 0usize..6
+        first in side(),
+        others in prop::collection::vec(other(), 1..4),
+        distance in any::<Option<u8>>(),
     ) {
-        const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
-        let keywords = keyword_only.min(old.len());
-        let positional = old.len() - keywords;
-        // The same names in another order within each group, or any names.
-        let new: Vec<usize> = match other {
-            Some(other) => other[..old.len()].to_vec(),
-            None => {
-                let mut places: Vec<usize> = (0..old.len()).collect();
-                places[..positional].sort_by_key(|place| order[*place]);
-                places[positional..].sort_by_key(|place| order[*place]);
-                places.into_iter().map(|place| old[place]).collect()
-            }
-        };
-        let text =
-            |names: &[usize]| names.iter().map(|it| NAMES[*it]).collect::<Vec<_>>().join(" ");
-        let cell_names = |names: &[usize], which: &[bool]| {
-            let mut found: Vec<usize> = names.iter().copied().filter(|name| which[*name]).collect();
-            found.sort();
-            found.dedup();
-            text(&found)
-        };
-        let parts = |names: &[usize], which: &[bool]| {
-            (text(&names[..positional]), text(&names[positional..]), cell_names(names, which))
-        };
-        let (before, after) = (parts(&old, &cells[..5]), parts(&new, &cells[5..]));
-        let values: Vec<String> = (0..old.len()).map(|i| i.to_string()).collect();
-        let result = exchanged(shape(&before), shape(&after), &values.join(" "));
-        let groups = |names: &[usize]| {
-            let mut groups = [names[..positional].to_vec(), names[positional..].to_vec()];
-            groups.iter_mut().for_each(|group| group.sort());
-            groups
-        };
-        let is_permutation = groups(&old) == groups(&new);
-        let has_twins = (0..old.len()).any(|i| old[..i].contains(&old[i]));
-        match result {
-            Ok(slots) => {
-                let slots = slots.replace(['[', ']'], "");
-                let got: Vec<usize> =
-                    slots.split_whitespace().map(|it| it.parse().expect("a number")).collect();
-                prop_assert_eq!(got.len(), old.len());
-                for (place, from) in got.iter().enumerate() {
-                    prop_assert_eq!(new[place], old[*from], "an argument of another name");
-                    prop_assert_eq!(place < positional, *from < positional, "of another group");
-                    prop_assert!(!got[..place].contains(from), "used twice");
-                }
-            }
-            Err(_) => prop_assert!(!is_permutation || has_twins),
-        }
+        exchange::run(Input { first, others, distance });
     }
 }
 
 // --- Where the frame lies. ---
-
-/// The slots of the thread's current chunk that are free.
-fn room() -> usize {
-    // SAFETY: the thread's own state.
-    unsafe {
-        let state = PyThreadState_Get();
-        (*state).datastack_limit.offset_from((*state).datastack_top) as usize
-    }
-}
 
 #[test]
 fn a_frame_of_another_size_finds_its_place_wherever_the_old_one_lies() {
@@ -323,10 +286,6 @@ fn a_frame_of_another_size_finds_its_place_wherever_the_old_one_lies() {
                     Function { stack: new_stack, positional: "b a", locals: "x", ..BASE },
                     "",
                 );
-                let size = |code: *mut PyCodeObject| {
-                    // SAFETY: live code.
-                    unsafe { (*code).co_framesize as usize }
-                };
                 let needed = size(old.code) + distance;
                 let mut below = vec![filler.start("0")];
                 while room() > needed + 2 * size(filler.code) {

@@ -1,10 +1,10 @@
 //! Frames that hooks watch: their marks, their words, and extents.
 
+use super::exchange::{room, size};
 use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
 use super::watchers::{marks_below, named, value, Caller, Watchers, Wish, PASSES, WATCHES};
 use crate::cpython as c;
-use crate::cpython::PyCodeObject;
 use crate::frame_hook::came_back::_PyRust_FrameCameBack;
 use crate::frame_hook::verdict::*;
 use crate::frame_hook::watch::{forget_those_of, Watch};
@@ -160,20 +160,6 @@ fn frames_that_never_run_again_are_dropped_and_their_marks_stay() {
 }
 
 // --- Frames that move. ---
-
-/// The slots of the thread's current chunk that are free.
-fn room() -> usize {
-    // SAFETY: the thread's own state.
-    unsafe {
-        let state = PyThreadState_Get();
-        (*state).datastack_limit.offset_from((*state).datastack_top) as usize
-    }
-}
-
-fn size(code: *mut PyCodeObject) -> usize {
-    // SAFETY: live code.
-    unsafe { (*code).co_framesize as usize }
-}
 
 #[test]
 fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
