@@ -109,12 +109,12 @@ pub const FRAME_EXECUTING: i8 = raw::_framestate_FRAME_EXECUTING as i8;
 #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 pub const FRAME_CLEARED: i32 = raw::_framestate_FRAME_CLEARED;
 
-#[cfg(any(test, fuzzing))]
-pub use raw::PyObject_GC_IsTracked;
 #[cfg(all(not(any(test, fuzzing)), ferrule_free_threaded))]
 pub use raw::{_PyGC_BITS_DEFERRED, _PyGC_BITS_TRACKED, _Py_REF_SHARED_SHIFT};
 #[cfg(all(not(any(test, fuzzing)), not(ferrule_free_threaded)))]
 pub use raw::{_Py_Dealloc, PyGC_Head};
+#[cfg(any(test, fuzzing))]
+pub use raw::{destructor, PyObject_GC_IsTracked};
 
 /// The version of the CPython headers, such as `3.13.5`.
 #[cfg(not(any(test, fuzzing)))]

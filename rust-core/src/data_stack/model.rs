@@ -514,14 +514,16 @@ impl Thread {
             Step::SwapOut => {}
             Step::SwapWith(which) => self.swap_with(which),
             Step::FreeOneFromOutside => self.free_one_from_outside(),
-            Step::Swing(times) => {
-                let size = self.room();
+            // One frame, just too large for what is left of the chunk.
+            Step::Swing(times) if self.would_fit(self.room()) => {
                 for _ in 0..times {
-                    if !self.push(size.max(12)) || !self.pop() {
-                        break;
-                    }
+                    let size = Slots::new(self.room());
+                    let base = self.stack().push(size).expect("room in the chunk that is kept");
+                    // SAFETY: the topmost frame.
+                    unsafe { self.stack().pop(base.as_ptr()) };
                 }
             }
+            Step::Swing(_) => {}
             _ => unreachable!("concerns all threads"),
         }
     }

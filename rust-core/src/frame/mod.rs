@@ -37,4 +37,8 @@ pub use slots::slot_with;
 pub use traverse::VisitFunction;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(fuzzing, allow(unused_imports))] // what only unit tests use
-pub use {lifecycle::_PyRust_EndCall, object::_PyFrame_MakeAndSetFrameObject};
+pub use {
+    lifecycle::{_PyFrame_ClearExceptCode, _PyRust_EndCall},
+    move_frame::_PyRust_MoveFrame,
+    object::_PyFrame_MakeAndSetFrameObject,
+};

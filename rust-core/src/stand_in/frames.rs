@@ -70,6 +70,26 @@ pub fn link(frame: *mut _PyInterpreterFrame) {
     unsafe { (*PyThreadState_Get()).current_frame = frame };
 }
 
+/// How far behind the instruction that has called a frame goes on.
+pub mod instruction_behind {
+    use crate::cpython as c;
+
+    /// Where a generator has yielded to it.
+    pub const YIELD: usize = 1 + size_of::<c::_PySendCache>() / size_of::<c::_Py_CODEUNIT>();
+}
+
+/// What a call comes to is put onto the stack of the frame that has called, which goes on so many
+/// instructions further.
+pub fn put(frame: *mut _PyInterpreterFrame, value: *mut PyObject, offset: usize) {
+    // SAFETY: a live frame with room for the value.
+    unsafe {
+        let top = if (*frame).owner == c::FRAME_OWNED_BY_CSTACK { 0 } else { (*frame).stacktop };
+        slot(frame, top as usize).write(value);
+        (*frame).stacktop = top + 1;
+        (*frame).instr_ptr = (*frame).instr_ptr.add(offset);
+    }
+}
+
 /// Runs what stands before `RESUME`, or before `RETURN_GENERATOR`: makes the cells, and takes the
 /// free variables out of the closure.
 pub fn run_prologue(frame: *mut _PyInterpreterFrame) {

@@ -11,6 +11,7 @@
 //!   locks     locks, and a world that stops
 //!   code      code objects
 //!   frames    frame objects, and frames at the top of a data stack
+//!   generators  generators, whose frames go on and stop
 //!   interleaved  for `ci/proofs`: atomics, memory and locks that loom runs in every order
 //!   claims    claims about arithmetic, which `ci/proofs` proves
 //!   world     an interpreter for one test, and a look at what the test leaves behind
@@ -25,6 +26,7 @@ pub mod claims;
 pub mod code;
 pub mod exceptions;
 pub mod frames;
+pub mod generators;
 #[cfg(loom)]
 pub mod interleaved;
 #[cfg(not(loom))]

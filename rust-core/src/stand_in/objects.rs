@@ -3,9 +3,11 @@
 //! The memory of an object stays until its test's thread is over. So one that is used after it has
 //! died is noticed here, and a test may look at what is left of it.
 
+use super::exceptions::PyErr_NoMemory;
+use super::memory::is_allowed;
 use super::threads::{is_world_stopped, locks_held};
-use super::{code, frames, values};
-use crate::cpython::{PyObject, PyTypeObject, PyType_Spec};
+use super::{code, frames, generators, values};
+use crate::cpython::{destructor, PyObject, PyTypeObject, PyType_Spec, Py_tp_dealloc};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -187,6 +189,13 @@ pub unsafe fn decref_within<T>(object: *mut PyObject, enter: impl FnOnce() -> T)
         if let Some(destructor) = destructor {
             destructor(object.as_object());
         }
+        // SAFETY: of the types here, only those from `PyType_FromSpec` have a destructor.
+        if let Some(deallocate) = unsafe { object.kind.get().as_ref() }.and_then(|it| it.tp_dealloc)
+        {
+            // SAFETY: an object of the type, without references.
+            return unsafe { deallocate(object.as_object()) };
+        }
+        generators::give_up(object.as_object());
         code::give_up(object.as_object());
         frames::give_up(object.as_object());
         values::give_up(object.as_object());
@@ -231,26 +240,54 @@ extern "C" fn PyObject_GC_Track(object: *mut c_void) {
     assert!(fresh, "tracked twice");
 }
 
-// Watched generators are an interpreter's: tests/python has them.
-
 #[no_mangle]
-extern "C" fn PyObject_GC_UnTrack(_: *mut c_void) {
-    panic!("there is no watched generator here");
+extern "C" fn PyObject_GC_UnTrack(object: *mut c_void) {
+    let known = TRACKED.with_borrow_mut(|tracked| tracked.remove(&(object as usize)));
+    assert!(known, "not tracked");
+}
+
+/// The memory stays, as that of all objects.
+#[no_mangle]
+extern "C" fn PyObject_GC_Del(object: *mut c_void) {
+    assert_eq!(count(object.cast()), 0, "freed while it is referred to");
+}
+
+/// A new type, of which nothing but its size and its destructor is known.
+#[no_mangle]
+extern "C" fn PyType_FromSpec(spec: *mut PyType_Spec) -> *mut PyObject {
+    if !is_allowed() {
+        return PyErr_NoMemory();
+    }
+    let kind: *mut PyTypeObject = with_zeros(null_mut(), 0);
+    // SAFETY: a type made just now, and a specification, which lives for ever; its slots end with
+    // one that is 0.
+    unsafe {
+        (*kind).tp_name = (*spec).name;
+        (*kind).tp_basicsize = (*spec).basicsize as isize;
+        let mut slot = (*spec).slots;
+        while (*slot).slot != 0 {
+            if (*slot).slot == Py_tp_dealloc as c_int {
+                (*kind).tp_dealloc = std::mem::transmute::<*mut c_void, destructor>((*slot).pfunc);
+            }
+            slot = slot.add(1);
+        }
+    }
+    kind.cast()
 }
 
 #[no_mangle]
-extern "C" fn PyObject_GC_Del(_: *mut c_void) {
-    panic!("there is no watched generator here");
-}
-
-#[no_mangle]
-extern "C" fn PyType_FromSpec(_: *mut PyType_Spec) -> *mut PyObject {
-    panic!("there is no watched generator here");
-}
-
-#[no_mangle]
-extern "C" fn PyType_GenericAlloc(_: *mut PyTypeObject, _: isize) -> *mut PyObject {
-    panic!("there is no watched generator here");
+extern "C" fn PyType_GenericAlloc(kind: *mut PyTypeObject, _: isize) -> *mut PyObject {
+    if !is_allowed() {
+        return PyErr_NoMemory();
+    }
+    // SAFETY: a type from `PyType_FromSpec`, which its objects refer to. There is room for a head.
+    unsafe {
+        incref(kind.cast());
+        let more = (*kind).tp_basicsize as usize - size_of::<TestObject>();
+        let object: *mut TestObject = with_zeros(kind, more);
+        PyObject_GC_Track(object.cast());
+        object.cast()
+    }
 }
 
 // --- Types. ---
