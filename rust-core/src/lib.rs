@@ -57,6 +57,9 @@ pub mod fuzzing {
     pub mod data_stack {
         pub use crate::data_stack::model::{run, Step};
     }
+    pub mod frame_hooks {
+        pub use crate::frame_hook::tests::programs::{run, Program};
+    }
     pub mod replacement {
         pub use crate::frame_hook::tests::exchange::{run, Input};
     }
@@ -64,6 +67,7 @@ pub mod fuzzing {
     /// Runs `work` in a thread of its own: what the stand-in keeps is the thread's, and goes with it.
     /// A panic ends the process there too.
     pub fn apart(work: impl FnOnce() + Send + 'static) {
-        std::thread::spawn(work).join().expect("no panic comes so far");
+        let thread = std::thread::Builder::new().stack_size(1 << 26).spawn(work);
+        thread.expect("a thread").join().expect("no panic comes so far");
     }
 }

@@ -19,6 +19,10 @@ use std::ptr::null_mut;
 
 static mut FRAME_TYPE: PyTypeObject = named_type(c"frame");
 static mut FUNCTION_TYPE: PyTypeObject = named_type(c"function");
+/// There are no methods here.
+#[no_mangle]
+#[allow(non_upper_case_globals)]
+static mut PyMethod_Type: PyTypeObject = named_type(c"method");
 
 /// The place of a slot of a frame.
 pub fn slot(frame: *mut _PyInterpreterFrame, number: usize) -> *mut *mut PyObject {
@@ -148,6 +152,27 @@ pub fn end_current() {
         (*tstate).current_frame = (*frame).previous;
         _PyEval_FrameClearAndPop(tstate, frame);
     }
+}
+
+type Call = Box<dyn Fn(*mut PyObject) -> *mut PyObject>;
+
+thread_local! {
+    static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
+}
+
+/// From now on `call` makes calls of C's, which have no arguments.
+pub fn set_call(call: Option<Call>) {
+    CALL.set(call);
+}
+
+#[no_mangle]
+extern "C" fn PyObject_Vectorcall(
+    callable: *mut PyObject,
+    _arguments: *const *mut PyObject,
+    _count: usize,
+    _names: *mut PyObject,
+) -> *mut PyObject {
+    CALL.with_borrow(|call| call.as_ref().expect("somebody who calls")(callable))
 }
 
 thread_local! {

@@ -5,6 +5,7 @@ mod dispatch;
 pub mod exchange;
 #[cfg(test)]
 mod model;
+pub mod programs;
 #[cfg(test)]
 mod registry;
 #[cfg(test)]

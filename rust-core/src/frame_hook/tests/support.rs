@@ -9,7 +9,7 @@ use crate::frame_hook::c_api::*;
 use crate::frame_hook::dispatch::*;
 use crate::frame_hook::round::*;
 use crate::frame_hook::verdict::*;
-use crate::frame_hook::watch::Watch;
+use crate::frame_hook::watch::{free_unused, Watch};
 use crate::frame_hook::{registry, suspended};
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{decref, incref, name_of};
@@ -44,11 +44,17 @@ impl Drop for Engine {
         assert_eq!(unsafe { (*thread().own()).rounds }, 0, "a round is left over");
         registry::close(thread());
         suspended::forget(thread());
-        // SAFETY: a field of the state, which nobody else uses.
-        let class = unsafe { std::mem::replace(&mut (*thread().state()).incompatible, null_mut()) };
-        if !class.is_null() {
-            // SAFETY: the state's own reference.
-            unsafe { decref(class) };
+        // SAFETY: the thread's own, and it ends. Fields of the state, which nobody else uses, and its
+        // own references.
+        unsafe {
+            free_unused(thread());
+            let state = thread().state();
+            for place in [&raw mut (*state).incompatible, &raw mut (*state).watched_type] {
+                let kept = place.replace(null_mut());
+                if !kept.is_null() {
+                    decref(kept);
+                }
+            }
         }
     }
 }

@@ -7,7 +7,6 @@ use crate::frame_hook::came_back::_PyRust_FrameCameBack;
 use crate::frame_hook::registry;
 use crate::frame_hook::snapshot::{Callee, Description};
 use crate::frame_hook::verdict::*;
-use crate::frame_hook::watch::free_unused;
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{incref, name_of};
 use crate::stand_in::threads::PyThreadState_Get;
@@ -188,8 +187,6 @@ impl Drop for Watchers {
         for watcher in &self.watchers {
             assert_eq!(watcher.freed.get(), 1, "{}", watcher.name);
         }
-        // SAFETY: the thread's own, and it ends.
-        unsafe { free_unused(thread()) };
         drop(self.engine.take());
     }
 }

@@ -1,0 +1,463 @@
+//! What hooks promise, without frames.
+
+use super::*;
+use std::collections::{HashMap, HashSet};
+
+/// A hook that was added, by a number that no other has; which one it is.
+#[derive(Clone, Copy, PartialEq)]
+struct Installed {
+    number: usize,
+    hook: usize,
+}
+
+/// A frame: who watches it, as they asked.
+#[derive(Clone, Default)]
+struct Frame {
+    function: usize,
+    variant: u8,
+    watches: Vec<(Installed, Answer)>,
+}
+
+/// What is on the stack.
+enum Level {
+    Runs(Frame),
+    /// Nobody is asked about what is above.
+    Spared,
+}
+
+/// A generator.
+struct Generator {
+    frame: Frame,
+    /// The part that it does next; `None`: it is over.
+    next: Option<usize>,
+}
+
+enum Called {
+    Came(Came),
+    Generator(Generator),
+}
+
+struct Model<'a> {
+    program: &'a Program,
+    log: Log,
+    installed: Vec<Installed>,
+    added: usize,
+    off: HashSet<usize>,
+    settled: HashSet<(usize, usize, u8)>,
+    turns: HashMap<usize, usize>,
+    stack: Vec<Level>,
+    /// Hooks that run, each with whether it has stepped outside.
+    callbacks: Vec<bool>,
+    kept: Vec<Option<Generator>>,
+    fuel: u32,
+}
+
+pub fn run(program: &Program) -> Log {
+    let mut model = Model {
+        program,
+        log: Vec::new(),
+        installed: Vec::new(),
+        added: 0,
+        off: HashSet::new(),
+        settled: HashSet::new(),
+        turns: HashMap::new(),
+        stack: Vec::new(),
+        callbacks: Vec::new(),
+        kept: Vec::new(),
+        fuel: FUEL,
+    };
+    for action in &program.main {
+        let done = model.act(action);
+        model.log.push(format!("main {done:?}"));
+    }
+    while let Some(generator) = model.kept.pop() {
+        model.drop(generator);
+    }
+    model.log
+}
+
+impl Model<'_> {
+    fn pick(&self, which: u8) -> Option<Installed> {
+        let count = self.installed.len();
+        (count > 0).then(|| self.installed[usize::from(which) % count])
+    }
+
+    /// What limits a hook here, the innermost limit last.
+    fn is_within_limits(&self, hook: Installed) -> bool {
+        let mut asked = true;
+        for level in &self.stack {
+            match level {
+                Level::Spared => asked = false,
+                Level::Runs(frame) => {
+                    for (watcher, answer) in &frame.watches {
+                        if *watcher == hook && answer.extent() != 0 {
+                            asked = answer.extent() == 2;
+                        }
+                    }
+                }
+            }
+        }
+        asked
+    }
+
+    fn callback(&mut self, action: &Option<Action>) {
+        let Some(action) = action else { return };
+        self.callbacks.push(false);
+        let done = self.act(action);
+        self.log.push(format!("callback {done:?}"));
+        self.callbacks.pop();
+    }
+
+    /// All who watch are told, the last one first, from the place `from` in the list on; the
+    /// exception that is on its way then.
+    fn tell_from(
+        &mut self,
+        frame: &Frame,
+        from: usize,
+        kind: i32,
+        value: &str,
+        mut raised: Option<String>,
+    ) -> Option<String> {
+        for place in (0..from).rev() {
+            raised = self.tell_one(frame, place, kind, value, raised);
+        }
+        raised
+    }
+
+    fn tell_one(
+        &mut self,
+        frame: &Frame,
+        place: usize,
+        kind: i32,
+        value: &str,
+        raised: Option<String>,
+    ) -> Option<String> {
+        let (hook, answer) = &frame.watches[place];
+        // A call that another one's exception has come to has raised.
+        let kind = if kind == 0 && raised.is_some() { 1 } else { kind };
+        let wants = match kind {
+            2 => answer.tell() & 2 != 0,
+            3 => answer.tell() & 4 != 0,
+            _ => answer.tell() != 0,
+        };
+        if !wants || !self.installed.contains(hook) {
+            return raised;
+        }
+        let what = match (kind, &raised) {
+            (1, Some(raised)) => raised.as_str(),
+            (0 | 2, _) => value,
+            _ => "",
+        };
+        // Those that have been told have left the frame, with their extents.
+        let in_force = match kind {
+            3 => frame.watches.len(),
+            4 => 0,
+            _ => place + 1,
+        };
+        let watches = frame.watches[..in_force].to_vec();
+        let name = name_of(frame.function, frame.variant);
+        self.log.push(format!("{} told {name} {} {what}", hook.number, KINDS[kind as usize]));
+        let answer = answer.clone();
+        let number = hook.number;
+        self.stack.push(Level::Runs(Frame { watches, ..*frame }));
+        self.callback(&answer.when_told);
+        self.stack.pop();
+        if answer.fails(kind) {
+            return Some(format!("ValueError: told {number}"));
+        }
+        raised
+    }
+
+    /// A frame starts: what it comes to without running, if anything.
+    fn start(&mut self, frame: &mut Frame, is_spared: bool) -> Option<Came> {
+        let code = |frame: &Frame| (frame.function, frame.variant);
+        let is_within = self.callbacks.iter().any(|is_outside| !is_outside);
+        if is_spared || is_within {
+            return None;
+        }
+        let mut settled = self.settled.clone();
+        let hooks = self.installed.clone();
+        let is_open = |hook: &Installed| {
+            let (function, variant) = code(frame);
+            !self.off.contains(&hook.number) && !settled.contains(&(hook.number, function, variant))
+        };
+        if !hooks.iter().any(is_open) {
+            return None;
+        }
+        for hook in hooks {
+            let (function, variant) = code(frame);
+            if !self.installed.contains(&hook)
+                || self.off.contains(&hook.number)
+                || settled.contains(&(hook.number, function, variant))
+                || !self.is_within_limits(hook)
+            {
+                continue;
+            }
+            let name = name_of(function, variant);
+            self.log.push(format!("{} asked {name}", hook.number));
+            let answers = &self.program.hooks[hook.hook];
+            let turn = self.turns.entry(hook.hook).or_default();
+            let answer = answers[*turn % answers.len()].clone();
+            *turn += 1;
+            // What hooks before this one have asked for has begun.
+            self.stack.push(Level::Runs(frame.clone()));
+            self.callback(&answer.when_asked);
+            self.stack.pop();
+            if answer.verdict == Verdict::Raise {
+                return Some(Err(format!("ValueError: asked {}", hook.number)));
+            }
+            if answer.tell() != 0 || answer.extent() != 0 {
+                frame.watches.push((hook, answer.clone()));
+            }
+            match answer.verdict {
+                Verdict::Pass | Verdict::Raise => {}
+                // A hook that has gone meanwhile has nothing to settle.
+                Verdict::Settle => {
+                    self.settled.insert((hook.number, function, variant));
+                }
+                Verdict::Result => return Some(Ok(format!("result{}", hook.number))),
+                Verdict::Unknown => return Some(Err("SystemError".to_string())),
+                Verdict::Replace(other) => {
+                    let other = other % (VARIANTS + 1);
+                    if other == MISFIT {
+                        return Some(Err("framehook.IncompatibleCodeError".to_string()));
+                    }
+                    if other != variant {
+                        frame.variant = other;
+                        settled = self.settled.clone();
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn call(&mut self, function: usize, is_spared: bool) -> Called {
+        let mut frame = Frame { function, ..Frame::default() };
+        let came = self.start(&mut frame, is_spared);
+        if let Some(came) = came {
+            return Called::Came(self.left(&frame, came));
+        }
+        let body = &self.program.functions[function];
+        if body.is_generator {
+            return Called::Generator(Generator { frame, next: Some(0) });
+        }
+        let name = name_of(function, frame.variant);
+        self.stack.push(Level::Runs(frame.clone()));
+        let ran = self.run_all(&body.parts);
+        self.stack.pop();
+        Called::Came(self.left(&frame, ran.map(|()| name)))
+    }
+
+    fn run_all(&mut self, parts: &[Vec<Action>]) -> Result<(), String> {
+        parts.iter().flatten().try_for_each(|action| self.act(action))
+    }
+
+    /// A frame was left.
+    fn left(&mut self, frame: &Frame, came: Came) -> Came {
+        let (value, raised) = match came {
+            Ok(value) => (value, None),
+            Err(raised) => (String::new(), Some(raised)),
+        };
+        let kind = i32::from(raised.is_some());
+        match self.tell_from(frame, frame.watches.len(), kind, &value, raised) {
+            Some(raised) => Err(raised),
+            None => Ok(value),
+        }
+    }
+
+    /// A generator goes on, perhaps with an exception: what it yields or comes to. Whether it is over
+    /// is seen by its `next`.
+    fn go_on(&mut self, generator: &mut Generator, thrown: Option<String>) -> Came {
+        let (frame, next) = (generator.frame.clone(), generator.next.expect("suspended"));
+        let parts = &self.program.functions[frame.function].parts;
+        let told = self.tell_from(&frame, frame.watches.len(), 3, "", thrown);
+        self.stack.push(Level::Runs(frame.clone()));
+        let ran = match (told, parts.get(next)) {
+            (Some(raised), _) => Err(raised),
+            (None, Some(part)) => {
+                part.iter().try_for_each(|action| self.act(action)).map(|()| true)
+            }
+            (None, None) => Ok(false),
+        };
+        self.stack.pop();
+        generator.next = None;
+        match ran {
+            Ok(true) => match self.yielded(&frame) {
+                Ok(()) => {
+                    generator.next = Some(next + 1);
+                    Ok("yield".to_string())
+                }
+                Err(raised) => self.left(&frame, Err(raised)),
+            },
+            Ok(false) => self.left(&frame, Ok("end".to_string())),
+            Err(raised) => self.left(&frame, Err(raised)),
+        }
+    }
+
+    /// A generator has yielded. Where one who is told fails, its exception is thrown in: those who
+    /// were told before, and then that one, are told that the generator goes on.
+    fn yielded(&mut self, frame: &Frame) -> Result<(), String> {
+        for place in (0..frame.watches.len()).rev() {
+            if let Some(raised) = self.tell_one(frame, place, 2, "yield", None) {
+                let mut raised = Some(raised);
+                for before in (place..frame.watches.len()).rev() {
+                    raised = self.tell_one(frame, before, 3, "", raised);
+                }
+                return Err(raised.expect("an exception that is on its way"));
+            }
+        }
+        Ok(())
+    }
+
+    fn drop(&mut self, generator: Option<Generator>) {
+        if let Some(Generator { frame, next: Some(_) }) = generator {
+            // Who fails is reported, and the next one told all the same.
+            for place in (0..frame.watches.len()).rev() {
+                self.tell_one(&frame, place, 4, "", None);
+            }
+        }
+    }
+
+    fn generate(&mut self, function: usize, steps: u8, end: Ending) -> Result<(), String> {
+        let mut generator = match self.call(function, false) {
+            Called::Came(came) => {
+                self.log.push(shown(&came));
+                return came.map(|_| ());
+            }
+            Called::Generator(generator) => generator,
+        };
+        for _ in 0..steps % 6 {
+            let came = self.go_on(&mut generator, None);
+            self.log.push(shown(&came));
+            if generator.next.is_none() {
+                return Ok(());
+            }
+        }
+        match end {
+            Ending::Drop => self.drop(Some(generator)),
+            Ending::Throw => {
+                let came = self.go_on(&mut generator, Some("ValueError: thrown".to_string()));
+                self.log.push(shown(&came));
+            }
+            Ending::Keep => self.kept.push(Some(generator)),
+        }
+        Ok(())
+    }
+
+    /// A call whose result is looked at, and a generator dropped.
+    fn called(&mut self, function: usize, is_spared: bool) -> Result<(), String> {
+        match self.call(function, is_spared) {
+            Called::Came(came) => {
+                self.log.push(shown(&came));
+                came.map(|_| ())
+            }
+            Called::Generator(generator) => {
+                self.log.push("generator".to_string());
+                self.drop(Some(generator));
+                Ok(())
+            }
+        }
+    }
+
+    fn act(&mut self, action: &Action) -> Result<(), String> {
+        if self.fuel == 0 {
+            return Ok(());
+        }
+        self.fuel -= 1;
+        match *action {
+            Action::Call { function, catches } => {
+                let came = self.called(self.program.function(function), false);
+                if catches {
+                    return Ok(());
+                }
+                return came;
+            }
+            Action::Raise => return Err("ValueError: program".to_string()),
+            Action::Add { hook, place } => self.add(hook, place),
+            Action::Remove(which) => {
+                if let Some(hook) = self.pick(which) {
+                    self.installed.retain(|it| *it != hook);
+                }
+            }
+            Action::Clear => self.installed.clear(),
+            Action::Switch { installed, on } => {
+                if let Some(hook) = self.pick(installed) {
+                    if on {
+                        self.off.remove(&hook.number);
+                    } else {
+                        self.off.insert(hook.number);
+                    }
+                }
+            }
+            Action::SwitchForCode { installed, function, variant, on } => {
+                if let Some(hook) = self.pick(installed) {
+                    let function = self.program.function(function);
+                    let key = (hook.number, function, variant % VARIANTS);
+                    if on {
+                        self.settled.remove(&key);
+                    } else {
+                        self.settled.insert(key);
+                    }
+                }
+            }
+            Action::Generate { function, steps, end } => {
+                return self.generate(self.program.function(function), steps, end);
+            }
+            Action::GoOn(which) => {
+                if self.kept.is_empty() {
+                    return Ok(());
+                }
+                let place = usize::from(which) % self.kept.len();
+                // One that is on its way already cannot go on.
+                let Some(mut generator) = self.kept[place].take() else { return Ok(()) };
+                if generator.next.is_some() {
+                    let came = self.go_on(&mut generator, None);
+                    self.log.push(shown(&came));
+                }
+                self.kept[place] = Some(generator);
+            }
+            Action::CallOriginal { function, below } => {
+                if below {
+                    self.stack.push(Level::Spared);
+                }
+                let came = self.called(self.program.function(function), true);
+                if below {
+                    self.stack.pop();
+                }
+                return came;
+            }
+            Action::CallOutside(function) => {
+                let inner = self.callbacks.iter().rposition(|is_outside| !is_outside);
+                if let Some(place) = inner {
+                    self.callbacks[place] = true;
+                }
+                let came = self.called(self.program.function(function), false);
+                if let Some(place) = inner {
+                    self.callbacks[place] = false;
+                }
+                return came;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, hook: u8, place: Place) {
+        if self.program.hooks.is_empty() || self.installed.len() >= MOST_HOOKS {
+            return;
+        }
+        let neighbour = |which| {
+            self.pick(which)
+                .map(|hook| self.installed.iter().position(|it| *it == hook).expect("installed"))
+        };
+        let position = match place {
+            Place::Last => self.installed.len(),
+            Place::First => 0,
+            Place::Before(which) => neighbour(which).unwrap_or(0),
+            Place::Behind(which) => neighbour(which).map_or(0, |place| place + 1),
+        };
+        self.added += 1;
+        let hook = usize::from(hook) % self.program.hooks.len();
+        self.installed.insert(position, Installed { number: self.added, hook });
+    }
+}
