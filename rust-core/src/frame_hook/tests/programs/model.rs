@@ -87,7 +87,8 @@ impl Model<'_> {
         let mut asked = true;
         for level in &self.stack {
             match level {
-                Level::Spared => asked = false,
+                // Whatever is asked for above it.
+                Level::Spared => return false,
                 Level::Runs(frame) => {
                     for (watcher, answer) in &frame.watches {
                         if *watcher == hook && answer.extent() != 0 {
@@ -346,8 +347,8 @@ impl Model<'_> {
     }
 
     /// A call whose result is looked at, and a generator dropped.
-    fn called(&mut self, function: usize, is_spared: bool) -> Result<(), String> {
-        match self.call(function, is_spared) {
+    fn called(&mut self, called: Called) -> Result<(), String> {
+        match called {
             Called::Came(came) => {
                 self.log.push(shown(&came));
                 came.map(|_| ())
@@ -367,7 +368,8 @@ impl Model<'_> {
         self.fuel -= 1;
         match *action {
             Action::Call { function, catches } => {
-                let came = self.called(self.program.function(function), false);
+                let called = self.call(self.program.function(function), false);
+                let came = self.called(called);
                 if catches {
                     return Ok(());
                 }
@@ -421,22 +423,22 @@ impl Model<'_> {
                 if below {
                     self.stack.push(Level::Spared);
                 }
-                let came = self.called(self.program.function(function), true);
+                let called = self.call(self.program.function(function), true);
                 if below {
                     self.stack.pop();
                 }
-                return came;
+                return self.called(called);
             }
             Action::CallOutside(function) => {
                 let inner = self.callbacks.iter().rposition(|is_outside| !is_outside);
                 if let Some(place) = inner {
                     self.callbacks[place] = true;
                 }
-                let came = self.called(self.program.function(function), false);
+                let called = self.call(self.program.function(function), false);
                 if let Some(place) = inner {
                     self.callbacks[place] = false;
                 }
-                return came;
+                return self.called(called);
             }
         }
         Ok(())
