@@ -1,7 +1,7 @@
 """The modules of the frame core use each other in one direction: the one that ARCHITECTURE.md has in a table.
 
 The graph is made from the text of rust-core/src: from `use` lines and from paths that begin with `crate`, `super`, `self` or
-a module's own child. What only the unit tests compile is left out. A call of a method names no module, and is not seen.
+a module's own child. What only unit tests and fuzz targets compile is left out. A call of a method names no module, and is not seen.
 """
 
 import re
@@ -20,7 +20,7 @@ THE_CRATE = "the crate"
 
 COMMENT_OR_LITERAL = re.compile(
     r"""//[^\n]*|/\*.*?\*/|\br(?P<hashes>\#*)".*?"(?P=hashes)|"(?:\\.|[^"\\])*"|'(?:\\.[^']*|[^'\\])'""", re.DOTALL | re.VERBOSE)
-FOR_TESTS = re.compile(r"#\s*\[\s*cfg\s*\(\s*test\s*\)\s*\]")
+FOR_TESTS = re.compile(r"#\s*\[\s*cfg\s*\(\s*(?:test|fuzzing|any\s*\(\s*test\s*,\s*fuzzing\s*\))\s*\)\s*\]")
 DECLARATION = re.compile(r"\bmod\s+(\w+)\s*;")
 USE = re.compile(r"\buse\s+([^;]+);")
 PATH = re.compile(r"(?<![\w:.])\w+(?:\s*::\s*\w+)+")
@@ -39,7 +39,7 @@ def item_end(text, start):
 
 
 def code_of(text):
-    """The text without comments, literals, and what only unit tests compile."""
+    """The text without comments, literals, and what only unit tests and fuzz targets compile."""
     text = COMMENT_OR_LITERAL.sub(" ", text)
     while found := FOR_TESTS.search(text):
         text = text[:found.start()] + text[item_end(text, found.end()):]
@@ -257,12 +257,14 @@ class MadeUp(unittest.TestCase):
         for text in ("// use crate::high;\n", "/* crate::high::f */", 'const A: &str = "crate::high::f";',
                      'const A: [char; 3] = [\'"\', \'\\\'\', \'\\u{22}\']; // "crate::high::f"', "#[cfg(test)]\nuse crate::{high, right};",
                      "#[cfg(test)]\n#[allow(dead_code)]\nfn f(_: [u8; 2]) { crate::high::g() }", "use core::high::f;",
-                     "#[cfg(test)]\nmod tests {\n    use crate::high;\n}", "fn f<'a>(_: &'a str) -> high::T {}"):
+                     "#[cfg(test)]\nmod tests {\n    use crate::high;\n}", "#[cfg(fuzzing)]\npub mod fuzzing {\n    pub use crate::high;\n}",
+                     "#[cfg(any(test, fuzzing))]\n#[cfg(not(loom))]\nuse crate::high;", "fn f<'a>(_: &'a str) -> high::T {}"):
             with self.subTest(text):
                 self.assertEqual(self.wrong(left=text), [])
 
     def test_what_follows_an_item_for_tests_counts(self):
-        for item in ("#[cfg(test)] use core::{a, b};", "#[cfg(test)] fn f() { {} }", "#[cfg(test)] mod tests { fn f() {} }"):
+        for item in ("#[cfg(test)] use core::{a, b};", "#[cfg(test)] fn f() { {} }", "#[cfg(test)] mod tests { fn f() {} }",
+                     "#[cfg(any(test, fuzzing))] use core::{a, b};", "#[cfg(not(any(test, fuzzing)))]"):
             with self.subTest(item):
                 self.assertEqual(len(self.wrong(left=f"{item} use crate::high;")), 1)
 

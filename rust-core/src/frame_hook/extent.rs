@@ -81,6 +81,9 @@ impl Extent {
             });
         match (hook, hooks) {
             (None, _) => not_below = SlotMask::EVERYBODY,
+            // One that was removed asks for nothing, and another may have its slot: where a hook is
+            // removed as it is asked, or while its generator is suspended.
+            (Some(hook), _) if hook.is_removed() => {}
             (Some(hook), Some(hooks)) if kind == FRAMEHOOK_NOT_BELOW => {
                 not_below = not_below.with(hooks, hook.slot, true);
             }
@@ -88,9 +91,11 @@ impl Extent {
                 only_below = only_below.with(hooks, hook.slot, true);
                 // What is inside of the other kind comes from further out.
                 not_below = not_below.with(hooks, hook.slot, false);
-                hook.count_only_below(true);
             }
             _ => {}
+        }
+        if let (Some(hook), true) = (hook, kind == FRAMEHOOK_ONLY_BELOW) {
+            hook.count_only_below(true);
         }
         // SAFETY: by contract ours, and the list is the thread's own.
         unsafe {

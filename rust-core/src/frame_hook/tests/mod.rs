@@ -7,6 +7,8 @@ pub mod exchange;
 mod model;
 pub mod programs;
 #[cfg(test)]
+mod random_programs;
+#[cfg(test)]
 mod registry;
 #[cfg(test)]
 mod replace;
