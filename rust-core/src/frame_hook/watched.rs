@@ -15,6 +15,7 @@ use super::snapshot::Snapshot;
 use super::state::set_active;
 use super::verdict::Happened;
 use super::watch::{hand_on, Watch};
+use super::world::locked;
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
@@ -192,7 +193,28 @@ fn make(thread: Thread, frame: Frame) -> Outcome<NonNull<Watched>> {
         }
     });
     make_first_resume_slow(frame.code());
+    activate(thread);
     Ok(new)
+}
+
+/// Has the eval loop say when generators go on. It does so already while any hook is enabled, but the
+/// one that has asked for this may have been disabled since.
+#[inline(always)]
+fn activate(thread: Thread) {
+    // SAFETY: a flag of the state, which is live.
+    if unsafe { !(*thread.state()).active } {
+        activate_now(thread);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn activate_now(thread: Thread) {
+    // SAFETY: the world is stopped.
+    locked(thread, || unsafe {
+        let enabled = Snapshot::borrowed(thread).is_some_and(|hooks| hooks.enabled() != 0);
+        set_active(thread, enabled);
+    });
 }
 
 /// Does something to the interpreter's list.
@@ -224,23 +246,23 @@ pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
 #[cold]
 #[inline(never)]
 unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>) -> Outcome<()> {
-    let mut above = frame;
     let mut outcome = Ok(());
     // SAFETY: live, as the caller says.
     unsafe {
+        // The last one to be told first, as when they began to watch: so its extent is around those
+        // of the others, which end before it.
         let is_new = |watch: &Watch| !watch.is_linked();
-        let mut begin = None;
-        for watch in Watched::watches(watched).filter(is_new) {
+        let (mut first, mut last) = (None, None);
+        while let Some(watch) = Watched::watches(watched).filter(is_new).last() {
             new_reference(watched.as_ptr().cast());
-            watch.link(thread, above);
-            above = watch.mark();
-            begin = begin.or(Some(watch));
+            watch.link(thread, frame);
+            last = last.or(Some(watch));
+            first = Some(watch);
         }
         // All of them lie below the frame before the first is told.
-        let last = above;
-        let mut next = begin;
+        let mut next = first;
         while let Some(watch) = next {
-            next = if watch.mark() == last { None } else { watch.next_told() };
+            next = if last == Some(watch) { None } else { watch.next_told() };
             let raised = Owned::new(c::PyErr_GetRaisedException());
             match raised {
                 Some(raised) => watch.tell_aside(thread, Happened::Resumed, raised),

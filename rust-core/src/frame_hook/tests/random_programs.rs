@@ -64,6 +64,31 @@ fn a_generator_that_goes_on_silences_no_hook_in_the_place_of_one_that_is_gone() 
     }
 }
 
+#[test]
+fn a_hook_that_is_disabled_as_it_is_asked_is_told_what_becomes_of_the_generator() {
+    run(Program {
+        hooks: vec![vec![Answer {
+            tell: 7,
+            when_asked: Some(Switch { installed: 0, on: false }),
+            ..PASSES
+        }]],
+        functions: vec![Body { is_generator: true, parts: vec![Vec::new()] }],
+        main: vec![add(0), Generate { function: 0, steps: 2, end: Ending::Drop }],
+        short: Vec::new(),
+    });
+}
+
+#[test]
+fn extents_of_a_generator_that_goes_on_end_one_after_the_other() {
+    let calls = Answer { tell: 1, when_told: Some(CallOutside(0)), ..PASSES };
+    run(Program {
+        hooks: vec![vec![calls.clone()], vec![Answer { extent: NOT_BELOW, ..calls }]],
+        functions: vec![function(&[]), Body { is_generator: true, parts: vec![Vec::new()] }],
+        main: vec![add(0), add(1), add(1), Generate { function: 1, steps: 2, end: Ending::Drop }],
+        short: Vec::new(),
+    });
+}
+
 // --- By chance. ---
 
 fn place() -> impl Strategy<Value = Place> {
