@@ -166,6 +166,9 @@ lint: all
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
 	@FERRULE_BINDINGS='$(CURDIR)/build/ferrule/rust-core/bindings.rs' RUSTFLAGS='--cfg loom' \
 		cargo clippy --quiet --locked --tests --manifest-path rust-core/interleavings/Cargo.toml --target-dir build/cargo-loom -- --deny warnings
+	@cargo fmt --check --manifest-path rust-core/fuzz/Cargo.toml
+	@FERRULE_BINDINGS='$(CURDIR)/build/ferrule/rust-core/bindings.rs' RUSTFLAGS='--cfg fuzzing' \
+		cargo clippy --quiet --locked --manifest-path rust-core/fuzz/Cargo.toml --target-dir build/cargo-fuzz -- --deny warnings
 
 clean: tools-present
 	$(BUILD) clean

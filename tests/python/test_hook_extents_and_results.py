@@ -66,6 +66,16 @@ class Extents(unittest.TestCase):
         asked = Asked(outer="only_below", middle="not_below")
         self.assertEqual(asked.of(lambda: (outer(), leaf())), ["outer", "middle", "leaf", "leaf"])
 
+    def test_that_of_a_hook_that_is_gone_silences_none_that_comes_after_it(self):
+        def generator():
+            yield leaf()
+            yield leaf()
+
+        with framehook.hook(Asked(generator="not_below")):
+            running = generator()
+            next(running)
+        self.assertEqual(Asked().of(lambda: next(running)), ["leaf"])
+
     def test_they_end_however_the_frame_is_left(self):
         def fails():
             leaf()

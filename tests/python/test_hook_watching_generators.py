@@ -234,6 +234,24 @@ def delegating(n):
 
 
 @needs_hooks
+class Alone(unittest.TestCase):
+    def test_a_hook_that_is_disabled_as_it_is_asked_is_told_all_the_same(self):
+        kinds = []
+
+        def hook(view):
+            if view.code is generator.__code__:
+                view.watch(lambda event: kinds.append(event.kind), None, True, True)
+                framehook.disable(hook)
+
+        def generator():
+            yield
+
+        with framehook.hook(hook):
+            list(generator())
+        self.assertEqual(kinds, ["resumed", "yielded", "resumed", "returned"])
+
+
+@needs_hooks
 class Failures(unittest.TestCase):
     def watch(self, function, when, error=RuntimeError):
         def tell(event):
