@@ -330,16 +330,17 @@ PLACES = {
         framehook.add(lambda view: watch(view))
         inside()
         spin()""",
+    "collections": """
+        import gc
+        inside()
+        while True:
+            gc.collect()""",
 }
 if FREE_THREADED:
-    # Adding and removing stop the world. CPython 3.13 without the GIL does not end where a daemon thread does that, in a collection
-    # too: the thread stays where it is, with the lock of the stop.
+    # Adding and removing stop the world. CPython 3.13 without the GIL does not end where a daemon thread does that: the thread stays where it
+    # is, with the lock of the stop. (A collection in such a thread has the last one left out, so that one is no harm.)
     del PLACES["adding and removing"]
-ENDS = SURROUNDINGS + f"""
-import gc
-if {FREE_THREADED}:
-    gc.disable()
-""" + """
+ENDS = SURROUNDINGS + """
 def spin():
     while True:
         work(3)
