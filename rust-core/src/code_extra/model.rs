@@ -103,8 +103,8 @@ pub(super) fn bytes_of(code: *mut PyCodeObject) -> usize {
 
 // ---- the model --------------------------------------------------------------
 
-pub const CODES: usize = 6;
-pub const INTERPRETERS: usize = 3;
+pub(super) const CODES: usize = 6;
+pub(super) const INTERPRETERS: usize = 3;
 const DEPTH: usize = 3;
 
 /// Codes, indices and interpreters are numbers of those that there are, modulo how many.

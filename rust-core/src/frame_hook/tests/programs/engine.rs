@@ -429,7 +429,7 @@ impl Machine<'_> {
     }
 
     /// Runs `work` above a frame of C's.
-    fn from_c<T>(&self, work: impl FnOnce(&Landing) -> T) -> T {
+    fn below_c<T>(&self, work: impl FnOnce(&Landing) -> T) -> T {
         let mut room = [0usize; ENTRY_WORDS];
         let entry: *mut _PyInterpreterFrame = room.as_mut_ptr().cast();
         // SAFETY: room for a frame without code, which goes when nothing leads to it.
@@ -453,7 +453,7 @@ impl Machine<'_> {
         if direct {
             run(&Landing::at(current_frame()))
         } else {
-            self.from_c(run)
+            self.below_c(run)
         }
     }
 
@@ -505,7 +505,7 @@ impl Machine<'_> {
     }
 
     fn go_on(&self, generator: &mut Generator, thrown: Option<&str>) {
-        let came = self.from_c(|landing| self.run_generator(landing, generator, thrown));
+        let came = self.below_c(|landing| self.run_generator(landing, generator, thrown));
         if let Err(raised) = self.came(came) {
             // SAFETY: ours.
             unsafe { decref(raised) };
