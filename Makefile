@@ -167,7 +167,8 @@ lint: all
 	@FERRULE_BINDINGS='$(CURDIR)/build/ferrule/rust-core/bindings.rs' RUSTFLAGS='--cfg loom' \
 		cargo clippy --quiet --locked --tests --manifest-path rust-core/interleavings/Cargo.toml --target-dir build/cargo-loom -- --deny warnings
 	@cargo fmt --check --manifest-path rust-core/fuzz/Cargo.toml
-	@FERRULE_BINDINGS='$(CURDIR)/build/ferrule/rust-core/bindings.rs' RUSTFLAGS='--cfg fuzzing' \
+	@# Nothing is linked, so libFuzzer, which is C++, need not be there.
+	@FERRULE_BINDINGS='$(CURDIR)/build/ferrule/rust-core/bindings.rs' RUSTFLAGS='--cfg fuzzing' CUSTOM_LIBFUZZER_PATH=build/libFuzzer.a \
 		cargo clippy --quiet --locked --manifest-path rust-core/fuzz/Cargo.toml --target-dir build/cargo-fuzz -- --deny warnings
 
 clean: tools-present

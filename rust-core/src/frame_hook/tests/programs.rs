@@ -7,7 +7,10 @@
 //! forms. The model is `Model` below: lists, and no frames. The unit tests run programs that proptest
 //! makes; the fuzz target `frame_hooks` runs those that libFuzzer finds.
 
+// Beside this file, and not in a directory of their own: make looks no deeper for sources.
+#[path = "programs_engine.rs"]
 mod engine;
+#[path = "programs_model.rs"]
 mod model;
 
 use std::fmt::Write;
