@@ -201,7 +201,7 @@ fn make(thread: Thread, frame: Frame) -> Outcome<NonNull<Watched>> {
 /// one that has asked for this may have been disabled since.
 #[inline(always)]
 fn activate(thread: Thread) {
-    // SAFETY: a flag of the state, which is live.
+    // SAFETY: the state is live. The flag changes with the world stopped, and this thread runs.
     if unsafe { !(*thread.state()).active } {
         activate_now(thread);
     }
@@ -211,10 +211,20 @@ fn activate(thread: Thread) {
 #[inline(never)]
 fn activate_now(thread: Thread) {
     // SAFETY: the world is stopped.
-    locked(thread, || unsafe {
+    locked(thread, || unsafe { set_active_anew(thread) });
+}
+
+/// Works out anew whether the eval loop offers frames.
+///
+/// # Safety
+/// No other thread of the interpreter runs.
+unsafe fn set_active_anew(thread: Thread) {
+    // SAFETY: nobody takes the snapshot away, as the caller says, and nothing here waits or runs
+    // Python code.
+    unsafe {
         let enabled = Snapshot::borrowed(thread).is_some_and(|hooks| hooks.enabled() != 0);
         set_active(thread, enabled);
-    });
+    }
 }
 
 /// Does something to the interpreter's list.
@@ -461,10 +471,7 @@ unsafe fn take_out_of_list(thread: Thread, watched: *mut Watched) {
     if is_last && !cfg!(ferrule_free_threaded) {
         // SAFETY: nothing waits, or runs Python code, before the flag is written; the GIL is held.
         // Without a GIL the flag stays as it is until hooks change next.
-        unsafe {
-            let enabled = Snapshot::borrowed(thread).is_some_and(|hooks| hooks.enabled() != 0);
-            set_active(thread, enabled);
-        }
+        unsafe { set_active_anew(thread) };
     }
 }
 

@@ -23,10 +23,11 @@ pub fn locked<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
 /// Whether this thread ends its interpreter, and no other one will run in it any more.
 ///
 /// Such a thread must not stop the world: a daemon thread may wait for ever with the lock for it.
-/// CPython sets the field while the world is stopped, and drops the other threads before that ends.
+/// CPython sets the field of the main interpreter while the world is stopped, and drops the other
+/// threads before it starts again. A subinterpreter has no other thread when it ends.
 fn is_last(thread: Thread) -> bool {
-    // SAFETY: the interpreter is this thread's own, so it is live. Other threads may read the field
-    // meanwhile, and the one that writes it stops them first.
+    // SAFETY: the interpreter is this thread's own, so it is live. Whoever writes the field runs alone
+    // in the interpreter, as above; reads and writes are atomic.
     let ends = unsafe { AtomicPtr::from_ptr(&raw mut (*thread.interpreter())._finalizing) };
     ends.load(Ordering::Relaxed) == thread.tstate()
 }
