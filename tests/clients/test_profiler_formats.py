@@ -43,7 +43,7 @@ class Formats(ProfilerTestCase):
     def test_pstats_reads_the_file(self):
         out = io.StringIO()
         stats = pstats.Stats(self.write("found.prof"), stream=out)
-        stats.sort_stats("cumulative").print_stats(5)
+        stats.sort_stats("cumulative").print_stats("fib")
         stats.print_callers("fib")
         stats.print_callees("recursion")
         self.assertRegex(out.getvalue(), r"1219/1 .*\(fib\)")
