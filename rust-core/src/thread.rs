@@ -1,8 +1,9 @@
 //! The calling thread, as a proof that it may use Python.
 
 use crate::cpython as c;
-use crate::cpython::{_PyThreadStateImpl, PyInterpreterState, PyThreadState};
+use crate::cpython::{_PyInterpreterFrame, _PyThreadStateImpl, PyInterpreterState, PyThreadState};
 use core::ptr::NonNull;
+use core::sync::atomic::{compiler_fence, Ordering};
 
 /// The calling thread's state. It is passed down by value, as a proof that a
 /// thread state is attached.
@@ -54,6 +55,20 @@ impl Thread {
     pub fn number(self) -> u64 {
         // SAFETY: live by the type's invariant; the field never changes.
         unsafe { (*self.tstate()).id }
+    }
+
+    /// Makes `frame` the thread's current one; NULL: none. What was written to frames before is in
+    /// memory first, and what is written to them afterwards comes later: a signal's handler may walk
+    /// them between any two instructions, as that of `faulthandler` does.
+    ///
+    /// # Safety
+    /// `frame` and those that it leads to are whole and alive.
+    #[inline(always)]
+    pub unsafe fn set_current_frame(self, frame: *mut _PyInterpreterFrame) {
+        compiler_fence(Ordering::Release);
+        // SAFETY: live by the type's invariant; the field is the thread's own.
+        unsafe { (*self.tstate()).current_frame = frame };
+        compiler_fence(Ordering::Release);
     }
 
     /// Whether an exception is set.

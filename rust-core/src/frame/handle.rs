@@ -7,6 +7,7 @@ use crate::cpython::{_PyInterpreterFrame, PyFrameObject, PyObject};
 use crate::stack_ref::{StackRef, StackRefBorrow, StackSlot, Untagged};
 use core::ffi::c_char;
 use core::ptr::{null_mut, NonNull};
+use core::sync::atomic::{compiler_fence, Ordering};
 
 /// Whose memory a frame lies in.
 #[derive(Clone, Copy, PartialEq)]
@@ -148,10 +149,18 @@ impl Frame {
         unsafe { Frame::or_none((*self.as_ptr()).previous) }
     }
 
+    /// From now on this frame leads to `previous`, a frame or NULL, whose fields are in memory
+    /// first: see [`Thread::set_current_frame`](crate::thread::Thread::set_current_frame).
+    #[inline(always)]
+    pub fn set_previous(self, previous: *mut _PyInterpreterFrame) {
+        compiler_fence(Ordering::Release);
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).previous = previous };
+    }
+
     #[inline(always)]
     pub fn unlink(self) {
-        // SAFETY: live by the type's invariant.
-        unsafe { (*self.as_ptr()).previous = null_mut() };
+        self.set_previous(null_mut());
     }
 
     #[inline(always)]

@@ -162,7 +162,7 @@ pub unsafe fn pass_marks(
         let mut at = mark.as_ptr();
         while at != caller {
             let watch = Watch::of_mark(at);
-            (*tstate).current_frame = at;
+            thread.set_current_frame(at);
             at = (*at).previous;
             came = match came {
                 Some(value) => came_back(thread, watch, value).ok(),
@@ -172,7 +172,7 @@ pub unsafe fn pass_marks(
                 }
             };
         }
-        (*tstate).current_frame = caller;
+        thread.set_current_frame(caller);
         came.map_or(null_mut(), Owned::into_raw)
     }
 }

@@ -64,7 +64,7 @@ unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) {
     // SAFETY: what the eval loop does where a call ends. The frame below has called.
     unsafe {
         (*tstate).py_recursion_remaining += 1;
-        (*tstate).current_frame = (*frame.as_ptr()).previous;
+        thread.set_current_frame((*frame.as_ptr()).previous);
         c::_PyEval_FrameClearAndPop(tstate, frame.as_ptr());
         if let Some(value) = value {
             hand_on(thread, value, None);
@@ -183,17 +183,15 @@ unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Before {
     if starting.instruction() != starting.code().first_instruction() {
         return Before::Evaluate(frame.as_ptr());
     }
-    // SAFETY: the calling thread's own.
-    let current = unsafe { &raw mut (*thread.tstate()).current_frame };
     // Linked meanwhile, so that what runs within a hook can be told by its frames.
     // SAFETY: the thread's own state and frame. Who is asked leaves the thread's current frame as
     // it was.
     let (way, caller) = unsafe {
-        let caller = *current;
-        (*frame.as_ptr()).previous = caller;
-        *current = frame.as_ptr();
+        let caller = (*thread.tstate()).current_frame;
+        frame.set_previous(caller);
+        thread.set_current_frame(frame.as_ptr());
         let way = offer(thread, starting, Stage::Fresh);
-        *current = caller;
+        thread.set_current_frame(caller);
         (way, caller)
     };
     let (Way::Runs(frame, _) | Way::Replaced(frame) | Way::Answered(frame, _) | Way::Failed(frame)) =

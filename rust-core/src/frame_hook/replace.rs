@@ -280,15 +280,23 @@ unsafe fn remake(thread: Thread, frame: Offered, new: Code) -> Option<Offered> {
     // the locals.
     unsafe {
         let old: _PyInterpreterFrame = frame.as_ptr().read();
-        let place = DataStack::of(thread.tstate())
-            .exchange_top(frame.as_ptr().cast(), Slots::new(new.frame_slots()))?;
-        let made: *mut _PyInterpreterFrame = place.as_ptr().cast();
-        _PyFrame_Initialize(made, old.f_funcobj.cast(), old.f_locals, new.as_ptr(), 0);
-        (*made).previous = old.previous;
-        let current = &raw mut (*thread.tstate()).current_frame;
-        if *current == frame.as_ptr() {
-            *current = made;
+        let is_current = (*thread.tstate()).current_frame == frame.as_ptr();
+        // A signal's handler that walks frames here finds neither the old one nor a half of the new.
+        if is_current {
+            thread.set_current_frame(old.previous);
         }
-        Some(Starting::new(Frame::new(made)).hide(Stage::Fresh))
+        let made = DataStack::of(thread.tstate())
+            .exchange_top(frame.as_ptr().cast(), Slots::new(new.frame_slots()))
+            .map(|place| {
+                let made: *mut _PyInterpreterFrame = place.as_ptr().cast();
+                _PyFrame_Initialize(made, old.f_funcobj.cast(), old.f_locals, new.as_ptr(), 0);
+                let made = Frame::new(made);
+                made.set_previous(old.previous);
+                Starting::new(made).hide(Stage::Fresh)
+            });
+        if is_current {
+            thread.set_current_frame(made.map_or(frame.as_ptr(), |made| made.as_ptr()));
+        }
+        made
     }
 }

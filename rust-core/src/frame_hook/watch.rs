@@ -256,7 +256,7 @@ impl Watch {
             (*mark).previous = (*frame.as_ptr()).previous;
             (*mark).instr_ptr = instructions();
             (*mark).return_offset = RETURNS_TO;
-            (*frame.as_ptr()).previous = mark;
+            frame.set_previous(mark);
             let place = (&raw mut (*own).watches).cast::<Option<Watch>>();
             let first = place.replace(Some(self));
             body.next.set(first);
@@ -343,7 +343,7 @@ impl Watch {
             if self.is_plain() {
                 self.leave_list();
                 // Nobody reads the mark any more, which is unused memory now.
-                (*thread.tstate()).current_frame = (*self.mark().as_ptr()).previous;
+                thread.set_current_frame((*self.mark().as_ptr()).previous);
             } else {
                 self.step_down(thread);
             }
@@ -404,9 +404,9 @@ impl Watch {
             if self.is_linked() {
                 self.unlist(thread);
             }
-            let mark = self.mark().as_ptr();
-            (*thread.tstate()).current_frame = (*mark).previous;
-            (*mark).previous = null_mut();
+            let mark = self.mark();
+            thread.set_current_frame((*mark.as_ptr()).previous);
+            mark.unlink();
         }
     }
 
@@ -458,24 +458,23 @@ impl Watch {
             code: self.code(),
             word: self.body().request.word,
         };
-        let current = thread.tstate();
         // SAFETY: the thread's own state. Who is told leaves the thread's current frame as it was.
         let status = unsafe {
-            let before = (*current).current_frame;
+            let before = (*thread.tstate()).current_frame;
             let mark = self.mark();
             let below = mark.previous();
             if !self.is_linked() {
-                (*mark.as_ptr()).previous = before;
-                (*mark.as_ptr()).instr_ptr = instructions();
+                mark.set_previous(before);
+                mark.set_instruction(instructions());
             }
-            (*current).current_frame = mark.as_ptr();
+            thread.set_current_frame(mark.as_ptr());
             begin_to_tell(mark);
             let round = Round::begin(thread);
             let status = hidden_if(hook.hidden, thread, || tell(&raw const event, hook.user_data));
             drop(round);
+            thread.set_current_frame(before);
             (*mark.as_ptr()).return_offset = RETURNS_TO;
-            (*mark.as_ptr()).previous = below.map_or(null_mut(), Frame::as_ptr);
-            (*current).current_frame = before;
+            mark.set_previous(below.map_or(null_mut(), Frame::as_ptr));
             status
         };
         if status == 0 && !thread.has_exception() {

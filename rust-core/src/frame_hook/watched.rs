@@ -101,8 +101,8 @@ impl Generator {
             (*generator).gi_exc_state.previous_item = (*tstate).exc_info;
             (*tstate).exc_info = &raw mut (*generator).gi_exc_state;
             (*tstate).py_recursion_remaining -= 1;
-            (*self.frame().as_ptr()).previous = (*tstate).current_frame;
-            (*tstate).current_frame = self.frame().as_ptr();
+            self.frame().set_previous((*tstate).current_frame);
+            thread.set_current_frame(self.frame().as_ptr());
         }
     }
 }
