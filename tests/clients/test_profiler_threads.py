@@ -206,7 +206,10 @@ def run():
     del left, other
 with ferrule_profiler.profile() as profile:
     import greenlet
+    assert greenlet.gettrace()
     run()
+assert not greenlet.gettrace()
+assert not any("Greenlets" in repr(finder) for finder in sys.meta_path)
 result = profile.result
 print(*(result.find(name)[0].calls for name in ("fib", "ping", "pong", "nested", "run")))
 for function in result.functions.values():
@@ -237,6 +240,45 @@ print(greenlet.gettrace())
                 done = self.run_python("-c", self.SOURCE.format(late=late))
                 self.assertEqual(done.stdout.split(),
                                  [str(50 * 15 + 50 * 9 + 25), "1", "1", "1", "1", "True"])
+
+    def test_imported_in_another_thread(self):
+        if not has_greenlet():
+            self.skipTest("greenlet is not installed here")
+        done = self.run_python("-c", """
+import ferrule_profiler, sys, threading
+finders = list(sys.meta_path)
+with ferrule_profiler.profile() as profile:
+    def use():
+        import greenlet
+        print(greenlet.greenlet(int).switch(), greenlet.gettrace())
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+print(sys.meta_path == finders, profile.result.find("use")[0].calls)
+""")
+        self.assertEqual(done.stdout, "0 None\nTrue 1\n")
+
+    def test_greenlet_that_cannot_be_imported(self):
+        done = self.run_python("-c", """
+import ferrule_profiler, sys
+sys.path.insert(0, sys.argv[1])
+for text in (None, "raise ImportError('broken')", "x = 1"):
+    if text is not None:
+        with open(sys.argv[1] + "/greenlet.py", "w") as file:
+            file.write(text)
+    sys.path_importer_cache.clear()
+    finders = list(sys.meta_path)
+    with ferrule_profiler.profile():
+        try:
+            import greenlet
+            print("imported")
+        except ImportError as error:
+            print(error)
+    assert sys.meta_path == finders
+    sys.modules.pop("greenlet", None)
+    sys.path_importer_cache.clear()
+""", self.directory())
+        self.assertEqual(done.stdout.split("\n")[1:], ["broken", "imported", ""])
 
 
 if __name__ == "__main__":

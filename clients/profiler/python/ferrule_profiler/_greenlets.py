@@ -1,25 +1,64 @@
 """Greenlets: each has calls of its own, and does not run while another one does."""
 
 import sys
+import threading
 
 
 class Greenlets:
     """Tells the profile of switches in the thread that has started it, if greenlet is there.
 
     greenlet has one trace function for each thread. One that is set already is called as before.
-    Where greenlet is imported later, or in other threads, switches are seen from the calls that
-    end: counts are exact, and times go to the greenlet that was seen last.
+    Until that thread imports greenlet, this is one of the finders of `sys.meta_path`, which finds
+    nothing but is asked. In other threads switches are seen from the calls that end: counts are
+    exact, and times go to the greenlet that was seen last.
     """
 
     def __init__(self, core):
         self.core = core
-        self.greenlet = sys.modules.get("greenlet")
+        self.greenlet = None
         self.before = None
         self.stopped = False
 
     def start(self):
-        if self.greenlet is not None:
-            self.before = self.greenlet.settrace(self.switched)
+        self.thread = threading.get_ident()
+        if "greenlet" in sys.modules:
+            self.imported(sys.modules["greenlet"])
+        else:
+            sys.meta_path.insert(0, self)
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "greenlet" or threading.get_ident() != self.thread:
+            return None
+        for finder in sys.meta_path:
+            spec = finder is not self and finder.find_spec(name, path, target)
+            if spec:
+                self.tell_of(spec.loader)
+                return spec
+        return None
+
+    def tell_of(self, loader):
+        """Has imported() called when the loader has executed its module."""
+        execute = loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            if not self.stopped and self.greenlet is None:
+                self.leave_finders()
+                self.imported(module)
+
+        try:
+            loader.exec_module = exec_module
+        except AttributeError:
+            pass        # one without attributes of its own: greenlet stays unseen
+
+    def imported(self, greenlet):
+        if hasattr(greenlet, "settrace") and hasattr(greenlet, "gettrace"):
+            self.greenlet = greenlet
+            self.before = greenlet.settrace(self.switched)
+
+    def leave_finders(self):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
 
     def switched(self, event, args):
         if self.stopped:
@@ -32,5 +71,6 @@ class Greenlets:
 
     def stop(self):
         self.stopped = True
+        self.leave_finders()
         if self.greenlet is not None and self.greenlet.gettrace() == self.switched:
             self.greenlet.settrace(self.before)
