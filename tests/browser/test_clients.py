@@ -6,8 +6,10 @@ built for. With PICTURES=1 the pictures go to docs/clients, else to build/logs.
 
 import html
 import io
+import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -132,11 +134,17 @@ class ProfilersPage(Case):
             self.assertGreater(colored / (picture.width * picture.height), 0.1)
 
     def test_it_does_not_scroll_sideways(self):
-        for size in (PHONE, DESKTOP):
-            shown = self.open(size, self.page)
+        far = self.directory / "a_directory_with_a_long_name" / ("without_a_space" * 8)
+        far.mkdir(parents=True)
+        shutil.copy(ROOT / "examples" / PROGRAM.name, far)
+        self.run_python("-m", "ferrule_profiler", "--quiet", "-o", far / "found.html", far / PROGRAM.name)
+        for size, page in itertools.product((PHONE, DESKTOP), (self.page, far / "found.html")):
+            shown = self.open(size, page)
             self.assertEqual(self.overflow(shown), 0)
             shown.locator("#functions tbody tr").first.click()      # with source below
             self.assertEqual(self.overflow(shown), 0)
+            if page != self.page:
+                continue
             # Nor has one to scroll for the names.
             boxes = shown.locator(".scroll").evaluate_all("all => all.map(box => box.scrollWidth - box.clientWidth)")
             self.assertEqual(max(boxes), 0, boxes)
