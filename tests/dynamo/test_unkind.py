@@ -42,6 +42,35 @@ print(json.dumps([wrong, torch._C._dynamo.eval_frame.get_eval_frame_callback()])
 """)
         self.assertEqual((wrong, callback), ([], None))
 
+    def test_a_compiled_call_without_memory(self):
+        """Calls alone: where memory runs out while torch compiles, torch itself crashes, with its evaluator too."""
+        seen, callback = run_script("hooks", COMPILES + BROKEN + """
+import _testcapi, collections
+
+def whole(x):
+    return (x + 1) * 2
+
+seen, wanted = {}, ((x + 1) * 2).tolist()
+for name, function in dict(whole=whole, broken=broken, skipped=torch.compiler.disable(whole)).items():
+    function, seen[name] = compiled(function), collections.Counter()
+    function(x)
+    for number in range(200):
+        _testcapi.set_nomemory(number, number + 1)
+        try:
+            value = function(x)
+        except (MemoryError, torch.OutOfMemoryError):
+            value = None
+        finally:
+            _testcapi.remove_mem_hooks()
+        seen[name]["failed" if value is None else "right" if value.tolist() == wanted else "wrong"] += 1
+        seen[name]["wrong"] += function(x).tolist() != wanted
+print(json.dumps([seen, torch._C._dynamo.eval_frame.get_eval_frame_callback()]))
+""")
+        self.assertIsNone(callback)
+        for name, counts in seen.items():
+            self.assertEqual(counts["wrong"], 0, name)
+            self.assertGreater(min(counts["failed"], counts["right"]), 3, name)
+
     def test_installs_and_uninstalls_while_threads_compile(self):
         wrong, done, default = run_script("evaluator", EVALUATOR + COMPILES + BROKEN + """
 import collections, ferrule_dynamo, time
