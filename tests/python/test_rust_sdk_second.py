@@ -285,5 +285,41 @@ class Answering(HookTestCase):
         guard.remove()
 
 
+def call_again(levels):
+    """Calls itself through C until no level is left; counts them in a list."""
+    levels[0] += 1
+    next(map(call_again, [levels]))
+
+
+class LimitOfCRecursion(HookTestCase):
+    def setUp(self):
+        super().setUp()
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(100_000)
+        self.addCleanup(sys.setrecursionlimit, limit)
+        self.depth()    # specialized calls take a level less
+
+    def depth(self):
+        count = [0]
+        self.assertRaises(RecursionError, call_again, count)
+        return count[0]
+
+    def test_so_many_levels_while_the_value_lives(self):
+        depths, outside = [], self.depth()
+        _, before, inner = cases.call_with_levels(lambda: depths.append(self.depth()), 500, 1_500)
+        # What the call of this takes is in both.
+        self.assertEqual(inner, 500)
+        self.assertGreater(before, 1_500)
+        self.assertAlmostEqual(depths[0] / depths[1], 3, delta=0.1)
+        self.assertEqual(self.depth(), outside)
+
+    def test_put_back_where_the_call_fails(self):
+        outside = self.depth()
+        for levels, inner in ((500, 1_500), (1_500, 500), (20, 20), (0, 0), (-1, 2_000)):
+            with self.subTest(levels), self.assertRaises((ZeroDivisionError, RecursionError)):
+                cases.call_with_levels(lambda: 1 / 0, levels, inner)
+            self.assertEqual(self.depth(), outside)
+
+
 if __name__ == "__main__":
     unittest.main()

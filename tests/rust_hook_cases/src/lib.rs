@@ -3,8 +3,8 @@
 #![deny(unsafe_code)]
 
 use framehook::{
-    can_stand_in, original, Also, Answer, Builder, Event, EventKind, Frame, FrameHook, Installed,
-    Place,
+    can_stand_in, original, Also, Answer, Builder, CRecursion, Event, EventKind, Frame, FrameHook,
+    Installed, Place,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -479,6 +479,24 @@ mod rust_hook_cases {
             (false, None) => original.call1(arguments),
             (_, keywords) => original.call(arguments, keywords),
         }
+    }
+
+    /// What the call returns or raises, and how many levels there were; the limit is `inner` levels
+    /// while it runs a second time, within.
+    #[pyfunction]
+    fn call_with_levels<'py>(
+        function: &Bound<'py, PyAny>,
+        levels: i32,
+        inner: i32,
+    ) -> PyResult<(Bound<'py, PyAny>, i32, i32)> {
+        let py = function.py();
+        let outer = CRecursion::allow(py, levels)?;
+        let within = CRecursion::allow(py, inner)?;
+        let said = function.call0();
+        let before = (outer.before(), within.before());
+        drop(within);
+        said?;
+        Ok((function.call0()?, before.0, before.1))
     }
 
     #[pyfunction]
