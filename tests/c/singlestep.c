@@ -20,12 +20,30 @@
 #define MOST_FRAMES 100000
 
 static PyThreadState *stepped;          /* the thread that is looked at; one at a time */
+static _PyInterpreterFrame *caller;     /* what has called run(): always among the frames */
 static long long steps;
 static const char *fault;
 static int fault_depth;
 static uintptr_t fault_address;
 
-/* What is wrong with a frame; NULL: nothing. */
+static int
+is_alive(PyObject *object)
+{
+    return object != NULL && Py_REFCNT(object) > 0;
+}
+
+static int
+is_in_chunk(_PyInterpreterFrame *frame)
+{
+    for (_PyStackChunk *chunk = stepped->datastack_chunk; chunk != NULL; chunk = chunk->previous) {
+        if ((char *)frame >= (char *)chunk->data && (char *)frame < (char *)chunk + chunk->size) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* What is wrong with a frame; NULL: nothing. Memory that was given back is looked at first. */
 static const char *
 look_at(_PyInterpreterFrame *frame)
 {
@@ -36,9 +54,15 @@ look_at(_PyInterpreterFrame *frame)
     if (owner != FRAME_OWNED_BY_THREAD && owner != FRAME_OWNED_BY_GENERATOR && owner != FRAME_OWNED_BY_FRAME_OBJECT) {
         return "has no owner";
     }
+    if (owner == FRAME_OWNED_BY_THREAD && !is_in_chunk(frame)) {
+        return "is on no data stack";
+    }
     PyObject *code = frame->f_executable;
-    if (code == NULL || !PyCode_Check(code)) {
+    if (!is_alive(code) || !PyCode_Check(code)) {
         return "has no code";
+    }
+    if (!is_alive(frame->f_funcobj)) {
+        return "has no function";
     }
     /* One before the first instruction: it is hidden. */
     Py_ssize_t offset = frame->instr_ptr - _PyCode_CODE((PyCodeObject *)code);
@@ -49,17 +73,24 @@ static void
 at_instruction(int Py_UNUSED(number), siginfo_t *Py_UNUSED(info), void *context)
 {
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-    int depth = 0;
+    int depth = 0, found = 0;
+    const char *wrong = NULL;
     steps++;
     for (_PyInterpreterFrame *frame = stepped->current_frame; frame != NULL; frame = frame->previous, depth++) {
-        const char *wrong = depth == MOST_FRAMES ? "is one of too many" : look_at(frame);
+        wrong = depth == MOST_FRAMES ? "is one of too many" : look_at(frame);
         if (wrong != NULL) {
-            fault = wrong;
-            fault_depth = depth;
-            fault_address = (uintptr_t)registers[REG_RIP];
-            registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
-            return;
+            break;
         }
+        found |= frame == caller;
+    }
+    if (wrong == NULL && !found) {
+        wrong = "leads past the caller's";
+    }
+    if (wrong != NULL) {
+        fault = wrong;
+        fault_depth = depth;
+        fault_address = (uintptr_t)registers[REG_RIP];
+        registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
     }
 }
 
@@ -84,6 +115,7 @@ run(PyObject *Py_UNUSED(module), PyObject *callable)
         return PyErr_SetFromErrno(PyExc_OSError);
     }
     stepped = PyThreadState_Get();
+    caller = stepped->current_frame;
     steps = 0;
     fault = NULL;
     __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | TRAP_FLAG);
@@ -91,17 +123,17 @@ run(PyObject *Py_UNUSED(module), PyObject *callable)
     __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~(unsigned long long)TRAP_FLAG);
     stepped = NULL;
     sigaction(SIGTRAP, &before, NULL);
-    if (result == NULL) {
-        return NULL;
-    }
     if (fault != NULL) {
-        Py_DECREF(result);
+        Py_XDECREF(result);
         uintptr_t base = 0;
         dl_iterate_phdr(base_of_program, &base);
         char text[200];
         PyOS_snprintf(text, sizeof(text), "before instruction %lld, at %#llx of the program: frame %d, counted from the current one, %s",
                       steps, (unsigned long long)(fault_address - base), fault_depth, fault);
         PyErr_SetString(PyExc_AssertionError, text);
+        return NULL;
+    }
+    if (result == NULL) {
         return NULL;
     }
     return Py_BuildValue("NL", result, steps);

@@ -147,6 +147,14 @@ def big(n):
 big.__code__ = big.__code__.replace(co_stacksize=800)
 
 
+def fills(n):
+    yield n
+
+
+# A frame that has a chunk of its own, too large to be kept.
+fills.__code__ = fills.__code__.replace(co_stacksize=1_000_000)
+
+
 def many_calls():
     return every_call(), big(3)
 
@@ -167,18 +175,28 @@ def evaluator(name):
 
 
 @unittest.skipUnless(singlestep.available, "one instruction at a time: on Linux on x86-64 alone")
-class EveryInstruction(unittest.TestCase):
+class SteppedTestCase(unittest.TestCase):
     def look(self, expected):
         result, steps = singlestep.run(many_calls)
         self.assertEqual(result, expected)
         self.assertGreater(steps, 10_000)
 
+
+class EveryInstruction(SteppedTestCase):
     def test_calls(self):
         expected = many_calls()
         self.look(expected)
         for _ in range(support.WARM):
             many_calls()
         self.look(expected)
+
+    @unittest.skipIf(support.ON_STOCK, "stock gives the chunk back before it leaves the frame")
+    def test_a_generator_whose_frame_fills_a_chunk(self):
+        singlestep.run(lambda: fills(1) and None)
+
+    def test_an_exception_comes_through(self):
+        with self.assertRaises(ZeroDivisionError):
+            singlestep.run(lambda: 1 / 0)
 
     def test_with_an_evaluator(self):
         expected = many_calls()
@@ -195,18 +213,18 @@ class EveryInstruction(unittest.TestCase):
             sys.settrace(None)
 
 
-@unittest.skipUnless(singlestep.available, "one instruction at a time: on Linux on x86-64 alone")
 @support.needs_hooks
-class EveryInstructionWithHooks(EveryInstruction):
-    test_calls = test_with_an_evaluator = test_with_a_trace_function = None
-
-    def look_with(self, *hooks):
+class EveryInstructionWithHooks(SteppedTestCase):
+    def look_with(self, *hooks, replacing=()):
         expected = many_calls()
         for name in EVALUATORS:
             with self.subTest(evaluator=name), evaluator(name), contextlib.ExitStack() as installed:
                 for hook in hooks:
                     installed.enter_context(framehook.hook(hook))
                 self.look(expected)
+                asked = framehook.hooks()
+            self.assertGreater(min(hook.calls for hook in asked), 0)
+            self.assertEqual([hook.replacements > 10 for hook in asked], [hook in replacing for hook in hooks])
 
     def test_that_pass(self):
         self.look_with(lambda view: None)
@@ -216,8 +234,27 @@ class EveryInstructionWithHooks(EveryInstruction):
 
     def test_that_replace(self):
         for stack in (1, 3000):
+            chosen = copies(stack)
             with self.subTest(stack):
-                self.look_with(framehook.CodeMap(copies(stack)).get)
+                def replace(view):
+                    return chosen.get(view.code)
+
+                self.look_with(replace, replacing=[replace])
+
+    def test_that_replace_and_answer(self):
+        chosen = copies(30)
+
+        def replace(view):
+            return chosen.get(view.code)
+
+        self.look_with(replace, lambda view: view.result(view.argument(0)) if view.code is chosen[leaf.__code__] else None,
+                       replacing=[replace])
+
+    def test_that_replace_by_what_fills_a_chunk(self):
+        code, other = numbers.__code__, numbers.__code__.replace(co_stacksize=1_000_000)
+        for name in EVALUATORS:
+            with self.subTest(name), evaluator(name), framehook.hook(lambda view: other if view.code is code else None):
+                self.assertEqual(singlestep.run(lambda: numbers(1).gi_code is other)[0], True)
 
     def test_that_watch(self):
         self.look_with(lambda view: view.watch(lambda event: None, None, True, True))
@@ -229,7 +266,7 @@ class EveryInstructionWithHooks(EveryInstruction):
             view.watch(lambda event: None, None, True, True)
             return chosen.get(view.code)
 
-        self.look_with(lambda view: view.watch(lambda event: None), replace, lambda view: view.not_below())
+        self.look_with(lambda view: view.watch(lambda event: None), replace, lambda view: view.not_below(), replacing=[replace])
 
     def test_that_answer(self):
         self.look_with(lambda view: view.result(view.argument(0)) if view.code is leaf.__code__ else None,

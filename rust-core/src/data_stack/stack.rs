@@ -5,6 +5,7 @@ use super::sizes::{fits_between, fits_in_room, new_chunk_bytes, slots_used, SLOT
 use crate::check::check;
 use crate::cpython::{_PyStackChunk, _PyThreadStateImpl, PyThreadState};
 use crate::in_cpython::DataStackState;
+use crate::thread::Thread;
 use core::ptr::{null_mut, NonNull};
 
 /// The size of a frame.
@@ -179,7 +180,8 @@ impl DataStack {
     /// Pops the topmost frame, which begins at `base`.
     ///
     /// # Safety
-    /// `base` is where the topmost frame begins, and its slots are dead.
+    /// `base` is where the topmost frame begins, and its slots are dead. The stack is the calling
+    /// thread's own.
     #[inline(always)]
     pub unsafe fn pop(&mut self, base: *mut Slot) {
         check!(self.current().is_some(), "a frame is popped from no chunk");
@@ -236,6 +238,20 @@ impl DataStack {
                     self.set_top(top);
                 }
                 pushed
+            }
+        }
+    }
+
+    /// The frame at `base`, whose memory goes, is not the thread's current one any more. It may be:
+    /// `RETURN_GENERATOR` makes the frame below current after it has popped this one, and a signal's
+    /// handler may walk frames in between.
+    fn step_off(&mut self, base: *mut Slot) {
+        let (tstate, frame) = (self.0.as_ptr().cast::<PyThreadState>(), base.cast());
+        // SAFETY: live by the type's invariant. The thread itself pops, so the field is its own; a
+        // current frame was made, and leads to one that was.
+        unsafe {
+            if (*tstate).current_frame == frame {
+                Thread::new(tstate).set_current_frame((*frame).previous);
             }
         }
     }
@@ -437,6 +453,7 @@ unsafe fn leave_chunk(stack: &mut DataStack) {
         stack.set_top(chunk.data());
         return;
     };
+    stack.step_off(chunk.data());
     stack.make_current(below);
     // SAFETY: not current any more, and no frame in it is alive, by contract.
     unsafe { stack.retire(chunk) };

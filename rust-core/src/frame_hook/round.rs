@@ -293,7 +293,11 @@ fn end_round(thread: Thread, under_way: UnderWay, course: Course, end: End) -> W
             // Hooks may have come and gone meanwhile.
             Way::Runs(frame, standing(thread, frame.code()))
         }
-        End::Answered(value) => Way::Answered(frame.show(next), value),
+        // What does not run stays hidden: `next` may be of code that was replaced.
+        End::Answered(value) => {
+            never_offer(*frame);
+            Way::Answered(*frame, value)
+        }
         End::Failed => {
             never_offer(*frame);
             Way::Failed(*frame)
