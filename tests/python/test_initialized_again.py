@@ -21,12 +21,15 @@ MAY_LOSE_MORE = 2       # KiB for each life
 # Of an isolated interpreter that loses one object, CPython keeps all arenas. With malloc it keeps what is lost.
 EXACTLY = {} if FREE_THREADED else {"PYTHONMALLOC": "malloc"}
 
-FACTS = """
-import json, os, sys, sysconfig
+FACTS = r"""
+import json, os, re, sys, sysconfig
 directory = os.path.dirname(os.path.abspath(sys.executable))
-print(json.dumps([directory, sysconfig.get_path("include"), sysconfig.get_path("platinclude"),
+# The one that has compiled the library, which may be needed to link it; what sysconfig names is for extensions.
+with open(os.path.join(directory, "Makefile")) as file:
+    compiler = re.search(r"^CC=\s*(.*)", file.read(), re.MULTILINE)[1]
+print(json.dumps([directory, sysconfig.get_path("include"), sysconfig.get_path("platinclude"), compiler,
                   *(sysconfig.get_config_var(name) or "" for name in (
-                      "LINKCC", "PY_CORE_LDFLAGS", "LINKFORSHARED", "BLDLIBRARY", "LIBS", "MODLIBS", "SYSLIBS"))]))
+                      "PY_CORE_LDFLAGS", "LINKFORSHARED", "BLDLIBRARY", "LIBS", "MODLIBS", "SYSLIBS"))]))
 """
 # What Python does in each life.
 PLAIN = """
