@@ -151,8 +151,9 @@ def fills(n):
     yield n
 
 
-# A frame that has a chunk of its own, too large to be kept.
-fills.__code__ = fills.__code__.replace(co_stacksize=1_000_000)
+# Words of a frame that has a chunk of its own, which is not kept.
+TOO_LARGE = support.SPARE_CHUNK_BYTES // 8 + 10_000
+fills.__code__ = fills.__code__.replace(co_stacksize=TOO_LARGE)
 
 
 def many_calls():
@@ -251,7 +252,7 @@ class EveryInstructionWithHooks(SteppedTestCase):
                        replacing=[replace])
 
     def test_that_replace_by_what_fills_a_chunk(self):
-        code, other = numbers.__code__, numbers.__code__.replace(co_stacksize=1_000_000)
+        code, other = numbers.__code__, numbers.__code__.replace(co_stacksize=TOO_LARGE)
         for name in EVALUATORS:
             with self.subTest(name), evaluator(name), framehook.hook(lambda view: other if view.code is code else None):
                 self.assertEqual(singlestep.run(lambda: numbers(1).gi_code is other)[0], True)
