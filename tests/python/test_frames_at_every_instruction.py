@@ -219,13 +219,14 @@ class EveryInstructionWithHooks(SteppedTestCase):
     def look_with(self, *hooks, replacing=()):
         expected = many_calls()
         for name in EVALUATORS:
-            with self.subTest(evaluator=name), evaluator(name), contextlib.ExitStack() as installed:
-                for hook in hooks:
-                    installed.enter_context(framehook.hook(hook))
-                self.look(expected)
-                asked = framehook.hooks()
-            self.assertGreater(min(hook.calls for hook in asked), 0)
-            self.assertEqual([hook.replacements > 10 for hook in asked], [hook in replacing for hook in hooks])
+            with self.subTest(evaluator=name):
+                with evaluator(name), contextlib.ExitStack() as installed:
+                    for hook in hooks:
+                        installed.enter_context(framehook.hook(hook))
+                    self.look(expected)
+                    asked = framehook.hooks()
+                self.assertGreater(min(hook.calls for hook in asked), 0)
+                self.assertEqual([hook.replacements > 10 for hook in asked], [hook in replacing for hook in hooks])
 
     def test_that_pass(self):
         self.look_with(lambda view: None)
