@@ -1,10 +1,14 @@
 """Values on code objects where each allocation fails once: requests, tables that are made and grow, releases."""
 
+import functools
 import gc
+import os
+import subprocess
+import sys
 import unittest
 
 from code_extra_support import CodeExtraTestCase, new_code
-from support import attempt, needs_failing_allocations, needs_framecore, use_extensions
+from support import FREE_THREADED, attempt, needs_failing_allocations, needs_framecore, use_extensions
 
 use_extensions()
 import codeextra
@@ -13,12 +17,26 @@ INDICES = 70            # of one code object: its table grows seven times
 FAILURES = range(0, 5)  # which allocation of an operation fails
 
 
+def alone(test):
+    """Has a test a process of its own on the free-threaded build: 3.13 makes code immortal there once it has had a second thread."""
+    @functools.wraps(test)
+    def wrapped(self):
+        if not FREE_THREADED or os.environ.get("FERRULE_TEST_ALONE"):
+            return test(self)
+        done = subprocess.run([sys.executable, "-m", "unittest", f"{__name__}.{type(self).__name__}.{test.__name__}"], text=True,
+                              cwd=os.path.dirname(os.path.abspath(__file__)), env={**os.environ, "FERRULE_TEST_ALONE": "1"},
+                              capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+    return wrapped
+
+
 @needs_framecore
 @needs_failing_allocations
 class WithoutMemory(CodeExtraTestCase):
     def check(self, code, values, number):
         self.assertEqual({index: codeextra.get(code, index) for index in values}, values, number)
 
+    @alone
     def test_a_request_that_fails_takes_nothing_away(self):
         code, values, failed = new_code(), {}, 0
         for count in range(INDICES):
@@ -37,6 +55,7 @@ class WithoutMemory(CodeExtraTestCase):
         gc.collect()        # Without the GIL it is this that frees code.
         self.assertEqual(sorted(self.freed_values()), sorted(values.values()))
 
+    @alone
     def test_a_table_that_cannot_be_made_or_grow_keeps_what_it_has(self):
         failed = 0
         for number in FAILURES:
