@@ -6,6 +6,7 @@ import sys
 import sysconfig
 import threading
 import unittest
+import zipfile
 
 from profiler_support import ProfilerTestCase, load
 
@@ -257,6 +258,27 @@ with ferrule_profiler.profile() as profile:
 print(sys.meta_path == finders, profile.result.find("use")[0].calls)
 """)
         self.assertEqual(done.stdout, "0 None\nTrue 1\n")
+
+    def test_other_modules_named_greenlet(self):
+        directory = self.directory()
+        os.mkdir(os.path.join(directory, "greenlet"))       # a namespace, where nothing else is found
+        with zipfile.ZipFile(os.path.join(directory, "greenlet.zip"), "w") as file:
+            file.writestr("greenlet.py", "x = 1")
+            file.writestr("other.py", "settrace = gettrace = None")
+        for place in (directory, os.path.join(directory, "greenlet.zip")):
+            done = self.run_python("-c", """
+import ferrule_profiler, sys
+sys.path.insert(0, sys.argv[1])
+finders = list(sys.meta_path)
+with ferrule_profiler.profile():
+    import greenlet
+    if sys.argv[1].endswith(".zip"):
+        import other
+        assert "exec_module" not in vars(greenlet.__loader__)
+assert sys.meta_path == finders
+print("imported")
+""", place)
+            self.assertEqual(done.stdout, "imported\n")
 
     def test_greenlet_that_cannot_be_imported(self):
         done = self.run_python("-c", """

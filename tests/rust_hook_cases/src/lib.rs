@@ -481,8 +481,8 @@ mod rust_hook_cases {
         }
     }
 
-    /// What the call returns or raises, and how many levels there were; the limit is `inner` levels
-    /// while it runs a second time, within.
+    /// Calls a function twice: with `inner` levels of C recursion left, and then with `levels`. Returns
+    /// what the second call has returned, and how many levels there were before each limit was set.
     #[pyfunction]
     fn call_with_levels<'py>(
         function: &Bound<'py, PyAny>,

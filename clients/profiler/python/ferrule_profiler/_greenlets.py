@@ -38,9 +38,13 @@ class Greenlets:
 
     def tell_of(self, loader):
         """Has imported() called when the loader has executed its module."""
-        execute = loader.exec_module
+        execute = getattr(loader, "exec_module", None)
+        # A namespace has no loader, and a class is that of other modules too: greenlet stays unseen.
+        if execute is None or isinstance(loader, type):
+            return
 
         def exec_module(module):
+            del loader.exec_module      # one of a zip file has more modules
             execute(module)
             if not self.stopped and self.greenlet is None:
                 self.leave_finders()
@@ -49,7 +53,7 @@ class Greenlets:
         try:
             loader.exec_module = exec_module
         except AttributeError:
-            pass        # one without attributes of its own: greenlet stays unseen
+            pass        # one without attributes of its own
 
     def imported(self, greenlet):
         if hasattr(greenlet, "settrace") and hasattr(greenlet, "gettrace"):
