@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Mutated tests of CPython's own, on stock and on Ferrule side by side: what comes of each test has to be the same.
+"""Mutated source, on stock and on Ferrule side by side: what comes of each of its tests has to be the same.
 
     python3 tests/fuzz/run.py --python build/ferrule/python --stock build/stock/python --minutes 10
     python3 tests/fuzz/run.py --python ... --stock ... --seed 4711 --count 1      one of them again
 
-Each seed chooses a test module, its mutations, a recursion limit, how often the collector runs, and who looks on: a trace, profile or
+Each seed chooses what is mutated, a test module of CPython's, a module of the standard library or, with --programs, one of a program from
+PyPI (subjects.py); its mutations, a recursion limit, how often the collector runs, and who looks on: a trace, profile or
 monitoring function, or a thread that walks the frames; on Ferrule also a frame hook that passes, reads or copies. A crash on
 Ferrule that stock has not is a finding, and so is a test that ends in another way. What stock does not do the same way twice is not
 compared. Findings are kept in build/fuzz, each with its source. The last line is the counts.
@@ -23,6 +24,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+from subjects import FROM_PYPI, LIBRARY, Subject, install
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -55,11 +58,25 @@ class Outcome:
         return self.died.startswith("signal")
 
 
-def run(python: str, path: Path, seed: int, hook: str) -> Outcome:
+@dataclass(frozen=True)
+class Mutant:
+    """A changed source, and what runs on it."""
+
+    path: Path
+    seed: int
+    hook: str
+    # None: the source is of tests.
+    subject: Subject | None
+    programs: Path | None
+
+
+def run(python: str, mutant: Mutant, hook: str) -> Outcome:
     with tempfile.TemporaryDirectory() as directory:
         environment = {"PATH": os.environ["PATH"], "HOME": directory, "TMPDIR": directory, "PYTHONHASHSEED": "0",
-                       "PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1"}
-        process = subprocess.Popen([python, HERE / "worker.py", path, str(seed), hook], cwd=directory, env=environment, text=True,
+                       "PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1", "PURE_PYTHON": "1",
+                       **({"PYTHONPATH": str(mutant.programs)} if mutant.programs else {})}
+        words = (mutant.subject.module, *mutant.subject.tests) if mutant.subject else ()
+        process = subprocess.Popen([python, HERE / "worker.py", mutant.path, str(mutant.seed), hook, *words], cwd=directory, env=environment, text=True,
                                    errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    start_new_session=True)
         try:
@@ -112,42 +129,57 @@ class Fuzzer:
         self.kept = ROOT / "build" / "fuzz"
         self.kept.mkdir(parents=True, exist_ok=True)
 
-    def source(self, seed: int) -> tuple[str, str] | None:
-        """(the module's name, its mutated source)"""
-        name = random.Random(seed).choice(MODULES)
-        for path in (self.tests / f"test_{name}.py", self.tests / f"test_{name}" / f"test_{name}.py"):
-            if path.exists():
-                # By an interpreter that knows the syntax.
-                made = subprocess.run([self.options.stock, HERE / "mutations.py", path, str(seed)], capture_output=True,
-                                      encoding="utf-8", errors="surrogatepass")
-                return (name, made.stdout) if made.returncode == 0 else None
-        return None
+    def chosen(self, seed: int) -> tuple[Path | None, Subject | None]:
+        """The source that a seed changes, and the module that it is, if it is not of tests."""
+        random_ = random.Random(seed)
+        if random_.random() < 0.5:
+            name = random_.choice(MODULES)
+            places = (self.tests / f"test_{name}.py", self.tests / f"test_{name}" / f"test_{name}.py")
+            return next((path for path in places if path.exists()), None), None
+        subject = random_.choice(FROM_PYPI if self.options.programs and random_.random() < 0.5 else LIBRARY)
+        place = subject.module.replace(".", "/")
+        for top in (self.tests.parent, self.options.programs):
+            for path in (top / f"{place}.py", top / place / "__init__.py") if top else ():
+                if path.exists():
+                    return path, subject
+        return None, subject
+
+    def mutant(self, seed: int) -> Mutant | None:
+        path, subject = self.chosen(seed)
+        if path is None:
+            return None
+        # By an interpreter that knows the syntax.
+        made = subprocess.run([self.options.stock, HERE / "mutations.py", path, str(seed)], capture_output=True,
+                              encoding="utf-8", errors="surrogatepass")
+        if made.returncode != 0:
+            return None
+        running = self.kept / f"running-{seed}.py"
+        running.write_text(made.stdout, encoding="utf-8", errors="surrogatepass")
+        return Mutant(running, seed, random.Random(seed + 1).choice(HOOKS), subject, self.options.programs)
 
     def one(self, seed: int) -> tuple[str, str]:
         """(what came of a seed, the finding where it is one)"""
-        made = self.source(seed)
-        if made is None:
+        mutant = self.mutant(seed)
+        if mutant is None:
             return "nothing to run", ""
-        name, text = made
-        hook = random.Random(seed + 1).choice(HOOKS)
-        path = self.kept / f"running-{seed}.py"
-        path.write_text(text, encoding="utf-8", errors="surrogatepass")
         try:
-            verdict, finding = self.compare(path, seed, hook)
+            verdict, finding = self.compare(mutant)
             if finding:
+                name = mutant.subject.module if mutant.subject else "tests"
                 kept = self.kept / f"finding-{seed}-{name}.py"
-                path.rename(kept)
-                finding = f"seed {seed}, test_{name}, hook {hook}: {kept}\n{finding}"
+                mutant.path.rename(kept)
+                finding = f"seed {seed}, {name}, hook {mutant.hook}: {kept}\n{finding}"
                 kept.with_suffix(".txt").write_text(finding + "\n")
             return verdict, finding
         finally:
-            path.unlink(missing_ok=True)
+            mutant.path.unlink(missing_ok=True)
 
-    def compare(self, path: Path, seed: int, hook: str) -> tuple[str, str]:
-        ours = run(self.options.python, path, seed, hook)
+    def compare(self, mutant: Mutant) -> tuple[str, str]:
+        hook = mutant.hook
+        ours = run(self.options.python, mutant, hook)
         if ours.died == "stopped":
             return "stopped", ""
-        theirs = run(self.options.stock, path, seed, "none")
+        theirs = run(self.options.stock, mutant, "none")
         if ours == theirs:
             # A signal that both die of is stock's, or what a test has sent to itself.
             return ("did not run" if ours.died else "same"), ""
@@ -155,10 +187,10 @@ class Fuzzer:
             return "not comparable", ""
         # Stock may be of two minds about it, or crash too.
         for _ in range(3):
-            again = run(self.options.stock, path, seed, "none")
+            again = run(self.options.stock, mutant, "none")
             if again != theirs or (ours.crashed and again.crashed):
                 return "stock differs from itself" if not again.crashed else "stock crashes too", ""
-            if run(self.options.python, path, seed, hook) != ours and not ours.crashed:
+            if run(self.options.python, mutant, hook) != ours and not ours.crashed:
                 return "not the same twice", ""
         return "crash" if ours.crashed else "difference", difference(ours, theirs)
 
@@ -170,9 +202,13 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10, help="how long (default %(default)s)")
     parser.add_argument("--count", type=int, help="so many seeds instead")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the first (default: the time)")
+    parser.add_argument("--programs", type=Path, metavar="DIR", help="programs from PyPI too, which are installed there")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     options.python, options.stock = os.path.abspath(options.python), os.path.abspath(options.stock)
+    if options.programs:
+        options.programs = options.programs.absolute()
+        install(options.programs)
     fuzzer, seen, findings = Fuzzer(options), Counter(), 0
     end = time.monotonic() + 60 * options.minutes
     seeds = iter(range(options.seed, options.seed + (options.count or 10**9)))

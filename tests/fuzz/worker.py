@@ -1,12 +1,15 @@
-"""Runs a mutated test module of CPython's and tells what came of each test: a JSON list on the last line of its output.
+"""Runs the tests of mutated source and tells what came of each test: a JSON list on the last line of its output.
 
-    python worker.py MODULE_FILE SEED HOOK
+    python worker.py FILE SEED HOOK                      a mutated test module
+    python worker.py FILE SEED HOOK MODULE TESTS...      a mutated module, which stands in for MODULE, and the names of tests' modules
 
 What else is on while it runs follows from the seed, and is the same for each interpreter but for HOOK, which is a kind of frame
 hook that passes each frame, or `none`.
 """
 
 import gc
+import importlib.machinery
+import importlib.util
 import inspect
 import io
 import json
@@ -116,22 +119,55 @@ def add_hook(kind):
         framehook.add(replace)
 
 
-def main(path, seed, hook):
+class StandsIn(importlib.machinery.SourceFileLoader):
+    """Finds and loads one module: with other code, as often as it is imported."""
+
+    def __init__(self, name, code):
+        self.true = importlib.util.find_spec(name)
+        super().__init__(name, self.true.origin)
+        self.code = code
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self.name:
+            return None
+        return importlib.util.spec_from_file_location(name, self.path, loader=self,
+                                                      submodule_search_locations=self.true.submodule_search_locations)
+
+    def get_code(self, name):
+        return self.code
+
+
+def tests_of(code, path, name, tests):
+    """Runs the mutated code, and makes a suite of its own tests or of those that are named."""
+    loader = unittest.defaultTestLoader
+    if not name:
+        module = type(sys)("mutated")
+        module.__file__ = path
+        sys.modules["mutated"] = module
+        exec(code, module.__dict__)
+        return loader.loadTestsFromModule(module)
+    # What these import is not mutated: most of it would not import at all with a module that is.
+    for test in tests:
+        importlib.import_module(test)
+    for loaded in (name, *tests):
+        sys.modules.pop(loaded, None)
+    sys.meta_path.insert(0, StandsIn(name, code))
+    importlib.import_module(name)
+    return loader.loadTestsFromNames(tests)
+
+
+def main(path, seed, hook, name="", *tests):
     limit()
     surroundings = random.Random(seed)
     with open(path, encoding="utf-8") as file:
         code = compile(file.read(), "mutated.py", "exec")
-    module = type(sys)("mutated")
-    module.__file__ = path
-    sys.modules["mutated"] = module
     result, said = Told(), io.StringIO()
     how = surroundings.choice(("alone", "alone", "trace", "profile", "lines", "looked at"))
     limit_of_recursion = surroundings.choice((300, 1000, 1000, 4000))
     gc.set_threshold(surroundings.choice((1, 20, 700, 2000)))
     sys.stdout, stdout = said, sys.stdout
     try:
-        exec(code, module.__dict__)
-        suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+        suite = tests_of(code, path, name, tests)
         sys.setrecursionlimit(limit_of_recursion)
         add_hook(hook)
         if how == "trace":
@@ -155,4 +191,4 @@ def main(path, seed, hook):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

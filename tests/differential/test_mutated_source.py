@@ -1,4 +1,4 @@
-"""Mutated tests of CPython's own end on Ferrule as on stock, and a difference would be noticed. `ci/fuzz` runs many more."""
+"""Tests of mutated source end on Ferrule as on stock, and a difference would be noticed. `ci/fuzz` runs many more."""
 
 import argparse
 import importlib.util
@@ -13,15 +13,15 @@ from unittest import mock
 
 FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
 sys.path.append(str(FUZZ))
-SPEC = importlib.util.spec_from_file_location("mutated_tests", FUZZ / "run.py")
-mutated_tests = importlib.util.module_from_spec(SPEC)
-sys.modules[SPEC.name] = mutated_tests
-SPEC.loader.exec_module(mutated_tests)
-from mutated_tests import Outcome
+SPEC = importlib.util.spec_from_file_location("mutated", FUZZ / "run.py")
+mutated = importlib.util.module_from_spec(SPEC)
+sys.modules[SPEC.name] = mutated
+SPEC.loader.exec_module(mutated)
+from mutated import Mutant, Outcome, Subject
 
 FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
 STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
-SEEDS = range(4)
+SEEDS = range(6)
 
 
 def ran(*tests):
@@ -32,10 +32,10 @@ GOOD, BAD = ran(["test_a", "passed", ""]), ran(["test_a", "error", "ValueError: 
 CRASH = Outcome("signal SIGSEGV", "Fatal Python error")
 
 
-class MutatedTests(unittest.TestCase):
+class MutatedSource(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.fuzzer = mutated_tests.Fuzzer(argparse.Namespace(python=FERRULE, stock=STOCK))
+        cls.fuzzer = mutated.Fuzzer(argparse.Namespace(python=FERRULE, stock=STOCK, programs=None))
 
     def test_they_end_as_on_stock(self):
         seen = []
@@ -56,11 +56,11 @@ class MutatedTests(unittest.TestCase):
         """Of what the two interpreters make of a program, one run after the other; the last goes on."""
         runs = {FERRULE: list(ours), STOCK: list(theirs)}
 
-        def run(python, path, seed, hook):
+        def run(python, mutant, hook):
             return runs[python].pop(0) if len(runs[python]) > 1 else runs[python][0]
 
-        with mock.patch.object(mutated_tests, "run", run):
-            return self.fuzzer.compare(Path("x.py"), 0, hook)
+        with mock.patch.object(mutated, "run", run):
+            return self.fuzzer.compare(Mutant(Path("x.py"), 0, hook, None, None))
 
     def test_a_crash_of_ferrule_alone_is_a_finding(self):
         verdict, finding = self.verdict([CRASH], [GOOD])
@@ -87,7 +87,26 @@ class MutatedTests(unittest.TestCase):
                                    ("import os\nos._exit(3)\n", "exit status 3"),
                                    ("raise SystemExit\n", "")):
                 path.write_text(source)
-                self.assertEqual(mutated_tests.run(STOCK, path, 0, "none").died, wanted)
+                self.assertEqual(mutated.run(STOCK, Mutant(path, 0, "none", None, None), "none").died, wanted)
+
+    def test_a_mutated_module_is_what_its_tests_test(self):
+        source = Path(subprocess.run([STOCK, "-c", "import textwrap; print(textwrap.__file__)"], capture_output=True, text=True,
+                                     check=True).stdout.strip()).read_text()
+        subject = Subject("textwrap", ("test.test_textwrap",))
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "m.py")
+            outcomes = {}
+            for name, text in (("whole", source), ("other", source + "\ndef shorten(text, width, **kwargs):\n    return 'mutated'\n")):
+                path.write_text(text)
+                for python in (STOCK, FERRULE):
+                    told = mutated.run(python, Mutant(path, 0, "none", subject, None), "none").told
+                    outcomes[name, python] = {test: what for test, what, _ in json.loads(told)[2]}
+        whole, other = outcomes["whole", STOCK], outcomes["other", STOCK]
+        self.assertEqual((whole, other), (outcomes["whole", FERRULE], outcomes["other", FERRULE]))
+        self.assertEqual(set(whole.values()), {"passed"})
+        failed = [test for test, what in other.items() if what == "failed"]
+        self.assertTrue(failed)
+        self.assertTrue(all("Shorten" in test for test in failed), failed)
 
 
 if __name__ == "__main__":
