@@ -116,8 +116,10 @@ def suffix(python: str) -> str:
 # ---- beside a build of the interpreter ------------------------------------------
 
 def belong_to(variant: str) -> bool:
-    """Whether a variant, which is configured, has the clients with it."""
-    return VARIANTS[variant].with_clients and making.facts_of(variant).get("RUST_CORE") == "1" and bool(installed())
+    """Whether a variant, which is configured, has the clients with it. One for another machine has none: they ask the interpreter what it is."""
+    facts = making.facts_of(variant)
+    here = facts.get("HOST_GNU_TYPE") == facts.get("BUILD_GNU_TYPE")
+    return VARIANTS[variant].with_clients and facts.get("RUST_CORE") == "1" and here and bool(installed())
 
 
 def beside(variant: str) -> Path:

@@ -132,7 +132,7 @@ def facts_of(variant: str) -> dict[str, str]:
         text = (places.BUILD / variant / "Makefile").read_text()
     except FileNotFoundError:
         return {}
-    return dict(re.findall(r"^(prefix|exec_prefix|RUST_CORE|RUST_CORE_CROSS_LTO|CC)=[ \t]*(.*?)[ \t]*$", text, re.M))
+    return dict(re.findall(r"^(prefix|exec_prefix|RUST_CORE|RUST_CORE_CROSS_LTO|CC|BUILD_GNU_TYPE|HOST_GNU_TYPE)=[ \t]*(.*?)[ \t]*$", text, re.M))
 
 
 def remove(directory: Path) -> None:

@@ -10,6 +10,7 @@ mod flags;
 mod header;
 mod libclang;
 mod object;
+mod target;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! The frame core as one object file, made with the flags of a CPython build.
 
+use crate::target::Target;
 use crate::{bindings, flags, project_root, Outcome};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,10 +29,11 @@ pub struct Request<'a> {
 pub fn build(request: &Request) -> Outcome<()> {
     let work_dir = absolute(request.work_dir)?;
     let bindings_file = work_dir.join("bindings.rs");
-    bindings::write(&bindings_file, request.cflags)?;
+    let host = std::env::var("FERRULE_TARGET").map_err(|_| "run it as build.rs-wrapper/run")?;
+    let target = Target::of_compiler(request.cc, &host)?;
+    bindings::write(&bindings_file, &[&target.for_clang[..], request.cflags].concat())?;
     let target_dir = work_dir.join("target");
-    let target = std::env::var("FERRULE_TARGET").map_err(|_| "run it as build.rs-wrapper/run")?;
-    let archive = target_dir.join(target.as_str()).join("release/libferrule_core.rlib");
+    let archive = target_dir.join(&target.for_rustc).join("release/libferrule_core.rlib");
     // Of an earlier build: were it still there after this one went elsewhere, it would be linked.
     for stale in [archive.as_path(), request.output] {
         match std::fs::remove_file(stale) {
@@ -41,7 +43,7 @@ pub fn build(request: &Request) -> Outcome<()> {
             _ => {}
         }
     }
-    run_cargo(request, &target, &bindings_file, &target_dir)?;
+    run_cargo(request, &target.for_rustc, &bindings_file, &target_dir)?;
     if !archive.is_file() {
         return Err(format!("cargo left no {}", archive.display()));
     }

@@ -32,12 +32,13 @@ with open(root / "fetched", "a") as log:
 # As CPython's: what installs depends on what builds, and building takes a Rust compiler.
 CONFIGURE = r"""#!/bin/sh
 echo "$*" >>$FAKE/configured
-prefix=/usr/local rust='rustc --version' core=1
+prefix=/usr/local rust='rustc --version' core=1 host=x
 for word in "$@"; do
     case $word in
     --prefix=/*) prefix=${word#--prefix=} ;;
     --prefix=*) echo "configure: error: expected an absolute directory name for --prefix: ${word#*=}"; exit 1 ;;
     --without-rust-core) rust=: core=0 ;;
+    --host=*) host=${word#--host=} ;;
     --enable-nonsense) echo "configure: WARNING: unrecognized options: $word" >&2 ;;
     esac
 done
@@ -48,6 +49,8 @@ cat >Makefile <<END
 prefix=	$prefix
 exec_prefix=	\${prefix}
 RUST_CORE=	$core
+BUILD_GNU_TYPE=	x
+HOST_GNU_TYPE=	$host
 LIBDEST=	\${prefix}/lib/python3.13
 PYTHON_FOR_BUILD=./python -E
 all: python scripts

@@ -82,6 +82,12 @@ class Clients(Case):
         self.make("install", "DESTDIR=../d")
         self.assertEqual((self.built(), (self.base / f"d{LIBRARY}").exists()), ([], False))
 
+    def test_a_build_for_another_machine_has_none(self):
+        self.configure("--prefix=/opt/x", "--host=riscv64-linux-gnu", "CC=gcc")
+        self.make()
+        self.make("install", "DESTDIR=../d")
+        self.assertEqual((self.built(), (self.base / f"d{LIBRARY}").exists()), ([], False))
+
     def test_one_that_does_not_build_is_named_and_nothing_is_installed(self):
         (self.fake / "fails").write_text("")
         said = self.make(status=2)

@@ -1,5 +1,6 @@
 """Machines that the frame core cannot be built for: said before anything is fetched."""
 
+import platform
 import unittest
 
 from building import Case
@@ -26,14 +27,20 @@ class Target(Case):
             self.assertIn("--without-rust-core", said)
 
     def test_the_last_host_counts(self):
-        target.check(["--host=i686-linux-gnu", "--host=aarch64-linux-gnu"], {}, system="linux", pointer=8)
+        target.check(["--host=i686-linux-gnu", "--host=aarch64-linux-gnu"], {"CC": "cross-gcc"}, system="linux", pointer=8)
 
     def test_others_are_let_through(self):
         for host in ("aarch64-linux-gnu", "x86_64-linux-gnu", "riscv64-linux-gnu", "powerpc64le-linux-gnu", "s390x-linux-gnu",
                      "x86_64-unknown-freebsd14"):
             # The machine that builds does not matter then.
-            target.check([f"--host={host}"], {"CFLAGS": "-march=x86-64-v3 -m64"}, system="darwin", pointer=4)
+            target.check([f"--host={host}"], {"CC": "cross-gcc", "CFLAGS": "-march=x86-64-v3 -m64"}, system="darwin", pointer=4)
         target.check([], {}, system="linux", pointer=8)
+
+    def test_another_machine_wants_its_own_compiler(self):
+        other = "riscv64-linux-gnu"
+        self.assertIn(f"--host={other} is another machine: name the C compiler for it", self.refused([f"--host={other}"]))
+        for own in (platform.machine(), {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())):
+            target.check([f"--host={own}-linux-gnu"], {}, system="linux", pointer=8)
 
     def test_configure_says_it_before_it_does_anything(self):
         with self.assertRaisesRegex(BuildError, "^32-bit: "):
