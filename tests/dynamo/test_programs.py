@@ -1,6 +1,7 @@
 """Programs do the same with the evaluator and with hooks: results, graphs, guards' failures, errors,
 counters, warnings."""
 
+import importlib.metadata
 import os
 import unittest
 
@@ -10,7 +11,14 @@ MODULES = sorted(name.removesuffix(".py") for name in os.listdir(os.path.join(HE
                  if name.endswith(".py") and not name.startswith("_"))
 
 # Where a program may differ, and why: docs/dynamo.md says it at length.
-EXPLAINED = {}
+EXPLAINED = set()
+if importlib.metadata.version("torch").startswith("2.6."):
+    # It calls functions of its own in a region. Its evaluator compiles the callbacks of tools that look at these;
+    # hooks are not asked about such callbacks.
+    EXPLAINED |= {(name, "counters") for name in ("monitored", "monitoring_tool_raises", "profiled", "traced", "traced_from_the_start",
+                                                  "tracer_within")}
+    # Its frames have a class of another name.
+    EXPLAINED.add(("what_a_callback_is_given", "result"))
 
 
 class Programs(unittest.TestCase):

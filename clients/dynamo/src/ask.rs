@@ -179,7 +179,7 @@ impl<'py> Asked<'_, 'py> {
 
     /// The answer where compiled code runs.
     fn compiled(self, found: Found<'py>, below: Action) -> PyResult<Answer<'py, Word>> {
-        let callback = self.below_compiled(below)?;
+        let callback = self.below_compiled(below.where_found())?;
         let around = around::enter(&found.code, || Ok(found.annotation()))?;
         self.with(Answer::replace(found.into_code()), callback, around)
     }

@@ -1,5 +1,6 @@
 //! Having torch compile a frame.
 
+use crate::answer::Said;
 use crate::cache::Found;
 use crate::code_state::CodeState;
 use crate::entry::CacheEntry;
@@ -36,12 +37,22 @@ impl<'py> RandomState<'py> {
 
 /// The backend behind a callback, which says whose compiled code may run.
 pub fn backend<'py>(callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let name = pyo3::intern!(callback.py(), "_torchdynamo_orig_backend");
+    let py = callback.py();
+    // The second is torch 2.6's.
+    let names = [
+        pyo3::intern!(py, "_torchdynamo_orig_backend"),
+        pyo3::intern!(py, "_torchdynamo_orig_callable"),
+    ];
     let mut backend = callback.clone();
-    while let Some(inner) = backend.getattr_opt(name)? {
-        backend = inner;
+    'inner: loop {
+        for name in names {
+            if let Some(inner) = backend.getattr_opt(name)? {
+                backend = inner;
+                continue 'inner;
+            }
+        }
+        return Ok(backend);
     }
-    Ok(backend)
 }
 
 /// Calls the callback about a frame, and keeps what it has made.
@@ -61,15 +72,11 @@ pub fn compile<'py>(
         framehook::outside(callback).call1((frame, entry, state.get().frame_state.bind(py)));
     drop(limit);
     random.restore()?;
-    let answer = answer?;
-    let strategy = Strategy::of(&answer.getattr("frame_exec_strategy")?)?;
-    if answer.getattr("apply_to_code")?.is_truthy()? {
+    let Said { strategy, applies_to_code, guarded } = Said::of(answer?)?;
+    if applies_to_code {
         state.get().set_strategy(region, strategy);
     }
-    let guarded = answer.getattr("guarded_code")?;
-    if guarded.is_none() {
-        return Ok(Compiled { strategy, found: None });
-    }
+    let Some(guarded) = guarded else { return Ok(Compiled { strategy, found: None }) };
     let made_by = backend(callback)?.unbind();
     let entry = Py::new(py, CacheEntry::of(&guarded, made_by, region)?)?;
     state.get().add(py, entry.clone_ref(py));

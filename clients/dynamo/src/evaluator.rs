@@ -7,6 +7,7 @@
 //! back without a call: while torch compiles, or below a full graph. So a thread is known to be in
 //! none only where none of torch's functions that begin one is on its stack.
 
+use crate::answer;
 use crate::call::call;
 use crate::switch;
 use pyo3::exceptions::PyRuntimeError;
@@ -52,8 +53,11 @@ impl Function {
 #[pyfunction]
 pub fn remember(extension: &Bound<'_, PyAny>) -> PyResult<()> {
     SET_CALLBACK.remember(extension.getattr("set_eval_frame")?);
-    SET_FRAME_COUNT.remember(extension.getattr("set_fullgraph_compiled_frame_count")?);
-    Ok(())
+    // torch 2.6 does not count.
+    if let Some(function) = extension.getattr_opt("set_fullgraph_compiled_frame_count")? {
+        SET_FRAME_COUNT.remember(function);
+    }
+    answer::remember(extension)
 }
 
 /// Sets the callback of torch's evaluator in this thread, and returns the one before.

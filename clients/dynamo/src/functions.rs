@@ -99,6 +99,15 @@ pub fn set_strategy(code: &Bound<'_, PyAny>, strategy: &Bound<'_, PyAny>) -> PyR
     ask_again(code, &state)
 }
 
+/// torch 2.6's word for it: frames of a code object run as they are.
+#[pyfunction]
+pub fn skip_code(code: &Bound<'_, PyAny>) -> PyResult<()> {
+    let code = code_of(code)?;
+    let state = state_of(code)?;
+    state.get().set_strategy(DEFAULT_REGION, Strategy::skipped());
+    ask_again(code, &state)
+}
+
 /// A function of torch that runs for each compiled call, and that torch would skip: the hook is not
 /// asked about it.
 #[pyfunction]

@@ -3,6 +3,7 @@
 //! The functions of this module have the names and the meaning of those in
 //! `torch._C._dynamo.eval_frame`, whose place they take while `ferrule_dynamo` is installed.
 
+mod answer;
 mod around;
 mod ask;
 mod cache;
@@ -40,7 +41,7 @@ mod _core {
         get_callback, get_region, heed_c_recursion_limit, leave_alone, load_precompiled,
         precompiled_of, reset_code, set_callback, set_frame_count, set_guard_complete_hook,
         set_guard_error_hook, set_lru, set_nested_is_error, set_region, set_skip_unsafe,
-        set_strategy, version,
+        set_strategy, skip_code, version,
     };
     #[pymodule_export]
     use crate::offered::Frame;

@@ -13,6 +13,8 @@ pub enum Action {
     Skip,
     /// Compiled code is looked for; without any it runs as it is.
     RunOnly,
+    /// Of the frames below one that has reached its limit, in torch 2.6: they run as they are where that one does.
+    SkipUnlessFound,
 }
 
 impl Action {
@@ -24,11 +26,20 @@ impl Action {
         })
     }
 
+    /// The same for the frames below one whose compiled code was found.
+    pub fn where_found(self) -> Self {
+        if self == Self::SkipUnlessFound {
+            Self::Default
+        } else {
+            self
+        }
+    }
+
     /// The callback of the frames below, if it is another one than `callback`.
     pub fn instead_of(self, callback: &Callback) -> Option<Callback> {
         match (self, callback) {
             (Self::Default, _) | (Self::RunOnly, Callback::RunOnly) => None,
-            (Self::Skip, _) => Some(Callback::Off),
+            (Self::Skip | Self::SkipUnlessFound, _) => Some(Callback::Off),
             (Self::RunOnly, _) => Some(Callback::RunOnly),
         }
     }
@@ -37,7 +48,7 @@ impl Action {
     pub fn below(self, callback: &Callback, py: Python<'_>) -> Callback {
         match self {
             Self::Default => callback.clone_ref(py),
-            Self::Skip => Callback::Off,
+            Self::Skip | Self::SkipUnlessFound => Callback::Off,
             Self::RunOnly => Callback::RunOnly,
         }
     }

@@ -16,7 +16,7 @@ CLASSES = {
 }
 FUNCTIONS = {name: value for name, value in vars(_core).items()
              if name.startswith(("_debug_", "_get_", "_load_", "_reset_", "_set_", "get_", "register_",
-                                  "reset_", "set_"))}
+                                  "reset_", "set_", "skip_"))}
 
 
 def set_c_recursion_limit(limit):
@@ -72,13 +72,14 @@ def exchange(new_for_old):
 
 
 def catch_up(extension):
-    """Says again what torch has said to its extension before."""
-    _core.heed_c_recursion_limit(extension.get_c_recursion_limit())
+    """Says again what torch has said to its extension before. torch 2.6 has no limit of its own for recursion, and skips nothing of these."""
+    if hasattr(extension, "get_c_recursion_limit"):
+        _core.heed_c_recursion_limit(extension.get_c_recursion_limit())
     guards = sys.modules.get("torch._dynamo.guards")
     if guards is not None:
         _core.set_guard_error_hook(guards.guard_error_hook)
     utils = sys.modules.get("torch._dynamo.utils")
-    if utils is not None:
+    if utils is not None and hasattr(extension, "_FrameExecStrategy"):
         skip = extension._FrameExecStrategy(extension._FrameAction.SKIP, extension._FrameAction.SKIP)
         for name in ("record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit"):
             function = getattr(utils, name, None)
