@@ -17,8 +17,10 @@ macro_rules! check {
 }
 pub(crate) use check;
 
+// `inline`: as a function that others inline a call of, it would have a symbol, and the interpreter would export it.
 #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 #[cold]
+#[inline]
 pub(crate) fn fail(message: *const core::ffi::c_char) -> ! {
     // SAFETY: both arguments are NUL-terminated strings that live for ever.
     unsafe { crate::cpython::_Py_FatalErrorFunc(c"ferrule-core".as_ptr(), message) }

@@ -29,6 +29,8 @@ else:
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 needs_framecore = unittest.skipIf(ON_STOCK, "stock CPython has no _framecore")
+# What stock gets wrong without a crash ends its debug build in an assertion.
+not_on_stock_debug = unittest.skipIf(ON_STOCK and hasattr(sys, "gettotalrefcount"), "ends stock's debug build in an assertion of CPython's")
 needs_stock = unittest.skipIf(STOCK_PYTHON is None, "no stock build to compare with: STOCK_PYTHON is not set")
 
 try:

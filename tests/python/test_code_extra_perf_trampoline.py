@@ -4,12 +4,13 @@ import sysconfig
 import unittest
 
 from code_extra_support import IN_INTERPRETERS, STOCKS_INDICES, mended
-from support import ProgramTestCase, needs_framecore
+from support import ProgramTestCase, needs_framecore, not_on_stock_debug
 
 
 @unittest.skipUnless(sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE"),
                      "no perf trampoline on this platform")
 class PerfTrampoline(ProgramTestCase):
+    @not_on_stock_debug
     def test_it_can_be_switched_on_and_off_ten_thousand_times(self):
         output = self.assert_program_succeeds("""if True:
             import atexit, os, sys, codeextra

@@ -351,6 +351,7 @@ print(*(caller(start) for start in range(12)))
 
 @support.needs_failing_allocations
 class WithoutMemory(support.ProgramTestCase):
+    @support.not_on_stock_debug
     def test_only_memory_errors_come_and_nothing_is_lost(self):
         lines = self.assert_program_succeeds(WITHOUT_MEMORY).splitlines()
         self.assertEqual(len(lines), 16)

@@ -14,6 +14,8 @@ pub type Outcome<T> = Result<T, Raised>;
 
 impl Raised {
     /// Vouches that an exception is set: a call into CPython has just failed.
+    // `inline` for the same reason as the `fail` that it calls: no symbol.
+    #[inline]
     pub fn by_cpython(_thread: Thread) -> Self {
         crate::check::check!(_thread.has_exception(), "a call failed without an exception");
         Raised(())
