@@ -26,6 +26,8 @@ if ON_STOCK:
 else:
     import _framecore as framecore
 
+# How many times as long a program may take as on a machine of today: an emulated one is slow.
+PATIENCE = float(os.environ.get("FERRULE_TEST_PATIENCE") or 1)
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 needs_framecore = unittest.skipIf(ON_STOCK, "stock CPython has no _framecore")
@@ -80,7 +82,7 @@ def run_program(source, *arguments, python=None, timeout=300, environment=None):
     variables["PYTHONFAULTHANDLER"] = "1"
     variables.update(environment or {})
     return subprocess.run([python, "-c", source, *map(str, arguments)], capture_output=True, text=True,
-                          env=variables, timeout=timeout)
+                          env=variables, timeout=PATIENCE * timeout)
 
 
 class ProgramTestCase(unittest.TestCase):
