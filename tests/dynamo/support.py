@@ -1,5 +1,6 @@
 """Running a script in another process of this interpreter, with the evaluator or with hooks."""
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -8,6 +9,8 @@ import sysconfig
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# The torch of Debian 13. What it does not have the same is said where it matters.
+TORCH_2_6 = importlib.metadata.version("torch").startswith("2.6.")
 WAYS = ("evaluator", "hooks")
 INSTALL = {"evaluator": "", "hooks": "import ferrule_dynamo\nferrule_dynamo.install()\n"}
 # What a script begins with that compiles: a tensor, and a backend that keeps graphs and runs them as they are.

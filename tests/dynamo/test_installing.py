@@ -1,9 +1,8 @@
 """install() and uninstall(), the environment variable, and what stays as it is."""
 
-import importlib.metadata
 import unittest
 
-from support import COMPILES, EVALUATOR, INSTALL, run, run_script
+from support import COMPILES, EVALUATOR, INSTALL, TORCH_2_6, run, run_script
 
 
 class Installing(unittest.TestCase):
@@ -119,7 +118,7 @@ print(json.dumps(errors))
         self.assertTrue(all("torch.compile region" in error for error in errors), errors)
         self.assertGreaterEqual(len(errors), 2)
 
-    @unittest.skipIf(importlib.metadata.version("torch").startswith("2.6."), "this torch has no limit of its own")
+    @unittest.skipIf(TORCH_2_6, "this torch has no limit of its own")
     def test_the_limit_of_c_recursion_goes_along(self):
         """What was set before holds with the hook, and what was set with the hook holds afterwards."""
         script = COMPILES + """

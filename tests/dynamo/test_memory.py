@@ -6,8 +6,12 @@ from support import WAYS, run_script
 
 SCRIPT = """
 import gc, json, resource, torch, torch._dynamo
-torch._dynamo.config.recompile_limit = 1000
-torch._dynamo.config.accumulated_recompile_limit = 10**6
+config = torch._dynamo.config
+limits = ("recompile_limit", "accumulated_recompile_limit")
+if not hasattr(config, limits[0]):      # as torch 2.6 calls them
+    limits = ("cache_size_limit", "accumulated_cache_size_limit")
+setattr(config, limits[0], 1000)
+setattr(config, limits[1], 10**6)
 
 def backend(module, inputs):
     return module.forward

@@ -75,6 +75,37 @@ print("audited")
 
 @needs_hooks
 class Auditing(ProgramTestCase):
+    def test_frames_of_audit_hooks_are_not_offered(self):
+        # An audit hook is for ever: in a process of its own. One that wants to be traced is asked about, too.
+        self.assert_program_succeeds("""
+import sys
+import framehook
+
+def helper():
+    pass
+
+def hidden(event, arguments):
+    if event == "test.hidden":
+        helper()
+
+def traced(event, arguments):
+    if event == "test.traced":
+        helper()
+
+traced.__cantrace__ = True
+sys.addaudithook(hidden)
+sys.addaudithook(traced)
+seen = []
+
+def target(event):
+    sys.audit(event)
+
+with framehook.hook(lambda view: seen.append(view.code.co_name)):
+    target("test.hidden")
+    target("test.traced")
+assert seen == ["target", "traced", "target", "traced", "helper"], seen
+""")
+
     def test_who_audits_learns_of_each_hook_and_may_refuse_it(self):
         self.assertEqual(self.assert_program_succeeds(AUDITED), "audited\n")
 

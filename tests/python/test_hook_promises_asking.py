@@ -400,7 +400,7 @@ class AskingPoints:
             with self.assertRaises(TypeError):
                 self.switch_for_code(handle, wrong, False)
 
-    # 14. Frames started by trace, profile and monitoring callbacks are skipped.
+    # 14. Frames started by trace, profile and monitoring callbacks are skipped. (By audit hooks too: test_frame_hooks_adding.py.)
 
     def test_14_trace_and_profile_functions(self):
         def helper():
