@@ -45,7 +45,9 @@ class Programs(EvaluatorProgram):
     def test_each_interpreter_has_its_own(self):
         for configuration in ("legacy", "isolated"):
             printed = self.program(f"""
-                import _interpreters
+                import _interpreters, functools
+                # Each interpreter has a buffer of its own.
+                say = functools.partial(print, flush=True)
                 def seen(): return 1
                 child = _interpreters.create("{configuration}")
                 script = '''if True:
@@ -62,17 +64,17 @@ class Programs(EvaluatorProgram):
                 '''.format(path=sys.path)
                 evaluators.take_count()
                 evaluators.set("count")
-                print(_interpreters.run_string(child, script))
-                print(evaluators.take_count())
+                say(_interpreters.run_string(child, script))
+                say(evaluators.take_count())
                 seen()
-                print(evaluators.take_count(), evaluators.get())
+                say(evaluators.take_count(), evaluators.get())
                 evaluators.set("default")
-                print(_interpreters.run_string(child, "print(evaluators.get(), flush=True); "
-                                                      "seen(); "
-                                                      "print(evaluators.take_count(), flush=True)"))
+                say(_interpreters.run_string(child, "print(evaluators.get(), flush=True); "
+                                                    "seen(); "
+                                                    "print(evaluators.take_count(), flush=True)"))
                 _interpreters.destroy(child)
                 seen()
-                print(evaluators.take_count())
+                say(evaluators.take_count())
             """)
             with self.subTest(configuration):
                 self.assertEqual(
