@@ -2,6 +2,8 @@
 
 use crate::strategy::{Action, Strategy};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What a callback has returned.
@@ -21,6 +23,17 @@ struct Marks {
 }
 
 static MARKS: Mutex<Option<Marks>> = Mutex::new(None);
+/// Whether there are marks.
+static IS_2_6: AtomicBool = AtomicBool::new(false);
+
+/// The attribute of a callback that is the callback, or the backend, within it.
+pub fn backend_name(py: Python<'_>) -> &Bound<'_, PyString> {
+    if IS_2_6.load(Ordering::Relaxed) {
+        pyo3::intern!(py, "_torchdynamo_orig_callable")
+    } else {
+        pyo3::intern!(py, "_torchdynamo_orig_backend")
+    }
+}
 
 /// Remembers the marks that torch's extension has, if it has them.
 pub fn remember(extension: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -1,6 +1,6 @@
 //! Having torch compile a frame.
 
-use crate::answer::Said;
+use crate::answer::{self, Said};
 use crate::cache::Found;
 use crate::code_state::CodeState;
 use crate::entry::CacheEntry;
@@ -37,22 +37,12 @@ impl<'py> RandomState<'py> {
 
 /// The backend behind a callback, which says whose compiled code may run.
 pub fn backend<'py>(callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = callback.py();
-    // The second is torch 2.6's.
-    let names = [
-        pyo3::intern!(py, "_torchdynamo_orig_backend"),
-        pyo3::intern!(py, "_torchdynamo_orig_callable"),
-    ];
+    let name = answer::backend_name(callback.py());
     let mut backend = callback.clone();
-    'inner: loop {
-        for name in names {
-            if let Some(inner) = backend.getattr_opt(name)? {
-                backend = inner;
-                continue 'inner;
-            }
-        }
-        return Ok(backend);
+    while let Some(inner) = backend.getattr_opt(name)? {
+        backend = inner;
     }
+    Ok(backend)
 }
 
 /// Calls the callback about a frame, and keeps what it has made.
