@@ -80,12 +80,11 @@ impl<'py> Said<'py> {
         Some(Strategy { current, below })
     }
 
+    /// What later ones say. In torch's order, which an object shows that lacks something.
     fn with_strategy(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let strategy = Strategy::of(&object.getattr("frame_exec_strategy")?)?;
+        let applies_to_code = object.getattr("apply_to_code")?.is_truthy()?;
         let guarded = object.getattr("guarded_code")?;
-        Ok(Self {
-            strategy: Strategy::of(&object.getattr("frame_exec_strategy")?)?,
-            applies_to_code: object.getattr("apply_to_code")?.is_truthy()?,
-            guarded: (!guarded.is_none()).then_some(guarded),
-        })
+        Ok(Self { strategy, applies_to_code, guarded: (!guarded.is_none()).then_some(guarded) })
     }
 }
