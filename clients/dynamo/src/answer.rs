@@ -43,6 +43,7 @@ pub fn remember(extension: &Bound<'_, PyAny>) -> PyResult<()> {
         skip_all: skip_all.unbind(),
         limit_reached: limit_reached.unbind(),
     });
+    IS_2_6.store(new.is_some(), Ordering::Relaxed);
     let before = std::mem::replace(&mut *MARKS.lock().unwrap_or_else(PoisonError::into_inner), new);
     drop(before);
     Ok(())
