@@ -165,7 +165,7 @@ class Fuzzer:
         try:
             verdict, finding = self.compare(mutant)
             if finding:
-                name = mutant.subject.module if mutant.subject else "tests"
+                name = mutant.subject.module if mutant.subject else self.chosen(seed)[0].stem
                 kept = self.kept / f"finding-{seed}-{name}.py"
                 mutant.path.rename(kept)
                 finding = f"seed {seed}, {name}, hook {mutant.hook}: {kept}\n{finding}"
