@@ -10,8 +10,6 @@ from errors import BuildError
 # What follows `--host=` for machines with pointers of four bytes.
 NARROW = re.compile(r"(i[3-6]86|arm(v[5-8][a-z]*)?|mips(el)?|powerpc|ppc|s390|sparc|riscv32|hppa|m68k|sh4|wasm32)-|.*(-gnux32|-muslx32)$")
 WITHOUT = "./configure --without-rust-core builds stock CPython from the same tree"
-
-
 # One name for each processor.
 OTHER_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 
