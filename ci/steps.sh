@@ -1,10 +1,15 @@
 # For scripts that run several commands, one after the other: `. ci/steps.sh`, `step COMMAND...` for each, and `total` at the end.
+# `step_before MINUTES COMMAND...` is a step that is skipped on a machine so slow that as many minutes have gone by.
 # Every step runs, so that one failure does not hide another; any failure fails the whole. The last line is the counts over all.
 started=$(date +%s)
 passed=0 failed=0 skipped=0
 
+minutes() {
+    echo $((($(date +%s) - started) / 60))
+}
+
 step() {
-    echo "=== $*  [$((($(date +%s) - started) / 60)) min]"
+    echo "=== $*  [$(minutes) min]"
     log=$(mktemp)
     { "$@" 2>&1; echo "exit-status $?"; } | tee "$log" | grep --line-buffered -v '^exit-status '
     status=$(sed -n 's/^exit-status //p' "$log" | tail -n 1)
@@ -24,8 +29,19 @@ step() {
     fi
 }
 
+step_before() {
+    limit=$1
+    shift
+    if [ "$(minutes)" -lt "$limit" ]; then
+        step "$@"
+    else
+        echo "=== $*  SKIPPED: $(minutes) minutes have gone by"
+        skipped=$((skipped + 1))
+    fi
+}
+
 total() {
-    echo "took $((($(date +%s) - started) / 60)) minutes"
+    echo "took $(minutes) minutes"
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
 }
