@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "cpython")]
@@ -85,14 +86,15 @@ class Chroot:
         mark.write_text(DONE)
 
     def run(self, *words: str, check: bool = True, seconds: int = 1800, network: bool = True,
-            environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-        """A command in the chroot, with a /proc and a /dev that are gone with it."""
+            environment: dict[str, str] | None = None, output: IO[str] | None = None) -> subprocess.CompletedProcess:
+        """A command in the chroot, with a /proc and a /dev that are gone with it. What it says is in the answer, or goes to `output`."""
+        said = {"capture_output": True} if output is None else {"stdout": output, "stderr": subprocess.STDOUT}
         script = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && root=$0 && exec chroot "$root" "$@"'
         # A shell starts what is in its background with SIGINT ignored, and Python then cannot interrupt itself.
         done = subprocess.run(
             ["env", "--default-signal=INT", "unshare", "--mount", "--pid", "--fork", "--kill-child", *([] if network else ["--net"]),
              "sh", "-c", script, self.root, *words],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=seconds,
+            stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=seconds, **said,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
                  "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb", **(environment or {})})
         if check and done.returncode != 0:
