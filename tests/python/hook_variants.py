@@ -13,10 +13,8 @@ import sys
 import sysconfig
 import textwrap
 
-from support import (CFace, HookTestCase, ProgramTestCase, PythonFace, SimpleCFace, framecore, in_new_thread,
-                     run_program, use_extensions)
-
-IN_A_CHILD = "FERRULE_TEST_IN_A_CHILD"
+from support import (CFace, HookTestCase, ProgramTestCase, PythonFace, SimpleCFace, file_module, framecore, in_a_child,
+                     in_new_thread, use_extensions)
 
 
 def extension(name):
@@ -26,25 +24,6 @@ def extension(name):
     except ModuleNotFoundError:
         use_extensions()
         return importlib.import_module(name)
-
-
-def file_module(thing):
-    """The name under which the file of a class can be imported, also where it is run as a program."""
-    return os.path.splitext(os.path.basename(sys.modules[thing.__module__].__file__))[0]
-
-
-def in_a_child(test):
-    """A test that runs in a process of its own: a crash or a hang there is a failure of this test alone."""
-    @functools.wraps(test)
-    def run(self):
-        if os.environ.get(IN_A_CHILD):
-            return test(self)
-        name = f"{file_module(type(self))}.{type(self).__name__}.{self._testMethodName}"
-        done = run_program(f"import unittest; unittest.main(module=None, argv=['', {name!r}])",
-                           environment={IN_A_CHILD: "1"})
-        if done.returncode:
-            self.fail(f"exit code {done.returncode}\n{done.stdout[-500:]}\n{done.stderr[-6000:]}")
-    return run
 
 
 # --- Kinds of functions. -------------------------------------------------------------------------------------------

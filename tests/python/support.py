@@ -51,6 +51,7 @@ KEPT_CHUNKS_BYTES = 16 * 1024 * 1024    # what all threads together keep besides
 # The main thread's stack is small on some systems, and so is a thread's: deep recursion of Python functions needs
 # none of it, but destructors and the like do.
 THREAD_STACK_BYTES = 16 * 1024 * 1024
+IN_A_CHILD = "FERRULE_TEST_IN_A_CHILD"
 
 
 @functools.cache
@@ -83,6 +84,25 @@ def run_program(source, *arguments, python=None, timeout=300, environment=None):
     variables.update(environment or {})
     return subprocess.run([python, "-c", source, *map(str, arguments)], capture_output=True, text=True,
                           env=variables, timeout=PATIENCE * timeout)
+
+
+def file_module(thing):
+    """The name under which the file of a class can be imported, also where it is run as a program."""
+    return os.path.splitext(os.path.basename(sys.modules[thing.__module__].__file__))[0]
+
+
+def in_a_child(test):
+    """A test that runs in a process of its own: a crash or a hang there is a failure of this test alone."""
+    @functools.wraps(test)
+    def run(self):
+        if os.environ.get(IN_A_CHILD):
+            return test(self)
+        name = f"{file_module(type(self))}.{type(self).__name__}.{self._testMethodName}"
+        done = run_program(f"import unittest; unittest.main(module=None, argv=['', {name!r}])",
+                           environment={IN_A_CHILD: "1"})
+        if done.returncode:
+            self.fail(f"exit code {done.returncode}\n{done.stdout[-500:]}\n{done.stderr[-6000:]}")
+    return run
 
 
 class ProgramTestCase(unittest.TestCase):

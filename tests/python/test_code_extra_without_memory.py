@@ -1,33 +1,18 @@
 """Values on code objects where each allocation fails once: requests, tables that are made and grow, releases."""
 
-import functools
 import gc
-import os
-import subprocess
-import sys
 import unittest
 
 from code_extra_support import CodeExtraTestCase, new_code
-from support import FREE_THREADED, attempt, needs_failing_allocations, needs_framecore, use_extensions
+from support import FREE_THREADED, attempt, in_a_child, needs_failing_allocations, needs_framecore, use_extensions
 
 use_extensions()
 import codeextra
 
 INDICES = 70            # of one code object: its table grows seven times
 FAILURES = range(0, 5)  # which allocation of an operation fails
-
-
-def alone(test):
-    """Has a test a process of its own on the free-threaded build: 3.13 makes code immortal there once it has had a second thread."""
-    @functools.wraps(test)
-    def wrapped(self):
-        if not FREE_THREADED or os.environ.get("FERRULE_TEST_ALONE"):
-            return test(self)
-        done = subprocess.run([sys.executable, "-m", "unittest", f"{__name__}.{type(self).__name__}.{test.__name__}"], text=True,
-                              cwd=os.path.dirname(os.path.abspath(__file__)), env={**os.environ, "FERRULE_TEST_ALONE": "1"},
-                              capture_output=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-    return wrapped
+# 3.13 without the GIL makes code immortal once it has had a second thread.
+alone = in_a_child if FREE_THREADED else lambda test: test
 
 
 @needs_framecore

@@ -5,9 +5,9 @@ import sys
 import unittest
 import warnings
 
-from hook_variants import BODY_LINE, FUNCTIONS, VariantTestCase, in_a_child, installed
+from hook_variants import BODY_LINE, FUNCTIONS, VariantTestCase, installed
 from looking import MANY, Refused, called
-from support import code_of, needs_hooks
+from support import code_of, in_a_child, needs_hooks
 
 
 class Jump:

@@ -8,8 +8,7 @@ import threading
 import unittest
 import warnings
 
-from hook_variants import in_a_child
-from support import (HookTestCase, ON_STOCK, counter, framecore, in_new_thread, needs_hooks,
+from support import (HookTestCase, IN_A_CHILD, ON_STOCK, counter, framecore, in_a_child, in_new_thread, needs_hooks,
                      new_function, use_extensions)
 
 use_extensions()
@@ -77,7 +76,7 @@ def at_each_instruction(operation, action, check):
 class Locks(HookTestCase):
     def setUp(self):
         super().setUp()
-        if os.environ.get("FERRULE_TEST_IN_A_CHILD"):
+        if os.environ.get(IN_A_CHILD):
             faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
             self.addCleanup(faulthandler.cancel_dump_traceback_later)
 

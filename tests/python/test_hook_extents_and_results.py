@@ -6,8 +6,7 @@ import threading
 import unittest
 import weakref
 
-from hook_variants import in_a_child
-from support import needs_hooks
+from support import in_a_child, needs_hooks
 from test_hook_watching import Watcher
 
 try:

@@ -9,8 +9,7 @@ import sys
 import threading
 import unittest
 
-from hook_variants import in_a_child
-from support import attempt, framecore, needs_failing_allocations, needs_hooks, use_extensions
+from support import attempt, framecore, in_a_child, needs_failing_allocations, needs_hooks, use_extensions
 
 use_extensions()
 import wordhooks
