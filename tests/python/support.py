@@ -106,12 +106,16 @@ def in_a_child(test):
 
 
 class ProgramTestCase(unittest.TestCase):
-    def assert_program_succeeds(self, source, *arguments, **options):
-        """The program ends with exit code 0; what it printed is returned."""
+    def completed(self, source, *arguments, **options):
+        """The program ends with exit code 0; it is returned as subprocess does."""
         done = run_program(source, *arguments, **options)
         if done.returncode:
             self.fail(f"exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
-        return done.stdout
+        return done
+
+    def assert_program_succeeds(self, source, *arguments, **options):
+        """The program ends with exit code 0; what it printed is returned."""
+        return self.completed(source, *arguments, **options).stdout
 
 
 def in_new_thread(function, *arguments):
