@@ -42,14 +42,14 @@ def resident(pid):
 class Load:
     """Requests without end, each with what must come back."""
 
-    def __init__(self, port, ending):
-        self.port, self.ending = port, ending
+    def __init__(self, port, ending, kinds):
+        self.port, self.ending, self.kinds = port, ending, kinds
         self.random = random.Random(port)
         self.sent = self.answered = 0
         self.problems = collections.Counter()
 
     async def prepare(self):
-        self.expected = {(kind, n): str(await work.answer(kind, n)) for kind in work.KINDS for n in range(work.LARGEST)}
+        self.expected = {(kind, n): str(await work.answer(kind, n)) for kind in self.kinds for n in range(work.LARGEST)}
 
     async def ask(self):
         """Until the end, one connection after the other."""
@@ -65,7 +65,7 @@ class Load:
         for number in range(OF_A_CONNECTION):
             if time.monotonic() > self.ending:
                 break
-            kind, n = self.random.choice(work.KINDS), self.random.randrange(work.LARGEST)
+            kind, n = self.random.choice(self.kinds), self.random.randrange(work.LARGEST)
             writer.write(f"{number} {kind} {n}\n".encode())
             self.sent += 1
             waiting.append((number, kind, n))
@@ -125,7 +125,9 @@ def main():
     port, started = server.stdout.readline(), time.monotonic()
     report = {"turns": {}, "problems": {"the server did not come to its end": 1}}
     if port.strip():
-        load = Load(int(port), started + seconds)
+        free_threaded = subprocess.run([options.python, "-c", "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"],
+                                       capture_output=True, text=True, check=True).stdout.strip() == "1"
+        load = Load(int(port), started + seconds, work.kinds(free_threaded))
         asyncio.run(run(load, server, started, samples))
         problems += load.problems
         try:

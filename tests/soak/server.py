@@ -20,8 +20,12 @@ import types
 
 import codeextra
 import evaluators
-import framehook
 import work
+
+try:
+    import framehook
+except ImportError:     # stock: what needs hooks is left out
+    framehook = None
 
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 PAUSE = 0.002       # between two turns of a thread, so that the server gets its share
@@ -36,10 +40,11 @@ def code_below(code):
 
 CODES = [code for thing in vars(work).values() if isinstance(thing, types.FunctionType)
          for code in code_below(thing.__code__)]
-COPIES = framehook.CodeMap((code, code.replace()) for code in CODES)
+CodeMap = framehook.CodeMap if framehook else dict
+COPIES = CodeMap((code, code.replace()) for code in CODES)
 # What may run when the work is done: hooks of other threads put copies in the place of code.
-KNOWN = framehook.CodeMap((code, True) for code in [*CODES, *COPIES.values()])
-EXPECTED = [(name, n, function(n)) for name, function in work.SYNCHRONOUS.items() for n in (3, 7)]
+KNOWN = CodeMap((code, True) for code in [*CODES, *COPIES.values()])
+EXPECTED = [(name, n, work.SYNCHRONOUS[name](n)) for name in work.kinds(FREE_THREADED) if name in work.SYNCHRONOUS for n in (3, 7)]
 
 
 class Tool:
@@ -263,9 +268,13 @@ class Profiles(Tool):
 class Gate(Tool):
     """Evaluators, values on code objects, code that dies, and the collector."""
 
+    # Stock has no way to give an index back.
+    FOR_EVER = None if framehook else codeextra.request("none")
+
     def turn(self):
-        index = codeextra.request("none")
-        for number in range(5):
+        index = codeextra.request("none") if self.FOR_EVER is None else self.FOR_EVER
+        # Without the GIL, CPython 3.13 keeps it for ever.
+        for number in range(0 if FREE_THREADED else 5):
             code = compile(f"def made(x): return x + {number}", "<made>", "exec")
             exec(code, namespace := {})
             made = namespace["made"]
@@ -279,12 +288,13 @@ class Gate(Tool):
             self.work(2)
         finally:
             evaluators.set("default")
-        codeextra.release(index)
+        if self.FOR_EVER is None:
+            codeextra.release(index)
         if self.random.random() < 0.1:
             gc.collect()
 
 
-TOOLS = (Asks, Settles, Replaces, Watches, Monitors, Traces, Profiles, Gate)
+TOOLS = (*((Asks, Settles, Replaces, Watches) if framehook else ()), Monitors, Traces, Profiles, Gate)
 
 try:
     import ferrule_profiler
@@ -323,7 +333,7 @@ if __name__ == "__main__":
         for tool in tools:
             tool.thread.join()
     problems = sum((tool.problems for tool in tools), collections.Counter())
-    if framehook.hooks():
+    if framehook and framehook.hooks():
         problems[f"hooks are left: {framehook.hooks()}"] += 1
     if left := [number for number in range(6) if sys.monitoring.get_tool(number)]:
         problems[f"tools of sys.monitoring are left: {left}"] += 1

@@ -121,8 +121,14 @@ async def stream(n):
 SYNCHRONOUS = {function.__name__: function for function in (
     fib, deep, at_the_limit, accounts, generators, failures, closures, frames, new_code)}
 ASYNCHRONOUS = {function.__name__: function for function in (tasks, stream)}
-KINDS = [*SYNCHRONOUS, *ASYNCHRONOUS]
 LARGEST = 14
+# CPython 3.13 without the GIL keeps code objects, and functions that are no closures, for ever once there was a second thread.
+KEPT_FOR_EVER = ("new_code",)
+
+
+def kinds(free_threaded):
+    """What may be asked without end."""
+    return [kind for kind in (*SYNCHRONOUS, *ASYNCHRONOUS) if not free_threaded or kind not in KEPT_FOR_EVER]
 
 
 async def answer(kind, n):
