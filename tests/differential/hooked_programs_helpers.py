@@ -10,6 +10,7 @@ import linecache
 import logging
 import signal
 import sys
+import sysconfig
 import threading
 import traceback
 import types
@@ -260,7 +261,8 @@ def starve(endless, offset, *functions):
     worker.monitor_off()
     sys.settrace(None)
     sys.setprofile(None)
-    if not hasattr(_testcapi, "set_nomemory") or hasattr(sys, "getobjects"):
+    # Without the GIL, CPython 3.13 frees the array of an earlier list where it cannot make one for a new list.
+    if not hasattr(_testcapi, "set_nomemory") or hasattr(sys, "getobjects") or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return
     for number in range(STARVED_REPEATS):
         for function in functions:

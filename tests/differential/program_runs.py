@@ -26,6 +26,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 
 BATCH = 100             # programs in one process
 SECONDS = 20            # for one program in a batch: most take a few milliseconds
+PATIENCE = 120          # more seconds for a whole batch: the process begins and ends
 SECONDS_ALONE = 60      # before a program counts as hanging
 REFERENCE_RUNS = 12     # before a crash of ours counts as ours alone
 SHRINK_RUNS = 150
@@ -93,6 +94,18 @@ def how_it_died(process, stderr):
     return f"exit code {process.returncode}"
 
 
+def run_until(command, seconds):
+    """Run a command, which is killed where it takes too long: after its last program no watchdog of its own is left."""
+    with subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          text=True, errors="replace") as process:
+        try:
+            said = process.communicate(timeout=seconds)[1]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said = process.communicate()[1]
+    return subprocess.CompletedProcess(command, process.returncode, stderr=said)
+
+
 def run_programs(worker, way, sources, seconds):
     """Run (seed, source) pairs, in one process where they let it live; yields (seed, outcome)."""
     left = list(sources)
@@ -101,10 +114,8 @@ def run_programs(worker, way, sources, seconds):
             batch, results = os.path.join(directory, "batch"), os.path.join(directory, "results")
             with open(batch, "w", encoding="utf-8") as file:
                 json.dump(left, file)
-            process = subprocess.run([way.python, "-s", "-P", "-X", "faulthandler", worker, batch, results, str(seconds),
-                                      *way.arguments],
-                                     env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                     stderr=subprocess.PIPE, text=True, errors="replace")
+            process = run_until([way.python, "-s", "-P", "-X", "faulthandler", worker, batch, results, str(seconds), *way.arguments],
+                                PATIENCE + seconds * len(left))
             started = None
             try:
                 with open(results, encoding="utf-8") as file:

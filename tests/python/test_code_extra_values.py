@@ -5,7 +5,7 @@ import sys
 import threading
 import unittest
 
-from code_extra_support import CodeExtraTestCase, FIRST, SECOND, THIRD, mended, new_code
+from code_extra_support import CodeExtraTestCase, FIRST, SECOND, THIRD, alone, mended, new_code
 from support import FREE_THREADED, ON_STOCK, _testcapi, needs_failing_allocations, use_extensions
 
 use_extensions()
@@ -55,6 +55,7 @@ class Documented(CodeExtraTestCase):
         codeextra.set(code, index, THIRD)
         self.assertEqual(self.freed_values(), [])
 
+    @alone
     def test_values_are_freed_when_the_code_object_dies(self):
         code, indices = new_code(), [self.request() for _ in range(3)]
         for index, value in zip(indices, (FIRST, SECOND, THIRD)):
@@ -142,6 +143,7 @@ class Mended(CodeExtraTestCase):
         self.assertEqual(self.freed_values(), mended(stock=[FIRST, FIRST], ferrule=[FIRST, SECOND]))
         self.assertEqual(codeextra.get(code, index), mended(stock=SECOND, ferrule=THIRD))
 
+    @alone
     def test_a_free_function_never_sees_null(self):
         code = new_code()
         first, second = self.request(), self.request()
@@ -155,6 +157,7 @@ class Mended(CodeExtraTestCase):
         self.assertIn(SECOND, freed)
         self.assertEqual(None in freed, mended(stock=True, ferrule=False))
 
+    @alone
     def test_a_free_function_may_use_the_code_object_that_dies(self):
         code = new_code()
         first, second = self.request(), self.request()

@@ -3,16 +3,14 @@
 import gc
 import unittest
 
-from code_extra_support import CodeExtraTestCase, new_code
-from support import FREE_THREADED, attempt, in_a_child, needs_failing_allocations, needs_framecore, use_extensions
+from code_extra_support import CodeExtraTestCase, alone, new_code
+from support import attempt, needs_failing_allocations, needs_framecore, use_extensions
 
 use_extensions()
 import codeextra
 
 INDICES = 70            # of one code object: its table grows seven times
 FAILURES = range(0, 5)  # which allocation of an operation fails
-# 3.13 without the GIL makes code immortal once it has had a second thread.
-alone = in_a_child if FREE_THREADED else lambda test: test
 
 
 @needs_framecore
