@@ -10,7 +10,6 @@ import linecache
 import logging
 import signal
 import sys
-import sysconfig
 import threading
 import traceback
 import types
@@ -262,7 +261,7 @@ def starve(endless, offset, *functions):
     sys.settrace(None)
     sys.setprofile(None)
     # Without the GIL, CPython 3.13 frees the array of an earlier list where it cannot make one for a new list.
-    if not hasattr(_testcapi, "set_nomemory") or hasattr(sys, "getobjects") or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if not hasattr(_testcapi, "set_nomemory") or hasattr(sys, "getobjects") or worker.FREE_THREADED:
         return
     for number in range(STARVED_REPEATS):
         for function in functions:

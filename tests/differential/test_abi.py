@@ -150,7 +150,8 @@ class Layout(unittest.TestCase):
         return [names.get(word, word) for word in map(int, output(python, "-c", code).split())]
 
     def test_a_wrong_layout_stops_the_c_compiler(self):
-        source = '#include "Python.h"\n#include "pycore_frame.h"\n#include "pycore_tstate.h"\n#include "ferrule_layout.h"\n'
+        headers = ("Python.h", "pycore_frame.h", "pycore_interp.h", "pycore_tstate.h", "ferrule_layout.h")
+        source = "".join(f'#include "{name}"\n' for name in headers)
         right = compile_c(FERRULE, source, "-fsyntax-only")
         self.assertEqual(right.returncode, 0, right.stderr)
         wrong = compile_c(FERRULE, source, "-fsyntax-only", "-DFERRULE_WRONG_LAYOUT")
