@@ -8,7 +8,7 @@ longer than SECONDS ends the process.
 
 What programs find in their globals is defined here. None of it prints an address, a time, or the order of a
 set of addresses: the same program has the same trace in every process of the same CPython. Without the GIL the collector goes
-by address, and objects may end later: there the lines of a trace are sorted, and it does not tell how much was collected at once.
+by address, and objects may end later or be kept by others: there the lines of a trace are sorted, and it tells nothing of destructors.
 """
 
 import _functools
@@ -576,7 +576,9 @@ def run_batch(batch, results, seconds, surroundings):
             file.write(json.dumps({"start": seed}) + "\n")
             file.flush()
             end = run_one(source, surroundings)
-            lines = sorted(current.lines) if FREE_THREADED else current.lines
+            lines = current.lines
+            if FREE_THREADED:
+                lines = sorted(line for line in lines if not line.startswith("del"))
             file.write(json.dumps({"seed": seed, "end": end, "trace": lines,
                                    **surroundings.result(seed, source)}) + "\n")
             file.flush()
