@@ -18,7 +18,9 @@ from support import FREE_THREADED, ROOT, STOCK_PYTHON, ProgramTestCase, needs_ho
 TIMES = 200
 INTERPRETERS = 1_000
 FEW = 120               # interpreters, of what is compared with
-MAY_LOSE_MORE = 200 if FREE_THREADED else 2     # KiB for each life
+MAY_LOSE_MORE = 16 if FREE_THREADED else 2      # KiB for each life
+# Without the GIL each life loses the table of interned names too. Ferrule has two names more; where these make the table grow, that is 102 KiB.
+MAY_LOSE_MORE_THAN_STOCK = MAY_LOSE_MORE + (104 if FREE_THREADED else 0)
 # Of an isolated interpreter that loses one object, CPython keeps all arenas. With malloc it keeps what is lost.
 EXACTLY = {} if FREE_THREADED else {"PYTHONMALLOC": "malloc"}
 
@@ -137,7 +139,7 @@ class Again(unittest.TestCase):
 
     @needs_stock
     def test_200_times_without_hooks_is_as_on_stock(self):
-        self.assertLess(self.lost(sys.executable, PLAIN), self.lost(STOCK_PYTHON, PLAIN) + MAY_LOSE_MORE)
+        self.assertLess(self.lost(sys.executable, PLAIN), self.lost(STOCK_PYTHON, PLAIN) + MAY_LOSE_MORE_THAN_STOCK)
 
     @needs_hooks
     def test_200_times_with_hooks_loses_nothing_for_them(self):
@@ -151,7 +153,7 @@ class Interpreters(ProgramTestCase):
 
     @needs_stock
     def test_interpreters_without_hooks_are_as_on_stock(self):
-        self.assertLess(self.lost(FEW, PLAIN), self.lost(FEW, PLAIN, STOCK_PYTHON) + MAY_LOSE_MORE)
+        self.assertLess(self.lost(FEW, PLAIN), self.lost(FEW, PLAIN, STOCK_PYTHON) + MAY_LOSE_MORE_THAN_STOCK)
 
     @needs_hooks
     def test_1000_interpreters_with_hooks_lose_nothing_for_them(self):
