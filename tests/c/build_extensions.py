@@ -28,6 +28,7 @@ print(json.dumps({
     "suffix": sysconfig.get_config_var("EXT_SUFFIX"),
     "version": sys.version,
     "api_version": sys.api_version,
+    "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
 }))
 """
 

@@ -11,13 +11,15 @@ import sys
 import unittest
 from unittest import mock
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "c"))
 import program_runs
 import programs
 import programs_generator
+from build_extensions import facts_of
 
 FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
 STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 FIRST_SEED = 0
 COUNT = 500
@@ -25,8 +27,7 @@ COUNT = 500
 LEAST_THAT_END_WELL = 0.95
 
 PROGRAMS = programs.programs_for(FERRULE, STOCK)
-FREE_THREADED = subprocess.run([FERRULE, "-c", "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"],
-                               capture_output=True, text=True, check=True).stdout.strip() == "1"
+FREE_THREADED = facts_of(FERRULE)["free_threaded"]
 REFERENCE, (OURS,) = PROGRAMS.reference, PROGRAMS.ways
 ON_FERRULE = "'_framecore' in sys.builtin_module_names"
 

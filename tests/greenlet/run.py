@@ -57,11 +57,6 @@ def source_archive(python):
     return pattern if glob.glob(pattern) else None
 
 
-def is_free_threaded(python):
-    asked = "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
-    return subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.strip() == "1"
-
-
 def make_environment(python, directory):
     """A virtual environment of the interpreter; its python."""
     # A build tree has no pip of its own, but ensurepip.
@@ -159,7 +154,7 @@ def main():
     # Not below the clone: the tests of greenlet must find the installed greenlet only.
     work = tempfile.mkdtemp(prefix="ferrule-greenlet-")
     try:
-        if is_free_threaded(build_python):
+        if build_extensions.facts_of(build_python)["free_threaded"]:
             print("greenlet has no version for CPython 3.13 without the GIL")
             print("0 passed, 0 failed, 1 skipped")
             return 0

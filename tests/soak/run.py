@@ -125,9 +125,7 @@ def main():
     port, started = server.stdout.readline(), time.monotonic()
     report = {"turns": {}, "problems": {"the server did not come to its end": 1}}
     if port.strip():
-        free_threaded = subprocess.run([options.python, "-c", "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"],
-                                       capture_output=True, text=True, check=True).stdout.strip() == "1"
-        load = Load(int(port), started + seconds, work.kinds(free_threaded))
+        load = Load(int(port), started + seconds, work.kinds(build_extensions.facts_of(options.python)["free_threaded"]))
         asyncio.run(run(load, server, started, samples))
         problems += load.problems
         try:
