@@ -8,7 +8,8 @@ longer than SECONDS ends the process.
 
 What programs find in their globals is defined here. None of it prints an address, a time, or the order of a
 set of addresses: the same program has the same trace in every process of the same CPython. Without the GIL the collector goes
-by address, and objects may end later or be kept by others: there the lines of a trace are sorted, and it tells nothing of destructors.
+by address, and objects may end later or be kept by others: there the lines of a trace are sorted, and it tells nothing of destructors
+and collections.
 """
 
 import _functools
@@ -510,8 +511,7 @@ class Surroundings:
         pass
 
     def tell_collected(self, tag, count):
-        if not FREE_THREADED:
-            emit(tag, count)
+        emit(tag, count)
 
     def tell_the_end(self):
         for _ in range(3):
@@ -578,7 +578,7 @@ def run_batch(batch, results, seconds, surroundings):
             end = run_one(source, surroundings)
             lines = current.lines
             if FREE_THREADED:
-                lines = sorted(line for line in lines if not line.startswith("del"))
+                lines = sorted(line for line in lines if not line.startswith(("del", "collected")))
             file.write(json.dumps({"seed": seed, "end": end, "trace": lines,
                                    **surroundings.result(seed, source)}) + "\n")
             file.flush()
