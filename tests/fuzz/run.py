@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import processor
 from subjects import FROM_PYPI, LIBRARY, Subject, install
 
 HERE = Path(__file__).resolve().parent
@@ -230,8 +230,7 @@ def main() -> int:
         for worker in [pool.submit(work) for _ in range(options.jobs)]:
             worker.result()
     print(", ".join(f"{what}: {count}" for what, count in seen.most_common()), flush=True)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"{(used.ru_utime + used.ru_stime) / 60:.1f} minutes of a processor", flush=True)
+    print(f"{processor.minutes():.1f} minutes of a processor", flush=True)
     print(f"{seen['same']} passed, {findings} failed, {seen.total() - seen['same'] - findings} skipped")
     return 1 if findings or not seen["same"] else 0
 
