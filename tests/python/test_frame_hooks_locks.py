@@ -188,30 +188,32 @@ class Locks(HookTestCase):
     def forks(self, which, count):
         """Fork while other threads do these things, and return the exit statuses of the children.
 
-        A child must be able to settle code, to set values on code, and to add hooks.
+        A child must be able to settle code, to set values on code, and to add hooks. It reads no variable and no list that the
+        other threads read: without the GIL each closure's cell has a lock, which CPython hands to a thread that waits for it, and
+        a child copies it as that thread's for ever, on stock too.
         """
         function = new_function()
-        codes = [new_function().__code__ for _ in range(50)]
+        codes = tuple(new_function().__code__ for _ in range(50))
         handle = framehook.add(lambda view: None)
         index = codeextra.request("none")
         ends = threading.Event()
 
-        def settle():
+        def settle(ends, codes, handle, index):
             while not ends.is_set():
                 for code in codes:
                     framehook.disable_for_code(handle, code)
 
-        def set_values():
+        def set_values(ends, codes, handle, index):
             while not ends.is_set():
                 for code in codes:
                     codeextra.set(code, index, 1)
                     codeextra.set(code, index, None)
 
-        def add():
+        def add(ends, codes, handle, index):
             while not ends.is_set():
                 framehook.remove(framehook.add(lambda view: None))
 
-        def in_the_child():
+        def in_the_child(codes, handle, index):
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(HANG_SECONDS // 4)
             framehook.disable_for_code(handle, codes[0])
@@ -222,7 +224,7 @@ class Locks(HookTestCase):
             return 0 if callable.asked == 1 else 2
 
         workers = {"settle": settle, "set": set_values, "add": add}
-        threads = [threading.Thread(target=workers[name]) for name in which for _ in range(2)]
+        threads = [threading.Thread(target=workers[name], args=(ends, codes, handle, index)) for name in which for _ in range(2)]
         statuses = set()
         for thread in threads:
             thread.start()
@@ -230,7 +232,7 @@ class Locks(HookTestCase):
             for _ in range(count):
                 pid = os.fork()
                 if not pid:
-                    os._exit(in_the_child())
+                    os._exit(in_the_child(codes, handle, index))
                 statuses.add(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
                 if statuses != {0}:
                     break
