@@ -103,7 +103,8 @@ class Chroot:
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
                  "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb", **(environment or {})})
         if check and done.returncode != 0:
-            raise Failed(f"{' '.join(words)[:200]}: exit status {done.returncode}\n{(done.stdout + done.stderr).strip()[-3000:]}")
+            answer = (done.stdout or "") + (done.stderr or "")
+            raise Failed(f"{' '.join(words)[:200]}: exit status {done.returncode}\n{answer.strip()[-3000:]}")
         return done
 
     def install(self, *names: str) -> None:

@@ -7,6 +7,13 @@ import time
 SECONDS = 60
 
 
+def free_port():
+    """A port at which nobody listens now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
 class Client:
     """Requests and events over one connection."""
 

@@ -2,12 +2,11 @@
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 import unittest
 
-from dap_client import SECONDS, Client
+from dap_client import SECONDS, Client, free_port
 from debugger_support import PACKAGE, Program
 
 TEXT = """
@@ -39,12 +38,6 @@ TEXT = """
 ALONE = "pass"
 HOOKED = """import framehook; framehook.add(lambda view: framehook.SETTLED)"""
 DEBUGGED = "import ferrule_debugger as d; d.session.session.enter(d.Bdb(), True)"
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @unittest.skipIf(

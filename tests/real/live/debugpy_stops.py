@@ -1,23 +1,16 @@
 """debugpy in a live process: it attaches to one by its number, or one waits for it; breakpoints, the stack, variables, steps, an exception."""
 
 import contextlib
-import socket
 import subprocess
 import sys
 
 from seen import HERE, check, check_with_gdb, expect, marked_lines, running, said
 
 sys.path.insert(0, str(HERE.parent.parent / "debugger"))
-from dap_client import Client
+from dap_client import Client, free_port
 
 PROGRAM = HERE / "debugged.py"
 LINES = marked_lines(PROGRAM)
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def names(client, thread):
