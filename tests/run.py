@@ -85,7 +85,9 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(ROOT, "tools"), os.path.join(ROOT, "tests")]
@@ -94,8 +96,10 @@ from steps import LOGS, Counts, Step, as_duration, say
 
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
-DEFAULT_GROUPS = ("rust", "packaging", "c", "python", "differential", "benchmarks", "greenlet", "debugger", "clients",
-                  "cpython")
+# The longest first: with two at once they end at about the same time.
+DEFAULT_GROUPS = ("python", "c", "differential", "greenlet", "clients", "rust", "packaging", "benchmarks", "debugger", "cpython")
+# Each of these has the machine for itself: it starts processes of its own beside each other, or counts what a machine does.
+ALONE = ("cpython", "release", "leaks")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
 C_MODULES = (
     "test_arena_faults", "test_code_extra_indices", "test_code_extra_interpreters",
@@ -231,12 +235,16 @@ def group_differential(options):
     return total
 
 
+making_environments = threading.Lock()
+
+
 def run_with_browser(name, *directory, environment=None):
     """Tests that look at a page in a browser, in the benchmarks' environment, which has what drives one."""
     sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
     from suite import environment as environments
     try:
-        environments.ensure_browser_tools()
+        with making_environments:
+            environments.ensure_browser_tools()
     except environments.EnvironmentFailed as failure:
         # Without the package index a developer can do all the rest; CI must have it.
         if os.environ.get("CI"):
@@ -465,11 +473,29 @@ def group_leaks(options):
 GROUPS = {name[len("group_"):]: function for name, function in list(globals().items()) if name.startswith("group_")}
 
 
+def run_groups(options):
+    """The counts of all groups: some beside each other, the others afterwards, one by one."""
+    beside = [GROUPS[name] for name in options.groups if name not in ALONE]
+    with ThreadPoolExecutor(options.at_once) as pool:
+        total = sum(pool.map(lambda group: group(options), beside), Counts())
+    for name in options.groups:
+        if name in ALONE:
+            total += GROUPS[name](options)
+    return total
+
+
 def existing_program(path):
     path = os.path.abspath(path)
     if os.path.isdir(path) or not os.access(path, os.X_OK):
         raise argparse.ArgumentTypeError(f"no such program: {path}")
     return path
+
+
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
 
 
 def parse_arguments():
@@ -482,7 +508,9 @@ def parse_arguments():
     parser.add_argument("--groups", default=",".join(DEFAULT_GROUPS),
                         help=f"some of {', '.join(GROUPS)} (default %(default)s)")
     parser.add_argument("--suite", action="store_true", help="CPython's whole test suite instead")
-    parser.add_argument("--jobs", type=int, default=2, help="processes for CPython's tests (default %(default)s)")
+    parser.add_argument("--jobs", type=positive, default=2, help="processes for CPython's tests (default %(default)s)")
+    parser.add_argument("--at-once", type=positive, default=min(2, os.cpu_count() or 1), metavar="N",
+                        help="groups of the project's own tests beside each other (default %(default)s)")
     options = parser.parse_args()
     options.groups = [name for name in options.groups.split(",") if name]
     unknown = [name for name in options.groups if name not in GROUPS]
@@ -503,9 +531,7 @@ def main():
     if options.suite:
         total = run_cpython(options, "cpython-suite", [])
     else:
-        total = Counts()
-        for name in options.groups:
-            total += GROUPS[name](options)
+        total = run_groups(options)
     say(f"({as_duration(time.monotonic() - started)}; logs are in {os.path.relpath(LOGS)})")
     say(str(total))
     return 0 if total.passed and not total.failed else 1

@@ -3,6 +3,7 @@
 import os
 import queue
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -27,8 +28,34 @@ class Counts:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
+# Steps run beside each other: what one says of itself stays together.
+screen = threading.RLock()
+# The name of each step that runs now, and what is shown of it on a terminal.
+running = {}
+
+
 def say(text):
-    print(text, flush=True)
+    with screen:
+        clear_status()
+        print(text, flush=True)
+
+
+def clear_status():
+    if sys.stdout.isatty():
+        sys.stdout.write("\r\x1b[K")
+
+
+def show_status(name, text):
+    """What is shown of a step that runs: all of them share one line of a terminal. With '' it has ended."""
+    with screen:
+        if text:
+            running[name] = text
+        else:
+            running.pop(name, None)
+        clear_status()
+        width = shutil.get_terminal_size().columns // max(len(running), 1) - 2
+        sys.stdout.write("".join(f"  {text[:width - 2]:{width - 2}}" for text in running.values()).rstrip())
+        sys.stdout.flush()
 
 
 def as_duration(seconds):
@@ -87,14 +114,13 @@ class Step:
                     log.write(self.lines[-1])
                 if terminal and now - told >= 0.2:
                     told = now
-                    sys.stdout.write(f"\r\x1b[K  {self.name}  {as_duration(now - started)}  {latest[:60]}")
-                    sys.stdout.flush()
+                    show_status(self.name, f"{self.name}  {as_duration(now - started)}  {latest}")
                 elif not terminal and now - told >= PROGRESS_SECONDS:
                     told = now
                     say(f"  {self.name}  {as_duration(now - started)}  {latest}")
             self.exit_code = process.wait()
         if terminal:
-            sys.stdout.write("\r\x1b[K")
+            show_status(self.name, "")
         self.seconds = time.monotonic() - started
         return self
 
@@ -111,11 +137,12 @@ class Step:
     def report(self, counts, details=()):
         """One line about the step, and the end of its log when something failed."""
         took = as_duration(getattr(self, "seconds", 0))
-        say(f"{'FAIL' if counts.failed else 'ok  '}  {self.name}: {counts} ({took})")
-        for detail in details:
-            say(f"      {detail}")
-        if counts.failed:
-            say(f"      the end of {os.path.relpath(self.log, ROOT)}:")
-            for line in self.lines[-TAIL_LINES:]:
-                say("      | " + line.rstrip())
+        with screen:
+            say(f"{'FAIL' if counts.failed else 'ok  '}  {self.name}: {counts} ({took})")
+            for detail in details:
+                say(f"      {detail}")
+            if counts.failed:
+                say(f"      the end of {os.path.relpath(self.log, ROOT)}:")
+                for line in self.lines[-TAIL_LINES:]:
+                    say("      | " + line.rstrip())
         return counts
