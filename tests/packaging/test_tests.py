@@ -2,6 +2,8 @@
 
 import importlib.util
 import tempfile
+import threading
+import types
 import unittest
 from pathlib import Path
 
@@ -42,6 +44,24 @@ class Tests(unittest.TestCase):
         run = runner()
         named = {*run.C_MODULES, *run.LEAK_MODULES}
         self.assertEqual(named - set(run.python_modules()), set())
+
+    def test_groups_run_beside_each_other_and_cpythons_tests_when_they_are_over(self):
+        run = runner()
+        self.assertLessEqual({*run.DEFAULT_GROUPS, *run.ALONE}, {*run.GROUPS})
+        together, over = threading.Barrier(2, timeout=60), []
+
+        def beside(options):
+            together.wait()
+            over.append("beside")
+            return run.Counts(passed=1)
+
+        def alone(options):
+            over.append("alone")
+            return run.Counts(failed=1)
+
+        run.GROUPS.update(c=beside, python=beside, cpython=alone, leaks=alone)
+        total = run.run_groups(types.SimpleNamespace(groups=["cpython", "c", "python", "leaks"], at_once=2))
+        self.assertEqual((str(total), over), ("2 passed, 2 failed, 0 skipped", ["beside", "beside", "alone", "alone"]))
 
 
 if __name__ == "__main__":
