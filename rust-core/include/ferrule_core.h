@@ -544,6 +544,25 @@ extern "C" {
 #endif // __cplusplus
 
 /*
+ Makes free ones of the frame core's locks, and of the lock under which a thread stops all others of
+ its interpreter: in this interpreter, and in all that follow it in CPython's list of them. In a
+ forked child, and where the runtime ends, one thread is left that may run Python; yet another may
+ have such a lock.
+
+ Nobody has begun to change what a lock guards, and not ended: other threads are stopped before a
+ process forks and before the runtime ends, and none of them stops in the middle of a change. But
+ CPython gives a lock to a thread that has waited for a millisecond, while that thread sleeps; and
+ the thread that stops the others waits, with the lock for it, until no other interpreter does so.
+ Neither comes to give the lock back. Threads that still sleep for a lock are not woken by who takes
+ it now: a free lock knows of none that wait.
+
+ # Safety
+ The list of interpreters does not change. This thread is attached; no other one runs now, or will
+ ever be attached again, but those that this thread starts later.
+ */
+void _PyRust_ForgetLocks(PyInterpreterState *interpreter);
+
+/*
  Frees the values of a code object that is being deallocated.
 
  # Safety
@@ -570,19 +589,6 @@ size_t _PyRust_CodeExtraBytes(PyCodeObject *code);
  other thread of it runs any more.
  */
 void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
-
-/*
- A forked child has one thread. So nobody holds the lock of any interpreter's registry, or that of
- its watched generators, though one may have been copied as held. Other threads are stopped while
- a process forks, and none of them stops in the middle of a change.
-
- The same is true of the lock under which a thread stops all others of its interpreter: one that
- has it waits there until the process has forked. CPython leaves that lock as it was copied.
-
- # Safety
- Called in a forked child for each interpreter, by an attached thread before any other starts.
- */
-void _PyRust_AfterForkInChild(PyInterpreterState *interpreter);
 
 /*
  `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be

@@ -9,11 +9,11 @@
 //! which, and a test holds the modules to it.
 #![cfg_attr(not(any(test, fuzzing)), no_std)]
 
+mod abandoned_locks;
 mod check;
 mod code;
 mod code_extra;
 mod collector;
-mod copied_locks;
 mod cpython;
 mod data_stack;
 mod eval_frame;

@@ -9,7 +9,7 @@ import unittest
 import warnings
 
 from support import (HookTestCase, IN_A_CHILD, ON_STOCK, counter, framecore, in_a_child, in_new_thread, needs_hooks,
-                     new_function, use_extensions)
+                     new_function, run_program, use_extensions)
 
 use_extensions()
 import codeextra
@@ -19,6 +19,55 @@ if not ON_STOCK:
 
 FORKS = int(os.environ.get("FERRULE_HOOK_FORKS", "300"))
 HANG_SECONDS = 200      # after which a test that hangs is ended; others take much less
+
+
+# The program is over while four threads do one thing, each as often as it can.
+DAEMONS = """
+import itertools, sys, threading, time
+import codeextra, framehook
+from support import new_function
+
+codes = tuple(new_function().__code__ for _ in range(20))
+handle, index = framehook.add(lambda view: None), codeextra.request("none")
+begun = threading.Barrier(5)
+
+def waits():
+    yield
+
+def look(view):
+    if view.code is waits.__code__:
+        view.watch(lambda event: None)
+
+def settle(code):
+    framehook.disable_for_code(handle, code)
+
+def set(code):
+    codeextra.set(code, index, 1)
+    codeextra.set(code, index, None)
+
+def add(code):
+    framehook.remove(framehook.add(lambda view: None))
+
+def switch(code):
+    with framehook.disabled_for_code(handle, code):
+        pass
+
+def watch(code):
+    next(waits())
+
+def over_and_over(work):
+    begun.wait()
+    for code in itertools.cycle(codes):
+        work(code)
+
+if sys.argv[1] == "watch":
+    framehook.add(look)
+for _ in range(4):
+    threading.Thread(target=over_and_over, args=(globals()[sys.argv[1]],), daemon=True).start()
+begun.wait()
+time.sleep(0.1)
+"""
+ENDS = 2
 
 
 class NamedInPython(object if ON_STOCK else framehook.hook):
@@ -255,6 +304,13 @@ class Locks(HookTestCase):
             for which in kinds:
                 with self.subTest(which):
                     self.assertEqual(self.forks(which, FORKS // len(kinds)), {0})
+
+    def test_daemon_threads_that_change_hooks_let_the_program_end(self):
+        for which in ("settle", "set", "add", "switch", "watch"):
+            for time in range(ENDS):
+                with self.subTest(which, time=time):
+                    done = run_program(DAEMONS, which)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 if __name__ == "__main__":

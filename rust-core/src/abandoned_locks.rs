@@ -1,0 +1,36 @@
+//! Locks that nobody will give back.
+
+use crate::code_extra::Registry;
+use crate::cpython::PyInterpreterState;
+use crate::in_cpython::FrameHookState;
+
+/// Makes free ones of the frame core's locks, and of the lock under which a thread stops all others of
+/// its interpreter: in this interpreter, and in all that follow it in CPython's list of them. In a
+/// forked child, and where the runtime ends, one thread is left that may run Python; yet another may
+/// have such a lock.
+///
+/// Nobody has begun to change what a lock guards, and not ended: other threads are stopped before a
+/// process forks and before the runtime ends, and none of them stops in the middle of a change. But
+/// CPython gives a lock to a thread that has waited for a millisecond, while that thread sleeps; and
+/// the thread that stops the others waits, with the lock for it, until no other interpreter does so.
+/// Neither comes to give the lock back. Threads that still sleep for a lock are not woken by who takes
+/// it now: a free lock knows of none that wait.
+///
+/// # Safety
+/// The list of interpreters does not change. This thread is attached; no other one runs now, or will
+/// ever be attached again, but those that this thread starts later.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_ForgetLocks(interpreter: *mut PyInterpreterState) {
+    let mut next = interpreter;
+    while !next.is_null() {
+        // SAFETY: live, as it is in the list. Nobody else reads or writes the locks meanwhile: who has
+        // one, or sleeps for it, is not attached, by contract. An unlocked mutex is all zeros.
+        unsafe {
+            Registry::of(next).forget_lock();
+            (*FrameHookState::of(next)).watched_lock = 0;
+            #[cfg(ferrule_free_threaded)]
+            (&raw mut (*next).stoptheworld.mutex).write(core::mem::zeroed());
+            next = (*next).next;
+        }
+    }
+}
