@@ -74,14 +74,14 @@ pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNE
 #[cfg_attr(any(test, fuzzing), allow(unused_imports))]
 // what only Python's face of the crate uses
 pub use raw::{
-    _PyErr_FormatFromCause, _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode, _PySendCache,
-    _Py_Instrument, _Py_NoneStruct, PyBool_FromLong, PyBool_Type, PyCFunctionObject,
+    _PyErr_FormatFromCause, _PyErr_StackItem, _PyEval_FrameClearAndPop, _PyRust_UnsettleAllCode,
+    _PySendCache, _Py_Instrument, _Py_NoneStruct, PyBool_FromLong, PyBool_Type, PyCFunctionObject,
     PyCFunction_Type, PyCallable_Check, PyCell_Get, PyDict_New, PyDict_SetItem,
     PyDict_SetItemString, PyErr_ExceptionMatches, PyErr_Format, PyErr_FormatUnraisable,
     PyErr_NewExceptionWithDoc, PyErr_NoMemory, PyErr_Occurred, PyErr_SetObject, PyErr_SetString,
     PyExc_IndexError, PyExc_KeyError, PyExc_RuntimeError, PyExc_StopAsyncIteration,
     PyExc_StopIteration, PyExc_SystemError, PyExc_TypeError, PyExc_UnboundLocalError,
-    PyExc_ValueError, PyException_SetContext, PyGetSetDef, PyIndex_Check, PyList_Append,
+    PyExc_ValueError, PyException_GetContext, PyGetSetDef, PyIndex_Check, PyList_Append,
     PyList_AsTuple, PyList_New, PyLong_AsLongLong, PyLong_FromLongLong, PyLong_FromSize_t,
     PyMem_RawMalloc, PyMethodDef, PyMethodObject, PyMethod_Type, PyModuleDef, PyModuleDef_Init,
     PyModuleDef_Slot, PyModule_AddObjectRef, PyNumber_AsSsize_t, PyObject_CallOneArg,

@@ -196,6 +196,62 @@ class Leaving(unittest.TestCase):
             fails()
         self.assertIsNone(caught.exception.__context__)
 
+    def test_contexts_are_as_of_what_is_raised_within_except(self):
+        def fails():
+            try:
+                raise KeyError("inner")
+            except KeyError:
+                raise ValueError("outer")
+
+        def in_its_own_handler(raised):
+            try:
+                raise OSError("first")
+            except OSError:
+                raise OSError("second")
+
+        def its_context(raised):
+            raise raised.__context__
+
+        def the_same_again(raised):
+            raise
+
+        def from_another(raised):
+            raise OSError("new") from raised.__context__
+
+        def of_c(raised):
+            int("x")
+
+        def without_any(raised):
+            with contextlib.suppress(OSError):
+                in_its_own_handler(raised)
+            self.assertIs(sys.exception(), raised)
+            raise OSError("after it")
+
+        def contexts(act):
+            try:
+                raise TypeError("around")
+            except TypeError:
+                try:
+                    act()
+                except Exception as error:
+                    found = []
+                    while error is not None and error not in found:
+                        found.append(error)
+                        error = error.__context__
+                    return [repr(one) for one in found], error
+
+        for act in (in_its_own_handler, its_context, the_same_again, from_another, of_c, without_any):
+            with self.subTest(act.__name__):
+                def by_hand():
+                    try:
+                        fails()
+                    except ValueError as error:
+                        act(error)
+
+                expected = contexts(by_hand)
+                with framehook.hook(Watcher(fails, tell=lambda event: act(event.value))):
+                    self.assertEqual(contexts(fails), expected)
+
     def test_a_hook_that_was_removed_is_told_nothing_and_lets_go_of_its_word(self):
         class Word:
             pass

@@ -327,6 +327,28 @@ class Failures(unittest.TestCase):
         self.assertEqual(answers, ["generator already executing"] * 3)
         self.assertEqual(list(generator), [])
 
+    def test_to_close_the_generator_that_goes_on(self):
+        answers = []
+
+        def tell(event):
+            if event.kind != "resumed":
+                return
+            for use in (lambda: generator.close(), lambda: generator.throw(OSError), lambda: next(generator)):
+                try:
+                    answers.append(use())
+                except ValueError as error:
+                    answers.append(str(error))
+
+        with framehook.hook(Watcher(counting, patient, tell=tell)):
+            generator = counting(2)
+            self.assertEqual(list(generator), [0, 1])
+            self.assertEqual(answers, ["generator already executing"] * 9)
+            generator = patient()
+            next(generator)
+            self.assertEqual(generator.throw(KeyError), "caught")
+        self.assertEqual(answers, ["generator already executing"] * 15)
+        self.assertIsNone(generator.close())
+
 
 @needs_hooks
 class Asynchronous(unittest.TestCase):

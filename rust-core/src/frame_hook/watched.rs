@@ -273,14 +273,43 @@ unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>)
         let mut next = first;
         while let Some(watch) = next {
             next = if last == Some(watch) { None } else { watch.next_told() };
-            let raised = Owned::new(c::PyErr_GetRaisedException());
-            match raised {
-                Some(raised) => watch.tell_aside(thread, Happened::Resumed, raised),
-                None => outcome = outcome.and(watch.tell(thread, Happened::Resumed, null_mut())),
-            }
+            let told = tell_resumed(thread, frame, watch);
+            outcome = outcome.and(told);
         }
     }
     outcome.and(instrument(thread, frame))
+}
+
+/// Tells one hook that the generator whose frame this is goes on, also where an exception is thrown
+/// into it. `Err`: the hook has failed where none was.
+///
+/// # Safety
+/// The generator executes, and its frame is at a `RESUME`.
+unsafe fn tell_resumed(thread: Thread, frame: Frame, watch: Watch) -> Outcome<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        before_its_resume(frame, || match Owned::new(c::PyErr_GetRaisedException()) {
+            Some(raised) => {
+                watch.tell_aside(thread, Happened::Resumed, raised);
+                Ok(())
+            }
+            None => watch.tell(thread, Happened::Resumed, null_mut()),
+        })
+    }
+}
+
+/// Runs `work`, and meanwhile nobody can close the generator whose frame this is: CPython closes one
+/// that stands at its `RESUME` though it executes.
+///
+/// # Safety
+/// The generator executes, and its frame is at a `RESUME`: an instruction of its code lies before it.
+unsafe fn before_its_resume<T>(frame: Frame, work: impl FnOnce() -> T) -> T {
+    let resumes_at = frame.instruction();
+    // SAFETY: within its code, as the caller says.
+    frame.set_instruction(unsafe { resumes_at.sub(1) });
+    let result = work();
+    frame.set_instruction(resumes_at);
+    result
 }
 
 /// Brings the code of a frame that goes on up to date with monitoring. Who was told may have changed
@@ -321,13 +350,12 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
     let frame = unsafe { Frame::new(watched.as_ref().frame) };
     let generator = Generator::of_frame(frame);
     let (state, resumes_at) = (generator.state(), frame.instruction());
-    // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first. One that
-    // stands at its `RESUME` could be closed even though it executes.
+    // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first.
     generator.set_state(c::FRAME_EXECUTING);
     // SAFETY: the yield lies before it.
-    frame.set_instruction(unsafe { resumes_at.sub(1) });
-    let told = watch.tell(thread, Happened::Yielded, value.as_ptr());
-    frame.set_instruction(resumes_at);
+    let told = unsafe {
+        before_its_resume(frame, || watch.tell(thread, Happened::Yielded, value.as_ptr()))
+    };
     if let Err(raised) = told {
         // SAFETY: it has just yielded, to this mark. Whoever fails now has its exception thrown too.
         unsafe {
@@ -339,9 +367,7 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
             hand_on(thread, Owned::none(thread), Some(0));
             // The marks that it has passed already, and then this one.
             let _ = go_on_watched(thread, frame, watched);
-            if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {
-                watch.tell_aside(thread, Happened::Resumed, raised);
-            }
+            let _ = tell_resumed(thread, frame, watch);
         }
         return Err(raised);
     }

@@ -6,6 +6,7 @@ use super::objects::{
 };
 use super::threads::PyThreadState_Get;
 use crate::cpython::{PyObject, PyTypeObject};
+use crate::reference_count::new_reference;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::null_mut;
@@ -291,11 +292,9 @@ fn new_class(name: &CStr) -> *mut PyObject {
     class.cast()
 }
 
-/// The context is given up: nobody asks for it here.
+/// Each exception has one: nobody asks what it is.
 #[no_mangle]
-extern "C" fn PyException_SetContext(_: *mut PyObject, context: *mut PyObject) {
-    if !context.is_null() {
-        // SAFETY: the reference is handed over.
-        unsafe { decref(context) };
-    }
+extern "C" fn PyException_GetContext(exception: *mut PyObject) -> *mut PyObject {
+    // SAFETY: live.
+    unsafe { new_reference(exception) }
 }
