@@ -284,8 +284,9 @@ def outside(function):
 class CodeMap(MutableMapping):
     """A mapping from code objects, by identity, that a code object leaves when it dies.
 
-    Equal code objects are two keys.  A key may be given as a function or method
-    that has it.  Threads may use a map at once, as they may a dict.
+    Equal code objects are two keys, and two maps are equal that have the same keys
+    with equal values.  A key may be given as a function or method that has it.
+    Threads may use a map at once, as they may a dict.
     """
 
     __slots__ = ("_entries", "__weakref__")
@@ -321,6 +322,18 @@ class CodeMap(MutableMapping):
 
     def __len__(self):
         return len(self._entries)
+
+    def __eq__(self, other):
+        if not isinstance(other, CodeMap):
+            return NotImplemented
+        return self._by_identity() == other._by_identity()
+
+    def _by_identity(self):
+        # The code is kept, so that no other one gets its address.
+        return {id(code): (code, value) for code, value in self.items()}
+
+    def __copy__(self):
+        return CodeMap(self)
 
     def __repr__(self):
         return f"<framehook.CodeMap of {len(self)} code objects>"

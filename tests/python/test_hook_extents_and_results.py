@@ -1,5 +1,6 @@
 """Frame hooks, second edition: extents, results, the way round, order, and what a view reads."""
 
+import copy
 import gc
 import sys
 import threading
@@ -471,7 +472,14 @@ class OrderAndReading(unittest.TestCase):
         codes[two] = 2
         self.assertEqual((codes[one], codes[two], len(codes), list(codes.values())), (1, 2, 2, [1, 2]))
         self.assertEqual(set(map(id, codes)), {id(one.__code__), id(two)})
-        del two
+        first, second = framehook.CodeMap({one: 1}), framehook.CodeMap({two: 1})
+        self.assertEqual((first == second, first == framehook.CodeMap(first), codes == first, first == {one.__code__: 1}),
+                         (False, True, False, False))
+        copied = copy.copy(codes)
+        self.assertEqual(copied, codes)
+        copied[leaf] = 3
+        self.assertEqual((leaf in copied, leaf in codes), (True, False))
+        del two, second, copied
         gc.collect()
         self.assertEqual((len(codes), one in codes, leaf in codes), (1, True, False))
         del codes[one]
