@@ -6,6 +6,7 @@ import io
 import linecache
 import os
 import pdb
+import re
 import subprocess
 import sys
 import sysconfig
@@ -170,3 +171,29 @@ def run_python(arguments, text="", timeout=120, **environment):
         env={**inherited, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1", **environment},
     )
     return done.stdout + done.stderr
+
+
+def typed_into(debugger, path, typed, **environment):
+    """What a debugger, the name of a module, prints where these commands are typed into it.
+
+    Without what differs by nature: our own frames in a traceback, addresses, and what is said where
+    there are no hooks.
+    """
+    printed = run_python(["-X", "utf8", "-m", debugger, path], typed, PYTHONHASHSEED="0",
+                         HOME=os.path.dirname(path), **environment)
+    printed = re.sub(r"  File \S*ferrule_debugger/.*?\n(?=  File|\w)", "", printed, flags=re.DOTALL)
+    if (missing := ferrule_debugger.missing()) is not None:
+        printed = re.sub(re.escape(missing) + " Code is found .*\n", "", printed)
+    return re.sub(r"(0x|x7)[0-9a-f]+", "0x", printed)
+
+
+class LikePdbCase(DebuggerCase):
+    """Sessions that print what they print under pdb."""
+
+    maxDiff = None
+
+    def assert_like_pdb(self, path, typed, **environment):
+        """The same is printed by both; what it is."""
+        ours = typed_into("ferrule_debugger", path, typed, **environment)
+        self.assertEqual(ours, typed_into("pdb", path, typed, **environment))
+        return ours

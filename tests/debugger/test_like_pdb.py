@@ -10,7 +10,7 @@ import random
 import re
 import unittest
 
-from debugger_support import DebuggerCase, ferrule_debugger, run_python
+from debugger_support import LikePdbCase
 
 SESSIONS = int(os.environ.get("SESSIONS", 24))
 FIRST = int(os.environ.get("FIRST_SESSION", 0))
@@ -111,28 +111,62 @@ def commands(random_, text):
     return made
 
 
-class LikePdb(DebuggerCase):
-    maxDiff = None
-
-    def session(self, debugger, path, typed):
-        printed = run_python(["-X", "utf8", "-m", debugger, path], typed, HOME=self.home,
-                             PYTHONHASHSEED="0")
-        # Our own frames in a traceback, addresses, and what is said where there are no hooks.
-        printed = re.sub(r"  File \S*ferrule_debugger/.*?\n(?=  File|\w)", "", printed, flags=re.DOTALL)
-        if (missing := ferrule_debugger.missing()) is not None:
-            printed = re.sub(re.escape(missing) + " Code is found .*\n", "", printed)
-        return re.sub(r"(0x|x7)[0-9a-f]+", "0x", printed)
-
+class LikePdb(LikePdbCase):
     def test_random_sessions(self):
         for number in range(FIRST, FIRST + SESSIONS):
             random_ = random.Random(number)
             text = random_.choice(PROGRAMS)
             program = self.program(text)
-            self.home = os.path.dirname(program.path)
             typed = "\n".join([*commands(random_, text), "q", ""])
             with self.subTest(number=number, typed=typed):
-                self.assertEqual(self.session("ferrule_debugger", program.path, typed),
-                                 self.session("pdb", program.path, typed))
+                self.assert_like_pdb(program.path, typed)
+
+
+class AfterAStep(LikePdbCase):
+    def test_a_jump(self):
+        program = self.program("""
+            def f():
+                x = 1           # one
+                x = 2           # two
+                x = 3           # three
+                x = 4           # four
+                return x
+            f()
+            f()
+        """)
+        one, two, four = (program.line(name) for name in ("one", "two", "four"))
+        for session in (
+            f"b {one};b {two};c;s;jump {four};c;c",
+            f"b {one};b {two};c;s;jump {four};s;s;c",
+            f"b {one};b {two};c;s;jump {four};n;n;c",
+            f"b {one};b {two};c;s;jump {two};c;c;c",
+            f"b {one};b {two};b {four};c;s;jump {four};c;c;c",
+            f"b {one};c;s;b {two};jump {four};c;c;c",
+            f"b {one};c;s;b {two};c;c;c",
+            f"b {one};c;s;s;b {two};jump {two};c;c;c",
+        ):
+            with self.subTest(session):
+                self.assert_like_pdb(program.path, session.replace(";", "\n") + "\nq\n")
+
+    def test_a_breakpoint_where_a_step_has_stopped(self):
+        program = self.program("""
+            def f(n):
+                for i in range(n): abs(i)       # loop
+                return n                        # last
+            f(3)                                # first call
+            f(3)                                # second call
+            f(3)
+        """)
+        loop, last, first, second = (program.line(name) for name in (
+            "loop", "last", "first call", "second call"))
+        for session in (
+            f"b {last};b {second};c;c;s;s;b {loop};c;p i;c;p i;c;c;p i",
+            f"b {last};b {first};c;s;s;b {loop};c;p i;c;p i;c;c;p i",
+            f"b {last};b {second};c;c;s;s;b {loop};n;p i;n;p i;n;n;p i",
+            f"b {last};b {first};c;s;s;s;s;b {loop};c;p i;c;c;c;p i",
+        ):
+            with self.subTest(session):
+                self.assert_like_pdb(program.path, session.replace(";", "\n") + "\nq\n")
 
 
 if __name__ == "__main__":

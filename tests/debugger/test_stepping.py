@@ -1,5 +1,6 @@
 """step, next, until, return: where they stop, and what they watch meanwhile."""
 
+import os
 import sys
 import unittest
 
@@ -243,6 +244,32 @@ class Stepping(DebuggerCase):
         self.assertEqual(
             done.stops, [("line", first + 1), ("line", "inner last"), ("line", first + 2)]
         )
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork")
+    def test_steps_do_not_show_the_debugger_itself(self):
+        program = self.program("""
+            import os
+
+            def dies():
+                exec(compile("x = 1", __file__, "exec"))
+
+            def run(files):
+                dies()
+                child = os.fork()
+                if child == 0:
+                    os._exit("ferrule_debugger" in files)
+                return os.waitpid(child, 0)[1]
+        """)
+        files = set()
+
+        class Everywhere(Scripted):
+            def _stop(self, event, frame):
+                files.add(os.path.basename(os.path.dirname(frame.f_code.co_filename)))
+                self.set_step()
+
+        self.assertEqual(Everywhere(program).runcall(program.load()["run"], files), 0)
+        self.assertIn(os.path.basename(os.path.dirname(program.path)), files)
+        self.assertNotIn("ferrule_debugger", files)
 
 
 class Generators(DebuggerCase):

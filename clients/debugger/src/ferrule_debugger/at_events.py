@@ -37,7 +37,7 @@ def _at_line(code, line):
     if entry is None:
         return None
     stepper = thread.stepper
-    if stepper is not None and stepper.at_step(_getframe(1)):
+    if stepper is not None and stepper.at_step(_getframe(1), line):
         return None
     place = entry.lines.get(line)
     if place is not None:
@@ -73,7 +73,7 @@ def _at_jump(code, offset, destination):
         return None
     frame = _getframe(1)
     stepper = thread.stepper
-    if (stepper is None or not stepper.at_step(frame)) and line in entry.lines:
+    if (stepper is None or not stepper.at_step(frame, line)) and line in entry.lines:
         _stop_at(entry.lines[line], frame, line)
     return None
 
@@ -87,7 +87,7 @@ def _at_return(code, offset, value):
     frame = _getframe(1)
     if (watcher := _watcher(frame)) is not None:
         watcher.trace_dispatch(frame, "return", value)
-        watcher.after_return(frame)
+        watcher.after_end(frame, True)
 
 
 def _at_yield(code, offset, value):
@@ -100,6 +100,7 @@ def _at_unwind(code, offset, exception):
     frame = _getframe(1)
     if (watcher := _watcher(frame)) is not None:
         watcher.trace_dispatch(frame, "return", None)
+        watcher.after_end(frame, False)
 
 
 def _at_raise(code, offset, exception):

@@ -9,6 +9,11 @@ from .per_thread import RUNNING, STEPPING, WATCHING, Here, MadeOnce, OfThread
 from .session import session
 
 
+_entries = session.events.entries
+# f_trace_lines and f_trace_opcodes of a frame that the program does not trace.
+_USUAL = True, False
+
+
 def _trace_nothing(frame, event, arg):
     return None
 
@@ -53,7 +58,11 @@ class Bdb(bdb.Bdb):
             frame = sys._getframe().f_back
         session.enter(self, False)
         here = self._here
-        self._remember_tracers(frame)
+        self._remember_tracer()
+        above = frame
+        while above is not None:
+            self._remember_local_tracer(above)
+            above = above.f_back
         here.starting = True
         thread.stepper = self
         # CPython forgets that a frame's instructions are traced when a second tool gets events of
@@ -61,6 +70,10 @@ class Bdb(bdb.Bdb):
         sys.settrace(_trace_nothing)
         super().set_trace(frame)
         here.starting = False
+        # Frames should not live longer because they were looked at.
+        self.frame_trace_lines_opcodes = {
+            frame: kept for frame, kept in self.frame_trace_lines_opcodes.items() if kept != _USUAL
+        }
 
     def set_continue(self):
         super().set_continue()
@@ -125,23 +138,24 @@ class Bdb(bdb.Bdb):
     def _is_mine(self, tracer):
         return getattr(tracer, "__self__", None) is self
 
-    def _remember_tracers(self, frame):
-        here = self._here
+    def _remember_tracer(self):
         tracer = sys.gettrace()
         if not _is_a_debuggers(tracer):
-            here.tracer = tracer
-        while frame is not None:
-            if not _is_a_debuggers(frame.f_trace):
-                here.local_tracers[frame] = frame.f_trace
-            frame = frame.f_back
+            self._here.tracer = tracer
+
+    def _remember_local_tracer(self, frame):
+        if not _is_a_debuggers(frame.f_trace):
+            self._here.local_tracers[frame] = frame.f_trace
 
     def _trace(self, frame):
         """Trace this thread, and this frame of those that it is in."""
         if not self._is_mine(sys.gettrace()):
-            self._remember_tracers(frame)
+            self._remember_tracer()
             sys.settrace(self.trace_dispatch)
-        frames = self.frame_trace_lines_opcodes
-        frames.setdefault(frame, (frame.f_trace_lines, frame.f_trace_opcodes))
+        self._remember_local_tracer(frame)
+        theirs = frame.f_trace_lines, frame.f_trace_opcodes and not self.trace_opcodes
+        if theirs != _USUAL:
+            self.frame_trace_lines_opcodes.setdefault(frame, theirs)
         frame.f_trace = self.trace_dispatch
         frame.f_trace_lines = True
 
@@ -163,7 +177,7 @@ class Bdb(bdb.Bdb):
         self.frame_trace_lines_opcodes = {}
 
     def _set_caller_tracefunc(self, current_frame):
-        if self._here.mode is STEPPING:
+        if self._here.mode is STEPPING and not _is_own(current_frame.f_back):
             super()._set_caller_tracefunc(current_frame)
 
     def _is_traced(self, frame):
@@ -176,16 +190,34 @@ class Bdb(bdb.Bdb):
                 tracer = super().trace_dispatch(frame, event, arg)
             finally:
                 self.enterframe = outer
+        if event == "return" and not frame.f_code.co_flags & bdb.GENERATOR_AND_COROUTINE_FLAGS:
+            self._has_ended(frame)
         return tracer if self._here.mode is STEPPING else None
 
-    def dispatch_line(self, frame):
+    def _has_ended(self, frame):
+        """Let go of a frame: what its variables hold has to die as it does without a debugger."""
         here = self._here
-        if here.mode is STEPPING:
-            # The LINE event of this instruction comes right after this one. If it is disabled, the
-            # next one that comes in this thread is of another instruction.
-            if id(frame.f_code) in session.events.entries:
-                here.passed = frame, frame.f_lasti
-        return super().dispatch_line(frame)
+        here.local_tracers.pop(frame, None)
+        self.frame_trace_lines_opcodes.pop(frame, None)
+        if here.passed is not None and here.passed[0] is frame:
+            here.passed = None
+
+    def dispatch_call(self, frame, arg):
+        if _is_own(frame):
+            return None
+        return super().dispatch_call(frame, arg)
+
+    def dispatch_line(self, frame):
+        here, line = self._here, frame.f_lineno
+        entry = _entries.get(id(frame.f_code)) if here.mode is STEPPING else None
+        tracer = super().dispatch_line(frame)
+        if entry is not None and here.mode is not STEPPING:
+            # The LINE event of this line comes right after this one, also where a jump has left the
+            # line. If it is disabled, the next one that comes in this thread is of another line or
+            # instruction. Where the event would find nothing anyway, no frame is held for it.
+            if line in entry.lines or frame in here.watched:
+                here.passed = frame, line, frame.f_lasti
+        return tracer
 
     def dispatch_return(self, frame, arg):
         # A step out of a frame that does not count ends in its caller all the same.
@@ -200,13 +232,13 @@ class Bdb(bdb.Bdb):
 
     # --- Events of code that is watched, or has a breakpoint. -----------------------------------
 
-    def at_step(self, frame):
+    def at_step(self, frame, line):
         """A line, in a thread where this debugger steps. True: it needs no other look."""
         here = self._here
         passed, here.passed = here.passed, None
         if here.mode is RUNNING:
             thread.stepper = None
-        if passed == (frame, frame.f_lasti):
+        if passed == (frame, line, frame.f_lasti):
             return True
         if here.mode is STEPPING:
             return self._is_traced(frame)
@@ -219,12 +251,17 @@ class Bdb(bdb.Bdb):
         here = self._here
         return here.mode is WATCHING and frame in here.watched
 
-    def after_return(self, frame):
-        """A generator's end is an exception in whoever has resumed it: it stops there."""
-        if self.watches(frame) and frame is self.stopframe:
-            watched = [frame]
-            self._watch_who_resumed(frame, watched)
+    def after_end(self, frame, returned):
+        """A frame that is watched has ended.
+
+        A generator's end is an exception in whoever has resumed it: it stops there.
+        """
+        if self.watches(frame):
+            watched = [one for one in self._here.watched if one is not frame]
+            if returned and frame is self.stopframe:
+                self._watch_who_resumed(frame, watched)
             self._watch(watched)
+        self._has_ended(frame)
 
     @staticmethod
     def _watch_who_resumed(frame, watched):
@@ -295,6 +332,14 @@ def _is_a_debuggers(tracer):
     return tracer is None or isinstance(getattr(tracer, "__self__", None), Bdb)
 
 
+def _is_own(frame):
+    """Whether a frame is the debugger's own.
+
+    The program's thread runs such frames where a code object dies, and in a child after a fork.
+    """
+    return frame is not None and frame.f_globals.get("__package__") == __package__
+
+
 class _Running:
     """While a debugger runs a statement."""
 
@@ -307,7 +352,7 @@ class _Running:
         self._tracer = None if _is_a_debuggers(tracer) else tracer
         session.enter(debugger, True)
         self._stepper, thread.stepper = thread.stepper, debugger
-        debugger._remember_tracers(None)
+        debugger._remember_tracer()
 
     def __exit__(self, *exception):
         debugger = self._debugger

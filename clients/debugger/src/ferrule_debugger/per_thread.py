@@ -27,7 +27,7 @@ class Here(threading.local):
         self.mode = RUNNING
         self.starting = False       # set_trace() is at work, which starts to trace by itself
         self.watched = []           # frames
-        self.passed = None          # (frame, instruction): its breakpoints were looked at already
+        self.passed = None          # (frame, line, instruction): its breakpoints were looked at already
         self.found = None           # (frame, breakpoint, may be deleted)
         self.tracer = None          # what the program traces itself with
         self.local_tracers = {}     # and what it traces frames with
