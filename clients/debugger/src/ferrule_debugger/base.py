@@ -88,6 +88,7 @@ class Bdb(bdb.Bdb):
     # --- How to go on. --------------------------------------------------------------------------
 
     def _set_stopinfo(self, stopframe, returnframe, stoplineno=0, opcode=False):
+        session.mend()
         super()._set_stopinfo(stopframe, returnframe, stoplineno, opcode)
         if session.events.tool is None or (stopframe is None and stoplineno != -1):
             mode = STEPPING     # without a tool, as bdb does it
@@ -96,7 +97,7 @@ class Bdb(bdb.Bdb):
         else:
             mode = WATCHING
         here = self._here
-        if self.enterframe is None or here.starting or session.events.tool is None:
+        if self.enterframe is None or here.starting:
             here.mode = mode        # whoever has called begins to trace, or does not
         else:
             self._go_on(mode)

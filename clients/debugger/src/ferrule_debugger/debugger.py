@@ -5,6 +5,7 @@ import sys
 import threading
 
 from .base import Bdb
+from .session import session
 
 
 class Pdb(pdb.Pdb, Bdb):
@@ -17,6 +18,9 @@ class Pdb(pdb.Pdb, Bdb):
         if self._last_thread not in (None, thread):
             self.message(f"[{thread.name}]")
         self._last_thread = thread
+        session.mend()
+        while session.losses:
+            self.message(f"*** {session.losses.pop()}")
         super().interaction(frame, tb_or_exc)
 
     def do_debug(self, arg):

@@ -53,6 +53,8 @@ class Events:
         self._lock = threading.RLock()
         self.watchers = 0       # of all code objects
         self._finding = False
+        self._callbacks = {}    # event -> function
+        self._lost = False      # the tool id was, since the last mend()
 
     def start(self):
         """Take a tool id. False: all are in use."""
@@ -72,30 +74,69 @@ class Events:
     def stop(self):
         """Take back all events, and the tool id."""
         with self._lock:
-            if self.tool is None:
-                return
-            for entry in list(self.entries.values()):
-                if (code := entry.reference()) is not None:
-                    monitoring.set_local_events(self.tool, code, 0)
-            self.entries.clear()
-            self.watchers, self._finding = 0, False
-            monitoring.set_events(self.tool, 0)
-            for event in (_E.LINE, _E.JUMP, _E.PY_RETURN, _E.PY_YIELD, _E.STOP_ITERATION, _E.RAISE,
-                          _E.PY_UNWIND, _E.PY_START, _E.PY_RESUME):
-                monitoring.register_callback(self.tool, event, None)
-            monitoring.free_tool_id(self.tool)
-            self.tool = None
+            if self._in_use():
+                for entry in list(self.entries.values()):
+                    if (code := entry.reference()) is not None:
+                        monitoring.set_local_events(self.tool, code, 0)
+                monitoring.set_events(self.tool, 0)
+                self._call_no_more()
+                monitoring.free_tool_id(self.tool)
+            self._forget_all()
+
+    def _forget_all(self):
+        self.entries.clear()
+        self._callbacks.clear()
+        self.watchers, self._finding, self.tool = 0, False, None
 
     def call(self, callbacks):
         """Call these functions: {event: function}."""
-        for event, function in callbacks.items():
-            monitoring.register_callback(self.tool, event, function)
+        self._callbacks.update(callbacks)
+        if self.tool is not None:
+            for event, function in callbacks.items():
+                monitoring.register_callback(self.tool, event, function)
+
+    def _call_no_more(self):
+        for event, function in self._callbacks.items():
+            other = monitoring.register_callback(self.tool, event, None)
+            if other not in (None, function):
+                monitoring.register_callback(self.tool, event, other)
+
+    def _in_use(self):
+        """Whether there is a tool id. One that the program has freed is taken again."""
+        if self.tool is None or monitoring.get_tool(self.tool) == NAME:
+            return self.tool is not None
+        self._lost = True
+        self._call_no_more()
+        if not self.start():
+            self._forget_all()
+            return False
+        self.call(self._callbacks)
+        for entry in list(self.entries.values()):
+            if (code := entry.reference()) is not None:
+                self._apply(code, entry)
+        self._everywhere()
+        return True
+
+    def mend(self):
+        """Take the tool id and the events again that the program has taken. False: none were."""
+        with self._lock:
+            self._in_use()
+            lost, self._lost = self._lost, False
+            if self.tool is None:
+                return lost
+            for entry in list(self.entries.values()):
+                code = entry.reference()
+                if code is not None and (
+                        monitoring.get_local_events(self.tool, code) != self._wanted(code, entry)):
+                    self._apply(code, entry)
+                    lost = True
+            return self._everywhere() or lost
 
     def set_lines(self, code, lines):
         """Stop at these lines of a code object, and at no others."""
         with self._lock:
             entry = self.entries.get(id(code))
-            if self.tool is None or (entry is None and not lines):
+            if (entry is None and not lines) or not self._in_use():
                 return
             entry = entry or self._entry(code)
             if entry.lines != lines:
@@ -105,7 +146,7 @@ class Events:
     def watch(self, code):
         """Tell of all that happens in this code object, until as many calls of unwatch()."""
         with self._lock:
-            if self.tool is None:
+            if not self._in_use():
                 return
             entry = self.entries.get(id(code)) or self._entry(code)
             entry.watchers += 1
@@ -116,7 +157,7 @@ class Events:
     def unwatch(self, code):
         with self._lock:
             entry = self.entries.get(id(code))
-            if self.tool is None or entry is None or not entry.watchers:
+            if entry is None or not entry.watchers or not self._in_use():
                 return
             entry.watchers -= 1
             self._apply(code, entry)
@@ -126,7 +167,7 @@ class Events:
     def find(self, on):
         """Tell of the first start and the first resumption of each code object, or do not."""
         with self._lock:
-            if self.tool is not None:
+            if self._in_use():
                 self._finding = on
                 self._everywhere()
 
@@ -141,16 +182,18 @@ class Events:
         entry = entries[key] = _Entry(weakref.ref(code, forget))
         return entry
 
-    def _apply(self, code, entry):
+    def _wanted(self, code, entry):
         events = WATCH if entry.watchers else BREAKS if entry.lines else 0
+        return events | _E.PY_START if events and self.needs_start(code) else events
+
+    def _apply(self, code, entry):
+        events = self._wanted(code, entry)
         if not events:
             monitoring.set_local_events(self.tool, code, 0)
             self.entries.pop(id(code), None)
             return
-        if self.needs_start(code):
-            events |= _E.PY_START
-            if self._finding:
-                monitoring.restart_events()     # it is disabled for what has run
+        if events & _E.PY_START and self._finding:
+            monitoring.restart_events()     # it is disabled for what has run
         _set_anew(self.tool, code, events)
 
     def needs_start(self, code):
@@ -163,8 +206,11 @@ class Events:
         return entry is not None and code.co_firstlineno in entry.lines
 
     def _everywhere(self):
+        """Set the events of all code. False: they were set."""
         events = WATCH_EVERYWHERE if self.watchers else 0
         if self._finding:
             events |= FIND_EVERYWHERE
-        if monitoring.get_events(self.tool) != events:
-            monitoring.set_events(self.tool, events)
+        if monitoring.get_events(self.tool) == events:
+            return False
+        monitoring.set_events(self.tool, events)
+        return True

@@ -13,6 +13,9 @@ except ImportError as error:
 else:
     HOOKS_MISSING = None
 
+# The program may need the memory and the stack. ValueError: it has freed the tool id just now, in
+# another thread.
+_PASSING = MemoryError, RecursionError, ValueError
 _RESUMABLE = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
@@ -72,18 +75,27 @@ class HookFinder:
         except ValueError:
             pass        # somebody has cleared all hooks
 
-    def stay_last(self):
-        """Be asked behind all others: then what they have chosen is what is seen."""
+    def in_place(self):
+        """Whether it is asked behind all others: then what they have chosen is what is seen.
+
+        None: it is not asked at all, as somebody has cleared all hooks.
+        """
         installed = framehook.hooks()
-        if not installed or installed[-1].handle != self._handle:
-            self.stop()
-            self._handle = framehook.add(self._asked, "ferrule_debugger")
+        for info in installed:
+            # A hook that is visible to debuggers may have breakpoints, and is offered to nobody.
+            code = getattr(info.hook, "__code__", None)
+            if isinstance(code, types.CodeType) and info.handle != self._handle:
+                self._found(code)
+        places = [info.handle for info in installed]
+        if self._handle not in places:
+            return None
+        return places[-1] == self._handle
 
     def _asked(self, view):
         try:
             self._found(view.code)
-        except (MemoryError, RecursionError):
-            return None         # the program needs the rest: ask again
+        except _PASSING:
+            return None         # the program goes on: ask again
         return framehook.SETTLED
 
 
@@ -106,13 +118,14 @@ class EventFinder:
     def stop(self):
         self._events.find(False)
 
-    def stay_last(self):
+    def in_place(self):
         """Events are of the code that runs, whoever has chosen it."""
+        return True
 
     def _seen(self, code, offset):
         try:
             self._found(code)
-        except (MemoryError, RecursionError):
+        except _PASSING:
             return None
         return None if self._events.needs_start(code) else sys.monitoring.DISABLE
 

@@ -1,5 +1,6 @@
 """Which code objects have been seen, by file and line."""
 
+import types
 import weakref
 
 LINES_PER_BUCKET = 64
@@ -26,6 +27,7 @@ class CodeIndex:
     def __init__(self):
         self._seen = {}         # id of the code -> _Seen
         self._files = {}        # file name -> {number of the bucket: {id of the code: _Seen}}
+        self._outer = {}        # file name -> {id of the code: _Seen}: what has code within it
 
     def __len__(self):
         return len(self._seen)
@@ -47,6 +49,10 @@ class CodeIndex:
             bucket[key] = seen
             seen.buckets.append(bucket)
         self._seen[key] = seen
+        if types.CodeType in map(type, code.co_consts):
+            outer = self._outer.setdefault(file, {})
+            outer[key] = seen
+            seen.buckets.append(outer)
         return True
 
     def at(self, file, line):
@@ -57,9 +63,16 @@ class CodeIndex:
             return []
         return [code for seen in list(bucket.values()) if (code := seen()) is not None]
 
+    def take_inner(self, file):
+        """The code objects within those of a file that were not taken before."""
+        for seen in list(self._outer.pop(file, {}).values()):
+            if (code := seen()) is not None:
+                yield from (each for each in code.co_consts if isinstance(each, types.CodeType))
+
     def clear(self):
         self._seen.clear()
         self._files.clear()
+        self._outer.clear()
 
     def _forget(self, seen):
         # Another code object may have the address, and the place, by now.

@@ -9,6 +9,11 @@ from .finding import finder
 from .index import CodeIndex
 
 
+HOOK_LOST = "The program has removed the debugger's frame hook. It was added again."
+EVENTS_LOST = "The program has taken the debugger's events of sys.monitoring. They were set again."
+TOOL_LOST = "The program has taken the debugger's tool id, and none is free: no breakpoint stops."
+
+
 class Session:
     """What the debuggers of an interpreter share.
 
@@ -25,6 +30,7 @@ class Session:
         self._lock = threading.RLock()
         self.owner = None       # the debugger in force
         self.callbacks = {}     # event -> function
+        self.losses = set()     # what the program has taken, and nobody was told of yet
 
     def has(self, debugger):
         return any(one is debugger for one, _ in self._owners)
@@ -55,13 +61,14 @@ class Session:
     def end_if_idle(self):
         """Leave nothing behind where no debugger is in force and none steps."""
         with self._lock:
-            if self._owners or self.events.tool is None or self.events.watchers:
+            if self._owners or self.events.watchers:
                 return
             if self._finder is not None:
                 self._finder.stop()
                 self._finder = None
             self.events.stop()
             self._index.clear()
+            self.losses.clear()
 
     def _in_force(self):
         owner = self.owner = self._owners[-1][0] if self._owners else None
@@ -80,13 +87,25 @@ class Session:
         """A code object is about to run for the first time, or runs."""
         owner = self.owner
         if owner is not None:
-            self._index.add(code, owner.canonic(code.co_filename))
+            file = owner.canonic(code.co_filename)
+            self._index.add(code, file)
             self._touch(owner, code)
+            self._find_inner(owner, file)
+
+    def _find_inner(self, owner, file):
+        """Find the code within the code of a file that has breakpoints.
+
+        Nobody is told of frames that a frame hook starts, but a hook may be visible to debuggers.
+        """
+        if file in owner.breaks:
+            for code in self._index.take_inner(file):
+                self.found(code)
 
     def break_changed(self, debugger, file, line):
         """The breakpoints at a line are others now."""
         if debugger is self.owner:
-            self._finder.stay_last()
+            self._see_all()
+            self._find_inner(debugger, file)
             for code in self._index.at(file, line):
                 self._touch(debugger, code)
 
@@ -100,6 +119,23 @@ class Session:
         for file, lines in list(debugger.breaks.items()):
             for line in list(lines):
                 self.break_changed(debugger, file, line)
+
+    def _see_all(self):
+        """Have the finder see all code that runs from here on. False: it was taken out."""
+        with self._lock:
+            in_place = self._finder.in_place()
+            if not in_place:
+                self._finder.stop()
+                self._finder = finder(self.found, self.events)
+            return in_place is not None
+
+    def mend(self):
+        """Take again what the program has taken from the debugger: `losses` tells of it."""
+        with self._lock:
+            if self.owner is not None and not self._see_all():
+                self.losses.add(HOOK_LOST)
+            if self.events.mend():
+                self.losses.add(EVENTS_LOST if self.events.tool is not None else TOOL_LOST)
 
     def _touch(self, owner, code):
         file = owner.canonic(code.co_filename)
