@@ -1,7 +1,7 @@
 """Which code objects have been seen, by file and line."""
 
-import types
 import weakref
+from types import CodeType
 
 LINES_PER_BUCKET = 64
 
@@ -49,7 +49,7 @@ class CodeIndex:
             bucket[key] = seen
             seen.buckets.append(bucket)
         self._seen[key] = seen
-        if types.CodeType in map(type, code.co_consts):
+        if CodeType in map(type, code.co_consts):
             outer = self._outer.setdefault(file, {})
             outer[key] = seen
             seen.buckets.append(outer)
@@ -67,7 +67,7 @@ class CodeIndex:
         """The code objects within those of a file that were not taken before."""
         for seen in list(self._outer.pop(file, {}).values()):
             if (code := seen()) is not None:
-                yield from (each for each in code.co_consts if isinstance(each, types.CodeType))
+                yield from (each for each in code.co_consts if isinstance(each, CodeType))
 
     def clear(self):
         self._seen.clear()

@@ -90,22 +90,22 @@ class Session:
             file = owner.canonic(code.co_filename)
             self._index.add(code, file)
             self._touch(owner, code)
-            self._find_inner(owner, file)
+            if file in owner.breaks:
+                self._find_inner(file)
 
-    def _find_inner(self, owner, file):
+    def _find_inner(self, file):
         """Find the code within the code of a file that has breakpoints.
 
         Nobody is told of frames that a frame hook starts, but a hook may be visible to debuggers.
         """
-        if file in owner.breaks:
-            for code in self._index.take_inner(file):
-                self.found(code)
+        for code in self._index.take_inner(file):
+            self.found(code)
 
     def break_changed(self, debugger, file, line):
         """The breakpoints at a line are others now."""
         if debugger is self.owner:
             self._see_all()
-            self._find_inner(debugger, file)
+            self._find_inner(file)
             for code in self._index.at(file, line):
                 self._touch(debugger, code)
 
