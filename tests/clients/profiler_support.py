@@ -13,6 +13,12 @@ OUT = os.path.join(ROOT, "build", "test-extensions", f"profiler-{os.getpid()}")
 PROGRAMS = os.path.join(HERE, "profiler_programs.py")
 STOCK = os.environ.get("STOCK_PYTHON")
 
+
+def times_from_a_timer():
+    """Whether there can be any: without the GIL nobody can look at what others run."""
+    return getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
 def build(python, out, profile="dev"):
     """Build the clients for an interpreter, as packages in a directory; the directory."""
     tools = os.path.join(ROOT, "tools")

@@ -10,7 +10,7 @@ import time
 import unittest
 
 import profiler_programs
-from profiler_support import PROGRAMS, ProfilerTestCase, load
+from profiler_support import PROGRAMS, ProfilerTestCase, load, times_from_a_timer
 
 
 def setUpModule():
@@ -77,6 +77,17 @@ class Builtins(ProfilerTestCase):
         self.assertIsNone(sys.monitoring.get_tool(sys.monitoring.PROFILER_ID))
 
 
+@unittest.skipIf(times_from_a_timer(), "there are times from a timer")
+class NoSamples(ProfilerTestCase):
+    def test_it_is_said(self):
+        with self.assertRaisesRegex(self.profiler.ProfilerError, "times from a timer need the GIL"):
+            self.profiler.start(sample=True)
+        with self.profiler.profile(count=True) as profile:
+            profiler_programs.recursion()
+        self.assertEqual(profile.result.find("fib")[0].calls, 1219)
+
+
+@unittest.skipUnless(times_from_a_timer(), "there are no times from a timer")
 class Samples(ProfilerTestCase):
     def test_counts_are_exact_and_times_go_to_who_runs(self):
         waiting = threading.Event()
@@ -108,6 +119,59 @@ class Samples(ProfilerTestCase):
         self.assertEqual(result.find("sleeper")[0].calls, 1)
         for function in result.functions.values():
             self.assertLessEqual(function.own, function.total)
+
+    def test_threads_of_other_interpreters_are_left_alone(self):
+        try:
+            import _interpreters
+        except ImportError:
+            self.skipTest("no subinterpreters here")
+        other = _interpreters.create()
+        self.addCleanup(_interpreters.destroy, other)
+
+        def elsewhere():
+            _interpreters.exec(other, "def inside(): pass\nfor _ in range(300_000): inside()")
+
+        def busy():
+            while thread.is_alive():
+                profiler_programs.recursion()
+
+        thread = threading.Thread(target=elsewhere)
+        with self.profiler.profile(sample=0.0005) as profile:
+            thread.start()
+            busy()
+        self.assertEqual(profile.result.find("inside"), [])
+        self.assertGreater(profile.result.find("busy")[0].total, 0)
+        self.assertGreater(profile.result.find("elsewhere")[0].own, 0)
+
+    def test_interpreters_come_and_go(self):
+        self.profile_program("""
+import threading
+try:
+    import _interpreters
+except ImportError:
+    raise SystemExit
+def use():
+    for _ in range(5):
+        other = _interpreters.create()
+        _interpreters.exec(other, "def f(n): return n and f(n - 1)\\nfor _ in range(500): f(50)")
+        _interpreters.destroy(other)
+threads = [threading.Thread(target=use) for _ in range(2)]
+for thread in threads:
+    thread.start()
+use()
+for thread in threads:
+    thread.join()
+""", "--sample")
+
+    def test_audit_hooks_see_nothing_of_it(self):
+        done, _ = self.profile_program("""
+import sys, time
+seen = set()
+sys.addaudithook(lambda event, args: seen.add(event))
+time.sleep(0.1)
+print("sys._current_frames" in seen)
+""", "--sample")
+        self.assertEqual(done.stdout, "False\n")
 
     def test_no_thread_can_be_started(self):
         import ferrule_profiler._ticker as ticker

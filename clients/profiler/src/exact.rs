@@ -5,7 +5,7 @@ use crate::face::{attached, Frame, Hook, Said, Told};
 use crate::graph::{Begun, Graph};
 use crate::place::{Owner, Place, Quick};
 use crate::ring::Ring;
-use crate::session::{Session, Tally};
+use crate::session::{modules, Session, Tally};
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
 use pyo3::Borrowed;
@@ -41,8 +41,7 @@ pub struct Exact<const ARGUMENTS: bool>(pub Arc<Session<Graph>>);
 
 /// The name of the task of asyncio that runs in this thread.
 fn running_task(py: Python<'_>) -> Option<String> {
-    let modules = py.import("sys").ok()?.getattr("modules").ok()?;
-    let task = modules.get_item("asyncio").ok()?.call_method0("current_task").ok()?;
+    let task = modules(py)?.get_item("asyncio").ok()?.call_method0("current_task").ok()?;
     task.call_method0("get_name").ok()?.extract().ok()
 }
 

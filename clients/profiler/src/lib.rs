@@ -18,6 +18,7 @@ mod result;
 mod ring;
 mod running;
 mod session;
+mod stacks;
 mod tasks;
 
 use pyo3::prelude::*;
@@ -30,7 +31,7 @@ mod _core {
     use crate::exact::Exact;
     use crate::graph::Graph;
     use crate::running::Running;
-    use pyo3::types::{PyBytes, PyDict};
+    use pyo3::types::{PyBytes, PyDict, PyList};
 
     /// A profile with exact times.
     #[pyclass(frozen)]
@@ -176,6 +177,12 @@ mod _core {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let picture = py.detach(|| flame::svg(lines, title, unit))?;
         Ok(PyBytes::new(py, &picture))
+    }
+
+    /// The identity of each other thread, and the code objects of its frames, the innermost first.
+    #[pyfunction]
+    fn stacks(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+        crate::stacks::of_others(py)
     }
 
     /// The edition of frame hooks that this interpreter has; 0: none.

@@ -5,8 +5,10 @@ use crate::clock::Clock;
 use crate::codes::{identify, Codes, Known};
 use crate::face::Frame;
 use crate::place::Place;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
+use std::ffi::c_ulong;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -89,7 +91,7 @@ impl<T: Tally> Session<T> {
         if self.with(py, place, |_| ()).is_some() {
             return;
         }
-        let ident = thread_ident(py);
+        let ident = thread_ident();
         let name = first.and_then(started_by).or_else(|| known_name(py, ident));
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         let slot = Arc::new(Slot {
@@ -145,9 +147,20 @@ impl<T: Tally> Session<T> {
     }
 }
 
-fn thread_ident(py: Python<'_>) -> u64 {
-    let ident = || py.import("_thread")?.call_method0("get_ident")?.extract();
-    ident().unwrap_or(0)
+extern "C" {
+    fn PyThread_get_thread_ident() -> c_ulong;
+}
+
+/// As `threading.get_ident()`. No `import` here runs what the program makes of it.
+pub fn thread_ident() -> u64 {
+    // SAFETY: it may be called anywhere.
+    unsafe { PyThread_get_thread_ident() as u64 }
+}
+
+/// `sys.modules`.
+pub fn modules(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
+    // SAFETY: attached. The reference is borrowed from `sys`, and another one is made of it.
+    unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PySys_GetObject(c"modules".as_ptr())) }
 }
 
 /// The name of a thread whose first frame is that of `threading.Thread`.
@@ -158,10 +171,14 @@ fn started_by((code, frame): (&Bound<'_, PyCode>, &Frame)) -> Option<String> {
     frame.first_argument(code.py())?.getattr("_name").ok()?.extract().ok()
 }
 
-/// The name of a thread that `threading` knows. None is made for others. What is asked is not its
-/// public interface, which is Python code that trace functions would see.
+/// The name of a thread that `threading` knows, or would know: the main one. None is made for others.
+/// What is asked is not its public interface, which is Python code that trace functions would see.
 fn known_name(py: Python<'_>, ident: u64) -> Option<String> {
-    let modules = py.import("sys").ok()?.getattr("modules").ok()?;
-    let threads = modules.get_item("threading").ok()?.getattr("_active").ok()?;
-    threads.get_item(ident).ok()?.getattr("_name").ok()?.extract().ok()
+    let named = || {
+        let threads = modules(py)?.get_item("threading").ok()?.getattr("_active").ok()?;
+        threads.get_item(ident).ok()?.getattr("_name").ok()?.extract().ok()
+    };
+    // SAFETY: both only answer.
+    let is_main = || unsafe { libc::gettid() == libc::getpid() };
+    named().or_else(|| is_main().then(|| "MainThread".to_owned()))
 }

@@ -1,7 +1,7 @@
 """Greenlets: each has calls of its own, and does not run while another one does."""
 
 import sys
-import threading
+from _thread import get_ident
 
 
 class Greenlets:
@@ -20,14 +20,14 @@ class Greenlets:
         self.stopped = False
 
     def start(self):
-        self.thread = threading.get_ident()
+        self.thread = get_ident()
         if "greenlet" in sys.modules:
             self.imported(sys.modules["greenlet"])
         else:
             sys.meta_path.insert(0, self)
 
     def find_spec(self, name, path=None, target=None):
-        if name != "greenlet" or threading.get_ident() != self.thread:
+        if name != "greenlet" or get_ident() != self.thread:
             return None
         for finder in sys.meta_path:
             spec = finder is not self and finder.find_spec(name, path, target)

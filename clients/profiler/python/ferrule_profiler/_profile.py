@@ -2,7 +2,7 @@
 
 import os
 import sys
-import threading
+from _thread import TIMEOUT_MAX, RLock
 
 from . import _core
 from ._builtins import Builtins
@@ -17,7 +17,7 @@ class ProfilerError(RuntimeError):
     """A profile cannot be started or stopped as it was asked for."""
 
 
-_lock = threading.RLock()      # a signal handler may start a profile while one is being started
+_lock = RLock()      # a signal handler may start a profile while one is being started
 _active = None      # the profile that is being made
 
 
@@ -44,7 +44,7 @@ class Profile:
     def __init__(self, *, count=False, sample=False, builtins=False, trace=0, arguments=False):
         if (count or sample) and (builtins or trace):
             raise ValueError("C functions and timelines need exact times")
-        if trace < 0 or not 0 <= sample < threading.TIMEOUT_MAX:
+        if trace < 0 or not 0 <= sample < TIMEOUT_MAX:
             raise ValueError("a number of events, or of seconds between two looks, is not negative")
         if arguments and not trace:
             raise ValueError("arguments are a part of a timeline: say how many events it has")
@@ -152,7 +152,7 @@ def stop():
 def _after_fork():
     # The lock may have been held by a thread that is not here.
     global _lock
-    _lock = threading.RLock()
+    _lock = RLock()
     if _active is not None:
         _active._after_fork()
 

@@ -1,9 +1,8 @@
 """Times from a timer: every few milliseconds a thread notes who runs in every other thread."""
 
-import sys
-import time
-from _thread import get_ident
+from time import perf_counter
 
+from ._core import stacks
 from ._ticker import Ticker
 
 INTERVAL = 0.005
@@ -31,7 +30,9 @@ class Sampler:
         self.last = None        # when it has looked last
 
     def start(self):
-        self.last = time.perf_counter()
+        """RuntimeError: nobody can look here."""
+        stacks()
+        self.last = perf_counter()
         self.ticker.start()
 
     def stop(self):
@@ -40,24 +41,21 @@ class Sampler:
     def after_fork(self):
         """What was seen is the parent's."""
         self.times.clear()
-        self.last = time.perf_counter()
+        self.last = perf_counter()
         self.ticker.after_fork()
 
     def look(self):
-        now = time.perf_counter()
+        now = perf_counter()
         took, self.last = now - self.last, now
-        me = get_ident()
-        for ident, frame in sys._current_frames().items():
-            if ident == me:
-                continue
+        for ident, codes in stacks():
             path = []
-            while frame is not None:
-                code = frame.f_code
-                if not code.co_filename.startswith(self.own):
+            for code in reversed(codes):
+                if code.co_filename.startswith(self.own):
+                    path.clear()        # what has started the profiler is not the program
+                else:
                     path.append(id(code))
                     self.kept.setdefault(id(code), code)
-                frame = frame.f_back
-            path = tuple(reversed(path))
+            path = tuple(path)
             times = self.times.setdefault(ident, {})
             times[path] = times.get(path, 0) + took
 
