@@ -14,6 +14,7 @@ mod face;
 mod flame;
 mod graph;
 mod place;
+mod program;
 mod result;
 mod ring;
 mod running;
@@ -31,7 +32,8 @@ mod _core {
     use crate::exact::Exact;
     use crate::graph::Graph;
     use crate::running::Running;
-    use pyo3::types::{PyBytes, PyDict, PyList};
+    use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+    use std::ffi::c_int;
 
     /// A profile with exact times.
     #[pyclass(frozen)]
@@ -183,6 +185,22 @@ mod _core {
     #[pyfunction]
     fn stacks(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         crate::stacks::of_others(py)
+    }
+
+    /// Runs an open file in `__main__`, as Python does. False: it has raised, which was printed.
+    #[pyfunction]
+    fn run_file(py: Python<'_>, file: c_int, name: &[u8]) -> PyResult<bool> {
+        crate::program::run_file(py, file, name)
+    }
+
+    /// Calls a function; what it has raised, which was printed, or None.
+    #[pyfunction]
+    #[pyo3(signature = (function, *arguments))]
+    fn run_function(
+        function: &Bound<'_, PyAny>,
+        arguments: &Bound<'_, PyTuple>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        crate::program::run_function(function.py(), function, arguments)
     }
 
     /// The edition of frame hooks that this interpreter has; 0: none.
