@@ -13,8 +13,11 @@ Ferrule the package can be imported, and starting a profile is a RuntimeError th
 missing.
 """
 
-from ._profile import Profile, ProfilerError, available, profile, start, stop
-from ._result import Function, Result, Task, Thread
+from . import _library
+
+with _library.private(_library.IS_LOOKED_FOR):
+    from ._profile import Profile, ProfilerError, available, profile, start, stop
+    from ._result import Function, Result, Task, Thread
 
 __all__ = ["Function", "Profile", "ProfilerError", "Result", "Task", "Thread", "available",
            "profile", "start", "stop"]

@@ -1,18 +1,23 @@
 """python -m ferrule_profiler [options] script.py args, or -m module args."""
 
-import argparse
 import sys
-import threading
+from _thread import TIMEOUT_MAX
 
-from ._formats import FORMATS
-from ._table import SORTS
+from . import _library
+
+with _library.private(_library.IS_LOOKED_FOR):
+    import argparse
+
+    from . import _command
+    from ._formats import FORMATS
+    from ._table import SORTS
 
 USAGE = "python -m ferrule_profiler [options] (-m MODULE | SCRIPT) [ARGUMENT ...]"
 
 
 def above_zero(text):
     number = float(text)
-    if not 0 < number < threading.TIMEOUT_MAX:
+    if not 0 < number < TIMEOUT_MAX:
         raise ValueError
     return number
 
@@ -65,7 +70,8 @@ def parser():
     return made
 
 
-def main(arguments=None):
+def parsed(arguments):
+    """The options, with the program."""
     made = parser()
     options = made.parse_args(arguments)
     if options.module:
@@ -81,9 +87,17 @@ def main(arguments=None):
         made.error("--trace-arguments needs --trace FILE")
     if options.count and options.sample:
         made.error("--count or --sample, not both")
-    from . import _command
+    return options
+
+
+def main(arguments=None):
+    with _library.private(_library.IS_LOOKED_FOR):
+        options = parsed(arguments)
     return _command.run(options, as_module=options.module is not None)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    # What follows with -i has seen how the program has ended.
+    if status and not sys.flags.inspect:
+        sys.exit(status)

@@ -4,21 +4,42 @@ import atexit
 import builtins
 import enum
 import functools
-import importlib.util
-import io
 import os
+import pkgutil
+import runpy
 import signal
 import sys
-import threading
 import types
+from _thread import RLock, _get_main_thread_ident, get_ident
+# The program may put other functions in their places.
+from builtins import print
+from importlib.machinery import BuiltinImporter
+from os import X_OK, access, getpid, kill
+from signal import SIG_DFL, getsignal
+from signal import signal as set_signal
+from sys import getrecursionlimit, setrecursionlimit
 
-from ._formats import write
-from ._profile import OWN, Profile, available
+from . import _library
+from ._core import run_file, run_function
+from ._formats import maker, write_file
+from ._profile import Profile, ProfilerError, available
+from ._subprocesses import prepare
+from ._table import table
 from ._ticker import Ticker
-from ._timeline import write_timeline
+from ._timeline import timeline
 
 # What else ends a program, and goes on where it fails. The others of their kind call these.
 REPLACES = ("execv", "execve")
+# How many calls deep writing may be, however little the program has left itself.
+DEPTH = 1000
+MOST_DEPTH = 2 ** 31 - 1
+
+
+def allow_depth():
+    """Make room on the stack; the limit before."""
+    limit = getrecursionlimit()
+    setrecursionlimit(min(limit + DEPTH, MOST_DEPTH))
+    return limit
 
 
 class State(enum.Enum):
@@ -31,12 +52,18 @@ class Writer:
     def __init__(self, profile, options):
         self.profile = profile
         self.options = options
-        self.process = self.first = os.getpid()
+        self.process = self.first = getpid()
+        # What is written where, and how it is made.
+        self.outputs = [(path, maker(path, options.format)) for path in options.output]
+        if options.trace:
+            self.outputs.insert(0, (options.trace, functools.partial(
+                timeline, seconds=options.trace_seconds)))
+        self.told = set()       # what could not be written, and why
         self.state = State.RUNNING
         self.saver = options.save_every and Ticker(options.save_every, self.save,
                                                    profile.leave_out_this_thread)
         # Whoever else ends the process waits for it.
-        self.writing = threading.RLock()
+        self.writing = RLock()
         self.signal = None      # one that has come meanwhile
 
     def start(self):
@@ -46,24 +73,32 @@ class Writer:
         for name in REPLACES:
             setattr(os, name, self.before(getattr(os, name), self.about_to_be_replaced))
         os.register_at_fork(after_in_child=self.forked)
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, self.terminated)
-        self.profile.start()
-        if self.saver:
-            self.saver.start()
+        in_main = get_ident() == _get_main_thread_ident()
+        if in_main and getsignal(signal.SIGTERM) is SIG_DFL:
+            set_signal(signal.SIGTERM, self.terminated)
+        try:
+            self.profile.start()
+            if self.saver:
+                self.saver.start()
+        except BaseException:
+            self.state = State.FINISHED
+            raise
 
     @staticmethod
     def before(leave, write):
         @functools.wraps(leave)
         def leaving(*arguments):
+            limit = allow_depth()
             write(*arguments)
-            return leave(*arguments)
+            try:
+                return leave(*arguments)
+            finally:
+                setrecursionlimit(limit)
         return leaving
 
     def about_to_be_replaced(self, program, *rest):
         # Many places may be tried that have no such program.
-        if isinstance(program, int) or os.access(program, os.X_OK):
+        if isinstance(program, int) or access(program, X_OK):
             self.tell()
 
     def save(self):
@@ -75,32 +110,34 @@ class Writer:
                 self.writing.release()
 
     def forked(self):
-        self.process = os.getpid()
-        self.writing = threading.RLock()
+        self.process = getpid()
+        self.writing = RLock()
         if not self.options.subprocesses:
             self.state = State.FINISHED
         elif self.saver:
             self.saver.after_fork()
 
     def terminated(self, number, frame):
+        allow_depth()
         if self.signal is None:
             self.signal = number
             self.finish()
 
     def end_by_signal(self):
-        signal.signal(self.signal, signal.SIG_DFL)
-        os.kill(os.getpid(), self.signal)
+        set_signal(self.signal, SIG_DFL)
+        kill(getpid(), self.signal)
 
     def name(self, path):
         """Children write beside the first process: name.PID.end."""
         if self.process == self.first and not self.options.child:
             return path
-        directory, name = os.path.split(path)
+        directory, slash, name = path.rpartition("/")
         stem, dot, end = name.partition(".")
-        return os.path.join(directory, f"{stem}.{self.process}{dot}{end}")
+        return f"{directory}{slash}{stem}.{self.process}{dot}{end}"
 
     def finish(self):
-        """End the profile, and write it if nobody has."""
+        """End the profile, and write it if nobody has. The process ends."""
+        allow_depth()
         with self.writing:
             if self.state is State.RUNNING:
                 self.state = State.FINISHING
@@ -115,28 +152,40 @@ class Writer:
 
     def tell(self):
         """Write the files and the table."""
-        if self.process != os.getpid() or self.state is State.FINISHED:
+        if self.process != getpid() or self.state is State.FINISHED:
             return
         result = self.profile.result
         self.write(result)
         options = self.options
-        child = self.process != self.first or options.child
-        if options.quiet or child or sys.stderr is None:
-            return
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        result.print_table(sys.stderr, sort=options.sort, limit=options.limit)
+        if not (options.quiet or options.child or self.process != self.first):
+            say(table(result, sort=options.sort, limit=options.limit))
 
     def write(self, result):
-        options = self.options
+        for path, make in self.outputs:
+            try:
+                write_file(self.name(path), make(result))
+            except Exception as error:      # whatever the program has made of the library
+                text = f"{path} is not written: {type(error).__name__}: {error}"
+                if text not in self.told:
+                    self.told.add(text)
+                    say(f"ferrule_profiler: {text}")
+
+
+def say(text):
+    """Print it behind what the program has printed, where that can be done."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except Exception:
+        pass
+    for name in ("stderr", "__stderr__"):
         try:
-            if options.trace:
-                write_timeline(result, self.name(options.trace), options.trace_seconds)
-            for path in options.output:
-                write(result, self.name(path), options.format)
-        except OSError as error:
-            if sys.stderr is not None:
-                print(f"ferrule_profiler: {error}", file=sys.stderr)
+            file = getattr(sys, name, None)
+            if file is not None:
+                print(text, file=file)
+            return
+        except Exception:
+            pass        # the program's own, or closed
 
 
 def profile_of(options):
@@ -145,61 +194,86 @@ def profile_of(options):
                    arguments=options.trace_arguments)
 
 
-def load(options, as_module):
-    """The code of the program, and its module."""
-    name, *arguments = options.program
+def absolute(path):
+    """As Python makes the name of its program absolute."""
+    if path.startswith("/"):
+        return path
+    try:
+        return f"{os.getcwd()}/{path}"
+    except OSError:
+        return path
+
+
+def new_main():
+    """The module __main__, as a program finds it."""
     module = types.ModuleType("__main__")
+    module.__loader__ = BuiltinImporter
+    module.__annotations__ = {}
+    module.__builtins__ = builtins
+    return module
+
+
+def run_script(file, path):
+    """Run an open file as Python does; the status."""
+    return int(not run_file(file, path))
+
+
+def run_module(name, has_name=True):
+    """Run a module as Python does, or what is first on the path; the status."""
+    error = run_function(runpy._run_module_as_main, name, has_name)
+    if type(error) is KeyboardInterrupt:
+        # It was shown. Python ends by the signal where it gets the exception.
+        sys.excepthook = functools.partial(leave_unshown, sys.excepthook)
+        raise error
+    return int(error is not None)
+
+
+def leave_unshown(before, *exception):
+    sys.excepthook = before
+
+
+def prepared(name, as_module):
+    """What runs the program. sys.path is as it has it. OSError: there is no such file."""
     if as_module:
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.submodule_search_locations is not None:
-            spec = importlib.util.find_spec(name + ".__main__")
-        if spec is None or spec.loader is None:
-            raise SystemExit(f"ferrule_profiler: no module named {name}, or it cannot be run")
-        code = spec.loader.get_code(spec.name)
-        module.__file__, module.__spec__ = spec.origin, spec
-        module.__package__ = spec.parent
-        first, name = os.getcwd(), spec.origin
-    else:
-        try:
-            with io.open_code(name) as file:
-                code = compile(file.read(), os.path.abspath(name), "exec", dont_inherit=True)
-        except OSError as error:
-            raise SystemExit(f"ferrule_profiler: {error}") from None
-        module.__file__ = os.path.abspath(name)
-        first = os.path.dirname(os.path.realpath(name))
-    if not sys.flags.safe_path:
-        sys.path[0] = first
-    sys.argv[:] = [name, *arguments]
-    return code, module
+        return functools.partial(run_module, name)
+    path = absolute(name)
+    directory = [] if sys.flags.safe_path else sys.path[:1]
+    others = sys.path[len(directory):]
+    if pkgutil.get_importer(path) is not None:      # a directory, or an archive
+        sys.path[:] = [path, *others]
+        return functools.partial(run_module, "__main__", False)
+    file = os.open(path, os.O_RDONLY)
+    if directory:
+        sys.path[0] = os.path.dirname(os.path.realpath(name))
+    _library.hide_runpy()
+    return functools.partial(run_script, file, os.fsencode(path))
 
 
 def run(options, as_module=False):
     missing = available()
     if missing:
-        print(f"ferrule_profiler: {missing}", file=sys.stderr)
+        say(f"ferrule_profiler: {missing}")
         return 1
     options.child = False
     options.output = [os.path.abspath(path) for path in options.output]
     options.trace = options.trace and os.path.abspath(options.trace)
-    code, module = load(options, as_module)
-    module.__builtins__ = builtins      # the module itself, as a program has it
-    sys.modules["__main__"] = module
+    name, *arguments = options.program
+    with _library.private(_library.IS_LOOKED_FOR):
+        writer = Writer(profile_of(options), options)
+    _library.hide()
+    try:
+        start = prepared(name, as_module)
+    except OSError as error:
+        say(f"{sys.orig_argv[0]}: can't open file {absolute(name)!r}: [Errno {error.errno}] "
+            f"{error.strerror}")
+        return 2
     if options.subprocesses:
-        from ._subprocesses import prepare
         prepare(options)
-    Writer(profile_of(options), options).start()
-    sys.excepthook = show
-    exec(code, module.__dict__)
-    return 0
-
-
-def show(kind, error, traceback):
-    """Print an exception whose traceback begins with the program's own frames."""
-    shown, inside = traceback, False
-    while shown is not None:
-        own = shown.tb_frame.f_code.co_filename.startswith(OWN)
-        if inside and not own:
-            break
-        inside = inside or own
-        shown = shown.tb_next
-    sys.__excepthook__(kind, error.with_traceback(shown or traceback), shown or traceback)
+    sys.argv[:] = ["-m" if as_module else name, *arguments]
+    sys.modules["__main__"] = new_main()
+    try:
+        writer.start()
+    except ProfilerError as error:
+        say(f"ferrule_profiler: {error}")
+        return 1
+    return start()

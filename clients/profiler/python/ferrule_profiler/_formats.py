@@ -2,10 +2,13 @@
 
 import json
 import marshal
-import os
 from _thread import get_ident
+# The program may put other functions in their places.
+from io import open
+from os import fspath, getpid, replace, unlink
 
 from ._result import short
+from ._table import table
 
 SUFFIXES = {
     ".html": "html", ".prof": "pstats", ".pstats": "pstats", ".speedscope.json": "speedscope",
@@ -15,7 +18,7 @@ SUFFIXES = {
 
 def format_of(path):
     """The format that a file's name asks for."""
-    name = os.path.basename(os.fspath(path))
+    name = fspath(path).rpartition("/")[2]
     if name.startswith("callgrind.out"):
         return "callgrind"
     for suffix, format in SUFFIXES.items():
@@ -24,27 +27,37 @@ def format_of(path):
     return "pstats"
 
 
-def write(result, path, format=None):
-    """Write the file, whole or not at all."""
+def maker(path, format=None):
+    """The function that makes the content of a file. It imports nothing any more."""
     format = format or format_of(path)
     if format not in FORMATS:
         raise ValueError(f"a format is one of {', '.join(FORMATS)}, not {format!r}")
-    write_file(path, FORMATS[format](result))
+    if format == "html":
+        from ._page import page
+        return page
+    return FORMATS[format]
+
+
+def write(result, path, format=None):
+    """Write the file, whole or not at all."""
+    write_file(path, maker(path, format)(result))
 
 
 def write_file(path, content):
     """Write a file, whole or not at all."""
     if isinstance(content, str):
         content = content.encode("utf-8", "backslashreplace")
-    path = os.fspath(path)
-    beside = f"{path}.{os.getpid()}.{get_ident()}.part"
+    path = fspath(path)
+    beside = f"{path}.{getpid()}.{get_ident()}.part"
     try:
         with open(beside, "wb") as file:
             file.write(content)
-        os.replace(beside, path)
+        replace(beside, path)
     except BaseException:
-        if os.path.exists(beside):
-            os.unlink(beside)
+        try:
+            unlink(beside)
+        except OSError:
+            pass        # it was not made
         raise
 
 
@@ -153,15 +166,9 @@ def folded(result):
     return "\n".join(lines) + "\n"
 
 
-def table(result):
-    from ._table import table
+def whole_table(result):
     return table(result, limit=0) + "\n"
 
 
-def html(result):
-    from ._page import page
-    return page(result)
-
-
-FORMATS = {"table": table, "html": html, "pstats": pstats, "speedscope": speedscope,
+FORMATS = {"table": whole_table, "html": None, "pstats": pstats, "speedscope": speedscope,
            "callgrind": callgrind, "folded": folded}

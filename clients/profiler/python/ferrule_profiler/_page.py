@@ -4,25 +4,50 @@ import base64
 import html
 import inspect
 import json
-import linecache
 import os
 import re
-import time
+import sys
+import tokenize
+from os import stat
+from stat import S_ISREG
+from time import strftime
 
 from . import _core
 from ._formats import folded
 from ._result import short
 from ._table import seconds, sorted_functions
 
-TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html")
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html"),
+          encoding="utf-8") as file:
+    TEMPLATE = file.read()
 MOST_SOURCES = 300      # functions that are shown with their source: those that took most
 MOST_LINES = 200        # of a function
 
 
-def source_of(function):
-    """The lines of a function, or none."""
-    lines = linecache.getlines(function.file)[function.line - 1:] if function.line else []
-    if not lines or function.kind == "builtin":
+def lines_of(file):
+    """The lines of a file, or of what the program has given to linecache in its place."""
+    try:
+        if S_ISREG(stat(file).st_mode):     # a pipe would have us wait
+            with tokenize.open(file) as text:
+                return text.readlines()
+    except (OSError, SyntaxError, ValueError):
+        pass
+    linecache = sys.modules.get("linecache")
+    cache = vars(linecache).get("cache") if type(linecache) is type(sys) else None
+    known = cache.get(file) if type(cache) is dict else None
+    if type(known) is tuple and len(known) == 4 and type(known[2]) is list:
+        return [line for line in known[2] if type(line) is str]
+    return []
+
+
+def source_of(function, known):
+    """The lines of a function, or none. `known` has the lines of files."""
+    if not function.line or function.kind == "builtin":
+        return []
+    if function.file not in known:
+        known[function.file] = lines_of(function.file)
+    lines = known[function.file][function.line - 1:]
+    if not lines:
         return []
     if function.name == "<module>":
         block = lines
@@ -38,13 +63,13 @@ def rows(result):
     """What the page's script shows, one list for each function, and the place of each number."""
     ordered = sorted_functions(result, "own")
     places = {number: place for place, (number, _) in enumerate(ordered)}
-    found = []
+    found, known = [], {}
     for number, function in ordered:
         found.append([
             function.qualname, function.file, function.line, function.kind, function.calls,
             function.runs, function.recursive, function.raised,
             round(function.own * 1e9), round(function.total * 1e9), short(function.file),
-            source_of(function) if len(found) < MOST_SOURCES else [],
+            source_of(function, known) if len(found) < MOST_SOURCES else [],
         ])
     return found, places
 
@@ -81,7 +106,7 @@ def page(result):
     threads = [[thread.name, round(thread.seconds * 1e9)] for thread in result.threads]
     values = {
         "@SUMMARY@": html.escape(summary),
-        "@MADE@": time.strftime("%Y-%m-%d %H:%M"),
+        "@MADE@": strftime("%Y-%m-%d %H:%M"),
         "@FLAME@": flame,
         "@HEIGHT@": str(height + 4),
         "@DATA@": as_script({"functions": found, "edges": edges(result, places),
@@ -89,8 +114,7 @@ def page(result):
                              "tasks": [[task.name, task.runs, round(task.seconds * 1e9)]
                                        for task in result.tasks]}),
     }
-    with open(TEMPLATE, encoding="utf-8") as file:
-        text = file.read()
+    text = TEMPLATE
     for name, value in values.items():
         text = text.replace(name, value)
     return text

@@ -1,6 +1,6 @@
 """What a profile has found."""
 
-import os
+from os import sep
 from typing import NamedTuple
 
 
@@ -61,7 +61,7 @@ class Task(NamedTuple):
 
 def short(file):
     """The last two parts of a file's name: enough to know it."""
-    parts = file.replace(os.sep, "/").split("/")
+    parts = file.replace(sep, "/").split("/")
     return "/".join(parts[-2:]) if len(parts) > 1 else file
 
 

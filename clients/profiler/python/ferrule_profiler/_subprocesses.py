@@ -4,9 +4,9 @@ They find `_startup` on their path, whose sitecustomize module starts a profile.
 at PYTHONPATH: not with -I or -E, nor with -S.
 """
 
-import argparse
 import json
 import os
+import types
 
 VARIABLE = "FERRULE_PROFILER"
 STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
@@ -19,12 +19,12 @@ def prepare(options):
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 
-def begin():
-    """Start a profile in such a process."""
+def writer():
+    """What profiles such a process, and is to be started. None: it cannot be done here."""
     from ._command import Writer, profile_of
     from ._profile import available
     if available():
-        return
-    options = argparse.Namespace(**json.loads(os.environ[VARIABLE]))
+        return None
+    options = types.SimpleNamespace(**json.loads(os.environ[VARIABLE]))
     options.child = True
-    Writer(profile_of(options), options).start()
+    return Writer(profile_of(options), options)

@@ -1,9 +1,7 @@
 """A timeline that Perfetto opens: https://ui.perfetto.dev, or chrome://tracing."""
 
 import json
-import os
-
-from ._formats import write_file
+from os import getpid
 
 END = -1
 
@@ -26,11 +24,11 @@ def spans(events, end):
         yield begun, max(end, begun), *what
 
 
-def write_timeline(result, path, seconds=None):
-    """Write the last events of all threads, or those of the last seconds."""
+def timeline(result, seconds=None):
+    """The last events of all threads, or those of the last seconds."""
     end = max((thread.events[-1][0] for thread in result.threads if thread.events), default=0)
     first = 0 if seconds is None else end - seconds * 1e9
-    process = os.getpid()
+    process = getpid()
     rows = []
     for number, thread in enumerate(result.threads, 1):
         rows.append({"ph": "M", "name": "thread_name", "pid": process, "tid": number,
@@ -44,4 +42,4 @@ def write_timeline(result, path, seconds=None):
                          "dur": (ended - begun) / 1e3, "name": known[3], "cat": known[4],
                          "args": {name: text for name, text in told.items() if text}})
     text = ",\n".join(map(json.dumps, rows))
-    write_file(path, f'{{"displayTimeUnit": "ns", "traceEvents": [\n{text}\n]}}\n')
+    return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{text}\n]}}\n'

@@ -16,20 +16,26 @@ def _go_on():
         theirs.loader.exec_module(module)
     if "FERRULE_PROFILER" in os.environ:
         try:
-            _load("ferrule_profiler", os.path.dirname(here))
-            from ferrule_profiler._subprocesses import begin
+            writer = _load("ferrule_profiler", os.path.dirname(here))
         except ImportError:
             return      # a Python that it was not built for
-        begin()
+        if writer is not None:
+            writer.start()
 
 
 def _load(name, directory):
-    """Import a package from where it is, without a look into what else is there."""
+    """Import the package from where it is, without a look into what else is there."""
     spec = importlib.util.spec_from_file_location(name, os.path.join(directory, "__init__.py"),
                                                   submodule_search_locations=[directory])
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        from ferrule_profiler import _library
+        with _library.private():
+            spec.loader.exec_module(module)
+            from ferrule_profiler import _subprocesses
+            writer = _subprocesses.writer()
+        _library.hide()
+        return writer
     except BaseException:
         del sys.modules[name]
         raise
