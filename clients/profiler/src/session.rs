@@ -154,7 +154,7 @@ extern "C" {
 /// As `threading.get_ident()`. No `import` here runs what the program makes of it.
 pub fn thread_ident() -> u64 {
     // SAFETY: it may be called anywhere.
-    unsafe { PyThread_get_thread_ident() as u64 }
+    unsafe { PyThread_get_thread_ident() }
 }
 
 /// `sys.modules`.

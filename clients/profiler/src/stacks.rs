@@ -48,7 +48,7 @@ fn place_of_ident(py: Python<'_>) -> Option<usize> {
 /// The state is alive, and `place` is where the offsets say.
 unsafe fn ident_in(state: *mut PyThreadState, place: usize) -> u64 {
     // SAFETY: it has an `unsigned long` there.
-    unsafe { state.byte_add(place).cast::<std::ffi::c_ulong>().read() as u64 }
+    unsafe { state.byte_add(place).cast::<std::ffi::c_ulong>().read() }
 }
 
 /// The identity of each other thread that runs Python code, and the code objects of its frames, the
