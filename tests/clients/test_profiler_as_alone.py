@@ -99,6 +99,7 @@ f()
             running = subprocess.Popen(
                 [sys.executable, *command, "pipe"], stdout=subprocess.PIPE, cwd=self.here,
                 env={**os.environ, "PYTHONPATH": OUT})
+            self.addCleanup(running.kill)
             with open(f"{self.here}/pipe", "w") as file:
                 file.write("print('from a pipe', __file__)\n")
             told.append((running.communicate(timeout=300)[0], running.returncode))
