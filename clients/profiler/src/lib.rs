@@ -187,10 +187,17 @@ mod _core {
         crate::stacks::of_others(py)
     }
 
-    /// Runs an open file in `__main__`, as Python does. False: it has raised, which was printed.
+    /// Runs an open file in `__main__`, as Python does. False: it has raised, which was printed. With
+    /// `globals`, the dict of that module, the file is source.
     #[pyfunction]
-    fn run_file(py: Python<'_>, file: c_int, name: &[u8]) -> PyResult<bool> {
-        crate::program::run_file(py, file, name)
+    #[pyo3(signature = (file, name, globals=None))]
+    fn run_file(
+        py: Python<'_>,
+        file: c_int,
+        name: &[u8],
+        globals: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<bool> {
+        crate::program::run_file(py, file, name, globals)
     }
 
     /// Calls a function; what it has raised, which was printed, or None.

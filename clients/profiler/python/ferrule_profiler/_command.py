@@ -13,7 +13,8 @@ import types
 from _thread import RLock, _get_main_thread_ident, get_ident
 # The program may put other functions in their places.
 from builtins import print
-from importlib.machinery import BuiltinImporter
+from importlib.machinery import BuiltinImporter, SourceFileLoader
+from importlib.util import MAGIC_NUMBER
 from os import X_OK, access, getpid, kill
 from signal import SIG_DFL, getsignal
 from signal import signal as set_signal
@@ -213,9 +214,18 @@ def new_main():
     return module
 
 
-def run_script(file, path):
+def is_source(file, path):
+    """Whether Python reads a program from there: it is neither compiled nor a terminal."""
+    try:
+        begins = os.pread(file, 2, 0)
+    except OSError:
+        begins = b""        # of a pipe nothing is read twice
+    return not (path.endswith(".pyc") or begins == MAGIC_NUMBER[:2] or os.isatty(file))
+
+
+def run_script(file, path, source):
     """Run an open file as Python does; the status."""
-    return int(not run_file(file, path))
+    return int(not run_file(file, path, vars(sys.modules["__main__"]) if source else None))
 
 
 def run_module(name, has_name=True):
@@ -246,7 +256,12 @@ def prepared(name, as_module):
     if directory:
         sys.path[0] = os.path.dirname(os.path.realpath(name))
     _library.hide_runpy()
-    return functools.partial(run_script, file, os.fsencode(path))
+    source = is_source(file, path)
+    if source:
+        main = sys.modules["__main__"]
+        main.__file__, main.__cached__ = path, None
+        main.__loader__ = SourceFileLoader("__main__", path)
+    return functools.partial(run_script, file, os.fsencode(path), source)
 
 
 def run(options, as_module=False):
@@ -261,6 +276,7 @@ def run(options, as_module=False):
     with _library.private(_library.IS_LOOKED_FOR):
         writer = Writer(profile_of(options), options)
     _library.hide()
+    sys.modules["__main__"] = new_main()
     try:
         start = prepared(name, as_module)
     except OSError as error:
@@ -270,7 +286,6 @@ def run(options, as_module=False):
     if options.subprocesses:
         prepare(options)
     sys.argv[:] = ["-m" if as_module else name, *arguments]
-    sys.modules["__main__"] = new_main()
     try:
         writer.start()
     except ProfilerError as error:
