@@ -155,6 +155,21 @@ class Errors(AsAlone):
                 self.check("program.py")
                 self.check("-m", "program")
 
+    def test_objects_die_at_the_end(self):
+        for end in ("", "sys.exit(3)", "1/0", "del sys.modules['__main__']"):
+            self.write(program=f"""
+import atexit, sys, threading
+class Dies:
+    def __del__(self): print("dies", __name__)
+dies = Dies()
+def late(): print(globals().get("__file__"), "__main__" in sys.modules)
+threading.Timer(0.2, late).start()
+atexit.register(late)
+{end}
+""")
+            self.check("program.py")
+            self.check("-m", "program")
+
     def test_interrupts(self):
         for end in ("raise KeyboardInterrupt", "os.kill(os.getpid(), signal.SIGINT)",
                     "signal.raise_signal(signal.SIGINT)"):

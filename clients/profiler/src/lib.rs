@@ -187,17 +187,11 @@ mod _core {
         crate::stacks::of_others(py)
     }
 
-    /// Runs an open file in `__main__`, as Python does. False: it has raised, which was printed. With
-    /// `globals`, the dict of that module, the file is source.
+    /// Runs an open file in `__main__`, as Python does: source, or another one. False: it has raised,
+    /// which was printed.
     #[pyfunction]
-    #[pyo3(signature = (file, name, globals=None))]
-    fn run_file(
-        py: Python<'_>,
-        file: c_int,
-        name: &[u8],
-        globals: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<bool> {
-        crate::program::run_file(py, file, name, globals)
+    fn run_file(py: Python<'_>, file: c_int, name: &[u8], source: bool) -> PyResult<bool> {
+        crate::program::run_file(py, file, name, source)
     }
 
     /// Calls a function; what it has raised, which was printed, or None.

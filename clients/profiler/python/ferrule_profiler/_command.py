@@ -225,7 +225,7 @@ def is_source(file, path):
 
 def run_script(file, path, source):
     """Run an open file as Python does; the status."""
-    return int(not run_file(file, path, vars(sys.modules["__main__"]) if source else None))
+    return int(not run_file(file, path, source))
 
 
 def run_module(name, has_name=True):
