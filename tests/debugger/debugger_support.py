@@ -197,3 +197,9 @@ class LikePdbCase(DebuggerCase):
         ours = typed_into("ferrule_debugger", path, typed, **environment)
         self.assertEqual(ours, typed_into("pdb", path, typed, **environment))
         return ours
+
+    def assert_sessions_like_pdb(self, program, sessions):
+        """Each is commands with ";" between them; `q` comes last."""
+        for session in sessions:
+            with self.subTest(session):
+                self.assert_like_pdb(program.path, session.replace(";", "\n") + "\nq\n")

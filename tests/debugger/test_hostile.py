@@ -220,15 +220,13 @@ class VisibleHooks(LikePdbCase):
         program = self.program(self.TEXT)
         first, helper, method, last = (
             program.line(name) for name in ("hook first", "helper", "method", "last call"))
-        for session in (
+        self.assert_sessions_like_pdb(program, (
             f"b {first};c;c;c",
             f"b {first};c;n;n;c",
             f"b {helper};c;c;c",
             f"b {method};c;p c;n;p c;c",
             f"b {last};c;b {method};c;p view.code.co_name;c",
-        ):
-            with self.subTest(session):
-                self.assert_like_pdb(program.path, session.replace(";", "\n") + "\nq\n")
+        ))
 
     def test_a_hook_whose_module_is_not_there_any_more(self):
         import framehook

@@ -135,7 +135,7 @@ class AfterAStep(LikePdbCase):
             f()
         """)
         one, two, four = (program.line(name) for name in ("one", "two", "four"))
-        for session in (
+        self.assert_sessions_like_pdb(program, (
             f"b {one};b {two};c;s;jump {four};c;c",
             f"b {one};b {two};c;s;jump {four};s;s;c",
             f"b {one};b {two};c;s;jump {four};n;n;c",
@@ -144,9 +144,7 @@ class AfterAStep(LikePdbCase):
             f"b {one};c;s;b {two};jump {four};c;c;c",
             f"b {one};c;s;b {two};c;c;c",
             f"b {one};c;s;s;b {two};jump {two};c;c;c",
-        ):
-            with self.subTest(session):
-                self.assert_like_pdb(program.path, session.replace(";", "\n") + "\nq\n")
+        ))
 
     def test_a_breakpoint_where_a_step_has_stopped(self):
         program = self.program("""
@@ -159,14 +157,12 @@ class AfterAStep(LikePdbCase):
         """)
         loop, last, first, second = (program.line(name) for name in (
             "loop", "last", "first call", "second call"))
-        for session in (
+        self.assert_sessions_like_pdb(program, (
             f"b {last};b {second};c;c;s;s;b {loop};c;p i;c;p i;c;c;p i",
             f"b {last};b {first};c;s;s;b {loop};c;p i;c;p i;c;c;p i",
             f"b {last};b {second};c;c;s;s;b {loop};n;p i;n;p i;n;n;p i",
             f"b {last};b {first};c;s;s;s;s;b {loop};c;p i;c;c;c;p i",
-        ):
-            with self.subTest(session):
-                self.assert_like_pdb(program.path, session.replace(";", "\n") + "\nq\n")
+        ))
 
 
 if __name__ == "__main__":
