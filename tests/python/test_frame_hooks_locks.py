@@ -1,4 +1,4 @@
-"""No lock of frame hooks is held while Python code runs, or in a forked child."""
+"""No lock of frame hooks is held while Python code runs, in a forked child, or where the program ends."""
 
 import faulthandler
 import os
