@@ -24,7 +24,7 @@ use super::verdict::{
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::exception::drop_aside;
+use crate::exception::{drop_aside, handling};
 use crate::frame::{slot_with, Frame, Owner};
 use crate::object::{ForC, Owned};
 use crate::reference_count::{decref, new_reference};
@@ -33,44 +33,6 @@ use crate::thread::Thread;
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
 use core::ptr::{null_mut, NonNull};
-
-/// Runs `work` as within an `except` block that has caught `exception`.
-fn handling<T>(thread: Thread, exception: &Owned, work: impl FnOnce() -> T) -> T {
-    let tstate = thread.tstate();
-    // SAFETY: the thread's own state. Who looks at what other threads handle reads the item while it
-    // is linked, and this thread is stopped. `work` leaves as many items as it has found, and what
-    // lies in this one then is a reference of its own.
-    unsafe {
-        let item = UnsafeCell::new(c::_PyErr_StackItem {
-            exc_value: new_reference(exception.as_ptr()),
-            previous_item: (*tstate).exc_info,
-        });
-        (*tstate).exc_info = item.get();
-        let result = work();
-        let c::_PyErr_StackItem { exc_value, previous_item } = item.into_inner();
-        (*tstate).exc_info = previous_item;
-        // An exception may be set.
-        drop_aside(Owned::new(exc_value));
-        result
-    }
-}
-
-/// Makes what is handled the context of the exception that is set, if that has none.
-fn give_context() {
-    // SAFETY: an exception is set; references are owned.
-    unsafe {
-        let new = c::PyErr_GetRaisedException();
-        let context = c::PyException_GetContext(new);
-        if context.is_null() {
-            // Python's `raise` looks for circles too.
-            c::PyErr_SetObject((*new).ob_type.cast(), new);
-            c::Py_DecRef(new);
-        } else {
-            c::Py_DecRef(context);
-            c::PyErr_SetRaisedException(new);
-        }
-    }
-}
 
 /// An instruction without an argument, as the eval loop reads it.
 #[repr(C, align(2))]
@@ -529,13 +491,7 @@ impl Watch {
     /// context of what it raises, or the end of that one's contexts.
     pub fn tell_aside(self, thread: Thread, what: Happened, raised: Owned) {
         let value = if what == Happened::Raised { raised.as_ptr() } else { null_mut() };
-        let told = handling(thread, &raised, || {
-            let told = self.tell(thread, what, value);
-            if told.is_err() {
-                give_context();
-            }
-            told
-        });
+        let told = handling(thread, &raised, || self.tell(thread, what, value));
         // SAFETY: the exceptions are live, and no reference is used twice.
         unsafe {
             if told.is_err() {

@@ -291,10 +291,3 @@ fn new_class(name: &CStr) -> *mut PyObject {
     }
     class.cast()
 }
-
-/// Each exception has one: nobody asks what it is.
-#[no_mangle]
-extern "C" fn PyException_GetContext(exception: *mut PyObject) -> *mut PyObject {
-    // SAFETY: live.
-    unsafe { new_reference(exception) }
-}
