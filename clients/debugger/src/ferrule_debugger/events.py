@@ -74,7 +74,7 @@ class Events:
     def stop(self):
         """Take back all events, and the tool id."""
         with self._lock:
-            if self._in_use():
+            if self._keep_tool():
                 for entry in list(self.entries.values()):
                     if (code := entry.reference()) is not None:
                         monitoring.set_local_events(self.tool, code, 0)
@@ -101,8 +101,8 @@ class Events:
             if other not in (None, function):
                 monitoring.register_callback(self.tool, event, other)
 
-    def _in_use(self):
-        """Whether there is a tool id. One that the program has freed is taken again."""
+    def _keep_tool(self):
+        """Take the tool id again where the program has freed it. False: there is none."""
         if self.tool is None or monitoring.get_tool(self.tool) == NAME:
             return self.tool is not None
         self._lost = True
@@ -120,7 +120,7 @@ class Events:
     def mend(self):
         """Take the tool id and the events again that the program has taken. False: none were."""
         with self._lock:
-            self._in_use()
+            self._keep_tool()
             lost, self._lost = self._lost, False
             if self.tool is None:
                 return lost
@@ -136,7 +136,7 @@ class Events:
         """Stop at these lines of a code object, and at no others."""
         with self._lock:
             entry = self.entries.get(id(code))
-            if (entry is None and not lines) or not self._in_use():
+            if (entry is None and not lines) or not self._keep_tool():
                 return
             entry = entry or self._entry(code)
             if entry.lines != lines:
@@ -146,7 +146,7 @@ class Events:
     def watch(self, code):
         """Tell of all that happens in this code object, until as many calls of unwatch()."""
         with self._lock:
-            if not self._in_use():
+            if not self._keep_tool():
                 return
             entry = self.entries.get(id(code)) or self._entry(code)
             entry.watchers += 1
@@ -157,7 +157,7 @@ class Events:
     def unwatch(self, code):
         with self._lock:
             entry = self.entries.get(id(code))
-            if entry is None or not entry.watchers or not self._in_use():
+            if entry is None or not entry.watchers or not self._keep_tool():
                 return
             entry.watchers -= 1
             self._apply(code, entry)
@@ -167,7 +167,7 @@ class Events:
     def find(self, on):
         """Tell of the first start and the first resumption of each code object, or do not."""
         with self._lock:
-            if self._in_use():
+            if self._keep_tool():
                 self._finding = on
                 self._everywhere()
 
