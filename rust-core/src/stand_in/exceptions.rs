@@ -6,7 +6,6 @@ use super::objects::{
 };
 use super::threads::PyThreadState_Get;
 use crate::cpython::{PyObject, PyTypeObject};
-use crate::reference_count::new_reference;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::null_mut;

@@ -1,6 +1,6 @@
 //! Other code in the place of a frame's own.
 
-use super::exchange::{self, room, size, Input, Other, Side};
+use super::exchange::{self, size, Below, Input, Other, Side};
 use super::support::Became::{AskAgain, Failed, Replaced};
 use super::support::*;
 use crate::cpython as c;
@@ -280,32 +280,16 @@ fn a_frame_of_another_size_finds_its_place_wherever_the_old_one_lies() {
         {
             for first_of_chunk in [false, true] {
                 let _engine = Engine::start();
-                let filler = define(with_parameters("n"), "");
                 let old = define(Function { stack: old_stack, cells: "a", ..AB }, "");
                 let new = define(
                     Function { stack: new_stack, positional: "b a", locals: "x", ..BASE },
                     "",
                 );
-                let needed = size(old.code) + distance;
-                let mut below = vec![filler.start("0")];
-                while room() > needed + 2 * size(filler.code) {
-                    below.push(filler.start("1"));
-                }
-                // The last one takes what is left before the place for the old frame.
-                let rest = room().saturating_sub(if first_of_chunk { 0 } else { needed });
-                if rest >= size(filler.code) {
-                    let stack = 4 + rest - size(filler.code);
-                    let exact = define(Function { stack, ..with_parameters("n") }, "");
-                    below.push(exact.start("2"));
-                }
+                let place = if first_of_chunk { 0 } else { size(old.code) + distance };
+                let _below = Below::all_but(place);
                 let reply = Reply::Run(new.code);
                 add(move |_| reply);
                 assert_eq!(old.call("one two").map(|ran| ran.slots).as_deref(), Ok("two one -"));
-                while let Some(frame) = below.pop() {
-                    assert_eq!(current_frame(), frame);
-                    assert!(["0", "1", "2"].contains(&slots_of(frame).as_str()));
-                    frames::end_current();
-                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Frames that hooks watch: their marks, their words, and extents.
 
-use super::exchange::{room, size};
+use super::exchange::{size, Below};
 use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
 use super::watchers::{marks_below, named, value, Caller, Watchers, Wish, PASSES, WATCHES};
@@ -166,7 +166,7 @@ fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
     for distance in [0, 1, 7, 8, 9, 40, 41, 400] {
         for new_stack in [1, 4, 12, 44, 45, 6000] {
             let mut watchers = Watchers::start();
-            let (main, filler) = (named("main"), named("filler"));
+            let main = named("main");
             let old = named("function");
             let new =
                 define(Function { name: "other", stack: new_stack, ..Function::default() }, "");
@@ -175,17 +175,7 @@ fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
             let replaces = Wish { verdict: FRAMEHOOK_REPLACE, object, ..WATCHES };
             watchers.add("b", replaces);
             watchers.add("c", Wish { of: "other", extent: FRAMEHOOK_NOT_BELOW, ..WATCHES });
-            let mut below = Vec::new();
-            while room() > size(old.code) + distance + 2 * size(filler.code) + size(main.code) {
-                below.push(filler.start(""));
-            }
-            let rest = room().saturating_sub(size(old.code) + distance + size(main.code));
-            let exact;
-            if rest >= size(filler.code) {
-                let stack = 4 + rest - size(filler.code);
-                exact = define(Function { name: "exact", stack, ..Function::default() }, "");
-                below.push(exact.start(""));
-            }
+            let _below = Below::all_but(size(old.code) + distance + size(main.code));
             let caller = Caller::begin(&main);
             old.start("");
             assert_eq!(offer(), Replaced);
@@ -199,10 +189,6 @@ fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
             assert_eq!(watchers.log.read(), text.join(" "));
             assert_eq!(watchers.ends(), [1, 1, 1]);
             drop(caller);
-            while let Some(frame) = below.pop() {
-                assert_eq!(current_frame(), frame);
-                frames::end_current();
-            }
         }
     }
 }
