@@ -10,11 +10,7 @@ import weakref
 
 import framehooks
 import greenlet
-
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
+from showing import check_equal, framehook, run, show_all
 
 DEPTH = 3_000
 
@@ -83,11 +79,6 @@ class InC:
 
 
 FACES = {"Python": lambda asked: framehook.hook(asked), "C": InC}
-
-
-def check_equal(found, expected):
-    if found != expected:
-        raise AssertionError(f"{found!r}, not {expected!r}")
 
 
 def park(argument="park"):
@@ -328,17 +319,7 @@ SHOWN = (
 
 def main():
     sys.setrecursionlimit(DEPTH + 1_000)
-    failed = 0
-    for show in SHOWN:
-        try:
-            show()
-            check_equal(framehook.hooks(), [])
-        except Exception:
-            sys.excepthook(*sys.exc_info())
-            framehook.clear()
-            failed += 1
-        else:
-            print(f"ok {show.__name__.replace('_', ' ')}", flush=True)
+    failed = show_all(SHOWN)
     # The program ends while a hook is parked, and its exit code tells how.
     global left_behind
     framehook.add(Asked())
@@ -346,7 +327,4 @@ def main():
     return 1 if failed else 0
 
 
-if framehook is None:
-    print("ok without frame hooks there is nothing to show")
-else:
-    sys.exit(main())
+run(main)

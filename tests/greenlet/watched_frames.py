@@ -5,15 +5,10 @@ Run by run.py with an interpreter that has greenlet and frame hooks.
 
 import gc
 import random
-import sys
 import threading
 
 import greenlet
-
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
+from showing import check_equal, framehook, run, show_all
 
 
 def leaf():
@@ -67,11 +62,6 @@ class Watching:
     def take(self):
         events, self.events = self.events, []
         return events
-
-
-def check_equal(found, expected):
-    if found != expected:
-        raise AssertionError(f"{found!r}, not {expected!r}")
 
 
 def errors_of(*attempts):
@@ -270,17 +260,7 @@ SHOWN = (
 
 
 def main():
-    failed = 0
-    for show in SHOWN:
-        try:
-            show()
-            check_equal(framehook.hooks(), [])
-        except Exception:
-            sys.excepthook(*sys.exc_info())
-            framehook.clear()
-            failed += 1
-        else:
-            print(f"ok {show.__name__.replace('_', ' ')}", flush=True)
+    failed = show_all(SHOWN)
     # The program ends while a frame that is watched waits, and its exit code tells how.
     global left_behind
     framehook.add(Watching(waits))
@@ -289,7 +269,4 @@ def main():
     return 1 if failed else 0
 
 
-if framehook is None:
-    print("ok without frame hooks there is nothing to show")
-else:
-    sys.exit(main())
+run(main)
