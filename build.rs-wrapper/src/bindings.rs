@@ -71,6 +71,7 @@ const FUNCTIONS: &[&str] = &[
     "PyErr_SetObject",
     "PyErr_SetRaisedException",
     "PyErr_SetString",
+    "PyException_GetContext",
     "PyIndex_Check",
     "PyList_Append",
     "PyList_AsTuple",

@@ -52,3 +52,24 @@ pub fn handling<T>(thread: Thread, exception: &Owned, work: impl FnOnce() -> T) 
         result
     }
 }
+
+/// Makes what is handled the context of the exception that is set, if that has none: C may set one
+/// without a look at what is handled.
+///
+/// # Safety
+/// The calling thread is attached, and an exception is set.
+pub unsafe fn give_context() {
+    // SAFETY: by contract; references are owned.
+    unsafe {
+        let new = c::PyErr_GetRaisedException();
+        let context = c::PyException_GetContext(new);
+        if context.is_null() {
+            // Python's `raise` looks for circles too.
+            c::PyErr_SetObject((*new).ob_type.cast(), new);
+            c::Py_DecRef(new);
+        } else {
+            c::Py_DecRef(context);
+            c::PyErr_SetRaisedException(new);
+        }
+    }
+}

@@ -24,7 +24,7 @@ use super::verdict::{
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::exception::{drop_aside, handling};
+use crate::exception::{drop_aside, give_context, handling};
 use crate::frame::{slot_with, Frame, Owner};
 use crate::object::{ForC, Owned};
 use crate::reference_count::{decref, new_reference};
@@ -491,7 +491,14 @@ impl Watch {
     /// context of what it raises, or the end of that one's contexts.
     pub fn tell_aside(self, thread: Thread, what: Happened, raised: Owned) {
         let value = if what == Happened::Raised { raised.as_ptr() } else { null_mut() };
-        let told = handling(thread, &raised, || self.tell(thread, what, value));
+        let told = handling(thread, &raised, || {
+            let told = self.tell(thread, what, value);
+            if told.is_err() {
+                // SAFETY: attached; `tell` has failed, with an exception that is set.
+                unsafe { give_context() };
+            }
+            told
+        });
         // SAFETY: the exceptions are live, and no reference is used twice.
         unsafe {
             if told.is_err() {

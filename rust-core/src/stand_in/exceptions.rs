@@ -6,6 +6,7 @@ use super::objects::{
 };
 use super::threads::PyThreadState_Get;
 use crate::cpython::{PyObject, PyTypeObject};
+use crate::reference_count::new_reference;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::null_mut;
@@ -289,4 +290,11 @@ fn new_class(name: &CStr) -> *mut PyObject {
         (*class).tp_name = kept.cast();
     }
     class.cast()
+}
+
+/// Each exception has one: nobody asks what it is.
+#[no_mangle]
+extern "C" fn PyException_GetContext(exception: *mut PyObject) -> *mut PyObject {
+    // SAFETY: live.
+    unsafe { new_reference(exception) }
 }
