@@ -115,6 +115,7 @@ const FUNCTIONS: &[&str] = &[
     "PyUnicode_InternFromString",
     "Py_DecRef",
     "Py_IncRef",
+    "_PyErr_ChainStackItem",
     "_PyErr_FormatFromCause",
     "_PyEval_EvalFrameDefault",
     "_PyEval_EvaluatorChanged",

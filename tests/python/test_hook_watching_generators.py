@@ -2,11 +2,13 @@
 
 import ast
 import asyncio
+import contextlib
 import gc
 import sys
 import threading
 import types
 import unittest
+import warnings
 import weakref
 
 from support import needs_hooks, use_extensions
@@ -348,6 +350,133 @@ class Failures(unittest.TestCase):
             self.assertEqual(generator.throw(KeyError), "caught")
         self.assertEqual(answers, ["generator already executing"] * 15)
         self.assertIsNone(generator.close())
+
+    def test_a_value_that_dies_as_its_hook_fails_cannot_close_its_generator(self):
+        class Closes:
+            def __del__(self):
+                for use in (generator.close, generator.gi_frame.clear, lambda: next(generator)):
+                    try:
+                        answers.append(use())
+                    except (ValueError, RuntimeError) as error:
+                        answers.append(type(error))
+
+        def yields_it():
+            kept = [object() for _ in range(10)]
+            yield Closes()
+            return kept
+
+        def tell(event):
+            kind = event.kind
+            del event
+            if kind == "yielded":
+                1 / 0
+            if kind == "resumed" and answers:
+                # Other objects would lie where those of a frame that was cleared have lain.
+                seen.append(([bytearray(n) for n in range(500)] and generator.gi_frame.f_locals)["kept"])
+
+        def hook(view):
+            if view.code is yields_it.__code__:
+                view.watch(tell, None, True, True)
+
+        for hooks in (1, 2):
+            answers, seen = [], []
+            with contextlib.ExitStack() as stack:
+                for _ in range(hooks):
+                    stack.enter_context(framehook.hook(lambda view: hook(view)))
+                generator = yields_it()
+                self.assertRaises(ZeroDivisionError, next, generator)
+            self.assertEqual(answers, [ValueError, RuntimeError, ValueError])
+            # The last one to be told fails first; each hook learns that its generator goes on with an exception.
+            self.assertEqual([[type(one) for one in kept] for kept in seen], [[object] * 10])
+
+    def test_of_a_yield_have_the_context_of_what_is_thrown_in(self):
+        def handles():
+            try:
+                raise KeyError("handled")
+            except KeyError:
+                yield 1
+
+        def around():
+            try:
+                raise OSError("around it")
+            except OSError:
+                yield from handles()
+
+        def contexts(use):
+            try:
+                raise LookupError("caller")
+            except LookupError:
+                try:
+                    use()
+                except ValueError as error:
+                    found = []
+                    while error is not None:
+                        found.append(repr(error))
+                        error = error.__context__
+                    return found
+
+        def thrown():
+            generator = function()
+            next(generator)
+            generator.throw(ValueError("told"))
+
+        def tell(event):
+            if event.kind == "yielded":
+                raise ValueError("told")
+
+        function = handles
+        by_hand = contexts(thrown)
+        self.assertEqual(by_hand, ["ValueError('told')", "KeyError('handled')", "LookupError('caller')"])
+        with framehook.hook(Watcher(handles, tell=tell)):
+            self.assertEqual(contexts(lambda: next(handles())), by_hand)
+        function = around
+        by_hand = contexts(thrown)
+        with framehook.hook(Watcher(around, tell=tell)):
+            self.assertEqual(contexts(lambda: next(around())), by_hand)
+
+    def test_a_debugger_that_sends_the_generator_to_another_line_meanwhile(self):
+        def loops():
+            before = [1]
+            for x in [1, 2, 3]:
+                before.append((yield x))
+            yield "behind"
+
+        def told(event):
+            if event.kind == where and event.code is loops.__code__ and len(events) == count:
+                here = 1
+            events.append(event.kind)
+
+        def trace(frame, event, argument):
+            if frame.f_code is told.__code__ and event == "line" and frame.f_lineno == line_of_here:
+                generator.gi_frame.f_trace = trace
+                generator.gi_frame.f_lineno = loops.__code__.co_firstlineno + 4
+                jumps.append(event)
+            return trace
+
+        line_of_here = told.__code__.co_firstlineno + 2
+        # As it begins, as it goes on, and as it has yielded; with a stack that has the loop's iterator, or has nothing.
+        for where, count, expected in (("resumed", 2, [1, "behind"]), ("resumed", 0, ["behind"]), ("yielded", 3, None)):
+            with self.subTest(where=where, count=count):
+                events, jumps, found, old = [], [], [], sys.gettrace()
+                handle = framehook.add(Watcher(loops, tell=told), visible=True)
+                try:
+                    generator = loops()
+                    with warnings.catch_warnings():
+                        # Of names that have no value yet.
+                        warnings.simplefilter("ignore", RuntimeWarning)
+                        sys.settrace(trace)
+                        try:
+                            for value in generator:
+                                found.append(value)
+                        except RuntimeError as error:
+                            found.append(str(error))
+                        finally:
+                            sys.settrace(old)
+                finally:
+                    framehook.remove(handle)
+                self.assertEqual(jumps, ["line"])
+                self.assertEqual(found, expected or [
+                    1, "a generator cannot be sent to another line while frame hooks are told that it yields"])
 
 
 @needs_hooks

@@ -3,6 +3,7 @@
 use super::came_back::pass_marks;
 use super::error::Raised;
 use super::offered::{never_offer, Stage, Starting};
+use super::resume::goes_on_at;
 use super::round::{offer, standing, Answer, Way};
 use super::watch::hand_on;
 use super::watched;
@@ -78,14 +79,16 @@ unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) {
 #[inline(never)]
 fn go_on(thread: Thread, frame: Frame) -> Answer {
     if !watched::are_there_any(thread) {
-        // The argument of `RESUME` is 0 where a frame begins. That one goes on, whatever hooks say of
-        // its code, is nothing that they are asked about.
+        // That one goes on, whatever hooks say of its code, is nothing that they are asked about.
         // SAFETY: the frame stands at an instruction of its code.
-        let goes_on = unsafe { (*frame.instruction()).op.arg } & 3 != 0;
+        let goes_on = unsafe { goes_on_at(frame.instruction()) };
         return if goes_on { Answer::Settled } else { standing(thread, frame.code()) };
     }
+    let resumes_at = frame.instruction();
     // SAFETY: the current frame, which has come to an instruction that nothing of it runs before.
     match unsafe { watched::go_on(thread, frame) } {
+        // A debugger has sent it to another line.
+        Ok(()) if frame.instruction() != resumes_at => Answer::Elsewhere,
         Ok(()) => Answer::AskAgain,
         Err(Raised { .. }) => Answer::Elsewhere,
     }

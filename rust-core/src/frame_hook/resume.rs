@@ -24,3 +24,12 @@ pub fn make_first_resume_slow(code: Code) {
         unsafe { make_slow(code.first_resume()) };
     }
 }
+
+/// Whether this is the `RESUME` behind a yield: its argument is 0 where a frame begins.
+///
+/// # Safety
+/// A frame that goes on or begins stands there.
+pub unsafe fn goes_on_at(instruction: *mut c::_Py_CODEUNIT) -> bool {
+    // SAFETY: an instruction of live code, by contract; arguments do not change.
+    unsafe { (*instruction).op.arg & 3 != 0 }
+}

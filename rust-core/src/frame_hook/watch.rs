@@ -657,6 +657,20 @@ fn allocate(thread: Thread) -> Outcome<NonNull<Body>> {
     }
 }
 
+/// Puts a value onto the stack of a frame at rest.
+///
+/// # Safety
+/// There is room for it, and the frame is this thread's.
+#[inline(always)]
+pub unsafe fn push(frame: Frame, value: Owned) {
+    let top = frame.slots_at_rest();
+    // SAFETY: by contract.
+    unsafe {
+        frame.first_slot().add(top).write(slot_with(Some(value)));
+        (*frame.as_ptr()).stacktop = top as i32 + 1;
+    }
+}
+
 /// Puts a value onto the stack of the thread's current frame, which goes on `offset` instructions
 /// behind the one that it stands at.
 ///
@@ -667,9 +681,7 @@ pub unsafe fn hand_on(thread: Thread, value: Owned, offset: Option<usize>) {
     // SAFETY: the caller's contract: there is room for the value.
     unsafe {
         let frame = Frame::new((*thread.tstate()).current_frame);
-        let top = frame.slots_at_rest();
-        frame.first_slot().add(top).write(slot_with(Some(value)));
-        (*frame.as_ptr()).stacktop = top as i32 + 1;
+        push(frame, value);
         let offset = offset.unwrap_or(usize::from((*frame.as_ptr()).return_offset));
         frame.set_instruction(frame.instruction().add(offset));
     }

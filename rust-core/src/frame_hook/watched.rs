@@ -10,11 +10,11 @@
 
 use super::error::{Outcome, Raised};
 use super::kept::keep;
-use super::resume::{make_first_resume_slow, make_slow};
+use super::resume::{goes_on_at, make_first_resume_slow, make_slow};
 use super::snapshot::Snapshot;
 use super::state::set_active;
 use super::verdict::Happened;
-use super::watch::{hand_on, Watch};
+use super::watch::{push, Watch};
 use super::world::locked;
 use crate::check::check;
 use crate::cpython as c;
@@ -248,14 +248,19 @@ fn with_list<T>(thread: Thread, work: impl FnOnce(*mut *mut Watched) -> T) -> T 
 pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
     let Some(watched) = Watched::of(thread, frame) else { return Ok(()) };
     // SAFETY: live: the frame, which has not ended, holds it.
-    unsafe { go_on_watched(thread, frame, watched) }
+    unsafe { go_on_watched(thread, frame, frame.instruction(), watched) }
 }
 
 /// # Safety
-/// As for [`go_on`]; `watched` is what the frame holds.
+/// As for [`go_on`] and [`before_its_resume`]; `watched` is what the frame holds.
 #[cold]
 #[inline(never)]
-unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>) -> Outcome<()> {
+unsafe fn go_on_watched(
+    thread: Thread,
+    frame: Frame,
+    resumes_at: *mut c::_Py_CODEUNIT,
+    watched: NonNull<Watched>,
+) -> Outcome<()> {
     let mut outcome = Ok(());
     // SAFETY: live, as the caller says.
     unsafe {
@@ -273,7 +278,7 @@ unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>)
         let mut next = first;
         while let Some(watch) = next {
             next = if last == Some(watch) { None } else { watch.next_told() };
-            let told = tell_resumed(thread, frame, watch);
+            let told = tell_resumed(thread, frame, resumes_at, watch);
             outcome = outcome.and(told);
         }
     }
@@ -284,11 +289,16 @@ unsafe fn go_on_watched(thread: Thread, frame: Frame, watched: NonNull<Watched>)
 /// into it. `Err`: the hook has failed where none was.
 ///
 /// # Safety
-/// The generator executes, and its frame is at a `RESUME`.
-unsafe fn tell_resumed(thread: Thread, frame: Frame, watch: Watch) -> Outcome<()> {
+/// As for [`before_its_resume`].
+unsafe fn tell_resumed(
+    thread: Thread,
+    frame: Frame,
+    resumes_at: *mut c::_Py_CODEUNIT,
+    watch: Watch,
+) -> Outcome<()> {
     // SAFETY: the caller's contract.
     unsafe {
-        before_its_resume(frame, || match Owned::new(c::PyErr_GetRaisedException()) {
+        before_its_resume(frame, resumes_at, || match Owned::new(c::PyErr_GetRaisedException()) {
             Some(raised) => {
                 watch.tell_aside(thread, Happened::Resumed, raised);
                 Ok(())
@@ -299,17 +309,41 @@ unsafe fn tell_resumed(thread: Thread, frame: Frame, watch: Watch) -> Outcome<()
 }
 
 /// Runs `work`, and meanwhile nobody can close the generator whose frame this is: CPython closes one
-/// that stands at its `RESUME` though it executes.
+/// that stands at the `RESUME` behind a yield though it executes. So it stands at the yield itself.
+///
+/// A debugger may send it to another line from within `work`, and it stands there afterwards. That
+/// takes from its stack what the other line has no use for, by what lies there before a yield.
 ///
 /// # Safety
-/// The generator executes, and its frame is at a `RESUME`: an instruction of its code lies before it.
-unsafe fn before_its_resume<T>(frame: Frame, work: impl FnOnce() -> T) -> T {
-    let resumes_at = frame.instruction();
-    // SAFETY: within its code, as the caller says.
-    frame.set_instruction(unsafe { resumes_at.sub(1) });
+/// The generator executes. Where it stands at `resumes_at`, and that is behind a yield, its stack is
+/// as before the yield: the value on top is the one that was sent, or any other.
+unsafe fn before_its_resume<T>(
+    frame: Frame,
+    resumes_at: *mut c::_Py_CODEUNIT,
+    work: impl FnOnce() -> T,
+) -> T {
+    // SAFETY: an instruction of its code, by contract.
+    if frame.instruction() != resumes_at || !unsafe { goes_on_at(resumes_at) } {
+        return work();
+    }
+    // SAFETY: the yield lies before it.
+    let yields_at = unsafe { resumes_at.sub(1) };
+    frame.set_instruction(yields_at);
     let result = work();
-    frame.set_instruction(resumes_at);
+    if frame.instruction() == yields_at {
+        frame.set_instruction(resumes_at);
+    }
     result
+}
+
+/// Takes a `None` from the stack of a frame at rest, which is given up: it is immortal.
+///
+/// # Safety
+/// It is on top.
+unsafe fn pop_none(frame: Frame) {
+    let top = frame.slots_at_rest();
+    // SAFETY: the frame is this thread's; nothing is read of a slot beyond the top.
+    unsafe { (*frame.as_ptr()).stacktop = top as i32 - 1 };
 }
 
 /// Brings the code of a frame that goes on up to date with monitoring. Who was told may have changed
@@ -352,25 +386,56 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
     let (state, resumes_at) = (generator.state(), frame.instruction());
     // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first.
     generator.set_state(c::FRAME_EXECUTING);
-    // SAFETY: the yield lies before it.
+    // SAFETY: it has just yielded, and there is room where the value was.
     let told = unsafe {
-        before_its_resume(frame, || watch.tell(thread, Happened::Yielded, value.as_ptr()))
+        push(frame, Owned::none(thread));
+        before_its_resume(frame, resumes_at, || {
+            match watch.tell(thread, Happened::Yielded, value.as_ptr()) {
+                Ok(()) => Ok(value),
+                Err(raised) => {
+                    // Its destructor may run any code.
+                    drop_aside(value);
+                    Err(raised)
+                }
+            }
+        })
     };
-    if let Err(raised) = told {
-        // SAFETY: it has just yielded, to this mark. Whoever fails now has its exception thrown too.
-        unsafe {
-            drop_aside(value);
-            watch.wait_again();
-            generator.go_on(thread);
-            // A generator that is thrown into has None for the yield's value, and handlers within
-            // `yield from` count on that.
-            hand_on(thread, Owned::none(thread), Some(0));
-            // The marks that it has passed already, and then this one.
-            let _ = go_on_watched(thread, frame, watched);
-            let _ = tell_resumed(thread, frame, watch);
+    let is_there = frame.instruction() == resumes_at;
+    let told = match told {
+        // What is sent to it would come to a line that counts on no such value.
+        Ok(value) if !is_there => {
+            drop(value);
+            let text = c"a generator cannot be sent to another line while frame hooks are told that it yields";
+            Err(Raised::runtime_error(thread, text))
         }
-        return Err(raised);
+        told => told,
+    };
+    if is_there {
+        // SAFETY: the one of above.
+        unsafe { pop_none(frame) };
     }
+    let value = match told {
+        Ok(value) => value,
+        Err(raised) => {
+            // SAFETY: it has just yielded, to this mark. Whoever fails now has its exception thrown
+            // too.
+            unsafe {
+                watch.wait_again();
+                generator.go_on(thread);
+                if is_there {
+                    // A generator that is thrown into has None for the yield's value, and handlers
+                    // within `yield from` count on that.
+                    push(frame, Owned::none(thread));
+                }
+                // What the generator handles is its context. Destructors may run.
+                before_its_resume(frame, resumes_at, || c::_PyErr_ChainStackItem());
+                // The marks that it has passed already, and then this one.
+                let _ = go_on_watched(thread, frame, resumes_at, watched);
+                let _ = tell_resumed(thread, frame, resumes_at, watch);
+            }
+            return Err(raised);
+        }
+    };
     generator.set_state(state);
     // SAFETY: where it goes on is an instruction of its code. The mark was linked, and the reference
     // is its own; the frame has another one.

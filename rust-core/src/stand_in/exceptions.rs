@@ -245,6 +245,10 @@ extern "C" fn _PyErr_FormatFromCause(
     null_mut()
 }
 
+/// Contexts are not kept here.
+#[no_mangle]
+extern "C" fn _PyErr_ChainStackItem() {}
+
 /// Nobody audits here.
 #[no_mangle]
 extern "C" fn PySys_Audit(_event: *const c_char, _format: *const c_char, _one: usize) -> c_int {
