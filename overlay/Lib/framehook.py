@@ -44,9 +44,10 @@ returned, or the object that hook() made.
 import sys
 import weakref
 from collections import namedtuple
-from collections.abc import MutableMapping
+from collections.abc import ItemsView, Mapping, MutableMapping, ValuesView
 from contextlib import ContextDecorator
 from functools import partial
+from types import CodeType
 
 try:
     from _framecore import (
@@ -281,47 +282,110 @@ def outside(function):
     return partial(call_outside, function)
 
 
+class _CodeReference(weakref.ref):
+    """A weak reference to a code object that knows under which key it stands."""
+
+    __slots__ = ("key",)
+
+
+class _CodeItems(ItemsView):
+    def __iter__(self):
+        # Each key is kept as long as its value is looked at.
+        return ((code, value) for reference, value in self._mapping._all() if (code := reference()) is not None)
+
+
+class _CodeValues(ValuesView):
+    def __iter__(self):
+        return (value for _, value in _CodeItems(self._mapping))
+
+    def __contains__(self, value):
+        return any(one is value or one == value for one in self)
+
+
 class CodeMap(MutableMapping):
     """A mapping from code objects, by identity, that a code object leaves when it dies.
 
     Equal code objects are two keys, and two maps are equal that have the same keys
-    with equal values.  A key may be given as a function or method that has it.
-    Threads may use a map at once, as they may a dict.
+    with equal values.  A key may be given as a function or method that has it; what
+    has none is a TypeError.  Threads may use a map at once, as they may a dict.
+    Who goes over it sees what was in it at the beginning, and still lives.
     """
 
-    __slots__ = ("_entries", "__weakref__")
+    __slots__ = ("_entries", "_forget", "__weakref__")
 
     def __init__(self, entries=()):
+        # What threads do at once are single steps of this dict.
         self._entries = {}      # id of the code -> reference to the code, value
+
+        def forget(reference, this=weakref.ref(self)):
+            if (this := this()) is not None and (entry := this._entries.get(reference.key)) is not None:
+                # Another code object may have the address, and the entry, by now.
+                if entry[0] is reference:
+                    this._entries.pop(reference.key, None)
+
+        self._forget = forget
         self.update(entries)
 
+    def _entry(self, code, value):
+        reference = _CodeReference(code, self._forget)
+        reference.key = id(code)
+        return reference, value
+
+    def _all(self):
+        return list(self._entries.values())
+
     def __getitem__(self, code):
-        code = _code_of(code)
-        reference, value = self._entries[id(code)]
-        if reference() is not code:
+        key = _code_of(code)
+        entry = self._entries.get(id(key))
+        if entry is None or entry[0]() is not key:
+            _checked(code)
             raise KeyError(code)
-        return value
+        return entry[1]
 
     def __setitem__(self, code, value):
-        code = _code_of(code)
-        entries, key = self._entries, id(code)
-
-        def forget(reference):
-            # Another code object may have the address, and the entry, by now.
-            if entries.get(key, (None,))[0] is reference:
-                del entries[key]
-
-        entries[key] = weakref.ref(code, forget), value
+        code = _checked(code)
+        self._entries[id(code)] = self._entry(code, value)
 
     def __delitem__(self, code):
-        self[code]
-        del self._entries[id(_code_of(code))]
+        self.pop(code)
 
     def __iter__(self):
-        return (code for reference, _ in list(self._entries.values()) if (code := reference()) is not None)
+        return (code for code, _ in _CodeItems(self))
 
     def __len__(self):
         return len(self._entries)
+
+    def items(self):
+        return _CodeItems(self)
+
+    def values(self):
+        return _CodeValues(self)
+
+    def pop(self, code, *default):
+        if len(default) > 1:
+            raise TypeError(f"pop expected at most 2 arguments, got {len(default) + 1}")
+        entry = self._entries.pop(id(_checked(code)), None)
+        if entry is not None:
+            return entry[1]
+        if default:
+            return default[0]
+        raise KeyError(code)
+
+    def popitem(self):
+        while True:
+            _, (reference, value) = self._entries.popitem()
+            if (code := reference()) is not None:
+                return code, value
+
+    def setdefault(self, code, default=None):
+        code = _checked(code)
+        return self._entries.setdefault(id(code), self._entry(code, default))[1]
+
+    def clear(self):
+        self._entries.clear()
+
+    def update(self, entries=(), /):
+        super().update(entries.items() if isinstance(entries, Mapping) else entries)
 
     def __eq__(self, other):
         if not isinstance(other, CodeMap):
@@ -334,6 +398,14 @@ class CodeMap(MutableMapping):
 
     def __copy__(self):
         return CodeMap(self)
+
+    def __deepcopy__(self, memo):
+        from copy import deepcopy
+
+        copied = memo[id(self)] = CodeMap()
+        for code, value in self.items():
+            copied[code] = deepcopy(value, memo)
+        return copied
 
     def __repr__(self):
         return f"<framehook.CodeMap of {len(self)} code objects>"
@@ -355,6 +427,13 @@ def _handle_of(hook):
 def _code_of(code):
     # A bound method has its function's attributes.
     return getattr(code, "__code__", code)
+
+
+def _checked(code):
+    found = _code_of(code)
+    if not isinstance(found, CodeType):
+        raise TypeError(f"a code object is expected, or a function or method that has one, not {type(code).__name__}")
+    return found
 
 
 def _code_below(code):

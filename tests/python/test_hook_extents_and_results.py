@@ -1,9 +1,11 @@
 """Frame hooks, second edition: extents, results, the way round, order, and what a view reads."""
 
+import contextlib
 import copy
 import gc
 import sys
 import threading
+import time
 import unittest
 import weakref
 
@@ -486,6 +488,80 @@ class OrderAndReading(unittest.TestCase):
         self.assertRaises(KeyError, codes.__getitem__, one)
         self.assertRaises(KeyError, codes.__delitem__, one)
         self.assertEqual(codes.pop(one, "none"), "none")
+
+    def test_what_is_no_code_is_no_key_of_a_map_of_code(self):
+        codes = framehook.CodeMap()
+        for key in (len, int, None, "leaf", object()):
+            for use in (codes.__getitem__, codes.__delitem__, codes.__contains__, codes.pop, codes.setdefault,
+                        lambda key: codes.__setitem__(key, 1)):
+                with self.assertRaisesRegex(TypeError, "a code object is expected, or a function or method that has one, not"):
+                    use(key)
+        for use in (codes.__getitem__, codes.__delitem__, codes.pop):
+            with self.assertRaises(KeyError) as caught:
+                use(leaf)
+            self.assertEqual(caught.exception.args, (leaf,))
+        with self.assertRaises(KeyError):
+            codes.popitem()
+        self.assertEqual((len(codes), leaf in codes, codes.get(leaf), codes.setdefault(leaf, 1), codes.setdefault(leaf, 2)),
+                         (0, False, None, 1, 1))
+
+    @in_a_child
+    def test_a_map_of_code_that_dies_and_deep_copies_of_it(self):
+        class Value:
+            pass
+
+        codes, value, one = framehook.CodeMap(), Value(), leaf.__code__.replace()
+        codes[one], alive = value, weakref.ref(value)
+        copied = copy.deepcopy(codes)
+        self.assertEqual((list(map(id, copied)), copied[one] is value), ([id(one)], False))
+        del value
+        gc.disable()
+        del codes
+        self.assertIsNone(alive())
+        gc.enable()
+        del one
+        gc.collect()
+        self.assertEqual((len(copied), list(copied.items())), (0, []))
+        copied[leaf] = copied
+        again = copy.deepcopy(copied)
+        self.assertIs(again[leaf], again)
+
+    def test_threads_that_use_a_map_of_code_at_once(self):
+        codes = [leaf.__code__.replace() for _ in range(30)]
+        shared, failures, stop = framehook.CodeMap((code, 0) for code in codes), [], threading.Event()
+
+        def work(*uses):
+            try:
+                while not stop.is_set():
+                    for use in uses:
+                        use()
+            except BaseException as error:
+                failures.append(repr(error))
+
+        def changes(numbers):
+            for number in numbers:
+                shared.pop(codes[number], None)
+                shared[codes[number]] = number
+
+        def takes_one():
+            with contextlib.suppress(KeyError):
+                shared.popitem()
+
+        interval = sys.getswitchinterval()
+        self.addCleanup(sys.setswitchinterval, interval)
+        sys.setswitchinterval(1e-6)
+        threads = [threading.Thread(target=work, args=uses) for uses in (
+            (lambda: changes(range(15)),), (lambda: changes(range(29, 5, -1)),),
+            (lambda: copy.copy(shared), lambda: list(shared.items()), lambda: list(shared.values()), lambda: 7 in shared.values()),
+            (lambda: shared == framehook.CodeMap(shared), takes_one, lambda: shared.setdefault(codes[3], 3), lambda: list(shared)),
+            (lambda: shared.__setitem__(leaf.__code__.replace(), 1),))]
+        for thread in threads:
+            thread.start()
+        time.sleep(1)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
 
     def test_the_edition(self):
         self.assertEqual(framehook.version, 2)
