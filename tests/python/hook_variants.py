@@ -7,6 +7,7 @@ run in every surrounding: plainly, beside an evaluator, at the edges of chunks, 
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import os
 import sys
@@ -246,6 +247,9 @@ class VariantTestCase(HookTestCase, ProgramTestCase):
 
     def in_every_variant(self, scenario, *more, kinds=ALL, faces=tuple(FACES), surroundings=EVERYWHERE):
         """Run the scenario for each kind and face in each surrounding; `more` is strings and numbers for it."""
+        # Scenarios collect often: what is there already need not be looked through each time.
+        gc.freeze()
+        self.addCleanup(gc.unfreeze)
         for surrounding in surroundings:
             if not surrounding.is_possible():
                 continue
