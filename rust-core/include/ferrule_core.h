@@ -546,15 +546,20 @@ extern "C" {
 /*
  Makes free ones of the frame core's locks, and of the lock under which a thread stops all others of
  its interpreter: in this interpreter, and in all that follow it in CPython's list of them. In a
- forked child, and where the runtime ends, one thread is left that may run Python; yet another may
- have such a lock.
+ forked child, and without the GIL where the runtime ends, one thread is left that may run Python;
+ yet another may have such a lock.
 
- Nobody has begun to change what a lock guards, and not ended: other threads are stopped before a
- process forks and before the runtime ends, and none of them stops in the middle of a change. But
- CPython gives a lock to a thread that has waited for a millisecond, while that thread sleeps; and
- the thread that stops the others waits, with the lock for it, until no other interpreter does so.
- Neither comes to give the lock back. Threads that still sleep for a lock are not woken by who takes
- it now: a free lock knows of none that wait.
+ Without the GIL nobody has begun to change what a lock guards, and not ended: other threads are
+ stopped before a process forks and before the runtime ends, and none of them stops in the middle of
+ a change. But CPython gives a lock to a thread that has waited for a millisecond, while that thread
+ sleeps; and the thread that stops the others waits, with the lock for it, until no other interpreter
+ does so. Neither comes to give the lock back. Threads that still sleep for a lock are not woken by
+ who takes it now: a free lock knows of none that wait.
+
+ With the GIL nobody waits for one of these locks: who has it keeps the GIL, and each guards what
+ belongs to one interpreter. So where the runtime ends, nothing is to be done; and nothing may be, as
+ threads of interpreters with a GIL of their own still run. In a forked child these threads are not
+ there, and CPython deletes their interpreters.
 
  # Safety
  The list of interpreters does not change. This thread is attached; no other one runs now, or will
