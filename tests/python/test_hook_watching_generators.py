@@ -386,7 +386,7 @@ class Failures(unittest.TestCase):
                 generator = yields_it()
                 self.assertRaises(ZeroDivisionError, next, generator)
             self.assertEqual(answers, [ValueError, RuntimeError, ValueError])
-            # The last one to be told fails first; each hook learns that its generator goes on with an exception.
+            # The one that has failed learns that the generator goes on, with its exception.
             self.assertEqual([[type(one) for one in kept] for kept in seen], [[object] * 10])
 
     def test_of_a_yield_have_the_context_of_what_is_thrown_in(self):
