@@ -1,6 +1,6 @@
 //! A frame that hooks watch has come back to a mark.
 
-use super::error::Outcome;
+use super::error::{hand_back, Outcome};
 use super::verdict::Happened;
 use super::watch::{hand_on, Watch, YIELDS_TO};
 use super::watched;
@@ -66,19 +66,6 @@ unsafe fn came_back(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned
         None => return unsafe { came_back_otherwise(thread, watch, value) },
     };
     hand_back(value, told)
-}
-
-/// The value of a call, if all went well that was done about it.
-#[inline(always)]
-fn hand_back(value: Owned, told: Outcome<()>) -> Outcome<Owned> {
-    match told {
-        Ok(()) => Ok(value),
-        Err(raised) => {
-            // SAFETY: attached, and without a lock.
-            unsafe { drop_aside(value) };
-            Err(raised)
-        }
-    }
 }
 
 /// As [`came_back`], for any watch.

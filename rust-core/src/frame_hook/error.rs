@@ -3,6 +3,8 @@
 use crate::code_extra::Error;
 use crate::cpython as c;
 use crate::cpython::PyObject;
+use crate::exception::drop_aside;
+use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::CStr;
 
@@ -11,6 +13,20 @@ use core::ffi::CStr;
 pub struct Raised(());
 
 pub type Outcome<T> = Result<T, Raised>;
+
+/// The value of a call, if all went well that was done about it. Else it is given up, and its
+/// destructor may run.
+#[inline(always)]
+pub fn hand_back(value: Owned, done: Outcome<()>) -> Outcome<Owned> {
+    match done {
+        Ok(()) => Ok(value),
+        Err(raised) => {
+            // SAFETY: a thread state is attached, and no lock is held: Python code has just run.
+            unsafe { drop_aside(value) };
+            Err(raised)
+        }
+    }
+}
 
 impl Raised {
     /// Vouches that an exception is set: a call into CPython has just failed.

@@ -8,7 +8,7 @@
 //! Frames that go on are noticed by `RESUME`, not by its quick form. While any generator is watched,
 //! no `RESUME` becomes quick, and where a watched one is to go on, it is made slow.
 
-use super::error::{Outcome, Raised};
+use super::error::{hand_back, Outcome, Raised};
 use super::kept::keep;
 use super::resume::{goes_on_at, make_first_resume_slow, make_slow};
 use super::snapshot::Snapshot;
@@ -19,7 +19,7 @@ use super::world::locked;
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
-use crate::exception::{drop_aside, run_aside};
+use crate::exception::run_aside;
 use crate::frame::{Frame, Owner, VisitFunction};
 use crate::object::{ForC, Owned};
 use crate::reference_count::{decref, new_reference};
@@ -386,65 +386,91 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
     let (state, resumes_at) = (generator.state(), frame.instruction());
     // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first.
     generator.set_state(c::FRAME_EXECUTING);
-    // SAFETY: it has just yielded, and there is room where the value was.
+    // SAFETY: it has just yielded, to this mark, and stands where it goes on.
+    match unsafe { tell_yielded(thread, frame, resumes_at, watch, value) } {
+        Ok(value) => {
+            generator.set_state(state);
+            // SAFETY: where it goes on is an instruction of its code. The mark was linked, and the
+            // reference is its own; the frame has another one.
+            unsafe {
+                make_slow(resumes_at);
+                watch.step_down(thread);
+                decref(watched.as_ptr().cast());
+            }
+            Ok(value)
+        }
+        Err(raised) => {
+            // SAFETY: as above, and what was told has left the stack as it was.
+            unsafe { throw_into(thread, generator, resumes_at, watched, watch) };
+            Err(raised)
+        }
+    }
+}
+
+/// Tells one hook that the generator whose frame this is has yielded `value`, which is handed back.
+/// Its stack is as before. `Err`: the hook has failed, or the generator was sent to another line.
+///
+/// # Safety
+/// The generator has just yielded, goes on at `resumes_at`, and is marked as one that executes.
+unsafe fn tell_yielded(
+    thread: Thread,
+    frame: Frame,
+    resumes_at: *mut c::_Py_CODEUNIT,
+    watch: Watch,
+    value: Owned,
+) -> Outcome<Owned> {
+    // SAFETY: there is room where the value was, and until this returns it is taken by `None`.
     let told = unsafe {
         push(frame, Owned::none(thread));
         before_its_resume(frame, resumes_at, || {
-            match watch.tell(thread, Happened::Yielded, value.as_ptr()) {
-                Ok(()) => Ok(value),
-                Err(raised) => {
-                    // Its destructor may run any code.
-                    drop_aside(value);
-                    Err(raised)
-                }
-            }
+            let told = watch.tell(thread, Happened::Yielded, value.as_ptr());
+            // A value that is given up may run any code: so here, where nobody can close it.
+            hand_back(value, told)
         })
     };
-    let is_there = frame.instruction() == resumes_at;
-    let told = match told {
-        // What is sent to it would come to a line that counts on no such value.
-        Ok(value) if !is_there => {
-            drop(value);
-            let text = c"a generator cannot be sent to another line while frame hooks are told that it yields";
-            Err(Raised::runtime_error(thread, text))
-        }
-        told => told,
-    };
-    if is_there {
+    if frame.instruction() == resumes_at {
         // SAFETY: the one of above.
         unsafe { pop_none(frame) };
+        return told;
     }
-    let value = match told {
-        Ok(value) => value,
-        Err(raised) => {
-            // SAFETY: it has just yielded, to this mark. Whoever fails now has its exception thrown
-            // too.
-            unsafe {
-                watch.wait_again();
-                generator.go_on(thread);
-                if is_there {
-                    // A generator that is thrown into has None for the yield's value, and handlers
-                    // within `yield from` count on that.
-                    push(frame, Owned::none(thread));
-                }
-                // What the generator handles is its context. Destructors may run.
-                before_its_resume(frame, resumes_at, || c::_PyErr_ChainStackItem());
-                // The marks that it has passed already, and then this one.
-                let _ = go_on_watched(thread, frame, resumes_at, watched);
-                let _ = tell_resumed(thread, frame, resumes_at, watch);
-            }
-            return Err(raised);
-        }
-    };
-    generator.set_state(state);
-    // SAFETY: where it goes on is an instruction of its code. The mark was linked, and the reference
-    // is its own; the frame has another one.
+    // Who was told has sent it to another line, and that has taken from its stack what it has no use
+    // for. What is sent to it later would come to a line that counts on no such value.
+    drop(told?);
+    let text =
+        c"a generator cannot be sent to another line while frame hooks are told that it yields";
+    Err(Raised::runtime_error(thread, text))
+}
+
+/// A generator that has yielded to the mark of `watch` goes on at once, and the exception that is set
+/// is to be thrown into it. Hooks that want to know are told: those whose marks it has passed, and
+/// then this one. Whoever fails now has its exception thrown instead.
+///
+/// # Safety
+/// The generator has yielded to this mark, and `watched` is what its frame holds. It goes on at
+/// `resumes_at`, or was sent to another line.
+unsafe fn throw_into(
+    thread: Thread,
+    generator: Generator,
+    resumes_at: *mut c::_Py_CODEUNIT,
+    watched: NonNull<Watched>,
+    watch: Watch,
+) {
+    let frame = generator.frame();
+    // SAFETY: the caller's contract.
     unsafe {
-        make_slow(resumes_at);
-        watch.step_down(thread);
-        decref(watched.as_ptr().cast());
+        watch.wait_again();
+        generator.go_on(thread);
+        if frame.instruction() == resumes_at {
+            // A generator that is thrown into has None for the yield's value, and handlers within
+            // `yield from` count on that.
+            push(frame, Owned::none(thread));
+        }
+        // What the generator handles is its context. Destructors may run.
+        before_its_resume(frame, resumes_at, || c::_PyErr_ChainStackItem());
+        // An exception is set, so nothing is lost where one takes its place.
+        let _ = go_on_watched(thread, frame, resumes_at, watched);
+        let _ = tell_resumed(thread, frame, resumes_at, watch);
     }
-    Ok(value)
 }
 
 /// The frame of `watch` was left, and its mark taken out. If that was a generator's, nothing leads to
