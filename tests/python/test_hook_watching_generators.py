@@ -389,7 +389,7 @@ class Failures(unittest.TestCase):
             # The one that has failed learns that the generator goes on, with its exception.
             self.assertEqual([[type(one) for one in kept] for kept in seen], [[object] * 10])
 
-    def test_of_a_yield_have_the_context_of_what_is_thrown_in(self):
+    def test_have_the_context_of_what_is_thrown_in(self):
         def handles():
             try:
                 raise KeyError("handled")
@@ -420,19 +420,25 @@ class Failures(unittest.TestCase):
             next(generator)
             generator.throw(ValueError("told"))
 
-        def tell(event):
-            if event.kind == "yielded":
-                raise ValueError("told")
+        def goes_on():
+            generator = function()
+            next(generator)
+            next(generator)
 
-        function = handles
-        by_hand = contexts(thrown)
-        self.assertEqual(by_hand, ["ValueError('told')", "KeyError('handled')", "LookupError('caller')"])
-        with framehook.hook(Watcher(handles, tell=tell)):
-            self.assertEqual(contexts(lambda: next(handles())), by_hand)
-        function = around
-        by_hand = contexts(thrown)
-        with framehook.hook(Watcher(around, tell=tell)):
-            self.assertEqual(contexts(lambda: next(around())), by_hand)
+        # It goes on twice: as it begins, and behind its yield.
+        for failing in (["yielded"], ["resumed", "yielded", "resumed"]):
+            def tell(event):
+                told.append(event.kind)
+                if told == failing:
+                    raise ValueError("told")
+
+            for function, handled in ((handles, "KeyError('handled')"), (around, "OSError('around it')")):
+                told = []
+                with framehook.hook(Watcher(function, tell=tell, resumes=failing[0] == "resumed")):
+                    found = contexts(goes_on)
+                self.assertEqual(told[:len(failing)], failing)
+                self.assertEqual(found, ["ValueError('told')", handled, "LookupError('caller')"])
+                self.assertEqual(found, contexts(thrown))
 
     def test_a_debugger_that_sends_the_generator_to_another_line_meanwhile(self):
         def loops():
