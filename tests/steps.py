@@ -2,6 +2,7 @@
 
 import os
 import queue
+import re
 import shlex
 import shutil
 import subprocess
@@ -26,6 +27,21 @@ class Counts:
 
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+    @classmethod
+    def of_unittest(cls, output, exit_code):
+        """What a run of unittest has printed. One that crashed has failed, also behind its last test."""
+        # The last one: a test may print what another unittest says.
+        *_, ran = [None, *re.finditer(r"^Ran (\d+) tests? in ", output, re.MULTILINE)]
+        if not ran:
+            return cls(failed=1)
+        # What was expected to fail has passed.
+        numbers = re.findall(r"(?<!expected )\b(failures|errors|skipped|unexpected successes)=(\d+)", output[ran.end():])
+        numbers = {kind: int(number) for kind, number in numbers}
+        skipped = numbers.pop("skipped", 0)
+        wrong = sum(numbers.values())
+        failed = wrong or int(exit_code != 0)
+        return cls(max(0, int(ran[1]) - wrong - skipped), failed, skipped)
 
 
 # Steps run beside each other: what one says of itself stays together.

@@ -19,9 +19,10 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tests", "c"))
+sys.path[:0] = [os.path.join(ROOT, "tests", "c"), os.path.join(ROOT, "tests")]
 
 import build_extensions
+from steps import Counts
 
 GREENLET = "3.5.6"
 NEEDED_BY_ITS_TESTS = ("psutil", "objgraph")
@@ -81,18 +82,11 @@ def build_environment(python):
 
 
 def outcome(done, what):
-    """What a run of unittest says: (passed, failed, skipped)."""
-    ran = re.search(r"^Ran (\d+) tests? in", done.stdout, re.MULTILINE)
-    if not ran:
-        print(f"{what} did not get to their end: exit code", done.returncode)
-        return 0, 1, 0
-    words = dict(re.findall(r"(failures|errors|skipped|unexpected successes)=(\d+)", done.stdout[ran.end():]))
-    failed = sum(int(words.get(kind, 0)) for kind in ("failures", "errors", "unexpected successes"))
-    skipped = int(words.get("skipped", 0))
-    if done.returncode and not failed:
+    """What a run of unittest says."""
+    counts = Counts.of_unittest(done.stdout, done.returncode)
+    if done.returncode:
         print(f"{what} ended with exit code", done.returncode)
-        failed = 1
-    return max(0, int(ran.group(1)) - failed - skipped), failed, skipped
+    return counts
 
 
 def leave_out_what_crashes(python):
@@ -111,36 +105,36 @@ if hasattr(sys, "gettotalrefcount"):
 
 
 def run_own_tests(python, directory):
-    """greenlet's own tests: (passed, failed, skipped)."""
+    """greenlet's own tests."""
     left_out = leave_out_what_crashes(python)
     done = run([python, "-m", "unittest", "discover", "-q", "greenlet.tests"], cwd=directory)
-    passed, failed, skipped = outcome(done, "greenlet's tests")
-    total = passed + failed + skipped
-    if passed and total != OWN_TESTS - left_out:
+    counts = outcome(done, "greenlet's tests")
+    total = counts.passed + counts.failed + counts.skipped
+    if counts.passed and total != OWN_TESTS - left_out:
         print(f"{total} of greenlet's tests were run, {OWN_TESTS - left_out} are expected")
-        failed += 1
-    return passed, failed, skipped + left_out
+        counts.failed += 1
+    return counts + Counts(skipped=left_out)
 
 
 def run_programs(python, build_python):
-    """Programs of our own: (passed, failed, skipped). Each prints a line that begins with "ok" for what it has shown."""
+    """Programs of our own. Each prints a line that begins with "ok" for what it has shown."""
     extensions = build_extensions.build(
         build_python, os.path.join(ROOT, "build", "test-extensions", "greenlet-" + os.path.basename(
             os.path.dirname(build_python))))
-    passed = failed = 0
+    counts = Counts()
     for program in PROGRAMS:
         done = run([python, os.path.join(HERE, program)],
                    env={**os.environ, "PYTHONPATH": extensions, "PYTHONFAULTHANDLER": "1"})
         shown = len(re.findall(r"^ok ", done.stdout, re.MULTILINE))
-        passed += shown
+        counts.passed += shown
         if done.returncode or not shown:
             print(f"{program} ended with exit code", done.returncode)
-            failed += 1
-    return passed, failed, 0
+            counts.failed += 1
+    return counts
 
 
 def run_profiler(python):
-    """The profiler's tests that need greenlet: (passed, failed, skipped)."""
+    """The profiler's tests that need greenlet."""
     done = run([python, "-m", "unittest", "-v", "test_profiler_threads.Greenlets"], cwd=os.path.join(ROOT, "tests", "clients"))
     return outcome(done, "the profiler's tests")
 
@@ -156,29 +150,29 @@ def main():
     try:
         if build_extensions.facts_of(build_python)["free_threaded"]:
             print("greenlet has no version for CPython 3.13 without the GIL")
-            print("0 passed, 0 failed, 1 skipped")
+            print(Counts(skipped=1))
             return 0
         python = make_environment(build_python, os.path.join(work, "venv"))
         archive = source_archive(python)
         if archive is None:
             print(f"greenlet {GREENLET} cannot be downloaded; put greenlet-{GREENLET}.tar.gz into {cache_directory()}")
-            print("0 passed, 0 failed, 1 skipped")
+            print(Counts(skipped=1))
             return 0
         if run([python, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", archive],
                env=build_environment(python)).returncode:
             print("greenlet does not build")
-            print("0 passed, 1 failed, 0 skipped")
+            print(Counts(failed=1))
             return 1
         if run([python, "-m", "pip", "install", "--disable-pip-version-check", *NEEDED_BY_ITS_TESTS]).returncode:
             print("what greenlet's tests need cannot be installed")
-            print("0 passed, 1 failed, 0 skipped")
+            print(Counts(failed=1))
             return 1
         results = [run_own_tests(python, work), run_programs(python, build_python), run_profiler(python)]
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    passed, failed, skipped = map(sum, zip(*results))
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+    counts = sum(results, Counts())
+    print(counts)
+    return 1 if counts.failed else 0
 
 
 if __name__ == "__main__":

@@ -45,6 +45,24 @@ class Tests(unittest.TestCase):
         named = {*run.C_MODULES, *run.LEAK_MODULES}
         self.assertEqual(named - set(run.python_modules()), set())
 
+    def test_what_unittest_prints(self):
+        counts = runner().Counts.of_unittest
+        for output, exit_code, expected in (
+            ("Ran 5 tests in 0.1s\n\nOK\n", 0, (5, 0, 0)),
+            ("Ran 1 test in 0.1s\n\nOK (skipped=1)\n", 0, (0, 0, 1)),
+            ("Ran 9 tests in 0.1s\n\nFAILED (failures=1, errors=2, skipped=1, expected failures=3)\n", 1, (5, 3, 1)),
+            ("Ran 4 tests in 0.1s\n\nFAILED (unexpected successes=1)\n", 1, (3, 1, 0)),
+            ("Ran 3 tests in 0.1s\n\nOK (expected failures=3)\n", 0, (3, 0, 0)),
+            # What a test has printed is not what came of the run.
+            ("Ran 7 tests in 0.1s\n\nFAILED (failures=7)\nRan 2 tests in 0.1s\n\nOK\n", 0, (2, 0, 0)),
+            ("Ran 2 tests in 0.1s\n\nOK (skipped=1)\nSegmentation fault\n", 139, (1, 1, 1)),
+            ("Segmentation fault\n", 139, (0, 1, 0)),
+            ("", 0, (0, 1, 0)),
+        ):
+            with self.subTest(output=output):
+                found = counts(output, exit_code)
+                self.assertEqual((found.passed, found.failed, found.skipped), expected)
+
     def test_groups_run_beside_each_other_and_cpythons_tests_when_they_are_over(self):
         run = runner()
         self.assertLessEqual({*run.DEFAULT_GROUPS, *run.ALONE}, {*run.GROUPS})
