@@ -364,8 +364,10 @@ class CodeMap(MutableMapping):
     def pop(self, code, *default):
         if len(default) > 1:
             raise TypeError(f"pop expected at most 2 arguments, got {len(default) + 1}")
-        entry = self._entries.pop(id(_checked(code)), None)
-        if entry is not None:
+        key = _checked(code)
+        entry = self._entries.pop(id(key), None)
+        # An entry stays behind where its code has died and there was no memory or stack to take it out.
+        if entry is not None and entry[0]() is key:
             return entry[1]
         if default:
             return default[0]
@@ -379,7 +381,10 @@ class CodeMap(MutableMapping):
 
     def setdefault(self, code, default=None):
         code = _checked(code)
-        return self._entries.setdefault(id(code), self._entry(code, default))[1]
+        new = self._entry(code, default)
+        while (entry := self._entries.setdefault(id(code), new))[0]() is not code:
+            self._forget(entry[0])
+        return entry[1]
 
     def clear(self):
         self._entries.clear()

@@ -505,6 +505,23 @@ class OrderAndReading(unittest.TestCase):
         self.assertEqual((len(codes), leaf in codes, codes.get(leaf), codes.setdefault(leaf, 1), codes.setdefault(leaf, 2)),
                          (0, False, None, 1, 1))
 
+    def test_an_entry_that_code_has_left_behind_in_a_map_of_code_is_not_the_next_one_s(self):
+        """Where there is no memory to take it out, as code dies, another code object may get the address."""
+        for use, expected in (
+            (lambda codes: codes.pop(leaf, "none"), "none"),
+            (lambda codes: codes.setdefault(leaf, "new"), "new"),
+            (lambda codes: codes.get(leaf, "none"), "none"),
+            (lambda codes: leaf in codes, False),
+        ):
+            codes, one = framehook.CodeMap(), leaf.__code__.replace()
+            codes[one] = "old"
+            left = codes._entries[id(one)]
+            del one
+            gc.collect()
+            left[0].key = id(leaf.__code__)
+            codes._entries[left[0].key] = left
+            self.assertEqual(use(codes), expected)
+
     @in_a_child
     def test_a_map_of_code_that_dies_and_deep_copies_of_it(self):
         class Value:

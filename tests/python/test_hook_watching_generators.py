@@ -8,7 +8,6 @@ import sys
 import threading
 import types
 import unittest
-import warnings
 import weakref
 
 from support import needs_hooks, use_extensions
@@ -439,50 +438,6 @@ class Failures(unittest.TestCase):
                 self.assertEqual(told[:len(failing)], failing)
                 self.assertEqual(found, ["ValueError('told')", handled, "LookupError('caller')"])
                 self.assertEqual(found, contexts(thrown))
-
-    def test_a_debugger_that_sends_the_generator_to_another_line_meanwhile(self):
-        def loops():
-            before = [1]
-            for x in [1, 2, 3]:
-                before.append((yield x))
-            yield "behind"
-
-        def told(event):
-            if event.kind == where and event.code is loops.__code__ and len(events) == count:
-                here = 1
-            events.append(event.kind)
-
-        def trace(frame, event, argument):
-            if frame.f_code is told.__code__ and event == "line" and frame.f_lineno == line_of_here:
-                generator.gi_frame.f_trace = trace
-                generator.gi_frame.f_lineno = loops.__code__.co_firstlineno + 4
-                jumps.append(event)
-            return trace
-
-        line_of_here = told.__code__.co_firstlineno + 2
-        # As it begins, as it goes on, and as it has yielded; with a stack that has the loop's iterator, or has nothing.
-        for where, count, expected in (("resumed", 2, [1, "behind"]), ("resumed", 0, ["behind"]), ("yielded", 3, None)):
-            with self.subTest(where=where, count=count):
-                events, jumps, found, old = [], [], [], sys.gettrace()
-                handle = framehook.add(Watcher(loops, tell=told), visible=True)
-                try:
-                    generator = loops()
-                    with warnings.catch_warnings():
-                        # Of names that have no value yet.
-                        warnings.simplefilter("ignore", RuntimeWarning)
-                        sys.settrace(trace)
-                        try:
-                            for value in generator:
-                                found.append(value)
-                        except RuntimeError as error:
-                            found.append(str(error))
-                        finally:
-                            sys.settrace(old)
-                finally:
-                    framehook.remove(handle)
-                self.assertEqual(jumps, ["line"])
-                self.assertEqual(found, expected or [
-                    1, "a generator cannot be sent to another line while frame hooks are told that it yields"])
 
 
 @needs_hooks

@@ -247,15 +247,22 @@ fn with_list<T>(thread: Thread, work: impl FnOnce(*mut *mut Watched) -> T) -> T 
 /// `frame` is the thread's current frame, its stack pointer is saved, and it executes nothing yet.
 pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
     let Some(watched) = Watched::of(thread, frame) else { return Ok(()) };
+    let resumes_at = frame.instruction();
     // SAFETY: live: the frame, which has not ended, holds it.
-    unsafe { go_on_watched(thread, frame, frame.instruction(), watched) }
+    unsafe {
+        let told = lay_marks(thread, frame, resumes_at, watched);
+        is_told(thread, frame, resumes_at, told)
+    }
 }
 
+/// The marks of a generator that goes on are laid below its frame, those that are not there, and hooks
+/// that want to know are told. `Err`: a hook has failed where none was.
+///
 /// # Safety
 /// As for [`go_on`] and [`before_its_resume`]; `watched` is what the frame holds.
 #[cold]
 #[inline(never)]
-unsafe fn go_on_watched(
+unsafe fn lay_marks(
     thread: Thread,
     frame: Frame,
     resumes_at: *mut c::_Py_CODEUNIT,
@@ -282,7 +289,29 @@ unsafe fn go_on_watched(
             outcome = outcome.and(told);
         }
     }
-    outcome.and(instrument(thread, frame))
+    outcome
+}
+
+/// Everybody was told that the generator whose frame this is goes on, and `told` is what came of it.
+/// Its frame is made ready for that.
+///
+/// # Safety
+/// As for [`go_on`]. It stood at `resumes_at` before.
+unsafe fn is_told(
+    thread: Thread,
+    frame: Frame,
+    resumes_at: *mut c::_Py_CODEUNIT,
+    told: Outcome<()>,
+) -> Outcome<()> {
+    let outcome = told.and(instrument(thread, frame));
+    let stands_at = frame.instruction();
+    if thread.has_exception() && stands_at != resumes_at {
+        // A debugger has sent it to another line, and its stack fits there. The eval loop takes a
+        // frame for one behind the instruction that has raised, which is then the other line's first.
+        // SAFETY: at most the end of its code.
+        frame.set_instruction(unsafe { stands_at.add(1) });
+    }
+    outcome
 }
 
 /// Tells one hook that the generator whose frame this is goes on, also where an exception is thrown
@@ -468,8 +497,9 @@ unsafe fn throw_into(
         // What the generator handles is its context. Destructors may run.
         before_its_resume(frame, resumes_at, || c::_PyErr_ChainStackItem());
         // An exception is set, so nothing is lost where one takes its place.
-        let _ = go_on_watched(thread, frame, resumes_at, watched);
-        let _ = tell_resumed(thread, frame, resumes_at, watch);
+        let _ = lay_marks(thread, frame, resumes_at, watched);
+        let told = tell_resumed(thread, frame, resumes_at, watch);
+        let _ = is_told(thread, frame, resumes_at, told);
     }
 }
 
