@@ -206,18 +206,25 @@ class ToolsThatComeInACallback(unittest.TestCase):
                          ["EXCEPTION_HANDLED", "line 3", "line 4", "line 5", "PY_YIELD"])
 
     def test_monitoring_begins_where_a_callback_fails_about_a_yield(self):
-        turn_on = self.monitor(patient.__code__)
+        # As it is told of the yield, and of the generator that goes on with its exception.
+        for wanted in (["yielded"], ["yielded", "resumed"]):
+            turn_on, events = self.monitor(patient.__code__), []
 
-        def tell(event):
-            if event.kind == "yielded" and event.value == 1:
-                turn_on()
-                raise KeyError
+            def tell(event):
+                if event.kind == "yielded" or events:
+                    events.append(event.kind)
+                if events == wanted:
+                    turn_on()
+                if events == ["yielded"]:
+                    raise KeyError
 
-        with framehook.hook(Watcher(patient, tell=tell)):
-            generator = patient()
-            self.assertEqual(next(generator), 2)
-        self.assertEqual(self.found[self.found.index("EXCEPTION_HANDLED"):],
-                         ["EXCEPTION_HANDLED", "line 3", "line 4", "line 5", "PY_YIELD"])
+            with framehook.hook(Watcher(patient, tell=tell)):
+                generator = patient()
+                self.assertEqual(next(generator), 2)
+            self.assertEqual(self.found[self.found.index("EXCEPTION_HANDLED"):],
+                             ["EXCEPTION_HANDLED", "line 3", "line 4", "line 5", "PY_YIELD"])
+            self.doCleanups()
+            self.found.clear()
 
     def test_monitoring_that_comes_and_goes_with_each_event_harms_nobody(self):
         def recurse(n):
