@@ -130,6 +130,7 @@ const FUNCTIONS: &[&str] = &[
     "_Py_Dealloc",
     "_Py_FatalErrorFunc",
     "_Py_Instrument",
+    "_Py_call_instrumentation_arg",
 ];
 
 const VARIABLES: &[&str] = &[
@@ -151,6 +152,8 @@ const VARIABLES: &[&str] = &[
     "Py_tp_(dealloc|doc|getset|methods|new|repr|traverse)",
     "METH_(FASTCALL|KEYWORDS|NOARGS|O)",
     "CO_(GENERATOR|COROUTINE|ASYNC_GENERATOR|ITERABLE_COROUTINE)",
+    "CO_NO_MONITORING_EVENTS",
+    "PY_MONITORING_EVENT_PY_THROW",
     "CO_(OPTIMIZED|NEWLOCALS|VARARGS|VARKEYWORDS|FAST_(CELL|FREE|HIDDEN))",
     "PY_VERSION",
     "_PyGC_BITS_(DEFERRED|TRACKED)",

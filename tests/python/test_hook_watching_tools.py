@@ -226,6 +226,83 @@ class ToolsThatComeInACallback(unittest.TestCase):
             self.doCleanups()
             self.found.clear()
 
+    def seen_by_each_tool(self, use):
+        """What monitoring, a trace function and a profile function see of `patient`."""
+        def monitored():
+            turn_on = self.monitor(patient.__code__)
+            turn_on()
+            use()
+            sys.monitoring.set_events(TOOL, 0)
+
+        def called():
+            sys.setprofile(note)
+            use()
+            sys.setprofile(None)
+
+        def note(frame, event, argument):
+            if frame.f_code is patient.__code__:
+                self.found.append((event, frame.f_lineno))
+            return note
+
+        seen = []
+        for watch in (monitored, lambda: traced(note, use), called):
+            watch()
+            seen.append(self.found[:])
+            self.found.clear()
+            self.doCleanups()
+        return seen
+
+    def test_tools_see_the_exception_of_a_callback_thrown_in_as_by_throw(self):
+        def by_hand():
+            generator = patient()
+            next(generator)
+            generator.throw(KeyError)
+
+        expected = self.seen_by_each_tool(by_hand)
+        self.assertEqual([len(seen) > 3 for seen in expected], [True] * 3)
+        for wanted in (["yielded"], ["resumed", "yielded", "resumed"]):
+            def tell(event):
+                events.append(event.kind)
+                if events == wanted:
+                    raise KeyError
+
+            def use():
+                events.clear()
+                generator = patient()
+                found = next(generator)
+                if len(wanted) > 1:
+                    found = next(generator)
+                self.assertEqual(found, 2)
+
+            events = []
+            with framehook.hook(Watcher(patient, tell=tell, resumes=len(wanted) > 1)):
+                self.assertEqual(self.seen_by_each_tool(use), expected)
+
+    def test_a_tool_that_fails_or_closes_the_generator_as_a_callbacks_exception_is_thrown_in(self):
+        def tell(event):
+            if event.kind == "yielded":
+                raise KeyError
+
+        def thrown(code, offset, exception):
+            if code is patient.__code__:
+                try:
+                    generator.close()
+                except ValueError as error:
+                    self.found.append(str(error))
+                raise LookupError("of a tool")
+
+        monitoring = sys.monitoring
+        monitoring.use_tool_id(TOOL, "test")
+        self.addCleanup(monitoring.free_tool_id, TOOL)
+        monitoring.register_callback(TOOL, monitoring.events.PY_THROW, thrown)
+        monitoring.set_events(TOOL, monitoring.events.PY_THROW)
+        self.addCleanup(monitoring.set_events, TOOL, 0)
+        with framehook.hook(Watcher(patient, tell=tell)):
+            generator = patient()
+            with self.assertRaisesRegex(LookupError, "of a tool"):
+                next(generator)
+        self.assertEqual(self.found, ["generator already executing"])
+
     def test_monitoring_that_comes_and_goes_with_each_event_harms_nobody(self):
         def recurse(n):
             return n and recurse(n - 1)

@@ -36,6 +36,7 @@ mod extent;
 mod interleavings;
 mod kept;
 mod mask;
+mod monitoring;
 mod offered;
 mod original;
 mod outside;

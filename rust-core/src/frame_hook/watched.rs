@@ -10,6 +10,7 @@
 
 use super::error::{hand_back, Outcome, Raised};
 use super::kept::keep;
+use super::monitoring::{instrument, tell_of_throw};
 use super::resume::{goes_on_at, make_first_resume_slow, make_slow};
 use super::snapshot::Snapshot;
 use super::state::set_active;
@@ -29,7 +30,6 @@ use core::ffi::{c_int, c_void};
 use core::iter::{successors, Successors};
 use core::mem::offset_of;
 use core::ptr::{null_mut, NonNull};
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a watched generator's frame holds.
 ///
@@ -251,7 +251,8 @@ pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
     // SAFETY: live: the frame, which has not ended, holds it.
     unsafe {
         let told = lay_marks(thread, frame, resumes_at, watched);
-        is_told(thread, frame, resumes_at, told)
+        let ready = get_ready(thread, frame, resumes_at, told.is_err());
+        told.and(ready)
     }
 }
 
@@ -292,18 +293,23 @@ unsafe fn lay_marks(
     outcome
 }
 
-/// Everybody was told that the generator whose frame this is goes on, and `told` is what came of it.
-/// Its frame is made ready for that.
+/// Makes a generator's frame ready to go on, as everybody was told that it does. With `is_thrown` the
+/// exception that is set is a hook's, and nobody but hooks knows yet that it is thrown in.
 ///
 /// # Safety
 /// As for [`go_on`]. It stood at `resumes_at` before.
-unsafe fn is_told(
+unsafe fn get_ready(
     thread: Thread,
     frame: Frame,
     resumes_at: *mut c::_Py_CODEUNIT,
-    told: Outcome<()>,
+    is_thrown: bool,
 ) -> Outcome<()> {
-    let outcome = told.and(instrument(thread, frame));
+    let outcome = instrument(thread, frame);
+    if is_thrown {
+        let at = frame.instruction();
+        // SAFETY: the caller's contract.
+        unsafe { before_its_resume(frame, resumes_at, || tell_of_throw(thread, frame, at)) };
+    }
     let stands_at = frame.instruction();
     if thread.has_exception() && stands_at != resumes_at {
         // A debugger has sent it to another line, and its stack fits there. The eval loop takes a
@@ -373,26 +379,6 @@ unsafe fn pop_none(frame: Frame) {
     let top = frame.slots_at_rest();
     // SAFETY: the frame is this thread's; nothing is read of a slot beyond the top.
     unsafe { (*frame.as_ptr()).stacktop = top as i32 - 1 };
-}
-
-/// Brings the code of a frame that goes on up to date with monitoring. Who was told may have changed
-/// that, and CPython then looks for running code in the frames from the mark down.
-fn instrument(thread: Thread, frame: Frame) -> Outcome<()> {
-    let code = frame.code().as_ptr();
-    // SAFETY: fields of the thread's own state and of live code, which other threads may write.
-    let (wanted, version) = unsafe {
-        let wanted = AtomicUsize::from_ptr(&raw mut (*thread.tstate()).eval_breaker);
-        let version = AtomicUsize::from_ptr(&raw mut (*code)._co_instrumentation_version);
-        (wanted.load(Ordering::Relaxed), version.load(Ordering::Acquire))
-    };
-    if (wanted ^ version) >> c::_PY_EVAL_EVENTS_BITS == 0 {
-        return Ok(());
-    }
-    // SAFETY: the frame's own code, and the thread's own interpreter. No lock is held.
-    match unsafe { c::_Py_Instrument(code, thread.interpreter()) } {
-        0 => Ok(()),
-        _ => Err(Raised::by_cpython(thread)),
-    }
 }
 
 /// A generator has yielded `value` to the mark of `watch`. The mark is taken out, and the value is to
@@ -498,8 +484,8 @@ unsafe fn throw_into(
         before_its_resume(frame, resumes_at, || c::_PyErr_ChainStackItem());
         // An exception is set, so nothing is lost where one takes its place.
         let _ = lay_marks(thread, frame, resumes_at, watched);
-        let told = tell_resumed(thread, frame, resumes_at, watch);
-        let _ = is_told(thread, frame, resumes_at, told);
+        let _ = tell_resumed(thread, frame, resumes_at, watch);
+        let _ = get_ready(thread, frame, resumes_at, true);
     }
 }
 

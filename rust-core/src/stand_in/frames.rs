@@ -189,6 +189,18 @@ extern "C" fn _Py_Instrument(_: *mut PyCodeObject, _: *mut PyInterpreterState) -
     INSTRUMENTED.with_borrow(|look| look.as_ref().map_or(0, |look| look()))
 }
 
+/// Nobody monitors.
+#[no_mangle]
+extern "C" fn _Py_call_instrumentation_arg(
+    _: *mut PyThreadState,
+    _: c_int,
+    _: *mut _PyInterpreterFrame,
+    _: *mut c::_Py_CODEUNIT,
+    _: *mut PyObject,
+) -> c_int {
+    0
+}
+
 // --- Frame objects. ---
 
 #[no_mangle]

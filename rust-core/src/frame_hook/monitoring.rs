@@ -1,0 +1,55 @@
+//! What monitoring, trace and profile functions learn of a generator that hooks watch.
+
+use super::error::{Outcome, Raised};
+use crate::cpython as c;
+use crate::exception::drop_aside;
+use crate::frame::Frame;
+use crate::object::Owned;
+use crate::thread::Thread;
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Brings the code of a frame that goes on up to date with monitoring. Who was told may have changed
+/// that, and CPython then looks for running code in the frames from the mark down.
+pub fn instrument(thread: Thread, frame: Frame) -> Outcome<()> {
+    let code = frame.code().as_ptr();
+    // SAFETY: fields of the thread's own state and of live code, which other threads may write.
+    let (wanted, version) = unsafe {
+        let wanted = AtomicUsize::from_ptr(&raw mut (*thread.tstate()).eval_breaker);
+        let version = AtomicUsize::from_ptr(&raw mut (*code)._co_instrumentation_version);
+        (wanted.load(Ordering::Relaxed), version.load(Ordering::Acquire))
+    };
+    if (wanted ^ version) >> c::_PY_EVAL_EVENTS_BITS == 0 {
+        return Ok(());
+    }
+    // SAFETY: the frame's own code, and the thread's own interpreter. No lock is held.
+    match unsafe { c::_Py_Instrument(code, thread.interpreter()) } {
+        0 => Ok(()),
+        _ => Err(Raised::by_cpython(thread)),
+    }
+}
+
+/// Tools are told that the exception that is set is thrown into a generator that stands at `at`, as
+/// where that is done with `throw()`. One that fails has its own exception thrown.
+///
+/// # Safety
+/// `frame` is the thread's current frame, with its stack pointer saved, and no lock is held.
+pub unsafe fn tell_of_throw(thread: Thread, frame: Frame, at: *mut c::_Py_CODEUNIT) {
+    const EVENT: usize = c::PY_MONITORING_EVENT_PY_THROW as usize;
+    // SAFETY: the thread's own interpreter. Tools come and go with the world stopped, and this thread
+    // runs.
+    let is_wanted = unsafe { (*thread.interpreter()).monitors.tools[EVENT] != 0 };
+    if !is_wanted || frame.code().flags() & c::CO_NO_MONITORING_EVENTS != 0 {
+        return;
+    }
+    // SAFETY: by contract. The exception is this function's own meanwhile.
+    unsafe {
+        let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) else { return };
+        let (tstate, exception) = (thread.tstate(), raised.as_ptr());
+        match c::_Py_call_instrumentation_arg(tstate, EVENT as c_int, frame.as_ptr(), at, exception)
+        {
+            0 => c::PyErr_SetRaisedException(raised.into_raw()),
+            _ => drop_aside(raised),
+        }
+    }
+}
