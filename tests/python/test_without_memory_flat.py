@@ -266,7 +266,9 @@ class Flat(ProgramTestCase):
     def test_no_failure_loses_anything(self):
         for name in OPERATIONS:
             with self.subTest(name):
-                self.assert_program_succeeds(f"import test_without_memory_flat as t; t.run({name!r})", timeout=900)
+                # In the second tier, where it is built in, a comprehension without memory crashes, on stock too.
+                self.assert_program_succeeds(f"import test_without_memory_flat as t; t.run({name!r})", timeout=900,
+                                             environment={"PYTHON_JIT": "0"})
 
 
 if __name__ == "__main__":
