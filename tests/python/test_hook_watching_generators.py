@@ -442,6 +442,25 @@ class Failures(unittest.TestCase):
 
 @needs_hooks
 class Asynchronous(unittest.TestCase):
+    def test_a_loop_that_makes_many_of_them(self):
+        """Where there is a second tier, the loop is run by it."""
+        async def short():
+            return 1
+
+        async def loop(count):
+            return sum([await short() for _ in range(count)])
+
+        def run(count):
+            with self.assertRaises(StopIteration) as caught:
+                loop(count).send(None)
+            self.assertEqual(caught.exception.value, count)
+
+        run(3_000)
+        watcher = Watcher(short)
+        with framehook.hook(watcher):
+            run(3_000)
+        self.assertEqual(watcher.kinds(), ["resumed", "returned"] * 3_000)
+
     def test_coroutines_and_asynchronous_generators(self):
         async def inner():
             await asyncio.sleep(0)
