@@ -42,7 +42,8 @@ pub unsafe fn tell_of_throw(thread: Thread, frame: Frame, at: *mut c::_Py_CODEUN
     if !is_wanted || frame.code().flags() & c::CO_NO_MONITORING_EVENTS != 0 {
         return;
     }
-    // SAFETY: by contract. The exception is this function's own meanwhile.
+    // SAFETY: by contract. The exception is this function's own meanwhile. Tools run Python code, which
+    // may do anything but end the frame, since it executes; nothing that was read of it is used later.
     unsafe {
         let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) else { return };
         let (tstate, exception) = (thread.tstate(), raised.as_ptr());

@@ -415,7 +415,7 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
             Ok(value)
         }
         Err(raised) => {
-            // SAFETY: as above, and what was told has left the stack as it was.
+            // SAFETY: as above. Its stack fits where it stands.
             unsafe { throw_into(thread, generator, resumes_at, watched, watch) };
             Err(raised)
         }
@@ -423,7 +423,8 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
 }
 
 /// Tells one hook that the generator whose frame this is has yielded `value`, which is handed back.
-/// Its stack is as before. `Err`: the hook has failed, or the generator was sent to another line.
+/// `Err`: the hook has failed, or the generator was sent to another line. Its stack is as before then,
+/// or as the other line needs it.
 ///
 /// # Safety
 /// The generator has just yielded, goes on at `resumes_at`, and is marked as one that executes.
