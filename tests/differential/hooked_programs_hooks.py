@@ -89,15 +89,15 @@ def take_frames():
         frame, depth = worker.below(frame), depth + 1
 
 
-def log(**how):
+def log(stacklevel=3, stack_info=False):
     # Of a thread that threading does not know, or not any more, logging has it make an object in the thread's locals. Where
     # these have died already, CPython loses it.
     if threading.get_ident() in threading._active:
-        OBSERVER.warning("a call", stacklevel=3, **how)
+        OBSERVER.warning("a call", stacklevel=stacklevel, stack_info=stack_info)
 
 
 def log_stack():
-    log(stack_info=True)
+    log(stacklevel=4, stack_info=True)
 
 
 def warn():
