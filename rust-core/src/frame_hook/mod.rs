@@ -31,6 +31,7 @@ mod came_back;
 mod dispatch;
 mod error;
 mod extent;
+mod generator;
 #[cfg(test)]
 #[cfg(loom)]
 mod interleavings;

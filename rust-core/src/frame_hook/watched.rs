@@ -9,9 +9,10 @@
 //! no `RESUME` becomes quick, and where a watched one is to go on, it is made slow.
 
 use super::error::{hand_back, Outcome, Raised};
+use super::generator::{Generator, Resumption};
 use super::kept::keep;
 use super::monitoring::{instrument, tell_of_throw};
-use super::resume::{goes_on_at, make_first_resume_slow, make_slow};
+use super::resume::{make_first_resume_slow, make_slow};
 use super::snapshot::Snapshot;
 use super::state::set_active;
 use super::verdict::Happened;
@@ -19,7 +20,7 @@ use super::watch::{push, Watch};
 use super::world::locked;
 use crate::check::check;
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyGenObject, PyObject};
+use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::exception::run_aside;
 use crate::frame::{Frame, Owner, VisitFunction};
 use crate::object::{ForC, Owned};
@@ -28,7 +29,6 @@ use crate::tables::{slot, specification, COLLECTED, NOT_TO_BE_MADE, NO_SLOT};
 use crate::thread::Thread;
 use core::ffi::{c_int, c_void};
 use core::iter::{successors, Successors};
-use core::mem::offset_of;
 use core::ptr::{null_mut, NonNull};
 
 /// What a watched generator's frame holds.
@@ -48,63 +48,6 @@ pub struct Watched {
     held: *mut PyObject,
     next: *mut Watched,
     previous: *mut Watched,
-}
-
-/// A generator, coroutine or asynchronous generator.
-///
-/// # Invariants
-/// Live, and not finished.
-#[derive(Clone, Copy)]
-struct Generator(NonNull<PyGenObject>);
-
-impl Generator {
-    /// # Safety
-    /// As the type's invariant says.
-    unsafe fn new(generator: *mut PyObject) -> Self {
-        // SAFETY: not NULL, by contract. All three begin with the same fields.
-        Generator(unsafe { NonNull::new_unchecked(generator.cast()) })
-    }
-
-    /// The one that a frame lies in.
-    fn of_frame(frame: Frame) -> Self {
-        // SAFETY: by contract of the owner, the frame lies there in a generator.
-        unsafe {
-            let start = frame.as_ptr().byte_sub(offset_of!(PyGenObject, gi_iframe));
-            Generator(NonNull::new_unchecked(start.cast()))
-        }
-    }
-
-    fn frame(self) -> Frame {
-        // SAFETY: live by the type's invariant.
-        unsafe { Frame::new((&raw mut (*self.0.as_ptr()).gi_iframe).cast()) }
-    }
-
-    fn state(self) -> i8 {
-        // SAFETY: live by the type's invariant.
-        unsafe { (*self.0.as_ptr()).gi_frame_state }
-    }
-
-    fn set_state(self, state: i8) {
-        // SAFETY: live by the type's invariant.
-        unsafe { (*self.0.as_ptr()).gi_frame_state = state };
-    }
-
-    /// Goes on, in the place of whoever it has just yielded to.
-    ///
-    /// # Safety
-    /// It has just yielded, and the mark that it has come to is the thread's current frame.
-    unsafe fn go_on(self, thread: Thread) {
-        // SAFETY: what the eval loop does where a generator goes on, on the thread's own state.
-        unsafe {
-            let (generator, tstate) = (self.0.as_ptr(), thread.tstate());
-            self.set_state(c::FRAME_EXECUTING);
-            (*generator).gi_exc_state.previous_item = (*tstate).exc_info;
-            (*tstate).exc_info = &raw mut (*generator).gi_exc_state;
-            (*tstate).py_recursion_remaining -= 1;
-            self.frame().set_previous((*tstate).current_frame);
-            thread.set_current_frame(self.frame().as_ptr());
-        }
-    }
 }
 
 /// Whether any generator of the interpreter is watched.
@@ -247,11 +190,11 @@ fn with_list<T>(thread: Thread, work: impl FnOnce(*mut *mut Watched) -> T) -> T 
 /// `frame` is the thread's current frame, its stack pointer is saved, and it executes nothing yet.
 pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
     let Some(watched) = Watched::of(thread, frame) else { return Ok(()) };
-    let resumes_at = frame.instruction();
-    // SAFETY: live: the frame, which has not ended, holds it.
+    // SAFETY: the frame, which has not ended, holds what it is watched by.
     unsafe {
-        let told = lay_marks(thread, frame, resumes_at, watched);
-        let ready = get_ready(thread, frame, resumes_at, told.is_err());
+        let at = Resumption::of(frame);
+        let told = lay_marks(thread, at, watched);
+        let ready = get_ready(thread, at, told.is_err());
         told.and(ready)
     }
 }
@@ -260,15 +203,10 @@ pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
 /// that want to know are told. `Err`: a hook has failed where none was.
 ///
 /// # Safety
-/// As for [`go_on`] and [`before_its_resume`]; `watched` is what the frame holds.
+/// As for [`go_on`]; `watched` is what the frame holds.
 #[cold]
 #[inline(never)]
-unsafe fn lay_marks(
-    thread: Thread,
-    frame: Frame,
-    resumes_at: *mut c::_Py_CODEUNIT,
-    watched: NonNull<Watched>,
-) -> Outcome<()> {
+unsafe fn lay_marks(thread: Thread, at: Resumption, watched: NonNull<Watched>) -> Outcome<()> {
     let mut outcome = Ok(());
     // SAFETY: live, as the caller says.
     unsafe {
@@ -278,7 +216,7 @@ unsafe fn lay_marks(
         let (mut first, mut last) = (None, None);
         while let Some(watch) = Watched::watches(watched).filter(is_new).last() {
             new_reference(watched.as_ptr().cast());
-            watch.link(thread, frame);
+            watch.link(thread, at.frame);
             last = last.or(Some(watch));
             first = Some(watch);
         }
@@ -286,7 +224,7 @@ unsafe fn lay_marks(
         let mut next = first;
         while let Some(watch) = next {
             next = if last == Some(watch) { None } else { watch.next_told() };
-            let told = tell_resumed(thread, frame, resumes_at, watch);
+            let told = tell_resumed(thread, at, watch);
             outcome = outcome.and(told);
         }
     }
@@ -297,25 +235,20 @@ unsafe fn lay_marks(
 /// exception that is set is a hook's, and nobody but hooks knows yet that it is thrown in.
 ///
 /// # Safety
-/// As for [`go_on`]. It stood at `resumes_at` before.
-unsafe fn get_ready(
-    thread: Thread,
-    frame: Frame,
-    resumes_at: *mut c::_Py_CODEUNIT,
-    is_thrown: bool,
-) -> Outcome<()> {
+/// As for [`go_on`].
+unsafe fn get_ready(thread: Thread, at: Resumption, is_thrown: bool) -> Outcome<()> {
+    let frame = at.frame;
     let outcome = instrument(thread, frame);
     if is_thrown {
-        let at = frame.instruction();
+        let thrown_at = frame.instruction();
         // SAFETY: the caller's contract.
-        unsafe { before_its_resume(frame, resumes_at, || tell_of_throw(thread, frame, at)) };
+        unsafe { at.before(|| tell_of_throw(thread, frame, thrown_at)) };
     }
-    let stands_at = frame.instruction();
-    if thread.has_exception() && stands_at != resumes_at {
+    if thread.has_exception() && at.is_elsewhere() {
         // A debugger has sent it to another line, and its stack fits there. The eval loop takes a
         // frame for one behind the instruction that has raised, which is then the other line's first.
         // SAFETY: at most the end of its code.
-        frame.set_instruction(unsafe { stands_at.add(1) });
+        frame.set_instruction(unsafe { frame.instruction().add(1) });
     }
     outcome
 }
@@ -324,16 +257,11 @@ unsafe fn get_ready(
 /// into it. `Err`: the hook has failed where none was.
 ///
 /// # Safety
-/// As for [`before_its_resume`].
-unsafe fn tell_resumed(
-    thread: Thread,
-    frame: Frame,
-    resumes_at: *mut c::_Py_CODEUNIT,
-    watch: Watch,
-) -> Outcome<()> {
+/// As for [`go_on`]; `watch` is one of the frame's.
+unsafe fn tell_resumed(thread: Thread, at: Resumption, watch: Watch) -> Outcome<()> {
     // SAFETY: the caller's contract.
     unsafe {
-        before_its_resume(frame, resumes_at, || match Owned::new(c::PyErr_GetRaisedException()) {
+        at.before(|| match Owned::new(c::PyErr_GetRaisedException()) {
             Some(raised) => {
                 watch.tell_aside(thread, Happened::Resumed, raised);
                 Ok(())
@@ -341,34 +269,6 @@ unsafe fn tell_resumed(
             None => watch.tell(thread, Happened::Resumed, null_mut()),
         })
     }
-}
-
-/// Runs `work`, and meanwhile nobody can close the generator whose frame this is: CPython closes one
-/// that stands at the `RESUME` behind a yield though it executes. So it stands at the yield itself.
-///
-/// A debugger may send it to another line from within `work`, and it stands there afterwards. That
-/// takes from its stack what the other line has no use for, by what lies there before a yield.
-///
-/// # Safety
-/// The generator executes. Where it stands at `resumes_at`, and that is behind a yield, its stack is
-/// as before the yield: the value on top is the one that was sent, or any other.
-unsafe fn before_its_resume<T>(
-    frame: Frame,
-    resumes_at: *mut c::_Py_CODEUNIT,
-    work: impl FnOnce() -> T,
-) -> T {
-    // SAFETY: an instruction of its code, by contract.
-    if frame.instruction() != resumes_at || !unsafe { goes_on_at(resumes_at) } {
-        return work();
-    }
-    // SAFETY: the yield lies before it.
-    let yields_at = unsafe { resumes_at.sub(1) };
-    frame.set_instruction(yields_at);
-    let result = work();
-    if frame.instruction() == yields_at {
-        frame.set_instruction(resumes_at);
-    }
-    result
 }
 
 /// Takes a `None` from the stack of a frame at rest, which is given up: it is immortal.
@@ -398,17 +298,19 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
     // SAFETY: live: the generator is suspended, so its frame has not ended.
     let frame = unsafe { Frame::new(watched.as_ref().frame) };
     let generator = Generator::of_frame(frame);
-    let (state, resumes_at) = (generator.state(), frame.instruction());
+    let state = generator.state();
     // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first.
     generator.set_state(c::FRAME_EXECUTING);
     // SAFETY: it has just yielded, to this mark, and stands where it goes on.
-    match unsafe { tell_yielded(thread, frame, resumes_at, watch, value) } {
+    let at = unsafe { Resumption::of(frame) };
+    // SAFETY: as above.
+    match unsafe { tell_yielded(thread, at, watch, value) } {
         Ok(value) => {
             generator.set_state(state);
             // SAFETY: where it goes on is an instruction of its code. The mark was linked, and the
             // reference is its own; the frame has another one.
             unsafe {
-                make_slow(resumes_at);
+                make_slow(at.resumes_at);
                 watch.step_down(thread);
                 decref(watched.as_ptr().cast());
             }
@@ -416,7 +318,7 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
         }
         Err(raised) => {
             // SAFETY: as above. Its stack fits where it stands.
-            unsafe { throw_into(thread, generator, resumes_at, watched, watch) };
+            unsafe { throw_into(thread, at, watched, watch) };
             Err(raised)
         }
     }
@@ -427,26 +329,25 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
 /// or as the other line needs it.
 ///
 /// # Safety
-/// The generator has just yielded, goes on at `resumes_at`, and is marked as one that executes.
+/// The generator has just yielded, and is marked as one that executes.
 unsafe fn tell_yielded(
     thread: Thread,
-    frame: Frame,
-    resumes_at: *mut c::_Py_CODEUNIT,
+    at: Resumption,
     watch: Watch,
     value: Owned,
 ) -> Outcome<Owned> {
     // SAFETY: there is room where the value was, and until this returns it is taken by `None`.
     let told = unsafe {
-        push(frame, Owned::none(thread));
-        before_its_resume(frame, resumes_at, || {
+        push(at.frame, Owned::none(thread));
+        at.before(|| {
             let told = watch.tell(thread, Happened::Yielded, value.as_ptr());
             // A value that is given up may run any code: so here, where nobody can close it.
             hand_back(value, told)
         })
     };
-    if frame.instruction() == resumes_at {
+    if !at.is_elsewhere() {
         // SAFETY: the one of above.
-        unsafe { pop_none(frame) };
+        unsafe { pop_none(at.frame) };
         return told;
     }
     // Who was told has sent it to another line, and that has taken from its stack what it has no use
@@ -462,31 +363,23 @@ unsafe fn tell_yielded(
 /// then this one. Whoever fails now has its exception thrown instead.
 ///
 /// # Safety
-/// The generator has yielded to this mark, and `watched` is what its frame holds. It goes on at
-/// `resumes_at`, or was sent to another line.
-unsafe fn throw_into(
-    thread: Thread,
-    generator: Generator,
-    resumes_at: *mut c::_Py_CODEUNIT,
-    watched: NonNull<Watched>,
-    watch: Watch,
-) {
-    let frame = generator.frame();
+/// The generator has yielded to this mark, and `watched` is what its frame holds.
+unsafe fn throw_into(thread: Thread, at: Resumption, watched: NonNull<Watched>, watch: Watch) {
     // SAFETY: the caller's contract.
     unsafe {
         watch.wait_again();
-        generator.go_on(thread);
-        if frame.instruction() == resumes_at {
+        Generator::of_frame(at.frame).go_on(thread);
+        if !at.is_elsewhere() {
             // A generator that is thrown into has None for the yield's value, and handlers within
             // `yield from` count on that.
-            push(frame, Owned::none(thread));
+            push(at.frame, Owned::none(thread));
         }
         // What the generator handles is its context. Destructors may run.
-        before_its_resume(frame, resumes_at, || c::_PyErr_ChainStackItem());
+        at.before(|| c::_PyErr_ChainStackItem());
         // An exception is set, so nothing is lost where one takes its place.
-        let _ = lay_marks(thread, frame, resumes_at, watched);
-        let _ = tell_resumed(thread, frame, resumes_at, watch);
-        let _ = get_ready(thread, frame, resumes_at, true);
+        let _ = lay_marks(thread, at, watched);
+        let _ = tell_resumed(thread, at, watch);
+        let _ = get_ready(thread, at, true);
     }
 }
 

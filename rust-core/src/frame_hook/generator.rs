@@ -1,0 +1,117 @@
+//! A generator, coroutine or asynchronous generator from outside: its state, its frame, and where that
+//! goes on.
+
+use super::resume::goes_on_at;
+use crate::cpython as c;
+use crate::cpython::{PyGenObject, PyObject};
+use crate::frame::Frame;
+use crate::thread::Thread;
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+/// A generator, coroutine or asynchronous generator.
+///
+/// # Invariants
+/// Live, and not finished.
+#[derive(Clone, Copy)]
+pub struct Generator(NonNull<PyGenObject>);
+
+impl Generator {
+    /// # Safety
+    /// As the type's invariant says.
+    pub unsafe fn new(generator: *mut PyObject) -> Self {
+        // SAFETY: not NULL, by contract. All three begin with the same fields.
+        Generator(unsafe { NonNull::new_unchecked(generator.cast()) })
+    }
+
+    /// The one that a frame lies in.
+    pub fn of_frame(frame: Frame) -> Self {
+        // SAFETY: by contract of the owner, the frame lies there in a generator.
+        unsafe {
+            let start = frame.as_ptr().byte_sub(offset_of!(PyGenObject, gi_iframe));
+            Generator(NonNull::new_unchecked(start.cast()))
+        }
+    }
+
+    pub fn frame(self) -> Frame {
+        // SAFETY: live by the type's invariant.
+        unsafe { Frame::new((&raw mut (*self.0.as_ptr()).gi_iframe).cast()) }
+    }
+
+    pub fn state(self) -> i8 {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.0.as_ptr()).gi_frame_state }
+    }
+
+    pub fn set_state(self, state: i8) {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.0.as_ptr()).gi_frame_state = state };
+    }
+
+    /// Goes on, in the place of whoever it has just yielded to.
+    ///
+    /// # Safety
+    /// It has just yielded, and the mark that it has come to is the thread's current frame.
+    pub unsafe fn go_on(self, thread: Thread) {
+        // SAFETY: what the eval loop does where a generator goes on, on the thread's own state.
+        unsafe {
+            let (generator, tstate) = (self.0.as_ptr(), thread.tstate());
+            self.set_state(c::FRAME_EXECUTING);
+            (*generator).gi_exc_state.previous_item = (*tstate).exc_info;
+            (*tstate).exc_info = &raw mut (*generator).gi_exc_state;
+            (*tstate).py_recursion_remaining -= 1;
+            self.frame().set_previous((*tstate).current_frame);
+            thread.set_current_frame(self.frame().as_ptr());
+        }
+    }
+}
+
+/// A generator's frame between two runs, and the instruction that it goes on at.
+///
+/// A debugger may send the frame to another line while hooks are told. It goes on there then.
+///
+/// # Invariants
+/// The generator is not finished, and executes nothing of its own while this is used. Where the frame
+/// stands at `resumes_at`, and that is behind a yield, its stack is as before the yield: the value on
+/// top is the one that was sent, or any other.
+#[derive(Clone, Copy)]
+pub struct Resumption {
+    pub frame: Frame,
+    pub resumes_at: *mut c::_Py_CODEUNIT,
+}
+
+impl Resumption {
+    /// # Safety
+    /// As the type's invariants say, but that the value on top of the stack may still be missing.
+    pub unsafe fn of(frame: Frame) -> Self {
+        Resumption { frame, resumes_at: frame.instruction() }
+    }
+
+    /// Whether the frame was sent to another line.
+    pub fn is_elsewhere(self) -> bool {
+        self.frame.instruction() != self.resumes_at
+    }
+
+    /// Runs `work`, and meanwhile nobody can close the generator: CPython closes one that stands at the
+    /// `RESUME` behind a yield though it executes. So it stands at the yield itself.
+    ///
+    /// A debugger may send it to another line from within `work`, and it stands there afterwards. That
+    /// takes from its stack what the other line has no use for, by what lies there before a yield.
+    ///
+    /// # Safety
+    /// The generator is marked as one that executes.
+    pub unsafe fn before<T>(self, work: impl FnOnce() -> T) -> T {
+        // SAFETY: an instruction of its code.
+        if self.is_elsewhere() || !unsafe { goes_on_at(self.resumes_at) } {
+            return work();
+        }
+        // SAFETY: the yield lies before it.
+        let yields_at = unsafe { self.resumes_at.sub(1) };
+        self.frame.set_instruction(yields_at);
+        let result = work();
+        if self.frame.instruction() == yields_at {
+            self.frame.set_instruction(self.resumes_at);
+        }
+        result
+    }
+}
