@@ -34,6 +34,12 @@ class Breakpoints(DebuggerCase):
         self.assertEqual(done.stops, [("line", "for")] + [("line", "sum")] * 3)
         self.assertEqual(done.value, 3)
 
+    def test_stops_in_each_round_of_a_hot_loop(self):
+        done = self.debug(self.source, self.names["loop"], at("body", cond="i < 0"),
+                          arguments=(1000,))
+        self.assertEqual(bdb.Breakpoint.bpbynumber[1].hits, 1000)
+        self.assertEqual(done.value, 1000)
+
     def test_touches_only_the_code_that_contains_it(self):
         events = {}
 

@@ -4,6 +4,7 @@ Breakpoints are those of the debugger in force. A step is of the debugger that b
 thread where it did.
 """
 
+import _opcode
 import sys
 import threading
 
@@ -15,6 +16,22 @@ from .turns import WITHOUT_GIL
 _getframe = sys._getframe
 _entries = session.events.entries
 _E = sys.monitoring.events
+
+
+def _may_be_compiled():
+    try:
+        _opcode.get_executor(_may_be_compiled.__code__, 0)
+    except RuntimeError:
+        return False
+    except ValueError:      # this one is not
+        pass
+    return True
+
+
+# Whether CPython's second tier compiles loops. Where such code comes to a line with an event, CPython
+# 3.13 still takes the line for the one of the jump, and loses the event if they are the same. It
+# compiles no loop whose jump has an event.
+MAY_BE_COMPILED = _may_be_compiled()
 
 
 class _Thread(threading.local):
@@ -67,7 +84,7 @@ def _at_jump(code, offset, destination):
         return DISABLE
     line = _line_at(code, destination)
     if line is None or line != _line_at(code, offset):
-        return DISABLE
+        return None if MAY_BE_COMPILED else DISABLE
     entry = _entries.get(id(code))
     if entry is None:
         return None
