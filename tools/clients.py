@@ -20,6 +20,7 @@ from pathlib import Path
 import making
 import places
 import progress
+import pyo3
 from errors import BuildError, cause
 from variants import VARIANTS
 
@@ -52,7 +53,7 @@ def for_cargo(python: str) -> dict[str, str]:
     home = Path(kept.get("CARGO_HOME") or Path.home() / ".cargo")
     # What is built does not know where.
     flags = (f"--remap-path-prefix={home}=cargo", f"--remap-path-prefix={places.ROOT}=ferrule")
-    return {**kept, "PYO3_PYTHON": python, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags)}
+    return {**kept, **pyo3.environment(python, places.BUILD / "cargo-clients"), "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags)}
 
 
 # ---- in a directory, to be imported or installed --------------------------------

@@ -7,10 +7,12 @@ interpreter that runs them.
 import gc
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 from support import ProgramTestCase, ROOT
 
@@ -22,11 +24,15 @@ rust_hook = cases = None    # load() imports them
 
 def build():
     """Build both crates as a user would. Returns the directory to import them from."""
-    # PyO3 asks this interpreter what it is.
-    environment = {"PYO3_PYTHON": sys.executable}
+    sys.path.insert(0, os.path.join(ROOT, "tools"))
+    try:
+        import pyo3
+    finally:
+        sys.path.pop(0)
+    environment = pyo3.environment(sys.executable, Path(OUT))
     environment |= {name: value for name, value in os.environ.items()
                     # Those of a make that runs the tests mean something else to cargo.
-                    if name not in ("PYO3_PYTHON", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS", "LDFLAGS")}
+                    if not re.match(r"(PYO3_.*|MAKEFLAGS|MFLAGS|MAKELEVEL|CFLAGS|LDFLAGS)$", name)}
     command = ["cargo", "build", "--locked", "--quiet", "--message-format=json",
                "--manifest-path", os.path.join(ROOT, "Cargo.toml"),
                "--target-dir", os.path.join(ROOT, "build", "cargo")]

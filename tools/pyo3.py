@@ -1,0 +1,32 @@
+"""What PyO3's build script is told about an interpreter."""
+
+import subprocess
+from pathlib import Path
+
+# PyO3 up to 0.28, which has to be used without the GIL, believes that objects of a build with --with-trace-refs are larger.
+# They are not since CPython 3.13. So it asks no such interpreter, and reads this.
+ASK = """if True:
+    import sys, sysconfig
+    get = sysconfig.get_config_var
+    if get("Py_TRACE_REFS"):
+        flags = [name for name in ("Py_DEBUG", "Py_REF_DEBUG", "Py_GIL_DISABLED") if get(name)]
+        if "Py_DEBUG" in flags and "Py_REF_DEBUG" not in flags:
+            flags.append("Py_REF_DEBUG")
+        print("implementation=CPython", f"version={sys.version_info[0]}.{sys.version_info[1]}",
+              f"shared={'true' if get('Py_ENABLE_SHARED') else 'false'}", "abi3=false",
+              f"executable={sys.executable}", f"pointer_width={sys.maxsize.bit_length() + 1}",
+              f"build_flags={','.join(flags)}", "suppress_build_script_link_lines=false", sep="\\n")
+"""
+
+
+def environment(python: str, below: Path) -> dict[str, str]:
+    """The variables that tell it; a file below this directory may be made for it."""
+    config = subprocess.run([python, "-E", "-s", "-c", ASK], capture_output=True, text=True, check=True).stdout
+    if not config.startswith("implementation="):
+        return {"PYO3_PYTHON": python}
+    below.mkdir(parents=True, exist_ok=True)
+    file = below / "pyo3-config.txt"
+    # Cargo builds anew what a newer file went into.
+    if not file.exists() or file.read_text() != config:
+        file.write_text(config)
+    return {"PYO3_CONFIG_FILE": str(file)}
