@@ -18,6 +18,8 @@ impl Owned {
     ///
     /// # Safety
     /// `object` is NULL or a reference that the caller owns.
+    // Without it rustc 1.85 makes it a symbol of the interpreter.
+    #[inline]
     pub unsafe fn new(object: *mut PyObject) -> Option<Self> {
         NonNull::new(object).map(Owned)
     }
