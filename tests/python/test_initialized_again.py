@@ -17,7 +17,8 @@ import unittest
 from support import FREE_THREADED, ROOT, STOCK_PYTHON, ProgramTestCase, needs_hooks, needs_stock
 
 TIMES = 200
-INTERPRETERS = 1_000
+# Without the GIL and with CPython's own checks each takes half a second of a processor.
+INTERPRETERS = 250 if FREE_THREADED and hasattr(sys, "gettotalrefcount") else 1_000
 FEW = 120               # interpreters, of what is compared with
 MAY_LOSE_MORE = 16 if FREE_THREADED else 2      # KiB for each life
 # Without the GIL each life loses the table of interned names too. Ferrule has two names more; where these make the table grow, that is 102 KiB.
