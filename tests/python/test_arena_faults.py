@@ -13,7 +13,7 @@ PLAIN_MALLOC = "mimalloc" if sysconfig.get_config_var("Py_GIL_DISABLED") else "m
 PRELUDE = """
 import gc, sys, threading
 import arenafault, foreignchunk
-from support import FREE_THREADED, framecore, make_recursion, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, KEPT_CHUNKS_BYTES
+from support import DEPTH_THROUGH_C as DEPTH, framecore, make_recursion, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, KEPT_CHUNKS_BYTES
 sys.setrecursionlimit(100_000)
 threading.stack_size(16 * 1024 * 1024)
 arenafault.install()
@@ -138,8 +138,6 @@ def finish(coroutine):
     except StopIteration as stopped:
         return stopped.value
 
-# Nothing is specialized without the GIL, and then most of these calls go through C, which has room for 500 of its own in debug builds.
-DEPTH = 120 if FREE_THREADED and hasattr(sys, "gettotalrefcount") else 900
 KINDS = {
     "initializer": (lambda: Thing(DEPTH, int).depth, DEPTH),
     "property": (lambda: thing.depth, DEPTH),

@@ -205,7 +205,7 @@ class Subinterpreters(ProgramTestCase):
 import sys, threading
 import _interpreters
 import arenafault
-from support import ON_STOCK
+from support import DEPTH_THROUGH_C, ON_STOCK
 
 CODE = '''
 import sys
@@ -220,7 +220,7 @@ class Thing:
 
 for _ in range(3):
     assert recurse(10_000) == 10_000
-Thing(1_000)
+Thing(depth_through_c)
 if with_framecore:
     import _framecore
     stats = _framecore.datastack_stats()
@@ -230,7 +230,7 @@ if with_framecore:
 def in_interpreter(config, code=CODE):
     interpreter = _interpreters.create(config)
     try:
-        failure = _interpreters.exec(interpreter, code, {"with_framecore": not ON_STOCK})
+        failure = _interpreters.exec(interpreter, code, {"with_framecore": not ON_STOCK, "depth_through_c": DEPTH_THROUGH_C})
         assert failure is None, failure.formatted
     finally:
         _interpreters.destroy(interpreter)
