@@ -217,6 +217,38 @@ def a_thread_that_ends_drops_the_frames_of_its_greenlets():
         check_equal(watching.take(), [])
 
 
+def a_greenlet_goes_on_as_its_frame_is_told_to_be_dropped():
+    for go_on, expected in ((lambda one: one.switch(2), "2"), (lambda one: one.throw(ValueError), "ValueError()")):
+        for function in (waits, counts):
+            kept, found = [], []
+
+            def body():
+                try:
+                    found.append(repr(waits() if function is waits else list(function())))
+                except ValueError as error:
+                    found.append(repr(error))
+
+            def tell(event):
+                if event.kind == "dropped":
+                    go_on(kept.pop())
+
+            def work():
+                kept.append(greenlet.greenlet(body))
+                kept[-1].switch()
+
+            watching = Watching(function, tell=tell)
+            with framehook.hook(watching):
+                thread = threading.Thread(target=work)
+                thread.start()
+                thread.join()
+                first = [f"{function.__name__} resumed"] * (function is counts)
+                check_equal(watching.take(), [*first, f"{function.__name__} dropped"])
+                gc.collect()
+                check_equal(watching.take(), [])
+            # The generator waits once more, and its greenlet dies with the thread.
+            check_equal(found, [] if function is counts and expected == "2" else [expected])
+
+
 def each_frame_ends_once_whichever_greenlet_goes_on():
     ends, chance = [], random.Random(22)
 
@@ -255,6 +287,7 @@ SHOWN = (
     a_generator_goes_on_in_another_greenlet_than_it_began_in,
     an_extent_holds_in_its_greenlet_and_while_it_waits,
     a_thread_that_ends_drops_the_frames_of_its_greenlets,
+    a_greenlet_goes_on_as_its_frame_is_told_to_be_dropped,
     each_frame_ends_once_whichever_greenlet_goes_on,
 )
 

@@ -13,6 +13,7 @@ use super::state::set_active;
 use super::world::{locked, unsettle};
 use super::{settled, suspended};
 use crate::code::Code;
+use crate::in_cpython::SlotMask;
 use crate::sync::Ordering;
 use crate::thread::Thread;
 use core::ffi::c_longlong;
@@ -128,6 +129,21 @@ pub fn suspend_in_thread(thread: Thread, id: c_longlong, begins: bool) -> Outcom
         *blocks = count_block(before, begins);
         own.suspended = own.suspended.with(hooks, hook.slot, *blocks != 0);
     })
+}
+
+/// Runs `work`, and meanwhile no hook is asked about frames of the thread `ending`, whatever is added or
+/// enabled.
+///
+/// # Safety
+/// Nobody else works on what is that thread's.
+pub unsafe fn ask_nobody<T>(ending: Thread, work: impl FnOnce() -> T) -> T {
+    let own = ending.own();
+    // SAFETY: the caller's contract.
+    let before = unsafe { core::mem::replace(&mut (*own).disabled, SlotMask::EVERYBODY) };
+    let result = work();
+    // SAFETY: as above.
+    unsafe { (*own).disabled = before };
+    result
 }
 
 /// Asks a hook, or does not, about a code object.

@@ -32,6 +32,7 @@ use crate::stack_ref::StackSlot;
 use crate::thread::Thread;
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
 use core::ptr::{null_mut, NonNull};
 
 /// An instruction without an argument, as the eval loop reads it.
@@ -554,17 +555,33 @@ impl Watch {
         }
     }
 
-    /// The frame never runs again, nor is it left: tells the hook, and gives up what the watch has.
-    /// The mark stays, since frames lead to it.
+    /// The frame is taken for one that never runs again: tells the hook, and gives up what the watch has.
+    ///
+    /// The mark stays as it was, since frames lead to it. They may come back to it after all, while the
+    /// hook is told or later: a greenlet can still be switched to. Nobody is told of that any more.
     ///
     /// # Safety
     /// The watch is linked in the thread `ending`, and nobody else works on that one's lists.
     unsafe fn forget(self, thread: Thread, ending: Thread) {
-        // SAFETY: the caller's contract. The hook is out before destructors run.
+        // Told at a mark of its own.
+        let mut room = MaybeUninit::<Body>::zeroed();
+        let body = room.as_mut_ptr();
+        // SAFETY: the caller's contract. All that ends with the hook is moved out before destructors
+        // run, as those may have the frame come back, which ends this watch. Zeros are valid for all
+        // fields of the other one but the owner, which is set. It is ours alone, and nothing leads to it
+        // once the hook was told: frames that began above its mark have ended, or have their own copy.
         unsafe {
             self.unlist(ending);
-            self.tell_dropped(thread);
-            give_up_hook((*self.body().hook.get()).take(), self.body().request.word);
+            Frame::new(body.cast()).set_owner(Owner::C_STACK);
+            let code = new_reference(self.code());
+            (*(*body).mark.get()).f_executable = code;
+            (*body).hook.get().write((*self.body().hook.get()).take());
+            (*body).request = self.body().request;
+            (*body).watched = Cell::new(self.body().watched.get());
+            Watch(NonNull::new_unchecked(body)).tell_dropped(thread);
+            let (hook, word) = ((*body).hook.get().read(), (*body).request.word);
+            decref(code);
+            give_up_hook(hook, word);
         }
     }
 
@@ -715,7 +732,8 @@ pub fn forget_all(thread: Thread) {
     }
 }
 
-/// Frees the memory that a thread keeps for watches: it ends.
+/// Frees the memory that a thread keeps for watches, which keeps no more: it ends. Destructors that run
+/// later may watch frames.
 ///
 /// # Safety
 /// Nobody else works on that thread's watches.
@@ -729,6 +747,6 @@ pub unsafe fn free_unused(thread: Thread) {
             (*own).unused_watches = raw(kept.as_ref().next_told.get()).cast();
             c::PyMem_RawFree(kept.as_ptr().cast());
         }
-        (*own).unused_count = 0;
+        (*own).unused_count = KEPT;
     }
 }

@@ -312,7 +312,13 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
             unsafe {
                 make_slow(at.resumes_at);
                 watch.step_down(thread);
-                decref(watched.as_ptr().cast());
+                if watch.has_hook() {
+                    decref(watched.as_ptr().cast());
+                } else {
+                    // It was forgotten with its thread, and nobody is told of the next run.
+                    detach_from(watched, watch);
+                    watch.end(thread);
+                }
             }
             Ok(value)
         }
@@ -526,10 +532,13 @@ pub fn forget_all(thread: Thread) {
         // SAFETY: under the lock.
         let first = with_list(thread, |first| NonNull::new(unsafe { first.read() }));
         let Some(watched) = first else { return };
-        // SAFETY: live: no other thread runs any more, and this one has given nothing up since.
+        // SAFETY: live: no other thread runs any more, and this one has given nothing up since. Who is
+        // told may give up the generator, and with it the frame's reference: so there is one more.
         unsafe {
+            let kept = Owned::share(thread, watched.as_ptr().cast());
             take_out_of_list(thread, watched.as_ptr());
             forget_watches(thread, watched);
+            drop(kept);
         }
     }
 }

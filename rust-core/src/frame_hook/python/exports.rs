@@ -4,6 +4,7 @@ use super::functions::remove_frame_hook;
 use super::hook::{add, Manner};
 use crate::cpython as c;
 use crate::cpython::{PyObject, PyThreadState};
+use crate::frame_hook::switch::ask_nobody;
 use crate::frame_hook::{registry, suspended, watch, watched};
 use crate::tables::ForPython;
 use crate::thread::Thread;
@@ -50,9 +51,12 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
     // SAFETY: the caller's contract.
     unsafe {
         let thread = Thread::new(tstate);
-        // First: who watches is told that what it watches is over.
-        watched::forget_all(thread);
-        watch::forget_all(thread);
+        // First: who watches is told that what it watches is over. Were more watched meanwhile, there might
+        // be no end.
+        ask_nobody(thread, || {
+            watched::forget_all(thread);
+            watch::forget_all(thread);
+        });
         registry::close(thread);
         suspended::forget(thread);
         for place in [
@@ -80,7 +84,7 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooksOfThread(tstate: *mut PyThreadSta
     // SAFETY: the caller's contract: nobody else works on what is that thread's.
     unsafe {
         let ending = Thread::new(tstate);
-        watch::forget_those_of(Thread::current(), ending);
+        ask_nobody(ending, || watch::forget_those_of(Thread::current(), ending));
         watch::free_unused(ending);
     }
 }
