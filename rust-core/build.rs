@@ -33,6 +33,7 @@ fn main() {
         "ferrule_free_threaded",
         "ferrule_counts_in_c",
         "ferrule_delayed_frees_have_sizes",
+        "ferrule_tier2",
         "ferrule_py314",
     ] {
         println!("cargo:rustc-check-cfg=cfg({fact})");

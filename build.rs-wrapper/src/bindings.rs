@@ -128,6 +128,7 @@ const FUNCTIONS: &[&str] = &[
     "_PyObject_VirtualFree",
     "_PyRust_UnsettleAllCode",
     "_Py_Dealloc",
+    "_Py_Executors_InvalidateDependency",
     "_Py_FatalErrorFunc",
     "_Py_Instrument",
     "_Py_call_instrumentation_arg",
@@ -176,6 +177,7 @@ const HEADERS: &str = "\
 #include \"pycore_code.h\"
 #include \"pycore_pystate.h\"
 #include \"pycore_gc.h\"
+#include \"pycore_optimizer.h\"
 #include \"opcode_ids.h\"
 #ifdef Py_GIL_DISABLED
 static const int ferrule_free_threaded = 1;
@@ -185,6 +187,9 @@ static const int ferrule_counts_in_c = 1;
 #endif
 #if PY_VERSION_HEX >= 0x030d0600
 static const int ferrule_delayed_frees_have_sizes = 1;
+#endif
+#ifdef _Py_TIER2
+static const int ferrule_tier2 = 1;
 #endif
 #if PY_VERSION_HEX >= 0x030e0000
 static const int ferrule_py314 = 1;

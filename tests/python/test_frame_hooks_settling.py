@@ -53,6 +53,38 @@ class ForeignCode(HookTestCase):
         self.assertEqual(self.settle_here(code), [0, 1, 2])
 
 
+@needs_hooks
+class HotLoops(HookTestCase):
+    """Where CPython has a second tier, it compiles loops and what they call, as it is at that moment."""
+
+    CALLS = 3_000       # enough to compile what follows upon a loop's first compilation, too
+
+    def test_a_hook_is_asked_again_about_code_that_a_loop_calls(self):
+        for order in (("block", "switch"), ("switch", "block"), ("switch", "switch")):
+            with self.subTest(order):
+                function = new_function()
+
+                def loop():
+                    for _ in range(self.CALLS):
+                        function()
+
+                loop.__code__ = loop.__code__.replace()     # nothing of it is compiled yet
+                callable = counter(function)
+                with framehook.hook(callable) as hook:
+                    for way in order:
+                        before = callable.asked
+                        if way == "block":
+                            with framehook.disabled_for_code(hook, function.__code__):
+                                loop()
+                        else:
+                            framehook.disable_for_code(hook, function.__code__)
+                            loop()
+                            framehook.enable_for_code(hook, function.__code__)
+                        self.assertEqual(callable.asked, before, way)
+                        loop()
+                        self.assertEqual(callable.asked - before, self.CALLS, way)
+
+
 CHANGES = 2 ** 24 + 1_000       # more than CPython has numbers for versions: these have 24 bits
 
 

@@ -2,26 +2,33 @@
 
 use crate::code::Code;
 use crate::cpython as c;
+use crate::thread::Thread;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// Lets the eval loop ask Rust when it comes to this `RESUME`.
+/// Lets the eval loop ask Rust when it comes to this `RESUME`. Whether it was quick.
 ///
 /// # Safety
 /// `at` is one of the instructions of live code.
-pub unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) {
+pub unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) -> bool {
     // SAFETY: by contract. Other threads may execute and write the byte; both numbers mean the same
     // to them.
     let code = unsafe { AtomicU8::from_ptr((&raw mut (*at).op.code).cast()) };
-    if u32::from(code.load(Ordering::Relaxed)) == c::RESUME_CHECK {
+    let is_quick = u32::from(code.load(Ordering::Relaxed)) == c::RESUME_CHECK;
+    if is_quick {
         code.store(c::RESUME as u8, Ordering::Relaxed);
     }
+    is_quick
 }
 
-/// Lets frames of `code` that begin come to the hooks.
-pub fn make_first_resume_slow(code: Code) {
-    if code.prologue().is_some() {
-        // SAFETY: it has such an instruction.
-        unsafe { make_slow(code.first_resume()) };
+/// Lets frames of `code` that begin come to the hooks. No exception is set.
+pub fn make_first_resume_slow(thread: Thread, code: Code) {
+    // SAFETY: it has such an instruction. The thread is attached to its interpreter.
+    unsafe {
+        if code.prologue().is_some() && make_slow(code.first_resume()) {
+            // A trace has the quick form that it had. No trace goes on in a generator, so those
+            // matter here alone.
+            c::forget_traces_of(thread.interpreter(), code.as_object());
+        }
     }
 }
 

@@ -152,7 +152,7 @@ pub fn enable_for_code(thread: Thread, id: c_longlong, code: Code, on: bool) -> 
     let settled = settled::settle(thread, code, id, !on);
     settled.map_err(|error| Raised::by_code_extra(thread, error))?;
     if on {
-        make_first_resume_slow(code);
+        make_first_resume_slow(thread, code);
     }
     Ok(())
 }

@@ -135,7 +135,7 @@ fn make(thread: Thread, frame: Frame) -> Outcome<NonNull<Watched>> {
             first.write(new);
         }
     });
-    make_first_resume_slow(frame.code());
+    make_first_resume_slow(thread, frame.code());
     activate(thread);
     Ok(new)
 }
