@@ -46,8 +46,8 @@ other = _interpreters.create("legacy")
 assert _interpreters.exec(other, {BEGINNING + program!r}) is None
 _interpreters.destroy(other)
 """
-        for source in (BEGINNING + program, inside):
-            with self.subTest(source[:20]):
+        for where, source in (("main", BEGINNING + program), ("another", inside)):
+            with self.subTest(where):
                 found = self.assert_program_succeeds(source, environment=self.FILLED)
                 self.assertEqual(found.splitlines(), expected)
 

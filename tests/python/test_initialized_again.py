@@ -17,8 +17,9 @@ import unittest
 from support import FREE_THREADED, ROOT, STOCK_PYTHON, ProgramTestCase, needs_hooks, needs_stock
 
 TIMES = 200
-# Without the GIL and with CPython's own checks each takes half a second of a processor.
-INTERPRETERS = 250 if FREE_THREADED and hasattr(sys, "gettotalrefcount") else 1_000
+INTERPRETERS = 1_000
+# Without the GIL and with CPython's own checks an interpreter takes half a second of a processor, and the machine may do more.
+SECONDS = 3600 if FREE_THREADED and hasattr(sys, "gettotalrefcount") else 1200
 FEW = 120               # interpreters, of what is compared with
 MAY_LOSE_MORE = 16 if FREE_THREADED else 2      # KiB for each life
 # Without the GIL each life loses the table of interned names too. Ferrule has two names more; where these make the table grow, that is 102 KiB.
@@ -156,7 +157,7 @@ class Again(unittest.TestCase):
 class Interpreters(ProgramTestCase):
     def lost(self, times, source, python=sys.executable):
         return lost(self.assert_program_succeeds(MAKES_INTERPRETERS, times, source, python=python, environment=EXACTLY,
-                                                 timeout=1200))
+                                                 timeout=SECONDS))
 
     @needs_stock
     def test_interpreters_without_hooks_are_as_on_stock(self):
