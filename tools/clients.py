@@ -144,7 +144,7 @@ def source_digest(python: str) -> str:
     digest = hashlib.sha256(suffix(python).encode())
     trees = [places.ROOT / "rust-core" / "framehook-sdk", *installed()]
     files = [path for tree in trees for path in tree.rglob("*") if path.is_file() and path.suffix != ".pyc"]
-    for path in sorted([*files, places.ROOT / "Cargo.lock", places.ROOT / "Cargo.toml", Path(__file__)]):
+    for path in sorted([*files, places.ROOT / "Cargo.lock", places.ROOT / "Cargo.toml", Path(__file__), Path(pyo3.__file__)]):
         digest.update(f"{path.relative_to(places.ROOT)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
