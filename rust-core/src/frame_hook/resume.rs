@@ -5,7 +5,7 @@ use crate::cpython as c;
 use crate::thread::Thread;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// Lets the eval loop ask Rust when it comes to this `RESUME`. Whether it was quick.
+/// Lets the eval loop ask Rust when it comes to this `RESUME`. Returns whether it was quick.
 ///
 /// # Safety
 /// `at` is one of the instructions of live code.

@@ -569,7 +569,8 @@ impl Watch {
         // SAFETY: the caller's contract. All that ends with the hook is moved out before destructors
         // run, as those may have the frame come back, which ends this watch. Zeros are valid for all
         // fields of the other one but the owner, which is set. It is ours alone, and nothing leads to it
-        // once the hook was told: frames that began above its mark have ended, or have their own copy.
+        // once the hook was told: frames that began above its mark have ended. Other threads walk this
+        // one's frames while it stands still, and keep no pointer to a mark.
         unsafe {
             self.unlist(ending);
             Frame::new(body.cast()).set_owner(Owner::C_STACK);
