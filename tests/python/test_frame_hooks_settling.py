@@ -5,6 +5,7 @@ version number can tell apart.
 """
 
 import contextlib
+import gc
 import sys
 import unittest
 
@@ -83,6 +84,48 @@ class HotLoops(HookTestCase):
                         self.assertEqual(callable.asked, before, way)
                         loop()
                         self.assertEqual(callable.asked - before, self.CALLS, way)
+
+    def test_what_was_compiled_for_side_exits_is_freed_with_its_loop(self):
+        def loop():
+            a = 0
+            for i in range(self.CALLS):
+                if i % 2:
+                    a += 1
+                else:
+                    a -= 1
+
+        def hooks_change():
+            with framehook.hook(lambda view: None):
+                loop()
+            loop()
+
+        def monitoring_changes():
+            monitoring = sys.monitoring
+            monitoring.use_tool_id(4, "side exits")
+            monitoring.set_events(4, monitoring.events.PY_START)
+            loop()
+            monitoring.set_events(4, 0)
+            monitoring.free_tool_id(4)
+            loop()
+
+        def code_dies():
+            loop.__code__ = loop.__code__.replace()
+            loop()
+
+        for what in (hooks_change, monitoring_changes, code_dies):
+            with self.subTest(what.__name__):
+                what(), what()
+                before = self.executors()
+                for _ in range(10):
+                    what()
+                self.assertLess(self.executors() - before, 5)
+
+    @staticmethod
+    def executors():
+        # What dies in one collection frees executors that refer to each other: they die in the next.
+        for _ in range(3):
+            gc.collect()
+        return sum(type(each).__name__ == "uop_executor" for each in gc.get_objects())
 
 
 CHANGES = 2 ** 24 + 1_000       # more than CPython has numbers for versions: these have 24 bits
