@@ -21,6 +21,7 @@ import making
 import places
 import progress
 import pyo3
+from asking import said
 from errors import BuildError, cause
 from variants import VARIANTS
 
@@ -99,15 +100,6 @@ def library(client: Path, python: str, profile: str) -> Path:
     if progress.run(command, label=f"cargo {name}", log=log, cwd=places.ROOT, env=for_cargo(python)) != 0:
         raise BuildError(f"building {name} failed: {cause(log.read_text(errors='replace'))}\n  the whole log is {log}")
     return built / host / ("debug" if profile == "dev" else profile) / f"lib{name}.so"
-
-
-def said(command: list[str]) -> str:
-    try:
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    except FileNotFoundError:
-        raise BuildError(f"{command[0]} is not on PATH: run `make deps`") from None
-    except subprocess.CalledProcessError as error:
-        raise BuildError(f"{command[0]} does not run: {cause(error.stderr)}") from None
 
 
 def suffix(python: str) -> str:

@@ -1,7 +1,8 @@
 """What PyO3's build script is told about an interpreter."""
 
-import subprocess
 from pathlib import Path
+
+from asking import said
 
 # PyO3 up to 0.28, which has to be used without the GIL, believes that objects of a build with --with-trace-refs are larger.
 # They are not since CPython 3.13. So it asks no such interpreter, and reads this.
@@ -21,7 +22,7 @@ ASK = """if True:
 
 def environment(python: str, below: Path) -> dict[str, str]:
     """The variables that tell it; a file below this directory may be made for it."""
-    config = subprocess.run([python, "-E", "-s", "-c", ASK], capture_output=True, text=True, check=True).stdout
+    config = said([python, "-E", "-s", "-c", ASK])
     if not config.startswith("implementation="):
         return {"PYO3_PYTHON": python}
     below.mkdir(parents=True, exist_ok=True)

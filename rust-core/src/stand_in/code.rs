@@ -66,22 +66,21 @@ pub struct Function<'a> {
     pub flags: u32,
 }
 
-impl Default for Function<'_> {
-    fn default() -> Self {
-        Function {
-            name: "function",
-            positional: "",
-            keyword_only: "",
-            star: "",
-            double_star: "",
-            locals: "",
-            cells: "",
-            unmade: "",
-            free: "",
-            stack: 4,
-            flags: c::CO_OPTIMIZED | c::CO_NEWLOCALS,
-        }
-    }
+impl Function<'static> {
+    /// Without parameters or variables.
+    pub const PLAIN: Self = Function {
+        name: "function",
+        positional: "",
+        keyword_only: "",
+        star: "",
+        double_star: "",
+        locals: "",
+        cells: "",
+        unmade: "",
+        free: "",
+        stack: 4,
+        flags: c::CO_OPTIMIZED | c::CO_NEWLOCALS,
+    };
 }
 
 fn words(names: &str) -> Vec<&str> {

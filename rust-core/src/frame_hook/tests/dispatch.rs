@@ -24,7 +24,7 @@ fn ran(code: &str, slots: &str, answers: &[super::support::Became]) -> Result<Ra
 
 /// A function with that name and no parameters.
 fn named(name: &str) -> Defined {
-    define(Function { name, ..Function::default() }, "")
+    define(Function { name, ..Function::PLAIN }, "")
 }
 
 // --- Answers. ---
@@ -33,7 +33,7 @@ fn named(name: &str) -> Defined {
 fn without_hooks_nobody_wants_to_see_a_frame() {
     let _engine = Engine::start();
     let function = define(
-        Function { positional: "a b", cells: "b", locals: "x", free: "c", ..Function::default() },
+        Function { positional: "a b", cells: "b", locals: "x", free: "c", ..Function::PLAIN },
         "see",
     );
     let expected = ran("function", "one [two] - [see]", &[Settled]);
@@ -52,7 +52,7 @@ fn a_call_goes_on_as_it_was_where_hooks_pass_or_settle() {
         (vec![Reply::Settled, Reply::Settled], [Settled, Settled]),
     ] {
         let _engine = Engine::start();
-        let function = define(Function { positional: "a", cells: "a", ..Function::default() }, "");
+        let function = define(Function { positional: "a", cells: "a", ..Function::PLAIN }, "");
         for reply in replies {
             add(move |_| reply);
         }
@@ -304,7 +304,7 @@ fn a_hook_that_a_destructor_adds_at_the_end_of_a_round_is_heeded() {
 fn a_frame_is_offered_once() {
     let _engine = Engine::start();
     let log = Log::default();
-    let function = define(Function { positional: "a", cells: "a", ..Function::default() }, "");
+    let function = define(Function { positional: "a", cells: "a", ..Function::PLAIN }, "");
     log.add("asked", Reply::Pass);
     let frame = function.start("x");
     assert_eq!(offer(), AskAgain);
@@ -435,7 +435,7 @@ fn nobody_is_asked_about_what_a_tracer_calls() {
 fn a_frame_is_linked_and_hidden_while_it_is_offered() {
     let _engine = Engine::start();
     let shapes = [
-        Function::default(),
+        Function::PLAIN,
         with_parameters("a b"),
         Function { cells: "a c", ..with_parameters("a b") },
         Function { free: "f", ..with_parameters("a b") },

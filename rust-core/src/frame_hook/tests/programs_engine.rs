@@ -125,7 +125,7 @@ fn resumes(code: *mut PyCodeObject) -> [*mut c::_Py_CODEUNIT; 2] {
 
 fn codes_of(function: usize, body: &Body) -> Vec<Defined> {
     let generator = if body.is_generator { c::CO_GENERATOR } else { 0 };
-    let plain = Function { flags: Function::default().flags | generator, ..Function::default() };
+    let plain = Function { flags: Function::PLAIN.flags | generator, ..Function::PLAIN };
     let shapes = [
         plain,
         Function { locals: "x y z", stack: 40, ..plain },

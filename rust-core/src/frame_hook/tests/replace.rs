@@ -15,19 +15,7 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-const BASE: Function = Function {
-    name: "old",
-    positional: "",
-    keyword_only: "",
-    star: "",
-    double_star: "",
-    locals: "",
-    cells: "",
-    unmade: "",
-    free: "",
-    stack: 4,
-    flags: c::CO_OPTIMIZED | c::CO_NEWLOCALS,
-};
+const BASE: Function = Function { name: "old", ..Function::PLAIN };
 
 const AB: Function = Function { positional: "a b", ..BASE };
 

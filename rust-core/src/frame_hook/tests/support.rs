@@ -392,7 +392,7 @@ pub struct Defined {
 
 /// A function with those parameters.
 pub fn with_parameters(positional: &str) -> Function<'_> {
-    Function { positional, ..Function::default() }
+    Function { positional, ..Function::PLAIN }
 }
 
 fn words(text: &str) -> Vec<*mut PyObject> {

@@ -38,10 +38,10 @@ fn arguments_are_read_by_number_and_by_name() {
         star: "rest",
         double_star: "more",
         locals: "x y",
-        ..Function::default()
+        ..Function::PLAIN
     };
     for (function, arguments, expected) in [
-        (Function::default(), "", ""),
+        (Function::PLAIN, "", ""),
         (with_parameters("a"), "1", "a=1"),
         (all, "1 2 3 4 5", "a=1 b=2 k=3 rest=4 more=5"),
         (

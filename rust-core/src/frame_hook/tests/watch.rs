@@ -168,8 +168,7 @@ fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
             let mut watchers = Watchers::start();
             let main = named("main");
             let old = named("function");
-            let new =
-                define(Function { name: "other", stack: new_stack, ..Function::default() }, "");
+            let new = define(Function { name: "other", stack: new_stack, ..Function::PLAIN }, "");
             let object = new.code.cast();
             watchers.add("a", WATCHES);
             let replaces = Wish { verdict: FRAMEHOOK_REPLACE, object, ..WATCHES };
@@ -203,7 +202,7 @@ fn words_are_freed_once_whichever_allocation_fails() {
         memory::allow(None);
         let mut watchers = Watchers::start();
         let (main, function) = (named("main"), named("function"));
-        let other = define(Function { name: "other", stack: 60, ..Function::default() }, "");
+        let other = define(Function { name: "other", stack: 60, ..Function::PLAIN }, "");
         let wish = Wish { verdict: FRAMEHOOK_REPLACE, object: other.code.cast(), ..WATCHES };
         watchers.add("a", Wish { extent: FRAMEHOOK_ONLY_BELOW, ..WATCHES });
         watchers.add("b", wish);

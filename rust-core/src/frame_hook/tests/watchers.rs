@@ -307,7 +307,7 @@ impl Drop for Caller<'_> {
 }
 
 pub fn named(name: &str) -> Defined {
-    define(Function { name, ..Function::default() }, "")
+    define(Function { name, ..Function::PLAIN }, "")
 }
 
 pub fn value(name: &str) -> (Result<String, String>, Vec<Became>) {
