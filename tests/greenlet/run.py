@@ -27,6 +27,11 @@ from steps import Counts
 GREENLET = "3.5.6"
 NEEDED_BY_ITS_TESTS = ("psutil", "objgraph")
 OWN_TESTS = 172     # how many tests this version has on stock CPython
+# What unittest finds, and the environment it runs in beside ours.
+ALL = (("test*.py", {}),)
+# Builds with --with-trace-refs have greenlet count all objects before and after each test. That some strings are left when a child process has
+# run fails a few of the tests at the interpreter's end, of stock's too: others each time. What they are about is in the child.
+WITH_ALL_OBJECTS_COUNTED = (("test_[!i]*.py", {}), ("test_interpreter_shutdown.py", {"GREENLET_SKIP_LEAKCHECKS": "1"}))
 PROGRAMS = ("deep_stacks.py", "parked_hooks.py", "watched_frames.py")
 
 
@@ -107,8 +112,11 @@ if hasattr(sys, "gettotalrefcount"):
 def run_own_tests(python, directory):
     """greenlet's own tests."""
     left_out = leave_out_what_crashes(python)
-    done = run([python, "-m", "unittest", "discover", "-q", "greenlet.tests"], cwd=directory)
-    counts = outcome(done, "greenlet's tests")
+    counted = subprocess.run([python, "-c", "import sys; print(hasattr(sys, 'getobjects'))"], capture_output=True, text=True, check=True)
+    counts = Counts()
+    for pattern, more in WITH_ALL_OBJECTS_COUNTED if counted.stdout.strip() == "True" else ALL:
+        done = run([python, "-m", "unittest", "discover", "-q", "-p", pattern, "greenlet.tests"], cwd=directory, env={**os.environ, **more})
+        counts += outcome(done, "greenlet's tests")
     total = counts.passed + counts.failed + counts.skipped
     if counts.passed and total != OWN_TESTS - left_out:
         print(f"{total} of greenlet's tests were run, {OWN_TESTS - left_out} are expected")
