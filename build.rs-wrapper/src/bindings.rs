@@ -128,7 +128,6 @@ const FUNCTIONS: &[&str] = &[
     "_PyObject_VirtualFree",
     "_PyRust_UnsettleAllCode",
     "_Py_Dealloc",
-    "_Py_Executors_InvalidateDependency",
     "_Py_FatalErrorFunc",
     "_Py_Instrument",
     "_Py_call_instrumentation_arg",
@@ -177,7 +176,6 @@ const HEADERS: &str = "\
 #include \"pycore_code.h\"
 #include \"pycore_pystate.h\"
 #include \"pycore_gc.h\"
-#include \"pycore_optimizer.h\"
 #include \"opcode_ids.h\"
 #ifdef Py_GIL_DISABLED
 static const int ferrule_free_threaded = 1;

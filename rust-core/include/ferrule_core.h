@@ -619,7 +619,8 @@ struct _PyInterpreterFrame *_PyThreadState_PushFrame(PyThreadState *tstate, size
 
  # Safety
  `tstate` is the calling thread's own, and `_PyThreadState_HasStackSpace` was
- true for this frame and those pushed with it, with no push or pop since.
+ true for this frame and those pushed with it, with no push or pop since. Or they
+ fitted the current chunk, and what was pushed since is popped again (tier 2).
  */
 struct _PyInterpreterFrame *_PyRust_PushFrameUnchecked(PyThreadState *tstate, int size);
 

@@ -39,19 +39,8 @@ pub use raw::{
     CO_FAST_CELL, CO_FAST_FREE, CO_FAST_HIDDEN,
 };
 
-/// Traces of tier 2 that `code` is a part of run no more. An exception that is set may be lost.
-///
-/// # Safety
-/// The calling thread is attached to `interp`, and `code` is live.
-pub unsafe fn forget_traces_of(interp: *mut PyInterpreterState, code: *mut PyObject) {
-    #[cfg(ferrule_tier2)]
-    // SAFETY: the caller's contract. Traces that are running notice it behind their next call.
-    unsafe {
-        raw::_Py_Executors_InvalidateDependency(interp, code.cast(), 1);
-    }
-    #[cfg(not(ferrule_tier2))]
-    let _ = (interp, code);
-}
+/// Whether loops may be compiled to traces of tier 2.
+pub const HAS_TIER2: bool = cfg!(ferrule_tier2);
 
 /// Frees a block of `PyMem_Malloc` of that many bytes when no thread reads it any
 /// more: at once where there is a GIL.

@@ -23,6 +23,12 @@ if not ON_STOCK:
 class ForeignCode(HookTestCase):
     SOURCE = "def inner():\n return [5]\nx = inner()\n"
 
+    def shared_code(self):
+        code = compile(self.SOURCE, "<shared>", "exec")
+        # Without the GIL, a collection in the other interpreter would leave a mark on this interpreter's objects.
+        gc.freeze()
+        return code
+
     def settle_here(self, code):
         """Run the code with three hooks that settle it, and return which were asked about it."""
         asked = []
@@ -42,13 +48,13 @@ class ForeignCode(HookTestCase):
         return asked
 
     def test_code_that_another_interpreter_owns_runs_and_its_settling_is_not_remembered(self):
-        code = compile(self.SOURCE, "<shared>", "exec")
+        code = self.shared_code()
         self.assertEqual(self.settle_here(code), [0, 1, 2])
         self.assertEqual(neighbourhooks.run_elsewhere(code, 3), 3)
         self.assertEqual(self.settle_here(code), [0, 1, 2])
 
     def test_code_that_was_settled_elsewhere_first_is_asked_about_here(self):
-        code = compile(self.SOURCE, "<shared>", "exec")
+        code = self.shared_code()
         self.assertEqual(neighbourhooks.run_elsewhere(code, 3), 1)
         self.assertEqual(self.settle_here(code), [0, 1, 2])
         self.assertEqual(self.settle_here(code), [0, 1, 2])

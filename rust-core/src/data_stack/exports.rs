@@ -40,7 +40,8 @@ pub unsafe extern "C" fn _PyThreadState_PushFrame(
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, and `_PyThreadState_HasStackSpace` was
-/// true for this frame and those pushed with it, with no push or pop since.
+/// true for this frame and those pushed with it, with no push or pop since. Or they
+/// fitted the current chunk, and what was pushed since is popped again (tier 2).
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]

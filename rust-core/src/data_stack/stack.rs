@@ -151,7 +151,9 @@ impl DataStack {
     ///
     /// # Safety
     /// `has_space` was true for this frame, or for this frame and others pushed
-    /// together with it, and nothing was pushed or popped in between.
+    /// together with it, and nothing was pushed or popped in between. Or all of them
+    /// fitted the chunk that was current, and it is again, without what was pushed
+    /// meanwhile: that is what traces of tier 2 ask before they push.
     #[inline(always)]
     pub unsafe fn push_unchecked(&mut self, size: Slots) -> NonNull<Slot> {
         if self.fits_here(size) {

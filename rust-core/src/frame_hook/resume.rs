@@ -1,5 +1,6 @@
 //! The two forms of `RESUME`: the quick one asks nobody.
 
+use super::world::{locked, unsettle};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::thread::Thread;
@@ -20,15 +21,15 @@ pub unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) -> bool {
     is_quick
 }
 
-/// Lets frames of `code` that begin come to the hooks. No exception is set.
+/// Lets frames of `code` that begin come to the hooks. An exception that is set stays.
 pub fn make_first_resume_slow(thread: Thread, code: Code) {
-    // SAFETY: it has such an instruction. The thread is attached to its interpreter.
-    unsafe {
-        if code.prologue().is_some() && make_slow(code.first_resume()) {
-            // A trace has the quick form that it had. No trace goes on in a generator, so those
-            // matter here alone.
-            c::forget_traces_of(thread.interpreter(), code.as_object());
-        }
+    // SAFETY: it has such an instruction.
+    let was_quick = code.prologue().is_some() && unsafe { make_slow(code.first_resume()) };
+    if was_quick && c::HAS_TIER2 {
+        // A trace keeps the quick form that it had, and may be running: this may be called by a
+        // destructor within it. No trace goes on in a generator, so those matter here alone.
+        // SAFETY: the world is stopped.
+        locked(thread, || unsafe { unsettle(thread) });
     }
 }
 
