@@ -1,0 +1,235 @@
+"""Hooks, frames and memory where CPython has a second tier, which compiles hot loops to traces.
+
+Everywhere else these are loops like others.
+"""
+
+import gc
+import sys
+import threading
+import unittest
+
+from support import HookTestCase, ON_STOCK, ProgramTestCase, counter, in_a_child, needs_hooks, new_function
+
+if not ON_STOCK:
+    import framehook
+
+
+@needs_hooks
+class Hooks(HookTestCase):
+    """A hot loop is compiled with what it calls, as that is at that moment."""
+
+    CALLS = 3_000       # enough to compile what follows upon a loop's first compilation, too
+
+    def test_a_hook_is_asked_again_about_code_that_a_loop_calls(self):
+        for order in (("block", "switch"), ("switch", "block"), ("switch", "switch")):
+            with self.subTest(order):
+                function = new_function()
+
+                def loop():
+                    for _ in range(self.CALLS):
+                        function()
+
+                loop.__code__ = loop.__code__.replace()     # nothing of it is compiled yet
+                callable = counter(function)
+                with framehook.hook(callable) as hook:
+                    for way in order:
+                        before = callable.asked
+                        if way == "block":
+                            with framehook.disabled_for_code(hook, function.__code__):
+                                loop()
+                        else:
+                            framehook.disable_for_code(hook, function.__code__)
+                            loop()
+                            framehook.enable_for_code(hook, function.__code__)
+                        self.assertEqual(callable.asked, before, way)
+                        loop()
+                        self.assertEqual(callable.asked - before, self.CALLS, way)
+
+    def test_what_was_compiled_for_side_exits_is_freed_with_its_loop(self):
+        def loop():
+            a = 0
+            for i in range(self.CALLS):
+                if i % 2:
+                    a += 1
+                else:
+                    a -= 1
+
+        def hooks_change():
+            with framehook.hook(lambda view: None):
+                loop()
+            loop()
+
+        def monitoring_changes():
+            monitoring = sys.monitoring
+            monitoring.use_tool_id(4, "side exits")
+            monitoring.set_events(4, monitoring.events.PY_START)
+            loop()
+            monitoring.set_events(4, 0)
+            monitoring.free_tool_id(4)
+            loop()
+
+        def code_dies():
+            loop.__code__ = loop.__code__.replace()
+            loop()
+
+        for what in (hooks_change, monitoring_changes, code_dies):
+            with self.subTest(what.__name__):
+                what(), what()
+                before = self.executors()
+                for _ in range(10):
+                    what()
+                self.assertLess(self.executors() - before, 5)
+
+    @staticmethod
+    def executors():
+        # What dies in one collection frees executors that refer to each other: they die in the next.
+        for _ in range(3):
+            gc.collect()
+        return sum(type(each).__name__ == "uop_executor" for each in gc.get_objects())
+
+    @in_a_child
+    def test_a_destructor_within_a_running_trace_enables_a_hook(self):
+        class EnablesHook:
+            def __del__(self):
+                framehook.enable_for_code(hook, function.__code__)
+
+        def loop(things):
+            for i in range(self.CALLS):
+                things[i] = None
+                function()
+
+        function = new_function()
+        callable = counter(function)
+        with framehook.hook(callable) as hook:
+            framehook.disable_for_code(hook, function.__code__)
+            for _ in range(2):
+                loop([None] * self.CALLS)
+            things, at = [None] * self.CALLS, self.CALLS * 2 // 3
+            things[at] = EnablesHook()
+            loop(things)
+        self.assertEqual(callable.asked, self.CALLS - at)
+
+    def test_arguments_are_seen_where_the_prologue_is_hot(self):
+        """A recursive call of a trace leads to the callee's first instruction, which makes a cell."""
+        def function(n, a, again):
+            def inner():
+                return n, a, again
+            if n:
+                for _ in range(100):
+                    again(0, a, again)
+            return inner()
+
+        def other(n, a, again):
+            return "other", n, a
+
+        def hook(view):
+            if view.code is not function.__code__:
+                return framehook.SETTLED
+            seen.append((view.argument(0), view.argument("n"), view.argument("a")))
+            return other.__code__ if replaces else None
+
+        seen, replaces = [], False
+        with framehook.hook(hook):
+            for _ in range(200):
+                function(1, 2, function)
+            self.assertEqual(set(seen), {(0, 0, 2), (1, 1, 2)})
+            replaces = True
+            self.assertEqual(function(1, 2, function), ("other", 1, 2))
+
+
+class Frames(ProgramTestCase):
+    def test_a_trace_pushes_frames_where_the_spare_chunk_is_gone(self):
+        """It asks for space once, for all the frames that it will push."""
+        self.assert_program_succeeds("""
+import gc, resource, sys
+
+def small():
+    return 1
+exec("def big():\\n if 0:\\n  " + "\\n  ".join(f"v{i} = {i}" for i in range(300)) + "\\n return 1\\n")
+exec("def huge(n):\\n if 0:\\n  " + "\\n  ".join(f"v{i} = {i}" for i in range(20000)) + "\\n return huge(n - 1) if n else 0\\n")
+
+def down(n):
+    return down(n - 1) if n else 0
+
+class Sized:
+    fails = 0
+    takes_the_spare = False
+
+    def __len__(self):
+        # What is kept of the data stack is given back where memory runs out.
+        if self.takes_the_spare:
+            self.takes_the_spare = False
+            with open("/proc/self/statm") as file:
+                size = int(file.read().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (size, HARD))
+            try:
+                huge(2000)
+            except MemoryError:
+                self.fails += 1
+            resource.setrlimit(resource.RLIMIT_AS, (HARD, HARD))
+        return 1
+
+def loop(n):
+    total = 0
+    for i in range(n):
+        if i == 297:
+            sized.takes_the_spare = True
+        total += small()
+        total += len(sized)
+        total += big()
+    return total
+
+HARD = resource.getrlimit(resource.RLIMIT_AS)[1]
+sys.setrecursionlimit(5000)
+sized = Sized()
+for _ in range(6):
+    loop(290)
+
+def at(depth):
+    if depth:
+        return at(depth - 1)
+    down(250)       # leaves a spare chunk
+    return loop(300)
+
+for depth in range(260):
+    assert at(depth) == 900, depth
+assert sized.fails, "memory never ran out"
+""")
+
+
+class Freed(unittest.TestCase):
+    LENGTH = 3_000
+    STACK = 128 * 1024      # of the thread in which it is freed
+
+    @in_a_child
+    def test_a_long_chain_of_side_exits_is_freed(self):
+        """Each function is compiled with the one that it calls; the first of them dies last."""
+        source = """
+def function():
+    for _ in rounds: pass
+    if ends[{0}]: return
+    functions[{1}]()
+"""
+        ends, functions = [False] * (self.LENGTH + 1), [None] * (self.LENGTH + 1)
+        variables = {"rounds": range(30), "ends": ends, "functions": functions}
+        for number in reversed(range(self.LENGTH)):
+            space = {}
+            exec(source.format(number, number + 1), variables, space)
+            functions[number] = space["function"]
+            ends[number + 1] = True
+            ends[self.LENGTH - 1] = True
+            for _ in range(200):
+                functions[number]()
+            ends[number + 1] = False
+
+        gc.disable()        # it would take the chain apart
+        del space
+        before = threading.stack_size(self.STACK)
+        thread = threading.Thread(target=functions.clear)       # the last one first
+        thread.start()
+        thread.join()
+        threading.stack_size(before)
+
+
+if __name__ == "__main__":
+    unittest.main()
