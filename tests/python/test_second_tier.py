@@ -198,8 +198,10 @@ assert sized.fails, "memory never ran out"
 
 
 class Freed(unittest.TestCase):
-    LENGTH = 3_000
-    STACK = 128 * 1024      # of the thread in which it is freed
+    # Of the thread in which it is freed. It has room for the 10,000 deallocators within each other that CPython allows, and not
+    # for one for each trace: a function has two.
+    STACK = 1024 * 1024
+    LENGTH = 16_000
 
     @in_a_child
     def test_a_long_chain_of_side_exits_is_freed(self):
@@ -211,14 +213,14 @@ def function():
     functions[{1}]()
 """
         ends, functions = [False] * (self.LENGTH + 1), [None] * (self.LENGTH + 1)
-        variables = {"rounds": range(30), "ends": ends, "functions": functions}
+        variables = {"rounds": range(20), "ends": ends, "functions": functions}
         for number in reversed(range(self.LENGTH)):
             space = {}
             exec(source.format(number, number + 1), variables, space)
             functions[number] = space["function"]
             ends[number + 1] = True
             ends[self.LENGTH - 1] = True
-            for _ in range(200):
+            for _ in range(150):
                 functions[number]()
             ends[number + 1] = False
 
