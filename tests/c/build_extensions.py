@@ -29,6 +29,7 @@ print(json.dumps({
     "version": sys.version,
     "api_version": sys.api_version,
     "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    "trace_refs": hasattr(sys, "getobjects"),
 }))
 """
 

@@ -109,12 +109,11 @@ if hasattr(sys, "gettotalrefcount"):
     return int(done.stdout or 0)
 
 
-def run_own_tests(python, directory):
+def run_own_tests(python, directory, parts):
     """greenlet's own tests."""
     left_out = leave_out_what_crashes(python)
-    counted = subprocess.run([python, "-c", "import sys; print(hasattr(sys, 'getobjects'))"], capture_output=True, text=True, check=True)
     counts = Counts()
-    for pattern, more in WITH_ALL_OBJECTS_COUNTED if counted.stdout.strip() == "True" else ALL:
+    for pattern, more in parts:
         done = run([python, "-m", "unittest", "discover", "-q", "-p", pattern, "greenlet.tests"], cwd=directory, env={**os.environ, **more})
         counts += outcome(done, "greenlet's tests")
     total = counts.passed + counts.failed + counts.skipped
@@ -156,7 +155,8 @@ def main():
     # Not below the clone: the tests of greenlet must find the installed greenlet only.
     work = tempfile.mkdtemp(prefix="ferrule-greenlet-")
     try:
-        if build_extensions.facts_of(build_python)["free_threaded"]:
+        facts = build_extensions.facts_of(build_python)
+        if facts["free_threaded"]:
             print("greenlet has no version for CPython 3.13 without the GIL")
             print(Counts(skipped=1))
             return 0
@@ -175,7 +175,8 @@ def main():
             print("what greenlet's tests need cannot be installed")
             print(Counts(failed=1))
             return 1
-        results = [run_own_tests(python, work), run_programs(python, build_python), run_profiler(python)]
+        parts = WITH_ALL_OBJECTS_COUNTED if facts["trace_refs"] else ALL
+        results = [run_own_tests(python, work, parts), run_programs(python, build_python), run_profiler(python)]
     finally:
         shutil.rmtree(work, ignore_errors=True)
     counts = sum(results, Counts())

@@ -141,7 +141,7 @@ class Frames(ProgramTestCase):
     def test_a_trace_pushes_frames_where_the_spare_chunk_is_gone(self):
         """It asks for space once, for all the frames that it will push."""
         self.assert_program_succeeds("""
-import gc, resource, sys
+import resource, sys
 
 def small():
     return 1
