@@ -295,7 +295,8 @@ def run_program(name, program, python):
     counts = Counts(*map(int, found.groups())) if found else Counts(failed=1)
     if step.exit_code and not counts.failed:
         counts.failed = 1
-    return step.report(counts)
+    # What its parts print of a test that failed may be far above the end of the log.
+    return step.report(counts, [line.strip() for line in step.lines if re.match(r"(FAIL|ERROR): ", line)])
 
 
 def group_greenlet(options):

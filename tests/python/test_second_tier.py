@@ -7,6 +7,7 @@ import gc
 import sys
 import threading
 import unittest
+import warnings
 
 from support import HookTestCase, ON_STOCK, ProgramTestCase, counter, in_a_child, needs_hooks, new_function
 
@@ -108,6 +109,49 @@ class Hooks(HookTestCase):
             things[at] = EnablesHook()
             loop(things)
         self.assertEqual(callable.asked, self.CALLS - at)
+
+    @in_a_child
+    def test_a_destructor_within_a_running_trace_adds_a_hook(self):
+        """No instruction of a trace asks: it is left where a frame begins, of code that also runs elsewhere too."""
+        class AddsHook:
+            def __del__(self):
+                hook.__enter__()
+
+        def plain(things, self):
+            if things:
+                loop(things, self)
+
+        def generator(things, self):
+            yield loop(things, self) if things else None
+
+        async def coroutine(things, self):
+            if things:
+                loop(things, self)
+
+        def loop(things, function):
+            thing = None
+            for _ in range(len(things)):
+                thing = things.pop()
+                thing = None
+                function(None, function)
+
+        warnings.simplefilter("ignore", RuntimeWarning)     # no coroutine is awaited
+        runs = {plain: plain, generator: lambda *arguments: next(generator(*arguments)),
+                coroutine: lambda *arguments: self.assertRaises(StopIteration, coroutine(*arguments).send, None)}
+        for function, run in runs.items():
+            for elsewhere in (False, True):
+                with self.subTest(function.__name__, elsewhere=elsewhere):
+                    begin = run if elsewhere else loop
+                    loop.__code__ = loop.__code__.replace()
+                    for _ in range(5):
+                        begin([None] * self.CALLS, function)
+                    callable = counter(function)
+                    hook = framehook.hook(callable)
+                    things = [None] * self.CALLS
+                    things[self.CALLS // 3] = AddsHook()
+                    begin(things, function)
+                    hook.__exit__(None, None, None)
+                    self.assertEqual(callable.asked, self.CALLS // 3 + 1)
 
     def test_arguments_are_seen_where_the_prologue_is_hot(self):
         """A recursive call of a trace leads to the callee's first instruction, which makes a cell."""
