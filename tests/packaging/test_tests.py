@@ -1,6 +1,9 @@
 """The tests themselves: no file is too long, and tests/run.py names only modules that exist."""
 
+import contextlib
 import importlib.util
+import io
+import sys
 import tempfile
 import threading
 import types
@@ -19,9 +22,9 @@ def too_long(directory):
     return {name: count for name, count in sorted(counts.items()) if count > MOST_LINES}
 
 
-def runner():
-    """tests/run.py as a module."""
-    spec = importlib.util.spec_from_file_location("tests_run", TESTS / "run.py")
+def runner(name="run.py"):
+    """A program of tests/ as a module."""
+    spec = importlib.util.spec_from_file_location("tests_run", TESTS / name)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -62,6 +65,38 @@ class Tests(unittest.TestCase):
             with self.subTest(output=output):
                 found = counts(output, exit_code)
                 self.assertEqual((found.passed, found.failed, found.skipped), expected)
+
+    def test_of_greenlets_tests_those_count_as_failed_that_fail_again_alone(self):
+        run = runner("greenlet/run.py")
+        tests = """
+import os, unittest
+class Each(unittest.TestCase):
+    def test_fails_once(self):
+        if not os.path.exists("failed"):
+            open("failed", "w").close()
+            self.fail()
+    def test_fails_again_later(self):
+        with open("runs", "a+") as file:
+            file.write(".")
+            file.seek(0)
+            self.assertNotIn(len(file.read()), (1, 4))
+    def test_raises(self):
+        raise OSError
+    def test_passes(self):
+        pass
+"""
+        with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()) as output:
+            Path(name, "test_each.py").write_text(tests)
+            done = run.run([sys.executable, "-m", "unittest", "-q", "test_each"], cwd=name)
+            counts = run.outcome(done, "they")
+            self.assertEqual(str(counts), "1 passed, 3 failed, 0 skipped")
+            run.judge_alone(sys.executable, done, counts, cwd=name)
+        self.assertEqual(str(counts), "2 passed, 2 failed, 0 skipped")
+        for test, times in (("fails_once", 10), ("fails_again_later", 2), ("raises", 0)):
+            self.assertIn(f"test_each.Each.test_{test} failed, and then passed {times} times of 10, alone\n", output.getvalue())
+        crashed = run.Counts(failed=1)
+        run.judge_alone(None, types.SimpleNamespace(stdout="Segmentation fault\n"), crashed)
+        self.assertEqual(crashed.failed, 1)
 
     def test_groups_run_beside_each_other_and_cpythons_tests_when_they_are_over(self):
         run = runner()
