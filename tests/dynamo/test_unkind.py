@@ -12,32 +12,42 @@ def broken(x):
     torch._dynamo.graph_break()
     return y * 2
 """
+WHILE_THREADS_COMPILE = BROKEN + """
+import time
+
+def while_threads_compile(seconds, act):
+    # Acts again and again; returns what went wrong in the threads.
+    wrong, end = [], time.monotonic() + seconds
+
+    def work(n):
+        f, g = compiled(broken), compiled(lambda x: x - n, fullgraph=True)
+        while time.monotonic() < end:
+            try:
+                if not torch.equal(f(x), (x + 1) * 2) or not torch.equal(g(x), x - n):
+                    wrong.append("value")
+            except BaseException as error:
+                wrong.append(repr(error))
+        callback = torch._C._dynamo.eval_frame.get_eval_frame_callback()
+        if callback is not None:
+            wrong.append(repr(callback))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    while time.monotonic() < end:
+        act()
+        time.sleep(0.002)
+    for thread in threads:
+        thread.join()
+    return wrong
+"""
 
 
 class Unkind(unittest.TestCase):
     def test_resets_while_threads_compile(self):
         """torch's own evaluator does not survive this."""
-        wrong, callback = run_script("hooks", COMPILES + BROKEN + """
-import time
-wrong, end = [], time.monotonic() + 4
-
-def work(n):
-    f, g = compiled(broken), compiled(lambda x: x - n, fullgraph=True)
-    while time.monotonic() < end:
-        try:
-            if not torch.equal(f(x), (x + 1) * 2) or not torch.equal(g(x), x - n):
-                wrong.append("value")
-        except BaseException as error:
-            wrong.append(repr(error))
-
-threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
-for thread in threads:
-    thread.start()
-while time.monotonic() < end:
-    torch._dynamo.reset()
-    time.sleep(0.002)
-for thread in threads:
-    thread.join()
+        wrong, callback = run_script("hooks", COMPILES + WHILE_THREADS_COMPILE + """
+wrong = while_threads_compile(4, torch._dynamo.reset)
 print(json.dumps([wrong, torch._C._dynamo.eval_frame.get_eval_frame_callback()]))
 """)
         if TORCH_2_6:
@@ -75,35 +85,19 @@ print(json.dumps([seen, torch._C._dynamo.eval_frame.get_eval_frame_callback()]))
             self.assertGreater(min(counts["failed"], counts["right"]), 3, name)
 
     def test_installs_and_uninstalls_while_threads_compile(self):
-        wrong, done, default = run_script("evaluator", EVALUATOR + COMPILES + BROKEN + """
-import collections, ferrule_dynamo, time
-wrong, done, end = [], collections.Counter(), time.monotonic() + 6
+        wrong, done, default = run_script("evaluator", EVALUATOR + COMPILES + WHILE_THREADS_COMPILE + """
+import collections, ferrule_dynamo
+done = collections.Counter()
 
-def work(n):
-    f, g = compiled(broken), compiled(lambda x: x - n, fullgraph=True)
-    while time.monotonic() < end:
-        try:
-            if not torch.equal(f(x), (x + 1) * 2) or not torch.equal(g(x), x - n):
-                wrong.append("value")
-        except BaseException as error:
-            wrong.append(repr(error))
-    callback = torch._C._dynamo.eval_frame.get_eval_frame_callback()
-    if callback is not None:
-        wrong.append(repr(callback))
-
-threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
-for thread in threads:
-    thread.start()
-while time.monotonic() < end:
+def changes():
     for change in (ferrule_dynamo.install, ferrule_dynamo.uninstall):
         try:
             change()
             done[change.__name__] += 1
         except RuntimeError as error:
             assert "torch.compile region" in str(error), error
-        time.sleep(0.001)
-for thread in threads:
-    thread.join()
+
+wrong = while_threads_compile(6, changes)
 ferrule_dynamo.uninstall()
 print(json.dumps([wrong, done, is_default()]))
 """)
