@@ -18,6 +18,7 @@ mutated = importlib.util.module_from_spec(SPEC)
 sys.modules[SPEC.name] = mutated
 SPEC.loader.exec_module(mutated)
 from mutated import Mutant, Outcome, Subject
+from worker import without_places
 
 FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
 STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
@@ -79,6 +80,11 @@ class MutatedSource(unittest.TestCase):
         self.assertEqual(self.verdict([ran()], [GOOD])[0], "difference")
         # A test may look for the code that a copy stands in for.
         self.assertEqual(self.verdict([BAD], [GOOD], "copy"), ("not comparable", ""))
+
+    def test_addresses_are_no_difference(self):
+        said = {without_places(f"None != (<object object at 0x7f{digits}>, <obje[21 chars]{digits}>)") for digits in ("1a2b30", "9", "fade")}
+        self.assertEqual(said, {"None != (<object object at 0x>, <objeN>)"})
+        self.assertEqual(without_places("'beef[40 chars]cafe' != 'b'"), "'beefNcafe' != 'b'")
 
     def test_a_worker_is_told_from_one_that_dies(self):
         with tempfile.TemporaryDirectory() as directory:
