@@ -53,12 +53,13 @@ class MutatedSource(unittest.TestCase):
         self.assertEqual(len(texts), 1)
         self.assertIn("def main", texts.pop())
 
-    def verdict(self, ours, theirs, hook="none"):
-        """Of what the two interpreters make of a program, one run after the other; the last goes on."""
+    def verdict(self, ours, theirs, hook="none", collector=lambda plus, outcome: outcome):
+        """Of what the two interpreters make of a program, one run after the other; the last goes on. collector: what stock makes of it
+        where the collector runs at other times."""
         runs = {FERRULE: list(ours), STOCK: list(theirs)}
 
-        def run(python, mutant, hook):
-            return runs[python].pop(0) if len(runs[python]) > 1 else runs[python][0]
+        def run(python, mutant, hook, plus=0):
+            return collector(plus, runs[python].pop(0) if len(runs[python]) > 1 else runs[python][0])
 
         with mock.patch.object(mutated, "run", run):
             return self.fuzzer.compare(Mutant(Path("x.py"), 0, hook, None, None))
@@ -80,6 +81,26 @@ class MutatedSource(unittest.TestCase):
         self.assertEqual(self.verdict([ran()], [GOOD])[0], "difference")
         # A test may look for the code that a copy stands in for.
         self.assertEqual(self.verdict([BAD], [GOOD], "copy"), ("not comparable", ""))
+
+    def test_what_depends_on_when_the_collector_runs_is_no_finding(self):
+        def differs(plus, outcome):
+            return BAD if plus == mutated.COLLECTOR[-1] else outcome
+
+        self.assertEqual(self.verdict([BAD], [GOOD], "read", differs), ("stock differs by the collector's times", ""))
+        # Without a hook it runs at the same times; and no time of it explains a crash.
+        self.assertEqual(self.verdict([BAD], [GOOD], "none", differs)[0], "difference")
+        self.assertEqual(self.verdict([CRASH], [GOOD], "read", differs)[0], "crash")
+        source = """import gc, unittest
+class T(unittest.TestCase):
+    def test_when(self):
+        self.fail(gc.get_threshold()[0])
+"""
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "m.py")
+            path.write_text(source)
+            mutant = Mutant(path, 1, "none", None, None)
+            first, later = (int(json.loads(mutated.run(STOCK, mutant, "none", plus).told)[2][0][2].split()[-1]) for plus in (0, 401))
+            self.assertEqual(later, first + 401)
 
     def test_addresses_are_no_difference(self):
         said = {without_places(f"None != (<object object at 0x7f{digits}>, <obje[21 chars]{digits}>)") for digits in ("1a2b30", "9", "fade")}

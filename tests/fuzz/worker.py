@@ -4,7 +4,7 @@
     python worker.py FILE SEED HOOK MODULE TESTS...      a mutated module, which stands in for MODULE, and the names of tests' modules
 
 What else is on while it runs follows from the seed, and is the same for each interpreter but for HOOK, which is a kind of frame
-hook that passes each frame, or `none`.
+hook that passes each frame, or `none`. FUZZ_COLLECTOR: how many more objects there may be before the collector runs.
 """
 
 import gc
@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import io
 import json
+import os
 import random
 import re
 import resource
@@ -165,7 +166,7 @@ def main(path, seed, hook, name="", *tests):
     result, said = Told(), io.StringIO()
     how = surroundings.choice(("alone", "alone", "trace", "profile", "lines", "looked at"))
     limit_of_recursion = surroundings.choice((300, 1000, 1000, 4000))
-    gc.set_threshold(surroundings.choice((1, 20, 700, 2000)))
+    gc.set_threshold(surroundings.choice((1, 20, 700, 2000)) + int(os.environ.get("FUZZ_COLLECTOR", "0")))
     sys.stdout, stdout = said, sys.stdout
     try:
         suite = tests_of(code, path, name, tests)
