@@ -1,8 +1,9 @@
 //! One hook is asked about a frame, and what it answers is done.
 
+use super::description::Callee;
 use super::error::{Outcome, Raised};
+use super::hook::{count_one, Hook};
 use super::offered::Offered;
-use super::snapshot::{count_one, Callee, Hook};
 use super::state::hidden_if;
 use super::verdict::{
     HookAnswer, Request, Verdict, FRAMEHOOK_PASS, FRAMEHOOK_REPLACE, FRAMEHOOK_RESULT,

@@ -4,9 +4,10 @@
 //! tree, and CPython's own files include the generated one. A test
 //! has a compiler compare the two (`tests/python/test_frame_hook_headers.py`).
 
+use super::description::{Callee, Description};
 use super::error::{Outcome, Raised};
 use super::registry::{self, Refusal};
-use super::snapshot::{Callee, Description, Snapshot};
+use super::snapshot::Snapshot;
 use super::switch;
 use super::view::View;
 use crate::code::Code;

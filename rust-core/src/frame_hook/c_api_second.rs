@@ -1,8 +1,8 @@
 //! The second edition of the C interface, as `Include/cpython/framehook.h` documents it.
 
 use super::c_api::{checked_name, given, read, within, FRAMEHOOK_TIMED};
+use super::description::{Callee, Description, Place};
 use super::error::{Outcome, Raised};
-use super::snapshot::{Callee, Description, Place};
 use super::verdict::{HookAnswer, HookEvent};
 use super::watched::watched_type;
 use super::{original, outside, registry, replace};

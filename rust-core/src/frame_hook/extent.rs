@@ -4,7 +4,8 @@
 //! is in force on one stack: a thread's, or a greenlet's, which has a data stack of its own. So an
 //! extent is known by the root chunk of the data stack that it began on.
 
-use super::snapshot::{Hook, Snapshot};
+use super::hook::Hook;
+use super::snapshot::Snapshot;
 use super::verdict::{FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW};
 use crate::cpython::_PyStackChunk;
 use crate::in_cpython::SlotMask;

@@ -9,9 +9,11 @@
 //! `stand_in::interleaved` looks at the memory. That the world stops only where a thread says so is
 //! taken from CPython.
 
+use super::description::{Callee, Description};
+use super::hook::{count_one, Hook, SMALL_ATOMICS};
 use super::registry::{add, clear, close, remove};
 use super::settled::{reserve, settle, slots};
-use super::snapshot::{count_one, Callee, Description, Hook, Snapshot, SnapshotRef, SMALL_ATOMICS};
+use super::snapshot::{Snapshot, SnapshotRef};
 use crate::code::Code;
 use crate::code_extra::{Registry, CODE_TYPE_UNTIL_RELEASE, NO_INDEX};
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
@@ -93,7 +95,7 @@ unsafe extern "C" fn other_hook(frame: *mut _PyInterpreterFrame) -> *mut PyCodeO
 }
 
 /// Two simple hooks are one if they are one function.
-fn simple(data: usize) -> super::snapshot::SimpleHook {
+fn simple(data: usize) -> super::description::SimpleHook {
     if data % 2 == 0 {
         hook
     } else {

@@ -28,10 +28,12 @@ mod asking;
 pub mod c_api;
 pub mod c_api_second;
 mod came_back;
+mod description;
 mod dispatch;
 mod error;
 mod extent;
 mod generator;
+mod hook;
 #[cfg(test)]
 #[cfg(loom)]
 mod interleavings;

@@ -1,11 +1,13 @@
 //! Adding hooks, and removing them.
 //!
 //! Each change puts another [`Snapshot`] in the place of the interpreter's, with the world stopped.
-//! Removing a hook needs no memory: each brings the snapshot that takes its place.
+//! Removing a hook needs no memory: each brings one in spare.
 
+use super::description::{Description, Place};
 use super::error::{Outcome, Raised};
+use super::hook::{Hook, NewHook};
 use super::settled;
-use super::snapshot::{Description, Hook, NewHook, NewSnapshot, Place, Snapshot, SnapshotRef};
+use super::snapshot::{NewSnapshot, Snapshot, SnapshotRef};
 use super::state::{is_closed, set_active};
 use super::world::{locked, unsettle};
 use crate::cpython as c;
@@ -95,7 +97,7 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
     }
     audit(thread, description.name)?;
     settled::reserve(thread).map_err(|error| Raised::by_code_extra(thread, error))?;
-    let (mut hook, mut new) = (NewHook::create(description), Snapshot::allocate());
+    let (mut hook, mut new) = (NewHook::create(description), Snapshot::with_spare());
     if hook.is_none() || new.is_none() {
         return Err(Refusal::NoMemory.raise(thread));
     }
@@ -181,10 +183,10 @@ unsafe fn take_out(thread: Thread, goes: impl Fn(&Hook) -> bool) -> Option<Snaps
     // SAFETY: nothing below may wait, or run Python code, and the world is stopped.
     unsafe {
         let before = Snapshot::borrowed(thread)?;
-        let first = before.iter().find(|hook| goes(hook))?;
-        // Each hook brings a snapshot for its removal. Where several go at once, the first one's
-        // serves.
-        let mut new = first.take_reserve()?;
+        if !before.iter().any(&goes) {
+            return None;
+        }
+        let mut new = before.pop_spare()?;
         before.iter().filter(|hook| goes(hook)).for_each(Hook::silence);
         new.get_mut().copy(before, |hook| !goes(hook));
         publish(thread, new)

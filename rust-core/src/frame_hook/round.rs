@@ -7,9 +7,10 @@
 
 use super::asking::{ask, begin_watch, call, heed, Given, Heeded};
 use super::error::Raised;
+use super::hook::{count_one, Hook};
 use super::offered::{never_offer, starts_within_a_hook, Offered, Stage, Starting};
 use super::original::is_spared;
-use super::snapshot::{count_one, Hook, Snapshot, SnapshotRef};
+use super::snapshot::{Snapshot, SnapshotRef};
 use super::state::Round;
 use super::switch::silent_here;
 use super::watch::Watch;

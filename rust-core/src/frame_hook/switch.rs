@@ -6,9 +6,10 @@
 
 use super::error::{Outcome, Raised};
 use super::extent::silenced;
+use super::hook::Hook;
 use super::registry::Refusal;
 use super::resume::make_first_resume_slow;
-use super::snapshot::{Hook, Snapshot, SnapshotRef};
+use super::snapshot::{Snapshot, SnapshotRef};
 use super::state::set_active;
 use super::world::{locked, unsettle};
 use super::{settled, suspended};

@@ -13,10 +13,11 @@
 //!
 //! Several hooks have a mark each. The one that asked last is told first.
 
+use super::description::TellFunction;
 use super::error::{Outcome, Raised};
 use super::extent::Extent;
+use super::hook::{count_one, Hook, HookRef};
 use super::offered::begin_to_tell;
-use super::snapshot::{count_one, Hook, HookRef, TellFunction};
 use super::state::{hidden_if, Round};
 use super::verdict::{
     Happened, HookEvent, Request, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,

@@ -6,11 +6,11 @@ use super::singleton::settled;
 use super::view::{call_with_view, view_type};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
+use crate::frame_hook::description::{AskFunction, Callee, Description, Place};
 use crate::frame_hook::error::{Outcome, Raised};
+use crate::frame_hook::hook::Hook;
 use crate::frame_hook::registry::{self, Refusal};
-use crate::frame_hook::snapshot::{
-    AskFunction, Callee, Description, Hook, Place, Snapshot, SnapshotRef,
-};
+use crate::frame_hook::snapshot::{Snapshot, SnapshotRef};
 use crate::frame_hook::verdict::{HookAnswer, Verdict};
 use crate::frame_hook::watched::watched_type;
 use crate::object::Owned;

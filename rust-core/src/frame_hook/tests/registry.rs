@@ -3,8 +3,8 @@
 use super::support::*;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
 use crate::frame_hook::c_api::*;
+use crate::frame_hook::description::{Callee, Description};
 use crate::frame_hook::registry;
-use crate::frame_hook::snapshot::{Callee, Description};
 use crate::stand_in::exceptions;
 use crate::stand_in::memory::{self, allow, with_each_allocation_failing};
 use crate::stand_in::threads::{times_unsettled, Attached};
@@ -287,6 +287,29 @@ fn removing_needs_no_memory() {
     assert_eq!(remove(hooks[4].id), Ok(()));
     clear();
     assert_eq!(hooks.map(|hook| hook.freed()), [1; 5]);
+}
+
+#[test]
+fn what_several_hooks_bring_for_their_removal_goes_with_them() {
+    let _engine = Engine::start();
+    let mut blocks = Vec::new();
+    for _ in 0..3 {
+        let first = [(); 4].map(|()| add(|_| Reply::Pass));
+        assert_eq!(remove(first[2].id), Ok(()));
+        let second = [(); 2].map(|()| add(|_| Reply::Pass));
+        allow(Some(0));
+        assert_eq!(remove(second[0].id), Ok(()));
+        assert_eq!(remove(first[0].id), Ok(()));
+        clear();
+        allow(None);
+        assert_eq!(
+            (first.map(|hook| hook.freed()), second.map(|hook| hook.freed())),
+            ([1; 4], [1; 2])
+        );
+        blocks.push(memory::blocks());
+    }
+    // The interpreter keeps the empty snapshot, and what its first hook asked for.
+    assert_eq!(blocks, [blocks[0]; 3]);
 }
 
 #[test]
