@@ -99,6 +99,9 @@ def compile_c(python, source, *extra):
     return subprocess.run(command, input=source, capture_output=True, text=True, cwd=python.parent)
 
 
+# The interpreter of a profile-guided build is made to lie at one address, by flags for the linker too.
+AS_A_PROGRAM = ("-fno-lto", "-fPIE")
+
 OFFSETS = """
 #include "Python.h"
 #include "pycore_code.h"
@@ -122,7 +125,7 @@ def offsets(python):
             lines.append(f'printf("sizeof {structure} %zu\\n", sizeof({structure}));')
     with tempfile.TemporaryDirectory() as directory:
         program = os.path.join(directory, "offsets")
-        result = compile_c(python, OFFSETS % "\n".join(lines), "-fno-lto", "-o", program)
+        result = compile_c(python, OFFSETS % "\n".join(lines), *AS_A_PROGRAM, "-o", program)
         if result.returncode:
             raise AssertionError(result.stderr)
         return dict(line.rsplit(" ", 1) for line in output(program).splitlines())
@@ -164,7 +167,7 @@ class Layout(unittest.TestCase):
         sizes = "".join(f'printf("%zu\\n", sizeof({name}));' for name in ("_Py_DebugOffsets", *grown))
         with tempfile.TemporaryDirectory() as directory:
             program = os.path.join(directory, "sizes")
-            result = compile_c(python, OFFSETS % sizes, "-fno-lto", "-o", program)
+            result = compile_c(python, OFFSETS % sizes, *AS_A_PROGRAM, "-o", program)
             self.assertEqual(result.returncode, 0, result.stderr)
             table, *others = map(int, output(program).split())
         names = dict(zip(others, grown))

@@ -21,9 +21,10 @@ SECONDS = 300
 NAME = "stopped_here.py"
 
 # gcc and clang 19 optimize the eval loop so far that gdb may find no frame of Python's in it; stock's neither. So does clang
-# where the loop has a second tier.
+# where the loop has a second tier, and with a profile stock's.
 HIDES_FRAMES = ("Clang" not in sys.version or "Clang 19." in sys.version
-                or "-D_Py_TIER2" in (sysconfig.get_config_var("CONFIGURE_CFLAGS_NODIST") or ""))
+                or "-D_Py_TIER2" in (sysconfig.get_config_var("CONFIGURE_CFLAGS_NODIST") or "")
+                or support.ON_STOCK and "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or ""))
 # The last optimization option counts.
 OPTIMIZED = (re.findall(r"-O\S+", sysconfig.get_config_var("PY_CORE_CFLAGS") or "") or ["-O0"])[-1] != "-O0"
 

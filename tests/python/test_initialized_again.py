@@ -126,12 +126,12 @@ def has_library(python):
 def lost(printed):
     """KiB for each life in the second half.
 
-    What is lost, is lost each time. What malloc has taken of the system may grow or shrink by many pages once: so this is the median of ten
-    parts.
+    What is lost, is lost each time. What malloc has taken of the system may grow or shrink by many pages once, and goes up and down: so this is
+    the median over all stretches of a quarter of these lives. What happens once is in fewer than half of them.
     """
     resident = list(map(int, printed.split()))
-    lives = len(resident) // 10
-    return statistics.median((resident[last] - resident[last - lives]) / lives for last in range(lives, len(resident), lives))
+    lives = len(resident) // 4
+    return statistics.median((later - earlier) / lives for earlier, later in zip(resident, resident[lives:]))
 
 
 @unittest.skipUnless(has_library(sys.executable), "needs the library of a build directory")

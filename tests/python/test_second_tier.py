@@ -15,6 +15,10 @@ if not ON_STOCK:
     import framehook
 
 
+def small():
+    return 1
+
+
 @needs_hooks
 class Hooks(HookTestCase):
     """A hot loop is compiled with what it calls, as that is at that moment."""
@@ -181,6 +185,52 @@ class Hooks(HookTestCase):
             self.assertEqual(function(1, 2, function), ("other", 1, 2))
 
 
+    @in_a_child
+    def test_constants_of_a_frame_that_was_replaced_are_its_codes(self):
+        """The function that was called has others, and fewer."""
+        def body(kept):
+            for _ in range(300):
+                small()
+                kept.append(("constant", 123456, 2.5))
+                kept.append("another")
+            return kept
+
+        def function(kept):
+            pass
+
+        def generator(kept):
+            yield
+
+        def in_generator(kept):
+            for _ in range(300):
+                small()
+                kept.append(("constant", 123456, 2.5))
+                kept.append("another")
+            yield kept
+
+        async def coroutine(kept):
+            pass
+
+        async def in_coroutine(kept):
+            for _ in range(300):
+                small()
+                kept.append(("constant", 123456, 2.5))
+                kept.append("another")
+            return kept
+
+        def run(coroutine):
+            with self.assertRaises(StopIteration) as ended:
+                coroutine.send(None)
+            return ended.exception.value
+
+        replacements = {function.__code__: body.__code__, generator.__code__: in_generator.__code__,
+                        coroutine.__code__: in_coroutine.__code__}
+        with framehook.hook(lambda view: replacements.get(view.code, framehook.SETTLED)):
+            for _ in range(5):
+                for kept in (function([]), next(generator([])), run(coroutine([]))):
+                    self.assertEqual(set(kept), {("constant", 123456, 2.5), "another"})
+
+
 class Frames(ProgramTestCase):
     def test_a_trace_pushes_frames_where_the_spare_chunk_is_gone(self):
         """It asks for space once, for all the frames that it will push."""
@@ -241,10 +291,95 @@ assert sized.fails, "memory never ran out"
 """)
 
 
+class PutOff(ProgramTestCase):
+    """What CPython destroys later, as its C stack was full, is not destroyed while compiled loops are dropped."""
+
+    PROGRAM = """
+import gc, sys
+how, what = sys.argv[1:]
+events = sys.monitoring.events
+sys.monitoring.use_tool_id(4, "drops what is compiled")
+
+def function():
+    return 1
+
+def loop(n):
+    for i in range(n):
+        function()
+    for i in range(n):
+        function()
+    for i in range(n):
+        pass
+
+def add(hook):
+    sys.add_frame_hook(hook)
+
+def set_events(events):
+    sys.monitoring.set_events(4, events)
+
+# Made now: any tuple that dies would have destroyed what was put off.
+if how == "hooks":
+    change, first, second = add, lambda frame: None, lambda frame: None
+else:
+    change, first, second = set_events, events.PY_START, events.PY_START | events.PY_RETURN
+
+class Dies:
+    def __del__(self):
+        if what == "change":
+            change(second)
+        else:
+            loop(600)
+
+class Deep:
+    levels, kept = 0, None
+
+    def __len__(self):
+        if self.levels:
+            self.levels -= 1
+            return len(self)
+        self.kept = None
+        return 1
+
+def can_go_down(levels):
+    deep.levels = levels
+    try:
+        return bool(len(deep))
+    except RecursionError:
+        return False
+
+sys.setrecursionlimit(1_000_000)
+deep, low, high = Deep(), 1, 1_000_000
+while high - low > 1:
+    middle = (low + high) // 2
+    low, high = (middle, high) if can_go_down(middle) else (low, middle)
+gc.collect()
+gc.disable()
+loop(600)
+loop(600)
+deep.kept = [Dies()]
+can_go_down(low - 10)
+change(first)
+loop(600)
+loop(600)
+gc.collect()
+"""
+
+    def check(self, how):
+        for what in ("change", "loop"):
+            with self.subTest(what):
+                self.assert_program_succeeds(self.PROGRAM, how, what)
+
+    @needs_hooks
+    def test_where_hooks_change(self):
+        self.check("hooks")
+
+    def test_where_monitoring_changes(self):
+        self.check("monitoring")
+
+
 class Freed(unittest.TestCase):
-    # Of the thread in which it is freed. It has room for the 10,000 deallocators within each other that CPython allows, and not
-    # for one for each trace: a function has two.
-    STACK = 1024 * 1024
+    # Of the thread in which it is freed. It has no room for one deallocator for each trace: a function has two.
+    STACK = 256 * 1024
     LENGTH = 16_000
 
     @in_a_child

@@ -1,9 +1,11 @@
 //! A frame, whoever owns it, and what its fields mean.
 
+use super::slots::slot_with;
 use crate::check::check;
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyFrameObject, PyObject};
+use crate::object::Owned;
 use crate::stack_ref::{StackRef, StackRefBorrow, StackSlot, Untagged};
 use core::ffi::c_char;
 use core::ptr::{null_mut, NonNull};
@@ -199,6 +201,20 @@ impl Frame {
         let top = unsafe { (*self.as_ptr()).stacktop };
         check!(top >= 0, "a frame that executes is taken for one at rest");
         top as u32 as usize
+    }
+
+    /// Puts a value onto the stack of a frame at rest.
+    ///
+    /// # Safety
+    /// There is room for it, and the frame is this thread's.
+    #[inline(always)]
+    pub unsafe fn push(self, value: Owned) {
+        let top = self.slots_at_rest();
+        // SAFETY: by contract.
+        unsafe {
+            self.first_slot().add(top).write(slot_with(Some(value)));
+            (*self.as_ptr()).stacktop = top as i32 + 1;
+        }
     }
 
     /// From now on the frame has no slot in use.

@@ -2,7 +2,7 @@
 
 use super::error::{hand_back, Outcome};
 use super::verdict::Happened;
-use super::watch::{hand_on, Watch, YIELDS_TO};
+use super::watch::{Watch, YIELDS_TO};
 use super::watched;
 use crate::cpython as c;
 use crate::cpython::{PyObject, PyThreadState};
@@ -11,6 +11,22 @@ use crate::frame::Frame;
 use crate::object::Owned;
 use crate::thread::Thread;
 use core::ptr::null_mut;
+
+/// Puts a value onto the stack of the thread's current frame, which goes on `offset` instructions
+/// behind the one that it stands at.
+///
+/// # Safety
+/// That frame has called, or has asked a generator for a value; its stack pointer is saved.
+#[inline(always)]
+pub unsafe fn hand_on(thread: Thread, value: Owned, offset: Option<usize>) {
+    // SAFETY: the caller's contract: there is room for the value.
+    unsafe {
+        let frame = Frame::new((*thread.tstate()).current_frame);
+        frame.push(value);
+        let offset = offset.unwrap_or(usize::from((*frame.as_ptr()).return_offset));
+        frame.set_instruction(frame.instruction().add(offset));
+    }
+}
 
 /// A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
 /// the exception that is set. The hook that watches the frame is told. The thread's current frame is

@@ -1,11 +1,10 @@
 //! Where the eval loop, an evaluator and instrumentation come to the hooks with a frame.
 
-use super::came_back::pass_marks;
+use super::came_back::{hand_on, pass_marks};
 use super::error::Raised;
 use super::offered::{never_offer, Stage, Starting};
 use super::resume::goes_on_at;
 use super::round::{offer, standing, Answer, Way};
-use super::watch::hand_on;
 use super::watched;
 use crate::cpython as c;
 use crate::cpython::{

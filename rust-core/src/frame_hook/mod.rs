@@ -61,6 +61,7 @@ mod switch;
 #[cfg(not(loom))]
 #[cfg_attr(fuzzing, allow(dead_code))] // what only unit tests use
 pub mod tests;
+mod told;
 mod verdict;
 mod view;
 mod watch;

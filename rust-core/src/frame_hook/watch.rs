@@ -13,20 +13,14 @@
 //!
 //! Several hooks have a mark each. The one that asked last is told first.
 
-use super::description::TellFunction;
 use super::error::{Outcome, Raised};
 use super::extent::Extent;
-use super::hook::{count_one, Hook, HookRef};
-use super::offered::begin_to_tell;
-use super::state::{hidden_if, Round};
-use super::verdict::{
-    Happened, HookEvent, Request, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,
-};
+use super::hook::{Hook, HookRef};
+use super::verdict::{Request, FRAMEHOOK_NOT_BELOW};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::exception::{drop_aside, give_context, handling};
-use crate::frame::{slot_with, Frame, Owner};
+use crate::frame::{Frame, Owner};
 use crate::object::{ForC, Owned};
 use crate::reference_count::{decref, new_reference};
 use crate::stack_ref::StackSlot;
@@ -52,7 +46,7 @@ const fn unit(code: u32) -> Unit {
 static INSTRUCTIONS: ForC<[Unit; 3]> =
     ForC::new([unit(c::INTERPRETER_EXIT), unit(c::RESERVED), unit(c::RESERVED)]);
 /// So many instructions behind the first one a frame returns to.
-const RETURNS_TO: u16 = 1;
+pub const RETURNS_TO: u16 = 1;
 /// So many instructions behind the one that has called a generator it yields to.
 pub const YIELDS_TO: usize = 1 + size_of::<c::_PySendCache>() / size_of::<c::_Py_CODEUNIT>();
 
@@ -182,14 +176,20 @@ impl Watch {
         Ok(Watch(room))
     }
 
-    fn hook<'a>(self) -> Option<&'a Hook> {
+    pub fn hook<'a>(self) -> Option<&'a Hook> {
         // SAFETY: this thread's. It is taken out by `end` and `forget` alone, and then nobody has
         // what this returns.
         unsafe { (*self.body().hook.get()).as_ref() }.map(HookRef::get)
     }
 
+    /// What the hook has asked for.
+    #[inline(always)]
+    pub fn request(self) -> Request {
+        self.body().request
+    }
+
     /// The code that ran, borrowed.
-    fn code(self) -> *mut PyObject {
+    pub fn code(self) -> *mut PyObject {
         // SAFETY: set while the watch is there.
         unsafe { (*self.mark().as_ptr()).f_executable }
     }
@@ -303,7 +303,7 @@ impl Watch {
     /// # Safety
     /// It is in a list, and nobody else works on that.
     #[inline(always)]
-    unsafe fn leave_list(self) {
+    pub unsafe fn leave_list(self) {
         let body = self.body();
         let (place, next) = (body.place.get(), body.next.get());
         // SAFETY: what leads here in the list is live as long as this is in there.
@@ -316,83 +316,8 @@ impl Watch {
 
     /// Whether all there is to such a watch is that its hook is told.
     #[inline(always)]
-    fn is_plain(self) -> bool {
+    pub fn is_plain(self) -> bool {
         self.body().state.get() == LINKED
-    }
-
-    /// A frame has returned `value` to the mark of a watch of the plain kind: the hook is told, and
-    /// the watch ends. The frame below is the thread's current one afterwards. `None`: it is of
-    /// another kind, or is to be told in another way, and nothing was done.
-    ///
-    /// # Safety
-    /// The mark is the thread's current frame.
-    #[inline(always)]
-    pub unsafe fn end_plainly(self, thread: Thread, value: *mut PyObject) -> Option<Outcome<()>> {
-        if !self.is_plain() {
-            return None;
-        }
-        let hook = self.hook()?;
-        if !hook.is_ordinary() {
-            return None;
-        }
-        // SAFETY: who watches without an extent is told, says the invariant of `Body`.
-        let tell = unsafe { hook.tell.unwrap_unchecked() };
-        if !self.tell_here(thread, hook, tell, value) {
-            return Some(Err(self.end_failed(thread)));
-        }
-        // SAFETY: the caller's contract. The callback leaves the thread's current frame as it was. It
-        // may have had the watch forgotten, and then that is in no list.
-        unsafe {
-            if self.is_plain() {
-                self.leave_list();
-                // Nobody reads the mark any more, which is unused memory now.
-                thread.set_current_frame((*self.mark().as_ptr()).previous);
-            } else {
-                self.step_down(thread);
-            }
-        }
-        self.end_unheld(thread);
-        Some(Ok(()))
-    }
-
-    /// The end of a plain watch whose hook has failed.
-    #[cold]
-    #[inline(never)]
-    fn end_failed(self, thread: Thread) -> Raised {
-        // A hook that was removed meanwhile is still there, but not where the watch was forgotten.
-        let raised = match self.hook() {
-            Some(hook) => failed(thread, hook),
-            None if thread.has_exception() => Raised::by_cpython(thread),
-            None => Raised::runtime_error(thread, c"a frame hook has failed that is gone"),
-        };
-        // SAFETY: the mark is still the thread's current frame.
-        unsafe { self.step_down(thread) };
-        self.end(thread);
-        raised
-    }
-
-    /// Tells the hook at the mark, which is the thread's current frame, that the frame has returned
-    /// `value`. Whether all went well.
-    #[inline(always)]
-    fn tell_here(
-        self,
-        thread: Thread,
-        hook: &Hook,
-        tell: TellFunction,
-        value: *mut PyObject,
-    ) -> bool {
-        let event = HookEvent {
-            kind: Happened::Returned as i32,
-            value,
-            code: self.code(),
-            word: self.body().request.word,
-        };
-        begin_to_tell(self.mark());
-        let round = Round::begin(thread);
-        // SAFETY: the contract of whoever added the hook.
-        let status = unsafe { tell(&raw const event, hook.user_data) };
-        drop(round);
-        status == 0 && !thread.has_exception()
     }
 
     /// The frame below the mark becomes the thread's current one. Nothing comes back to the mark any
@@ -438,96 +363,6 @@ impl Watch {
         self.mark().set_instruction(instructions());
     }
 
-    fn wants(self, what: Happened) -> bool {
-        let request = self.body().request.tell;
-        match what {
-            Happened::Yielded => request & FRAMEHOOK_TELL_YIELD != 0,
-            Happened::Resumed => request & FRAMEHOOK_TELL_RESUME != 0,
-            _ => request != 0,
-        }
-    }
-
-    /// Tells the hook, if it wants to be told. No exception is set. The mark is the thread's
-    /// current frame meanwhile, so that what starts here is known to start within a hook.
-    #[inline(always)]
-    pub fn tell(self, thread: Thread, what: Happened, value: *mut PyObject) -> Outcome<()> {
-        let Some(hook) = self.hook() else { return Ok(()) };
-        let (false, true, Some(tell)) = (hook.is_removed(), self.wants(what), hook.tell) else {
-            return Ok(());
-        };
-        let event = HookEvent {
-            kind: what as i32,
-            value,
-            code: self.code(),
-            word: self.body().request.word,
-        };
-        // SAFETY: the thread's own state. Who is told leaves the thread's current frame as it was.
-        let status = unsafe {
-            let before = (*thread.tstate()).current_frame;
-            let mark = self.mark();
-            let below = mark.previous();
-            if !self.is_linked() {
-                mark.set_previous(before);
-                mark.set_instruction(instructions());
-            }
-            thread.set_current_frame(mark.as_ptr());
-            begin_to_tell(mark);
-            let round = Round::begin(thread);
-            let status = hidden_if(hook.hidden, thread, || tell(&raw const event, hook.user_data));
-            drop(round);
-            thread.set_current_frame(before);
-            (*mark.as_ptr()).return_offset = RETURNS_TO;
-            mark.set_previous(below.map_or(null_mut(), Frame::as_ptr));
-            status
-        };
-        if status == 0 && !thread.has_exception() {
-            return Ok(());
-        }
-        let raised = failed(thread, hook);
-        // A generator's end is told by such an exception: nobody else may raise it there.
-        Err(if self.watched().is_some() { raised.but_no_end(thread) } else { raised })
-    }
-
-    /// Tells the hook while the exception `raised` is on its way, and sets that again, or the one
-    /// that the hook has raised about it. To the hook it is as within `except`: `raised` is the
-    /// context of what it raises, or the end of that one's contexts.
-    pub fn tell_aside(self, thread: Thread, what: Happened, raised: Owned) {
-        let value = if what == Happened::Raised { raised.as_ptr() } else { null_mut() };
-        let told = handling(thread, &raised, || {
-            let told = self.tell(thread, what, value);
-            if told.is_err() {
-                // SAFETY: attached; `tell` has failed, with an exception that is set.
-                unsafe { give_context() };
-            }
-            told
-        });
-        // SAFETY: the exceptions are live, and no reference is used twice.
-        unsafe {
-            if told.is_err() {
-                let new = c::PyErr_GetRaisedException();
-                if new != raised.as_ptr() {
-                    c::PyErr_SetRaisedException(new);
-                    drop_aside(raised);
-                    return;
-                }
-                c::Py_DecRef(new);
-            }
-            c::PyErr_SetRaisedException(raised.into_raw());
-        }
-    }
-
-    /// Tells the hook that the frame was dropped. Where it fails, that is reported.
-    pub fn tell_dropped(self, thread: Thread) {
-        let _ = self.tell(thread, Happened::Dropped, null_mut()).map_err(|Raised { .. }| {
-            let name = self.hook().map_or(c"".as_ptr(), |hook| hook.name().cast());
-            // SAFETY: a format that takes a string; an exception is set.
-            unsafe {
-                let text = c"Exception ignored in frame hook %s, told that a frame was dropped";
-                c::PyErr_FormatUnraisable(text.as_ptr(), name);
-            }
-        });
-    }
-
     /// Gives the watch up, which is not linked. Destructors may run.
     pub fn end(self, thread: Thread) {
         self.body().watched.set(null_mut());
@@ -536,7 +371,7 @@ impl Watch {
 
     /// As [`end`](Self::end), where no object holds the watch.
     #[inline(always)]
-    fn end_unheld(self, thread: Thread) {
+    pub fn end_unheld(self, thread: Thread) {
         let (body, own) = (self.0.as_ptr(), thread.own());
         // SAFETY: nobody uses it any more. What it held is read before destructors run, and not read
         // again: the memory is kept or freed.
@@ -556,14 +391,15 @@ impl Watch {
         }
     }
 
-    /// The frame is taken for one that never runs again: tells the hook, and gives up what the watch has.
+    /// The frame is taken for one that never runs again: `tell` tells the hook, and what the watch has is
+    /// given up.
     ///
     /// The mark stays as it was, since frames lead to it. They may come back to it after all, while the
     /// hook is told or later: a greenlet can still be switched to. Nobody is told of that any more.
     ///
     /// # Safety
     /// The watch is linked in the thread `ending`, and nobody else works on that one's lists.
-    unsafe fn forget(self, thread: Thread, ending: Thread) {
+    pub unsafe fn forget(self, thread: Thread, ending: Thread, tell: impl FnOnce(Watch, Thread)) {
         // Told at a mark of its own.
         let mut room = MaybeUninit::<Body>::zeroed();
         let body = room.as_mut_ptr();
@@ -580,7 +416,7 @@ impl Watch {
             (*body).hook.get().write((*self.body().hook.get()).take());
             (*body).request = self.body().request;
             (*body).watched = Cell::new(self.body().watched.get());
-            Watch(NonNull::new_unchecked(body)).tell_dropped(thread);
+            tell(Watch(NonNull::new_unchecked(body)), thread);
             let (hook, word) = ((*body).hook.get().read(), (*body).request.word);
             decref(code);
             give_up_hook(hook, word);
@@ -627,24 +463,6 @@ impl Watch {
     }
 }
 
-/// A hook that was told of a frame has failed: there is an exception, of its own or about that.
-#[cold]
-#[inline(never)]
-fn failed(thread: Thread, hook: &Hook) -> Raised {
-    count_one(&hook.errors);
-    if !thread.has_exception() {
-        // SAFETY: a class, and a format that takes a string.
-        unsafe {
-            c::PyErr_Format(
-                c::PyExc_SystemError,
-                c"frame hook %s failed and set no exception when it was told of a frame".as_ptr(),
-                hook.name(),
-            );
-        }
-    }
-    Raised::by_cpython(thread)
-}
-
 /// Frees the word of a watch, and gives up its hook.
 ///
 /// # Safety
@@ -673,64 +491,6 @@ fn allocate(thread: Thread) -> Outcome<NonNull<Body>> {
             .ok_or_else(|| Raised::no_memory(thread))?;
         Frame::new(room.as_ptr().cast()).set_owner(Owner::C_STACK);
         Ok(room)
-    }
-}
-
-/// Puts a value onto the stack of a frame at rest.
-///
-/// # Safety
-/// There is room for it, and the frame is this thread's.
-#[inline(always)]
-pub unsafe fn push(frame: Frame, value: Owned) {
-    let top = frame.slots_at_rest();
-    // SAFETY: by contract.
-    unsafe {
-        frame.first_slot().add(top).write(slot_with(Some(value)));
-        (*frame.as_ptr()).stacktop = top as i32 + 1;
-    }
-}
-
-/// Puts a value onto the stack of the thread's current frame, which goes on `offset` instructions
-/// behind the one that it stands at.
-///
-/// # Safety
-/// That frame has called, or has asked a generator for a value; its stack pointer is saved.
-#[inline(always)]
-pub unsafe fn hand_on(thread: Thread, value: Owned, offset: Option<usize>) {
-    // SAFETY: the caller's contract: there is room for the value.
-    unsafe {
-        let frame = Frame::new((*thread.tstate()).current_frame);
-        push(frame, value);
-        let offset = offset.unwrap_or(usize::from((*frame.as_ptr()).return_offset));
-        frame.set_instruction(frame.instruction().add(offset));
-    }
-}
-
-/// The frames that `ending` has begun and not left never run again: who watches them is told, in the
-/// calling `thread`. Watches stay where they are, since frames lead to their marks.
-///
-/// # Safety
-/// Nobody else works on what is that thread's.
-pub unsafe fn forget_those_of(thread: Thread, ending: Thread) {
-    // SAFETY: the caller's contract. Code that runs here may begin watches of frames of its own, and
-    // has ended them when it is over.
-    unsafe {
-        while let Some(watch) = Watch::first_of(ending) {
-            watch.forget(thread, ending);
-        }
-    }
-}
-
-/// The interpreter ends, and no other thread of it runs any more.
-pub fn forget_all(thread: Thread) {
-    // SAFETY: the list of threads does not change any more.
-    unsafe {
-        let mut tstate = (*thread.interpreter()).threads.head;
-        while !tstate.is_null() {
-            let ending = Thread::new(tstate);
-            tstate = (*tstate).next;
-            forget_those_of(thread, ending);
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use super::resume::{make_first_resume_slow, make_slow};
 use super::snapshot::Snapshot;
 use super::state::set_active;
 use super::verdict::Happened;
-use super::watch::{push, Watch};
+use super::watch::Watch;
 use super::world::locked;
 use crate::check::check;
 use crate::cpython as c;
@@ -344,7 +344,7 @@ unsafe fn tell_yielded(
 ) -> Outcome<Owned> {
     // SAFETY: there is room where the value was, and until this returns it is taken by `None`.
     let told = unsafe {
-        push(at.frame, Owned::none(thread));
+        at.frame.push(Owned::none(thread));
         at.before(|| {
             let told = watch.tell(thread, Happened::Yielded, value.as_ptr());
             // A value that is given up may run any code: so here, where nobody can close it.
@@ -378,7 +378,7 @@ unsafe fn throw_into(thread: Thread, at: Resumption, watched: NonNull<Watched>, 
         if !at.is_elsewhere() {
             // A generator that is thrown into has None for the yield's value, and handlers within
             // `yield from` count on that.
-            push(at.frame, Owned::none(thread));
+            at.frame.push(Owned::none(thread));
         }
         // What the generator handles is its context. Destructors may run.
         at.before(|| c::_PyErr_ChainStackItem());

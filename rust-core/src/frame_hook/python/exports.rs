@@ -5,7 +5,7 @@ use super::hook::{add, Manner};
 use crate::cpython as c;
 use crate::cpython::{PyObject, PyThreadState};
 use crate::frame_hook::switch::ask_nobody;
-use crate::frame_hook::{registry, suspended, watch, watched};
+use crate::frame_hook::{registry, suspended, told, watch, watched};
 use crate::tables::ForPython;
 use crate::thread::Thread;
 use core::ptr::null_mut;
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
         // be no end.
         ask_nobody(thread, || {
             watched::forget_all(thread);
-            watch::forget_all(thread);
+            told::forget_all(thread);
         });
         registry::close(thread);
         suspended::forget(thread);
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooksOfThread(tstate: *mut PyThreadSta
     // SAFETY: the caller's contract: nobody else works on what is that thread's.
     unsafe {
         let ending = Thread::new(tstate);
-        ask_nobody(ending, || watch::forget_those_of(Thread::current(), ending));
+        ask_nobody(ending, || told::forget_those_of(Thread::current(), ending));
         watch::free_unused(ending);
     }
 }
