@@ -96,12 +96,13 @@ pub use raw::{
     PyTime_PerfCounterRaw, PyTuple_GetItem, PyTuple_Pack, PyTuple_Size, PyTuple_Type,
     PyType_FromSpec, PyType_GenericAlloc, PyType_IsSubtype, PyType_Slot, PyType_Spec,
     PyUnicode_AsUTF8AndSize, PyUnicode_Compare, PyUnicode_FromString, PyUnicode_InternFromString,
-    PyUnicode_Type, Py_DecRef, Py_IncRef, Py_mod_exec, Py_mod_gil, Py_mod_multiple_interpreters,
-    Py_tp_dealloc, Py_tp_doc, Py_tp_getset, Py_tp_methods, Py_tp_new, Py_tp_repr, Py_tp_traverse,
-    _PY_EVAL_EVENTS_BITS, CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE,
-    CO_NEWLOCALS, CO_NO_MONITORING_EVENTS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS, EXTENDED_ARG,
-    INTERPRETER_EXIT, MAKE_CELL, METH_FASTCALL, METH_KEYWORDS, METH_NOARGS, METH_O,
-    PY_MONITORING_EVENT_PY_THROW, RESERVED, RESUME, RESUME_CHECK, RETURN_GENERATOR,
+    PyUnicode_Type, Py_DecRef, Py_IncRef, Py_TRASHCAN_HEADROOM, Py_mod_exec, Py_mod_gil,
+    Py_mod_multiple_interpreters, Py_tp_dealloc, Py_tp_doc, Py_tp_getset, Py_tp_methods, Py_tp_new,
+    Py_tp_repr, Py_tp_traverse, _PY_EVAL_EVENTS_BITS, CO_ASYNC_GENERATOR, CO_COROUTINE,
+    CO_GENERATOR, CO_ITERABLE_COROUTINE, CO_NEWLOCALS, CO_NO_MONITORING_EVENTS, CO_OPTIMIZED,
+    CO_VARARGS, CO_VARKEYWORDS, EXTENDED_ARG, INTERPRETER_EXIT, MAKE_CELL, METH_FASTCALL,
+    METH_KEYWORDS, METH_NOARGS, METH_O, PY_MONITORING_EVENT_PY_THROW, RESERVED, RESUME,
+    RESUME_CHECK, RETURN_GENERATOR,
 };
 
 #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]

@@ -20,7 +20,7 @@ TIMES = 200
 INTERPRETERS = 1_000
 # Without the GIL and with CPython's own checks an interpreter takes half a second of a processor, and the machine may do more.
 SECONDS = 3600 if FREE_THREADED and hasattr(sys, "gettotalrefcount") else 1200
-FEW = 120               # interpreters, of what is compared with
+FEW = 240               # interpreters, of what is compared with
 MAY_LOSE_MORE = 16 if FREE_THREADED else 2      # KiB for each life
 # Without the GIL each life loses the table of interned names too. Ferrule has two names more; where these make the table grow, that is 102 KiB.
 MAY_LOSE_MORE_THAN_STOCK = MAY_LOSE_MORE + (104 if FREE_THREADED else 0)

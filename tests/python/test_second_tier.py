@@ -311,8 +311,12 @@ def loop(n):
     for i in range(n):
         pass
 
+changing, ran = [False], []
+
 def add(hook):
+    changing[0] = True
     sys.add_frame_hook(hook)
+    changing[0] = False
 
 def set_events(events):
     sys.monitoring.set_events(4, events)
@@ -320,11 +324,14 @@ def set_events(events):
 # Made now: any tuple that dies would have destroyed what was put off.
 if how == "hooks":
     change, first, second = add, lambda frame: None, lambda frame: None
+    add(first)
+    sys.remove_frame_hook(first)        # what the first hook of all needs is there
 else:
     change, first, second = set_events, events.PY_START, events.PY_START | events.PY_RETURN
 
 class Dies:
     def __del__(self):
+        ran.append(changing[0])
         if what == "change":
             change(second)
         else:
@@ -361,7 +368,8 @@ can_go_down(low - 10)
 change(first)
 loop(600)
 loop(600)
-gc.collect()
+list()      # dies, and with it what is still put off
+assert ran == [False], ran
 """
 
     def check(self, how):

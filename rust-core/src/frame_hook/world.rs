@@ -2,17 +2,31 @@
 
 use crate::cpython as c;
 use crate::thread::Thread;
+use core::ffi::c_int;
+
+/// Where a thread has so many levels of C recursion left, CPython's trashcan neither puts off what
+/// dies, nor destroys what it has put off before: at most the headroom for the one, and more than twice
+/// as many for the other.
+const LEAVES_THE_TRASHCAN_ALONE: c_int = c::Py_TRASHCAN_HEADROOM as c_int * 3 / 2;
 
 /// Runs `work` while no other thread of the interpreter runs. It calls nothing that may run Python
-/// code, free an object or wait.
+/// code or wait.
+///
+/// CPython may free lists of its own in it, with tier 2. Destructors of what its trashcan keeps do
+/// not run then.
 pub fn locked<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
-    let interpreter = thread.interpreter();
-    // SAFETY: the interpreter is this thread's own.
-    unsafe { c::_PyEval_StopTheWorld(interpreter) };
-    let result = work();
-    // SAFETY: stopped above.
-    unsafe { c::_PyEval_StartTheWorld(interpreter) };
-    result
+    let (interpreter, tstate) = (thread.interpreter(), thread.tstate());
+    // SAFETY: the interpreter and the thread state are this thread's own. Nothing in `work` recurses
+    // so deep that it needs to know what is left.
+    unsafe {
+        c::_PyEval_StopTheWorld(interpreter);
+        let left =
+            core::mem::replace(&mut (*tstate).c_recursion_remaining, LEAVES_THE_TRASHCAN_ALONE);
+        let result = work();
+        (*tstate).c_recursion_remaining = left;
+        c::_PyEval_StartTheWorld(interpreter);
+        result
+    }
 }
 
 /// Makes every code object be asked about once more.
