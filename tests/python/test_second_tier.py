@@ -387,7 +387,7 @@ assert ran == [False], ran
 
 class Freed(unittest.TestCase):
     # Of the thread in which it is freed. It has no room for one deallocator for each trace: a function has two.
-    STACK = 256 * 1024
+    STACK = 512 * 1024
     LENGTH = 16_000
 
     @in_a_child
