@@ -77,6 +77,7 @@ impl Drop for NewSnapshot {
 
 /// # Safety
 /// Nobody else knows of it.
+#[inline] // or its symbol would be exported
 unsafe fn free(snapshot: *mut Snapshot) {
     // SAFETY: it came from the raw allocator; the caller's contract.
     unsafe { c::PyMem_RawFree(snapshot.cast()) };
@@ -154,6 +155,7 @@ impl Snapshot {
     }
 
     /// An empty one, for the removal of a hook of this one, which is current.
+    #[inline] // or its symbol would be exported
     pub fn pop_spare(&self) -> Option<NewSnapshot> {
         // The world is stopped, or nobody else knows of this one.
         let first = NonNull::new(self.spare.load(Ordering::Relaxed))?;

@@ -9,7 +9,7 @@ use super::hook::{count_one, Hook};
 use super::offered::begin_to_tell;
 use super::state::{hidden_if, Round};
 use super::verdict::{Happened, HookEvent, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD};
-use super::watch::{Watch, RETURNS_TO};
+use super::watch::Watch;
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::exception::{drop_aside, give_context, handling};
@@ -128,7 +128,7 @@ impl Watch {
             let status = hidden_if(hook.hidden, thread, || tell(&raw const event, hook.user_data));
             drop(round);
             thread.set_current_frame(before);
-            (*mark.as_ptr()).return_offset = RETURNS_TO;
+            self.expect_return();
             mark.set_previous(below.map_or(null_mut(), Frame::as_ptr));
             status
         };

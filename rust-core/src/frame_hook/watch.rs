@@ -46,7 +46,7 @@ const fn unit(code: u32) -> Unit {
 static INSTRUCTIONS: ForC<[Unit; 3]> =
     ForC::new([unit(c::INTERPRETER_EXIT), unit(c::RESERVED), unit(c::RESERVED)]);
 /// So many instructions behind the first one a frame returns to.
-pub const RETURNS_TO: u16 = 1;
+const RETURNS_TO: u16 = 1;
 /// So many instructions behind the one that has called a generator it yields to.
 pub const YIELDS_TO: usize = 1 + size_of::<c::_PySendCache>() / size_of::<c::_Py_CODEUNIT>();
 
@@ -258,7 +258,7 @@ impl Watch {
             let mark = self.mark().as_ptr();
             (*mark).previous = (*frame.as_ptr()).previous;
             (*mark).instr_ptr = instructions();
-            (*mark).return_offset = RETURNS_TO;
+            self.expect_return();
             frame.set_previous(mark);
             let place = (&raw mut (*own).watches).cast::<Option<Watch>>();
             let first = place.replace(Some(self));
@@ -356,6 +356,13 @@ impl Watch {
     pub fn was_yielded_to(self) -> bool {
         // SAFETY: one of the three.
         self.mark().instruction() == unsafe { instructions().add(YIELDS_TO) }
+    }
+
+    /// A frame that returns comes to the mark as one that has returned.
+    #[inline(always)]
+    pub fn expect_return(self) {
+        // SAFETY: this thread's frame.
+        unsafe { (*self.mark().as_ptr()).return_offset = RETURNS_TO };
     }
 
     /// The frame that came to the mark goes on, and will come to it again.
