@@ -95,9 +95,10 @@ class Chroot:
         """A command in the chroot, with a /proc and a /dev that are gone with it. What it says is in the answer, or goes to `output`."""
         said = {"capture_output": True} if output is None else {"stdout": output, "stderr": subprocess.STDOUT}
         script = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && root=$0 && exec chroot "$root" "$@"'
-        # A shell starts what is in its background with SIGINT ignored, and Python then cannot interrupt itself.
+        # A shell starts what is in its background with SIGINT ignored, and Python then cannot interrupt itself. `unshare` takes no notice
+        # of other signals: it is killed with this program, however that ends, and what is inside with it.
         done = subprocess.run(
-            ["env", "--default-signal=INT", "unshare", "--mount", "--pid", "--fork", "--kill-child", *([] if network else ["--net"]),
+            ["setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT", "unshare", "--mount", "--pid", "--fork", "--kill-child", *([] if network else ["--net"]),
              "sh", "-c", script, self.root, *words],
             stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=seconds, **said,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",

@@ -184,47 +184,35 @@ class Hooks(HookTestCase):
             replaces = True
             self.assertEqual(function(1, 2, function), ("other", 1, 2))
 
-
     @in_a_child
     def test_constants_of_a_frame_that_was_replaced_are_its_codes(self):
         """The function that was called has others, and fewer."""
-        def body(kept):
-            for _ in range(300):
-                small()
-                kept.append(("constant", 123456, 2.5))
-                kept.append("another")
-            return kept
-
         def function(kept):
             pass
 
         def generator(kept):
             yield
 
-        def in_generator(kept):
-            for _ in range(300):
-                small()
-                kept.append(("constant", 123456, 2.5))
-                kept.append("another")
-            yield kept
-
         async def coroutine(kept):
             pass
-
-        async def in_coroutine(kept):
-            for _ in range(300):
-                small()
-                kept.append(("constant", 123456, 2.5))
-                kept.append("another")
-            return kept
 
         def run(coroutine):
             with self.assertRaises(StopIteration) as ended:
                 coroutine.send(None)
             return ended.exception.value
 
-        replacements = {function.__code__: body.__code__, generator.__code__: in_generator.__code__,
-                        coroutine.__code__: in_coroutine.__code__}
+        replacements = {}
+        for called, begin, end in ((function, "def", "return"), (generator, "def", "yield"), (coroutine, "async def", "return")):
+            space = {}
+            exec(f"""
+{begin} replacement(kept):
+    for _ in range(300):
+        small()
+        kept.append(("constant", 123456, 2.5))
+        kept.append("another")
+    {end} kept
+""", space)
+            replacements[called.__code__] = space["replacement"].__code__
         with framehook.hook(lambda view: replacements.get(view.code, framehook.SETTLED)):
             for _ in range(5):
                 for kept in (function([]), next(generator([])), run(coroutine([]))):

@@ -114,7 +114,7 @@ impl Hook {
         }
     }
 
-    /// Whether it is not asked, not even in a round that is under way.
+    /// Says whether it is not asked, not even in a round that is under way.
     pub fn set_silent(&self, on: bool) {
         if on {
             self.special.fetch_or(Hook::SILENT, Ordering::Relaxed);
@@ -227,7 +227,7 @@ fn allocate<T>() -> Option<NonNull<T>> {
 
 /// # Safety
 /// From the raw allocator, and used no more.
-unsafe fn free<T>(block: *mut T) {
+pub unsafe fn free<T>(block: *mut T) {
     // SAFETY: the caller's contract.
     unsafe { c::PyMem_RawFree(block.cast()) };
 }

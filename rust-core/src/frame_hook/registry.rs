@@ -163,9 +163,9 @@ unsafe fn install(
     };
     let (id, epoch) = (last_id + 1, last_epoch + 1);
     let hook = hook.place(id, used.trailing_ones(), epoch);
-    new.get_mut().copy_with(before, &hook, place);
-    // SAFETY: the state is live, and nobody else runs. The hook's own reference is one of two now.
+    // SAFETY: the state is live, and nobody else runs. The hook's own reference is one of two.
     unsafe {
+        new.get_mut().copy_with(before, &hook, place);
         (*state).last_id = id;
         (*state).epoch = epoch;
         let old = publish(thread, new);

@@ -12,7 +12,7 @@
 //! hooks.
 
 use super::description::{Callee, Place};
-use super::hook::{add_to, count_one, Hook, HookRef};
+use super::hook::{add_to, count_one, free, Hook, HookRef};
 use crate::cpython as c;
 use crate::in_cpython::MOST_HOOKS;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -75,29 +75,19 @@ impl Drop for NewSnapshot {
     }
 }
 
-/// # Safety
-/// Nobody else knows of it.
-#[inline] // or its symbol would be exported
-unsafe fn free(snapshot: *mut Snapshot) {
-    // SAFETY: it came from the raw allocator; the caller's contract.
-    unsafe { c::PyMem_RawFree(snapshot.cast()) };
-}
-
 impl Snapshot {
     /// One for the addition of a hook, with another in spare for the removal. `None` without memory.
     pub fn with_spare() -> Option<NewSnapshot> {
-        let (new, spare) = (Self::allocate()?, Self::allocate()?);
-        // SAFETY: nobody else knows of it.
-        unsafe { (*new.0.as_ptr()).spare = AtomicPtr::new(spare.into_raw()) };
+        let (mut new, spare) = (Self::allocate()?, Self::allocate()?);
+        new.get_mut().spare = AtomicPtr::new(spare.into_raw());
         Some(new)
     }
 
     fn allocate() -> Option<NewSnapshot> {
         // SAFETY: the raw allocator takes any size at any time; zeros are valid for every field.
         let snapshot = unsafe { c::PyMem_RawCalloc(1, size_of::<Snapshot>()) }.cast::<Snapshot>();
-        let snapshot = NewSnapshot(NonNull::new(snapshot)?);
-        // SAFETY: ours.
-        unsafe { (*snapshot.0.as_ptr()).references = AtomicU64::new(1) };
+        let mut snapshot = NewSnapshot(NonNull::new(snapshot)?);
+        snapshot.get_mut().references = AtomicU64::new(1);
         Some(snapshot)
     }
 
@@ -155,11 +145,14 @@ impl Snapshot {
     }
 
     /// An empty one, for the removal of a hook of this one, which is current.
+    ///
+    /// # Safety
+    /// The world is stopped, or nobody else knows of this one.
     #[inline] // or its symbol would be exported
-    pub fn pop_spare(&self) -> Option<NewSnapshot> {
-        // The world is stopped, or nobody else knows of this one.
+    pub unsafe fn pop_spare(&self) -> Option<NewSnapshot> {
         let first = NonNull::new(self.spare.load(Ordering::Relaxed))?;
-        // SAFETY: live, and known to nobody else, by the invariant.
+        // SAFETY: live, and known to nobody else, by the invariant; nobody else takes it meanwhile, by
+        // contract.
         let rest = unsafe { first.as_ref() }.spare.swap(null_mut(), Ordering::Relaxed);
         self.spare.store(rest, Ordering::Relaxed);
         // INVARIANT: this one does not know of it any more, either.
@@ -167,7 +160,10 @@ impl Snapshot {
     }
 
     /// Takes over what `before` has in spare, behind its own one if it has one.
-    fn take_spares_of(&mut self, before: &Snapshot) {
+    ///
+    /// # Safety
+    /// The world is stopped.
+    unsafe fn take_spares_of(&mut self, before: &Snapshot) {
         let spares = before.spare.swap(null_mut(), Ordering::Relaxed);
         // SAFETY: NULL or live, and known to nobody else, by the invariant.
         let own = unsafe { self.spare.load(Ordering::Relaxed).as_ref() };
@@ -176,7 +172,10 @@ impl Snapshot {
 
     /// Takes over the hooks of `before`, and puts a new one, which was added in a new epoch, where
     /// `place` says. A neighbour that `place` names is there.
-    pub fn copy_with(&mut self, before: Option<&Snapshot>, new: &HookRef, place: Place) {
+    ///
+    /// # Safety
+    /// The world is stopped.
+    pub unsafe fn copy_with(&mut self, before: Option<&Snapshot>, new: &HookRef, place: Place) {
         if place == Place::First {
             self.push(new.get(), true);
         }
@@ -195,20 +194,27 @@ impl Snapshot {
         }
         self.epoch = new.get().epoch;
         if let Some(before) = before {
-            self.take_spares_of(before);
+            // SAFETY: the caller's contract.
+            unsafe { self.take_spares_of(before) };
         }
     }
 
     /// Takes over those hooks of `before` that are to stay, as they are. This one was a spare of it.
-    pub fn copy(&mut self, before: &Snapshot, stays: impl Fn(&Hook) -> bool) {
+    ///
+    /// # Safety
+    /// The world is stopped.
+    pub unsafe fn copy(&mut self, before: &Snapshot, stays: impl Fn(&Hook) -> bool) {
         self.epoch = before.epoch;
         for hook in before.iter().filter(|hook| stays(hook)) {
             self.push(hook, before.enabled() & hook.bit() != 0);
         }
-        self.take_spares_of(before);
-        // Where several hooks go, their other spares do.
-        for _ in self.count + 1..before.count {
-            drop(self.pop_spare());
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.take_spares_of(before);
+            // Where several hooks go, their other spares do.
+            for _ in self.count + 1..before.count {
+                drop(self.pop_spare());
+            }
         }
     }
 
