@@ -514,11 +514,6 @@ typedef struct _PyRust_FrameHookThread {
    */
   void *unused_watches;
   uint32_t unused_count;
-  /*
-   The function whose next call from `spared_by` no hook is asked about, borrowed; NULL: none.
-   */
-  PyObject *spared;
-  struct _PyInterpreterFrame *spared_by;
 } _PyRust_FrameHookThread;
 
 

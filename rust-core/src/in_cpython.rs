@@ -217,9 +217,6 @@ pub struct FrameHookThread {
     /// Memory for further watches, a list of so many.
     pub unused_watches: *mut c_void,
     pub unused_count: u32,
-    /// The function whose next call from `spared_by` no hook is asked about, borrowed; NULL: none.
-    pub spared: *mut PyObject,
-    pub spared_by: *mut _PyInterpreterFrame,
 }
 
 /// A struct of this module and the bytes that the bindings have for it: where they lie, and that

@@ -4,6 +4,7 @@ Run by run.py with an interpreter that has greenlet and frame hooks, with the ex
 """
 
 import gc
+import re
 import sys
 import threading
 import weakref
@@ -21,6 +22,10 @@ def f(a):
 
 def stand_in(a):
     return "replaced", a
+
+
+class Argument(str):
+    """One that can be referred to weakly."""
 
 
 def switch_back(word):
@@ -177,9 +182,6 @@ def a_greenlet_started_within_a_hook_has_a_stack_of_its_own():
 
 
 def a_hook_that_never_goes_on_dies_with_its_greenlet():
-    class Argument(str):
-        pass
-
     for name, face in FACES.items():
         asked, argument = Asked(), Argument("park")
         reference = weakref.ref(argument)
@@ -307,13 +309,92 @@ def a_thread_may_end_while_hooks_are_parked_in_it():
         check_equal(asked.take(), ["park", "park", "in the thread", "here", "and here"])
 
 
+def below_other_frames(say, depth=60):
+    """Call `say` at many depths of the C stack: what the parked hook had there is another greenlet's now."""
+    say()
+    if depth:
+        re.sub("a", lambda match: below_other_frames(say, depth - 1) or "", "a")
+
+
+def called_from_c(argument):
+    """f's value. The frame that is asked about has been called from C."""
+    return list(map(f, [argument]))[0]
+
+
+def a_parked_hook_answers_what_another_greenlet_says_through_its_view():
+    views, told = [], []
+
+    def hook(view):
+        if view.code is f.__code__:
+            views.append(view)
+            switch_back("parked")
+        return None
+
+    def parks():
+        parked = greenlet.greenlet(called_from_c)
+        check_equal(parked.switch("park"), "parked")
+        return parked, views.pop()
+
+    with framehook.hook(hook):
+        parked, view = parks()
+        below_other_frames(lambda: view.result(["said elsewhere"]))
+        check_equal(parked.switch(), ["said elsewhere"])
+
+        parked, view = parks()
+        view.watch(told.append, "a word")
+        below_other_frames(view.not_below)
+        check_equal(parked.switch(), ("ran", "park"))
+        check_equal([(event.kind, event.value) for event in told], [("returned", ("ran", "park"))])
+
+        # Nobody takes what was said.
+        parked, view = parks()
+        value = Argument("said, and not taken")
+        reference = weakref.ref(value)
+        view.result(value)
+        del value, parked
+        gc.collect()
+        check_equal(reference(), None)
+
+
+def what_another_greenlet_reads_through_the_view_of_a_parked_hook():
+    views = []
+
+    def hook(view):
+        if view.code is f.__code__:
+            views.append((view, view.caller))
+            switch_back("parked")
+            check_equal(view.caller, views[0][1])
+
+    with framehook.hook(hook):
+        for call in called_from_c, f:
+            parked = greenlet.greenlet(call)
+            parked.switch("park")
+            view, _ = views[0]
+
+            def read(view=view):
+                check_equal((view.code, view.function, view.arguments()), (f.__code__, f, {"a": "park"}))
+                try:
+                    view.caller
+                except RuntimeError as error:
+                    check_equal("another greenlet" in str(error), True)
+                else:
+                    raise AssertionError("the stack of another greenlet was read")
+
+            below_other_frames(read)
+            # So it is in a greenlet that the hook's own has begun.
+            greenlet.greenlet(read).switch()
+            check_equal(parked.switch(), ("ran", "park"))
+            views.clear()
+
+
 SHOWN = (
     a_parked_hook_silences_no_other_greenlet, many_hooks_are_parked_and_go_on_in_any_order,
     what_a_parked_hook_calls_is_not_offered, a_greenlet_started_within_a_hook_has_a_stack_of_its_own,
     a_hook_that_never_goes_on_dies_with_its_greenlet, a_hook_may_be_removed_while_it_is_parked,
     a_parked_hook_that_fails_fails_its_own_call, nobody_finds_the_frame_of_a_parked_hook,
     a_deep_recursion_beside_a_parked_hook, a_hook_parked_deep_in_a_greenlet,
-    a_thread_may_end_while_hooks_are_parked_in_it,
+    a_thread_may_end_while_hooks_are_parked_in_it, a_parked_hook_answers_what_another_greenlet_says_through_its_view,
+    what_another_greenlet_reads_through_the_view_of_a_parked_hook,
 )
 
 

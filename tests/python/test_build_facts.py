@@ -102,6 +102,19 @@ class Sysconfig(unittest.TestCase):
         self.assertEqual(str(sysconfig.get_config_var("FERRULE_VERSION")), framecore.info()["version"])
 
 
+@needs_framecore
+@unittest.skipUnless(sysconfig.is_python_build(), "an installed interpreter is not made again")
+class MadeAgain(unittest.TestCase):
+    def test_c_is_compiled_again_where_a_header_of_the_core_has_changed(self):
+        # Its structures lie within C's: objects of both layouts in one interpreter would read each other's memory.
+        build, ferrule = (sysconfig.get_config_var(name) for name in ("abs_builddir", "FERRULE_DIR"))
+        changed = f"{ferrule}/rust-core/include/ferrule_core.h"
+        done = subprocess.run(["make", "-C", build, "-n", "-o", "Makefile", "-W", changed, "Python/pystate.o"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("/Python/pystate.c", done.stdout)
+
+
 class AgainstStock(ProgramTestCase):
     @needs_framecore
     @needs_stock

@@ -141,6 +141,8 @@ typedef struct {
     unsigned int extent;    /* 0, or one of the two */
 } PyUnstable_FrameHookAnswer;
 
+/* `answer` lies on the C stack, below the hook: it may be written to until the hook returns, but by
+   no other greenlet while this one waits. */
 typedef PyUnstable_FrameHookVerdict (*PyUnstable_FrameHookAsk)(
     struct _PyInterpreterFrame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer);
 
@@ -264,7 +266,7 @@ PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetFreeVariables(struct _PyInterpret
 /* The mapping that holds the locals of a module, a class body or exec(); None where there is none. */
 PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetLocals(struct _PyInterpreterFrame *frame);
 /* The code of the frame that called, and its line (*line; -1: unknown; NULL: not wanted). None, and -1,
-   where Python code has not called. */
+   where Python code has not called. RuntimeError while the hook waits in another greenlet. */
 PyAPI_FUNC(PyObject *) PyUnstable_HookFrame_GetCaller(struct _PyInterpreterFrame *frame, int *line);
 
 #ifdef __cplusplus

@@ -59,7 +59,7 @@ impl Frame {
     /// # Safety
     /// NULL, or as the type's invariant says.
     #[inline(always)]
-    unsafe fn or_none(frame: *mut _PyInterpreterFrame) -> Option<Self> {
+    pub unsafe fn or_none(frame: *mut _PyInterpreterFrame) -> Option<Self> {
         NonNull::new(frame).map(Frame)
     }
 

@@ -208,7 +208,7 @@ pub unsafe extern "C" fn PyUnstable_HookFrame_GetCaller(
     // SAFETY: the caller's contract.
     unsafe {
         read(frame, |view| {
-            let (code, number) = view.caller();
+            let (code, number) = view.caller()?;
             if !line.is_null() {
                 line.write(number);
             }

@@ -2,12 +2,14 @@
 //!
 //! An extent begins when its frame begins, or goes on, and ends when that is left, or suspended. It
 //! is in force on one stack: a thread's, or a greenlet's, which has a data stack of its own. So an
-//! extent is known by the root chunk of the data stack that it began on.
+//! extent is known by the root chunk of the data stack that it began on. Where no frame has begun on
+//! a stack yet that has none, and it gets one.
 
 use super::hook::Hook;
 use super::snapshot::Snapshot;
 use super::verdict::{FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW};
 use crate::cpython::_PyStackChunk;
+use crate::data_stack::{DataStack, Slots};
 use crate::in_cpython::SlotMask;
 use crate::thread::Thread;
 use core::ffi::c_uint;
@@ -26,6 +28,22 @@ pub struct Extent {
     not_below: SlotMask,
     /// The hooks that want to be asked here and nowhere else, likewise.
     only_below: SlotMask,
+}
+
+/// The root chunk of the data stack of now, which is made if there is none; NULL: there is no memory.
+fn root_or_made(thread: Thread) -> *mut _PyStackChunk {
+    let root_now = root(thread);
+    if !root_now.is_null() {
+        return root_now;
+    }
+    // SAFETY: the calling thread's own. The frame is the topmost one, and nobody has used it.
+    unsafe {
+        let mut stack = DataStack::of(thread.tstate());
+        if let Some(frame) = stack.push(Slots::new(1)) {
+            stack.pop(frame.as_ptr()); // which leaves the root
+        }
+    }
+    root(thread)
 }
 
 /// The root chunk of the data stack of now; NULL: there is none.
@@ -51,7 +69,7 @@ fn innermost_on<'a>(thread: Thread, root: *mut _PyStackChunk) -> Option<&'a Exte
     // SAFETY: those in the list are live, and this thread's.
     unsafe {
         let mut extent = (*thread.own()).extents.cast::<Extent>();
-        // One that began where there was no stack yet is on each.
+        // One that began where there was no memory for a stack is on each.
         while !extent.is_null() && (*extent).root != root && !(*extent).root.is_null() {
             extent = (*extent).next;
         }
@@ -75,7 +93,7 @@ impl Extent {
     pub unsafe fn begin(this: *mut Extent, thread: Thread, hook: Option<&Hook>, kind: c_uint) {
         // SAFETY: nothing below may wait, or run Python code.
         let hooks = unsafe { Snapshot::borrowed(thread) };
-        let root = root(thread);
+        let root = root_or_made(thread);
         let (mut not_below, mut only_below) = innermost_on(thread, root)
             .map_or((Extent::NONE.not_below, Extent::NONE.only_below), |outer| {
                 (outer.not_below, outer.only_below)

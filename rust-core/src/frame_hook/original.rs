@@ -1,60 +1,55 @@
 //! Calls about which no hook is asked.
 //!
 //! A replacement whose guard has failed calls the original, and must not get itself again. The call
-//! is known by its function and by the frame that it is made from: what runs before its frame
-//! begins, a destructor say, has another function, or is further up.
+//! lays a mark onto the stack, and its frame is known by that: it is the first one of its function
+//! directly above. What runs before it begins, a destructor say, has another function, or is further
+//! up. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
 
 use super::error::Outcome;
 use super::offered::never_offer;
 use super::watch::Watch;
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyObject};
+use crate::cpython::{PyFunctionObject, PyObject};
 use crate::frame::{Frame, Owner};
 use crate::object::Owned;
 use crate::thread::Thread;
-use core::ptr::null_mut;
+use core::ptr::NonNull;
 
-/// The first of these frames that is not on the C stack; NULL: there is none.
-fn python_frame(from: Option<Frame>) -> *mut _PyInterpreterFrame {
-    let mut at = from;
-    while let Some(frame) = at.filter(|frame| frame.owner() == Owner::C_STACK) {
-        at = frame.previous();
-    }
-    at.map_or(null_mut(), Frame::as_ptr)
-}
-
-/// Whether this is the frame of the call that is to be spared, which it is once.
-pub fn is_spared(thread: Thread, frame: Frame) -> bool {
-    let own = thread.own();
+/// Counts calls whose frame has not begun, by 1 or -1, so that [`is_spared`] is asked.
+fn count(thread: Thread, by: i32) {
     // SAFETY: the calling thread's own.
-    unsafe {
-        let spared = (*own).spared;
-        if spared.is_null()
-            || spared != frame.function()
-            || (*own).spared_by != python_frame(frame.previous())
-        {
-            return false;
-        }
-        (*own).spared = null_mut();
-        (*own).rounds = (*own).rounds.wrapping_sub(1);
-    }
-    never_offer(frame);
-    true
+    unsafe { (*thread.own()).rounds = (*thread.own()).rounds.wrapping_add_signed(by) };
 }
 
-/// The function that a call of this object runs.
+/// Whether this is the frame of a call that is to be spared, which it is once.
+pub fn is_spared(thread: Thread, frame: Frame) -> bool {
+    let mut at = frame.previous();
+    while let Some(below) = at.filter(|below| below.owner() == Owner::C_STACK) {
+        if let Some(call) = Watch::at(below).filter(|call| call.spares(frame.function())) {
+            call.has_spared();
+            count(thread, -1);
+            never_offer(frame);
+            return true;
+        }
+        at = below.previous();
+    }
+    false
+}
+
+/// The function of Python that a call of this object runs; `None`: none that is known.
 ///
 /// # Safety
 /// `callable` is live.
-unsafe fn function_of(callable: *mut PyObject) -> *mut PyObject {
+unsafe fn function_of(callable: *mut PyObject) -> Option<NonNull<PyFunctionObject>> {
     // SAFETY: live, by contract. Who is of the type of methods has their layout.
-    unsafe {
-        if (*callable).ob_type == &raw mut c::PyMethod_Type {
-            (*callable.cast::<c::PyMethodObject>()).im_func
-        } else {
-            callable
-        }
-    }
+    let (function, kind) = unsafe {
+        let is_method = (*callable).ob_type == &raw mut c::PyMethod_Type;
+        let function =
+            if is_method { (*callable.cast::<c::PyMethodObject>()).im_func } else { callable };
+        (function, (*function).ob_type)
+    };
+    // INVARIANT: not NULL, as it was read.
+    (kind == &raw mut c::PyFunction_Type).then(|| NonNull::new(function.cast())).flatten()
 }
 
 /// Calls a function without asking any hook about its frame; nor about those below it, if `below`.
@@ -65,30 +60,17 @@ pub unsafe fn call(
     thread: Thread,
     callable: *mut PyObject,
     arguments: *const *mut PyObject,
-    count: usize,
+    number: usize,
     names: *mut PyObject,
     below: bool,
 ) -> Outcome<Option<Owned>> {
-    let all = if below { Some(Watch::spare_all(thread)?) } else { None };
-    let own = thread.own();
-    // SAFETY: the calling thread's own state; then the caller's contract. The function is compared
-    // with frames' functions and never read through.
-    let result = unsafe {
-        let before = ((*own).spared, (*own).spared_by);
-        let current = (*thread.tstate()).current_frame;
-        let current = if current.is_null() { None } else { Some(Frame::new(current)) };
-        (*own).spared = function_of(callable);
-        (*own).spared_by = python_frame(current);
-        (*own).rounds = (*own).rounds.wrapping_add(1);
-        let result = Owned::new(c::PyObject_Vectorcall(callable, arguments, count, names));
-        if !(*own).spared.is_null() {
-            (*own).rounds = (*own).rounds.wrapping_sub(1);
-        }
-        ((*own).spared, (*own).spared_by) = before;
-        result
-    };
-    if let Some(all) = all {
-        all.spare_no_more(thread);
-    }
+    // SAFETY: the caller's contract.
+    let spared = unsafe { Watch::spare(thread, function_of(callable), below) }?;
+    count(thread, spared.still_spares().into());
+    // SAFETY: the caller's contract.
+    let result = unsafe { Owned::new(c::PyObject_Vectorcall(callable, arguments, number, names)) };
+    count(thread, -i32::from(spared.still_spares()));
+    // SAFETY: its own call, which has left the current frame as it was.
+    unsafe { spared.spare_no_more(thread) };
     Ok(result)
 }

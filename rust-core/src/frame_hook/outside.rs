@@ -6,17 +6,13 @@
 use super::offered::{SteppedOut, StepsOut};
 use crate::cpython as c;
 use crate::cpython::PyObject;
-use crate::frame::Frame;
 use crate::object::Owned;
 use crate::thread::Thread;
 
 /// The frame whose hook makes this call: the innermost one on this stack that is being offered, or
 /// whose end is told of.
 fn asked_about(thread: Thread) -> Option<StepsOut> {
-    // SAFETY: the calling thread's own.
-    let current = unsafe { (*thread.tstate()).current_frame };
-    // SAFETY: the thread's current frame is live, if there is one.
-    let mut at = (!current.is_null()).then(|| unsafe { Frame::new(current) });
+    let mut at = thread.current_frame();
     while let Some(frame) = at {
         if let Some(asked) = StepsOut::if_it_is_offered(frame) {
             return Some(asked);

@@ -330,13 +330,13 @@ fn introduce(frame: Frame, replaced: bool, runs: bool) {
 }
 
 /// [`introduce`], where there is something to say. The marks that lie directly below a frame that
-/// starts are those of this round.
+/// starts are those of this round, but for that of a spared call, which is not linked.
 #[cold]
 #[inline(never)]
 fn introduce_each(frame: Frame, makes_generator: bool) {
     let mut at = frame.previous();
-    while let Some((mark, watch)) = at.and_then(|mark| Some((mark, Watch::at(mark)?))) {
+    while let Some(watch) = at.and_then(Watch::at).filter(|watch| watch.is_linked()) {
         watch.set_code(frame.code(), makes_generator);
-        at = mark.previous();
+        at = watch.mark().previous();
     }
 }

@@ -1,5 +1,6 @@
 //! What the hooks of an interpreter and of a thread share, as the calling thread reaches it.
 
+use crate::frame::Frame;
 use crate::in_cpython::{FrameHookState, FrameHookThread};
 use crate::thread::Thread;
 
@@ -16,6 +17,13 @@ impl Thread {
     pub(super) fn own(self) -> *mut FrameHookThread {
         // SAFETY: live by the type's invariant.
         unsafe { FrameHookThread::of(self.as_ptr()) }
+    }
+
+    /// The innermost frame of the stack that the thread is on, if there is one.
+    #[inline(always)]
+    pub(super) fn current_frame(self) -> Option<Frame> {
+        // SAFETY: the thread's own field. Its current frame is live, and it is no other stack's.
+        unsafe { Frame::or_none((*self.tstate()).current_frame) }
     }
 }
 

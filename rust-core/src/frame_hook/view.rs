@@ -133,10 +133,27 @@ impl View {
         unsafe { View::owned(if locals.is_null() { &raw mut c::_Py_NoneStruct } else { locals }) }
     }
 
+    /// Whether the frame is below the thread's current one. If not, its hook waits in another
+    /// greenlet.
+    fn is_on_this_stack(self) -> bool {
+        let mut at = self.thread.current_frame();
+        while let Some(frame) = at.filter(|frame| frame.as_ptr() != self.frame.as_ptr()) {
+            at = frame.previous();
+        }
+        at.is_some()
+    }
+
     /// The code and the line of the frame that has called, as tracebacks show it; None and -1: Python
-    /// code has not called.
-    pub fn caller(self) -> (Owned, c_int) {
-        match self.frame.previous().and_then(Frame::first_complete) {
+    /// code has not called. `RuntimeError` where the hook waits in another greenlet: what is below its
+    /// frame may lie on the C stack, where that greenlet has nothing now.
+    pub fn caller(self) -> Outcome<(Owned, c_int)> {
+        if !self.is_on_this_stack() {
+            return Err(Raised::runtime_error(
+                self.thread,
+                c"this frame belongs to another greenlet: who has called it can be told there alone",
+            ));
+        }
+        Ok(match self.frame.previous().and_then(Frame::first_complete) {
             // SAFETY: such a frame has code, which it holds.
             Some(caller) => unsafe {
                 let code = caller.code();
@@ -145,7 +162,7 @@ impl View {
             },
             // SAFETY: None lives for ever.
             None => (unsafe { View::owned(&raw mut c::_Py_NoneStruct) }, -1),
-        }
+        })
     }
 
     /// As [`argument`](Self::argument), but `None` where the parameter has no value any more.

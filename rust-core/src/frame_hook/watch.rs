@@ -62,6 +62,8 @@ const MAKES_GENERATOR: u32 = 2;
 const HELD: u32 = 4;
 /// Its request has an extent.
 const HAS_EXTENT: u32 = 8;
+/// Its mark lies below a call whose frame has not begun, and about which no hook is asked.
+const SPARES: u32 = 16;
 
 /// The state of a watch that is not linked yet.
 #[inline(always)]
@@ -79,14 +81,16 @@ fn state_of_new(request: Request) -> u32 {
 /// Begins with a frame that is the C stack's, with one slot; so a pointer to the mark is one to the
 /// watch. Of memory that is not used, the slot and `watched` are as in zeros. A watch whose mark is
 /// linked is in the list of the thread whose frame it watches, and its extent has begun there. The
-/// hook of a watch without an extent has a function to tell it by.
+/// hook of a watch without an extent has a function to tell it by. The watch of a spared call has no
+/// hook and is not linked; its word is the function that runs, borrowed, and never read through.
 #[repr(C)]
 struct Body {
     mark: UnsafeCell<_PyInterpreterFrame>,
     /// `None` where nobody is told: a call is spared, or the interpreter or the thread is over.
     hook: UnsafeCell<Option<HookRef>>,
     request: Request,
-    /// What is true of it, as bits: [`LINKED`], [`MAKES_GENERATOR`], [`HELD`], [`HAS_EXTENT`].
+    /// What is true of it, as bits: [`LINKED`], [`MAKES_GENERATOR`], [`HELD`], [`HAS_EXTENT`],
+    /// [`SPARES`].
     state: Cell<u32>,
     /// The object that holds the watch of a generator; NULL: no generator is watched.
     watched: Cell<*mut PyObject>,
@@ -456,16 +460,68 @@ impl Watch {
         NonNull::new(unsafe { (*thread.own()).watches }.cast()).map(Watch)
     }
 
-    /// An extent around a call about which no hook is asked. It ends with [`Watch::spare_no_more`].
-    pub fn spare_all(thread: Thread) -> Outcome<Self> {
-        let request = Request { extent: FRAMEHOOK_NOT_BELOW, ..Request::NOTHING };
-        let watch = Watch::new(thread, None, request, &raw mut c::_Py_NoneStruct)?;
-        watch.begin_extent(thread);
+    /// No hook is asked about the frame of the call that is made now, which runs `function`; nor about
+    /// those below it, if `below`. It ends with [`Watch::spare_no_more`].
+    ///
+    /// The mark of a call that runs a function is the thread's current frame meanwhile, so that the
+    /// function's frame is known by it. It has the function's code, since some of CPython's functions
+    /// look at the code of whatever frame is the current one.
+    ///
+    /// # Safety
+    /// The function is live until then.
+    pub unsafe fn spare(
+        thread: Thread,
+        function: Option<NonNull<c::PyFunctionObject>>,
+        below: bool,
+    ) -> Outcome<Self> {
+        let extent = if below { FRAMEHOOK_NOT_BELOW } else { 0 };
+        let word = function.map_or(null_mut(), |function| function.as_ptr().cast());
+        let none = &raw mut c::_Py_NoneStruct;
+        // SAFETY: live, by contract.
+        let code = function.map_or(none, |function| unsafe { (*function.as_ptr()).func_code });
+        let watch = Watch::new(thread, None, Request { word, tell: 0, extent }, code)?;
+        if function.is_some() {
+            watch.set_state(SPARES, true);
+            // SAFETY: the mark is ours, and whole once it leads to the thread's current frame.
+            unsafe {
+                let mark = watch.mark();
+                mark.set_previous((*thread.tstate()).current_frame);
+                watch.wait_again();
+                watch.expect_return();
+                thread.set_current_frame(mark.as_ptr());
+            }
+        }
+        if below {
+            watch.begin_extent(thread);
+        }
         Ok(watch)
     }
 
-    pub fn spare_no_more(self, thread: Thread) {
+    /// Whether no hook is asked about the frame of `function` that begins directly above the mark.
+    pub fn spares(self, function: *mut PyObject) -> bool {
+        self.still_spares() && self.request().word == function.cast()
+    }
+
+    /// The frame has begun.
+    pub fn has_spared(self) {
+        self.set_state(SPARES, false);
+    }
+
+    /// Whether the frame of the call has not begun, if it is to have one.
+    pub fn still_spares(self) -> bool {
+        self.body().state.get() & SPARES != 0
+    }
+
+    /// The call is over.
+    ///
+    /// # Safety
+    /// That of a spared call. The thread's current frame is the one that it was as the call began.
+    pub unsafe fn spare_no_more(self, thread: Thread) {
         self.end_extent(thread);
+        if !self.request().word.is_null() {
+            // SAFETY: the caller's contract; the mark was made the current frame.
+            unsafe { self.step_down(thread) };
+        }
         self.end(thread);
     }
 }

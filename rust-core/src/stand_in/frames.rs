@@ -18,7 +18,9 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 
 static mut FRAME_TYPE: PyTypeObject = named_type(c"frame");
-static mut FUNCTION_TYPE: PyTypeObject = named_type(c"function");
+#[no_mangle]
+#[allow(non_upper_case_globals)]
+static mut PyFunction_Type: PyTypeObject = named_type(c"function");
 /// There are no methods here.
 #[no_mangle]
 #[allow(non_upper_case_globals)]
@@ -35,7 +37,7 @@ pub fn slot(frame: *mut _PyInterpreterFrame, number: usize) -> *mut *mut PyObjec
 /// A new function: its code, of which it takes a reference, and the content of its closure's cells,
 /// which it takes over.
 pub fn function(code: *mut PyCodeObject, closure: &[*mut PyObject]) -> *mut PyFunctionObject {
-    let function: *mut PyFunctionObject = with_zeros(&raw mut FUNCTION_TYPE, 0);
+    let function: *mut PyFunctionObject = with_zeros(&raw mut PyFunction_Type, 0);
     // SAFETY: a function made just now, and live code.
     unsafe {
         incref(code.cast());

@@ -27,8 +27,10 @@ struct FrameView {
     thread: u64,
     /// The frame, or NULL once the hook has returned. That thread alone reads and writes it.
     frame: *mut _PyInterpreterFrame,
-    /// What the hook answers beside its verdict; NULL once it has returned. As above.
-    answer: *mut HookAnswer,
+    /// What the hook answers beside its verdict, until it has returned. As above. It is here and not
+    /// on the C stack: where the hook waits in one greenlet, another one may add to it, and that has
+    /// other things there.
+    answer: HookAnswer,
 }
 
 /// Calls `callable` with a view of `frame` that expires when that returns. What it says through the
@@ -49,10 +51,10 @@ pub unsafe fn call_with_view(
         let expiring = view.as_ptr().cast::<FrameView>();
         (*expiring).thread = thread.number();
         (*expiring).frame = frame;
-        (*expiring).answer = answer;
+        (*expiring).answer = HookAnswer::EMPTY;
         let said = Owned::new(c::PyObject_CallOneArg(callable, view.as_ptr()));
         (*expiring).frame = null_mut();
-        (*expiring).answer = null_mut();
+        *answer = core::mem::replace(&mut (*expiring).answer, HookAnswer::EMPTY);
         said
     };
     let said = made(thread, said);
@@ -72,10 +74,10 @@ pub unsafe fn call_with_view(
 /// # Safety
 /// `this` is a `FrameView`.
 unsafe fn answer<'a>(thread: Thread, this: *mut PyObject) -> Outcome<&'a mut HookAnswer> {
-    // SAFETY: the caller's contract. While the frame is there, so is the answer.
+    // SAFETY: the caller's contract. It is a part of the view.
     unsafe {
         view(thread, this)?;
-        Ok(&mut *(*this.cast::<FrameView>()).answer)
+        Ok(&mut (*this.cast::<FrameView>()).answer)
     }
 }
 
@@ -133,7 +135,7 @@ unsafe fn limit(thread: Thread, this: *mut PyObject, extent: c_uint) -> Outcome<
 
 /// The code and the line of who has called, as a tuple.
 fn caller(thread: Thread, view: View) -> Outcome<Owned> {
-    let (code, line) = view.caller();
+    let (code, line) = view.caller()?;
     let line = made(thread, Owned::signed(thread, i64::from(line)))?;
     // SAFETY: two live objects.
     made(thread, unsafe { Owned::new(c::PyTuple_Pack(2, code.as_ptr(), line.as_ptr())) })

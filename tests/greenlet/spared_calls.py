@@ -1,0 +1,190 @@
+"""Calls that are spared, and extents, where greenlets begin, and where they wait before the frame of such a call has begun.
+
+Run by run.py with an interpreter that has greenlet and frame hooks.
+"""
+
+import functools
+
+import greenlet
+from showing import check_equal, framehook, run, show_all
+
+MAIN = greenlet.getcurrent()
+
+
+def f(a=None):
+    return a
+
+
+def asks_about_f(asked):
+    def hook(view):
+        if view.code is f.__code__:
+            asked.append(view.argument(0))
+
+    return framehook.hook(hook)
+
+
+def waiting():
+    MAIN.switch()
+
+
+class Key(str):
+    """A keyword whose first comparison switches to the main greenlet: the frame of the call has not begun."""
+
+    __hash__ = str.__hash__
+    compared = False
+
+    def __eq__(self, other):
+        if not self.compared:
+            self.compared = True
+            MAIN.switch()
+        return str.__eq__(self, other)
+
+
+# --- Extents. ------------------------------------------------------------------------------------------------------
+
+def what_is_asked_beside(begin_of, answer):
+    """What a hook is asked that answers so about generator(), while a greenlet waits whose beginning is begin_of()."""
+    asked = []
+
+    def hook(view):
+        asked.append(view.code.co_name)
+        if view.code.co_name == "generator":
+            getattr(view, answer)()
+
+    with framehook.hook(hook):
+        waits = greenlet.greenlet(begin_of())
+        waits.switch()
+        asked.clear()
+        f()
+        found = list(asked)
+        asked.clear()
+        waits.switch()
+    return found
+
+
+def an_extent_of_a_greenlets_first_frame_is_its_own():
+    def generator():
+        waiting()
+        yield
+
+    for answer, expected in ("not_below", ["f"]), ("only_below", []):
+        for begin_of in lambda: generator().__next__, lambda: lambda: next(generator()):
+            check_equal((answer, what_is_asked_beside(begin_of, answer)), (answer, expected))
+
+
+def a_coroutine_that_goes_on_as_a_greenlets_first_frame_has_its_extent_there():
+    class Once:
+        def __await__(self):
+            yield
+
+    async def coroutine():
+        await Once()
+        waiting()
+        f("below")
+
+    asked = []
+
+    def hook(view):
+        if view.code is f.__code__:
+            asked.append(view.argument(0))
+        if view.code is coroutine.__code__:
+            view.not_below()
+
+    def outcome(send):
+        try:
+            send(None)
+        except StopIteration:
+            return "returned"
+
+    with framehook.hook(hook):
+        for wrap in False, True:
+            waits = coroutine()
+            waits.send(None)
+            goes_on = greenlet.greenlet(functools.partial(outcome, waits.send) if wrap else waits.send)
+            goes_on.switch(*([] if wrap else [None]))
+            asked.clear()
+            f("beside")
+            try:
+                goes_on.switch()    # f("below")
+            except StopIteration:
+                pass
+            check_equal(asked, ["beside"])
+
+
+def a_spared_call_that_begins_a_greenlet_spares_no_other():
+    asked = []
+    with asks_about_f(asked):
+        for first in framehook.original(waiting, below=True), lambda: framehook.original(waiting, below=True)():
+            waits = greenlet.greenlet(first)
+            waits.switch()
+            f("beside")
+            check_equal(asked, ["beside"])
+            waits.switch()
+            asked.clear()
+
+
+# --- A spared call whose frame has not begun. ----------------------------------------------------------------------
+
+def a_call_that_waits_is_spared_though_its_frame_begins_within_another():
+    asked = []
+
+    def g(a):
+        if a == "outer":
+            waits.switch()
+        return a
+
+    def hook(view):
+        if view.code is g.__code__:
+            asked.append(view.argument(0))
+
+    with framehook.hook(hook):
+        waits = greenlet.greenlet(lambda: framehook.original(g)(**{Key("a"): "inner"}))
+        waits.switch()
+        check_equal(framehook.original(g)("outer"), "outer")
+        check_equal(waits.dead, True)
+        g("asked")
+    check_equal(asked, ["asked"])
+
+
+def a_call_that_waits_at_the_root_of_its_greenlet_spares_no_other():
+    asked = []
+    with asks_about_f(asked):
+        waits = greenlet.greenlet(functools.partial(framehook.original(f), **{Key("a"): "spared"}))
+        waits.switch()
+        greenlet.greenlet(f).switch("not spared")
+        check_equal(asked, ["not spared"])
+        check_equal(waits.switch(), "spared")
+    check_equal(asked, ["not spared"])
+
+
+def calls_that_wait_go_on_in_any_order():
+    asked = []
+    with asks_about_f(asked):
+        waiting_calls = []
+        for number in range(9):
+            call = functools.partial(framehook.original(f, below=number % 2 == 0), **{Key("a"): number})
+            waits = greenlet.greenlet(call if number % 3 else lambda call=call: call())
+            waits.switch()
+            waiting_calls.append(waits)
+        f("between")
+        for number in 4, 0, 8, 1, 7, 2, 6:
+            check_equal(waiting_calls[number].switch(), number)
+            f(number)
+        # The others are given up: their frames never begin.
+        del waiting_calls, waits, call
+        f("after")
+    check_equal(asked, ["between", 4, 0, 8, 1, 7, 2, 6, "after"])
+
+
+SHOWN = (
+    an_extent_of_a_greenlets_first_frame_is_its_own, a_coroutine_that_goes_on_as_a_greenlets_first_frame_has_its_extent_there,
+    a_spared_call_that_begins_a_greenlet_spares_no_other, a_call_that_waits_is_spared_though_its_frame_begins_within_another,
+    a_call_that_waits_at_the_root_of_its_greenlet_spares_no_other, calls_that_wait_go_on_in_any_order,
+)
+
+
+def main():
+    return 1 if show_all(SHOWN) else 0
+
+
+run(main)
