@@ -274,6 +274,25 @@ class EveryInstructionWithHooks(SteppedTestCase):
         self.look_with(lambda view: view.result(view.argument(0)) if view.code is leaf.__code__ else None,
                        lambda view: view.watch(lambda event: None))
 
+    def test_that_are_not_asked(self):
+        asked = []
+
+        def spared():
+            return [framehook.original(leaf)(1), *framehook.original(numbers)(2), framehook.original(recurse, below=True)(3),
+                    framehook.original(max)(4, 3, key=leaf)]
+
+        def refused():
+            with self.assertRaises(TypeError):
+                framehook.original(leaf)()
+
+        expected = spared()
+        for name in EVALUATORS:
+            with self.subTest(name), evaluator(name), framehook.hook(lambda view: asked.append(view.code)):
+                self.assertEqual(singlestep.run(spared)[0], expected)
+                singlestep.run(refused)
+        self.assertEqual(asked.count(recurse.__code__) + asked.count(numbers.__code__), 0)
+        self.assertEqual(asked.count(leaf.__code__), 3 * len(EVALUATORS))   # called by numbers() and max()
+
     def test_that_fail(self):
         failed = 0
 
