@@ -282,7 +282,7 @@ class Words(unittest.TestCase):
     def test_the_original_fails_or_spares_without_memory(self):
         handle = wordhooks.add(function.__code__, PASS, tell=LEAVE)
         failed = 0
-        for number in range(1, 60):
+        for number in range(60):
             for below in (False, True):
                 outcome = attempt(number, lambda: wordhooks.original(below, function, run))
                 failed += outcome is MemoryError

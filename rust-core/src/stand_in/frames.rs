@@ -223,7 +223,7 @@ pub fn give_up(object: *mut PyObject) {
     let mut held = Vec::new();
     // SAFETY: of the type that is asked for, and its memory stays.
     unsafe {
-        if is_of_type(object, &raw mut FUNCTION_TYPE) {
+        if is_of_type(object, &raw mut PyFunction_Type) {
             let it: *mut PyFunctionObject = object.cast();
             held =
                 vec![(*it).func_code, (*it).func_globals, (*it).func_builtins, (*it).func_closure];
