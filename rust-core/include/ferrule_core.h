@@ -492,9 +492,8 @@ typedef struct _PyRust_FrameHookThread {
    */
   uint32_t suspensions[_PyRust_MOST_HOOKS];
   /*
-   How many rounds of hooks are under way in this thread, in all its greenlets, and calls that
-   no hook is to be asked about and that have not begun. A greenlet that is given up in the
-   middle of one leaves it counted.
+   How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that is
+   given up in the middle of one leaves it counted.
    */
   uint32_t rounds;
   /*
@@ -514,6 +513,15 @@ typedef struct _PyRust_FrameHookThread {
    */
   void *unused_watches;
   uint32_t unused_count;
+  /*
+   How many calls are under way about which no hook is asked, and whose frame has not begun: in
+   all greenlets, as `rounds` is.
+   */
+  uint32_t spared;
+  /*
+   The watches of those that no frame has made, a `watch::Watch`; NULL: none.
+   */
+  void *spared_at_roots;
 } _PyRust_FrameHookThread;
 
 

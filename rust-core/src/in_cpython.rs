@@ -204,9 +204,8 @@ pub struct FrameHookThread {
     pub suspended: SlotMask,
     /// How many blocks, by slot, where `suspended` has the slot.
     pub suspensions: [u32; MOST_HOOKS],
-    /// How many rounds of hooks are under way in this thread, in all its greenlets, and calls that
-    /// no hook is to be asked about and that have not begun. A greenlet that is given up in the
-    /// middle of one leaves it counted.
+    /// How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that is
+    /// given up in the middle of one leaves it counted.
     pub rounds: u32,
     /// How many of the levels of `tracing` are those of hooks that are hidden.
     pub hidden: c_int,
@@ -217,6 +216,11 @@ pub struct FrameHookThread {
     /// Memory for further watches, a list of so many.
     pub unused_watches: *mut c_void,
     pub unused_count: u32,
+    /// How many calls are under way about which no hook is asked, and whose frame has not begun: in
+    /// all greenlets, as `rounds` is.
+    pub spared: u32,
+    /// The watches of those that no frame has made, a `watch::Watch`; NULL: none.
+    pub spared_at_roots: *mut c_void,
 }
 
 /// A struct of this module and the bytes that the bindings have for it: where they lie, and that

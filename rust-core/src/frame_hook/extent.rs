@@ -150,6 +150,26 @@ impl Extent {
     }
 }
 
+impl Extent {
+    /// Remembers the stack of now, where no extent begins.
+    ///
+    /// # Safety
+    /// `this` is in no list.
+    pub unsafe fn lies_here(this: *mut Extent, thread: Thread) {
+        // SAFETY: ours, by contract.
+        unsafe { *this = Extent { root: root_or_made(thread), ..Extent::NONE } };
+    }
+
+    /// Whether it lies on the stack of now.
+    ///
+    /// # Safety
+    /// The calling thread's, and it knows its stack.
+    pub unsafe fn is_here(this: *mut Extent, thread: Thread) -> bool {
+        // SAFETY: live, by contract.
+        unsafe { (*this).root == root(thread) }
+    }
+}
+
 /// The slots of the hooks that are asked about nothing at this place.
 pub fn silenced(thread: Thread, hooks: &Snapshot) -> u32 {
     innermost(thread).map_or(0, |extent| extent.not_below.valid(hooks))

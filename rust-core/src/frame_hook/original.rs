@@ -1,55 +1,81 @@
 //! Calls about which no hook is asked.
 //!
 //! A replacement whose guard has failed calls the original, and must not get itself again. The call
-//! lays a mark onto the stack, and its frame is known by that: it is the first one of its function
-//! directly above. What runs before it begins, a destructor say, has another function, or is further
-//! up. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
+//! lays a mark below the frame that makes it, and so the frame that it begins is known: it is the
+//! first one of its function directly above. What runs before it begins, a destructor say, has another
+//! function, or is further up; what binds the arguments may be the function itself, which is spared
+//! then in its own place. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
 
 use super::error::Outcome;
 use super::offered::never_offer;
 use super::watch::Watch;
 use crate::cpython as c;
-use crate::cpython::{PyFunctionObject, PyObject};
+use crate::cpython::PyObject;
 use crate::frame::{Frame, Owner};
 use crate::object::Owned;
 use crate::thread::Thread;
-use core::ptr::NonNull;
+use core::ptr::null_mut;
 
 /// Counts calls whose frame has not begun, by 1 or -1, so that [`is_spared`] is asked.
 fn count(thread: Thread, by: i32) {
     // SAFETY: the calling thread's own.
-    unsafe { (*thread.own()).rounds = (*thread.own()).rounds.wrapping_add_signed(by) };
+    unsafe { (*thread.own()).spared = (*thread.own()).spared.wrapping_add_signed(by) };
+}
+
+/// The spared call of `function` that `frame` has made, if its own frame has not begun.
+fn call_of(frame: Frame, function: *mut PyObject) -> Option<Watch> {
+    let mut below = frame.previous();
+    while let Some(watch) = below.and_then(Watch::at) {
+        if watch.spares(function) {
+            return Some(watch);
+        }
+        below = watch.mark().previous();
+    }
+    None
+}
+
+/// The spared call that this frame is that of.
+fn spared_call(thread: Thread, frame: Frame) -> Option<Watch> {
+    let mut at = frame.previous();
+    while let Some(below) = at {
+        let call = call_of(below, frame.function());
+        if call.is_some() || below.owner() != Owner::C_STACK {
+            return call;
+        }
+        at = below.previous();
+    }
+    Watch::spared_at_root(thread, frame.function())
 }
 
 /// Whether this is the frame of a call that is to be spared, which it is once.
 pub fn is_spared(thread: Thread, frame: Frame) -> bool {
-    let mut at = frame.previous();
-    while let Some(below) = at.filter(|below| below.owner() == Owner::C_STACK) {
-        if let Some(call) = Watch::at(below).filter(|call| call.spares(frame.function())) {
-            call.has_spared();
-            count(thread, -1);
-            never_offer(frame);
-            return true;
-        }
-        at = below.previous();
+    // SAFETY: the calling thread's own.
+    if unsafe { (*thread.own()).spared } == 0 {
+        return false;
     }
-    false
+    let Some(call) = spared_call(thread, frame) else { return false };
+    call.has_spared();
+    count(thread, -1);
+    never_offer(frame);
+    true
 }
 
-/// The function of Python that a call of this object runs; `None`: none that is known.
+/// The function of Python that a call of this object runs; NULL: none that is known.
 ///
 /// # Safety
 /// `callable` is live.
-unsafe fn function_of(callable: *mut PyObject) -> Option<NonNull<PyFunctionObject>> {
+unsafe fn function_of(callable: *mut PyObject) -> *mut PyObject {
     // SAFETY: live, by contract. Who is of the type of methods has their layout.
-    let (function, kind) = unsafe {
+    unsafe {
         let is_method = (*callable).ob_type == &raw mut c::PyMethod_Type;
         let function =
             if is_method { (*callable.cast::<c::PyMethodObject>()).im_func } else { callable };
-        (function, (*function).ob_type)
-    };
-    // INVARIANT: not NULL, as it was read.
-    (kind == &raw mut c::PyFunction_Type).then(|| NonNull::new(function.cast())).flatten()
+        if (*function).ob_type == &raw mut c::PyFunction_Type {
+            function
+        } else {
+            null_mut()
+        }
+    }
 }
 
 /// Calls a function without asking any hook about its frame; nor about those below it, if `below`.
@@ -64,7 +90,7 @@ pub unsafe fn call(
     names: *mut PyObject,
     below: bool,
 ) -> Outcome<Option<Owned>> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller's contract. The function is compared with others, and not read through.
     let spared = unsafe { Watch::spare(thread, function_of(callable), below) }?;
     count(thread, spared.still_spares().into());
     // SAFETY: the caller's contract.

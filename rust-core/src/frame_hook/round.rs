@@ -53,8 +53,9 @@ pub(super) enum Way {
 #[inline(always)]
 fn is_off_limits(thread: Thread, frame: Frame) -> bool {
     // SAFETY: the calling thread's own.
-    let (tracing, rounds) = unsafe { ((*thread.tstate()).tracing, (*thread.own()).rounds) };
-    (tracing != 0 || rounds != 0) && is_not_to_be_offered(thread, frame)
+    let (tracing, rounds, spared) =
+        unsafe { ((*thread.tstate()).tracing, (*thread.own()).rounds, (*thread.own()).spared) };
+    (tracing != 0 || rounds | spared != 0) && is_not_to_be_offered(thread, frame)
 }
 
 /// [`is_off_limits`], where a look is worth while.
@@ -62,9 +63,11 @@ fn is_off_limits(thread: Thread, frame: Frame) -> bool {
 #[inline(never)]
 fn is_not_to_be_offered(thread: Thread, frame: Frame) -> bool {
     // SAFETY: the calling thread's own.
-    let (tracing, hidden) = unsafe { ((*thread.tstate()).tracing, (*thread.own()).hidden) };
-    // Levels of a hook that is hidden are no tracer's; it may wait in another greenlet.
-    tracing > hidden || is_spared(thread, frame) || starts_within_a_hook(frame)
+    let (tracing, hidden, rounds) =
+        unsafe { ((*thread.tstate()).tracing, (*thread.own()).hidden, (*thread.own()).rounds) };
+    // Levels of a hook that is hidden are no tracer's; it may wait in another greenlet. Where no hook
+    // runs, frames far below are not looked at: a spared call whose frame is not offered stays counted.
+    tracing > hidden || is_spared(thread, frame) || (rounds != 0 && starts_within_a_hook(frame))
 }
 
 /// How far the hooks that let a frame run were asked.
@@ -330,12 +333,13 @@ fn introduce(frame: Frame, replaced: bool, runs: bool) {
 }
 
 /// [`introduce`], where there is something to say. The marks that lie directly below a frame that
-/// starts are those of this round, but for that of a spared call, which is not linked.
+/// starts are those of this round, up to one at which a hook is being told: where C calls, that may be
+/// the frame below.
 #[cold]
 #[inline(never)]
 fn introduce_each(frame: Frame, makes_generator: bool) {
     let mut at = frame.previous();
-    while let Some(watch) = at.and_then(Watch::at).filter(|watch| watch.is_linked()) {
+    while let Some(watch) = at.and_then(Watch::at).filter(|watch| watch.is_waiting()) {
         watch.set_code(frame.code(), makes_generator);
         at = watch.mark().previous();
     }

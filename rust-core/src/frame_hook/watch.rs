@@ -17,6 +17,7 @@ use super::error::{Outcome, Raised};
 use super::extent::Extent;
 use super::hook::{Hook, HookRef};
 use super::verdict::{Request, FRAMEHOOK_NOT_BELOW};
+use crate::check::check;
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
@@ -62,8 +63,10 @@ const MAKES_GENERATOR: u32 = 2;
 const HELD: u32 = 4;
 /// Its request has an extent.
 const HAS_EXTENT: u32 = 8;
-/// Its mark lies below a call whose frame has not begun, and about which no hook is asked.
+/// That of a call about whose frame, which has not begun, no hook is asked.
 const SPARES: u32 = 16;
+/// That of a spared call that no frame has made.
+const AT_ROOT: u32 = 32;
 
 /// The state of a watch that is not linked yet.
 #[inline(always)]
@@ -90,7 +93,7 @@ struct Body {
     hook: UnsafeCell<Option<HookRef>>,
     request: Request,
     /// What is true of it, as bits: [`LINKED`], [`MAKES_GENERATOR`], [`HELD`], [`HAS_EXTENT`],
-    /// [`SPARES`].
+    /// [`SPARES`], [`AT_ROOT`].
     state: Cell<u32>,
     /// The object that holds the watch of a generator; NULL: no generator is watched.
     watched: Cell<*mut PyObject>,
@@ -220,6 +223,12 @@ impl Watch {
 
     pub fn is_linked(self) -> bool {
         self.body().state.get() & LINKED != 0
+    }
+
+    /// Whether the frame has not come back to the mark: nobody is told of anything there.
+    pub fn is_waiting(self) -> bool {
+        // SAFETY: this thread's frame.
+        self.is_linked() && unsafe { (*self.mark().as_ptr()).return_offset } == RETURNS_TO
     }
 
     /// The other watches of the same generator.
@@ -460,35 +469,33 @@ impl Watch {
         NonNull::new(unsafe { (*thread.own()).watches }.cast()).map(Watch)
     }
 
-    /// No hook is asked about the frame of the call that is made now, which runs `function`; nor about
-    /// those below it, if `below`. It ends with [`Watch::spare_no_more`].
+    /// No hook is asked about the frame of the call that is made now, which runs `function`, if that is
+    /// not NULL; nor about those below it, if `below`. It ends with [`Watch::spare_no_more`].
     ///
-    /// The mark of a call that runs a function is the thread's current frame meanwhile, so that the
-    /// function's frame is known by it. It has the function's code, since some of CPython's functions
-    /// look at the code of whatever frame is the current one.
-    ///
-    /// # Safety
-    /// The function is live until then.
-    pub unsafe fn spare(
-        thread: Thread,
-        function: Option<NonNull<c::PyFunctionObject>>,
-        below: bool,
-    ) -> Outcome<Self> {
+    /// The mark lies below the thread's current frame, which makes the call, and not above it: CPython
+    /// has functions that look at whatever frame is the current one. Where no frame calls, the watch is
+    /// in a list of the thread's, and has the root of the stack.
+    pub fn spare(thread: Thread, function: *mut PyObject, below: bool) -> Outcome<Self> {
         let extent = if below { FRAMEHOOK_NOT_BELOW } else { 0 };
-        let word = function.map_or(null_mut(), |function| function.as_ptr().cast());
-        let none = &raw mut c::_Py_NoneStruct;
-        // SAFETY: live, by contract.
-        let code = function.map_or(none, |function| unsafe { (*function.as_ptr()).func_code });
-        let watch = Watch::new(thread, None, Request { word, tell: 0, extent }, code)?;
-        if function.is_some() {
+        let request = Request { word: function.cast(), tell: 0, extent };
+        let watch = Watch::new(thread, None, request, &raw mut c::_Py_NoneStruct)?;
+        if !function.is_null() {
             watch.set_state(SPARES, true);
-            // SAFETY: the mark is ours, and whole once it leads to the thread's current frame.
-            unsafe {
-                let mark = watch.mark();
-                mark.set_previous((*thread.tstate()).current_frame);
+            let mark = watch.mark();
+            if let Some(calls) = thread.current_frame() {
+                mark.set_previous(calls.previous().map_or(null_mut(), Frame::as_ptr));
                 watch.wait_again();
                 watch.expect_return();
-                thread.set_current_frame(mark.as_ptr());
+                calls.set_previous(mark.as_ptr());
+            } else {
+                watch.set_state(AT_ROOT, true);
+                // SAFETY: the watch is ours, and the list is the thread's own.
+                unsafe {
+                    Extent::lies_here(watch.body().extent.get(), thread);
+                    let first = at_roots(thread);
+                    watch.body().next.set(*first);
+                    *first = Some(watch);
+                }
             }
         }
         if below {
@@ -497,9 +504,24 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Whether no hook is asked about the frame of `function` that begins directly above the mark.
+    /// Whether this is the mark of a call of `function` whose frame has not begun.
     pub fn spares(self, function: *mut PyObject) -> bool {
         self.still_spares() && self.request().word == function.cast()
+    }
+
+    /// The same of a call that no frame has made, on this stack.
+    pub fn spared_at_root(thread: Thread, function: *mut PyObject) -> Option<Self> {
+        // SAFETY: the thread's own list; those in it are live.
+        let mut at = unsafe { *at_roots(thread) };
+        while let Some(watch) = at {
+            // SAFETY: as above. It has the root of its stack since it is in the list.
+            let is_here = unsafe { Extent::is_here(watch.body().extent.get(), thread) };
+            if is_here && watch.spares(function) {
+                return Some(watch);
+            }
+            at = watch.body().next.get();
+        }
+        None
     }
 
     /// The frame has begun.
@@ -518,12 +540,34 @@ impl Watch {
     /// That of a spared call. The thread's current frame is the one that it was as the call began.
     pub unsafe fn spare_no_more(self, thread: Thread) {
         self.end_extent(thread);
-        if !self.request().word.is_null() {
-            // SAFETY: the caller's contract; the mark was made the current frame.
-            unsafe { self.step_down(thread) };
+        if self.body().state.get() & AT_ROOT != 0 {
+            // SAFETY: the thread's own list, which this watch is in.
+            unsafe {
+                let mut place = at_roots(thread);
+                while *place != Some(self) {
+                    let before = (*place).unwrap_unchecked();
+                    place = before.body().next.as_ptr();
+                }
+                *place = self.body().next.get();
+            }
+        } else if let (false, Some(calls)) = (self.request().word.is_null(), thread.current_frame())
+        {
+            let mark = self.mark();
+            check!(calls.previous() == Some(mark), "the mark of a spared call lies elsewhere");
+            calls.set_previous(mark.previous().map_or(null_mut(), Frame::as_ptr));
+            mark.unlink();
         }
         self.end(thread);
     }
+}
+
+/// The watches of spared calls that no frame has made: greenlets and threads begin with them.
+///
+/// # Safety
+/// The calling thread alone uses the list.
+unsafe fn at_roots(thread: Thread) -> *mut Option<Watch> {
+    // SAFETY: live, as the thread's own state is.
+    unsafe { (&raw mut (*thread.own()).spared_at_roots).cast() }
 }
 
 /// Frees the word of a watch, and gives up its hook.
@@ -568,6 +612,7 @@ pub unsafe fn free_unused(thread: Thread) {
     unsafe {
         (*own).watches = null_mut();
         (*own).extents = null_mut();
+        (*own).spared_at_roots = null_mut();
         while let Some(kept) = NonNull::new((*own).unused_watches.cast::<Body>()) {
             (*own).unused_watches = raw(kept.as_ref().next_told.get()).cast();
             c::PyMem_RawFree(kept.as_ptr().cast());
