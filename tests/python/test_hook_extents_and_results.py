@@ -288,7 +288,7 @@ class Results(unittest.TestCase):
                 view.result(1)
             return framehook.SETTLED
 
-        with framehook.hook(hook), self.assertRaises(SystemError):
+        with framehook.hook(hook), self.assertRaisesRegex(SystemError, "does not go with its object"):
             leaf()
         self.assertEqual(([word() for word in words], told), ([None], ["raised"]))
 

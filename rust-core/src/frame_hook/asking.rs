@@ -226,7 +226,11 @@ pub(super) unsafe fn heed(thread: Thread, hook: &Hook, frame: Offered, given: Gi
         // SAFETY: the caller's contract.
         (Some(Verdict::Replace), Some(object)) => unsafe { run(thread, hook, frame, &object) },
         (Some(Verdict::Result), Some(value)) => Ok(Heeded::Answered(value)),
-        _ => Err(complain(thread, hook, c"frame hook %s answered with no known verdict")),
+        _ => Err(complain(
+            thread,
+            hook,
+            c"frame hook %s answered with a verdict that is unknown, or does not go with its object",
+        )),
     });
     done.unwrap_or_else(|Raised { .. }| {
         count_one(&hook.errors);

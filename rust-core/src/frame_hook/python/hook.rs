@@ -47,16 +47,11 @@ unsafe fn ask_python(
     let settled = settled(thread)?;
     // SAFETY: the caller's contract.
     let said = unsafe { call_with_view(thread, callable, frame, answer) }?;
-    let says_nothing = said.as_ptr() == &raw mut c::_Py_NoneStruct;
-    if !says_nothing {
-        // What is returned goes before a result.
-        let given = core::mem::replace(&mut answer.object, null_mut());
-        // SAFETY: NULL, or a reference that is the answer's.
-        drop(unsafe { Owned::new(given) });
-    }
     Ok(if said.as_ptr() == settled {
         Verdict::Settled
-    } else if !says_nothing {
+    } else if said.as_ptr() != &raw mut c::_Py_NoneStruct {
+        // SAFETY: NULL, or a reference that is the answer's: the code goes before a result.
+        drop(unsafe { Owned::new(answer.object) });
         answer.object = said.into_raw();
         Verdict::Replace
     } else if !answer.object.is_null() {

@@ -130,7 +130,9 @@ fn answers_that_make_no_sense_fail_the_call() {
     let (function, other) = (named("own"), named("other"));
     let text = Own(values::text("no code"));
     let no_exception = "SystemError: frame hook test answered with an error and set no exception";
-    let unknown = "SystemError: frame hook test answered with no known verdict";
+    let unknown =
+        "SystemError: frame hook test answered with a verdict that is unknown, or does not go \
+                   with its object";
     let no_code = "TypeError: frame hook test returned neither None nor framehook.SETTLED nor a \
                    code object, but an object of type str";
     for (reply, expected) in [
