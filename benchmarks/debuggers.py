@@ -201,6 +201,9 @@ DEBUGPY_BREAKPOINTS = {
     "timed_condition": ("a breakpoint with a condition", {"condition": "total < 0"}),
 }
 MEASURED = ("recursion", "condition")
+# What is measured of setting: what of pdb's it is compared with. The slowest of the many is compared
+# with what pdb usually takes.
+SETTING = {"set": "set", "clear": "clear", "slowest set": "set"}
 PLAIN = {"stock": "stock", "python": "Ferrule"}
 OURS = "Ferrule, ferrule_debugger"
 
@@ -270,14 +273,12 @@ def time_all(pythons, turns, debugpy):
         elsewhere = ratio_of_pairs(results["recursion"][setup], results["recursion"][PLAIN[python]])
         condition = ratio_of_pairs(results["condition"][setup], results["condition"]["stock, pdb"])
         ratios[setup] = {"elsewhere": elsewhere.median, "condition": condition.median}
-        # The slowest of the many is compared with what pdb usually takes.
-        for name, usual in (("set", "set"), ("clear", "clear"), ("slowest set", "set")):
+        for name, of_pdb in SETTING.items():
             if setup in results[name]:
-                pdbs = results[usual]["stock, pdb"]
+                pdbs = results[of_pdb]["stock, pdb"]
                 ratios[setup][name] = ratio_of_pairs(results[name][setup], pdbs).median
         setting = [
-            f"{ratios[setup][name]:.2f}" if name in ratios[setup] else ""
-            for name in ("set", "clear", "slowest set")
+            f"{ratios[setup][name]:.2f}" if name in ratios[setup] else "" for name in SETTING
         ]
         rows.append(
             (
@@ -290,7 +291,7 @@ def time_all(pythons, turns, debugpy):
         )
     print("elsewhere: over the same interpreter alone; all others: over pdb on stock")
     print_table(
-        ("", "elsewhere", "middle half", "condition", "set", "clear", "slowest set"),
+        ("", "elsewhere", "middle half", "condition", *SETTING),
         rows,
     )
     failures = []

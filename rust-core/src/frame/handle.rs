@@ -151,6 +151,19 @@ impl Frame {
         unsafe { Frame::or_none((*self.as_ptr()).previous) }
     }
 
+    /// The frames below this one, the innermost first.
+    #[inline(always)]
+    pub fn callers(self) -> Frames {
+        Frames(self.previous())
+    }
+
+    /// From now on this frame leads where `other` leads.
+    #[inline(always)]
+    pub fn lead_where(self, other: Frame) {
+        // SAFETY: live by the type's invariant.
+        self.set_previous(unsafe { (*other.as_ptr()).previous });
+    }
+
     /// From now on this frame leads to `previous`, a frame or NULL, whose fields are in memory
     /// first: see [`Thread::set_current_frame`](crate::thread::Thread::set_current_frame).
     #[inline(always)]
@@ -306,5 +319,19 @@ impl Frame {
     pub unsafe fn leave_function(self) -> StackRef<Untagged> {
         // SAFETY: live by the type's invariant; owned by contract.
         unsafe { StackRef::steal(NonNull::new_unchecked(self.function())) }
+    }
+}
+
+/// This frame, if any, and those below it, the innermost first.
+pub struct Frames(pub Option<Frame>);
+
+impl Iterator for Frames {
+    type Item = Frame;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Frame> {
+        let frame = self.0?;
+        self.0 = frame.previous();
+        Some(frame)
     }
 }

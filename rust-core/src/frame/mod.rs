@@ -30,7 +30,7 @@ mod slots;
 mod tests;
 mod traverse;
 
-pub use handle::{Frame, Owner};
+pub use handle::{Frame, Frames, Owner};
 pub use initialize::_PyFrame_Initialize;
 pub use lifecycle::leave_object;
 pub use slots::slot_with;

@@ -2,8 +2,8 @@
 //!
 //! An extent begins when its frame begins, or goes on, and ends when that is left, or suspended. It
 //! is in force on one stack: a thread's, or a greenlet's, which has a data stack of its own. So an
-//! extent is known by the root chunk of the data stack that it began on. Where no frame has begun on
-//! a stack yet that has none, and it gets one.
+//! extent is known by the root chunk of the data stack that it began on. A stack on which no frame has
+//! begun has no chunk yet: it gets its root then.
 
 use super::hook::Hook;
 use super::snapshot::Snapshot;
@@ -86,6 +86,24 @@ impl Extent {
         only_below: SlotMask { epoch: 0, slots: 0 },
     };
 
+    /// Remembers the stack of now, where no extent begins.
+    ///
+    /// # Safety
+    /// `this` is in no list.
+    pub unsafe fn lies_here(this: *mut Extent, thread: Thread) {
+        // SAFETY: ours, by contract.
+        unsafe { *this = Extent { root: root_or_made(thread), ..Extent::NONE } };
+    }
+
+    /// Whether it lies on the stack of now.
+    ///
+    /// # Safety
+    /// The calling thread's, and it knows its stack.
+    pub unsafe fn is_here(this: *mut Extent, thread: Thread) -> bool {
+        // SAFETY: live, by contract.
+        unsafe { (*this).root == root(thread) }
+    }
+
     /// Begins for `hook`; for all hooks, if that is `None`.
     ///
     /// # Safety
@@ -147,26 +165,6 @@ impl Extent {
         if let (Some(hook), true) = (hook, kind == FRAMEHOOK_ONLY_BELOW) {
             hook.count_only_below(false);
         }
-    }
-}
-
-impl Extent {
-    /// Remembers the stack of now, where no extent begins.
-    ///
-    /// # Safety
-    /// `this` is in no list.
-    pub unsafe fn lies_here(this: *mut Extent, thread: Thread) {
-        // SAFETY: ours, by contract.
-        unsafe { *this = Extent { root: root_or_made(thread), ..Extent::NONE } };
-    }
-
-    /// Whether it lies on the stack of now.
-    ///
-    /// # Safety
-    /// The calling thread's, and it knows its stack.
-    pub unsafe fn is_here(this: *mut Extent, thread: Thread) -> bool {
-        // SAFETY: live, by contract.
-        unsafe { (*this).root == root(thread) }
     }
 }
 

@@ -64,14 +64,7 @@ impl Stage {
 /// Whether hooks look at a frame that this one was called from, directly or not: this
 /// one starts within a hook.
 pub fn starts_within_a_hook(frame: Frame) -> bool {
-    let mut at = frame.previous();
-    while let Some(caller) = at {
-        if Stage::of(caller).is_being_offered() {
-            return true;
-        }
-        at = caller.previous();
-    }
-    false
+    frame.callers().any(|caller| Stage::of(caller).is_being_offered())
 }
 
 /// Hooks are told of what has happened to a frame, at the mark below it; or they have been. What

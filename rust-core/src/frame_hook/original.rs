@@ -24,25 +24,16 @@ fn count(thread: Thread, by: i32) {
 
 /// The spared call of `function` that `frame` has made, if its own frame has not begun.
 fn call_of(frame: Frame, function: *mut PyObject) -> Option<Watch> {
-    let mut below = frame.previous();
-    while let Some(watch) = below.and_then(Watch::at) {
-        if watch.spares(function) {
-            return Some(watch);
-        }
-        below = watch.mark().previous();
-    }
-    None
+    frame.callers().map_while(Watch::at).find(|watch| watch.spares(function))
 }
 
 /// The spared call that this frame is that of.
 fn spared_call(thread: Thread, frame: Frame) -> Option<Watch> {
-    let mut at = frame.previous();
-    while let Some(below) = at {
-        let call = call_of(below, frame.function());
-        if call.is_some() || below.owner() != Owner::C_STACK {
+    for caller in frame.callers() {
+        let call = call_of(caller, frame.function());
+        if call.is_some() || caller.owner() != Owner::C_STACK {
             return call;
         }
-        at = below.previous();
     }
     Watch::spared_at_root(thread, frame.function())
 }

@@ -12,14 +12,7 @@ use crate::thread::Thread;
 /// The frame whose hook makes this call: the innermost one on this stack that is being offered, or
 /// whose end is told of.
 fn asked_about(thread: Thread) -> Option<StepsOut> {
-    let mut at = thread.current_frame();
-    while let Some(frame) = at {
-        if let Some(asked) = StepsOut::if_it_is_offered(frame) {
-            return Some(asked);
-        }
-        at = frame.previous();
-    }
-    None
+    thread.frames().find_map(StepsOut::if_it_is_offered)
 }
 
 /// The hook of a frame is not counted as one that runs.

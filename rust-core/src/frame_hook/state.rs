@@ -1,6 +1,6 @@
 //! What the hooks of an interpreter and of a thread share, as the calling thread reaches it.
 
-use crate::frame::Frame;
+use crate::frame::{Frame, Frames};
 use crate::in_cpython::{FrameHookState, FrameHookThread};
 use crate::thread::Thread;
 
@@ -24,6 +24,12 @@ impl Thread {
     pub(super) fn current_frame(self) -> Option<Frame> {
         // SAFETY: the thread's own field. Its current frame is live, and it is no other stack's.
         unsafe { Frame::or_none((*self.tstate()).current_frame) }
+    }
+
+    /// The frames of that stack, the innermost first.
+    #[inline(always)]
+    pub(super) fn frames(self) -> Frames {
+        Frames(self.current_frame())
     }
 }
 

@@ -136,11 +136,7 @@ impl View {
     /// Whether the frame is below the thread's current one. If not, its hook waits in another
     /// greenlet.
     fn is_on_this_stack(self) -> bool {
-        let mut at = self.thread.current_frame();
-        while let Some(frame) = at.filter(|frame| frame.as_ptr() != self.frame.as_ptr()) {
-            at = frame.previous();
-        }
-        at.is_some()
+        self.thread.frames().any(|frame| frame == *self.frame)
     }
 
     /// The code and the line of the frame that has called, as tracebacks show it; None and -1: Python

@@ -63,9 +63,9 @@ const MAKES_GENERATOR: u32 = 2;
 const HELD: u32 = 4;
 /// Its request has an extent.
 const HAS_EXTENT: u32 = 8;
-/// That of a call about whose frame, which has not begun, no hook is asked.
+/// It is the watch of a spared call whose frame has not begun.
 const SPARES: u32 = 16;
-/// That of a spared call that no frame has made.
+/// It is the watch of a spared call that no frame has made.
 const AT_ROOT: u32 = 32;
 
 /// The state of a watch that is not linked yet.
@@ -479,23 +479,21 @@ impl Watch {
         let extent = if below { FRAMEHOOK_NOT_BELOW } else { 0 };
         let request = Request { word: function.cast(), tell: 0, extent };
         let watch = Watch::new(thread, None, request, &raw mut c::_Py_NoneStruct)?;
-        if !function.is_null() {
-            watch.set_state(SPARES, true);
+        watch.set_state(SPARES, !function.is_null());
+        if let Some(calls) = thread.current_frame() {
             let mark = watch.mark();
-            if let Some(calls) = thread.current_frame() {
-                mark.set_previous(calls.previous().map_or(null_mut(), Frame::as_ptr));
-                watch.wait_again();
-                watch.expect_return();
-                calls.set_previous(mark.as_ptr());
-            } else {
-                watch.set_state(AT_ROOT, true);
-                // SAFETY: the watch is ours, and the list is the thread's own.
-                unsafe {
-                    Extent::lies_here(watch.body().extent.get(), thread);
-                    let first = at_roots(thread);
-                    watch.body().next.set(*first);
-                    *first = Some(watch);
-                }
+            mark.lead_where(calls);
+            watch.wait_again();
+            watch.expect_return();
+            calls.set_previous(mark.as_ptr());
+        } else {
+            watch.set_state(AT_ROOT, true);
+            // SAFETY: the watch is ours and in no list, and this one is the thread's own.
+            unsafe {
+                Extent::lies_here(watch.body().extent.get(), thread);
+                let first = at_roots(thread);
+                watch.body().next.set(*first);
+                *first = Some(watch);
             }
         }
         if below {
@@ -514,9 +512,9 @@ impl Watch {
         // SAFETY: the thread's own list; those in it are live.
         let mut at = unsafe { *at_roots(thread) };
         while let Some(watch) = at {
-            // SAFETY: as above. It has the root of its stack since it is in the list.
-            let is_here = unsafe { Extent::is_here(watch.body().extent.get(), thread) };
-            if is_here && watch.spares(function) {
+            let extent = watch.body().extent.get();
+            // SAFETY: live, and it knows its stack since the watch came into the list.
+            if watch.spares(function) && unsafe { Extent::is_here(extent, thread) } {
                 return Some(watch);
             }
             at = watch.body().next.get();
@@ -541,20 +539,19 @@ impl Watch {
     pub unsafe fn spare_no_more(self, thread: Thread) {
         self.end_extent(thread);
         if self.body().state.get() & AT_ROOT != 0 {
-            // SAFETY: the thread's own list, which this watch is in.
+            // SAFETY: the thread's own list, of live watches. This one is in it, unless the thread was
+            // cleared meanwhile: then it is empty.
             unsafe {
                 let mut place = at_roots(thread);
-                while *place != Some(self) {
-                    let before = (*place).unwrap_unchecked();
-                    place = before.body().next.as_ptr();
+                while let Some(other) = (*place).filter(|watch| *watch != self) {
+                    place = other.body().next.as_ptr();
                 }
-                *place = self.body().next.get();
+                *place = (*place).and_then(|watch| watch.body().next.get());
             }
-        } else if let (false, Some(calls)) = (self.request().word.is_null(), thread.current_frame())
-        {
+        } else if let Some(calls) = thread.current_frame() {
             let mark = self.mark();
             check!(calls.previous() == Some(mark), "the mark of a spared call lies elsewhere");
-            calls.set_previous(mark.previous().map_or(null_mut(), Frame::as_ptr));
+            calls.lead_where(mark);
             mark.unlink();
         }
         self.end(thread);

@@ -27,9 +27,9 @@ struct FrameView {
     thread: u64,
     /// The frame, or NULL once the hook has returned. That thread alone reads and writes it.
     frame: *mut _PyInterpreterFrame,
-    /// What the hook answers beside its verdict, until it has returned. As above. It is here and not
-    /// on the C stack: where the hook waits in one greenlet, another one may add to it, and that has
-    /// other things there.
+    /// What the hook answers beside its verdict, until it has returned. As above. It does not lie on
+    /// the C stack: while the hook waits in a greenlet, others may add to it, and they have other
+    /// things in that memory.
     answer: HookAnswer,
 }
 
@@ -74,7 +74,7 @@ pub unsafe fn call_with_view(
 /// # Safety
 /// `this` is a `FrameView`.
 unsafe fn answer<'a>(thread: Thread, this: *mut PyObject) -> Outcome<&'a mut HookAnswer> {
-    // SAFETY: the caller's contract. It is a part of the view.
+    // SAFETY: the caller's contract. It is a part of the view, and like that this thread's alone.
     unsafe {
         view(thread, this)?;
         Ok(&mut (*this.cast::<FrameView>()).answer)
