@@ -193,4 +193,7 @@ def main(path, seed, hook, name="", *tests):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
+    # What is mutated may read the arguments too: it finds none, in both interpreters.
+    words = sys.argv[1:]
+    del sys.argv[1:]
+    main(words[0], int(words[1]), *words[2:])
