@@ -1,15 +1,17 @@
 """What PyO3's build script is told about an interpreter."""
 
+import os
 from pathlib import Path
 
 from asking import said
 
 # PyO3 up to 0.28, which has to be used without the GIL, believes that objects of a build with --with-trace-refs are larger.
-# They are not since CPython 3.13. So it asks no such interpreter, and reads this.
+# They are not since CPython 3.13. So it asks no such interpreter, and reads this. It does not ask one for another machine either,
+# which an emulator may run.
 ASK = """if True:
     import sys, sysconfig
     get = sysconfig.get_config_var
-    if get("Py_TRACE_REFS"):
+    if get("Py_TRACE_REFS") or "for another machine" in sys.argv:
         flags = [name for name in ("Py_DEBUG", "Py_REF_DEBUG", "Py_GIL_DISABLED") if get(name)]
         if "Py_DEBUG" in flags and "Py_REF_DEBUG" not in flags:
             flags.append("Py_REF_DEBUG")
@@ -22,7 +24,7 @@ ASK = """if True:
 
 def environment(python: str, below: Path) -> dict[str, str]:
     """The variables that tell it; a file below this directory may be made for it."""
-    config = said([python, "-E", "-s", "-c", ASK])
+    config = said([python, "-E", "-s", "-c", ASK, *(["for another machine"] if "CARGO_BUILD_TARGET" in os.environ else [])])
     if not config.startswith("implementation="):
         return {"PYO3_PYTHON": python}
     below.mkdir(parents=True, exist_ok=True)

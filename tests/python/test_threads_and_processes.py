@@ -119,8 +119,8 @@ class Threads(unittest.TestCase):
 
 class ResidentMemory(ProgramTestCase):
     def test_the_resident_set_does_not_grow_with_the_number_of_threads(self):
-        self.assert_program_succeeds("""
-import sys, threading
+        said = self.assert_program_succeeds("""
+import sys, threading, _thread
 from support import make_recursion
 sys.setrecursionlimit(10_000)
 
@@ -128,20 +128,36 @@ def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
 
-def run(count):
-    for _ in range(count):
-        thread = threading.Thread(target=recurse, args=(2_000, int))
-        thread.start()
-        thread.join()
+def without_frames():
+    ended.acquire()
+    _thread.start_new_thread(ended.release, ())
+    ended.acquire()
+    ended.release()
 
+def recursing():
+    thread = threading.Thread(target=recurse, args=(2_000, int))
+    thread.start()
+    thread.join()
+
+def growth(run, count):
+    before = resident()
+    for _ in range(count):
+        run()
+    return resident() - before
+
+ended = _thread.allocate_lock()
+growth(without_frames, 20)
+if growth(without_frames, 100) > 1024 * 1024:
+    print("the resident set grows with threads that run C alone too")     # in an emulator, for one
+    sys.exit()
 recurse = make_recursion(300)
-run(20)
-before = resident()
-run(300)
-grown = resident() - before
+growth(recursing, 20)
+grown = growth(recursing, 300)
 # 300 root chunks are 4.7 MiB, 300 spare ones up to 300 MiB.
 assert grown < 4 * 1024 * 1024, grown
 """)
+        if said:
+            self.skipTest(said.strip())
 
 
 @unittest.skipUnless(hasattr(os, "fork"), "needs fork")
@@ -303,7 +319,7 @@ class Finalization(ProgramTestCase):
         for at_bottom in ("time.sleep(100)", "spin()"):
             with self.subTest(at_bottom):
                 printed = self.assert_program_succeeds(f"""
-import sys, threading, time
+import sys, threading, _thread
 from support import make_recursion
 sys.setrecursionlimit(50_000)
 recurse = make_recursion(10)
