@@ -208,18 +208,21 @@ sys.setrecursionlimit(20_000)
 """
 
 DUMPS = SURROUNDINGS + """
-import faulthandler, tempfile
+import faulthandler, random, tempfile
 file = tempfile.TemporaryFile()
 # Its handler is C and runs in the middle of anything.
 faulthandler.register(signal.SIGALRM, file, all_threads=sys.argv[1] == "all")
 dumps = 0
+moments = random.Random(1)
 deadline = time.monotonic() + 240
 for number in range(1_000_000):
     evaluators.set(("default", "count")[number // 20 % 2])
-    signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+    # Once each time. Where a dump takes longer than the time between two, as in an emulator, nothing else would ever run.
+    signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-6, 3e-4))
     with framehook.hook(watch), framehook.hook(replace), framehook.hook(lambda view: framehook.SETTLED):
         for n in range(20):
             assert work(n) == 2, work(n)
+            signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-6, 3e-4))
     signal.setitimer(signal.ITIMER_REAL, 0)
     evaluators.set("default")
     if os.fstat(file.fileno()).st_size > 1 << 20:
