@@ -319,7 +319,7 @@ class Finalization(ProgramTestCase):
         for at_bottom in ("time.sleep(100)", "spin()"):
             with self.subTest(at_bottom):
                 printed = self.assert_program_succeeds(f"""
-import sys, threading, _thread
+import sys, threading, time
 from support import make_recursion
 sys.setrecursionlimit(50_000)
 recurse = make_recursion(10)
