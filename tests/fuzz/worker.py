@@ -172,6 +172,9 @@ def main(path, seed, hook, name="", *tests):
         suite = tests_of(code, path, name, tests)
         sys.setrecursionlimit(limit_of_recursion)
         add_hook(hook)
+        # Tests that go through what sys has find the same in both.
+        for name in ("add_frame_hook", "remove_frame_hook"):
+            vars(sys).pop(name, None)
         if how == "trace":
             sys.settrace(trace)
         elif how == "profile":
