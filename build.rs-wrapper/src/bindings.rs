@@ -139,7 +139,7 @@ const VARIABLES: &[&str] = &[
     "PyCode_Type",
     "PyTuple_Type",
     "PyUnicode_Type",
-    "Py(Bool|CFunction|Function|Method)_Type",
+    "Py(AsyncGen|Bool|CFunction|Coro|Function|Gen|Method)_Type",
     "EXTENDED_ARG",
     "INTERPRETER_EXIT",
     "MAKE_CELL",

@@ -79,18 +79,18 @@ pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNE
 pub use raw::{
     _PyErr_ChainStackItem, _PyErr_FormatFromCause, _PyErr_StackItem, _PyEval_FrameClearAndPop,
     _PyRust_UnsettleAllCode, _PySendCache, _Py_Instrument, _Py_NoneStruct,
-    _Py_call_instrumentation_arg, PyBool_FromLong, PyBool_Type, PyCFunctionObject,
-    PyCFunction_Type, PyCallable_Check, PyCell_Get, PyDict_New, PyDict_SetItem,
+    _Py_call_instrumentation_arg, PyAsyncGen_Type, PyBool_FromLong, PyBool_Type, PyCFunctionObject,
+    PyCFunction_Type, PyCallable_Check, PyCell_Get, PyCoro_Type, PyDict_New, PyDict_SetItem,
     PyDict_SetItemString, PyErr_ExceptionMatches, PyErr_Format, PyErr_FormatUnraisable,
     PyErr_NewExceptionWithDoc, PyErr_NoMemory, PyErr_Occurred, PyErr_SetObject, PyErr_SetString,
     PyExc_IndexError, PyExc_KeyError, PyExc_RuntimeError, PyExc_StopAsyncIteration,
     PyExc_StopIteration, PyExc_SystemError, PyExc_TypeError, PyExc_UnboundLocalError,
-    PyExc_ValueError, PyException_GetContext, PyFunction_Type, PyGetSetDef, PyIndex_Check,
-    PyList_Append, PyList_AsTuple, PyList_New, PyLong_AsLongLong, PyLong_FromLongLong,
-    PyLong_FromSize_t, PyMem_RawMalloc, PyMethodDef, PyMethodObject, PyMethod_Type, PyModuleDef,
-    PyModuleDef_Init, PyModuleDef_Slot, PyModule_AddObjectRef, PyNumber_AsSsize_t,
-    PyObject_CallOneArg, PyObject_Free, PyObject_GC_Del, PyObject_GC_UnTrack, PyObject_GetAttr,
-    PyObject_GetOptionalAttr, PyObject_IsTrue, PyObject_Repr, PyObject_SetAttr,
+    PyExc_ValueError, PyException_GetContext, PyFunction_Type, PyGen_Type, PyGetSetDef,
+    PyIndex_Check, PyList_Append, PyList_AsTuple, PyList_New, PyLong_AsLongLong,
+    PyLong_FromLongLong, PyLong_FromSize_t, PyMem_RawMalloc, PyMethodDef, PyMethodObject,
+    PyMethod_Type, PyModuleDef, PyModuleDef_Init, PyModuleDef_Slot, PyModule_AddObjectRef,
+    PyNumber_AsSsize_t, PyObject_CallOneArg, PyObject_Free, PyObject_GC_Del, PyObject_GC_UnTrack,
+    PyObject_GetAttr, PyObject_GetOptionalAttr, PyObject_IsTrue, PyObject_Repr, PyObject_SetAttr,
     PyObject_Vectorcall, PyStructSequence_Desc, PyStructSequence_Field, PyStructSequence_New,
     PyStructSequence_NewType, PyStructSequence_SetItem, PySys_Audit, PyThreadState_Get,
     PyTime_PerfCounterRaw, PyTuple_GetItem, PyTuple_Pack, PyTuple_Size, PyTuple_Type,
@@ -108,6 +108,8 @@ pub use raw::{
 #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 pub use raw::_Py_FatalErrorFunc;
 pub use raw::PyGenObject;
+/// The state of a generator that has not begun.
+pub const FRAME_CREATED: i8 = raw::_framestate_FRAME_CREATED as i8;
 /// The state of a generator that runs.
 pub const FRAME_EXECUTING: i8 = raw::_framestate_FRAME_EXECUTING as i8;
 /// The state of a generator whose frame is over.

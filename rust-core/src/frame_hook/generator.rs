@@ -5,6 +5,7 @@ use super::resume::goes_on_at;
 use crate::cpython as c;
 use crate::cpython::{PyGenObject, PyObject};
 use crate::frame::Frame;
+use crate::object::Owned;
 use crate::thread::Thread;
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -22,6 +23,18 @@ impl Generator {
     pub unsafe fn new(generator: *mut PyObject) -> Self {
         // SAFETY: not NULL, by contract. All three begin with the same fields.
         Generator(unsafe { NonNull::new_unchecked(generator.cast()) })
+    }
+
+    /// `None`: the object is none that has just been made of `code`. An evaluator gives for a frame what
+    /// it likes.
+    pub fn if_made_of(code: *mut PyObject, object: &Owned) -> Option<Self> {
+        let kinds = [&raw mut c::PyGen_Type, &raw mut c::PyCoro_Type, &raw mut c::PyAsyncGen_Type];
+        // SAFETY: a live object.
+        let is_one = kinds.contains(unsafe { &(*object.as_ptr()).ob_type });
+        // SAFETY: of the type, and not finished where it has not begun.
+        let made = is_one.then(|| unsafe { Self::new(object.as_ptr()) })?;
+        (made.state() == c::FRAME_CREATED && made.frame().code().as_object() == code)
+            .then_some(made)
     }
 
     /// The one that a frame lies in.

@@ -4,7 +4,9 @@
 //! lays a mark below the frame that makes it, and so the frame that it begins is known: it is the
 //! first one of its function directly above. What runs before it begins, a destructor say, has another
 //! function, or is further up; what binds the arguments may be the function itself, which is spared
-//! then in its own place. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
+//! then in its own place. A frame that nobody was asked about, as there was no hook, leaves the mark as
+//! it is: where the function adds a hook, and what destroys its locals is the function itself, that is
+//! spared as well. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
 
 use super::error::Outcome;
 use super::offered::never_offer;

@@ -67,7 +67,8 @@ fn is_not_to_be_offered(thread: Thread, frame: Frame) -> bool {
         unsafe { ((*thread.tstate()).tracing, (*thread.own()).hidden, (*thread.own()).rounds) };
     // Levels of a hook that is hidden are no tracer's; it may wait in another greenlet. Where no hook
     // runs, frames far below are not looked at: a spared call whose frame is not offered stays counted.
-    tracing > hidden || is_spared(thread, frame) || (rounds != 0 && starts_within_a_hook(frame))
+    // What starts within a hook is not offered anyway, so it is not the frame that a call spares.
+    tracing > hidden || (rounds != 0 && starts_within_a_hook(frame)) || is_spared(thread, frame)
 }
 
 /// How far the hooks that let a frame run were asked.
@@ -126,6 +127,8 @@ struct UnderWay {
     round: Round,
     /// Where the frame that was called goes on.
     next: *mut c::_Py_CODEUNIT,
+    /// What lay below it before the round.
+    caller: Option<Frame>,
 }
 
 /// Offers a frame that has its arguments and has run nothing but its prologue.
@@ -150,7 +153,7 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
     if open & here == 0 {
         return Way::Runs(*frame, Answer::AskAgain);
     }
-    let next = frame.instruction();
+    let (next, caller) = (frame.instruction(), frame.previous());
     let round = Round::begin(thread);
     let frame = frame.hide(stage);
     // SAFETY: hidden just now.
@@ -158,7 +161,7 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
     match asked {
         Asked::All { watched } => {
             if watched {
-                introduce(*frame, false, true);
+                introduce(*frame, caller, false, true);
             }
             // Hooks that were removed meanwhile may go now, and their owners' code runs: within the
             // round, with the frame still hidden.
@@ -173,13 +176,13 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
             Way::Answered(frame.show(next), value)
         }
         Asked::UpTo(number, given) => {
-            let under_way = UnderWay { snapshot, round, next };
+            let under_way = UnderWay { snapshot, round, next, caller };
             let course = Course { frame, here, settled, passed: false, replaced: false };
             // SAFETY: hidden, and the hook of that number is the one that has answered, or is next.
             unsafe { go_on_with(thread, under_way, number, given, course) }
         }
         Asked::Failed => {
-            let under_way = UnderWay { snapshot, round, next };
+            let under_way = UnderWay { snapshot, round, next, caller };
             let course = Course { frame, here, settled, passed: false, replaced: false };
             end_round(thread, under_way, course, End::Failed)
         }
@@ -285,7 +288,7 @@ fn end_round(thread: Thread, under_way: UnderWay, course: Course, end: End) -> W
     let next = under_way.next;
     let Course { frame, passed, replaced, .. } = course;
     // What is not run makes no generator.
-    introduce(*frame, replaced, matches!(end, End::Runs));
+    introduce(*frame, under_way.caller, replaced, matches!(end, End::Runs));
     // As in `offer`.
     drop(under_way);
     // From here on nothing runs any more that could change what is found.
@@ -323,23 +326,24 @@ pub(super) fn standing(thread: Thread, code: Code) -> Answer {
 }
 
 /// Says to the watches that have begun in this round what runs, if that is not what they know.
+/// `caller` lay below the frame before it.
 #[inline(always)]
-fn introduce(frame: Frame, replaced: bool, runs: bool) {
+fn introduce(frame: Frame, caller: Option<Frame>, replaced: bool, runs: bool) {
     let makes_generator = runs
         && frame.code().flags() & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR) != 0;
     if replaced || makes_generator {
-        introduce_each(frame, makes_generator);
+        introduce_each(frame, caller, makes_generator);
     }
 }
 
-/// [`introduce`], where there is something to say. The marks that lie directly below a frame that
-/// starts are those of this round, up to one at which a hook is being told: where C calls, that may be
-/// the frame below.
+/// [`introduce`], where there is something to say. The marks above the caller are those of this round.
+/// The caller may be a mark itself: of a frame that dies just now and runs a destructor, or one at
+/// which a hook in C is told.
 #[cold]
 #[inline(never)]
-fn introduce_each(frame: Frame, makes_generator: bool) {
+fn introduce_each(frame: Frame, caller: Option<Frame>, makes_generator: bool) {
     let mut at = frame.previous();
-    while let Some(watch) = at.and_then(Watch::at).filter(|watch| watch.is_waiting()) {
+    while let Some(watch) = at.filter(|_| at != caller).and_then(Watch::at) {
         watch.set_code(frame.code(), makes_generator);
         at = watch.mark().previous();
     }

@@ -225,12 +225,6 @@ impl Watch {
         self.body().state.get() & LINKED != 0
     }
 
-    /// Whether the frame has not come back to the mark: nobody is told of anything there.
-    pub fn is_waiting(self) -> bool {
-        // SAFETY: this thread's frame.
-        self.is_linked() && unsafe { (*self.mark().as_ptr()).return_offset } == RETURNS_TO
-    }
-
     /// The other watches of the same generator.
     pub fn next_told(self) -> Option<Watch> {
         self.body().next_told.get()
@@ -273,13 +267,7 @@ impl Watch {
             (*mark).instr_ptr = instructions();
             self.expect_return();
             frame.set_previous(mark);
-            let place = (&raw mut (*own).watches).cast::<Option<Watch>>();
-            let first = place.replace(Some(self));
-            body.next.set(first);
-            body.place.set(place);
-            if let Some(first) = first {
-                first.body().place.set(body.next.as_ptr());
-            }
+            self.enter_list((&raw mut (*own).watches).cast());
         }
         if state & HAS_EXTENT != 0 {
             self.begin_extent(thread);
@@ -311,6 +299,20 @@ impl Watch {
         // SAFETY: the caller's contract.
         unsafe { self.leave_list() };
         self.end_extent(thread);
+    }
+
+    /// # Safety
+    /// It is in no list, and nobody else works on this one, which begins at `place`.
+    #[inline(always)]
+    unsafe fn enter_list(self, place: *mut Option<Watch>) {
+        let body = self.body();
+        // SAFETY: the caller's contract.
+        let first = unsafe { place.replace(Some(self)) };
+        body.next.set(first);
+        body.place.set(place);
+        if let Some(first) = first {
+            first.body().place.set(body.next.as_ptr());
+        }
     }
 
     /// # Safety
@@ -491,9 +493,7 @@ impl Watch {
             // SAFETY: the watch is ours and in no list, and this one is the thread's own.
             unsafe {
                 Extent::lies_here(watch.body().extent.get(), thread);
-                let first = at_roots(thread);
-                watch.body().next.set(*first);
-                *first = Some(watch);
+                watch.enter_list(at_roots(thread));
             }
         }
         if below {
@@ -525,6 +525,17 @@ impl Watch {
     /// The frame has begun.
     pub fn has_spared(self) {
         self.set_state(SPARES, false);
+        self.leave_roots();
+    }
+
+    /// Leaves the list of the calls that no frame has made, if it is in that.
+    fn leave_roots(self) {
+        if self.body().state.get() & AT_ROOT != 0 {
+            self.set_state(AT_ROOT, false);
+            // SAFETY: in the list of the calling thread, which made the call. Where the thread was cleared
+            // meanwhile, nothing begins the list, and those in it still lead to each other.
+            unsafe { self.leave_list() };
+        }
     }
 
     /// Whether the frame of the call has not begun, if it is to have one.
@@ -538,17 +549,8 @@ impl Watch {
     /// That of a spared call. The thread's current frame is the one that it was as the call began.
     pub unsafe fn spare_no_more(self, thread: Thread) {
         self.end_extent(thread);
-        if self.body().state.get() & AT_ROOT != 0 {
-            // SAFETY: the thread's own list, of live watches. This one is in it, unless the thread was
-            // cleared meanwhile: then it is empty.
-            unsafe {
-                let mut place = at_roots(thread);
-                while let Some(other) = (*place).filter(|watch| *watch != self) {
-                    place = other.body().next.as_ptr();
-                }
-                *place = (*place).and_then(|watch| watch.body().next.get());
-            }
-        } else if let Some(calls) = thread.current_frame() {
+        self.leave_roots();
+        if let Some(calls) = thread.current_frame() {
             let mark = self.mark();
             check!(calls.previous() == Some(mark), "the mark of a spared call lies elsewhere");
             calls.lead_where(mark);

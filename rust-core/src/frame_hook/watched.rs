@@ -83,16 +83,14 @@ impl Watched {
     }
 }
 
-/// The frame of `watch` has made a generator, which is watched from now on.
+/// The frame of `watch` has come to `made`, the generator that its code makes, which is watched from
+/// now on. `false`: it is not watched.
 ///
 /// Code whose locals are in a mapping needs the field itself: a module that awaits. Such a frame has
-/// ended as it has made its coroutine, which is `false`.
-///
-/// # Safety
-/// `generator` is what the frame has made, and has not begun.
-pub unsafe fn attach(thread: Thread, watch: Watch, generator: &Owned) -> Outcome<bool> {
-    // SAFETY: by contract.
-    let frame = unsafe { Generator::new(generator.as_ptr()) }.frame();
+/// ended as it has made its coroutine.
+pub fn attach(thread: Thread, watch: Watch, made: &Owned) -> Outcome<bool> {
+    let Some(generator) = Generator::if_made_of(watch.code(), made) else { return Ok(false) };
+    let frame = generator.frame();
     if frame.code().flags() & c::CO_OPTIMIZED == 0 {
         return Ok(false);
     }

@@ -9,15 +9,24 @@ use crate::data_stack::_PyThreadState_PopFrame;
 use crate::frame::{_PyFrame_ClearExceptCode, _PyRust_MoveFrame};
 use std::ptr::null_mut;
 
-static mut GENERATOR_TYPE: PyTypeObject = named_type(c"generator");
+#[no_mangle]
+#[allow(non_upper_case_globals)]
+static mut PyGen_Type: PyTypeObject = named_type(c"generator");
+/// There are no others here.
+#[no_mangle]
+#[allow(non_upper_case_globals)]
+static mut PyCoro_Type: PyTypeObject = named_type(c"coroutine");
+#[no_mangle]
+#[allow(non_upper_case_globals)]
+static mut PyAsyncGen_Type: PyTypeObject = named_type(c"async_generator");
 
 /// Values of `gi_frame_state`.
-const CREATED: i8 = -3;
+const CREATED: i8 = c::FRAME_CREATED;
 const SUSPENDED: i8 = -2;
 const CLEARED: i8 = 4;
 
 pub fn is_generator(object: *mut PyObject) -> bool {
-    is_of_type(object, &raw mut GENERATOR_TYPE)
+    is_of_type(object, &raw mut PyGen_Type)
 }
 
 /// The frame of a generator.
@@ -42,7 +51,7 @@ pub fn make() {
         let frame = (*tstate).current_frame;
         let code: *mut PyCodeObject = (*frame).f_executable.cast();
         let slots = (*code).co_framesize as usize * size_of::<usize>();
-        let generator: *mut PyGenObject = with_zeros(&raw mut GENERATOR_TYPE, slots);
+        let generator: *mut PyGenObject = with_zeros(&raw mut PyGen_Type, slots);
         let own = frame_of(generator.cast());
         (*frame).instr_ptr = (*frame).instr_ptr.add(1);
         let below = (*frame).previous;

@@ -1,0 +1,190 @@
+"""Frames that hooks watch while an evaluator is set: a frame that it is given lies directly above a mark, and it gives back what it likes."""
+
+import sys
+import types
+import unittest
+
+from support import FREE_THREADED, needs_hooks, use_extensions
+
+use_extensions()
+import evaluators
+
+try:
+    import framehook
+except ImportError:     # stock CPython
+    framehook = None
+
+
+def given_up(self):
+    """A destructor that makes a generator."""
+    yield 1
+
+
+def stand_in(self):
+    return 1
+
+
+class Dies:
+    def __del__(self):
+        pass
+
+
+class DiesWithAGenerator:
+    __del__ = given_up
+
+
+def other():
+    yield 10
+    yield 11
+
+
+@needs_hooks
+class Destructors(unittest.TestCase):
+    """A frame that returns is gone before its value comes to the mark, which is the thread's current frame: destructors run there."""
+
+    def setUp(self):
+        self.told = []
+        self.addCleanup(framehook.clear)
+        self.addCleanup(evaluators.set, "default")
+
+    def watch(self, function, replacements=None):
+        def hook(view):
+            if view.code is function.__code__:
+                view.watch(lambda event: self.told.append((event.kind, event.code.co_name, event.value)), None, True, True)
+            elif replacements:
+                return replacements.get(view.code)
+
+        framehook.add(hook)
+
+    def test_the_value_is_not_taken_for_the_generator_of_a_destructor(self):
+        for value in 5, b"\xf1" * 400, None, [1]:
+            def function():
+                dies = DiesWithAGenerator()
+                evaluators.set("pass")
+                return value
+
+            with self.subTest(type(value).__name__):
+                self.watch(function)
+                self.assertIs(function(), value)
+                self.assertEqual(self.told.pop(), ("returned", "function", value))
+                evaluators.set("default")
+                framehook.clear()
+
+    def test_another_generator_that_is_returned_is_not_watched(self):
+        it = other()
+
+        def function():
+            dies = DiesWithAGenerator()
+            evaluators.set("pass")
+            return it
+
+        self.watch(function)
+        self.assertIs(function(), it)
+        self.assertEqual(list(it), [10, 11])
+        self.assertEqual(self.told, [("returned", "function", it)])
+
+    def test_a_watched_generator_ends_whatever_its_locals_do(self):
+        for raises in False, True:
+            def function():
+                dies = DiesWithAGenerator()
+                yield 1
+                if raises:
+                    raise KeyError
+
+            evaluators.set("pass")
+            with self.subTest(raises=raises):
+                self.watch(function)
+                it = function()
+                self.assertEqual(next(it), 1)
+                with self.assertRaises(KeyError if raises else StopIteration):
+                    next(it)
+                self.assertEqual([kind for kind, name, value in self.told if name == "function"],
+                                 ["resumed", "yielded", "resumed", "raised" if raises else "returned"])
+                self.assertEqual(len(self.told), 4)
+                self.told.clear()
+                framehook.clear()
+
+    def test_a_destructor_that_is_replaced_changes_no_code_but_its_own(self):
+        def function():
+            dies = Dies()
+            yield 7
+
+        evaluators.set("pass")
+        self.watch(function, {Dies.__del__.__code__: stand_in.__code__})
+        self.assertEqual(list(function()), [7])
+        self.assertEqual([(kind, name) for kind, name, value in self.told],
+                         [(kind, "function") for kind in ("resumed", "yielded", "resumed", "returned")])
+
+    @unittest.skipIf(FREE_THREADED or not hasattr(sys, "activate_stack_trampoline"), "needs the perf trampoline")
+    def test_the_same_under_the_perf_trampoline(self):
+        def function():
+            dies = DiesWithAGenerator()
+            try:
+                sys.activate_stack_trampoline("perf")
+            except ValueError:
+                pass            # not on this platform
+            return 5
+
+        self.addCleanup(sys.deactivate_stack_trampoline)
+        self.watch(function)
+        self.assertEqual(function(), 5)
+        self.assertEqual(self.told, [("returned", "function", 5)])
+
+
+@needs_hooks
+class Answers(unittest.TestCase):
+    def test_what_an_evaluator_gives_in_place_of_a_generator_is_what_the_call_returns(self):
+        def seen():
+            yield 1
+
+        async def coroutine():
+            pass
+
+        async def asynchronous():
+            yield 1
+
+        told = []
+
+        def hook(view):
+            if view.code.co_name == "seen":
+                view.watch(lambda event: told.append((event.kind, event.value)))
+
+        for function in seen, coroutine, asynchronous:
+            function = types.FunctionType(function.__code__.replace(co_name="seen"), {})
+            with self.subTest(function.__code__.co_flags):
+                evaluators.set("answer")
+                try:
+                    with framehook.hook(hook):
+                        self.assertEqual(function(), 42)
+                finally:
+                    evaluators.set("default")
+                self.assertEqual(told.pop(), ("returned", 42))
+
+
+@needs_hooks
+class Spared(unittest.TestCase):
+    def test_what_a_callback_starts_is_not_the_call_that_is_spared(self):
+        # The callback is the function itself, and runs while the arguments of the call are bound.
+        asked = []
+
+        def f(a=None, **keywords):
+            return None
+
+        class Key(str):
+            __hash__ = str.__hash__
+
+            def __eq__(self, other):
+                return str.__eq__(self, other)
+
+        def hook(view):
+            asked.append(view.code.co_name)
+            if view.code is Key.__eq__.__code__:
+                view.watch(f)
+
+        with framehook.hook(hook):
+            framehook.original(f)(**{Key("a"): 1})
+        self.assertEqual(asked, ["__eq__"])
+
+
+if __name__ == "__main__":
+    unittest.main()
