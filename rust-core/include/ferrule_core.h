@@ -21,6 +21,8 @@ struct PyUnstable_FrameHookDefinition;
 
 
 
+
+
 /*
  The largest chunk, in bytes, that is kept as a thread's spare.
  */
