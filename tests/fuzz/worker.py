@@ -168,6 +168,8 @@ def main(path, seed, hook, name="", *tests):
     limit_of_recursion = surroundings.choice((300, 1000, 1000, 4000))
     gc.set_threshold(surroundings.choice((1, 20, 700, 2000)) + int(os.environ.get("FUZZ_COLLECTOR", "0")))
     sys.stdout, stdout = said, sys.stdout
+    if hook != "none":
+        import framehook  # noqa: F401  (before anything that it imports is mutated)
     try:
         suite = tests_of(code, path, name, tests)
         sys.setrecursionlimit(limit_of_recursion)
