@@ -30,9 +30,10 @@ impl Generator {
     pub fn if_made_of(code: *mut PyObject, object: &Owned) -> Option<Self> {
         let kinds = [&raw mut c::PyGen_Type, &raw mut c::PyCoro_Type, &raw mut c::PyAsyncGen_Type];
         // SAFETY: a live object.
-        let is_one = kinds.contains(unsafe { &(*object.as_ptr()).ob_type });
-        // SAFETY: of the type, and not finished where it has not begun.
-        let made = is_one.then(|| unsafe { Self::new(object.as_ptr()) })?;
+        let kind = unsafe { (*object.as_ptr()).ob_type };
+        // SAFETY: one of the three. The state is there also where it is finished, and nothing else is
+        // read of it then.
+        let made = kinds.contains(&kind).then(|| unsafe { Self::new(object.as_ptr()) })?;
         (made.state() == c::FRAME_CREATED && made.frame().code().as_object() == code)
             .then_some(made)
     }
