@@ -161,29 +161,92 @@ class Answers(unittest.TestCase):
                 self.assertEqual(told.pop(), ("returned", 42))
 
 
+def f(a=None, first=(), **keywords):
+    if first:
+        first.pop()
+        dies = DiesByIt()
+
+
+class DiesByIt:
+    """Its destructor is the function that is spared."""
+
+
 @needs_hooks
 class Spared(unittest.TestCase):
-    def test_what_a_callback_starts_is_not_the_call_that_is_spared(self):
-        # The callback is the function itself, and runs while the arguments of the call are bound.
-        asked = []
+    """The call that is spared is found by its function: so others of the same function must not be taken for it."""
 
-        def f(a=None, **keywords):
-            return None
+    def setUp(self):
+        self.asked = []
+        self.addCleanup(framehook.clear)
+        self.addCleanup(evaluators.set, "default")
 
+    def test_what_a_callback_starts_while_the_arguments_are_bound_is_another(self):
         class Key(str):
             __hash__ = str.__hash__
 
             def __eq__(self, other):
                 return str.__eq__(self, other)
 
-        def hook(view):
-            asked.append(view.code.co_name)
-            if view.code is Key.__eq__.__code__:
-                view.watch(f)
+        for callback, expected in (f, ["__eq__"]), (framehook.outside(f), ["__eq__", "f"]):
+            def hook(view):
+                self.asked.append(view.code.co_name)
+                if view.code is Key.__eq__.__code__:
+                    view.watch(callback)
 
+            for evaluator in "default", "pass":
+                with self.subTest(expected=expected, evaluator=evaluator):
+                    evaluators.set(evaluator)
+                    with framehook.hook(hook):
+                        framehook.original(f)(**{Key("a"): 1})
+                    evaluators.set("default")
+                    self.assertEqual(self.asked, expected)
+                self.asked.clear()
+
+    def test_a_destructor_that_starts_as_the_arguments_are_bound_is_another(self):
+        class Key(str):
+            __hash__ = str.__hash__
+
+            def __eq__(self, other):
+                dies = DiesByIt()
+                return str.__eq__(self, other)
+
+        def hook(view):
+            self.asked.append(view.code.co_name)
+            if view.code is Key.__eq__.__code__:
+                view.watch(id)
+
+        DiesByIt.__del__ = f
+        self.addCleanup(delattr, DiesByIt, "__del__")
         with framehook.hook(hook):
             framehook.original(f)(**{Key("a"): 1})
-        self.assertEqual(asked, ["__eq__"])
+        self.assertEqual(self.asked, ["__eq__", "f"])
+
+    def test_a_call_that_a_hook_or_a_callback_spares_is_spared_once(self):
+        def work():
+            pass
+
+        def calls(_):
+            framehook.original(f)(first=[1])
+
+        DiesByIt.__del__ = framehook.outside(f)
+        self.addCleanup(delattr, DiesByIt, "__del__")
+        for name in "hook", "callback":
+            for evaluator in "default", "pass":
+                def hook(view):
+                    self.asked.append(view.code.co_name)
+                    if view.code is work.__code__:
+                        if name == "hook":
+                            calls(view)
+                        else:
+                            view.watch(calls)
+
+                with self.subTest(name, evaluator=evaluator):
+                    evaluators.set(evaluator)
+                    with framehook.hook(hook):
+                        work()
+                    evaluators.set("default")
+                    self.assertEqual(self.asked, ["work", "f"])
+                self.asked.clear()
 
 
 if __name__ == "__main__":

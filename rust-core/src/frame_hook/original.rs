@@ -29,11 +29,12 @@ fn call_of(frame: Frame, function: *mut PyObject) -> Option<Watch> {
     frame.callers().map_while(Watch::at).find(|watch| watch.spares(function))
 }
 
-/// The spared call that this frame is that of.
+/// The spared call that this frame is that of. At a mark it starts where a frame has ended: what a
+/// callback or a destructor starts there is none of the calls further down.
 fn spared_call(thread: Thread, frame: Frame) -> Option<Watch> {
     for caller in frame.callers() {
         let call = call_of(caller, frame.function());
-        if call.is_some() || caller.owner() != Owner::C_STACK {
+        if call.is_some() || caller.owner() != Owner::C_STACK || Watch::at(caller).is_some() {
             return call;
         }
     }

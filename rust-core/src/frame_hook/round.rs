@@ -67,8 +67,7 @@ fn is_not_to_be_offered(thread: Thread, frame: Frame) -> bool {
         unsafe { ((*thread.tstate()).tracing, (*thread.own()).hidden, (*thread.own()).rounds) };
     // Levels of a hook that is hidden are no tracer's; it may wait in another greenlet. Where no hook
     // runs, frames far below are not looked at: a spared call whose frame is not offered stays counted.
-    // What starts within a hook is not offered anyway, so it is not the frame that a call spares.
-    tracing > hidden || (rounds != 0 && starts_within_a_hook(frame)) || is_spared(thread, frame)
+    tracing > hidden || is_spared(thread, frame) || (rounds != 0 && starts_within_a_hook(frame))
 }
 
 /// How far the hooks that let a frame run were asked.

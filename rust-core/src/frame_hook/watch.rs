@@ -65,7 +65,7 @@ const HELD: u32 = 4;
 const HAS_EXTENT: u32 = 8;
 /// It is the watch of a spared call whose frame has not begun.
 const SPARES: u32 = 16;
-/// It is the watch of a spared call that no frame has made.
+/// It is in the list of the spared calls that no frame has made, and whose own has not begun.
 const AT_ROOT: u32 = 32;
 
 /// The state of a watch that is not linked yet.
@@ -476,7 +476,7 @@ impl Watch {
     ///
     /// The mark lies below the thread's current frame, which makes the call, and not above it: CPython
     /// has functions that look at whatever frame is the current one. Where no frame calls, the watch is
-    /// in a list of the thread's, and has the root of the stack.
+    /// in a list of the thread's until the call's frame begins, and has the root of the stack.
     pub fn spare(thread: Thread, function: *mut PyObject, below: bool) -> Outcome<Self> {
         let extent = if below { FRAMEHOOK_NOT_BELOW } else { 0 };
         let request = Request { word: function.cast(), tell: 0, extent };
@@ -488,7 +488,7 @@ impl Watch {
             watch.wait_again();
             watch.expect_return();
             calls.set_previous(mark.as_ptr());
-        } else {
+        } else if watch.still_spares() {
             watch.set_state(AT_ROOT, true);
             // SAFETY: the watch is ours and in no list, and this one is the thread's own.
             unsafe {
