@@ -35,6 +35,7 @@ def limit():
 def without_places(text):
     """What differs from process to process, or from one build to another, is left out."""
     text = re.sub(r"0x[0-9a-fA-F]+", "0x", text)
+    text = re.sub(r"(?<=Diff is )\d+", "N", text)
     # Where unittest leaves out the middle of a text, an address may have been cut in two.
     return re.sub(r"\[\d+ chars\](?:[0-9a-fA-F]+(?=>))?|\d{5,}|\S*/\S+", "N", text)[:300]
 
