@@ -73,14 +73,13 @@ fn is_not_to_be_offered(thread: Thread, frame: Frame) -> bool {
 /// How far the hooks that let a frame run were asked.
 enum Asked {
     All {
-        /// How many of them watch the frame, with a mark each.
-        marks: usize,
+        /// Whether one of them watches the frame.
+        watched: bool,
     },
     /// Up to one that has given a value for the call.
     Answered(Owned),
-    /// Up to the hook of this number, with what that one has answered. `None`: it was not asked. So
-    /// many before it watch the frame.
-    UpTo(usize, Option<Given>, usize),
+    /// Up to the hook of this number, with what that one has answered. `None`: it was not asked.
+    UpTo(usize, Option<Given>),
     /// An exception is set: there was no watch to be had.
     Failed,
 }
@@ -92,20 +91,20 @@ enum Asked {
 /// `frame` is being offered in this thread.
 #[inline(always)]
 unsafe fn ask_ordinary(thread: Thread, hooks: &Snapshot, open: u32, frame: Offered) -> Asked {
-    let mut marks = 0;
+    let mut watched = false;
     for (number, hook) in hooks.iter().enumerate() {
         if hook.bit() & open == 0 {
             continue;
         }
         if !hook.is_ordinary() {
-            return Asked::UpTo(number, None, marks);
+            return Asked::UpTo(number, None);
         }
         // SAFETY: the caller's contract.
         let given = unsafe { call(hook, frame) };
         if !given.passes(thread) {
             return match given.into_value(thread) {
                 Ok(value) => Asked::Answered(value),
-                Err(given) => Asked::UpTo(number, Some(given), marks),
+                Err(given) => Asked::UpTo(number, Some(given)),
             };
         }
         if given.request.is_nothing() {
@@ -115,9 +114,9 @@ unsafe fn ask_ordinary(thread: Thread, hooks: &Snapshot, open: u32, frame: Offer
             count_one(&hook.errors);
             return Asked::Failed;
         }
-        marks += 1;
+        watched = true;
     }
-    Asked::All { marks }
+    Asked::All { watched }
 }
 
 /// A round that is under way. Ends when it is dropped: the hooks go first, within the round.
@@ -127,6 +126,8 @@ struct UnderWay {
     round: Round,
     /// Where the frame that was called goes on.
     next: *mut c::_Py_CODEUNIT,
+    /// What lay below it before the round.
+    caller: Option<Frame>,
 }
 
 /// Offers a frame that has its arguments and has run nothing but its prologue.
@@ -151,15 +152,15 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
     if open & here == 0 {
         return Way::Runs(*frame, Answer::AskAgain);
     }
-    let next = frame.instruction();
+    let (next, caller) = (frame.instruction(), frame.previous());
     let round = Round::begin(thread);
     let frame = frame.hide(stage);
     // SAFETY: hidden just now.
     let asked = unsafe { ask_ordinary(thread, hooks, here & !settled, frame) };
     match asked {
-        Asked::All { marks } => {
-            if marks != 0 {
-                introduce(*frame, || below_marks(*frame, marks), false, true);
+        Asked::All { watched } => {
+            if watched {
+                introduce(*frame, caller, false, true);
             }
             // Hooks that were removed meanwhile may go now, and their owners' code runs: within the
             // round, with the frame still hidden.
@@ -173,17 +174,15 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
             drop(round);
             Way::Answered(frame.show(next), value)
         }
-        Asked::UpTo(number, given, marks) => {
-            let under_way = UnderWay { snapshot, round, next };
-            let caller = below_marks(*frame, marks);
-            let course = Course { frame, caller, here, settled, passed: false, replaced: false };
+        Asked::UpTo(number, given) => {
+            let under_way = UnderWay { snapshot, round, next, caller };
+            let course = Course { frame, here, settled, passed: false, replaced: false };
             // SAFETY: hidden, and the hook of that number is the one that has answered, or is next.
             unsafe { go_on_with(thread, under_way, number, given, course) }
         }
         Asked::Failed => {
-            let under_way = UnderWay { snapshot, round, next };
-            let caller = None; // who watches is told of no code that runs
-            let course = Course { frame, caller, here, settled, passed: false, replaced: false };
+            let under_way = UnderWay { snapshot, round, next, caller };
+            let course = Course { frame, here, settled, passed: false, replaced: false };
             end_round(thread, under_way, course, End::Failed)
         }
     }
@@ -193,8 +192,6 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
 struct Course {
     /// The frame that the next hook is asked about.
     frame: Offered,
-    /// What lay below the frame before the round.
-    caller: Option<Frame>,
     /// The slots of the hooks that are asked at this place, and of those that have settled its code.
     here: u32,
     settled: u32,
@@ -288,9 +285,9 @@ fn is_beyond_limits(thread: Thread, hooks: &Snapshot, hook: &Hook) -> bool {
 #[inline(never)]
 fn end_round(thread: Thread, under_way: UnderWay, course: Course, end: End) -> Way {
     let next = under_way.next;
-    let Course { frame, caller, passed, replaced, .. } = course;
+    let Course { frame, passed, replaced, .. } = course;
     // What is not run makes no generator.
-    introduce(*frame, || caller, replaced, matches!(end, End::Runs));
+    introduce(*frame, under_way.caller, replaced, matches!(end, End::Runs));
     // As in `offer`.
     drop(under_way);
     // From here on nothing runs any more that could change what is found.
@@ -330,11 +327,11 @@ pub(super) fn standing(thread: Thread, code: Code) -> Answer {
 /// Says to the watches that have begun in this round what runs, if that is not what they know.
 /// `caller` lay below the frame before it.
 #[inline(always)]
-fn introduce(frame: Frame, caller: impl FnOnce() -> Option<Frame>, replaced: bool, runs: bool) {
+fn introduce(frame: Frame, caller: Option<Frame>, replaced: bool, runs: bool) {
     let makes_generator = runs
         && frame.code().flags() & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR) != 0;
     if replaced || makes_generator {
-        introduce_each(frame, caller(), makes_generator);
+        introduce_each(frame, caller, makes_generator);
     }
 }
 
@@ -349,15 +346,4 @@ fn introduce_each(frame: Frame, caller: Option<Frame>, makes_generator: bool) {
         watch.set_code(frame.code(), makes_generator);
         at = watch.mark().previous();
     }
-}
-
-/// The frame that lies below a frame and its first `marks` marks.
-#[cold]
-#[inline(never)]
-fn below_marks(frame: Frame, marks: usize) -> Option<Frame> {
-    let mut below = frame.previous();
-    for _ in 0..marks {
-        below = below.and_then(Frame::previous);
-    }
-    below
 }
