@@ -38,14 +38,18 @@ def other():
     yield 11
 
 
-@needs_hooks
-class Destructors(unittest.TestCase):
-    """A frame that returns is gone before its value comes to the mark, which is the thread's current frame: destructors run there."""
+class UnderEvaluators(unittest.TestCase):
+    """No hook and no evaluator is left; what hooks see is in two lists."""
 
     def setUp(self):
-        self.told = []
+        self.asked, self.told = [], []
         self.addCleanup(framehook.clear)
         self.addCleanup(evaluators.set, "default")
+
+
+@needs_hooks
+class Destructors(UnderEvaluators):
+    """A frame that returns is gone before its value comes to the mark, which is the thread's current frame: destructors run there."""
 
     def watch(self, function, replacements=None):
         def hook(view):
@@ -132,7 +136,7 @@ class Destructors(unittest.TestCase):
 
 
 @needs_hooks
-class Answers(unittest.TestCase):
+class Answers(UnderEvaluators):
     def test_what_an_evaluator_gives_in_place_of_a_generator_is_what_the_call_returns(self):
         def seen():
             yield 1
@@ -143,22 +147,17 @@ class Answers(unittest.TestCase):
         async def asynchronous():
             yield 1
 
-        told = []
-
         def hook(view):
             if view.code.co_name == "seen":
-                view.watch(lambda event: told.append((event.kind, event.value)))
+                view.watch(lambda event: self.told.append((event.kind, event.value)))
 
         for function in seen, coroutine, asynchronous:
             function = types.FunctionType(function.__code__.replace(co_name="seen"), {})
             with self.subTest(function.__code__.co_flags):
                 evaluators.set("answer")
-                try:
-                    with framehook.hook(hook):
-                        self.assertEqual(function(), 42)
-                finally:
-                    evaluators.set("default")
-                self.assertEqual(told.pop(), ("returned", 42))
+                with framehook.hook(hook):
+                    self.assertEqual(function(), 42)
+                self.assertEqual(self.told.pop(), ("returned", 42))
 
 
 def f(a=None, first=(), **keywords):
@@ -172,13 +171,8 @@ class DiesByIt:
 
 
 @needs_hooks
-class Spared(unittest.TestCase):
+class Spared(UnderEvaluators):
     """The call that is spared is found by its function: so others of the same function must not be taken for it."""
-
-    def setUp(self):
-        self.asked = []
-        self.addCleanup(framehook.clear)
-        self.addCleanup(evaluators.set, "default")
 
     def test_what_a_callback_starts_while_the_arguments_are_bound_is_another(self):
         class Key(str):

@@ -532,8 +532,9 @@ impl Watch {
     fn leave_roots(self) {
         if self.body().state.get() & AT_ROOT != 0 {
             self.set_state(AT_ROOT, false);
-            // SAFETY: in the list of the calling thread, which made the call. Where the thread was cleared
-            // meanwhile, nothing begins the list, and those in it still lead to each other.
+            // SAFETY: in the list of the calling thread, whose state is live: the call that ends here, or
+            // runs, was made with it. Nobody else works on the list. Where the thread was cleared meanwhile,
+            // nothing begins the list, and those in it still lead to each other.
             unsafe { self.leave_list() };
         }
     }
