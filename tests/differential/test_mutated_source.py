@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ mutated = importlib.util.module_from_spec(SPEC)
 sys.modules[SPEC.name] = mutated
 SPEC.loader.exec_module(mutated)
 from mutated import Mutant, Outcome, Subject
-from worker import without_places
+from worker import LOOKS, without_places
 
 FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
 STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
@@ -30,6 +31,25 @@ def ran(*tests):
 
 
 GOOD, BAD = ran(["test_a", "passed", ""]), ran(["test_a", "error", "ValueError: no"])
+PROGRAM = """import unittest
+class T(unittest.TestCase):
+    def given(self, n):
+        for i in range(n):
+            try:
+                yield i
+            finally:
+                self.seen.append(i)
+    def failing(self, n):
+        raise ValueError(n)
+    def test_frames(self):
+        self.seen = []
+        for _ in range(500):
+            self.assertEqual(next(iter(self.given(3))), 0)
+            self.assertEqual(list(self.given(2)), [0, 1])
+            self.assertRaises(ValueError, self.failing, 1)
+        self.assertEqual(self.seen, [0, 0, 1] * 500)
+        self.failing(3)
+"""
 CRASH = Outcome("signal SIGSEGV", "Fatal Python error")
 
 
@@ -81,6 +101,25 @@ class MutatedSource(unittest.TestCase):
         self.assertEqual(self.verdict([ran()], [GOOD])[0], "difference")
         # A test may look for the code that a copy stands in for.
         self.assertEqual(self.verdict([BAD], [GOOD], "copy"), ("not comparable", ""))
+        # Code about which a hook is asked has no RESUME_CHECK.
+        seen = ran(["test_a", "failed", "AssertionError: 'RESUME' != 'RESUME_CHECK'"])
+        self.assertEqual(self.verdict([seen], [GOOD], "pass"), ("not comparable", ""))
+        self.assertEqual(self.verdict([seen], [GOOD])[0], "difference")
+
+    def test_no_hook_changes_what_comes_of_a_program(self):
+        seeds = {random.Random(seed).choice(LOOKS): seed for seed in range(100)}
+        self.assertEqual(set(seeds), set(LOOKS))
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "m.py")
+            path.write_text(PROGRAM)
+            for look, seed in seeds.items():
+                mutant = Mutant(path, seed, "none", None, None)
+                on_stock = mutated.run(STOCK, mutant, "none")
+                self.assertEqual(json.loads(on_stock.told)[:2], [look, "ran"])
+                self.assertIn("ValueError: 3", on_stock.told)
+                for hook in sorted(set(mutated.HOOKS)):
+                    with self.subTest(look=look, hook=hook):
+                        self.assertEqual(mutated.run(FERRULE, mutant, hook), on_stock)
 
     def test_what_depends_on_when_the_collector_runs_is_no_finding(self):
         def differs(plus, outcome):

@@ -6,7 +6,8 @@
 
 Each seed chooses what is mutated, a test module of CPython's, a module of the standard library or, with --programs, one of a program from
 PyPI (subjects.py); its mutations, a recursion limit, how often the collector runs, and who looks on: a trace, profile or
-monitoring function, or a thread that walks the frames; on Ferrule also a frame hook that passes, reads or copies. A crash on
+monitoring function, another evaluator, or a thread that walks the frames; on Ferrule also a frame hook that passes, reads, copies, watches
+or changes which hooks there are. A crash on
 Ferrule that stock has not is a finding, and so is a test that ends in another way. What stock does not do the same way twice, or
 where the collector runs at other times, is not compared. Findings are kept in build/fuzz, each with its source. The last line is the counts.
 """
@@ -15,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -43,7 +45,7 @@ MODULES = (
     "coroutines", "asyncgen", "context", "contextlib_async", "frame", "sys_setprofile", "sys_settrace", "monitoring", "call", "code",
     "descr", "dict", "weakref", "zip", "types", "inspect", "bdb", "pickle", "json", "re", "gc", "funcattrs", "exceptions",
 )
-HOOKS = ("none", "none", "pass", "read", "copy")
+HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change")
 SECONDS = 45
 # So many more objects before the collector runs.
 COLLECTOR = (13, 29, 53, 101, 199, 401)
@@ -93,6 +95,8 @@ def run(python: str, mutant: Mutant, hook: str, collector: int = 0) -> Outcome:
             except ProcessLookupError:
                 pass
             process.communicate()
+            # What the evaluator has written there.
+            Path(f"/tmp/perf-{process.pid}.map").unlink(missing_ok=True)
     status = process.returncode
     if status in (-signal.SIGKILL, -signal.SIGXCPU, -signal.SIGALRM, -signal.SIGTERM, -signal.SIGINT):
         # A mutated test may have sent it, or it has taken too long.
@@ -118,10 +122,10 @@ def difference(ours: Outcome, theirs: Outcome) -> str:
 
 def is_comparable(outcome: Outcome, hook: str) -> bool:
     """Where the stack or the memory ends is not the same, and a hook in Python needs some of both. A test may look for the very code
-    that a copy stands in for."""
+    that a copy stands in for, and one that disassembles sees that a hook is asked."""
     if outcome.died or hook == "copy":
         return False
-    return "MemoryError" not in outcome.told and (hook == "none" or "RecursionError" not in outcome.told)
+    return "MemoryError" not in outcome.told and (hook == "none" or not re.search("RecursionError|RESUME_CHECK", outcome.told))
 
 
 class Fuzzer:

@@ -4,7 +4,7 @@
     python worker.py FILE SEED HOOK MODULE TESTS...      a mutated module, which stands in for MODULE, and the names of tests' modules
 
 What else is on while it runs follows from the seed, and is the same for each interpreter but for HOOK, which is a kind of frame
-hook that passes each frame, or `none`. FUZZ_COLLECTOR: how many more objects there may be before the collector runs.
+hook that changes nothing of what runs, or `none`. FUZZ_COLLECTOR: how many more objects there may be before the collector runs.
 """
 
 import gc
@@ -22,6 +22,7 @@ import threading
 import unittest
 
 SECONDS, BYTES, PROCESSES = 20, 3 << 30, 256
+LOOKS = ("alone", "alone", "trace", "profile", "lines", "looked at", "evaluator")
 
 
 def limit():
@@ -100,7 +101,50 @@ def look_at_frames():
     return done
 
 
-def add_hook(kind):
+def told(event):
+    """What a hook that watches a frame is told."""
+    event.kind, event.code, event.value, event.word
+
+
+def watcher():
+    """A hook that is told of all that becomes of a frame."""
+    return lambda view: view.watch(told, view.code, True, True)
+
+
+def changing(seed):
+    """A hook that watches some frames, limits itself, settles, and changes which other hooks there are."""
+    import framehook
+    chance, others = random.Random(seed).random, []
+
+    def hook(view):
+        what = int(chance() * 40)
+        try:
+            if what == 0 and len(others) < 4:
+                others.append(framehook.add(watcher(), first=chance() < 0.5, this_thread=chance() < 0.3))
+            elif what == 1:
+                framehook.remove(others.pop(0))
+            elif what == 2:
+                view.only_below()
+            elif what == 3:
+                view.not_below()
+            elif what == 4 and chance() < 0.1:
+                return framehook.SETTLED
+            elif what == 5:
+                framehook.disable_for_code(others[-1], view.code)
+            elif what == 6:
+                framehook.enable_for_code(others[-1], view.code)
+            elif what == 7:
+                framehook.outside(gc.isenabled)()
+            elif what < 24:
+                view.watch(told, None, what % 2 == 0, what % 3 == 0)
+        except (IndexError, ValueError):
+            # There is none, or another thread has removed it.
+            pass
+
+    return hook
+
+
+def add_hook(kind, seed):
     if kind == "none":
         return
     import framehook
@@ -120,6 +164,10 @@ def add_hook(kind):
                 copies[code] = code.replace()
             return copies[code]
         framehook.add(replace)
+    elif kind == "watch":
+        framehook.add(watcher())
+    elif kind == "change":
+        framehook.add(changing(seed))
 
 
 class StandsIn(importlib.machinery.SourceFileLoader):
@@ -165,7 +213,7 @@ def main(path, seed, hook, name="", *tests):
     with open(path, encoding="utf-8") as file:
         code = compile(file.read(), "mutated.py", "exec")
     result, said = Told(), io.StringIO()
-    how = surroundings.choice(("alone", "alone", "trace", "profile", "lines", "looked at"))
+    how = surroundings.choice(LOOKS)
     limit_of_recursion = surroundings.choice((300, 1000, 1000, 4000))
     gc.set_threshold(surroundings.choice((1, 20, 700, 2000)) + int(os.environ.get("FUZZ_COLLECTOR", "0")))
     sys.stdout, stdout = said, sys.stdout
@@ -174,7 +222,7 @@ def main(path, seed, hook, name="", *tests):
     try:
         suite = tests_of(code, path, name, tests)
         sys.setrecursionlimit(limit_of_recursion)
-        add_hook(hook)
+        add_hook(hook, seed)
         # Tests that go through what sys has find the same in both.
         for name in ("add_frame_hook", "remove_frame_hook"):
             vars(sys).pop(name, None)
@@ -186,6 +234,9 @@ def main(path, seed, hook, name="", *tests):
             watch_lines()
         elif how == "looked at":
             look_at_frames()
+        elif how == "evaluator":
+            # Another evaluator, in C, runs each frame.
+            sys.activate_stack_trampoline("perf")
         suite.run(result)
         outcome = "ran"
     except BaseException as error:
