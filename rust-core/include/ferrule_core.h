@@ -463,9 +463,9 @@ typedef struct _PyRust_FrameHookState {
    */
   PyObject *watched_type;
   /*
-   The type of what a hook in Python is told, or NULL.
+   What events for hooks in Python are made of, a tuple that `python::event` knows, or NULL.
    */
-  PyObject *event_type;
+  PyObject *event_parts;
   /*
    The watched generators of the interpreter, a `watched::Watched`; NULL: none.
    */

@@ -186,8 +186,8 @@ pub struct FrameHookState {
     pub incompatible: *mut PyObject,
     /// The type of what a watched generator holds, or NULL.
     pub watched_type: *mut PyObject,
-    /// The type of what a hook in Python is told, or NULL.
-    pub event_type: *mut PyObject,
+    /// What events for hooks in Python are made of, a tuple that `python::event` knows, or NULL.
+    pub event_parts: *mut PyObject,
     /// The watched generators of the interpreter, a `watched::Watched`; NULL: none.
     pub watched: *mut c_void,
     /// A `PyMutex`. Guards the list of `watched`. Nothing waits or runs Python code under it.

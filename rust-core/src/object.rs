@@ -72,9 +72,10 @@ impl Owned {
         unsafe { Owned::new(c::PyUnicode_FromString(text.as_ptr())) }
     }
 
-    /// The name of an attribute: the one object of this text. CPython remembers, by the object,
-    /// where a class has an attribute, so another object each time would be remembered each time.
-    pub fn attribute_name(_thread: Thread, text: &CStr) -> Option<Self> {
+    /// The one object of this text; it lives while somebody has a reference. CPython remembers, by the
+    /// object of an attribute's name, where a class has the attribute, so another object each time
+    /// would be remembered each time.
+    pub fn interned(_thread: Thread, text: &CStr) -> Option<Self> {
         // SAFETY: NUL-terminated UTF-8; a thread state is attached.
         unsafe { Owned::new(c::PyUnicode_InternFromString(text.as_ptr())) }
     }

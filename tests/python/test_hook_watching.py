@@ -507,6 +507,20 @@ class Unseen(unittest.TestCase):
             found = outer()
         self.assertEqual(found, expected)
 
+    def test_being_told_makes_no_table_of_strings_larger(self):
+        # A program of its own: nothing in it has the words of events for constants.
+        done = run_program("""
+import framehook, tracemalloc
+def function(): pass
+with framehook.hook(lambda view: view.watch(lambda event: None)):
+    function()
+    tracemalloc.start()
+    for _ in range(60_000):
+        function()
+    print(tracemalloc.get_traced_memory()[1])
+""")
+        self.assertLess(int(done.stdout), 100_000)
+
     def test_the_collector_may_run_anywhere(self):
         def generator():
             yield gc.collect() and 1

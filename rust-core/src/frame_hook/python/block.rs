@@ -21,7 +21,7 @@ use core::ffi::CStr;
 /// # Safety
 /// `object` is live.
 unsafe fn attribute(thread: Thread, object: *mut PyObject, name: &CStr) -> Outcome<Owned> {
-    let name = made(thread, Owned::attribute_name(thread, name))?;
+    let name = made(thread, Owned::interned(thread, name))?;
     // SAFETY: live, by contract; a thread state is attached.
     made(thread, unsafe { Owned::new(c::PyObject_GetAttr(object, name.as_ptr())) })
 }
@@ -54,7 +54,7 @@ unsafe fn leave(thread: Thread, owner: *mut PyObject) -> Outcome<()> {
         return Ok(());
     };
     let told = made(thread, describe(thread, hooks, hook, order))?;
-    let name = made(thread, Owned::attribute_name(thread, c"_last"))?;
+    let name = made(thread, Owned::interned(thread, c"_last"))?;
     // SAFETY: live, by contract; a thread state is attached.
     match unsafe { c::PyObject_SetAttr(owner, name.as_ptr(), told.as_ptr()) } {
         0 => Ok(()),

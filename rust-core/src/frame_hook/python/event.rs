@@ -5,7 +5,7 @@
 use super::converted::made;
 use crate::cpython as c;
 use crate::cpython::PyObject;
-use crate::frame_hook::error::Outcome;
+use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::kept::keep;
 use crate::frame_hook::verdict::HookEvent;
 use crate::object::{ForC, Owned};
@@ -25,16 +25,15 @@ pub unsafe extern "C" fn tell_python(event: *const HookEvent, _: *mut c_void) ->
 /// # Safety
 /// The event's word was made by [`word`].
 unsafe fn tell(thread: Thread, event: &HookEvent) -> Outcome<Owned> {
-    let kind = KINDS.get(event.kind as usize).copied().unwrap_or(c"");
     let none = &raw mut c::_Py_NoneStruct;
     let or_none = |object: *mut PyObject| if object.is_null() { none } else { object };
     // SAFETY: the word's tuple and all else here are live for the time of the call.
     unsafe {
         let callback = c::PyTuple_GetItem(event.word.cast(), 0);
         let told = made(thread, Owned::new(c::PyStructSequence_New(event_type(thread)?.cast())))?;
-        let kind = made(thread, Owned::attribute_name(thread, kind))?;
+        let kind = part(thread, 1 + event.kind as usize)?;
         let word = c::PyTuple_GetItem(event.word.cast(), 1);
-        let parts = [kind.as_ptr(), or_none(event.value), or_none(event.code), word];
+        let parts = [kind, or_none(event.value), or_none(event.code), word];
         for (i, part) in parts.into_iter().enumerate() {
             let part = Owned::share(thread, part).into_raw();
             c::PyStructSequence_SetItem(told.as_ptr(), i as isize, part);
@@ -80,10 +79,37 @@ static DESCRIPTION: ForC<c::PyStructSequence_Desc> = ForC::new(c::PyStructSequen
 
 /// The type of events. A borrowed reference.
 pub fn event_type(thread: Thread) -> Outcome<*mut PyObject> {
-    // SAFETY: a field of the state; the description lives for ever.
+    part(thread, 0)
+}
+
+/// A part of events, by its number: their type, then the words of `KINDS`. A borrowed reference.
+///
+/// All are kept. CPython's table of interned strings does not count down where a string leaves it: a
+/// word that comes and goes with each event would make it room for more again and again.
+fn part(thread: Thread, number: usize) -> Outcome<*mut PyObject> {
+    // SAFETY: a field of the state. The tuple lives as long as the interpreter has hooks.
     unsafe {
-        keep(thread, &raw mut (*thread.state()).event_type, || {
-            c::PyStructSequence_NewType(DESCRIPTION.get()).cast()
-        })
+        let parts = keep(thread, &raw mut (*thread.state()).event_parts, || {
+            make_parts(thread).map_or(null_mut(), Owned::into_raw)
+        })?;
+        let part = c::PyTuple_GetItem(parts, number as isize);
+        if part.is_null() {
+            Err(Raised::by_cpython(thread))
+        } else {
+            Ok(part)
+        }
     }
+}
+
+/// `None`, mostly with an exception, where there is no memory.
+fn make_parts(thread: Thread) -> Option<Owned> {
+    let word = |text| Owned::interned(thread, text);
+    let [returned, raised, yielded, resumed, dropped] = KINDS;
+    // SAFETY: the description lives for ever; a thread state is attached.
+    let kind = unsafe { Owned::new(c::PyStructSequence_NewType(DESCRIPTION.get()).cast()) }?;
+    let parts =
+        [kind, word(returned)?, word(raised)?, word(yielded)?, word(resumed)?, word(dropped)?];
+    let [kind, returned, raised, yielded, resumed, dropped] = parts.each_ref().map(Owned::as_ptr);
+    // SAFETY: live, and so many; a thread state is attached.
+    unsafe { Owned::new(c::PyTuple_Pack(6, kind, returned, raised, yielded, resumed, dropped)) }
 }

@@ -64,7 +64,7 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
             &raw mut (*thread.state()).view_type,
             &raw mut (*thread.state()).incompatible,
             &raw mut (*thread.state()).watched_type,
-            &raw mut (*thread.state()).event_type,
+            &raw mut (*thread.state()).event_parts,
         ] {
             let object = place.replace(null_mut());
             if !object.is_null() {

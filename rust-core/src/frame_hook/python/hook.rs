@@ -145,7 +145,7 @@ pub unsafe fn add(
 /// # Safety
 /// `callable` is live, and a thread state is attached.
 unsafe fn name_of(thread: Thread, callable: *mut PyObject) -> Outcome<Owned> {
-    let attribute = made(thread, Owned::attribute_name(thread, c"__qualname__"))?;
+    let attribute = made(thread, Owned::interned(thread, c"__qualname__"))?;
     // SAFETY: live, by contract.
     unsafe {
         let mut name = null_mut();
