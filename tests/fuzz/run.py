@@ -7,7 +7,7 @@
 Each seed chooses what is mutated, a test module of CPython's, a module of the standard library or, with --programs, one of a program from
 PyPI (subjects.py); its mutations, a recursion limit, how often the collector runs, and who looks on: a trace, profile or
 monitoring function, another evaluator, or a thread that walks the frames; on Ferrule also a frame hook that passes, reads, copies, watches
-or changes which hooks there are. A crash on
+or changes which hooks there are, or one of the clients, the profiler or the debugger. A crash on
 Ferrule that stock has not is a finding, and so is a test that ends in another way. What stock does not do the same way twice, or
 where the collector runs at other times, is not compared. Findings are kept in build/fuzz, each with its source. The last line is the counts.
 """
@@ -45,7 +45,11 @@ MODULES = (
     "coroutines", "asyncgen", "context", "contextlib_async", "frame", "sys_setprofile", "sys_settrace", "monitoring", "call", "code",
     "descr", "dict", "weakref", "zip", "types", "inspect", "bdb", "pickle", "json", "re", "gc", "funcattrs", "exceptions",
 )
-HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change")
+HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change", "profiler", "profiler", "debugger", "debugger")
+# Hooks that are those of a client, and its module; and what tests look for that it changes, as its page says: the profiler keeps
+# code alive, and the debugger is one of bdb's, and a tool of sys.monitoring's.
+CLIENTS = {"profiler": "ferrule_profiler", "debugger": "ferrule_debugger"}
+NOT_BESIDE = {"profiler": {"test_code"}, "debugger": {"test_bdb", "test_monitoring"}}
 SECONDS = 45
 # So many more objects before the collector runs.
 COLLECTOR = (13, 29, 53, 101, 199, 401)
@@ -72,14 +76,15 @@ class Mutant:
     hook: str
     # None: the source is of tests.
     subject: Subject | None
-    programs: Path | None
+    # Where modules are looked for besides.
+    paths: tuple[Path, ...] = ()
 
 
 def run(python: str, mutant: Mutant, hook: str, collector: int = 0) -> Outcome:
     with tempfile.TemporaryDirectory() as directory:
         environment = {"PATH": os.environ["PATH"], "HOME": directory, "TMPDIR": directory, "PYTHONHASHSEED": "0",
                        "PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1", "PURE_PYTHON": "1", "FUZZ_COLLECTOR": str(collector),
-                       **({"PYTHONPATH": str(mutant.programs)} if mutant.programs else {})}
+                       "PYTHONPATH": os.pathsep.join(map(str, mutant.paths))}
         words = (mutant.subject.module, *mutant.subject.tests) if mutant.subject else ()
         process = subprocess.Popen([python, HERE / "worker.py", mutant.path, str(mutant.seed), hook, *words], cwd=directory, env=environment, text=True,
                                    errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -135,6 +140,10 @@ class Fuzzer:
                                          check=True).stdout.strip())
         self.kept = ROOT / "build" / "fuzz"
         self.kept.mkdir(parents=True, exist_ok=True)
+        # The tools that `make` has built beside it. One that is installed has them in its library.
+        self.paths = (Path(options.python).parent / "clients", *([options.programs] if options.programs else []))
+        self.has_clients = subprocess.run([options.python, "-c", "import " + ", ".join(CLIENTS.values())], capture_output=True,
+                                          env={**os.environ, "PYTHONPATH": str(self.paths[0])}).returncode == 0
 
     def chosen(self, seed: int) -> tuple[Path | None, Subject | None]:
         """The source that a seed changes, and the module that it is, if it is not of tests."""
@@ -153,7 +162,8 @@ class Fuzzer:
 
     def mutant(self, seed: int) -> Mutant | None:
         path, subject = self.chosen(seed)
-        if path is None:
+        hook = random.Random(seed + 1).choice(HOOKS)
+        if path is None or (hook in CLIENTS and not self.has_clients) or path.stem in NOT_BESIDE.get(hook, ()):
             return None
         # By an interpreter that knows the syntax.
         made = subprocess.run([self.options.stock, HERE / "mutations.py", path, str(seed)], capture_output=True,
@@ -162,7 +172,7 @@ class Fuzzer:
             return None
         running = self.kept / f"running-{seed}.py"
         running.write_text(made.stdout, encoding="utf-8", errors="surrogatepass")
-        return Mutant(running, seed, random.Random(seed + 1).choice(HOOKS), subject, self.options.programs)
+        return Mutant(running, seed, hook, subject, self.paths)
 
     def one(self, seed: int) -> tuple[str, str]:
         """(what came of a seed, the finding where it is one)"""

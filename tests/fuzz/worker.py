@@ -35,6 +35,10 @@ def limit():
 
 def without_places(text):
     """What differs from process to process, or from one build to another, is left out."""
+    if "0x" in text and re.search(r"\[\d+ chars\]|^\?", text, re.MULTILINE):
+        # unittest shortens, and marks, by what addresses have in common.
+        text = text.partition("<")[0]
+    text = text.replace("'_framecore', ", "")
     text = re.sub(r"0x[0-9a-fA-F]+", "0x", text)
     text = re.sub(r"(?<=Diff is )\d+", "N", text)
     # Where unittest leaves out the middle of a text, an address may have been cut in two.
@@ -144,7 +148,53 @@ def changing(seed):
     return hook
 
 
+def profiled(seed):
+    """A profile, by hooks in Rust: exact, counts alone, or with a timeline."""
+    import ferrule_profiler
+    options = ({}, {"count": True}, {"trace": 1000, "arguments": True})[seed % 3]
+    profile = ferrule_profiler.start(**options)
+
+    def stop():
+        profile.stop()
+        if not profile.result.functions:
+            raise AssertionError("the profile has no function")
+    return stop
+
+
+def debugger(seed, lines):
+    """A debugger with breakpoints in the mutated source, that goes on from each in one of the ways that trace nothing."""
+    import linecache
+
+    import ferrule_debugger
+    chance = random.Random(seed).random
+
+    class Debugger(ferrule_debugger.Bdb):
+        def user_line(self, frame):
+            what = int(chance() * 8)
+            if what == 0:
+                self.set_next(frame)
+            elif what == 1:
+                self.set_return(frame)
+            elif what == 2:
+                self.set_until(frame)
+            else:
+                self.set_continue()
+
+        def user_return(self, frame, value):
+            self.set_continue()
+
+    debugger = Debugger()
+    file = debugger.canonic("mutated.py")
+    # There is no such file.
+    linecache.cache[file] = len(lines), None, ["pass\n"] * len(lines), file
+    for _ in range(20):
+        debugger.set_break(file, 1 + int(chance() * len(lines)))
+    del linecache.cache[file]
+    return debugger
+
+
 def add_hook(kind, seed):
+    """What is to be called when the tests are over, or None."""
     if kind == "none":
         return
     import framehook
@@ -168,6 +218,8 @@ def add_hook(kind, seed):
         framehook.add(watcher())
     elif kind == "change":
         framehook.add(changing(seed))
+    elif kind == "profiler":
+        return profiled(seed)
 
 
 class StandsIn(importlib.machinery.SourceFileLoader):
@@ -211,18 +263,27 @@ def main(path, seed, hook, name="", *tests):
     limit()
     surroundings = random.Random(seed)
     with open(path, encoding="utf-8") as file:
-        code = compile(file.read(), "mutated.py", "exec")
+        source = file.read()
+    code = compile(source, "mutated.py", "exec")
     result, said = Told(), io.StringIO()
     how = surroundings.choice(LOOKS)
     limit_of_recursion = surroundings.choice((300, 1000, 1000, 4000))
     gc.set_threshold(surroundings.choice((1, 20, 700, 2000)) + int(os.environ.get("FUZZ_COLLECTOR", "0")))
     sys.stdout, stdout = said, sys.stdout
     if hook != "none":
-        import framehook  # noqa: F401  (before anything that it imports is mutated)
+        # Before anything that they import is mutated.
+        import framehook  # noqa: F401
+        if hook == "profiler":
+            import ferrule_profiler  # noqa: F401
+        elif hook == "debugger":
+            debugs = debugger(seed, source.splitlines())
     try:
         suite = tests_of(code, path, name, tests)
         sys.setrecursionlimit(limit_of_recursion)
-        add_hook(hook, seed)
+        ends = add_hook(hook, seed)
+        if hook == "debugger":
+            debugs.set_trace()
+            ends = debugs.set_quit
         # Tests that go through what sys has find the same in both.
         for name in ("add_frame_hook", "remove_frame_hook"):
             vars(sys).pop(name, None)
@@ -238,6 +299,8 @@ def main(path, seed, hook, name="", *tests):
             # Another evaluator, in C, runs each frame.
             sys.activate_stack_trampoline("perf")
         suite.run(result)
+        if ends:
+            ends()
         outcome = "ran"
     except BaseException as error:
         outcome = f"{type(error).__name__}: {without_places(str(error))}"
