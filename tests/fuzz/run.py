@@ -130,7 +130,7 @@ def is_comparable(outcome: Outcome, hook: str) -> bool:
     that a copy stands in for, and one that disassembles sees that a hook is asked."""
     if outcome.died or hook == "copy":
         return False
-    return "MemoryError" not in outcome.told and (hook == "none" or not re.search("RecursionError|RESUME_CHECK", outcome.told))
+    return "MemoryError" not in outcome.told and (hook == "none" or not re.search("(?i:recursi)|RESUME_CHECK", outcome.told))
 
 
 class Fuzzer:
