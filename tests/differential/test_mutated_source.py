@@ -102,9 +102,15 @@ class MutatedSource(unittest.TestCase):
         # A test may look for the code that a copy stands in for.
         self.assertEqual(self.verdict([BAD], [GOOD], "copy"), ("not comparable", ""))
         # Code about which a hook is asked has no RESUME_CHECK.
-        seen = ran(["test_a", "failed", "AssertionError: 'RESUME' != 'RESUME_CHECK'"])
-        self.assertEqual(self.verdict([seen], [GOOD], "pass"), ("not comparable", ""))
-        self.assertEqual(self.verdict([seen], [GOOD])[0], "difference")
+        seen = ["test_a", "failed", "AssertionError: 'RESUME' != 'RESUME_CHECK'"]
+        self.assertEqual(self.verdict([ran(seen)], [GOOD], "pass"), ("not comparable", ""))
+        self.assertEqual(self.verdict([ran(seen)], [GOOD])[0], "difference")
+        # What else there is in the same module is compared.
+        other, deep = ["test_b", "passed", ""], ["test_recursion", "failed", ""]
+        for one in (seen, deep):
+            good = [one[0], "passed", ""]
+            self.assertEqual(self.verdict([ran(one, other)], [ran(good, other)], "pass"), ("same", ""))
+            self.assertEqual(self.verdict([ran(one, other)], [ran(good)], "pass")[0], "difference")
 
     def test_no_hook_changes_what_comes_of_a_program(self):
         seeds = {random.Random(seed).choice(LOOKS): seed for seed in range(100)}
@@ -125,7 +131,9 @@ class MutatedSource(unittest.TestCase):
         def differs(plus, outcome):
             return BAD if plus == mutated.COLLECTOR[-1] else outcome
 
-        self.assertEqual(self.verdict([BAD], [GOOD], "read", differs), ("stock differs by the collector's times", ""))
+        self.assertEqual(self.verdict([BAD], [GOOD], "read", differs), ("differs by the collector's times", ""))
+        ours = [BAD] * 4 + [GOOD]
+        self.assertEqual(self.verdict(ours, [GOOD], "read"), ("differs by the collector's times", ""))
         # Without a hook it runs at the same times; and no time of it explains a crash.
         self.assertEqual(self.verdict([BAD], [GOOD], "none", differs)[0], "difference")
         self.assertEqual(self.verdict([CRASH], [GOOD], "read", differs)[0], "crash")

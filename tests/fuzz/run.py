@@ -125,12 +125,29 @@ def difference(ours: Outcome, theirs: Outcome) -> str:
     return f"{mine[:2]}, {len(mine[2])} tests\nstock: {other[:2]}, {len(other[2])} tests"
 
 
+def tests_of(outcome: Outcome) -> list[list[str]]:
+    """Each test, how it has ended, and what was said of it."""
+    return json.loads(outcome.told)[2]
+
+
 def is_comparable(outcome: Outcome, hook: str) -> bool:
-    """Where the stack or the memory ends is not the same, and a hook in Python needs some of both. A test may look for the very code
-    that a copy stands in for, and one that disassembles sees that a hook is asked."""
-    if outcome.died or hook == "copy":
-        return False
-    return "MemoryError" not in outcome.told and (hook == "none" or not re.search("(?i:recursi)|RESUME_CHECK", outcome.told))
+    """Where the memory ends is not the same. A test may look for the very code that a copy stands in for."""
+    return not outcome.died and hook != "copy" and "MemoryError" not in outcome.told
+
+
+def of_hooks(hook: str, *outcomes: Outcome) -> set[str]:
+    """Tests that see that there is a hook: those of recursion, since a hook in Python needs some of the stack, and those that disassemble
+    code that a hook is asked about."""
+    if hook == "none":
+        return set()
+    return {test for outcome in outcomes for test, _, said in tests_of(outcome) if re.search("(?i:recursi)|RESUME_CHECK", test + said)}
+
+
+def without(outcome: Outcome, tests: set[str]) -> Outcome:
+    if outcome.died or not tests:
+        return outcome
+    how, what, told = json.loads(outcome.told)
+    return Outcome("", json.dumps([how, what, [test for test in told if test[0] not in tests]]))
 
 
 class Fuzzer:
@@ -200,19 +217,30 @@ class Fuzzer:
         if ours == theirs:
             # A signal that both die of is stock's, or what a test has sent to itself.
             return ("did not run" if ours.died else "same"), ""
-        if not ours.crashed and not (is_comparable(ours, hook) and is_comparable(theirs, hook)):
-            return "not comparable", ""
+        left_out = set()
+        if not ours.crashed:
+            if not (is_comparable(ours, hook) and is_comparable(theirs, hook)):
+                return "not comparable", ""
+            left_out = of_hooks(hook, ours, theirs)
+            ours, theirs = without(ours, left_out), without(theirs, left_out)
+            if ours == theirs:
+                return ("same" if tests_of(ours) else "not comparable"), ""
+
+        def again(python: str, hook: str, plus: int = 0) -> Outcome:
+            return without(run(python, mutant, hook, plus), left_out)
+
         # Stock may be of two minds about it, or crash too.
         for _ in range(3):
-            again = run(self.options.stock, mutant, "none")
-            if again != theirs or (ours.crashed and again.crashed):
-                return "stock differs from itself" if not again.crashed else "stock crashes too", ""
-            if run(self.options.python, mutant, hook) != ours and not ours.crashed:
+            other = again(self.options.stock, "none")
+            if other != theirs or (ours.crashed and other.crashed):
+                return "stock differs from itself" if not other.crashed else "stock crashes too", ""
+            if again(self.options.python, hook) != ours and not ours.crashed:
                 return "not the same twice", ""
         # A hook in Python makes objects, so the collector runs at other times. A test may tell when that was.
         if hook != "none" and not ours.died and not theirs.died:
-            if any(run(self.options.stock, mutant, "none", plus) != theirs for plus in COLLECTOR):
-                return "stock differs by the collector's times", ""
+            for plus in COLLECTOR:
+                if again(self.options.stock, "none", plus) != theirs or again(self.options.python, hook, plus) == theirs:
+                    return "differs by the collector's times", ""
         return "crash" if ours.crashed else "difference", difference(ours, theirs)
 
 
