@@ -212,8 +212,8 @@ typedef enum _PyRust_Answer {
    */
   _PyRust_Answer_AskAgain = 1,
   /*
-   In the thread's current frame, where that stands; or with the exception that is set, in the
-   frame that has called the one that was offered.
+   In the thread's current frame, so many instructions ahead of where that stands; or with the
+   exception that is set, in the frame that has called the one that was offered.
    */
   _PyRust_Answer_Elsewhere = 2,
 } _PyRust_Answer;
@@ -255,6 +255,22 @@ typedef struct _PyRust_Table _PyRust_Table;
 typedef PyCodeObject *(*_PyRust_SimpleHookOrNull)(struct _PyInterpreterFrame*);
 
 typedef int (*_PyRust_ExtendedHookOrNull)(struct _PyInterpreterFrame*, void*, PyCodeObject**);
+
+/*
+ How far ahead of the instruction at which the thread's current frame stands that frame goes on,
+ in code units. It goes on standing at the call that is over until the next instruction begins:
+ monitoring tells of a line by the instruction that a frame comes from.
+ */
+typedef unsigned int _PyRust_Ahead;
+
+/*
+ How the eval loop goes on after a frame was offered to the hooks, and how far ahead where that is
+ elsewhere.
+ */
+typedef struct _PyRust_GoesOn {
+  enum _PyRust_Answer answer;
+  _PyRust_Ahead ahead;
+} _PyRust_GoesOn;
 
 /*
  `_PyStackRef`: one word.
@@ -537,6 +553,11 @@ typedef struct _PyRust_FrameHookThread {
 
 
 
+
+/*
+ Where it stands; or, with an exception that is set, anywhere.
+ */
+#define _PyRust_HERE 0
 
 
 
@@ -1037,13 +1058,13 @@ PyObject *PyUnstable_HookFrame_GetCaller(struct _PyInterpreterFrame *frame, int 
 /*
  A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
  the exception that is set. The hook that watches the frame is told. The thread's current frame is
- the one to go on in afterwards.
+ the one to go on in afterwards, so far ahead of where it stands.
 
  # Safety
  `tstate` is the calling thread's own, attached thread state; its current frame is a mark of this
  crate.
  */
-void _PyRust_FrameCameBack(PyThreadState *tstate);
+_PyRust_Ahead _PyRust_FrameCameBack(PyThreadState *tstate);
 
 /*
  Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
@@ -1053,7 +1074,7 @@ void _PyRust_FrameCameBack(PyThreadState *tstate);
  `tstate` is the calling thread's own, attached thread state; `frame` is its
  current frame, with its stack pointer saved.
  */
-enum _PyRust_Answer _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+struct _PyRust_GoesOn _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 
 /*
  `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception

@@ -12,12 +12,13 @@
 #define OFFER_TO_FRAME_HOOKS(ASK_AGAIN) \
     if (__builtin_expect(tstate->interp->frame_hooks.active, 0)) { \
         _PyFrame_SetStackPointer(frame, stack_pointer); \
-        _PyRust_Answer answer = _PyRust_OfferFrame(tstate, frame); \
-        if (answer == _PyRust_Answer_Elsewhere) { \
+        _PyRust_GoesOn next = _PyRust_OfferFrame(tstate, frame); \
+        if (next.answer == _PyRust_Answer_Elsewhere) { \
+            oparg = (int)next.ahead; \
             goto go_on_in_current_frame; \
         } \
         stack_pointer = _PyFrame_GetStackPointer(frame); \
-        if (answer == _PyRust_Answer_AskAgain) { \
+        if (next.answer == _PyRust_Answer_AskAgain) { \
             ASK_AGAIN; \
         } \
     }
@@ -34,18 +35,18 @@
 #endif
 
 /* What is done there: hooks are told; and then, or where a hook has put another frame in the place of the one that was
-   offered, it goes on where the thread's current frame stands, or with the exception that is set. In one place and
-   with the thread state alone, so that the registers of the loop are not chosen for it. */
+   offered, it goes on in the thread's current frame, `oparg` ahead of where that stands, or with the exception that is
+   set. In one place and with what every instruction has alone, so that the registers of the loop are not chosen for it. */
 #define FRAME_HOOK_LABELS() \
 frame_came_back: \
-    _PyRust_FrameCameBack(tstate); \
+    oparg = (int)_PyRust_FrameCameBack(tstate); \
 go_on_in_current_frame: \
     frame = tstate->current_frame; \
     if (_PyErr_Occurred(tstate)) { \
         THROWN_BY_FRAME_HOOKS(); \
         goto unwound; \
     } \
-    next_instr = frame->instr_ptr; \
+    next_instr = frame->instr_ptr + oparg; \
     stack_pointer = _PyFrame_GetStackPointer(frame); \
     DISPATCH()
 

@@ -35,6 +35,40 @@ async def coroutine():
 async def asynchronous():
     yield leaf(1)
 
+# Some whose first instruction is on the line of its RESUME.
+def at_once(x): return x
+def suspended(): yield leaf(1); yield leaf(2)
+class Short: z = at_once(3)
+
+# Some where a line begins with what comes after a call.
+def spread():
+    return (leaf(1)
+            + leaf(2)
+            + sum(numbers(2))
+            + Thing(
+                3).twice)
+def delegating():
+    value = (leaf(4)
+             or (yield from
+                 numbers(3)))
+    for value \
+            in numbers(2):
+        yield (value,
+               (yield))
+def closed():
+    yield from numbers(2)
+class Derived(Thing):
+    def __init__(self,
+                 x):
+        return super().__init__(
+            leaf(x))
+def same(function): return function
+@same
+@staticmethod
+def decorated(
+    x=leaf(6),
+): return x
+
 def program():
     thing = Thing(3)
     result = [thing.twice, thing[1], leaf(1, 2, c=3, d=4), *numbers(3)]
@@ -45,6 +79,12 @@ def program():
     result += map(lambda x: leaf(x), (1, 2))
     class Local:
         y = leaf(2)
+    result += [at_once(4), *suspended(), Short.z, (lambda: 5)()]
+    class Shorter: x = 1
+    started = closed()
+    next(started)
+    started.close()
+    result += [spread(), decorated(), Derived(7).twice, *delegating()]
     try:
         coroutine().send(None)
     except StopIteration as stopped:
@@ -76,13 +116,15 @@ def traced(install, program):
     return events
 
 
-def monitored(program):
+EVENTS = ("PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "LINE", "RAISE", "PY_UNWIND",
+          "PY_THROW", "JUMP", "BRANCH", "STOP_ITERATION", "EXCEPTION_HANDLED", "RERAISE")
+
+
+def monitored(program, names=EVENTS):
     monitoring = sys.monitoring
     events = []
     tool = 4
     monitoring.use_tool_id(tool, "test")
-    names = ("PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "LINE", "RAISE", "PY_UNWIND",
-             "PY_THROW", "JUMP", "BRANCH", "STOP_ITERATION", "EXCEPTION_HANDLED", "RERAISE")
     try:
         for name in names:
             def callback(code, position, *rest, name=name):
@@ -106,28 +148,56 @@ WATCHERS = {
     "profile": lambda program: traced(sys.setprofile, program),
     "monitoring": monitored,
 }
+# Each event alone: CPython looks at some instructions less then.
+ALONE = {name: lambda program, name=name: monitored(program, [name]) for name in (*EVENTS, "INSTRUCTION")}
 
 
 @needs_hooks
 class BesideTracing(HookTestCase):
     def test_events_are_the_same(self):
-        for name, watch in WATCHERS.items():
+        for name, watch in {**WATCHERS, **ALONE}.items():
             for warm in (0, WARM):
                 program = load_program()
                 for _ in range(warm):
                     program()
                 expected = watch(program)
-                self.assertGreater(len(expected), 30)
+                self.assertGreater(len(expected), 30 if name in WATCHERS else -1)
                 hooks = {"passes": lambda view: None,
                          "settles": lambda view: framecore.SETTLED,
+                         "watches": lambda view: view.watch(lambda event: None, None, True, True),
                          "copies": Copier()}
                 for kind, hook in hooks.items():
                     with self.subTest(name, warm=warm, hook=kind):
                         framecore.add_frame_hook(hook)
-                        for _ in range(3):
-                            self.assertEqual(watch(program), expected)
-                        framecore.remove_frame_hook(hook)
+                        try:
+                            for _ in range(3):
+                                self.assertEqual(watch(program), expected)
+                        finally:
+                            framecore.remove_frame_hook(hook)
                         self.assertEqual(watch(program), expected)
+
+    def test_lines_of_who_calls_where_hooks_answer(self):
+        namespace = {}
+        exec(compile(PROGRAM, "<program>", "exec"), namespace)
+        leaf, spread = namespace["leaf"], namespace["spread"]
+
+        def lines(watch):
+            return [event for event in watch(spread) if event[1] == "spread"]
+
+        def answer(view):
+            return view.result(view.argument("a")) if view.code is leaf.__code__ else None
+
+        watches = {"trace": WATCHERS["trace"], "LINE": ALONE["LINE"]}
+        expected = {name: lines(watch) for name, watch in watches.items()}
+        self.assertGreater(len(expected["LINE"]), 5)
+        for number in range(2):
+            framecore.add_frame_hook(answer)
+            for name, watch in watches.items():
+                with self.subTest(name, number=number):
+                    self.assertEqual(lines(watch), expected[name])
+            # In the second round what is answered is watched, too.
+            framecore.add_frame_hook(lambda view: view.watch(lambda event: None))
+            framecore.remove_frame_hook(answer)
 
     def test_a_hook_added_while_tracing(self):
         program = load_program()

@@ -1,6 +1,6 @@
 //! A frame that hooks watch has come back to a mark.
 
-use super::error::{hand_back, Outcome};
+use super::error::{hand_back, Outcome, Raised};
 use super::verdict::Happened;
 use super::watch::{Watch, YIELDS_TO};
 use super::watched;
@@ -10,46 +10,57 @@ use crate::exception::drop_aside;
 use crate::frame::Frame;
 use crate::object::Owned;
 use crate::thread::Thread;
+use core::ffi::c_uint;
 use core::ptr::null_mut;
 
-/// Puts a value onto the stack of the thread's current frame, which goes on `offset` instructions
-/// behind the one that it stands at.
+/// How far ahead of the instruction at which the thread's current frame stands that frame goes on,
+/// in code units. It goes on standing at the call that is over until the next instruction begins:
+/// monitoring tells of a line by the instruction that a frame comes from.
+pub type Ahead = c_uint;
+
+/// Where it stands; or, with an exception that is set, anywhere.
+pub const HERE: Ahead = 0;
+
+/// Puts a value onto the stack of the thread's current frame, which goes on `ahead` of where it
+/// stands, or where its call says. Returns that.
 ///
 /// # Safety
 /// That frame has called, or has asked a generator for a value; its stack pointer is saved.
 #[inline(always)]
-pub unsafe fn hand_on(thread: Thread, value: Owned, offset: Option<usize>) {
+pub unsafe fn hand_on(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahead {
     // SAFETY: the caller's contract: there is room for the value.
     unsafe {
         let frame = Frame::new((*thread.tstate()).current_frame);
         frame.push(value);
-        let offset = offset.unwrap_or(usize::from((*frame.as_ptr()).return_offset));
-        frame.set_instruction(frame.instruction().add(offset));
+        ahead.unwrap_or(Ahead::from((*frame.as_ptr()).return_offset))
     }
 }
 
 /// A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
 /// the exception that is set. The hook that watches the frame is told. The thread's current frame is
-/// the one to go on in afterwards.
+/// the one to go on in afterwards, so far ahead of where it stands.
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state; its current frame is a mark of this
 /// crate.
 #[no_mangle]
 #[inline(never)] // the eval loop is large enough
-pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) {
+pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) -> Ahead {
     // SAFETY: the caller's contract.
     unsafe {
         let (thread, watch) = (Thread::new(tstate), Watch::of_mark((*tstate).current_frame));
         watch.mark().forget_slots();
         if thread.has_exception() {
-            return came_back_raised(thread, watch);
+            came_back_raised(thread, watch);
+            return HERE;
         }
         let value = watch.take_value();
         if watch.was_yielded_to() {
-            yielded(thread, watch, value);
-        } else if let Ok(value) = came_back(thread, watch, value) {
-            hand_on(thread, value, None);
+            return yielded(thread, watch, value);
+        }
+        match came_back(thread, watch, value) {
+            Ok(value) => hand_on(thread, value, None),
+            Err(Raised { .. }) => HERE,
         }
     }
 }
@@ -59,11 +70,12 @@ pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) {
 /// # Safety
 /// The mark is the thread's current frame.
 #[inline(never)]
-unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) {
+unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Ahead {
     // SAFETY: the caller's contract.
     unsafe {
-        if let Ok(value) = watched::yielded(thread, watch, value) {
-            hand_on(thread, value, Some(YIELDS_TO));
+        match watched::yielded(thread, watch, value) {
+            Ok(value) => hand_on(thread, value, Some(YIELDS_TO as Ahead)),
+            Err(Raised { .. }) => HERE,
         }
     }
 }

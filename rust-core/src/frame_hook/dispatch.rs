@@ -1,6 +1,6 @@
 //! Where the eval loop, an evaluator and instrumentation come to the hooks with a frame.
 
-use super::came_back::{hand_on, pass_marks};
+use super::came_back::{hand_on, pass_marks, Ahead, HERE};
 use super::error::Raised;
 use super::offered::{never_offer, Stage, Starting};
 use super::resume::goes_on_at;
@@ -17,6 +17,20 @@ use crate::thread::Thread;
 use core::ffi::c_int;
 use core::ptr::null_mut;
 
+/// How the eval loop goes on after a frame was offered to the hooks, and how far ahead where that is
+/// elsewhere.
+#[repr(C)]
+pub struct GoesOn {
+    pub answer: Answer,
+    pub ahead: Ahead,
+}
+
+impl From<Answer> for GoesOn {
+    fn from(answer: Answer) -> Self {
+        GoesOn { answer, ahead: HERE }
+    }
+}
+
 /// Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
 /// the hooks. A few loads when all have settled its code; else what they take.
 ///
@@ -28,28 +42,22 @@ use core::ptr::null_mut;
 pub unsafe extern "C" fn _PyRust_OfferFrame(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
-) -> Answer {
+) -> GoesOn {
     // SAFETY: the caller's contract.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
     // SAFETY: a current frame on the data stack is the topmost one there.
     let Some(starting) = (unsafe { Starting::if_it_starts(frame) }) else {
-        return go_on(thread, frame);
+        return go_on(thread, frame).into();
     };
     // SAFETY: the current frame is linked.
-    match unsafe { offer(thread, starting, Stage::AfterPrologue) } {
-        Way::Runs(_, answer) => answer,
-        Way::Replaced(_) => Answer::Elsewhere,
-        Way::Answered(frame, value) => {
-            // SAFETY: as above.
-            unsafe { give_up(thread, frame, Some(value)) };
-            Answer::Elsewhere
-        }
-        Way::Failed(frame) => {
-            // SAFETY: as above.
-            unsafe { give_up(thread, frame, None) };
-            Answer::Elsewhere
-        }
-    }
+    let (frame, value) = match unsafe { offer(thread, starting, Stage::AfterPrologue) } {
+        Way::Runs(_, answer) => return answer.into(),
+        Way::Replaced(_) => return Answer::Elsewhere.into(),
+        Way::Answered(frame, value) => (frame, Some(value)),
+        Way::Failed(frame) => (frame, None),
+    };
+    // SAFETY: as above.
+    GoesOn { answer: Answer::Elsewhere, ahead: unsafe { give_up(thread, frame, value) } }
 }
 
 /// A call ends before its frame has run: the frame goes, and the thread is back in what is below,
@@ -59,16 +67,14 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
 /// # Safety
 /// `frame` is the thread's current one, the topmost of the data stack.
 #[inline(never)]
-unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) {
+unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) -> Ahead {
     let tstate = thread.tstate();
     // SAFETY: what the eval loop does where a call ends. The frame below has called.
     unsafe {
         (*tstate).py_recursion_remaining += 1;
         thread.set_current_frame((*frame.as_ptr()).previous);
         c::_PyEval_FrameClearAndPop(tstate, frame.as_ptr());
-        if let Some(value) = value {
-            hand_on(thread, value, None);
-        }
+        value.map_or(HERE, |value| hand_on(thread, value, None))
     }
 }
 

@@ -30,8 +30,8 @@ pub enum Answer {
     Settled = 0,
     /// In the same frame. The next frame of this code object is to be offered too.
     AskAgain = 1,
-    /// In the thread's current frame, where that stands; or with the exception that is set, in the
-    /// frame that has called the one that was offered.
+    /// In the thread's current frame, so many instructions ahead of where that stands; or with the
+    /// exception that is set, in the frame that has called the one that was offered.
     Elsewhere = 2,
 }
 

@@ -8,7 +8,6 @@ use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
 use crate::frame_hook::c_api::{PyUnstable_ClearFrameHooks, FRAMEHOOK_TIMED};
 use crate::frame_hook::c_api_second::*;
-use crate::frame_hook::came_back::_PyRust_FrameCameBack;
 use crate::frame_hook::dispatch::{_PyRust_Instrument, _PyRust_OfferFrame};
 use crate::frame_hook::round::Answer as Goes;
 use crate::frame_hook::tests::support::*;
@@ -361,8 +360,7 @@ impl Machine<'_> {
             if !is_mark(current_frame()) {
                 return None;
             }
-            // SAFETY: the thread's own state; what has come is at the mark.
-            self.step(|| unsafe { _PyRust_FrameCameBack(PyThreadState_Get()) });
+            self.step(come_back_to_mark);
         }
         Some(if exceptions::is_set() { Err(raised()) } else { Ok(landing.value()) })
     }
@@ -385,7 +383,9 @@ impl Machine<'_> {
         }
         let goes = if is_active {
             // SAFETY: as above.
-            self.step(|| unsafe { _PyRust_OfferFrame(PyThreadState_Get(), frame) })
+            let goes = self.step(|| unsafe { _PyRust_OfferFrame(PyThreadState_Get(), frame) });
+            go_ahead(goes.ahead);
+            goes.answer
         } else {
             Goes::Settled
         };

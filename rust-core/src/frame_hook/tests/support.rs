@@ -6,6 +6,7 @@ use crate::cpython::{PyCodeObject, PyFunctionObject, PyInterpreterState, PyObjec
 use crate::eval_frame::{_PyInterpreterState_SetEvalFrameFunc, _PyRust_EvalFrame};
 use crate::frame::Frame;
 use crate::frame_hook::c_api::*;
+use crate::frame_hook::came_back::{_PyRust_FrameCameBack, Ahead, HERE};
 use crate::frame_hook::dispatch::*;
 use crate::frame_hook::round::*;
 use crate::frame_hook::verdict::*;
@@ -473,12 +474,28 @@ pub fn is_mark(frame: *mut _PyInterpreterFrame) -> bool {
     Watch::at(unsafe { Frame::new(frame) }).is_some()
 }
 
+/// The thread's current frame goes on so far ahead of where it stands.
+pub fn go_ahead(ahead: Ahead) {
+    if ahead != HERE {
+        let frame = current_frame();
+        // SAFETY: the thread's current frame, which stands at an instruction of its code.
+        unsafe { (*frame).instr_ptr = (*frame).instr_ptr.add(ahead as usize) };
+    }
+}
+
+/// What the eval loop does where a frame has come back to a mark.
+pub fn come_back_to_mark() {
+    // SAFETY: the thread's own state, whose current frame is a mark.
+    go_ahead(unsafe { _PyRust_FrameCameBack(PyThreadState_Get()) });
+}
+
 /// Offers the thread's current frame, as `RESUME` does.
 pub fn offer() -> Became {
     let frame = current_frame();
     // SAFETY: the thread's own state, and its current frame, which has been called.
-    let (below, answer) =
+    let (below, GoesOn { answer, ahead }) =
         unsafe { ((*frame).previous, _PyRust_OfferFrame(PyThreadState_Get(), frame)) };
+    go_ahead(ahead);
     match answer {
         Answer::Settled => Became::Settled,
         Answer::AskAgain => Became::AskAgain,

@@ -5,7 +5,6 @@ use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
 use super::watchers::{marks_below, named, value, Caller, Watchers, Wish, PASSES, WATCHES};
 use crate::cpython as c;
-use crate::frame_hook::came_back::_PyRust_FrameCameBack;
 use crate::frame_hook::told::forget_those_of;
 use crate::frame_hook::verdict::*;
 use crate::frame_hook::watch::Watch;
@@ -149,11 +148,9 @@ fn frames_that_never_run_again_are_dropped_and_their_marks_stay() {
         frames::end_current();
         let mark = current_frame();
         assert!(is_mark(mark) && before != mark);
-        // SAFETY: the thread's own state. The frame below the mark goes on.
-        unsafe {
-            exceptions::raise_value_error("x");
-            _PyRust_FrameCameBack(PyThreadState_Get());
-        }
+        // The frame below the mark goes on.
+        exceptions::raise_value_error("x");
+        come_back_to_mark();
         exceptions::taken();
     }
     assert_eq!(watchers.log.read(), "");

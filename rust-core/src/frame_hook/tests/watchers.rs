@@ -3,7 +3,6 @@
 use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::frame_hook::came_back::_PyRust_FrameCameBack;
 use crate::frame_hook::description::{Callee, Description};
 use crate::frame_hook::registry;
 use crate::frame_hook::verdict::*;
@@ -270,8 +269,7 @@ impl<'a> Caller<'a> {
 
     fn value_at_mark_or_here(&self) -> Result<String, String> {
         while is_mark(current_frame()) {
-            // SAFETY: the thread's own state; the value has come to the mark.
-            unsafe { _PyRust_FrameCameBack(PyThreadState_Get()) };
+            come_back_to_mark();
             if exceptions::is_set() {
                 return self.unwind();
             }
@@ -288,8 +286,7 @@ impl<'a> Caller<'a> {
 
     pub fn unwind(&self) -> Result<String, String> {
         while is_mark(current_frame()) {
-            // SAFETY: the thread's own state; an exception is set.
-            unsafe { _PyRust_FrameCameBack(PyThreadState_Get()) };
+            come_back_to_mark();
             assert!(exceptions::is_set());
         }
         assert_eq!(current_frame(), self.frame);
