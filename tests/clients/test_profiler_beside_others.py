@@ -219,6 +219,38 @@ print(profile.result.find("fib")[0].calls)
 """)
         self.assertEqual(found, ["(1, 1, 0, 0) []", "15", "15"])
 
+    def test_profile_functions_see_what_they_see_without_it(self):
+        found = self.run_beside("""
+import sys, ferrule_profiler
+class Meta(type):
+    def __getattribute__(cls, name):
+        return super().__getattribute__(name)
+class Thing(metaclass=Meta):
+    def __repr__(self):
+        return "thing"
+def taking(a, b, c, d, e):
+    yield a
+    raise ValueError
+def run():
+    for text in "a" * 50, "b":
+        try:
+            list(taking(text, text.encode(), 3 ** 50, Thing(), [Thing]))
+        except ValueError:
+            pass
+def events():
+    seen = []
+    sys.setprofile(lambda frame, event, arg: seen.append((frame.f_code.co_name, event)))
+    run()
+    sys.setprofile(None)
+    # Whether the return of setprofile() itself is seen depends on who else listens to calls of C.
+    return [event for event in seen if event[0] != "events"]
+expected = events()
+for options in ({}, {"builtins": True}, {"trace": 100, "arguments": True}, {"count": True}):
+    with ferrule_profiler.profile(**options):
+        print(len(expected) > 10 and events() == expected)
+""")
+        self.assertEqual(found, ["True"] * 4)
+
     def test_a_signal_handler_that_raises_in_the_middle(self):
         found = self.run_beside("""
 import signal, ferrule_profiler

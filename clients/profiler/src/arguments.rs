@@ -6,7 +6,7 @@
 use crate::face::Frame;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySequence, PySet, PyString, PyTuple,
+    PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PySlice, PyString, PyTuple,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
     }
     if value.is_exact_instance_of::<PyString>() || value.is_exact_instance_of::<PyBytes>() {
         let more = if value.len()? > MOST_CHARACTERS { "..." } else { "" };
-        let beginning = value.cast::<PySequence>()?.get_slice(0, MOST_CHARACTERS)?;
+        // Casting it to `PySequence` would ask `collections.abc.Sequence`, in Python.
+        let beginning = value.get_item(PySlice::new(value.py(), 0, MOST_CHARACTERS as isize, 1))?;
         return Ok(format!("{}{more}", beginning.repr()?.to_string_lossy()));
     }
     let kind = value.get_type().name()?;
