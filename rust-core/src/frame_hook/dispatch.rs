@@ -26,6 +26,7 @@ pub struct GoesOn {
 }
 
 impl From<Answer> for GoesOn {
+    #[inline] // or its symbol would be exported
     fn from(answer: Answer) -> Self {
         GoesOn { answer, ahead: HERE }
     }
