@@ -81,9 +81,11 @@ def program():
         y = leaf(2)
     result += [at_once(4), *suspended(), Short.z, (lambda: 5)()]
     class Shorter: x = 1
-    started = closed()
-    next(started)
-    started.close()
+    for times in range(2):
+        started = closed()
+        for _ in range(times):
+            next(started)
+        started.close()
     result += [spread(), decorated(), Derived(7).twice, *delegating()]
     try:
         coroutine().send(None)
@@ -148,33 +150,67 @@ WATCHERS = {
     "profile": lambda program: traced(sys.setprofile, program),
     "monitoring": monitored,
 }
+
+
+def monitored_from_the_start_on(program):
+    """Lines, of which each function that starts makes the only events, in the middle of its first instruction."""
+    monitoring, tool, lines = sys.monitoring, 4, []
+    events = monitoring.events
+
+    def start(code, offset):
+        if code.co_filename == "<program>":
+            monitoring.set_events(tool, events.LINE)
+
+    def line(code, number):
+        if code.co_filename == "<program>":
+            lines.append(("LINE", code.co_qualname, number))
+            monitoring.set_events(tool, events.LINE | events.PY_START)
+
+    monitoring.use_tool_id(tool, "test")
+    try:
+        monitoring.register_callback(tool, events.PY_START, start)
+        monitoring.register_callback(tool, events.LINE, line)
+        monitoring.set_events(tool, events.LINE | events.PY_START)
+        program()
+    finally:
+        monitoring.set_events(tool, 0)
+        monitoring.free_tool_id(tool)
+    return lines
+
+
 # Each event alone: CPython looks at some instructions less then.
-ALONE = {name: lambda program, name=name: monitored(program, [name]) for name in (*EVENTS, "INSTRUCTION")}
+ALONE = {**{name: lambda program, name=name: monitored(program, [name]) for name in (*EVENTS, "INSTRUCTION")},
+         "LINE from the start on": monitored_from_the_start_on}
 
 
 @needs_hooks
 class BesideTracing(HookTestCase):
+    def events_of(self, watch, warm, hook=None):
+        """What is told of a program that runs three times with the hook, and then without."""
+        program = load_program()
+        for _ in range(warm):
+            program()
+        if hook:
+            framecore.add_frame_hook(hook)
+        try:
+            seen = [watch(program) for _ in range(3)]
+        finally:
+            if hook:
+                framecore.remove_frame_hook(hook)
+        return seen + [watch(program)]
+
     def test_events_are_the_same(self):
+        hooks = {"passes": lambda view: None,
+                 "settles": lambda view: framecore.SETTLED,
+                 "watches": lambda view: view.watch(lambda event: None, None, True, True),
+                 "copies": Copier()}
         for name, watch in {**WATCHERS, **ALONE}.items():
             for warm in (0, WARM):
-                program = load_program()
-                for _ in range(warm):
-                    program()
-                expected = watch(program)
-                self.assertGreater(len(expected), 30 if name in WATCHERS else -1)
-                hooks = {"passes": lambda view: None,
-                         "settles": lambda view: framecore.SETTLED,
-                         "watches": lambda view: view.watch(lambda event: None, None, True, True),
-                         "copies": Copier()}
+                expected = self.events_of(watch, warm)
+                self.assertGreater(len(expected[0]), 30 if name in WATCHERS else -1)
                 for kind, hook in hooks.items():
                     with self.subTest(name, warm=warm, hook=kind):
-                        framecore.add_frame_hook(hook)
-                        try:
-                            for _ in range(3):
-                                self.assertEqual(watch(program), expected)
-                        finally:
-                            framecore.remove_frame_hook(hook)
-                        self.assertEqual(watch(program), expected)
+                        self.assertEqual(self.events_of(watch, warm, hook), expected)
 
     def test_lines_of_who_calls_where_hooks_answer(self):
         namespace = {}

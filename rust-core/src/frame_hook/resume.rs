@@ -3,7 +3,10 @@
 use super::world::{locked, unsettle};
 use crate::code::Code;
 use crate::cpython as c;
+use crate::frame::Frame;
 use crate::thread::Thread;
+use core::ffi::c_int;
+use core::mem::size_of;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 /// Lets the eval loop ask Rust when it comes to this `RESUME`. Returns whether it was quick.
@@ -11,14 +14,83 @@ use core::sync::atomic::{AtomicU8, Ordering};
 /// # Safety
 /// `at` is one of the instructions of live code.
 pub unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) -> bool {
-    // SAFETY: by contract. Other threads may execute and write the byte; both numbers mean the same
-    // to them.
-    let code = unsafe { AtomicU8::from_ptr((&raw mut (*at).op.code).cast()) };
-    let is_quick = u32::from(code.load(Ordering::Relaxed)) == c::RESUME_CHECK;
+    // SAFETY: by contract.
+    let is_quick = unsafe { is_at(at, c::RESUME_CHECK) };
     if is_quick {
-        code.store(c::RESUME as u8, Ordering::Relaxed);
+        // SAFETY: as above. Both numbers mean the same to who executes it meanwhile.
+        unsafe { opcode(at).store(c::RESUME as u8, Ordering::Relaxed) };
     }
     is_quick
+}
+
+/// The byte that says what an instruction does. Other threads may execute and write it.
+///
+/// # Safety
+/// `at` is one of the instructions of code that lives as long as `'a`.
+#[inline(always)]
+unsafe fn opcode<'a>(at: *mut c::_Py_CODEUNIT) -> &'a AtomicU8 {
+    // SAFETY: by contract.
+    unsafe { AtomicU8::from_ptr((&raw mut (*at).op.code).cast()) }
+}
+
+/// Whether an instruction is such a one.
+///
+/// # Safety
+/// `at` is one of the instructions of live code.
+#[inline(always)]
+unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
+    // SAFETY: by contract.
+    u32::from(unsafe { opcode(at) }.load(Ordering::Relaxed)) == kind
+}
+
+/// A frame goes on behind its `RESUME`, which stays slow. Monitoring is told of it as though it were
+/// quick by now.
+///
+/// CPython does not tell of a line that begins behind a quick `RESUME` on that one's own line
+/// (python/cpython#155992), and without a hook each is quick once it has run. So a frame that is to
+/// go on there is said to come from the instruction that it goes on at. Nothing is quick without the
+/// GIL.
+///
+/// # Safety
+/// The frame stands at an instruction of its code that is not the last one.
+#[inline(always)]
+pub unsafe fn goes_on_as_if_quick(frame: Frame) {
+    // SAFETY: by contract, there is one more.
+    if cfg!(not(ferrule_free_threaded)) && unsafe { begins_a_line(frame.instruction().add(1)) } {
+        // SAFETY: by contract.
+        unsafe { comes_from_the_same_line(frame) };
+    }
+}
+
+/// # Safety
+/// As for [`is_at`].
+#[inline(always)]
+unsafe fn begins_a_line(at: *mut c::_Py_CODEUNIT) -> bool {
+    // SAFETY: by contract.
+    unsafe { is_at(at, c::INSTRUMENTED_LINE) }
+}
+
+/// [`goes_on_as_if_quick`] where the next instruction tells of a line.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn comes_from_the_same_line(frame: Frame) {
+    let (code, at) = (frame.code(), frame.instruction());
+    let line = |offset: isize| {
+        // SAFETY: a live code object, and an offset in bytes within it.
+        unsafe { c::PyCode_Addr2Line(code.as_ptr(), offset as c_int) }
+    };
+    let offset = frame.instruction_offset();
+    // SAFETY: by contract. One that is instrumented tells of the line in any case.
+    unsafe {
+        let next = at.add(1);
+        let width = size_of::<c::_Py_CODEUNIT>() as isize;
+        if is_at(at, c::RESUME) && line(offset) == line(offset + width) {
+            frame.set_instruction(next);
+        }
+    }
 }
 
 /// Lets frames of `code` that begin come to the hooks. An exception that is set stays.
