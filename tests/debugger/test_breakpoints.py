@@ -352,6 +352,21 @@ class Session(DebuggerCase):
         self.assertEqual(few, many)
         self.assertEqual(len(session._index), 0)
 
+    @code_dies
+    def test_a_program_that_profiles_does_not_see_code_forgotten(self):
+        packages = []
+
+        def program():
+            sys.setprofile(lambda frame, event, argument: packages.append(frame.f_globals.get("__package__")))
+            for _ in range(3):
+                exec("def passing(): return 1\npassing()", {})
+            gc.collect()
+            sys.setprofile(None)
+
+        self.debug(self.program("x = 1    # x"), program)
+        self.assertGreater(len(packages), 6)
+        self.assertNotIn("ferrule_debugger", packages)
+
 
 if __name__ == "__main__":
     unittest.main()

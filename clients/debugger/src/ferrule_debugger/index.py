@@ -1,5 +1,6 @@
 """Which code objects have been seen, by file and line."""
 
+import collections
 import weakref
 from types import CodeType
 
@@ -28,17 +29,22 @@ class CodeIndex:
         self._seen = {}         # id of the code -> _Seen
         self._files = {}        # file name -> {number of the bucket: {id of the code: _Seen}}
         self._outer = {}        # file name -> {id of the code: _Seen}: what has code within it
+        # Code that has died is forgotten later on: a function in Python that were called as it dies
+        # would be seen by the program's trace and profile functions.
+        self._dead = collections.deque()
 
     def __len__(self):
+        self._forget_dead()
         return len(self._seen)
 
     def add(self, code, file):
         """Remember a code object as one of a file. False: it was known."""
+        self._forget_dead()
         key = id(code)
         known = self._seen.get(key)
         if known is not None and known() is code:
             return False
-        seen = _Seen(code, self._forget)
+        seen = _Seen(code, self._dead.append)
         seen.key = key
         lines = lines_of(code)
         lines.add(code.co_firstlineno)
@@ -73,9 +79,15 @@ class CodeIndex:
         self._seen.clear()
         self._files.clear()
         self._outer.clear()
+        self._dead.clear()
 
-    def _forget(self, seen):
-        # Another code object may have the address, and the place, by now.
-        for places in (self._seen, *seen.buckets):
-            if places.get(seen.key) is seen:
-                del places[seen.key]
+    def _forget_dead(self):
+        while self._dead:
+            try:
+                seen = self._dead.popleft()
+            except IndexError:      # another thread was faster
+                return
+            # Another code object may have the address, and the place, by now.
+            for places in (self._seen, *seen.buckets):
+                if places.get(seen.key) is seen:
+                    del places[seen.key]
