@@ -9,7 +9,6 @@ use crate::frame_hook::told::forget_those_of;
 use crate::frame_hook::verdict::*;
 use crate::frame_hook::watch::Watch;
 use crate::stand_in::code::Function;
-use crate::stand_in::threads::PyThreadState_Get;
 use crate::stand_in::{exceptions, frames, memory, values};
 use std::ptr::null_mut;
 

@@ -8,7 +8,6 @@ use crate::frame_hook::registry;
 use crate::frame_hook::verdict::*;
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{incref, name_of};
-use crate::stand_in::threads::PyThreadState_Get;
 use crate::stand_in::{exceptions, frames, memory, values};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_longlong, c_uint, c_void};
