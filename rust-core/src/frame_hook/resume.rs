@@ -55,19 +55,13 @@ unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
 /// The frame stands at an instruction of its code that is not the last one.
 #[inline(always)]
 pub unsafe fn goes_on_as_if_quick(frame: Frame) {
-    // SAFETY: by contract, there is one more.
-    if cfg!(not(ferrule_free_threaded)) && unsafe { begins_a_line(frame.instruction().add(1)) } {
-        // SAFETY: by contract.
-        unsafe { comes_from_the_same_line(frame) };
+    // SAFETY: by contract, there is one more instruction.
+    unsafe {
+        let next = frame.instruction().add(1);
+        if cfg!(not(ferrule_free_threaded)) && is_at(next, c::INSTRUMENTED_LINE) {
+            comes_from_the_same_line(frame);
+        }
     }
-}
-
-/// # Safety
-/// As for [`is_at`].
-#[inline(always)]
-unsafe fn begins_a_line(at: *mut c::_Py_CODEUNIT) -> bool {
-    // SAFETY: by contract.
-    unsafe { is_at(at, c::INSTRUMENTED_LINE) }
 }
 
 /// [`goes_on_as_if_quick`] where the next instruction tells of a line.
@@ -85,10 +79,9 @@ unsafe fn comes_from_the_same_line(frame: Frame) {
     let offset = frame.instruction_offset();
     // SAFETY: by contract. One that is instrumented tells of the line in any case.
     unsafe {
-        let next = at.add(1);
         let width = size_of::<c::_Py_CODEUNIT>() as isize;
         if is_at(at, c::RESUME) && line(offset) == line(offset + width) {
-            frame.set_instruction(next);
+            frame.set_instruction(at.add(1));
         }
     }
 }
