@@ -554,11 +554,6 @@ typedef struct _PyRust_FrameHookThread {
 
 
 
-/*
- Where it stands; or, with an exception that is set, anywhere.
- */
-#define _PyRust_HERE 0
-
 
 
 

@@ -19,7 +19,7 @@ use core::ptr::null_mut;
 pub type Ahead = c_uint;
 
 /// Where it stands; or, with an exception that is set, anywhere.
-pub const HERE: Ahead = 0;
+pub(super) const HERE: Ahead = 0;
 
 /// Puts a value onto the stack of the thread's current frame, which goes on `ahead` of where it
 /// stands, or where its call says. Returns that.
