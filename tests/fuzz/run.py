@@ -6,8 +6,9 @@
 
 Each seed chooses what is mutated, a test module of CPython's, a module of the standard library or, with --programs, one of a program from
 PyPI (subjects.py); its mutations, a recursion limit, how often the collector runs, and who looks on: a trace, profile or
-monitoring function, another evaluator, or a thread that walks the frames; on Ferrule also a frame hook that passes, reads, copies, watches
-or changes which hooks there are, or one of the clients, the profiler or the debugger. A crash on
+monitoring function, another evaluator, a thread that walks the frames, or a trace function that switches greenlets; on Ferrule also a
+frame hook that passes, reads, copies, watches, switches greenlets or changes which hooks there are, or one of the clients, the profiler
+or the debugger. A crash on
 Ferrule that stock has not is a finding, and so is a test that ends in another way. What stock does not do the same way twice, or
 where the collector runs at other times, is not compared. Findings are kept in build/fuzz, each with its source. The last line is the counts.
 """
@@ -15,7 +16,6 @@ where the collector runs at other times, is not compared. Findings are kept in b
 import argparse
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -29,6 +29,7 @@ from pathlib import Path
 
 import processor
 from subjects import FROM_PYPI, LIBRARY, Subject, install
+from worker import chances, look
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -45,7 +46,7 @@ MODULES = (
     "coroutines", "asyncgen", "context", "contextlib_async", "frame", "sys_setprofile", "sys_settrace", "monitoring", "call", "code",
     "descr", "dict", "weakref", "zip", "types", "inspect", "bdb", "pickle", "json", "re", "gc", "funcattrs", "exceptions",
 )
-HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change", "profiler", "profiler", "debugger", "debugger")
+HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change", "switch", "switch", "profiler", "profiler", "debugger", "debugger")
 # Hooks that are those of a client, and its module; and what tests look for that it changes, as its page says: the profiler keeps
 # code alive, and the debugger is one of bdb's, is a tool of sys.monitoring's, and makes objects that the collector counts.
 CLIENTS = {"profiler": "ferrule_profiler", "debugger": "ferrule_debugger"}
@@ -53,6 +54,10 @@ NOT_BESIDE = {"profiler": {"test_code"}, "debugger": {"test_bdb", "test_gc", "te
 SECONDS = 45
 # So many more objects before the collector runs.
 COLLECTOR = (13, 29, 53, 101, 199, 401)
+
+
+def hook_of(seed: int) -> str:
+    return chances("hook", seed).choice(HOOKS)
 
 
 @dataclass(frozen=True)
@@ -159,28 +164,40 @@ class Fuzzer:
         self.kept.mkdir(parents=True, exist_ok=True)
         # The tools that `make` has built beside it. One that is installed has them in its library.
         self.paths = (Path(options.python).parent / "clients", *([options.programs] if options.programs else []))
-        self.has_clients = subprocess.run([options.python, "-c", "import " + ", ".join(CLIENTS.values())], capture_output=True,
-                                          env={**os.environ, "PYTHONPATH": str(self.paths[0])}).returncode == 0
+        self.from_pypi = tuple(filter(self.source_of, FROM_PYPI))
+        self.has_clients = self.imports(options.python, *CLIENTS.values())
+        self.has_greenlet = self.imports(options.python, "greenlet") and self.imports(options.stock, "greenlet")
+
+    def imports(self, python: str, *modules: str) -> bool:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, self.paths))}
+        return subprocess.run([python, "-c", "import " + ", ".join(modules)], capture_output=True, env=environment).returncode == 0
+
+    def can_run(self, look: str, hook: str) -> bool:
+        """Whether there is what they need."""
+        return (self.has_clients or hook not in CLIENTS) and (self.has_greenlet or (look != "greenlets" and hook != "switch"))
 
     def chosen(self, seed: int) -> tuple[Path | None, Subject | None]:
         """The source that a seed changes, and the module that it is, if it is not of tests."""
-        random_ = random.Random(seed)
+        random_ = chances("source", seed)
         if random_.random() < 0.5:
             name = random_.choice(MODULES)
             places = (self.tests / f"test_{name}.py", self.tests / f"test_{name}" / f"test_{name}.py")
             return next((path for path in places if path.exists()), None), None
-        subject = random_.choice(FROM_PYPI if self.options.programs and random_.random() < 0.5 else LIBRARY)
+        subject = random_.choice(self.from_pypi if self.from_pypi and random_.random() < 0.5 else LIBRARY)
+        return self.source_of(subject), subject
+
+    def source_of(self, subject: Subject) -> Path | None:
         place = subject.module.replace(".", "/")
         for top in (self.tests.parent, self.options.programs):
             for path in (top / f"{place}.py", top / place / "__init__.py") if top else ():
                 if path.exists():
-                    return path, subject
-        return None, subject
+                    return path
+        return None
 
     def mutant(self, seed: int) -> Mutant | None:
         path, subject = self.chosen(seed)
-        hook = random.Random(seed + 1).choice(HOOKS)
-        if path is None or (hook in CLIENTS and not self.has_clients) or path.stem in NOT_BESIDE.get(hook, ()):
+        hook = hook_of(seed)
+        if path is None or not self.can_run(look(seed), hook) or path.stem in NOT_BESIDE.get(hook, ()):
             return None
         # By an interpreter that knows the syntax.
         made = subprocess.run([self.options.stock, HERE / "mutations.py", path, str(seed)], capture_output=True,

@@ -6,9 +6,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# Each brings its tests with it, of unittest. Exact, so that a seed means the same later.
+# Each brings its tests with it, of unittest; greenlet is of use to the worker. Exact, so that a seed means the same later.
+GREENLET = "greenlet==3.5.6"
 PROGRAMS = (
-    "attrs==26.1.0", "automat==25.4.16", "hyperlink==21.0.0", "idna==3.20", "simplejson==4.3.0", "tornado==6.6.1",
+    "attrs==26.1.0", "automat==25.4.16", GREENLET, "hyperlink==21.0.0", "idna==3.20", "simplejson==4.3.0", "tornado==6.6.1",
     "zope.interface==8.7",
 )
 
@@ -58,11 +59,11 @@ FROM_PYPI = (
 )
 
 
-def install(directory: Path) -> None:
-    """Gets the programs from PyPI, once. Their parts in C are of use to any 3.13; zope.interface and simplejson run without theirs too."""
+def install(directory: Path, programs: tuple[str, ...] = PROGRAMS) -> None:
+    """Gets programs from PyPI, once. Their parts in C are of use to any 3.13; zope.interface and simplejson run without theirs too."""
     there = {f"{found.name.lower().replace('_', '.')}=={found.version}" for found in importlib.metadata.distributions(path=[str(directory)])}
-    if set(PROGRAMS) <= there:
+    if set(programs) <= there:
         return
     directory.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--only-binary", ":all:",
-                    "--python-version", "3.13", "--target", directory, *PROGRAMS], check=True)
+                    "--python-version", "3.13", "--target", directory, *programs], check=True)

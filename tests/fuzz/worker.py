@@ -22,7 +22,17 @@ import threading
 import unittest
 
 SECONDS, BYTES, PROCESSES = 20, 3 << 30, 256
-LOOKS = ("alone", "alone", "trace", "profile", "lines", "looked at", "evaluator")
+LOOKS = ("alone", "alone", "trace", "profile", "lines", "looked at", "evaluator", "greenlets")
+
+
+def chances(what, seed):
+    """The same from process to process, and independent of what else is chosen for a seed."""
+    return random.Random(f"{what} {seed}")
+
+
+def look(seed):
+    """Who looks on while it runs."""
+    return chances("look", seed).choice(LOOKS)
 
 
 def limit():
@@ -105,6 +115,52 @@ def look_at_frames():
     return done
 
 
+def switcher(seed):
+    """What goes to another greenlet every so often, which runs for a while, at some depth and in generators, and comes back."""
+    import greenlet
+    chance, ident, home = chances("switch", seed).random, threading.get_ident(), greenlet.getcurrent()
+
+    def deep(depth):
+        if depth > 0:
+            for _ in step(depth):
+                pass
+        else:
+            home.switch()
+
+    def step(depth):
+        yield
+        deep(depth - 1)
+
+    def run():
+        while True:
+            deep(int(chance() * 9))
+
+    def switch():
+        nonlocal home
+        if threading.get_ident() == ident and greenlet.getcurrent() is not other and chance() < 0.02:
+            home = greenlet.getcurrent()
+            other.switch()
+
+    other = greenlet.greenlet(run)
+    # It begins here, where the stack is low.
+    other.switch()
+    return switch
+
+
+def switching(seed):
+    """A hook that goes to another greenlet as it is asked, and as it is told."""
+    switch = switcher(seed)
+
+    def told_of(event):
+        told(event)
+        switch()
+
+    def hook(view):
+        view.watch(told_of, None, True, True)
+        switch()
+    return hook
+
+
 def told(event):
     """What a hook that watches a frame is told."""
     event.kind, event.code, event.value, event.word
@@ -118,7 +174,7 @@ def watcher():
 def changing(seed):
     """A hook that watches some frames, limits itself, settles, and changes which other hooks there are."""
     import framehook
-    chance, others = random.Random(seed).random, []
+    chance, others = chances("change", seed).random, []
 
     def hook(view):
         what = int(chance() * 40)
@@ -166,7 +222,7 @@ def debugger(seed, lines):
     import linecache
 
     import ferrule_debugger
-    chance = random.Random(seed).random
+    chance = chances("debugger", seed).random
 
     class Debugger(ferrule_debugger.Bdb):
         def user_line(self, frame):
@@ -193,33 +249,48 @@ def debugger(seed, lines):
     return debugger
 
 
-def add_hook(kind, seed):
-    """What is to be called when the tests are over, or None."""
-    if kind == "none":
-        return
-    import framehook
-    if kind == "pass":
-        framehook.add(lambda view: None)
-    elif kind == "read":
-        framehook.add(lambda view: (view.function, view.globals, view.argument_names, view.arguments(), view.caller, None)[5])
-    elif kind == "copy":
-        copies = framehook.CodeMap()
+def reader(view):
+    view.function, view.globals, view.argument_names, view.arguments(), view.caller
 
-        def replace(view):
-            code = view.code
-            # A class body with a comprehension in it cannot be copied.
-            if not code.co_flags & inspect.CO_OPTIMIZED:
-                return framehook.SETTLED
-            if code not in copies:
-                copies[code] = code.replace()
-            return copies[code]
-        framehook.add(replace)
-    elif kind == "watch":
-        framehook.add(watcher())
-    elif kind == "change":
-        framehook.add(changing(seed))
-    elif kind == "profiler":
-        return profiled(seed)
+
+def copier():
+    """A hook that has a copy of the code run."""
+    import framehook
+    copies = framehook.CodeMap()
+
+    def replace(view):
+        code = view.code
+        # A class body with a comprehension in it cannot be copied.
+        if not code.co_flags & inspect.CO_OPTIMIZED:
+            return framehook.SETTLED
+        if code not in copies:
+            copies[code] = code.replace()
+        return copies[code]
+    return replace
+
+
+def hook_adder(kind, seed, lines):
+    """A function of a frame that adds the hook, and returns what is to be called when the tests are over, or None. To be made before
+    anything is mutated that a hook's modules import."""
+    if kind == "none":
+        return lambda frame: None
+    import framehook
+    if kind == "profiler":
+        import ferrule_profiler  # noqa: F401
+        return lambda frame: profiled(seed)
+    if kind == "debugger":
+        debugs = debugger(seed, lines)
+
+        def begin(frame):
+            debugs.set_trace(frame)
+            return debugs.set_quit
+        return begin
+    make = {"pass": lambda: lambda view: None, "read": lambda: reader, "copy": copier, "watch": watcher,
+            "change": lambda: changing(seed), "switch": lambda: switching(seed)}[kind]
+
+    def add(frame):
+        framehook.add(make())
+    return add
 
 
 class StandsIn(importlib.machinery.SourceFileLoader):
@@ -261,29 +332,21 @@ def tests_of(code, path, name, tests):
 
 def main(path, seed, hook, name="", *tests):
     limit()
-    surroundings = random.Random(seed)
+    how, surroundings = look(seed), chances("surroundings", seed)
     with open(path, encoding="utf-8") as file:
         source = file.read()
     code = compile(source, "mutated.py", "exec")
     result, said = Told(), io.StringIO()
-    how = surroundings.choice(LOOKS)
     limit_of_recursion = surroundings.choice((300, 1000, 1000, 4000))
     gc.set_threshold(surroundings.choice((1, 20, 700, 2000)) + int(os.environ.get("FUZZ_COLLECTOR", "0")))
     sys.stdout, stdout = said, sys.stdout
-    if hook != "none":
-        # Before anything that they import is mutated.
-        import framehook  # noqa: F401
-        if hook == "profiler":
-            import ferrule_profiler  # noqa: F401
-        elif hook == "debugger":
-            debugs = debugger(seed, source.splitlines())
+    add_hook = hook_adder(hook, seed, source.splitlines())
+    if how == "greenlets":
+        switch = switcher(seed)
     try:
         suite = tests_of(code, path, name, tests)
         sys.setrecursionlimit(limit_of_recursion)
-        ends = add_hook(hook, seed)
-        if hook == "debugger":
-            debugs.set_trace()
-            ends = debugs.set_quit
+        ends = add_hook(sys._getframe())
         # Tests that go through what sys has find the same in both.
         for name in ("add_frame_hook", "remove_frame_hook"):
             vars(sys).pop(name, None)
@@ -298,6 +361,11 @@ def main(path, seed, hook, name="", *tests):
         elif how == "evaluator":
             # Another evaluator, in C, runs each frame.
             sys.activate_stack_trampoline("perf")
+        elif how == "greenlets":
+            def trace_and_switch(*_):
+                switch()
+                return trace_and_switch
+            sys.settrace(trace_and_switch)
         suite.run(result)
         if ends:
             ends()
