@@ -65,5 +65,5 @@ def install(directory: Path, programs: tuple[str, ...] = PROGRAMS) -> None:
     if set(programs) <= there:
         return
     directory.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--only-binary", ":all:",
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--root-user-action", "ignore", "--no-deps", "--upgrade", "--only-binary", ":all:",
                     "--python-version", "3.13", "--target", directory, *programs], check=True)
