@@ -11,7 +11,8 @@ import warnings
 
 COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.BitAnd, ast.BitOr, ast.BitXor)
-CONSTANTS = (0, 1, -1, 2, 255, 2**31, 2**64, 1.5, "", "a", b"b", None, True, False, ..., ())
+# Not the ellipsis: its hash is its address, which the order of a set shows.
+CONSTANTS = (0, 1, -1, 2, 255, 2**31, 2**64, 1.5, "", "a", b"b", None, True, False, ())
 # What looks at frames, changes what runs, or leaves in another way. Each is one statement or several.
 INTRUDERS = tuple(ast.parse(text).body for text in (
     "__import__('sys')._getframe().f_locals",
