@@ -1118,6 +1118,21 @@ void _PyRust_FiniFrameHooks(PyThreadState *tstate);
 void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
 
 /*
+ A frame goes on behind its `RESUME`, at an instruction that tells monitoring of a line. That is
+ told as though the `RESUME` were quick by now.
+
+ CPython does not tell of a line that begins behind a quick `RESUME` on that one's own line
+ (python/cpython#155992), and without a hook each is quick once it has run. So a frame that is to
+ go on there is said to come from the instruction that it goes on at. Nothing is quick without the
+ GIL, where the eval loop does not call this.
+
+ # Safety
+ `frame` stands at an instruction of its code that is not the last one, and goes on at the next one
+ before anybody looks where it stands.
+ */
+void _PyRust_GoOnAsIfQuick(struct _PyInterpreterFrame *frame);
+
+/*
  What stands before the date in `sys.version`: "Ferrule", its version, and Debian's
  revision of the source. A string that lives for ever.
  */

@@ -23,6 +23,16 @@
         } \
     }
 
+/* A RESUME is over, and all that is done within it: it stays slow, or hooks have changed meanwhile. Nothing is quick without the GIL. */
+#ifdef Py_GIL_DISABLED
+#  define GO_ON_AS_IF_QUICK() ((void)0)
+#else
+#  define GO_ON_AS_IF_QUICK() \
+    if (__builtin_expect(next_instr->op.code == INSTRUMENTED_LINE, 0)) { \
+        _PyRust_GoOnAsIfQuick(frame); \
+    }
+#endif
+
 /* A frame that hooks watch has come back to the mark below it, which is the current frame now. */
 #define TELL_FRAME_HOOKS() goto frame_came_back
 

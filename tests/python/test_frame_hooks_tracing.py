@@ -1,9 +1,12 @@
 """Frame hooks beside tracers, profilers and sys.monitoring: all of them get the same events."""
 
+import collections
+import functools
+import operator
 import sys
 import unittest
 
-from support import Copier, HookTestCase, WARM, code_named, framecore, needs_hooks
+from support import Copier, HookTestCase, WARM, _testcapi, code_named, framecore, needs_hooks
 
 PROGRAM = """
 class Thing:
@@ -280,6 +283,78 @@ class BesideTracing(HookTestCase):
         finally:
             sys.settrace(None)
         self.assertEqual(lines, [("call", 1), ("line", 2), ("line", 3), ("return", 3)])
+
+
+@needs_hooks
+@unittest.skipIf(_testcapi is None, "needs _testcapi")
+class WithinResume(HookTestCase):
+    """What runs where a frame looks whether there is anything else to do, at its `RESUME`: handlers of signals, the collector, other threads."""
+
+    # In C: a hook in Python would come to its own RESUME first.
+    HOOKS = {"passes": lambda: collections.deque(maxlen=0).append,
+             "settles": lambda: lambda view: framecore.SETTLED,
+             "watches": lambda: operator.methodcaller("watch", collections.deque(maxlen=0).append, None, True, True)}
+
+    def compare(self, run):
+        """What run() gives for a new function, cold and warm, is the same beside each kind of hook. Returns that."""
+        seen = {}
+        for warm in (1, WARM):
+            for kind, make in {"none": None, **self.HOOKS}.items():
+                namespace = {}
+                exec("def function(): return 1", namespace)
+                function = namespace["function"]
+                hook = make and make()
+                if hook:
+                    framecore.add_frame_hook(hook)
+                for _ in range(warm):
+                    function()
+                seen[warm, kind] = run(function)
+                if hook:
+                    framecore.remove_frame_hook(hook)
+        for (warm, kind), value in seen.items():
+            with self.subTest(warm=warm, hook=kind):
+                self.assertEqual(value, seen[warm, "none"])
+        return seen[WARM, "none"]
+
+    def meanwhile(self, function, act):
+        """Calls a function, and act() at its `RESUME`."""
+        list(map(operator.call, (functools.partial(_testcapi._pending_threadfunc, act), function)))
+
+    def lines_of(self, function, act, at_once=True):
+        """Of which lines monitoring is told where act(turn_on) runs at the function's `RESUME`, and in a call after it."""
+        monitoring, told = sys.monitoring, []
+        tool = monitoring.PROFILER_ID
+        monitoring.use_tool_id(tool, "test")
+        turn_on = functools.partial(monitoring.set_events, tool, monitoring.events.LINE)
+        try:
+            monitoring.register_callback(tool, monitoring.events.LINE,
+                                         lambda code, line: told.append(line) if code is function.__code__ else None)
+            if at_once:
+                turn_on()
+            self.meanwhile(function, lambda: act(turn_on))
+            told.append("again")
+            function()
+        finally:
+            monitoring.free_tool_id(tool)
+        return told
+
+    def test_a_frame_stands_at_its_resume(self):
+        def run(function):
+            offsets = []
+            self.lines_of(function, lambda turn_on: offsets.append((sys._getframe(2).f_code is function.__code__, sys._getframe(2).f_lasti)))
+            return offsets
+
+        self.assertEqual(self.compare(run), [(True, 0)])
+
+    def test_lines_that_are_asked_for_there(self):
+        self.compare(lambda function: self.lines_of(function, lambda turn_on: turn_on(), at_once=False))
+
+    def test_lines_where_hooks_change_there(self):
+        def change(turn_on):
+            framecore.add_frame_hook(print)
+            framecore.remove_frame_hook(print)
+
+        self.compare(lambda function: self.lines_of(function, change))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 use super::world::{locked, unsettle};
 use crate::code::Code;
 use crate::cpython as c;
+use crate::cpython::_PyInterpreterFrame;
 use crate::frame::Frame;
 use crate::thread::Thread;
 use core::ffi::c_int;
@@ -43,34 +44,22 @@ unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
     u32::from(unsafe { opcode(at) }.load(Ordering::Relaxed)) == kind
 }
 
-/// A frame goes on behind its `RESUME`, which stays slow. Monitoring is told of it as though it were
-/// quick by now.
+/// A frame goes on behind its `RESUME`, at an instruction that tells monitoring of a line. That is
+/// told as though the `RESUME` were quick by now.
 ///
 /// CPython does not tell of a line that begins behind a quick `RESUME` on that one's own line
 /// (python/cpython#155992), and without a hook each is quick once it has run. So a frame that is to
 /// go on there is said to come from the instruction that it goes on at. Nothing is quick without the
-/// GIL.
+/// GIL, where the eval loop does not call this.
 ///
 /// # Safety
-/// The frame stands at an instruction of its code that is not the last one.
-#[inline(always)]
-pub unsafe fn goes_on_as_if_quick(frame: Frame) {
-    // SAFETY: by contract, there is one more instruction.
-    unsafe {
-        let next = frame.instruction().add(1);
-        if cfg!(not(ferrule_free_threaded)) && is_at(next, c::INSTRUMENTED_LINE) {
-            comes_from_the_same_line(frame);
-        }
-    }
-}
-
-/// [`goes_on_as_if_quick`] where the next instruction tells of a line.
-///
-/// # Safety
-/// As there.
+/// `frame` stands at an instruction of its code that is not the last one, and goes on at the next one
+/// before anybody looks where it stands.
+#[no_mangle]
 #[cold]
-#[inline(never)]
-unsafe fn comes_from_the_same_line(frame: Frame) {
+pub unsafe extern "C" fn _PyRust_GoOnAsIfQuick(frame: *mut _PyInterpreterFrame) {
+    // SAFETY: by contract.
+    let frame = unsafe { Frame::new(frame) };
     let (code, at) = (frame.code(), frame.instruction());
     let line = |offset: isize| {
         // SAFETY: a live code object, and an offset in bytes within it.
