@@ -141,7 +141,6 @@ const VARIABLES: &[&str] = &[
     "PyUnicode_Type",
     "Py(AsyncGen|Bool|CFunction|Coro|Function|Gen|Method)_Type",
     "EXTENDED_ARG",
-    "INSTRUMENTED_LINE",
     "INTERPRETER_EXIT",
     "MAKE_CELL",
     "RESERVED",
