@@ -1118,19 +1118,16 @@ void _PyRust_FiniFrameHooks(PyThreadState *tstate);
 void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
 
 /*
- A frame goes on behind its `RESUME`, at an instruction that tells monitoring of a line. That is
- told as though the `RESUME` were quick by now.
+ `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signals'
+ handlers, the collector and other threads run, and may change hooks and events.
 
- CPython does not tell of a line that begins behind a quick `RESUME` on that one's own line
- (python/cpython#155992), and without a hook each is quick once it has run. So a frame that is to
- go on there is said to come from the instruction that it goes on at. Nothing is quick without the
- GIL, where the eval loop does not call this.
+ One that is at its `RESUME` goes on behind it afterwards: see [`goes_on_as_if_quick`].
 
  # Safety
- `frame` stands at an instruction of its code that is not the last one, and goes on at the next one
- before anybody looks where it stands.
+ `tstate` is the calling thread's own, attached thread state; `frame` is its current frame, and
+ stands at an instruction of its code.
  */
-void _PyRust_GoOnAsIfQuick(struct _PyInterpreterFrame *frame);
+int _PyRust_HandlePending(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 
 /*
  What stands before the date in `sys.version`: "Ferrule", its version, and Debian's

@@ -7,6 +7,11 @@
 /* A frame that starts is not shown to others before it is offered, and one that goes on is watched again. */
 #define _Py_Instrument(CODE, INTERP) _PyRust_Instrument(frame, CODE, INTERP)
 
+/* A frame at its RESUME may come from elsewhere once what was pending has run. The JIT's instructions have no RESUME. */
+#ifndef _Py_JIT
+#  define _Py_HandlePending(TSTATE) _PyRust_HandlePending(TSTATE, frame)
+#endif
+
 /* Offers a frame that starts to the hooks, which may put another in its place or end the call. Those that watch a
    generator learn that it goes on. ASK_AGAIN is what to do when the next frame of this code is to come here too. */
 #define OFFER_TO_FRAME_HOOKS(ASK_AGAIN) \
@@ -22,16 +27,6 @@
             ASK_AGAIN; \
         } \
     }
-
-/* A RESUME is over, and all that is done within it: it stays slow, or hooks have changed meanwhile. Nothing is quick without the GIL. */
-#ifdef Py_GIL_DISABLED
-#  define GO_ON_AS_IF_QUICK() ((void)0)
-#else
-#  define GO_ON_AS_IF_QUICK() \
-    if (__builtin_expect(next_instr->op.code == INSTRUMENTED_LINE, 0)) { \
-        _PyRust_GoOnAsIfQuick(frame); \
-    }
-#endif
 
 /* A frame that hooks watch has come back to the mark below it, which is the current frame now. */
 #define TELL_FRAME_HOOKS() goto frame_came_back
