@@ -3,7 +3,7 @@
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, _PyThreadStateImpl, PyInterpreterState, PyThreadState};
 use core::ptr::NonNull;
-use core::sync::atomic::{compiler_fence, Ordering};
+use core::sync::atomic::{compiler_fence, AtomicUsize, Ordering};
 
 /// The calling thread's state. It is passed down by value, as a proof that a
 /// thread state is attached.
@@ -69,6 +69,15 @@ impl Thread {
         // SAFETY: live by the type's invariant; the field is the thread's own.
         unsafe { (*self.tstate()).current_frame = frame };
         compiler_fence(Ordering::Release);
+    }
+
+    /// What the eval loop looks at: the version that code is to have, for monitoring, and below
+    /// that, in `_PY_EVAL_EVENTS_BITS` bits, what is pending.
+    #[inline(always)]
+    pub fn eval_breaker(self) -> usize {
+        // SAFETY: live by the type's invariant. Other threads write the field, as atomic, too.
+        let breaker = unsafe { AtomicUsize::from_ptr(&raw mut (*self.tstate()).eval_breaker) };
+        breaker.load(Ordering::Relaxed)
     }
 
     /// Whether an exception is set.

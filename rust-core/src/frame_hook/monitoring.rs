@@ -13,12 +13,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 /// that, and CPython then looks for running code in the frames from the mark down.
 pub fn instrument(thread: Thread, frame: Frame) -> Outcome<()> {
     let code = frame.code().as_ptr();
-    // SAFETY: fields of the thread's own state and of live code, which other threads may write.
-    let (wanted, version) = unsafe {
-        let wanted = AtomicUsize::from_ptr(&raw mut (*thread.tstate()).eval_breaker);
-        let version = AtomicUsize::from_ptr(&raw mut (*code)._co_instrumentation_version);
-        (wanted.load(Ordering::Relaxed), version.load(Ordering::Acquire))
-    };
+    let wanted = thread.eval_breaker();
+    // SAFETY: a field of live code, which other threads may write.
+    let version = unsafe { AtomicUsize::from_ptr(&raw mut (*code)._co_instrumentation_version) };
+    let version = version.load(Ordering::Acquire);
     if (wanted ^ version) >> c::_PY_EVAL_EVENTS_BITS == 0 {
         return Ok(());
     }

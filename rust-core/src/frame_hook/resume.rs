@@ -8,7 +8,7 @@ use crate::frame::Frame;
 use crate::thread::Thread;
 use core::ffi::c_int;
 use core::mem::size_of;
-use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 
 /// Lets the eval loop ask Rust when it comes to this `RESUME`. Returns whether it was quick.
 ///
@@ -81,9 +81,7 @@ unsafe fn tells_of_a_line_next(frame: Frame) -> bool {
 /// a `yield from`, no line begins.
 #[cold]
 fn is_anything_pending(thread: Thread) -> bool {
-    // SAFETY: a field of the thread's own state, which other threads may write.
-    let breaker = unsafe { AtomicUsize::from_ptr(&raw mut (*thread.tstate()).eval_breaker) };
-    breaker.load(Ordering::Relaxed) & ((1 << c::_PY_EVAL_EVENTS_BITS) - 1) != 0
+    thread.eval_breaker() & ((1 << c::_PY_EVAL_EVENTS_BITS) - 1) != 0
 }
 
 /// `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signals'
