@@ -172,9 +172,9 @@ class Fuzzer:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, self.paths))}
         return subprocess.run([python, "-c", "import " + ", ".join(modules)], capture_output=True, env=environment).returncode == 0
 
-    def can_run(self, look: str, hook: str) -> bool:
+    def can_run(self, how: str, hook: str) -> bool:
         """Whether there is what they need."""
-        return (self.has_clients or hook not in CLIENTS) and (self.has_greenlet or (look != "greenlets" and hook != "switch"))
+        return (self.has_clients or hook not in CLIENTS) and (self.has_greenlet or (how != "greenlets" and hook != "switch"))
 
     def chosen(self, seed: int) -> tuple[Path | None, Subject | None]:
         """The source that a seed changes, and the module that it is, if it is not of tests."""

@@ -255,6 +255,7 @@ def debugger(seed, lines):
 
 
 def reader(view):
+    """A hook that looks at all there is."""
     view.function, view.globals, view.argument_names, view.arguments(), view.caller
 
 
@@ -292,9 +293,10 @@ def hook_adder(kind, seed, lines):
         return begin
     make = {"pass": lambda: lambda view: None, "read": lambda: reader, "copy": copier, "watch": watcher,
             "change": lambda: changing(seed), "switch": lambda: switching(seed)}[kind]
+    hook = make()
 
     def add(frame):
-        framehook.add(make())
+        framehook.add(hook)
     return add
 
 
