@@ -7,7 +7,8 @@
 /* A frame that starts is not shown to others before it is offered, and one that goes on is watched again. */
 #define _Py_Instrument(CODE, INTERP) _PyRust_Instrument(frame, CODE, INTERP)
 
-/* A frame at its RESUME may come from elsewhere once what was pending has run. The JIT's instructions have no RESUME. */
+/* What is pending may run while a frame is at its RESUME. Only then is it settled where that frame comes from, as
+   monitoring sees it. The JIT's instructions have no RESUME. */
 #ifndef _Py_JIT
 #  define _Py_HandlePending(TSTATE) _PyRust_HandlePending(TSTATE, frame)
 #endif
