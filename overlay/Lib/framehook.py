@@ -93,30 +93,42 @@ def add(callable, name=None, *, first=False, before=None, behind=None, this_thre
 
     Its `name` is for hooks() and messages; the callable's own is the default.
     It comes behind the hooks that are there, unless it is to be the `first` of
-    them, or right `before` or `behind` one of them.  With `this_thread` it is asked
-    about frames of the calling thread only.  Trace, profile and monitoring
-    functions do not see the Python code that it runs, unless it is `visible`.
+    them, or right `before` or `behind` one of them.  With `this_thread` it is called
+    for frames of the calling thread only, and is removed when that ends.  Trace,
+    profile and monitoring functions do not see the Python code that it runs, unless
+    it is `visible`.
 
     ValueError: this very object is installed already, or the hook that it is to
     come before or behind is not.
-    RuntimeError: there are 32 hooks.
+    RuntimeError: there are 1,024 hooks.
     Raises the audit event sys.add_frame_hook with the name, before anything is changed.
 
     Every function is offered again at its next call, also where other hooks
     have settled; those are not asked again.
     """
+    manner = _manner(first, before, behind, this_thread, visible)
     if isinstance(callable, _Hook):
+        if manner == _ORDINARY:
+            manner = callable._manner
         callable, name = callable.callable, name or callable.name
-    if first + (before is not None) + (behind is not None) > 1:
+    return add_frame_hook(callable, name, *manner)
+
+
+_ORDINARY = 0, 0, False, False
+
+
+def _manner(first, before, behind, this_thread, visible):
+    """How a hook is installed, as add_frame_hook() takes it: place, neighbour, this_thread, visible."""
+    if bool(first) + (before is not None) + (behind is not None) > 1:
         raise TypeError("a hook is placed first, or before another one, or behind one")
-    place, other = 0, 0
-    if first:
-        place = 1
-    elif before is not None:
-        place, other = 2, _handle_of(before)
+    place, other = 1 if first else 0, 0
+    if before is not None:
+        place, other = 2, before
     elif behind is not None:
-        place, other = 3, _handle_of(behind)
-    return add_frame_hook(callable, name, place, other, this_thread, not visible)
+        place, other = 3, behind
+    if isinstance(other, _Hook):
+        other = other.callable
+    return place, other, bool(this_thread), bool(visible)
 
 
 def remove(hook):
@@ -147,8 +159,10 @@ class hook(HookBlock, ContextDecorator):
         def my_hook(view): ...
         with my_hook: ...
 
+    Where it is to come among the others, and the rest, is said as to add().
+
     It is installed in all threads of the interpreter, not only where the block
-    is.  Blocks may be nested, and overlap in several threads: the hook is
+    is, unless it is for `this_thread`.  Blocks may be nested, and overlap in several threads: the hook is
     installed by the first that begins and removed by the last that ends.  Where
     somebody has removed it meanwhile, the end of a block does nothing, and the
     next block that begins installs it again.  A generator function or coroutine
@@ -156,9 +170,10 @@ class hook(HookBlock, ContextDecorator):
     use `with` inside it instead.
     """
 
-    def __init__(self, callable, name=None):
+    def __init__(self, callable, name=None, *, first=False, before=None, behind=None, this_thread=False, visible=False):
         self.callable = callable
         self.name = name
+        self._manner = _manner(first, before, behind, this_thread, visible)
 
     def __repr__(self):
         handle = self._handle
@@ -180,6 +195,7 @@ class hook(HookBlock, ContextDecorator):
         now = next((info for info in hooks() if info.handle == handle), None)
         return now or (self._last and _info(self._last))
 
+    _manner = _ORDINARY
     _last = None        # what the end of a block tells
 
 
@@ -232,7 +248,12 @@ def disabled(hook):
 
 
 def disabled_in_thread(hook):
-    """A context manager: the hook is not asked in this thread until the block ends."""
+    """A context manager: the hook is not called in this thread until the block ends.
+
+    Where the block ends in another thread, the hook is called in the first one
+    again.  An object that is entered in several threads leaves the calling one's
+    block, if there is one, and else the last one.
+    """
     return Suspension(_handle_of(hook), True, None)
 
 
@@ -304,6 +325,10 @@ class _CodeValues(ValuesView):
 
 class CodeMap(MutableMapping):
     """A mapping from code objects, by identity, that a code object leaves when it dies.
+
+    A value that leads to its own key, as a function leads to its code, keeps the
+    entry as long as the map is there: keep a weak reference to it, or what is of
+    interest of it, or put the value into the function's own __dict__ instead.
 
     Equal code objects are two keys, and two maps are equal that have the same keys
     with equal values.  A key may be given as a function or method that has it; what

@@ -59,7 +59,17 @@ def hooks() -> list[HookInfo]: ...
 class hook(ContextDecorator):
     callable: _Callable
     name: str | None
-    def __init__(self, callable: _Callable, name: str | None = None) -> None: ...
+    def __init__(
+        self,
+        callable: _Callable,
+        name: str | None = None,
+        *,
+        first: bool = False,
+        before: _AnyHook | None = None,
+        behind: _AnyHook | None = None,
+        this_thread: bool = False,
+        visible: bool = False,
+    ) -> None: ...
     @property
     def handle(self) -> int: ...
     @property

@@ -62,9 +62,9 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_FRAMEHOOK_THIS_THREAD 2
 
 /*
- The Python code that it runs is kept from trace, profile and monitoring functions.
+ The Python code that it runs is shown to trace, profile and monitoring functions.
  */
-#define _PyRust_FRAMEHOOK_HIDDEN 8
+#define _PyRust_FRAMEHOOK_VISIBLE 8
 
 /*
  Where a hook comes among the others: `PyUnstable_FRAMEHOOK_*` in the header.
@@ -100,11 +100,13 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_FRAMEHOOK_TELL_RESUME 4
 
 /*
- What a hook is asked about while a frame lasts: `PyUnstable_FRAMEHOOK_*_BELOW` in the header.
+ The scope of a frame: `PyUnstable_FRAMEHOOK_*_BELOW*` in the header.
  */
 #define _PyRust_FRAMEHOOK_NOT_BELOW 1
 
 #define _PyRust_FRAMEHOOK_ONLY_BELOW 2
+
+#define _PyRust_FRAMEHOOK_ONLY_BELOW_EVERYWHERE 3
 
 /*
  What has happened to a frame, `PyUnstable_FRAMEHOOK_*` in the header.
@@ -120,9 +122,14 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_FRAMEHOOK_DROPPED 4
 
 /*
- How many hooks an interpreter can have: as many as a [`SlotMask`] has slots.
+ How many slots a [`SlotMask`] has.
  */
-#define _PyRust_MOST_HOOKS 32
+#define _PyRust_GROUP_SIZE 32
+
+/*
+ How many groups of so many slots there are. Nearly always only the first one is in use.
+ */
+#define _PyRust_HOOK_GROUPS 32
 
 /*
  `_PyStackChunk.previous`
@@ -219,15 +226,6 @@ typedef enum _PyRust_Answer {
 } _PyRust_Answer;
 
 /*
- An extent. It lies in its watch.
-
- # Invariants
- While it is in the list of a thread, which `FrameHookThread.extents` begins, it stays where it
- is, and that thread alone works on it.
- */
-typedef struct _PyRust_Extent _PyRust_Extent;
-
-/*
  How a Python hook is to be installed.
  */
 typedef struct _PyRust_Manner _PyRust_Manner;
@@ -281,22 +279,6 @@ typedef union _PyRust_StackRefBits {
    */
   size_t bits;
 } _PyRust_StackRefBits;
-
-/*
- A set of hooks, by slot, with the epoch in which it was written down: the
- number of hooks that had ever been added by then.
-
- A slot is used again for another hook. That hook has been added in a later
- epoch than the set's, and so is known not to be meant.
- */
-typedef struct _PyRust_SlotMask {
-  uint32_t epoch;
-  uint32_t slots;
-} _PyRust_SlotMask;
-/*
- All hooks there are and will be. No hook is ever added in such an epoch.
- */
-#define _PyRust_SlotMask_EVERYBODY (_PyRust_SlotMask){ .epoch = UINT32_MAX, .slots = UINT32_MAX }
 
 /*
  What Ferrule keeps for one thread beside CPython's own fields; it lies at the
@@ -407,7 +389,7 @@ typedef struct _PyRust_EvalGate {
 } _PyRust_EvalGate;
 
 /*
- A code object about which a hook is not asked while some blocks last.
+ A code object for which a hook is disabled while some blocks last.
  */
 typedef struct _PyRust_SuspendedCode {
   /*
@@ -426,13 +408,14 @@ typedef struct _PyRust_SuspendedCode {
 
 /*
  What Ferrule keeps for the hooks of one interpreter; at the end of
- `PyInterpreterState`. All zeros is its initial state, but for `extra_index`, which is -1.
+ `PyInterpreterState`. All zeros is its initial state.
 
  A field changes only while no other thread of the interpreter runs, unless it says otherwise.
  */
 typedef struct _PyRust_FrameHookState {
   /*
-   Whether any hook may have to be asked. The eval loop reads this.
+   Whether any hook is enabled in any thread, or any generator is watched. What the eval loop
+   reads is `FrameHookThread.listens`, which follows.
    */
   bool active;
   /*
@@ -440,22 +423,38 @@ typedef struct _PyRust_FrameHookState {
    */
   bool closed;
   /*
-   The index under which code objects hold their settled hooks; -1 for none, before the
-   first hook. Set once, as an atomic.
+   The groups of slots that are in use: so many, from the first one on.
    */
-  ptrdiff_t extra_index;
-  /*
-   The handle that was given out last.
-   */
-  int64_t last_id;
+  uint32_t groups;
   /*
    Counts the hooks added; see `SlotMask`.
    */
   uint32_t epoch;
   /*
-   The installed hooks, a `snapshot::Snapshot`; NULL: none yet. Owns one reference.
+   The handle that was given out last.
    */
-  void *snapshot;
+  int64_t last_id;
+  /*
+   The first of the installed hooks, a `hook::Hook`, which leads to the next; NULL: none.
+   */
+  void *hooks;
+  /*
+   The slots of the installed hooks.
+   */
+  uint32_t used[_PyRust_HOOK_GROUPS];
+  /*
+   The slots of those that are enabled, in whatever thread.
+   */
+  uint32_t enabled[_PyRust_HOOK_GROUPS];
+  /*
+   The slots of those that are called in a thread that has nothing of its own to say.
+   */
+  uint32_t everywhere[_PyRust_HOOK_GROUPS];
+  /*
+   For each group the index under which code objects hold the hooks that are disabled for them,
+   plus 1; 0: none yet. Each is set once, as an atomic.
+   */
+  ptrdiff_t extra_indices[_PyRust_HOOK_GROUPS];
   /*
    The list of `suspended`: so many of them, in a block with room for so many. NULL: no room.
    */
@@ -463,7 +462,7 @@ typedef struct _PyRust_FrameHookState {
   size_t suspended_count;
   size_t suspended_room;
   /*
-   The singleton `SETTLED`, or NULL. A strong reference, set as an atomic, as the next two.
+   The singleton `SETTLED`, or NULL. A strong reference, set as an atomic, as the next ones.
    */
   PyObject *settled;
   /*
@@ -493,47 +492,72 @@ typedef struct _PyRust_FrameHookState {
 } _PyRust_FrameHookState;
 
 /*
+ A hook that is disabled in a thread.
+ */
+typedef struct _PyRust_DisabledHook {
+  /*
+   The hook's handle.
+   */
+  long long id;
+  /*
+   How many blocks last that disable it.
+   */
+  uint32_t blocks;
+  /*
+   It is disabled apart from blocks.
+   */
+  bool off;
+} _PyRust_DisabledHook;
+
+/*
  What Ferrule keeps for the hooks in one thread; at the end of
- `_PyThreadStateImpl`. All zeros is its initial state. The thread alone uses it.
+ `_PyThreadStateImpl`. All zeros is its initial state. The thread alone uses it, but for the fields
+ that say otherwise.
  */
 typedef struct _PyRust_FrameHookThread {
   /*
-   Hooks that this thread does not ask.
+   What the eval loop does about hooks in this thread: 0, nothing, as there are none; 1, it lets
+   `RESUME` be slow for other threads; 2, it calls them. Other threads write it with the world
+   stopped, as the next field.
    */
-  struct _PyRust_SlotMask disabled;
+  uint8_t listens;
   /*
-   Hooks that it does not ask while some blocks last.
+   The slots of the enabled hooks that are called in this thread.
    */
-  struct _PyRust_SlotMask suspended;
+  uint32_t open[_PyRust_HOOK_GROUPS];
   /*
-   How many blocks, by slot, where `suspended` has the slot.
+   Hooks that are disabled in this thread: so many, in a block with room for so many. Other threads
+   may end a block with the world stopped.
    */
-  uint32_t suspensions[_PyRust_MOST_HOOKS];
+  struct _PyRust_DisabledHook *disabled;
+  uint32_t disabled_count;
+  uint32_t disabled_room;
   /*
-   How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that is
-   given up in the middle of one leaves it counted.
+   No hook is called in this thread: it ends.
    */
-  uint32_t rounds;
+  bool ends;
   /*
-   How many of the levels of `tracing` are those of hooks that are hidden.
+   Two counts, so that one step changes both. Low half: how many dispatches and callbacks are under
+   way in this thread, in all its greenlets. A greenlet that is given up in the middle of one leaves
+   it counted. High half: how many of the levels of `tracing` are those of hooks.
    */
-  int hidden;
+  uint64_t levels;
   /*
    The watches of frames that have begun and have not been left, a `watch::Watch`; NULL: none.
    */
   void *watches;
   /*
-   The extents in force in this thread, an `extent::Extent`, the last one first; NULL: none.
+   The scopes in force in this thread, a `scope::Scope`, the last one first; NULL: none.
    */
-  void *extents;
+  void *scopes;
   /*
    Memory for further watches, a list of so many.
    */
   void *unused_watches;
   uint32_t unused_count;
   /*
-   How many calls are under way about which no hook is asked, and whose frame has not begun: in
-   all greenlets, as `rounds` is.
+   How many unhooked calls are under way whose frame has not begun: in all greenlets, as `rounds`
+   is.
    */
   uint32_t spared;
   /*
@@ -541,8 +565,6 @@ typedef struct _PyRust_FrameHookThread {
    */
   void *spared_at_roots;
 } _PyRust_FrameHookThread;
-
-
 
 
 
@@ -1083,6 +1105,15 @@ struct _PyRust_GoesOn _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterp
 int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
                        PyCodeObject *code,
                        PyInterpreterState *interpreter);
+
+/*
+ A thread state is made. It is told what the others were.
+
+ # Safety
+ Called by CPython, which has set the interpreter and holds the lock on the list of threads. So none of the
+ threads that go over the list misses this one, or has it listed before it was told.
+ */
+void _PyRust_StartFrameHooksOfThread(PyThreadState *tstate);
 
 /*
  `sys.add_frame_hook`.

@@ -124,14 +124,16 @@ pub struct Table {
     pub live: u32,
 }
 
-/// How many hooks an interpreter can have: as many as a [`SlotMask`] has slots.
-pub const MOST_HOOKS: usize = 32;
+/// How many slots a [`SlotMask`] has.
+pub const GROUP_SIZE: usize = 32;
+/// How many groups of so many slots there are. Nearly always only the first one is in use.
+pub const HOOK_GROUPS: usize = 32;
 
-/// A set of hooks, by slot, with the epoch in which it was written down: the
-/// number of hooks that had ever been added by then.
+/// A set of hooks of one group, by slot, with the epoch in which it was written: the number of hooks
+/// that had ever been added by then.
 ///
-/// A slot is used again for another hook. That hook has been added in a later
-/// epoch than the set's, and so is known not to be meant.
+/// A slot is used again for another hook. That hook was added in a later epoch than the set's, so the
+/// set does not mean it.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq)]
 pub struct SlotMask {
@@ -144,7 +146,7 @@ impl SlotMask {
     pub const EVERYBODY: Self = SlotMask { epoch: u32::MAX, slots: u32::MAX };
 }
 
-/// A code object about which a hook is not asked while some blocks last.
+/// A code object for which a hook is disabled while some blocks last.
 #[repr(C)]
 pub struct SuspendedCode {
     /// The hook's handle.
@@ -155,30 +157,50 @@ pub struct SuspendedCode {
     pub blocks: usize,
 }
 
+/// A hook that is disabled in a thread.
+#[repr(C)]
+pub struct DisabledHook {
+    /// The hook's handle.
+    pub id: c_longlong,
+    /// How many blocks last that disable it.
+    pub blocks: u32,
+    /// It is disabled apart from blocks.
+    pub off: bool,
+}
+
 /// What Ferrule keeps for the hooks of one interpreter; at the end of
-/// `PyInterpreterState`. All zeros is its initial state, but for `extra_index`, which is -1.
+/// `PyInterpreterState`. All zeros is its initial state.
 ///
 /// A field changes only while no other thread of the interpreter runs, unless it says otherwise.
 #[repr(C)]
 pub struct FrameHookState {
-    /// Whether any hook may have to be asked. The eval loop reads this.
+    /// Whether any hook is enabled in any thread, or any generator is watched. What the eval loop
+    /// reads is `FrameHookThread.listens`, which follows.
     pub active: bool,
     /// No hook can be added any more: the interpreter ends.
     pub closed: bool,
-    /// The index under which code objects hold their settled hooks; -1 for none, before the
-    /// first hook. Set once, as an atomic.
-    pub extra_index: isize,
-    /// The handle that was given out last.
-    pub last_id: i64,
+    /// The groups of slots that are in use: so many, from the first one on.
+    pub groups: u32,
     /// Counts the hooks added; see `SlotMask`.
     pub epoch: u32,
-    /// The installed hooks, a `snapshot::Snapshot`; NULL: none yet. Owns one reference.
-    pub snapshot: *mut c_void,
+    /// The handle that was given out last.
+    pub last_id: i64,
+    /// The first of the installed hooks, a `hook::Hook`, which leads to the next; NULL: none.
+    pub hooks: *mut c_void,
+    /// The slots of the installed hooks.
+    pub used: [u32; HOOK_GROUPS],
+    /// The slots of those that are enabled, in whatever thread.
+    pub enabled: [u32; HOOK_GROUPS],
+    /// The slots of those that are called in a thread that has nothing of its own to say.
+    pub everywhere: [u32; HOOK_GROUPS],
+    /// For each group the index under which code objects hold the hooks that are disabled for them,
+    /// plus 1; 0: none yet. Each is set once, as an atomic.
+    pub extra_indices: [isize; HOOK_GROUPS],
     /// The list of `suspended`: so many of them, in a block with room for so many. NULL: no room.
     pub suspended_codes: *mut SuspendedCode,
     pub suspended_count: usize,
     pub suspended_room: usize,
-    /// The singleton `SETTLED`, or NULL. A strong reference, set as an atomic, as the next two.
+    /// The singleton `SETTLED`, or NULL. A strong reference, set as an atomic, as the next ones.
     pub settled: *mut PyObject,
     /// The type of Python's view of a frame, or NULL.
     pub view_type: *mut PyObject,
@@ -195,29 +217,36 @@ pub struct FrameHookState {
 }
 
 /// What Ferrule keeps for the hooks in one thread; at the end of
-/// `_PyThreadStateImpl`. All zeros is its initial state. The thread alone uses it.
+/// `_PyThreadStateImpl`. All zeros is its initial state. The thread alone uses it, but for the fields
+/// that say otherwise.
 #[repr(C)]
 pub struct FrameHookThread {
-    /// Hooks that this thread does not ask.
-    pub disabled: SlotMask,
-    /// Hooks that it does not ask while some blocks last.
-    pub suspended: SlotMask,
-    /// How many blocks, by slot, where `suspended` has the slot.
-    pub suspensions: [u32; MOST_HOOKS],
-    /// How many rounds of hooks are under way in this thread, in all its greenlets. A greenlet that is
-    /// given up in the middle of one leaves it counted.
-    pub rounds: u32,
-    /// How many of the levels of `tracing` are those of hooks that are hidden.
-    pub hidden: c_int,
+    /// What the eval loop does about hooks in this thread: 0, nothing, as there are none; 1, it lets
+    /// `RESUME` be slow for other threads; 2, it calls them. Other threads write it with the world
+    /// stopped, as the next field.
+    pub listens: u8,
+    /// The slots of the enabled hooks that are called in this thread.
+    pub open: [u32; HOOK_GROUPS],
+    /// Hooks that are disabled in this thread: so many, in a block with room for so many. Other threads
+    /// may end a block with the world stopped.
+    pub disabled: *mut DisabledHook,
+    pub disabled_count: u32,
+    pub disabled_room: u32,
+    /// No hook is called in this thread: it ends.
+    pub ends: bool,
+    /// Two counts, so that one step changes both. Low half: how many dispatches and callbacks are under
+    /// way in this thread, in all its greenlets. A greenlet that is given up in the middle of one leaves
+    /// it counted. High half: how many of the levels of `tracing` are those of hooks.
+    pub levels: u64,
     /// The watches of frames that have begun and have not been left, a `watch::Watch`; NULL: none.
     pub watches: *mut c_void,
-    /// The extents in force in this thread, an `extent::Extent`, the last one first; NULL: none.
-    pub extents: *mut c_void,
+    /// The scopes in force in this thread, a `scope::Scope`, the last one first; NULL: none.
+    pub scopes: *mut c_void,
     /// Memory for further watches, a list of so many.
     pub unused_watches: *mut c_void,
     pub unused_count: u32,
-    /// How many calls are under way about which no hook is asked, and whose frame has not begun: in
-    /// all greenlets, as `rounds` is.
+    /// How many unhooked calls are under way whose frame has not begun: in all greenlets, as `rounds`
+    /// is.
     pub spared: u32,
     /// The watches of those that no frame has made, a `watch::Watch`; NULL: none.
     pub spared_at_roots: *mut c_void,

@@ -208,8 +208,6 @@ pub const fn doc(text: &'static CStr) -> c::PyType_Slot {
 pub(crate) const IMMUTABLE: u32 = 1 << 8;
 /// Only Rust makes objects of the type.
 pub(crate) const NOT_TO_BE_MADE: u32 = 1 << 7;
-/// The collector sees objects of the type.
-pub(crate) const COLLECTED: u32 = 1 << 14;
 /// Classes can be derived from the type.
 pub(crate) const FOR_SUBCLASSES: u32 = 1 << 10;
 

@@ -1,4 +1,5 @@
-//! The calling thread, as a proof that it may use Python.
+//! The calling thread, as a proof that it may use Python; and other threads, of which only the state can
+//! be reached.
 
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, _PyThreadStateImpl, PyInterpreterState, PyThreadState};
@@ -50,11 +51,15 @@ impl Thread {
         unsafe { (*self.tstate()).interp }
     }
 
-    #[cfg_attr(any(test, fuzzing), allow(dead_code))] // for views in Python
     /// A number that no other thread of the interpreter ever has.
     pub fn number(self) -> u64 {
-        // SAFETY: live by the type's invariant; the field never changes.
-        unsafe { (*self.tstate()).id }
+        self.its_state().number()
+    }
+
+    /// What can be reached of this thread as of any.
+    #[inline(always)]
+    pub fn its_state(self) -> ThreadState {
+        ThreadState(self.0)
     }
 
     /// Makes `frame` the thread's current one; NULL: none. What was written to frames before is in
@@ -75,9 +80,14 @@ impl Thread {
     /// that, in `_PY_EVAL_EVENTS_BITS` bits, what is pending.
     #[inline(always)]
     pub fn eval_breaker(self) -> usize {
+        self.eval_breaker_word().load(Ordering::Relaxed)
+    }
+
+    /// The word itself. It is not kept.
+    #[inline(always)]
+    pub fn eval_breaker_word<'a>(self) -> &'a AtomicUsize {
         // SAFETY: live by the type's invariant. Other threads write the field, as atomic, too.
-        let breaker = unsafe { AtomicUsize::from_ptr(&raw mut (*self.tstate()).eval_breaker) };
-        breaker.load(Ordering::Relaxed)
+        unsafe { AtomicUsize::from_ptr(&raw mut (*self.tstate()).eval_breaker) }
     }
 
     /// Whether an exception is set.
@@ -85,5 +95,65 @@ impl Thread {
     pub fn has_exception(self) -> bool {
         // SAFETY: live by the type's invariant; the field is the thread's own.
         unsafe { !(*self.tstate()).current_exception.is_null() }
+    }
+}
+
+/// A thread state of the calling thread's interpreter, which may be another thread's: nothing can be
+/// called with it. What it keeps is that thread's, so each use says why that thread does not use it now.
+///
+/// # Invariants
+/// The thread state is live.
+#[derive(Clone, Copy, PartialEq)]
+pub struct ThreadState(NonNull<_PyThreadStateImpl>);
+
+impl ThreadState {
+    /// # Safety
+    /// `tstate` is live as long as the result is used.
+    pub unsafe fn new(tstate: *mut PyThreadState) -> Self {
+        // SAFETY: never NULL, by contract; a `_PyThreadStateImpl` begins with it.
+        ThreadState(unsafe { NonNull::new_unchecked(tstate.cast()) })
+    }
+
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut _PyThreadStateImpl {
+        self.0.as_ptr()
+    }
+
+    /// A number that no other thread of the interpreter ever has.
+    pub fn number(self) -> u64 {
+        // SAFETY: live by the type's invariant; the field never changes.
+        unsafe { (*self.as_ptr().cast::<PyThreadState>()).id }
+    }
+
+    /// All of the interpreter's, the calling thread's included.
+    ///
+    /// # Safety
+    /// The world is stopped, or the interpreter ends and has no other thread that runs. So none of
+    /// them goes; one that comes meanwhile may be missing.
+    pub unsafe fn all(thread: Thread) -> ThreadStates {
+        // SAFETY: the interpreter is live.
+        ThreadStates(unsafe { c::PyInterpreterState_ThreadHead(thread.interpreter()) })
+    }
+}
+
+/// The thread states of an interpreter.
+///
+/// # Invariants
+/// NULL, or live as long as this is used.
+pub struct ThreadStates(*mut PyThreadState);
+
+impl Iterator for ThreadStates {
+    type Item = ThreadState;
+
+    fn next(&mut self) -> Option<ThreadState> {
+        if self.0.is_null() {
+            return None;
+        }
+        // SAFETY: live, by the invariant.
+        unsafe {
+            let state = ThreadState::new(self.0);
+            self.0 = c::PyThreadState_Next(self.0);
+            Some(state)
+        }
     }
 }

@@ -55,7 +55,7 @@ typedef PyUnstable_FrameHookVerdict (*PyUnstable_FrameHookFunction)(
     struct _PyInterpreterFrame *frame, void *user_data, PyCodeObject **replacement);
 
 /* Installs a hook, behind those that are there. ValueError: that function is
-   installed already. RuntimeError: 32 hooks are installed. Every code object is
+   installed already. RuntimeError: 1,024 hooks are installed. Every code object is
    asked about again at its next call; that costs each of them one slow start.
    ValueError: NULL. The thread state must belong to `interp`, else RuntimeError,
    also in the functions below. Adding raises the audit event sys.add_frame_hook with
@@ -78,7 +78,7 @@ typedef long long PyUnstable_FrameHookId;
 
 /* Installs an extended hook and returns its handle, or -1 with an exception.
    `name` is UTF-8 (else ValueError), is copied and appears in messages; NULL: none. `free_user_data` (may be NULL) is
-   called with `user_data` once the hook is gone and no round uses it any more:
+   called with `user_data` once the hook was removed and is not being called any more:
    on removal, or before the interpreter's last garbage collection; not when this
    call fails. No exception is set when it is called; one that it leaves behind is
    reported and not passed on. It may call anything here. `flags` is 0, or PyUnstable_FRAMEHOOK_TIMED to measure the time that
@@ -126,10 +126,13 @@ PyAPI_FUNC(int) PyUnstable_FrameHook_Version(void);
 #define PyUnstable_FRAMEHOOK_TELL_YIELD 2   /* each yield or await that suspends it too */
 #define PyUnstable_FRAMEHOOK_TELL_RESUME 4  /* each time that it goes on too */
 
-/* What `extent` of an answer may be. In force until the frame is left, and not while
-   it is suspended. */
-#define PyUnstable_FRAMEHOOK_NOT_BELOW 1    /* do not ask me about frames below this one */
-#define PyUnstable_FRAMEHOOK_ONLY_BELOW 2   /* ask me about frames below this one, and nowhere else */
+/* What `extent` of an answer may be: the scope of the frame. In force until the frame is left, and not
+   while it is suspended, on the stack of the thread, or greenlet, that runs it. Other threads and greenlets
+   go on as without it. The innermost scope of a hook counts. */
+#define PyUnstable_FRAMEHOOK_NOT_BELOW 1    /* do not call the hook for the callees of this frame */
+#define PyUnstable_FRAMEHOOK_ONLY_BELOW 2   /* call it for them, though a scope around this one excludes them */
+#define PyUnstable_FRAMEHOOK_ONLY_BELOW_EVERYWHERE 3    /* the same, and for nothing else in any other
+                                                           thread or greenlet */
 
 /* What a hook says beside its verdict. All of it is 0 when the hook is asked. Nothing of
    it counts where the verdict is ERROR. */
@@ -138,7 +141,7 @@ typedef struct {
     void *word;             /* comes back with each event of this frame; `free_word` frees it */
     unsigned int tell;      /* PyUnstable_FRAMEHOOK_TELL_... together; 0: nothing. With any of
                                them the frame's end is told. */
-    unsigned int extent;    /* 0, or one of the two */
+    unsigned int extent;    /* 0, or one of the three */
 } PyUnstable_FrameHookAnswer;
 
 /* `answer` lies on the C stack, below the hook: it may be written to until the hook returns, but by
@@ -171,8 +174,8 @@ typedef int (*PyUnstable_FrameHookTell)(const PyUnstable_FrameHookEvent *event, 
 
 /* Flags of a definition, beside PyUnstable_FRAMEHOOK_TIMED. */
 #define PyUnstable_FRAMEHOOK_THIS_THREAD 2  /* ask it about frames of the calling thread only */
-#define PyUnstable_FRAMEHOOK_HIDDEN 8       /* the Python code that it runs is not shown to trace, profile
-                                               and monitoring functions */
+#define PyUnstable_FRAMEHOOK_VISIBLE 8      /* the Python code that it runs is shown to trace, profile and
+                                               monitoring functions; without it, it is not */
 
 /* Where a hook comes among the others. */
 #define PyUnstable_FRAMEHOOK_LAST 0
@@ -187,16 +190,21 @@ typedef struct PyUnstable_FrameHookDefinition {
     PyUnstable_FrameHookTell tell;          /* NULL: it watches no frame, and `tell` of an answer is
                                                an error */
     void *user_data;
-    void (*free_user_data)(void *);         /* may be NULL; called once the hook is gone and no frame
-                                               that it watches is left */
+    void (*free_user_data)(void *);         /* may be NULL; called once the hook was removed and neither
+                                               `ask` nor `tell` of it is under way: perhaps before
+                                               `free_word` of frames that it still watches */
     void (*free_word)(void *word);          /* may be NULL; called once for each answer with `tell` or
                                                `extent`, when nothing more is told of the frame, whatever
-                                               the reason: also if the hook was removed, and if the call
-                                               has failed. Never while `tell` runs for that frame. It may
-                                               call anything here */
+                                               the reason: also if the hook was removed, if an exception is
+                                               set beside the answer, and if the call has failed. Never while
+                                               `tell` runs for that frame. It may call anything here */
     unsigned int flags;
     int place;
     PyUnstable_FrameHookId other;           /* for BEFORE and BEHIND */
+    int (*traverse_word)(void *word, visitproc visit, void *arg);
+                                            /* may be NULL; as tp_traverse: visits each object to which the
+                                               word owns a reference. Without it the collector frees no cycle
+                                               of references through the word */
 } PyUnstable_FrameHookDefinition;
 
 /* Installs a hook and returns its handle, or -1 with an exception: those of

@@ -46,6 +46,7 @@ mod values;
 #[cfg(any(test, fuzzing))]
 pub use api::{_PyRust_FinishCodeExtra, _PyRust_ForgetCodeExtra};
 pub use error::Error;
+#[cfg(any(test, fuzzing))]
 pub use index::NO_INDEX;
 // Not `pub`: rustc would take its methods for reachable, and their symbols would be exported.
 pub(crate) use registry::Registry;

@@ -1,12 +1,18 @@
 //! What the garbage collector sees of a frame.
 
 use super::handle::Frame;
-use crate::cpython::{_PyInterpreterFrame, PyObject};
+use crate::cpython::{_PyInterpreterFrame, PyObject, PyTypeObject};
+use crate::in_cpython::FrameHookState;
+use crate::thread::Thread;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
 /// CPython's `visitproc`.
 pub type VisitFunction = unsafe extern "C" fn(*mut PyObject, *mut c_void) -> c_int;
+
+/// A type's `tp_traverse`.
+type TraverseFunction =
+    unsafe extern "C" fn(*mut PyObject, Option<VisitFunction>, *mut c_void) -> c_int;
 
 /// The collector's function, with what it wants to be told besides.
 #[derive(Clone, Copy)]
@@ -30,9 +36,32 @@ impl Visitor {
     }
 }
 
+/// What frame hooks keep in a generator's frame, in place of its locals, and what shows what that refers
+/// to. It is the frame's alone, and no object of the collector's.
+fn kept_by_hooks(locals: *mut PyObject) -> Option<TraverseFunction> {
+    // SAFETY: NULL or a live object. The collector's thread is attached, and its interpreter has made the
+    // frame.
+    unsafe {
+        let kind: *mut PyObject = locals.as_ref()?.ob_type.cast();
+        let interpreter = Thread::current().interpreter();
+        if kind != (*FrameHookState::of(interpreter)).watched_type {
+            return None;
+        }
+        (*kind.cast::<PyTypeObject>()).tp_traverse
+    }
+}
+
 fn traverse(frame: Frame, visitor: Visitor) -> Result<(), c_int> {
     visitor.visit(frame.object().cast())?;
-    visitor.visit(frame.locals())?;
+    let locals = frame.locals();
+    match kept_by_hooks(locals) {
+        // SAFETY: the type's own function, for an object of it, with what the collector has given.
+        Some(traverse) => match unsafe { traverse(locals, Some(visitor.function), visitor.argument) } {
+            0 => {}
+            stop => return Err(stop),
+        },
+        None => visitor.visit(locals)?,
+    }
     visitor.visit(frame.function())?;
     visitor.visit(frame.code().as_object())?;
     for i in 0..frame.slots_in_use() {

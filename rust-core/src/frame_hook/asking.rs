@@ -1,10 +1,11 @@
 //! One hook is asked about a frame, and what it answers is done.
 
+use super::counted::count_one;
 use super::description::Callee;
 use super::error::{Outcome, Raised};
-use super::hook::{count_one, Hook};
+use super::hook::Hook;
 use super::offered::Offered;
-use super::state::hidden_if;
+use super::state::visible_if;
 use super::verdict::{
     HookAnswer, Request, Verdict, FRAMEHOOK_PASS, FRAMEHOOK_REPLACE, FRAMEHOOK_RESULT,
 };
@@ -86,7 +87,7 @@ pub(super) unsafe fn call(hook: &Hook, frame: Offered) -> Given {
     }
 }
 
-/// Calls one hook that is hidden, or whose time is measured.
+/// Calls one hook that is visible, or whose time is measured.
 ///
 /// # Safety
 /// As for [`call`].
@@ -94,7 +95,7 @@ pub(super) unsafe fn call(hook: &Hook, frame: Offered) -> Given {
 #[inline(never)]
 unsafe fn call_apart(thread: Thread, hook: &Hook, frame: Offered) -> Given {
     // SAFETY: the caller's contract.
-    hidden_if(hook.hidden, thread, || unsafe {
+    visible_if(hook.visible, thread, || unsafe {
         if hook.timed {
             call_timed(hook, frame)
         } else {
@@ -141,7 +142,7 @@ pub(super) enum Heeded {
 pub(super) unsafe fn ask(thread: Thread, hook: &Hook, frame: Offered) -> Heeded {
     // SAFETY: the caller's contract.
     unsafe {
-        let apart = hook.timed | hook.hidden;
+        let apart = hook.timed | hook.visible;
         let given = if apart { call_apart(thread, hook, frame) } else { call(hook, frame) };
         heed(thread, hook, frame, given)
     }
@@ -205,6 +206,11 @@ pub(super) unsafe fn heed(thread: Thread, hook: &Hook, frame: Offered, given: Gi
     // SAFETY: NULL, or a reference that is ours.
     let object = unsafe { Owned::new(given.object) };
     let watched = if thread.has_exception() {
+        // Of an answer that is an error nothing counts.
+        if verdict != Some(Verdict::Error) && !request.is_nothing() {
+            // SAFETY: it came with this answer, and nobody else has it.
+            unsafe { hook.free_word(request.word) };
+        }
         Err(Raised::by_cpython(thread))
     } else if verdict == Some(Verdict::Error) {
         Err(complain(thread, hook, c"frame hook %s answered with an error and set no exception"))

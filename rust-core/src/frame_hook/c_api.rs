@@ -7,7 +7,6 @@
 use super::description::{Callee, Description};
 use super::error::{Outcome, Raised};
 use super::registry::{self, Refusal};
-use super::snapshot::Snapshot;
 use super::switch;
 use super::view::View;
 use crate::code::Code;
@@ -63,8 +62,9 @@ pub(super) unsafe fn read(
 /// The handle of a simple hook; `None`: it is not installed.
 fn find(thread: Thread, hook: SimpleHookOrNull) -> Option<c_longlong> {
     // SAFETY: nothing here waits, or runs Python code.
-    let hooks = unsafe { Snapshot::borrowed(thread) }?;
-    hooks.find_callee(Callee::Simple(hook?), null_mut()).map(|hook| hook.id)
+    let mut hooks = unsafe { thread.hooks() };
+    let callee = Callee::Simple(hook?);
+    hooks.find(|hook| hook.is(callee, null_mut())).map(|hook| hook.id)
 }
 
 fn id_of(thread: Thread, hook: SimpleHookOrNull) -> Outcome<c_longlong> {

@@ -17,8 +17,8 @@ pub const FRAMEHOOK_VERSION: c_int = 2;
 
 /// It is asked about frames of the thread that installs it, and no others.
 pub const FRAMEHOOK_THIS_THREAD: c_uint = 2;
-/// The Python code that it runs is kept from trace, profile and monitoring functions.
-pub const FRAMEHOOK_HIDDEN: c_uint = 8;
+/// The Python code that it runs is shown to trace, profile and monitoring functions.
+pub const FRAMEHOOK_VISIBLE: c_uint = 8;
 
 /// `PyUnstable_FrameHookDefinition` in the header.
 #[repr(C)]
@@ -35,12 +35,19 @@ pub struct HookDefinition {
     pub flags: c_uint,
     pub place: c_int,
     pub other: c_longlong,
+    pub traverse_word: Option<
+        unsafe extern "C" fn(
+            *mut c_void,
+            unsafe extern "C" fn(*mut PyObject, *mut c_void) -> c_int,
+            *mut c_void,
+        ) -> c_int,
+    >,
 }
 
 /// # Safety
 /// `definition` is one whose functions keep to the header, or NULL.
 unsafe fn install(thread: Thread, definition: *const HookDefinition) -> Outcome<c_longlong> {
-    const FLAGS: c_uint = FRAMEHOOK_TIMED as c_uint | FRAMEHOOK_THIS_THREAD | FRAMEHOOK_HIDDEN;
+    const FLAGS: c_uint = FRAMEHOOK_TIMED as c_uint | FRAMEHOOK_THIS_THREAD | FRAMEHOOK_VISIBLE;
     // SAFETY: by contract. Its size says what can be read of it.
     let definition = unsafe {
         let size = definition.as_ref().map(|definition| definition.size);
@@ -72,7 +79,8 @@ unsafe fn install(thread: Thread, definition: *const HookDefinition) -> Outcome<
             timed: definition.flags & FRAMEHOOK_TIMED as c_uint != 0,
             tell: definition.tell,
             free_word: definition.free_word,
-            hidden: definition.flags & FRAMEHOOK_HIDDEN != 0,
+            traverse_word: definition.traverse_word,
+            visible: definition.flags & FRAMEHOOK_VISIBLE != 0,
             only_in: (definition.flags & FRAMEHOOK_THIS_THREAD != 0).then(|| thread.number()),
             place,
             ..Description::new(callee, definition.user_data, name)

@@ -2,8 +2,8 @@
 
 use super::verdict::{HookAnswer, HookEvent};
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
+use crate::frame::VisitFunction;
 use core::ffi::{c_int, c_longlong, c_void, CStr};
-use core::ptr::null_mut;
 
 /// A simple hook, as the header has it.
 pub type SimpleHook = unsafe extern "C" fn(*mut _PyInterpreterFrame) -> *mut PyCodeObject;
@@ -18,6 +18,10 @@ pub type AskFunction =
 
 /// What tells a hook of the second edition what has happened to a frame.
 pub type TellFunction = unsafe extern "C" fn(*const HookEvent, *mut c_void) -> c_int;
+
+/// What shows the collector the objects that the word of a watch refers to.
+pub type TraverseFunction =
+    unsafe extern "C" fn(*mut c_void, VisitFunction, *mut c_void) -> c_int;
 
 /// What is called.
 #[derive(Clone, Copy)]
@@ -65,17 +69,17 @@ pub struct Description<'a> {
     pub name: &'a CStr,
     /// Whether to measure the time that it takes.
     pub timed: bool,
-    /// Whose `with` blocks install it: an address that stands for the owner. NULL: it is installed
-    /// without a block.
-    pub owner: *mut c_void,
+    /// Whose `with` blocks install it: a number that no other owner has. 0: it is installed without a
+    /// block.
+    pub owner: u64,
     /// Who is told what happens to a frame.
     pub tell: Option<TellFunction>,
     /// What frees the word of a watch.
     pub free_word: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// Whether the words of its watches are Python objects, which the collector is to see.
-    pub words_are_objects: bool,
-    /// Whether the Python code that it runs is kept from trace, profile and monitoring functions.
-    pub hidden: bool,
+    /// What shows the collector the objects that a word refers to.
+    pub traverse_word: Option<TraverseFunction>,
+    /// Whether the Python code that it runs is shown to trace, profile and monitoring functions.
+    pub visible: bool,
     /// The `Thread::number` of the only thread in which it is asked.
     pub only_in: Option<u64>,
     pub place: Place,
@@ -90,11 +94,11 @@ impl<'a> Description<'a> {
             free_user_data: None,
             name,
             timed: false,
-            owner: null_mut(),
+            owner: 0,
             tell: None,
             free_word: None,
-            words_are_objects: false,
-            hidden: false,
+            traverse_word: None,
+            visible: false,
             only_in: None,
             place: Place::Last,
         }

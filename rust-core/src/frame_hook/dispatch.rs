@@ -2,6 +2,7 @@
 
 use super::came_back::{hand_on, pass_marks, Ahead, HERE};
 use super::error::Raised;
+use super::listening::calls_some;
 use super::offered::{never_offer, Stage, Starting};
 use super::resume::{goes_on_as_if_quick, goes_on_at};
 use super::round::{offer, standing, Answer, Way};
@@ -179,7 +180,7 @@ pub unsafe fn offer_before_evaluator(
     // SAFETY: the caller's contract; the state is live.
     unsafe {
         let thread = Thread::new(tstate);
-        if (*thread.state()).active {
+        if calls_some(thread) {
             offer_fresh(thread, Frame::new(frame))
         } else {
             Before::Evaluate(frame)

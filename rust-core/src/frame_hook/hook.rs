@@ -1,43 +1,44 @@
-//! A hook that is added.
+//! A hook, and the references to it.
 //!
-//! A hook is a block with a count of references: one for each snapshot that has it. The last one
-//! that goes frees it, and has its user data freed.
+//! ```text
+//!   the list of installed hooks ──┐
+//!   a dispatch, a callback ───────┴─► HookInUse ──┐ together one
+//!   a watch, a removed hook before it ────────────┴─► HookRef ──► the block
+//! ```
+//!
+//! A hook may be called as long as there is a [`HookInUse`]. The last of them that goes has the user data
+//! freed. That is when the hook was removed and nothing calls it any more: what it still watches does not
+//! keep the user data, which may lead to what it watches. The last [`HookRef`] frees the block.
+//!
+//! The list changes with the world stopped. A hook that was removed keeps its way to the next one of then,
+//! with a reference. So whoever stands at a hook while it runs finds the rest of the list.
 
-use super::description::{Callee, Description, TellFunction};
+use super::counted::References;
+use super::description::{Callee, Description, TellFunction, TraverseFunction};
 use crate::cpython as c;
 use crate::exception::run_aside;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::thread::Thread;
-use core::ffi::{c_char, c_longlong, c_void};
+use crate::frame::VisitFunction;
+use crate::in_cpython::GROUP_SIZE;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::thread::ThreadState;
+use core::ffi::{c_char, c_int, c_longlong, c_void};
+use core::mem::forget;
 use core::ptr::{null_mut, NonNull};
 
-/// Adds to a counter, and returns what it was. With the GIL that needs no atomic instruction.
-#[inline(always)]
-pub fn add_to(counter: &AtomicU64, amount: u64) -> u64 {
-    if cfg!(any(ferrule_free_threaded, loom)) {
-        counter.fetch_add(amount, Ordering::AcqRel)
-    } else {
-        let before = counter.load(Ordering::Relaxed);
-        counter.store(before.wrapping_add(amount), Ordering::Relaxed);
-        before
-    }
-}
-
-/// Counts one more.
-#[inline(always)]
-pub fn count_one(counter: &AtomicU64) {
-    add_to(counter, 1);
-}
-
-/// An installed hook.
+/// A hook.
 ///
 /// # Invariants
-/// The memory of `name` belongs to the hook. `references` counts the snapshots that have the hook,
-/// and whoever is about to put it into one. What is not atomic never changes once the hook is in a
-/// snapshot.
+/// The memory of `name` belongs to the hook. What is not atomic never changes once the hook is
+/// installed. `next` is the next installed hook, or NULL; once the hook is removed it is the next one of
+/// then, and the hook owns a reference to that.
 pub struct Hook {
-    references: AtomicU64,
+    /// Each [`HookRef`], and one for all of `users` together.
+    references: References,
+    /// Each [`HookInUse`].
+    users: References,
+    next: AtomicPtr<Hook>,
     pub id: c_longlong,
+    /// Its place in sets of hooks.
     pub slot: u32,
     /// The number of hooks ever added when this one was, itself included.
     pub epoch: u32,
@@ -46,24 +47,25 @@ pub struct Hook {
     free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
     name: *mut c_char,
     pub timed: bool,
+    pub visible: bool,
     pub tell: Option<TellFunction>,
-    pub free_word: Option<unsafe extern "C" fn(*mut c_void)>,
-    pub words_are_objects: bool,
-    pub hidden: bool,
-    only_in: Option<u64>,
-    /// Why it may not be asked about a frame, though it is enabled, or not as others are: bits, and
-    /// above them how many frames last below which it wants to be asked and nowhere else.
+    free_word: Option<unsafe extern "C" fn(*mut c_void)>,
+    traverse_word: Option<TraverseFunction>,
+    /// The `Thread::number` of the only thread in which it is called.
+    pub only_in: Option<u64>,
+    /// Why it may not be called for a frame though it is open, or not as others are: bits, and above
+    /// them how many frames last for whose callees alone it wants to be called, in any thread.
     special: AtomicU32,
-    /// It was removed, and is told nothing any more.
+    /// It was removed. Changes with the world stopped, as the next three.
     removed: AtomicBool,
-    /// Whether it is to be asked where no block says otherwise. Changes with the world stopped,
-    /// as the next three.
+    /// Whether it is enabled apart from blocks.
     pub on: AtomicBool,
-    /// How many blocks last in which it is not to be asked.
+    /// How many blocks last that disable it in all threads.
     pub suspensions: AtomicU32,
     /// How many blocks of the owner last; 0: it was added without one.
     pub blocks: AtomicU32,
-    pub owner: *mut c_void,
+    /// The `with` blocks that install it; 0: none.
+    pub owner: u64,
     pub calls: AtomicU64,
     pub replacements: AtomicU64,
     pub errors: AtomicU64,
@@ -76,37 +78,30 @@ impl Hook {
         self.name
     }
 
-    /// It is not asked, not even in a round that is under way.
+    /// It is disabled or removed: not called, not even by a dispatch that is under way.
     const SILENT: u32 = 1;
-    /// It is asked in one thread only.
-    const IN_ONE_THREAD: u32 = 2;
-    /// It is hidden, or its time is measured.
-    const APART: u32 = 4;
-    /// One frame below which it wants to be asked and nowhere else.
-    const ONE_FRAME: u32 = 8;
+    /// It is visible, or its time is measured.
+    const APART: u32 = 2;
+    /// One frame for whose callees alone it wants to be called.
+    const ONE_FRAME: u32 = 4;
 
-    /// Whether it is just called, wherever it is enabled.
+    /// Whether it is just called, wherever it is open.
     #[inline(always)]
     pub fn is_ordinary(&self) -> bool {
         self.special.load(Ordering::Relaxed) == 0
     }
 
-    pub fn is_silent(&self) -> bool {
-        self.special.load(Ordering::Relaxed) & Hook::SILENT != 0
+    pub fn is_enabled(&self) -> bool {
+        self.special.load(Ordering::Relaxed) & Hook::SILENT == 0
     }
 
-    /// Whether it is never asked in this thread.
-    pub fn is_for_another_thread(&self, thread: Thread) -> bool {
-        self.only_in.is_some_and(|only| only != thread.number())
-    }
-
-    /// Whether it wants to be asked below some frames only.
-    pub fn is_only_below(&self) -> bool {
+    /// Whether it wants to be called for the callees of some frames only.
+    pub fn is_for_callees_alone(&self) -> bool {
         self.special.load(Ordering::Relaxed) >= Hook::ONE_FRAME
     }
 
-    /// One frame more, or less, lasts below which it wants to be asked and nowhere else.
-    pub fn count_only_below(&self, begins: bool) {
+    /// One frame more, or less, lasts for whose callees alone it wants to be called.
+    pub fn count_for_callees_alone(&self, begins: bool) {
         if begins {
             self.special.fetch_add(Hook::ONE_FRAME, Ordering::Relaxed);
         } else {
@@ -114,20 +109,16 @@ impl Hook {
         }
     }
 
-    /// Says whether it is not asked, not even in a round that is under way.
-    pub fn set_silent(&self, on: bool) {
+    /// Enables or disables it, for dispatches that are under way too.
+    ///
+    /// # Safety
+    /// The world is stopped.
+    pub unsafe fn set_enabled(&self, on: bool) {
         if on {
-            self.special.fetch_or(Hook::SILENT, Ordering::Relaxed);
-        } else {
             self.special.fetch_and(!Hook::SILENT, Ordering::Relaxed);
+        } else {
+            self.special.fetch_or(Hook::SILENT, Ordering::Relaxed);
         }
-    }
-
-    /// It is removed: from now on it is not asked, not even in a round that is under way, and told
-    /// nothing.
-    pub fn silence(&self) {
-        self.set_silent(true);
-        self.removed.store(true, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -135,34 +126,56 @@ impl Hook {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// A further reference to it.
+    /// The group of its slot.
+    pub fn group(&self) -> usize {
+        self.slot as usize / GROUP_SIZE
+    }
+
+    /// Its bit in that group.
+    #[inline(always)]
+    pub fn bit(&self) -> u32 {
+        1u32.wrapping_shl(self.slot)
+    }
+
+    /// Whether it is called in that thread, unless something else keeps it from that.
+    pub fn is_for(&self, thread: ThreadState) -> bool {
+        self.only_in.is_none_or(|only| only == thread.number())
+    }
+
+    /// The next hook.
+    ///
+    /// The result is good as long as the caller knows that it is: a reference to this hook makes it so
+    /// where that is removed, and otherwise that the thread has not been stopped since.
+    #[inline(always)]
+    fn next(&self) -> Option<NonNull<Hook>> {
+        NonNull::new(self.next.load(Ordering::Relaxed))
+    }
+
+    /// A further reference to the block.
     #[inline(always)]
     pub fn share(&self) -> HookRef {
-        count_one(&self.references);
+        self.references.share();
         HookRef(NonNull::from(self))
     }
 
+    /// Begins to use it. `None`: it was removed.
     #[inline(always)]
-    pub fn bit(&self) -> u32 {
-        1 << self.slot
+    pub fn enter(&self) -> Option<HookInUse> {
+        // An installed hook is in use by the list, and is not removed before this thread is stopped.
+        (!self.is_removed()).then(|| {
+            self.users.share();
+            HookInUse(NonNull::from(self))
+        })
     }
 
-    /// Has the user data freed. The thread's exception stays as it is; one that comes out of this
-    /// is reported.
+    /// Begins to use it.
     ///
     /// # Safety
-    /// The data is the hook's and is freed this once, the thread is attached, and no lock is held.
-    #[inline] // or its symbol would be exported
-    pub unsafe fn free_user_data(&self) {
-        let Some(free_user_data) = self.free_user_data else { return };
-        // SAFETY: the contract of whoever added the hook, and the caller's.
-        unsafe {
-            let text = c"Exception ignored in free_user_data of frame hook %s".as_ptr();
-            run_aside(
-                || free_user_data(self.user_data),
-                || c::PyErr_FormatUnraisable(text, self.name()),
-            );
-        }
+    /// It was not removed, and the thread was not stopped since that was seen.
+    #[inline(always)]
+    pub unsafe fn enter_installed(&self) -> HookInUse {
+        self.users.share();
+        HookInUse(NonNull::from(self))
     }
 
     /// Has the word of a watch freed. The thread's exception stays as it is; one that comes out of
@@ -181,6 +194,21 @@ impl Hook {
         }
     }
 
+    /// Shows the collector what the word of a watch refers to.
+    ///
+    /// # Safety
+    /// The word came with an answer of this hook and is not freed yet; `visit` and `argument` are the
+    /// collector's.
+    pub unsafe fn traverse_word(
+        &self,
+        word: *mut c_void,
+        visit: VisitFunction,
+        argument: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the contract of whoever added the hook, and the caller's.
+        self.traverse_word.map_or(0, |traverse| unsafe { traverse(word, visit, argument) })
+    }
+
     /// Whether it calls this, with this data where it is no simple hook.
     pub fn is(&self, callee: Callee, user_data: *mut c_void) -> bool {
         match (self.callee, callee) {
@@ -196,18 +224,6 @@ impl Hook {
     }
 }
 
-/// What there is to see to before such a hook is asked.
-fn special(description: &Description) -> u32 {
-    let mut special = 0;
-    if description.only_in.is_some() {
-        special |= Hook::IN_ONE_THREAD;
-    }
-    if description.timed || description.hidden {
-        special |= Hook::APART;
-    }
-    special
-}
-
 /// Where a hook has atomics that do not begin a word, for loom.
 #[cfg(test)]
 #[cfg(loom)]
@@ -219,20 +235,7 @@ pub const SMALL_ATOMICS: [usize; 5] = [
     core::mem::offset_of!(Hook, blocks),
 ];
 
-/// A block of the raw allocator, which takes any size at any time; `None` without memory.
-fn allocate<T>() -> Option<NonNull<T>> {
-    // SAFETY: as it says. malloc aligns for every type here.
-    NonNull::new(unsafe { c::PyMem_RawMalloc(size_of::<T>()) }.cast())
-}
-
-/// # Safety
-/// From the raw allocator, and used no more.
-pub unsafe fn free<T>(block: *mut T) {
-    // SAFETY: the caller's contract.
-    unsafe { c::PyMem_RawFree(block.cast()) };
-}
-
-/// A hook that is in no snapshot yet. Its user data is still the caller's.
+/// A hook that is not installed yet. Its user data is still the caller's.
 ///
 /// # Invariants
 /// Nobody else knows of it.
@@ -242,11 +245,14 @@ impl NewHook {
     /// `None` without memory.
     pub fn create(description: &Description) -> Option<Self> {
         let bytes = description.name.to_bytes_with_nul();
-        let new = NewHook(allocate()?);
-        // SAFETY: ours, and large enough.
+        // SAFETY: the raw allocator takes any size at any time, and aligns for every type here. The
+        // block is ours, and large enough. So is the name's.
         unsafe {
-            new.0.write(Hook {
-                references: AtomicU64::new(1),
+            let room = NonNull::new(c::PyMem_RawMalloc(size_of::<Hook>()).cast::<Hook>())?;
+            room.write(Hook {
+                references: References::one(),
+                users: References::one(),
+                next: AtomicPtr::new(null_mut()),
                 id: 0,
                 slot: 0,
                 epoch: 0,
@@ -255,30 +261,35 @@ impl NewHook {
                 free_user_data: description.free_user_data,
                 name: null_mut(),
                 timed: description.timed,
+                visible: description.visible,
                 tell: description.tell,
                 free_word: description.free_word,
-                words_are_objects: description.words_are_objects,
-                hidden: description.hidden,
+                traverse_word: description.traverse_word,
                 only_in: description.only_in,
-                special: AtomicU32::new(special(description)),
+                special: AtomicU32::new(if description.timed || description.visible {
+                    Hook::APART
+                } else {
+                    0
+                }),
                 removed: AtomicBool::new(false),
                 on: AtomicBool::new(true),
                 suspensions: AtomicU32::new(0),
-                blocks: AtomicU32::new(u32::from(!description.owner.is_null())),
+                blocks: AtomicU32::new(u32::from(description.owner != 0)),
                 owner: description.owner,
                 calls: AtomicU64::new(0),
                 replacements: AtomicU64::new(0),
                 errors: AtomicU64::new(0),
                 nanoseconds: AtomicU64::new(0),
             });
-            let hook = new.0.as_ptr();
-            (*hook).name = c::PyMem_RawMalloc(bytes.len()).cast();
-            if (*hook).name.is_null() {
+            let new = NewHook(room);
+            let name = c::PyMem_RawMalloc(bytes.len()).cast::<c_char>();
+            if name.is_null() {
                 return None;
             }
-            (*hook).name.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
+            name.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
+            (*room.as_ptr()).name = name;
+            Some(new)
         }
-        Some(new)
     }
 
     pub fn get(&self) -> &Hook {
@@ -286,18 +297,27 @@ impl NewHook {
         unsafe { self.0.as_ref() }
     }
 
-    /// Gives the hook its place among the others. The user data is its own from now on.
-    pub fn place(self, id: c_longlong, slot: u32, epoch: u32) -> HookRef {
+    /// Gives the hook its handle and its slot. The user data is its own from now on.
+    pub fn identify(self, id: c_longlong, slot: u32, epoch: u32) -> HookInUse {
         let hook = self.0;
-        core::mem::forget(self);
+        forget(self);
         // SAFETY: nobody else knows of it, by the invariant.
         unsafe {
             (*hook.as_ptr()).id = id;
             (*hook.as_ptr()).slot = slot;
             (*hook.as_ptr()).epoch = epoch;
         }
-        // INVARIANT: the one reference is the caller's.
-        HookRef(hook)
+        // INVARIANT: the one use is the caller's.
+        HookInUse(hook)
+    }
+
+    /// Has the user data freed of a hook that is not wanted after all.
+    ///
+    /// # Safety
+    /// The data is the hook's; the thread is attached, and holds no lock.
+    pub unsafe fn free_user_data(self) {
+        // SAFETY: by contract; nobody else knows of the hook.
+        unsafe { free_user_data(self.get()) };
     }
 }
 
@@ -305,40 +325,43 @@ impl Drop for NewHook {
     #[inline] // or its symbol would be exported
     fn drop(&mut self) {
         // SAFETY: nobody else knows of it, by the invariant.
-        unsafe { free_hook(self.0) };
+        unsafe { free_block(self.0) };
     }
 }
 
 /// # Safety
 /// Nobody refers to the hook any more.
 #[inline] // or its symbol would be exported
-unsafe fn free_hook(hook: NonNull<Hook>) {
+unsafe fn free_block(hook: NonNull<Hook>) {
     // SAFETY: by contract. Both blocks came from the raw allocator, or are NULL.
     unsafe {
-        free(hook.as_ref().name);
-        free(hook.as_ptr());
+        c::PyMem_RawFree(hook.as_ref().name.cast());
+        c::PyMem_RawFree(hook.as_ptr().cast());
     }
 }
 
-/// A counted reference to a hook.
+/// Has the user data freed. The thread's exception stays as it is; one that comes out of this is
+/// reported.
+///
+/// # Safety
+/// The data is the hook's and is freed this once, the thread is attached, and no lock is held.
+#[inline] // or its symbol would be exported
+unsafe fn free_user_data(hook: &Hook) {
+    let Some(free_user_data) = hook.free_user_data else { return };
+    // SAFETY: the contract of whoever added the hook, and the caller's.
+    unsafe {
+        let text = c"Exception ignored in free_user_data of frame hook %s".as_ptr();
+        run_aside(
+            || free_user_data(hook.user_data),
+            || c::PyErr_FormatUnraisable(text, hook.name()),
+        );
+    }
+}
+
+/// A reference to a hook's block. The hook may have been removed, and then its user data is gone.
 pub struct HookRef(NonNull<Hook>);
 
 impl HookRef {
-    /// The reference is the caller's from now on.
-    pub fn into_raw(self) -> *mut Hook {
-        let raw = self.0.as_ptr();
-        core::mem::forget(self);
-        raw
-    }
-
-    /// Takes over a reference.
-    ///
-    /// # Safety
-    /// The caller gives up a reference to `hook`.
-    pub unsafe fn from_raw(hook: NonNull<Hook>) -> Self {
-        HookRef(hook)
-    }
-
     pub fn get(&self) -> &Hook {
         // SAFETY: alive while referred to.
         unsafe { self.0.as_ref() }
@@ -348,20 +371,206 @@ impl HookRef {
 impl Drop for HookRef {
     #[inline]
     fn drop(&mut self) {
-        if add_to(&self.get().references, u64::MAX) == 1 {
-            retire(self.0);
+        if self.get().references.give_up() {
+            // SAFETY: the last reference is gone.
+            unsafe { free_chain(self.0) };
         }
     }
 }
 
-/// Frees a hook that nobody refers to, and has its user data freed.
+/// Frees a hook, and those behind it that nothing else refers to. Runs no code of others.
+///
+/// # Safety
+/// The last reference to the hook is gone, so it was removed.
 #[cold]
 #[inline] // or its symbol would be exported
-fn retire(hook: NonNull<Hook>) {
-    // SAFETY: nobody refers to the hook any more, and whoever drops a snapshot is attached and
-    // holds no lock.
+unsafe fn free_chain(hook: NonNull<Hook>) {
+    let mut at = Some(hook);
+    while let Some(hook) = at {
+        // SAFETY: the last reference is gone. A removed hook owns one to the next, which is given up here.
+        unsafe {
+            at = hook.as_ref().next().filter(|next| next.as_ref().references.give_up());
+            free_block(hook);
+        }
+    }
+}
+
+/// A hook that may be called: its user data is there.
+pub struct HookInUse(NonNull<Hook>);
+
+impl HookInUse {
+    pub fn get(&self) -> &Hook {
+        // SAFETY: the users together own a reference.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Ends the use of a hook that is installed, in one step.
+    ///
+    /// # Safety
+    /// It has not been removed. So the list uses it, too.
+    #[inline(always)]
+    pub unsafe fn leave_installed(self) {
+        let _ = self.get().users.give_up();
+        forget(self);
+    }
+
+    /// Ends the use, and begins that of the next hook that was added until `epoch`. Code of the hook's
+    /// owner may run where the hook was removed.
+    pub fn into_next(self, epoch: u32) -> Option<HookInUse> {
+        // SAFETY: this one is referred to until the next is entered.
+        unsafe { first_in_use(self.get().next(), epoch) }
+    }
+
+    fn into_raw(self) -> NonNull<Hook> {
+        let hook = self.0;
+        forget(self);
+        hook
+    }
+}
+
+impl Drop for HookInUse {
+    #[inline]
+    fn drop(&mut self) {
+        if self.get().users.give_up() {
+            // SAFETY: nothing uses it any more, so it was removed. Who drops it is attached and holds no
+            // lock. The reference was that of all users.
+            unsafe { retire(self.0) };
+        }
+    }
+}
+
+/// Has the user data of a hook freed, and gives up the users' reference.
+///
+/// # Safety
+/// Nothing uses the hook any more; attached, and no lock is held.
+#[cold]
+#[inline] // or its symbol would be exported
+unsafe fn retire(hook: NonNull<Hook>) {
+    let last = HookRef(hook);
+    // SAFETY: the caller's contract.
+    unsafe { free_user_data(last.get()) };
+}
+
+/// The first hook from `at` on that is installed and was added until `epoch`.
+///
+/// # Safety
+/// `at` is in the list, or was and is referred to.
+pub unsafe fn first_in_use(mut at: Option<NonNull<Hook>>, epoch: u32) -> Option<HookInUse> {
+    // SAFETY: by contract. Nothing here waits or runs Python code, so an installed hook stays; a removed
+    // one owns a reference to the next.
     unsafe {
-        hook.as_ref().free_user_data();
-        free_hook(hook);
+        while let Some(hook) = at {
+            let hook = hook.as_ref();
+            if hook.epoch <= epoch {
+                if let Some(in_use) = hook.enter() {
+                    return Some(in_use);
+                }
+            }
+            at = hook.next();
+        }
+        None
+    }
+}
+
+/// The installed hooks in order, borrowed.
+#[derive(Clone, Copy)]
+pub struct Hooks<'a> {
+    at: Option<&'a Hook>,
+}
+
+impl<'a> Hooks<'a> {
+    /// # Safety
+    /// `first` begins the list, or is NULL. Nothing of this is used any more when the thread can be
+    /// stopped next, or runs Python code.
+    #[inline(always)]
+    pub unsafe fn from(first: *mut c_void) -> Self {
+        // SAFETY: by contract.
+        Hooks { at: unsafe { first.cast::<Hook>().as_ref() } }
+    }
+
+    /// Those behind a hook.
+    ///
+    /// # Safety
+    /// It is installed. As for [`from`](Self::from).
+    #[inline(always)]
+    pub unsafe fn behind(hook: &'a Hook) -> Self {
+        // SAFETY: by contract.
+        Hooks { at: hook.next().map(|next| unsafe { next.as_ref() }) }
+    }
+}
+
+impl<'a> Iterator for Hooks<'a> {
+    type Item = &'a Hook;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a Hook> {
+        let hook = self.at?;
+        // SAFETY: by the contract of `from`.
+        self.at = hook.next().map(|next| unsafe { next.as_ref() });
+        Some(hook)
+    }
+}
+
+/// What leads to a hook in the list: the list's beginning, or the hook before it.
+#[derive(Clone, Copy)]
+pub enum Link<'a> {
+    First(*mut *mut c_void),
+    Behind(&'a Hook),
+}
+
+impl<'a> Link<'a> {
+    /// # Safety
+    /// The world is stopped, and the list is live.
+    unsafe fn lead_to(self, hook: *mut Hook) {
+        match self {
+            // SAFETY: the interpreter's own field.
+            Link::First(place) => unsafe { place.write(hook.cast()) },
+            Link::Behind(before) => before.next.store(hook, Ordering::Relaxed),
+        }
+    }
+
+    /// # Safety
+    /// The world is stopped, and the list is live.
+    pub unsafe fn hook(self) -> Option<&'a Hook> {
+        // SAFETY: by contract.
+        unsafe {
+            match self {
+                Link::First(place) => place.read().cast::<Hook>().as_ref(),
+                Link::Behind(before) => before.next().map(|next| next.as_ref()),
+            }
+        }
+    }
+
+    /// Puts a hook here, before the one to which this leads.
+    ///
+    /// # Safety
+    /// The world is stopped, and the list is live.
+    pub unsafe fn put(self, new: HookInUse) {
+        // SAFETY: by contract. The list uses the hook from now on.
+        unsafe {
+            let behind = self.hook().map_or(null_mut(), |hook| (&raw const *hook).cast_mut());
+            let new = new.into_raw();
+            new.as_ref().next.store(behind, Ordering::Relaxed);
+            self.lead_to(new.as_ptr());
+        }
+    }
+
+    /// Takes out the hook to which this leads, and hands out the list's use of it.
+    ///
+    /// # Safety
+    /// As above, and there is one.
+    pub unsafe fn take(self) -> Option<HookInUse> {
+        // SAFETY: by contract. The removed hook keeps its way on, with a reference.
+        unsafe {
+            let hook = self.hook()?;
+            let next = hook.next();
+            if let Some(next) = next {
+                next.as_ref().references.share();
+            }
+            self.lead_to(next.map_or(null_mut(), NonNull::as_ptr));
+            hook.set_enabled(false);
+            hook.removed.store(true, Ordering::Relaxed);
+            Some(HookInUse(NonNull::from(hook)))
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Frame hooks: tools that look at a frame before its first instruction.
 //!
 //! ```text
-//!   RESUME, RETURN_GENERATOR ──► dispatch ──► round ──► snapshot   who is asked, in which order
+//!   RESUME, RETURN_GENERATOR ──► dispatch ──► round ──► hook       who is asked, in which order
 //!                                               │ └───► settled    who has settled which code
 //!                                               └───► asking ──► view      what a hook may read
 //!                                                        │ └───► replace   other code to run
@@ -28,17 +28,18 @@ mod asking;
 pub mod c_api;
 pub mod c_api_second;
 mod came_back;
+mod counted;
 mod description;
+mod disabled;
 mod dispatch;
 mod error;
-mod extent;
 mod generator;
 mod hook;
 #[cfg(test)]
 #[cfg(loom)]
 mod interleavings;
 mod kept;
-mod mask;
+mod listening;
 mod monitoring;
 mod offered;
 mod original;
@@ -52,8 +53,9 @@ mod registry;
 mod replace;
 mod resume;
 mod round;
+mod scope;
+mod set;
 mod settled;
-mod snapshot;
 mod state;
 mod suspended;
 mod switch;

@@ -4,6 +4,7 @@
 //! about a frame, and that code may need hooks as it does elsewhere.
 
 use super::offered::{SteppedOut, StepsOut};
+use super::state::step_out;
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::object::Owned;
@@ -25,8 +26,7 @@ impl Outside {
     fn begin(thread: Thread, frame: StepsOut) -> Self {
         // The hook's own round. Those of hooks that wait in other greenlets, or have started this
         // one, stay.
-        // SAFETY: the calling thread's own.
-        unsafe { (*thread.own()).rounds = (*thread.own()).rounds.wrapping_sub(1) };
+        step_out(thread, true);
         Outside { thread, frame: frame.step_out() }
     }
 }
@@ -34,8 +34,7 @@ impl Outside {
 impl Drop for Outside {
     fn drop(&mut self) {
         self.frame.come_back();
-        // SAFETY: the calling thread's own.
-        unsafe { (*self.thread.own()).rounds = (*self.thread.own()).rounds.wrapping_add(1) };
+        step_out(self.thread, false);
     }
 }
 

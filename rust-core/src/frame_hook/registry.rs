@@ -1,21 +1,21 @@
 //! Adding hooks, and removing them.
 //!
-//! Each change puts another [`Snapshot`] in the place of the interpreter's, with the world stopped.
-//! Removing a hook needs no memory: each brings one in spare.
+//! The hooks are a list, which changes with the world stopped. A dispatch that is under way goes on in it: it
+//! passes by what was added since it began, and what was removed. Removing a hook needs no memory.
 
 use super::description::{Description, Place};
 use super::error::{Outcome, Raised};
-use super::hook::{Hook, NewHook};
+use super::hook::{first_in_use, Hook, HookInUse, Link, NewHook};
+use super::listening::announce;
 use super::settled;
-use super::snapshot::{NewSnapshot, Snapshot, SnapshotRef};
-use super::state::{is_closed, set_active};
+use super::state::is_closed;
 use super::world::{locked, unsettle};
 use crate::cpython as c;
-use crate::in_cpython::SlotMask;
+use crate::in_cpython::{SlotMask, GROUP_SIZE, HOOK_GROUPS};
 use crate::sync::Ordering;
-use crate::thread::Thread;
-use core::ffi::{c_longlong, c_void, CStr};
-use core::ptr::null_mut;
+use crate::thread::{Thread, ThreadState};
+use core::ffi::{c_longlong, CStr};
+use core::ptr::NonNull;
 
 /// Why a change could not be made, told apart while the world is stopped and
 /// raised when it runs again.
@@ -27,16 +27,19 @@ pub enum Refusal {
     UnknownNeighbour,
     Closed,
     Exhausted,
+    ThreadEnds,
+    /// Code objects have no place yet for hooks of this group.
+    NeedsGroup(usize),
 }
 
 impl Refusal {
     #[cold]
     pub fn raise(self, thread: Thread) -> Raised {
         match self {
-            Refusal::NoMemory => Raised::no_memory(thread),
+            Refusal::NoMemory | Refusal::NeedsGroup(_) => Raised::no_memory(thread),
             Refusal::TooMany => Raised::runtime_error(
                 thread,
-                c"32 frame hooks are installed, and no more can be: remove one first",
+                c"1024 frame hooks are installed, and no more can be: remove one first",
             ),
             Refusal::Duplicate => {
                 Raised::value_error(thread, c"this frame hook is installed already")
@@ -50,6 +53,10 @@ impl Refusal {
                 thread,
                 c"frame hooks cannot be added while the interpreter ends",
             ),
+            Refusal::ThreadEnds => Raised::runtime_error(
+                thread,
+                c"this thread is at its end, and takes no frame hooks of its own any more",
+            ),
             Refusal::Exhausted => Raised::runtime_error(
                 thread,
                 c"this interpreter has seen four billion frame hooks, and no more can be added",
@@ -58,24 +65,23 @@ impl Refusal {
     }
 }
 
-/// Puts `new` in the place of the interpreter's snapshot, and hands out the old one. It is to be
-/// dropped with the world running: that may run any code.
-///
-/// # Safety
-/// The world is stopped.
-unsafe fn publish(thread: Thread, mut new: NewSnapshot) -> Option<SnapshotRef> {
-    let state = thread.state();
-    // SAFETY: the state is live, and nobody else runs. It owns the reference to the new one now,
-    // and gives up that to the old one.
+/// The installed hook with this handle, in use. `None`: there is none.
+pub fn find(thread: Thread, id: c_longlong) -> Option<HookInUse> {
+    // SAFETY: nothing here waits, or runs Python code.
+    unsafe { thread.hooks() }.find(|hook| hook.id == id)?.enter()
+}
+
+/// The first installed hook in use, and the epoch of now: what [`HookInUse::into_next`] takes.
+#[inline(always)]
+pub fn first(thread: Thread) -> (Option<HookInUse>, u32) {
+    // SAFETY: the state is live. Its list begins with an installed hook.
     unsafe {
-        set_active(thread, new.get_mut().enabled() != 0);
-        let old = core::mem::replace(&mut (*state).snapshot, new.into_raw().cast());
-        SnapshotRef::from_raw(old.cast())
+        let epoch = (*thread.state()).epoch;
+        (first_in_use(NonNull::new((*thread.state()).hooks.cast()), epoch), epoch)
     }
 }
 
-/// Tells who audits the process that a hook is about to be added. They run Python code, and may
-/// refuse it with an exception.
+/// Audits the addition of a hook. Audit hooks run Python code, and may refuse it with an exception.
 fn audit(thread: Thread, name: &CStr) -> Outcome<()> {
     // SAFETY: attached; a format that takes a string, which is UTF-8.
     let status =
@@ -87,7 +93,7 @@ fn audit(thread: Thread, name: &CStr) -> Outcome<()> {
     }
 }
 
-/// Adds a hook behind the others, and returns its handle.
+/// Adds a hook, and returns its handle.
 ///
 /// Where a block of the same owner has installed the hook already, this is one block more. The hook
 /// has its user data then, and what `description` brings is freed.
@@ -95,150 +101,221 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
     if is_closed(thread) {
         return Err(Refusal::Closed.raise(thread));
     }
+    // SAFETY: the calling thread's own.
+    if description.only_in.is_some() && unsafe { (*thread.own()).ends } {
+        return Err(Refusal::ThreadEnds.raise(thread));
+    }
     audit(thread, description.name)?;
-    settled::reserve(thread).map_err(|error| Raised::by_code_extra(thread, error))?;
-    let (mut hook, mut new) = (NewHook::create(description), Snapshot::with_spare());
-    if hook.is_none() || new.is_none() {
+    let mut hook = NewHook::create(description);
+    if hook.is_none() {
         return Err(Refusal::NoMemory.raise(thread));
     }
-    // SAFETY: the world is stopped.
-    let installed =
-        locked(thread, || unsafe { install(thread, &mut hook, &mut new, description.place) });
-    // What was not used is dropped here, and the old snapshot, with the world running.
-    match installed {
-        Ok((id, _old)) => {
-            if let Some(unused) = &hook {
-                // SAFETY: nobody else knows of it.
-                unsafe { unused.get().free_user_data() };
-            }
-            Ok(id)
+    let mut group = 0;
+    let id = loop {
+        settled::reserve(thread, group).map_err(|error| Raised::by_code_extra(thread, error))?;
+        // SAFETY: the world is stopped.
+        match locked(thread, || unsafe { install(thread, &mut hook, description.place) }) {
+            Ok(id) => break id,
+            Err(Refusal::NeedsGroup(another)) => group = another,
+            // The new hook is dropped here; the user data stays the caller's.
+            Err(refusal) => return Err(refusal.raise(thread)),
         }
-        Err(refusal) => Err(refusal.raise(thread)),
-    }
-}
-
-/// Puts a new hook into a new snapshot, and that into its place: the handle, and the old snapshot.
-///
-/// # Safety
-/// The world is stopped. There are a hook and a snapshot; each is taken if it is used.
-unsafe fn install(
-    thread: Thread,
-    hook: &mut Option<NewHook>,
-    new: &mut Option<NewSnapshot>,
-    place: Place,
-) -> Result<(c_longlong, Option<SnapshotRef>), Refusal> {
-    let state = thread.state();
-    // SAFETY: the state is live, and nobody else runs.
-    let (closed, last_id, last_epoch) =
-        unsafe { ((*state).closed, (*state).last_id, (*state).epoch) };
-    if closed {
-        return Err(Refusal::Closed);
-    }
-    // SAFETY: nothing below may wait, or run Python code.
-    let before = unsafe { Snapshot::borrowed(thread) };
-    let wanted = hook.as_ref().map(NewHook::get).ok_or(Refusal::NoMemory)?;
-    let same = before.and_then(|hooks| hooks.find_callee(wanted.callee, wanted.user_data));
-    if let Some(same) = same {
-        let blocks = same.blocks.load(Ordering::Relaxed);
-        if blocks == 0 || same.owner != wanted.owner {
-            return Err(Refusal::Duplicate);
-        }
-        same.blocks.store(blocks + 1, Ordering::Relaxed);
-        return Ok((same.id, None));
-    }
-    let used = before.map_or(0, |hooks| hooks.iter().fold(0, |slots, hook| slots | hook.bit()));
-    if used == u32::MAX {
-        return Err(Refusal::TooMany);
-    }
-    if last_epoch >= SlotMask::EVERYBODY.epoch - 1 {
-        return Err(Refusal::Exhausted);
-    }
-    if let Place::Before(other) | Place::Behind(other) = place {
-        if before.and_then(|hooks| hooks.find(other)).is_none() {
-            return Err(Refusal::UnknownNeighbour);
-        }
-    }
-    let (Some(hook), Some(mut new)) = (hook.take(), new.take()) else {
-        return Err(Refusal::NoMemory);
     };
-    let (id, epoch) = (last_id + 1, last_epoch + 1);
-    let hook = hook.place(id, used.trailing_ones(), epoch);
-    // SAFETY: the state is live, and nobody else runs. The hook's own reference is one of two.
-    unsafe {
-        new.get_mut().copy_with(before, &hook, place);
-        (*state).last_id = id;
-        (*state).epoch = epoch;
-        let old = publish(thread, new);
-        unsettle(thread);
-        Ok((id, old))
+    if let Some(unused) = hook {
+        // SAFETY: nobody else knows of it, and the world runs.
+        unsafe { unused.free_user_data() };
     }
+    Ok(id)
 }
 
-/// Removes the hooks that `goes` says, and hands out the snapshot with them; `None`: there is none.
-/// Needs no memory.
+/// The first slot that is free; `None`: there is none.
 ///
 /// # Safety
 /// The world is stopped.
-unsafe fn take_out(thread: Thread, goes: impl Fn(&Hook) -> bool) -> Option<SnapshotRef> {
-    // SAFETY: nothing below may wait, or run Python code, and the world is stopped.
+unsafe fn free_slot(thread: Thread) -> Option<u32> {
+    // SAFETY: the state is live, and nobody else runs.
+    let used = unsafe { (*thread.state()).used };
+    let group = used.iter().position(|slots| *slots != u32::MAX)?;
+    let slots = used.get(group)?;
+    Some((group * GROUP_SIZE) as u32 + slots.trailing_ones())
+}
+
+/// What leads to the place where a hook is to come; `None`: its neighbour is not there.
+///
+/// # Safety
+/// The world is stopped, and stays so while the result is used.
+unsafe fn link_at<'a>(thread: Thread, place: Place) -> Option<Link<'a>> {
+    // SAFETY: by contract.
     unsafe {
-        let before = Snapshot::borrowed(thread)?;
-        if !before.iter().any(&goes) {
-            return None;
+        let mut link = Link::First(&raw mut (*thread.state()).hooks);
+        if place == Place::First {
+            return Some(link);
         }
-        let mut new = before.pop_spare()?;
-        before.iter().filter(|hook| goes(hook)).for_each(Hook::silence);
-        new.get_mut().copy(before, |hook| !goes(hook));
-        publish(thread, new)
+        while let Some(hook) = link.hook() {
+            if place == Place::Before(hook.id) {
+                return Some(link);
+            }
+            link = Link::Behind(hook);
+            if place == Place::Behind(hook.id) {
+                return Some(link);
+            }
+        }
+        (place == Place::Last).then_some(link)
+    }
+}
+
+/// Installs a new hook, which is taken then: its handle.
+///
+/// # Safety
+/// The world is stopped.
+unsafe fn install(
+    thread: Thread,
+    hook: &mut Option<NewHook>,
+    place: Place,
+) -> Result<c_longlong, Refusal> {
+    let state = thread.state();
+    // SAFETY: the state is live, and nobody else runs. Nothing here waits, or runs Python code.
+    unsafe {
+        if (*state).closed {
+            return Err(Refusal::Closed);
+        }
+        let wanted = hook.as_ref().map(NewHook::get).ok_or(Refusal::NoMemory)?;
+        let same = thread.hooks().find(|hook| hook.is(wanted.callee, wanted.user_data));
+        if let Some(same) = same {
+            let blocks = same.blocks.load(Ordering::Relaxed);
+            if blocks == 0 || same.owner != wanted.owner {
+                return Err(Refusal::Duplicate);
+            }
+            same.blocks.store(blocks + 1, Ordering::Relaxed);
+            return Ok(same.id);
+        }
+        let slot = free_slot(thread).ok_or(Refusal::TooMany)?;
+        let group = slot as usize / GROUP_SIZE;
+        let has_place = (&raw const (*state).extra_indices).cast::<isize>().add(group).read() != 0;
+        if !has_place {
+            return Err(Refusal::NeedsGroup(group));
+        }
+        if (*state).epoch >= SlotMask::EVERYBODY.epoch - 1 {
+            return Err(Refusal::Exhausted);
+        }
+        let link = link_at(thread, place).ok_or(Refusal::UnknownNeighbour)?;
+        let new = hook.take().ok_or(Refusal::NoMemory)?;
+        (*state).last_id += 1;
+        (*state).epoch += 1;
+        let new = new.identify((*state).last_id, slot, (*state).epoch);
+        let id = new.get().id;
+        let installed: *const Hook = new.get();
+        link.put(new);
+        take_slot(thread, &*installed, true);
+        announce(thread, &*installed, true);
+        unsettle(thread);
+        Ok(id)
+    }
+}
+
+/// Writes down whether the slot of a hook is taken.
+///
+/// # Safety
+/// The world is stopped.
+unsafe fn take_slot(thread: Thread, hook: &Hook, taken: bool) {
+    let state = thread.state();
+    // SAFETY: the state is live, and nobody else runs.
+    unsafe {
+        let mut used = (*state).used;
+        if let Some(slots) = used.get_mut(hook.group()) {
+            *slots = if taken { *slots | hook.bit() } else { *slots & !hook.bit() };
+        }
+        (*state).used = used;
+        let last = (0..HOOK_GROUPS).rev().find(|at| used.get(*at).is_some_and(|it| *it != 0));
+        (*state).groups = last.map_or(0, |last| last as u32 + 1);
+    }
+}
+
+/// Removes the first hook that `goes` says; the list's use of it. Needs no memory.
+///
+/// # Safety
+/// The world is stopped.
+unsafe fn take_out(thread: Thread, goes: impl Fn(&Hook) -> bool) -> Option<HookInUse> {
+    // SAFETY: by contract. Nothing here waits, or runs Python code.
+    unsafe {
+        let mut link = Link::First(&raw mut (*thread.state()).hooks);
+        while !goes(link.hook()?) {
+            link = Link::Behind(link.hook()?);
+        }
+        let removed = link.take()?;
+        take_slot(thread, removed.get(), false);
+        announce(thread, removed.get(), false);
+        Some(removed)
     }
 }
 
 /// [`take_out`] with the world stopped for it; whether there was one.
-fn remove_those(thread: Thread, goes: impl Fn(&Hook) -> bool) -> bool {
+fn remove_one(thread: Thread, goes: impl Fn(&Hook) -> bool) -> bool {
     // SAFETY: the world is stopped.
-    let old = locked(thread, || unsafe { take_out(thread, goes) });
-    // Dropped here, with the world running: that may free hooks, and call whatever their owners
-    // want to have called.
-    old.is_some()
+    let removed = locked(thread, || unsafe { take_out(thread, goes) });
+    // Dropped here, with the world running: that may call whatever its owner wants to have called.
+    removed.is_some()
 }
 
 /// Removes the hook with this handle.
 pub fn remove(thread: Thread, id: c_longlong) -> Outcome<()> {
-    if remove_those(thread, |hook| hook.id == id) {
+    if remove_one(thread, |hook| hook.id == id) {
         Ok(())
     } else {
         Err(Refusal::Unknown.raise(thread))
     }
 }
 
-/// Removes every hook.
+/// Removes every hook that is installed now.
 pub fn clear(thread: Thread) {
-    remove_those(thread, |_| true);
+    // What one of them has run as it is freed is not for the others.
+    let now = locked(thread, || {
+        // SAFETY: nothing here waits, or runs Python code, and the world is stopped.
+        unsafe {
+            for hook in thread.hooks() {
+                hook.set_enabled(false);
+                announce(thread, hook, false);
+            }
+            (*thread.state()).epoch
+        }
+    });
+    while remove_one(thread, |hook| hook.epoch <= now) {}
 }
 
-/// A block of this owner ends. The end of its last block removes the hook. Returns the hook's
-/// handle; `None` where somebody else has removed it already. Needs no memory.
-pub fn leave(thread: Thread, owner: *mut c_void) -> Option<c_longlong> {
-    let (id, _old) = locked(thread, || {
-        // SAFETY: nothing below may wait, or run Python code.
-        let hook = unsafe { Snapshot::borrowed(thread) }?.last_of_blocks(owner)?;
+/// A thread ends, and with it the hooks that are called in no other. It adds no more of them.
+pub fn remove_those_of(thread: Thread, ending: ThreadState) {
+    let is_its = |hook: &Hook| hook.only_in == Some(ending.number());
+    // SAFETY: nothing here waits, or runs Python code.
+    while unsafe { thread.hooks() }.any(|hook| is_its(hook)) {
+        remove_one(thread, is_its);
+    }
+}
+
+/// A block of this owner ends. The end of its last block removes the hook. Returns the hook, in use;
+/// `None` where somebody else has removed it already. Needs no memory.
+pub fn leave(thread: Thread, owner: u64) -> Option<HookInUse> {
+    let is_its = |hook: &Hook| hook.owner == owner && hook.blocks.load(Ordering::Relaxed) != 0;
+    locked(thread, || {
+        // SAFETY: nothing here waits, or runs Python code, and the world is stopped.
+        let hook = unsafe { thread.hooks() }.find(|hook| is_its(hook))?;
         let blocks = hook.blocks.load(Ordering::Relaxed) - 1;
-        hook.blocks.store(blocks, Ordering::Relaxed);
-        let id = hook.id;
         if blocks != 0 {
-            return Some((id, None));
+            hook.blocks.store(blocks, Ordering::Relaxed);
+            return hook.enter();
         }
         // SAFETY: the world is stopped.
-        Some((id, unsafe { take_out(thread, |hook| hook.id == id) }))
-    })?;
-    // The old snapshot is dropped here, with the world running.
-    Some(id)
+        let removed = unsafe { take_out(thread, is_its) }?;
+        removed.get().blocks.store(0, Ordering::Relaxed);
+        Some(removed)
+    })
 }
 
 /// The handle of the hook that blocks of this owner have installed.
-pub fn id_in_blocks(thread: Thread, owner: *mut c_void) -> Option<c_longlong> {
-    // SAFETY: nothing below may wait, or run Python code.
-    unsafe { Snapshot::borrowed(thread) }?.last_of_blocks(owner).map(|hook| hook.id)
+pub fn id_in_blocks(thread: Thread, owner: u64) -> Option<c_longlong> {
+    // SAFETY: nothing here waits, or runs Python code.
+    unsafe { thread.hooks() }
+        .find(|hook| hook.owner == owner && hook.blocks.load(Ordering::Relaxed) != 0)
+        .map(|hook| hook.id)
 }
 
 /// The interpreter ends: removes every hook. No hook can be added any more.
@@ -246,12 +323,4 @@ pub fn close(thread: Thread) {
     // SAFETY: the state is live, and nobody else runs meanwhile.
     locked(thread, || unsafe { (*thread.state()).closed = true });
     clear(thread);
-    let last = locked(thread, || {
-        // SAFETY: as above. Rounds that are under way have references of their own.
-        unsafe {
-            let last = core::mem::replace(&mut (*thread.state()).snapshot, null_mut());
-            SnapshotRef::from_raw(last.cast())
-        }
-    });
-    drop(last);
 }

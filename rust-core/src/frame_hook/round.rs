@@ -6,20 +6,21 @@
 //! line.
 
 use super::asking::{ask, begin_watch, call, heed, Given, Heeded};
+use super::counted::count_one;
 use super::error::Raised;
-use super::hook::{count_one, Hook};
+use super::hook::{Hook, HookInUse, Hooks};
 use super::offered::{never_offer, starts_within_a_hook, Offered, Stage, Starting};
 use super::original::is_spared;
-use super::snapshot::{Snapshot, SnapshotRef};
-use super::state::Round;
-use super::switch::silent_here;
+use super::set::HookSet;
+use super::state::{levels, Round};
 use super::watch::Watch;
-use super::{extent, settled};
+use super::{registry, scope, settled};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::frame::Frame;
 use crate::object::Owned;
 use crate::thread::Thread;
+use core::ffi::c_int;
 
 /// How the eval loop goes on after a frame was offered to the hooks.
 #[repr(C)]
@@ -53,9 +54,9 @@ pub(super) enum Way {
 #[inline(always)]
 fn is_off_limits(thread: Thread, frame: Frame) -> bool {
     // SAFETY: the calling thread's own.
-    let (tracing, rounds, spared) =
-        unsafe { ((*thread.tstate()).tracing, (*thread.own()).rounds, (*thread.own()).spared) };
-    (tracing != 0 || rounds | spared != 0) && is_not_to_be_offered(thread, frame)
+    let (tracing, spared) = unsafe { ((*thread.tstate()).tracing, (*thread.own()).spared) };
+    // A visible hook is no tracer's, and is counted in the levels alone.
+    (tracing != 0 || levels(thread).0 | spared != 0) && is_not_to_be_offered(thread, frame)
 }
 
 /// [`is_off_limits`], where a look is worth while.
@@ -63,70 +64,90 @@ fn is_off_limits(thread: Thread, frame: Frame) -> bool {
 #[inline(never)]
 fn is_not_to_be_offered(thread: Thread, frame: Frame) -> bool {
     // SAFETY: the calling thread's own.
-    let (tracing, hidden, rounds) =
-        unsafe { ((*thread.tstate()).tracing, (*thread.own()).hidden, (*thread.own()).rounds) };
-    // Levels of a hook that is hidden are no tracer's; it may wait in another greenlet. Where no hook
+    let tracing = unsafe { (*thread.tstate()).tracing };
+    let (rounds, hidden) = levels(thread);
+    // Levels of a hook are no tracer's; it may wait in another greenlet. Where no hook
     // runs, frames far below are not looked at: a spared call whose frame is not offered stays counted.
-    tracing > hidden || is_spared(thread, frame) || (rounds != 0 && starts_within_a_hook(frame))
+    tracing > hidden as c_int || is_spared(thread, frame) || (rounds != 0 && starts_within_a_hook(frame))
 }
 
-/// How far the hooks that let a frame run were asked.
+/// How far the hooks that let a frame run were called.
 enum Asked {
     All {
         /// Whether one of them watches the frame.
         watched: bool,
     },
     /// Up to one that has given a value for the call.
-    Answered(Owned),
-    /// Up to the hook of this number, with what that one has answered. `None`: it was not asked.
-    UpTo(usize, Option<Given>),
+    Answered(Owned, HookInUse),
+    /// Up to this hook, with what that one has answered. `None`: it was not called.
+    UpTo(HookInUse, Option<Given>),
+    /// Up to this one, which was removed or changed as it was called. It has let the frame run.
+    Behind(HookInUse),
     /// An exception is set: there was no watch to be had.
-    Failed,
+    Failed(HookInUse),
 }
 
-/// Asks those of `hooks` that are in `open`, in order, as long as they are ordinary and let the frame
-/// run.
+/// Calls those hooks of the first group that are in `open`, in order, as long as they are ordinary and let the
+/// frame run. All that were added until `epoch` are in that group.
 ///
 /// # Safety
-/// `frame` is being offered in this thread.
+/// `frame` is being offered in this thread; the thread was not stopped since `hooks` was got.
 #[inline(always)]
-unsafe fn ask_ordinary(thread: Thread, hooks: &Snapshot, open: u32, frame: Offered) -> Asked {
+unsafe fn ask_ordinary(
+    thread: Thread,
+    mut hooks: Hooks<'_>,
+    epoch: u32,
+    open: u32,
+    frame: Offered,
+) -> Asked {
     let mut watched = false;
-    for (number, hook) in hooks.iter().enumerate() {
-        if hook.bit() & open == 0 {
+    // SAFETY: what `hooks` leads to is looked at while the thread is not stopped: after a call that is where the hook
+    // that was called is still installed. Each hook that is entered is installed.
+    while let Some(hook) = hooks.next() {
+        if hook.bit() & open == 0 || hook.epoch > epoch {
             continue;
         }
+        // SAFETY: in the list just now.
+        let in_use = unsafe { hook.enter_installed() };
         if !hook.is_ordinary() {
-            return Asked::UpTo(number, None);
+            return Asked::UpTo(in_use, None);
         }
         // SAFETY: the caller's contract.
         let given = unsafe { call(hook, frame) };
         if !given.passes(thread) {
             return match given.into_value(thread) {
-                Ok(value) => Asked::Answered(value),
-                Err(given) => Asked::UpTo(number, Some(given)),
+                Ok(value) => Asked::Answered(value, in_use),
+                Err(given) => Asked::UpTo(in_use, Some(given)),
             };
         }
-        if given.request.is_nothing() {
-            continue;
+        if !given.request.is_nothing() {
+            if let Err(Raised { .. }) = begin_watch(thread, hook, frame, given.request) {
+                count_one(&hook.errors);
+                return Asked::Failed(in_use);
+            }
+            watched = true;
         }
-        if let Err(Raised { .. }) = begin_watch(thread, hook, frame, given.request) {
-            count_one(&hook.errors);
-            return Asked::Failed;
+        if !hook.is_ordinary() {
+            return Asked::Behind(in_use);
         }
-        watched = true;
+        // SAFETY: it is ordinary, so it is installed, and so are those behind it now.
+        unsafe {
+            hooks = Hooks::behind(hook);
+            in_use.leave_installed();
+        }
     }
     Asked::All { watched }
 }
 
-/// A round that is under way. Ends when it is dropped: the hooks go first, within the round.
+/// A dispatch that is under way. Ends when it is dropped, and the hook at which it stands goes first.
 struct UnderWay {
-    snapshot: SnapshotRef,
+    /// What was added later is not called.
+    epoch: u32,
     #[allow(dead_code)] // kept until then
     round: Round,
     /// Where the frame that was called goes on.
     next: *mut c::_Py_CODEUNIT,
-    /// What lay below it before the round.
+    /// What lay below it before the dispatch.
     caller: Option<Frame>,
 }
 
@@ -139,69 +160,114 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
     if is_off_limits(thread, *frame) {
         return Way::Runs(*frame, Answer::AskAgain);
     }
-    let Some(snapshot) = SnapshotRef::current(thread) else {
-        return Way::Runs(*frame, Answer::Settled);
+    // SAFETY: the state is live, and the thread's own fields change while this thread is stopped.
+    let (epoch, groups, open, scopes) = unsafe {
+        let (state, own) = (thread.state(), thread.own());
+        let open = (&raw const (*own).open).cast::<u32>().read();
+        ((*state).epoch, (*state).groups, open, !(*own).scopes.is_null())
     };
-    let hooks = snapshot.get();
-    let settled = settled::slots(thread, hooks, frame.code());
-    let open = hooks.enabled() & !settled;
-    if open == 0 {
-        return Way::Runs(*frame, Answer::Settled);
+    if groups > 1 || scopes {
+        // SAFETY: the caller's contract.
+        return unsafe { offer_to_some(thread, frame, stage) };
     }
-    let here = !silent_here(thread, hooks);
-    if open & here == 0 {
-        return Way::Runs(*frame, Answer::AskAgain);
+    let settled = settled::slots_of_first_group(thread, frame.code());
+    if open & !settled == 0 {
+        return Way::Runs(*frame, standing(thread, frame.code()));
     }
     let (next, caller) = (frame.instruction(), frame.previous());
     let round = Round::begin(thread);
     let frame = frame.hide(stage);
-    // SAFETY: hidden just now.
-    let asked = unsafe { ask_ordinary(thread, hooks, here & !settled, frame) };
+    // SAFETY: hidden just now; the thread was not stopped since it has seen the state.
+    let asked = unsafe { ask_ordinary(thread, thread.hooks(), epoch, open & !settled, frame) };
+    let under_way = |round| UnderWay { epoch, round, next, caller };
+    let course = || {
+        let [here, settled] = [open, settled].map(HookSet::of_first_group);
+        Course::begin(frame, here, settled)
+    };
     match asked {
         Asked::All { watched } => {
             if watched {
                 introduce(*frame, caller, false, true);
             }
-            // Hooks that were removed meanwhile may go now, and their owners' code runs: within the
-            // round, with the frame still hidden.
-            drop(snapshot);
             drop(round);
             Way::Runs(frame.show(next), Answer::AskAgain)
         }
-        Asked::Answered(value) => {
-            // As above. What does not run makes no generator, so no watch is told of one.
-            drop(snapshot);
+        Asked::Answered(value, in_use) => {
+            // A hook that was removed meanwhile may go now, and its owner's code runs: within the
+            // dispatch, with the frame still hidden. What does not run makes no generator, so no watch is told of one.
+            drop(in_use);
             drop(round);
             Way::Answered(frame.show(next), value)
         }
-        Asked::UpTo(number, given) => {
-            let under_way = UnderWay { snapshot, round, next, caller };
-            let course = Course { frame, here, settled, passed: false, replaced: false };
-            // SAFETY: hidden, and the hook of that number is the one that has answered, or is next.
-            unsafe { go_on_with(thread, under_way, number, given, course) }
+        Asked::UpTo(at, given) => {
+            // SAFETY: hidden, and the hook is the one that has answered, or is next.
+            unsafe { go_on_with(thread, under_way(round), at, given, course()) }
         }
-        Asked::Failed => {
-            let under_way = UnderWay { snapshot, round, next, caller };
-            let course = Course { frame, here, settled, passed: false, replaced: false };
-            end_round(thread, under_way, course, End::Failed)
+        Asked::Behind(at) => {
+            let course = Course { passed: true, ..course() };
+            // SAFETY: hidden just now.
+            unsafe { go_on_behind(thread, under_way(round), at, course) }
+        }
+        Asked::Failed(at) => {
+            end_round(thread, under_way(round), Some(at), course(), End::Failed)
         }
     }
 }
 
-/// A round, as far as it has come.
+/// As [`offer`], where there are many hooks, or scopes in this thread.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn offer_to_some(thread: Thread, frame: Starting, stage: Stage) -> Way {
+    // SAFETY: the calling thread's own; a copy.
+    let (listening, scopes) =
+        unsafe { (HookSet::of_groups((*thread.own()).open), !(*thread.own()).scopes.is_null()) };
+    let settled = settled::set(thread, frame.code());
+    if listening.without(&settled).is_empty() {
+        return Way::Runs(*frame, standing(thread, frame.code()));
+    }
+    let here = if scopes { listening.without(&scope::excluded(thread)) } else { listening };
+    if here.without(&settled).is_empty() {
+        return Way::Runs(*frame, Answer::AskAgain);
+    }
+    let (next, caller) = (frame.instruction(), frame.previous());
+    let round = Round::begin(thread);
+    let course = Course::begin(frame.hide(stage), here, settled);
+    let (first, epoch) = registry::first(thread);
+    let under_way = UnderWay { epoch, round, next, caller };
+    match first {
+        // SAFETY: hidden just now.
+        Some(at) => unsafe { go_on_with(thread, under_way, at, None, course) },
+        None => end_round(thread, under_way, None, course, End::Runs),
+    }
+}
+
+/// A dispatch, as far as it has come.
 struct Course {
-    /// The frame that the next hook is asked about.
+    /// The frame for which the next hook is called.
     frame: Offered,
-    /// The slots of the hooks that are asked at this place, and of those that have settled its code.
-    here: u32,
-    settled: u32,
-    /// Whether somebody wants to be asked again.
+    /// The hooks that are called at this place, and those that are disabled for the frame's code.
+    here: HookSet,
+    settled: HookSet,
+    /// Whether some hook wants to be called again.
     passed: bool,
     /// Whether the frame is another one than the one that was called.
     replaced: bool,
 }
 
-/// How a round has ended.
+impl Course {
+    fn begin(frame: Offered, here: HookSet, settled: HookSet) -> Self {
+        Course { frame, here, settled, passed: false, replaced: false }
+    }
+
+    fn is_called(&self, hook: &Hook) -> bool {
+        self.here.has(hook) && !self.settled.has(hook)
+    }
+}
+
+/// How a dispatch has ended.
 enum End {
     Runs,
     /// With the value of the call.
@@ -210,7 +276,7 @@ enum End {
     Failed,
 }
 
-/// The rest of a round, from the hook `number` on, which has `given` its answer, or was not asked
+/// The rest of a dispatch, from the hook `at` on, which has `given` its answer, or was not called
 /// yet.
 ///
 /// # Safety
@@ -220,75 +286,107 @@ enum End {
 unsafe fn go_on_with(
     thread: Thread,
     under_way: UnderWay,
-    number: usize,
+    at: HookInUse,
     given: Option<Given>,
     mut course: Course,
 ) -> Way {
-    let hooks = under_way.snapshot.get();
-    let asked = |hook: &Hook| hook.bit() & course.here & !course.settled != 0;
-    course.passed = hooks.iter().take(number).any(asked);
+    // Those before it have let the frame run.
+    // SAFETY: the thread is not stopped here.
+    course.passed = unsafe { thread.hooks() }
+        .take_while(|hook| !core::ptr::eq(*hook, at.get()))
+        .any(|hook| course.is_called(hook));
     // SAFETY: the caller's contract.
-    let end = unsafe { ask_from(thread, hooks, number, given, &mut course) };
-    end_round(thread, under_way, course, end)
+    unsafe {
+        match ask_one(thread, at.get(), given, &mut course) {
+            None => go_on_behind(thread, under_way, at, course),
+            Some(end) => end_round(thread, under_way, Some(at), course, end),
+        }
+    }
 }
 
-/// Asks those of `hooks`, from number `from` on, that are asked here and have not settled the frame's
-/// code, in order. `given` is what the first of them has answered, if it was asked.
+/// The rest of a dispatch, from the hook on that comes behind `at`.
+///
+/// # Safety
+/// As for [`go_on_with`].
+#[cold]
+#[inline(never)]
+unsafe fn go_on_behind(
+    thread: Thread,
+    under_way: UnderWay,
+    at: HookInUse,
+    mut course: Course,
+) -> Way {
+    let mut next = at.into_next(under_way.epoch);
+    while let Some(at) = next {
+        // SAFETY: the caller's contract.
+        if let Some(end) = unsafe { ask_one(thread, at.get(), None, &mut course) } {
+            return end_round(thread, under_way, Some(at), course, end);
+        }
+        next = at.into_next(under_way.epoch);
+    }
+    end_round(thread, under_way, None, course, End::Runs)
+}
+
+/// Calls a hook, if it is to be called here and for the code that is to run. `given` is what it has answered, if
+/// it was called already. The dispatch ends where there is a result.
 ///
 /// # Safety
 /// The frame of `course` is being offered in this thread.
-unsafe fn ask_from(
+unsafe fn ask_one(
     thread: Thread,
-    hooks: &Snapshot,
-    from: usize,
-    mut given: Option<Given>,
+    hook: &Hook,
+    given: Option<Given>,
     course: &mut Course,
-) -> End {
-    for hook in hooks.iter().skip(from) {
-        let heeded = match given.take() {
-            // SAFETY: the frame is being offered, and this hook has answered just now.
-            Some(given) => unsafe { heed(thread, hook, course.frame, given) },
-            None if hook.bit() & course.here & !course.settled == 0 => continue,
-            None if !hook.is_ordinary() && is_beyond_limits(thread, hooks, hook) => {
-                course.passed |= !hook.is_silent();
-                continue;
-            }
-            // SAFETY: the frame is being offered.
-            None => unsafe { ask(thread, hook, course.frame) },
-        };
-        match heeded {
-            Heeded::Settled => {}
-            Heeded::Passed => course.passed = true,
-            Heeded::Replaced(frame) => {
-                course.frame = frame; // perhaps at the same address
-                course.settled = settled::slots(thread, hooks, frame.code());
-                course.replaced = true;
-            }
-            Heeded::Answered(value) => return End::Answered(value),
-            Heeded::Failed => return End::Failed,
+) -> Option<End> {
+    let heeded = match given {
+        // SAFETY: the frame is being offered, and this hook has answered just now.
+        Some(given) => unsafe { heed(thread, hook, course.frame, given) },
+        None if !course.is_called(hook) => return None,
+        None if !hook.is_ordinary() && is_beyond_limits(thread, hook) => {
+            course.passed |= hook.is_enabled();
+            return None;
         }
+        // SAFETY: the frame is being offered.
+        None => unsafe { ask(thread, hook, course.frame) },
+    };
+    match heeded {
+        Heeded::Settled => {}
+        Heeded::Passed => course.passed = true,
+        Heeded::Replaced(frame) => {
+            course.frame = frame; // perhaps at the same address
+            course.settled = settled::set(thread, frame.code());
+            course.replaced = true;
+        }
+        Heeded::Answered(value) => return Some(End::Answered(value)),
+        Heeded::Failed => return Some(End::Failed),
     }
-    End::Runs
+    None
 }
 
-/// Whether a hook is not asked here, though it is enabled.
+/// Whether a hook is not called here, though it is open.
 #[cold]
 #[inline(never)]
-fn is_beyond_limits(thread: Thread, hooks: &Snapshot, hook: &Hook) -> bool {
-    hook.is_silent()
-        || hook.is_for_another_thread(thread)
-        || (hook.is_only_below() && !extent::is_below(thread, hooks, hook))
+fn is_beyond_limits(thread: Thread, hook: &Hook) -> bool {
+    !hook.is_enabled() || (hook.is_for_callees_alone() && !scope::has_scope_here(thread, hook))
 }
 
-/// Ends a round in which a hook has done more than to let the frame run.
+/// Ends a dispatch in which a hook has done more than to let the frame run.
 #[cold]
 #[inline(never)]
-fn end_round(thread: Thread, under_way: UnderWay, course: Course, end: End) -> Way {
+fn end_round(
+    thread: Thread,
+    under_way: UnderWay,
+    at: Option<HookInUse>,
+    course: Course,
+    end: End,
+) -> Way {
     let next = under_way.next;
     let Course { frame, passed, replaced, .. } = course;
     // What is not run makes no generator.
     introduce(*frame, under_way.caller, replaced, matches!(end, End::Runs));
-    // As in `offer`.
+    // Hooks that were removed meanwhile may go now, and their owners' code runs: within the dispatch, with the frame
+    // still hidden.
+    drop(at);
     drop(under_way);
     // From here on nothing runs any more that could change what is found.
     match end {
@@ -311,13 +409,12 @@ fn end_round(thread: Thread, under_way: UnderWay, course: Course, end: End) -> W
     }
 }
 
-/// Whether all hooks have settled `code`.
+/// Whether `code` is of no interest to any hook, in whatever thread.
 #[inline(never)]
 pub(super) fn standing(thread: Thread, code: Code) -> Answer {
-    // SAFETY: what follows does not wait, nor run Python code.
-    let open = unsafe { Snapshot::borrowed(thread) }
-        .map_or(0, |now| now.enabled() & !settled::slots(thread, now, code));
-    if open == 0 {
+    // SAFETY: the state is live, and the thread is not stopped here.
+    let enabled = unsafe { HookSet::of_groups((*thread.state()).enabled) };
+    if enabled.is_empty() || enabled.without(&settled::set(thread, code)).is_empty() {
         Answer::Settled
     } else {
         Answer::AskAgain

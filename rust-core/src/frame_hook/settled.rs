@@ -1,32 +1,36 @@
-//! Who need not be asked about a code object.
+//! Which hooks are disabled for which code objects.
 
-use super::snapshot::Snapshot;
-use super::suspended::slots_about;
+use super::hook::Hook;
+use super::set::HookSet;
+use super::suspended;
 use crate::code::Code;
-use crate::code_extra::{value_in_use, Error, Registry, NO_INDEX};
-use crate::in_cpython::SlotMask;
+use crate::code_extra::{value_in_use, Error, Registry};
+use crate::in_cpython::{SlotMask, HOOK_GROUPS};
 use crate::sync::{AtomicIsize, Ordering};
 use crate::thread::Thread;
 use core::ffi::c_longlong;
 
-/// The field that holds the index of the masks, or [`NO_INDEX`].
-fn index_place<'a>(thread: Thread) -> &'a AtomicIsize {
+/// The field that holds the index of a group's masks, plus 1; 0: none.
+fn index_place<'a>(thread: Thread, group: usize) -> Option<&'a AtomicIsize> {
     // SAFETY: the interpreter outlives its threads, and nobody here keeps what this returns. The
     // field is written as an atomic only.
-    unsafe { AtomicIsize::from_ptr(&raw mut (*thread.state()).extra_index) }
+    unsafe {
+        let places = &raw mut (*thread.state()).extra_indices;
+        (group < HOOK_GROUPS).then(|| AtomicIsize::from_ptr(places.cast::<isize>().add(group)))
+    }
 }
 
-/// Makes sure that code objects have a place for what is settled.
-pub fn reserve(thread: Thread) -> Result<(), Error> {
-    let place = index_place(thread);
-    if place.load(Ordering::Acquire) != NO_INDEX {
+/// Makes sure that code objects have a place for the hooks of a group.
+pub fn reserve(thread: Thread, group: usize) -> Result<(), Error> {
+    let Some(place) = index_place(thread, group) else { return Ok(()) };
+    if place.load(Ordering::Acquire) != 0 {
         return Ok(());
     }
     // SAFETY: the `Thread` is attached.
     unsafe {
         let registry = Registry::of(thread.interpreter());
         let index = registry.request(None)?.raw();
-        let set = place.compare_exchange(NO_INDEX, index, Ordering::AcqRel, Ordering::Acquire);
+        let set = place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire);
         if set.is_err() {
             // Another thread was faster; nobody has used this index.
             registry.release(index)?;
@@ -35,32 +39,64 @@ pub fn reserve(thread: Thread) -> Result<(), Error> {
     Ok(())
 }
 
-/// The slots of those of `hooks` that need not be asked about `code`. Needs no lock.
+/// The mask of a group's hooks that are disabled for `code`.
 #[inline(always)]
-pub fn slots(thread: Thread, hooks: &Snapshot, code: Code) -> u32 {
-    // SAFETY: a live code object, and an index that was handed out when the first
-    // hook came. A missing value reads as NULL.
-    let (mask, suspended) = unsafe {
-        let (index, suspended) = ((*thread.state()).extra_index, (*thread.state()).suspended_count);
-        (SlotMask::from_extra(value_in_use(code, index)), suspended != 0)
+fn mask(thread: Thread, code: Code, group: usize) -> SlotMask {
+    // SAFETY: a live code object, and an index that was handed out when the group's first hook came. A
+    // missing value reads as NULL.
+    unsafe {
+        let index = (&raw const (*thread.state()).extra_indices).cast::<isize>().add(group).read();
+        SlotMask::from_extra(value_in_use(code, index - 1))
+    }
+}
+
+/// The slots of those hooks of the first group that are disabled for `code`; it has hooks. Needs no lock.
+#[inline(always)]
+pub fn slots_of_first_group(thread: Thread, code: Code) -> u32 {
+    // SAFETY: nothing here waits or runs Python code.
+    let (settled, suspended) = unsafe {
+        let state = thread.state();
+        let settled = mask(thread, code, 0).valid((*state).epoch, thread.hooks(), 0);
+        (settled, (*state).suspended_count != 0)
     };
-    let settled = mask.valid(hooks);
     if suspended {
-        settled | slots_about(thread, hooks, code)
+        settled | suspended::set_for(thread, code).first_group()
     } else {
         settled
     }
 }
 
-/// Puts what `edit` makes of the mask of `code` in its place, as one step.
+/// The hooks that are disabled for `code`.
+#[inline(never)]
+pub fn set(thread: Thread, code: Code) -> HookSet {
+    let mut all = suspended::set_for(thread, code);
+    // SAFETY: nothing here waits or runs Python code.
+    let (groups, epoch) =
+        unsafe { ((*thread.state()).groups as usize, (*thread.state()).epoch) };
+    for group in 0..groups {
+        let mask = mask(thread, code, group);
+        if group == 0 && mask == SlotMask::EVERYBODY {
+            return HookSet::ALL;
+        }
+        // SAFETY: as above.
+        let valid = mask.valid(epoch, unsafe { thread.hooks() }, group);
+        if let Some(slots) = all.group_mut(group) {
+            *slots |= valid;
+        }
+    }
+    all
+}
+
+/// Puts what `edit` makes of a mask of `code` in its place, as one step.
 ///
 /// `edit` runs with a lock held: it calls nothing of CPython. It may run twice.
 fn change(
     thread: Thread,
     code: Code,
+    group: usize,
     mut edit: impl FnMut(SlotMask) -> SlotMask,
 ) -> Result<(), Error> {
-    let index = index_place(thread).load(Ordering::Acquire);
+    let index = index_place(thread, group).map_or(0, |place| place.load(Ordering::Acquire)) - 1;
     // SAFETY: a live code object, and an index that was handed out.
     unsafe {
         Registry::of(thread.interpreter())
@@ -68,22 +104,31 @@ fn change(
     }
 }
 
-/// Writes down that a hook has settled `code`, or has not. Nothing happens if the hook has been
-/// removed.
+/// Writes down that a hook is disabled for `code`, or is not. Nothing happens if it has been removed.
 ///
 /// `ForeignCode`: another interpreter has values on it.
 pub fn settle(thread: Thread, code: Code, id: c_longlong, member: bool) -> Result<(), Error> {
-    change(thread, code, |mask| {
-        // The hooks of now: what those that were added meanwhile have settled must not get lost.
-        // SAFETY: the thread cannot be stopped before this closure ends.
-        let Some(hooks) = (unsafe { Snapshot::borrowed(thread) }) else { return mask };
-        let Some(hook) = hooks.find(id) else { return mask };
-        mask.with(hooks, hook.slot, member)
+    let is_it = |hook: &&Hook| hook.id == id;
+    // SAFETY: the thread cannot be stopped before the group is known. A slot does not change.
+    let group = unsafe { thread.hooks() }.find(is_it).map(Hook::group);
+    let Some(group) = group else { return Ok(()) };
+    change(thread, code, group, |mask| {
+        // SAFETY: the thread cannot be stopped before this closure ends. The hooks of now: what those that
+        // were added meanwhile have written down must not get lost.
+        unsafe {
+            let Some(hook) = thread.hooks().find(is_it) else { return mask };
+            if mask == SlotMask::EVERYBODY {
+                return mask;
+            }
+            let epoch = (*thread.state()).epoch;
+            let others = mask.valid(epoch, thread.hooks(), group) & !hook.bit();
+            SlotMask { epoch, slots: if member { others | hook.bit() } else { others } }
+        }
     })
 }
 
-/// Nobody is ever asked about `code`.
+/// No hook is ever called for `code`.
 pub fn settle_for_everybody(thread: Thread, code: Code) -> Result<(), Error> {
-    reserve(thread)?;
-    change(thread, code, |_| SlotMask::EVERYBODY)
+    reserve(thread, 0)?;
+    change(thread, code, 0, |_| SlotMask::EVERYBODY)
 }

@@ -3,7 +3,7 @@
 //! It changes with the world stopped, and memory is asked for while the world runs.
 
 use super::error::{Outcome, Raised};
-use super::snapshot::Snapshot;
+use super::set::HookSet;
 use super::world::{locked, unsettle};
 use crate::code::Code;
 use crate::cpython as c;
@@ -83,19 +83,21 @@ unsafe fn count_end(thread: Thread, id: c_longlong, code: Code) -> Option<Suspen
     }
 }
 
-/// The slots of the hooks that blocks keep from being asked about `code`. There are such blocks.
+/// The hooks that blocks disable for `code`.
 #[cold]
 #[inline(never)]
-pub fn slots_about(thread: Thread, hooks: &Snapshot, code: Code) -> u32 {
-    let state = thread.state();
-    // SAFETY: entries change with the world stopped only, and this does not wait.
-    let entries = unsafe {
-        (0..(*state).suspended_count).map(|i| &*(*state).suspended_codes.add(i).cast_const())
-    };
-    entries
-        .filter(|entry| entry.code == code.as_ptr())
-        .filter_map(|entry| hooks.find(entry.id))
-        .fold(0, |slots, hook| slots | hook.bit())
+pub fn set_for(thread: Thread, code: Code) -> HookSet {
+    let (state, mut set) = (thread.state(), HookSet::NONE);
+    // SAFETY: entries and hooks change with the world stopped only, and this does not wait.
+    unsafe {
+        for at in 0..(*state).suspended_count {
+            let entry = (*state).suspended_codes.add(at);
+            if (*entry).code == code.as_ptr() {
+                thread.hooks().filter(|hook| hook.id == (*entry).id).for_each(|it| set.put(it, true));
+            }
+        }
+    }
+    set
 }
 
 /// The entry of a hook and a code object.

@@ -3,11 +3,12 @@
 //! A mark is the thread's current frame while the hook is told, so that what the hook starts is known to
 //! start within one.
 
+use super::counted::count_one;
 use super::description::TellFunction;
 use super::error::{Outcome, Raised};
-use super::hook::{count_one, Hook};
+use super::hook::Hook;
 use super::offered::begin_to_tell;
-use super::state::{hidden_if, Round};
+use super::state::{visible_if, Round};
 use super::verdict::{Happened, HookEvent, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD};
 use super::watch::Watch;
 use crate::cpython as c;
@@ -15,7 +16,7 @@ use crate::cpython::PyObject;
 use crate::exception::{drop_aside, give_context, handling};
 use crate::frame::Frame;
 use crate::object::Owned;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadState};
 use core::ptr::null_mut;
 
 impl Watch {
@@ -34,15 +35,16 @@ impl Watch {
         if !hook.is_ordinary() {
             return None;
         }
-        // SAFETY: who watches without an extent is told, says the invariant of `Body`.
-        let tell = unsafe { hook.tell.unwrap_unchecked() };
-        if !self.tell_here(thread, hook, tell, value) {
-            return Some(Err(self.end_failed(thread)));
-        }
-        // SAFETY: the caller's contract. The callback leaves the thread's current frame as it was. It
-        // may have had the watch forgotten, and then that is in no list.
+        // SAFETY: an ordinary hook is not removed, and who watches without a scope is told, says the invariant
+        // of `Body`.
+        let (in_use, tell) = unsafe { (hook.enter_installed(), hook.tell.unwrap_unchecked()) };
+        self.enter_plainly();
+        let went_well = self.tell_here(thread, in_use.get(), tell, value);
+        let as_before = self.leave_plainly();
+        let outcome = if went_well { Ok(()) } else { Err(failed(thread, in_use.get())) };
+        // SAFETY: the caller's contract. The callback leaves the thread's current frame as it was.
         unsafe {
-            if self.is_plain() {
+            if as_before {
                 self.leave_list();
                 // Nobody reads the mark any more, which is unused memory now.
                 thread.set_current_frame((*self.mark().as_ptr()).previous);
@@ -51,23 +53,9 @@ impl Watch {
             }
         }
         self.end_unheld(thread);
-        Some(Ok(()))
-    }
-
-    /// The end of a plain watch whose hook has failed.
-    #[cold]
-    #[inline(never)]
-    fn end_failed(self, thread: Thread) -> Raised {
-        // A hook that was removed meanwhile is still there, but not where the watch was forgotten.
-        let raised = match self.hook() {
-            Some(hook) => failed(thread, hook),
-            None if thread.has_exception() => Raised::by_cpython(thread),
-            None => Raised::runtime_error(thread, c"a frame hook has failed that is gone"),
-        };
-        // SAFETY: the mark is still the thread's current frame.
-        unsafe { self.step_down(thread) };
-        self.end(thread);
-        raised
+        // Last: the user data of a hook that was removed meanwhile is freed, and any code runs.
+        drop(in_use);
+        Some(outcome)
     }
 
     /// Tells the hook at the mark, which is the thread's current frame, that the frame has returned
@@ -108,9 +96,11 @@ impl Watch {
     #[inline(always)]
     pub fn tell(self, thread: Thread, what: Happened, value: *mut PyObject) -> Outcome<()> {
         let Some(hook) = self.hook() else { return Ok(()) };
-        let (false, true, Some(tell)) = (hook.is_removed(), self.wants(what), hook.tell) else {
-            return Ok(());
-        };
+        let (true, Some(tell)) = (self.wants(what), hook.tell) else { return Ok(()) };
+        // One that was removed is told nothing any more.
+        let Some(in_use) = hook.enter() else { return Ok(()) };
+        let hook = in_use.get();
+        let in_callback = self.enter();
         let event =
             HookEvent { kind: what as i32, value, code: self.code(), word: self.request().word };
         // SAFETY: the thread's own state. Who is told leaves the thread's current frame as it was.
@@ -125,17 +115,17 @@ impl Watch {
             thread.set_current_frame(mark.as_ptr());
             begin_to_tell(mark);
             let round = Round::begin(thread);
-            let status = hidden_if(hook.hidden, thread, || tell(&raw const event, hook.user_data));
+            let status = visible_if(hook.visible, thread, || tell(&raw const event, hook.user_data));
             drop(round);
             thread.set_current_frame(before);
             self.expect_return();
             mark.set_previous(below.map_or(null_mut(), Frame::as_ptr));
             status
         };
-        if status == 0 && !thread.has_exception() {
-            return Ok(());
-        }
-        let raised = failed(thread, hook);
+        let failed = (status != 0 || thread.has_exception()).then(|| failed(thread, hook));
+        drop(in_use);
+        self.leave(in_callback);
+        let Some(raised) = failed else { return Ok(()) };
         // A generator's end is told by such an exception: nobody else may raise it there.
         Err(if self.watched().is_some() { raised.but_no_end(thread) } else { raised })
     }
@@ -204,7 +194,7 @@ fn failed(thread: Thread, hook: &Hook) -> Raised {
 ///
 /// # Safety
 /// Nobody else works on what is that thread's.
-pub unsafe fn forget_those_of(thread: Thread, ending: Thread) {
+pub unsafe fn forget_those_of(thread: Thread, ending: ThreadState) {
     // SAFETY: the caller's contract. Code that runs here may begin watches of frames of its own, and
     // has ended them when it is over.
     unsafe {
@@ -216,13 +206,6 @@ pub unsafe fn forget_those_of(thread: Thread, ending: Thread) {
 
 /// The interpreter ends, and no other thread of it runs any more.
 pub fn forget_all(thread: Thread) {
-    // SAFETY: the list of threads does not change any more.
-    unsafe {
-        let mut tstate = (*thread.interpreter()).threads.head;
-        while !tstate.is_null() {
-            let ending = Thread::new(tstate);
-            tstate = (*tstate).next;
-            forget_those_of(thread, ending);
-        }
-    }
+    // SAFETY: no thread state comes or goes any more.
+    unsafe { ThreadState::all(thread).for_each(|ending| forget_those_of(thread, ending)) };
 }

@@ -47,9 +47,10 @@ pub const FRAMEHOOK_TELL_LEAVE: c_uint = 1;
 pub const FRAMEHOOK_TELL_YIELD: c_uint = 2;
 pub const FRAMEHOOK_TELL_RESUME: c_uint = 4;
 
-/// What a hook is asked about while a frame lasts: `PyUnstable_FRAMEHOOK_*_BELOW` in the header.
+/// The scope of a frame: `PyUnstable_FRAMEHOOK_*_BELOW*` in the header.
 pub const FRAMEHOOK_NOT_BELOW: c_uint = 1;
 pub const FRAMEHOOK_ONLY_BELOW: c_uint = 2;
+pub const FRAMEHOOK_ONLY_BELOW_EVERYWHERE: c_uint = 3;
 
 /// What a hook says beside its verdict; `PyUnstable_FrameHookAnswer` in the header.
 #[repr(C)]
@@ -87,7 +88,7 @@ impl Request {
 
     /// Whether the header has all that is asked for.
     pub fn makes_sense(self) -> bool {
-        self.tell < 2 * FRAMEHOOK_TELL_RESUME && self.extent <= FRAMEHOOK_ONLY_BELOW
+        self.tell < 2 * FRAMEHOOK_TELL_RESUME && self.extent <= FRAMEHOOK_ONLY_BELOW_EVERYWHERE
     }
 }
 

@@ -14,18 +14,18 @@
 //! Several hooks have a mark each. The one that asked last is told first.
 
 use super::error::{Outcome, Raised};
-use super::extent::Extent;
 use super::hook::{Hook, HookRef};
+use super::scope::Scope;
 use super::verdict::{Request, FRAMEHOOK_NOT_BELOW};
 use crate::check::check;
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::frame::{Frame, Owner};
+use crate::frame::{Frame, Owner, VisitFunction};
 use crate::object::{ForC, Owned};
 use crate::reference_count::{decref, new_reference};
 use crate::stack_ref::StackSlot;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadState};
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -55,14 +55,18 @@ fn instructions() -> *mut c::_Py_CODEUNIT {
     INSTRUCTIONS.get().cast()
 }
 
-/// Its mark lies below the frame, and it is in the thread's list.
+/// Its mark lies below the frame, which runs.
 const LINKED: u32 = 1;
+/// It is in the list of the thread whose frame it watches.
+const LISTED: u32 = 64;
+/// A callback of it is under way. What the watch has is not given up meanwhile.
+const IN_CALLBACK: u32 = 128;
 /// The frame makes a generator when it runs, and that is watched then.
 const MAKES_GENERATOR: u32 = 2;
 /// An object holds it, since it is a generator's: `watched`.
 const HELD: u32 = 4;
-/// Its request has an extent.
-const HAS_EXTENT: u32 = 8;
+/// Its request has a scope.
+const HAS_SCOPE: u32 = 8;
 /// It is the watch of a spared call whose frame has not begun.
 const SPARES: u32 = 16;
 /// It is in the list of the spared calls that no frame has made, and whose own has not begun.
@@ -74,7 +78,7 @@ fn state_of_new(request: Request) -> u32 {
     if request.extent == 0 {
         0
     } else {
-        HAS_EXTENT
+        HAS_SCOPE
     }
 }
 
@@ -82,9 +86,9 @@ fn state_of_new(request: Request) -> u32 {
 ///
 /// # Invariants
 /// Begins with a frame that is the C stack's, with one slot; so a pointer to the mark is one to the
-/// watch. Of memory that is not used, the slot and `watched` are as in zeros. A watch whose mark is
-/// linked is in the list of the thread whose frame it watches, and its extent has begun there. The
-/// hook of a watch without an extent has a function to tell it by. The watch of a spared call has no
+/// watch. Of memory that is not used, the slot and `watched` are as in zeros. A watch in
+/// the list of the thread whose frame it watches has its scope in force there. The
+/// hook of a watch without a scope has a function to tell it by. The watch of a spared call has no
 /// hook and is not linked; its word is the function that runs, borrowed, and never read through.
 #[repr(C)]
 struct Body {
@@ -92,8 +96,8 @@ struct Body {
     /// `None` where nobody is told: a call is spared, or the interpreter or the thread is over.
     hook: UnsafeCell<Option<HookRef>>,
     request: Request,
-    /// What is true of it, as bits: [`LINKED`], [`MAKES_GENERATOR`], [`HELD`], [`HAS_EXTENT`],
-    /// [`SPARES`], [`AT_ROOT`].
+    /// What is true of it, as bits: [`LINKED`], [`LISTED`], [`IN_CALLBACK`], [`MAKES_GENERATOR`],
+    /// [`HELD`], [`HAS_SCOPE`], [`SPARES`], [`AT_ROOT`].
     state: Cell<u32>,
     /// The object that holds the watch of a generator; NULL: no generator is watched.
     watched: Cell<*mut PyObject>,
@@ -103,7 +107,7 @@ struct Body {
     next: Cell<Option<Watch>>,
     /// What leads to this one in the thread's list: the `next` of another, or the list's beginning.
     place: Cell<*mut Option<Watch>>,
-    extent: UnsafeCell<Extent>,
+    scope: UnsafeCell<Scope>,
 }
 
 /// A watch.
@@ -243,7 +247,7 @@ impl Watch {
         self.body().watched.set(watched);
     }
 
-    /// Puts the mark between `frame` and the one that has called it. The extent begins.
+    /// Puts the mark between `frame` and the one that has called it. The scope begins.
     #[inline(always)]
     pub fn link(self, thread: Thread, frame: Frame) {
         self.link_with(thread, frame, self.body().state.get());
@@ -259,7 +263,7 @@ impl Watch {
     #[inline(always)]
     fn link_with(self, thread: Thread, frame: Frame, state: u32) {
         let (body, own) = (self.body(), thread.own());
-        body.state.set(state | LINKED);
+        body.state.set(state | LINKED | LISTED);
         // SAFETY: both frames and the list are this thread's.
         unsafe {
             let mark = self.mark().as_ptr();
@@ -269,36 +273,36 @@ impl Watch {
             frame.set_previous(mark);
             self.enter_list((&raw mut (*own).watches).cast());
         }
-        if state & HAS_EXTENT != 0 {
-            self.begin_extent(thread);
+        if state & HAS_SCOPE != 0 {
+            self.begin_scope(thread);
         }
     }
 
-    fn begin_extent(self, thread: Thread) {
+    fn begin_scope(self, thread: Thread) {
         let kind = self.body().request.extent;
-        // SAFETY: it stays where it is, and ends in `end_extent`.
-        unsafe { Extent::begin(self.body().extent.get(), thread, self.hook(), kind) };
+        // SAFETY: it stays where it is, and ends in `end_scope`.
+        unsafe { Scope::begin(self.body().scope.get(), thread, self.hook(), kind) };
     }
 
     #[inline(always)]
-    fn end_extent(self, thread: Thread) {
-        if self.body().state.get() & HAS_EXTENT != 0 {
-            let kind = self.body().request.extent;
-            // SAFETY: begun in `begin_extent`.
-            unsafe { Extent::end(self.body().extent.get(), thread, self.hook(), kind) };
+    fn end_scope(self, thread: ThreadState) {
+        if self.body().state.get() & HAS_SCOPE != 0 {
+            // SAFETY: begun in `begin_scope`.
+            unsafe { Scope::end(self.body().scope.get(), thread) };
         }
     }
 
-    /// Takes the watch out of the lists of the thread that it is in; its extent ends. The mark stays
+    /// Takes the watch out of the list of the thread that it is in; its scope ends. The mark stays
     /// where it was.
     ///
     /// # Safety
-    /// It is linked in that thread, and nobody else works on the lists.
+    /// It is in the list of that thread, and nobody else works on that.
     #[inline(always)]
-    pub unsafe fn unlist(self, thread: Thread) {
+    pub unsafe fn unlist(self, thread: ThreadState) {
         // SAFETY: the caller's contract.
         unsafe { self.leave_list() };
-        self.end_extent(thread);
+        self.set_state(LISTED, false);
+        self.end_scope(thread);
     }
 
     /// # Safety
@@ -326,13 +330,42 @@ impl Watch {
         if let Some(next) = next {
             next.body().place.set(place);
         }
-        self.set_state(LINKED, false);
     }
 
     /// Whether all there is to such a watch is that its hook is told.
     #[inline(always)]
     pub fn is_plain(self) -> bool {
-        self.body().state.get() == LINKED
+        self.body().state.get() == LINKED | LISTED
+    }
+
+    /// Begins a callback of a watch of the plain kind.
+    #[inline(always)]
+    pub fn enter_plainly(self) {
+        self.body().state.set(LINKED | LISTED | IN_CALLBACK);
+    }
+
+    /// The callback of [`enter_plainly`](Self::enter_plainly) is over, and the watch is to end. Whether it is still
+    /// as it was: else its thread has ended meanwhile.
+    #[inline(always)]
+    pub fn leave_plainly(self) -> bool {
+        let as_before = self.body().state.get() == LINKED | LISTED | IN_CALLBACK;
+        if !as_before {
+            self.set_state(IN_CALLBACK, false);
+        }
+        as_before
+    }
+
+    /// Begins a callback: what the watch has is not given up before it is over. Whether one is under way
+    /// already.
+    pub fn enter(self) -> bool {
+        let before = self.body().state.get() & IN_CALLBACK != 0;
+        self.set_state(IN_CALLBACK, true);
+        before
+    }
+
+    /// The callback is over; `before` is what [`enter`](Self::enter) has returned.
+    pub fn leave(self, before: bool) {
+        self.set_state(IN_CALLBACK, before);
     }
 
     /// The frame below the mark becomes the thread's current one. Nothing comes back to the mark any
@@ -344,9 +377,10 @@ impl Watch {
     pub unsafe fn step_down(self, thread: Thread) {
         // SAFETY: the caller's contract.
         unsafe {
-            if self.is_linked() {
-                self.unlist(thread);
+            if self.body().state.get() & LISTED != 0 {
+                self.unlist(thread.its_state());
             }
+            self.set_state(LINKED, false);
             let mark = self.mark();
             thread.set_current_frame((*mark.as_ptr()).previous);
             mark.unlink();
@@ -414,14 +448,25 @@ impl Watch {
     }
 
     /// The frame is taken for one that never runs again: `tell` tells the hook, and what the watch has is
-    /// given up.
+    /// given up. Where a callback of it is under way, in a greenlet, the callback needs all that: the watch
+    /// only leaves the list, and goes on as ever if the callback returns.
     ///
     /// The mark stays as it was, since frames lead to it. They may come back to it after all, while the
     /// hook is told or later: a greenlet can still be switched to. Nobody is told of that any more.
     ///
     /// # Safety
-    /// The watch is linked in the thread `ending`, and nobody else works on that one's lists.
-    pub unsafe fn forget(self, thread: Thread, ending: Thread, tell: impl FnOnce(Watch, Thread)) {
+    /// The watch is in the list of the thread `ending`, and nobody else works on that.
+    pub unsafe fn forget(
+        self,
+        thread: Thread,
+        ending: ThreadState,
+        tell: impl FnOnce(Watch, Thread),
+    ) {
+        if self.body().state.get() & IN_CALLBACK != 0 {
+            // SAFETY: the caller's contract.
+            unsafe { self.unlist(ending) };
+            return;
+        }
         // Told at a mark of its own.
         let mut room = MaybeUninit::<Body>::zeroed();
         let body = room.as_mut_ptr();
@@ -452,12 +497,16 @@ impl Watch {
 
     /// Shows the collector what the watch of a suspended generator holds; a number other than 0 ends
     /// it.
-    pub fn traverse(self, visit: impl Fn(*mut PyObject) -> c_int) -> c_int {
-        let word = self.body().request.word.cast::<PyObject>();
-        let has_object = self.hook().is_some_and(|hook| hook.words_are_objects);
-        match visit(self.code()) {
-            0 if has_object && !word.is_null() => visit(word),
-            status => status,
+    ///
+    /// # Safety
+    /// `visit` and `argument` are the collector's.
+    pub unsafe fn traverse(self, visit: VisitFunction, argument: *mut c_void) -> c_int {
+        // SAFETY: a live object; the word is the watch's. By contract.
+        unsafe {
+            match (visit(self.code(), argument), self.hook()) {
+                (0, Some(hook)) => hook.traverse_word(self.request().word, visit, argument),
+                (status, _) => status,
+            }
         }
     }
 
@@ -466,7 +515,7 @@ impl Watch {
     /// # Safety
     /// Nobody else works on that thread's watches.
     #[inline(always)]
-    pub unsafe fn first_of(thread: Thread) -> Option<Watch> {
+    pub unsafe fn first_of(thread: ThreadState) -> Option<Watch> {
         // SAFETY: by contract.
         NonNull::new(unsafe { (*thread.own()).watches }.cast()).map(Watch)
     }
@@ -492,12 +541,12 @@ impl Watch {
             watch.set_state(AT_ROOT, true);
             // SAFETY: the watch is ours and in no list, and this one is the thread's own.
             unsafe {
-                Extent::lies_here(watch.body().extent.get(), thread);
+                Scope::lies_here(watch.body().scope.get(), thread);
                 watch.enter_list(at_roots(thread));
             }
         }
         if below {
-            watch.begin_extent(thread);
+            watch.begin_scope(thread);
         }
         Ok(watch)
     }
@@ -512,9 +561,9 @@ impl Watch {
         // SAFETY: the thread's own list; those in it are live.
         let mut at = unsafe { *at_roots(thread) };
         while let Some(watch) = at {
-            let extent = watch.body().extent.get();
+            let scope = watch.body().scope.get();
             // SAFETY: live, and it knows its stack since the watch came into the list.
-            if watch.spares(function) && unsafe { Extent::is_here(extent, thread) } {
+            if watch.spares(function) && unsafe { Scope::is_here(scope, thread) } {
                 return Some(watch);
             }
             at = watch.body().next.get();
@@ -549,7 +598,7 @@ impl Watch {
     /// # Safety
     /// That of a spared call. The thread's current frame is the one that it was as the call began.
     pub unsafe fn spare_no_more(self, thread: Thread) {
-        self.end_extent(thread);
+        self.end_scope(thread.its_state());
         self.leave_roots();
         if let Some(calls) = thread.current_frame() {
             let mark = self.mark();
@@ -606,12 +655,12 @@ fn allocate(thread: Thread) -> Outcome<NonNull<Body>> {
 ///
 /// # Safety
 /// Nobody else works on that thread's watches.
-pub unsafe fn free_unused(thread: Thread) {
+pub unsafe fn free_unused(thread: ThreadState) {
     let own = thread.own();
     // SAFETY: the thread's own lists, by contract.
     unsafe {
         (*own).watches = null_mut();
-        (*own).extents = null_mut();
+        (*own).scopes = null_mut();
         (*own).spared_at_roots = null_mut();
         while let Some(kept) = NonNull::new((*own).unused_watches.cast::<Body>()) {
             (*own).unused_watches = raw(kept.as_ref().next_told.get()).cast();

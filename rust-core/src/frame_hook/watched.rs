@@ -5,16 +5,18 @@
 //! locals are in slots has no other use for the field. So it is found from the frame, it costs
 //! nothing where there is none, and it goes when the frame does, whatever ends that.
 //!
+//! The collector does not know the object, so that nobody finds it in a list and keeps it. What it
+//! refers to is shown as the frame's own (`frame::traverse`).
+//!
 //! Frames that go on are noticed by `RESUME`, not by its quick form. While any generator is watched,
 //! no `RESUME` becomes quick, and where a watched one is to go on, it is made slow.
 
 use super::error::{hand_back, Outcome, Raised};
 use super::generator::{Generator, Resumption};
 use super::kept::keep;
+use super::listening::{set_active, watched_changed};
 use super::monitoring::{instrument, tell_of_throw};
 use super::resume::{make_first_resume_slow, make_slow};
-use super::snapshot::Snapshot;
-use super::state::set_active;
 use super::verdict::Happened;
 use super::watch::Watch;
 use super::world::locked;
@@ -25,7 +27,7 @@ use crate::exception::run_aside;
 use crate::frame::{Frame, Owner, VisitFunction};
 use crate::object::{ForC, Owned};
 use crate::reference_count::{decref, new_reference};
-use crate::tables::{slot, specification, COLLECTED, NOT_TO_BE_MADE, NO_SLOT};
+use crate::tables::{slot, specification, NOT_TO_BE_MADE, NO_SLOT};
 use crate::thread::Thread;
 use core::ffi::{c_int, c_void};
 use core::iter::{successors, Successors};
@@ -152,20 +154,7 @@ fn activate(thread: Thread) {
 #[inline(never)]
 fn activate_now(thread: Thread) {
     // SAFETY: the world is stopped.
-    locked(thread, || unsafe { set_active_anew(thread) });
-}
-
-/// Works out anew whether the eval loop offers frames.
-///
-/// # Safety
-/// No other thread of the interpreter runs.
-unsafe fn set_active_anew(thread: Thread) {
-    // SAFETY: nobody takes the snapshot away, as the caller says, and nothing here waits or runs
-    // Python code.
-    unsafe {
-        let enabled = Snapshot::borrowed(thread).is_some_and(|hooks| hooks.enabled() != 0);
-        set_active(thread, enabled);
-    }
+    locked(thread, || unsafe { set_active(thread) });
 }
 
 /// Does something to the interpreter's list.
@@ -208,7 +197,7 @@ unsafe fn lay_marks(thread: Thread, at: Resumption, watched: NonNull<Watched>) -
     let mut outcome = Ok(());
     // SAFETY: live, as the caller says.
     unsafe {
-        // The last one to be told first, as when they began to watch: so its extent is around those
+        // The last one to be told first, as when they began to watch: so its scope is around those
         // of the others, which end before it.
         let is_new = |watch: &Watch| !watch.is_linked();
         let (mut first, mut last) = (None, None);
@@ -431,7 +420,6 @@ unsafe extern "C" fn deallocate(this: *mut PyObject) {
     // attached thread frees objects.
     unsafe {
         let (thread, watched) = (Thread::current(), this.cast::<Watched>());
-        c::PyObject_GC_UnTrack(this.cast());
         take_out_of_list(thread, watched);
         let kind = (*this).ob_type;
         run_aside(
@@ -443,13 +431,14 @@ unsafe extern "C" fn deallocate(this: *mut PyObject) {
             },
             || c::PyErr_Clear(),
         );
-        c::PyObject_GC_Del(this.cast());
+        c::PyObject_Free(this.cast());
         c::Py_DecRef(kind.cast());
     }
 }
 
-/// Shows the collector what is held between two runs of the generator. While it runs, its marks
-/// have its watches, as its slots have what it works on: neither is shown.
+/// Shows the collector what is held between two runs of the generator: code, words, and what the field
+/// of the frame held before. While it runs, its marks have its watches, as its slots have what it works
+/// on: neither is shown. Called with the frame that holds it, which refers to nothing else through it.
 unsafe extern "C" fn traverse(
     this: *mut PyObject,
     visit: VisitFunction,
@@ -457,21 +446,12 @@ unsafe extern "C" fn traverse(
 ) -> c_int {
     // SAFETY: called by the collector with a live `Watched`, which nobody works on meanwhile.
     unsafe {
-        let visit = |object: *mut PyObject| {
-            if object.is_null() {
-                0
-            } else {
-                visit(object, argument)
-            }
-        };
         let watched = NonNull::new_unchecked(this.cast::<Watched>());
-        let mut status = visit((*this).ob_type.cast());
-        if status == 0 {
-            status = visit(watched.as_ref().held);
-        }
+        let held = watched.as_ref().held;
+        let mut status = if held.is_null() { 0 } else { visit(held, argument) };
         for watch in Watched::watches(watched).filter(|watch| !watch.is_linked()) {
             if status == 0 {
-                status = watch.traverse(visit);
+                status = watch.traverse(visit, argument);
             }
         }
         status
@@ -502,7 +482,7 @@ unsafe fn take_out_of_list(thread: Thread, watched: *mut Watched) {
     if is_last && !cfg!(ferrule_free_threaded) {
         // SAFETY: nothing waits, or runs Python code, before the flag is written; the GIL is held.
         // Without a GIL the flag stays as it is until hooks change next.
-        unsafe { set_active_anew(thread) };
+        unsafe { watched_changed(thread) };
     }
 }
 
@@ -550,7 +530,7 @@ static SLOTS: ForC<[c::PyType_Slot; 3]> = ForC::new([
 static TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
     c"framehook.Watched",
     size_of::<Watched>(),
-    NOT_TO_BE_MADE | COLLECTED,
+    NOT_TO_BE_MADE,
     SLOTS.get().cast(),
 ));
 

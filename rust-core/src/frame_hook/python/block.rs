@@ -4,17 +4,45 @@
 //! where there is no memory, and Python code that runs for the first time needs some: the
 //! instrumentation of its code object. The methods themselves are bound where the block begins.
 
-use super::converted::{exactly, made};
-use super::hook::{add, describe, Manner};
+use super::converted::{exactly, is_a, made, truth};
+use super::functions::place_of;
+use super::hook::{add, describe, order_of, Manner};
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::registry;
-use crate::frame_hook::snapshot::SnapshotRef;
 use crate::object::{ForC, Owned};
 use crate::tables::*;
 use crate::thread::Thread;
 use core::ffi::CStr;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// What `framehook.hook` is made of.
+#[repr(C)]
+struct HookBlock {
+    base: PyObject,
+    /// What tells it from all other objects of this type, of now, before and later; 0: nobody has asked yet.
+    /// An atomic.
+    number: u64,
+}
+
+/// The number that was given out last, in whatever interpreter.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// The number of a block's object.
+///
+/// # Safety
+/// `this` is a [`HookBlock`].
+unsafe fn number_of(this: *mut PyObject) -> u64 {
+    // SAFETY: live, by contract, and written as an atomic only.
+    let number = unsafe { AtomicU64::from_ptr(&raw mut (*this.cast::<HookBlock>()).number) };
+    if number.load(Ordering::Relaxed) == 0 {
+        let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        // Another thread may be faster.
+        let _ = number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    number.load(Ordering::Relaxed)
+}
 
 /// Python's `object.name`.
 ///
@@ -26,37 +54,57 @@ unsafe fn attribute(thread: Thread, object: *mut PyObject, name: &CStr) -> Outco
     made(thread, unsafe { Owned::new(c::PyObject_GetAttr(object, name.as_ptr())) })
 }
 
+/// How a block installs its hook: what its attribute says, as `add_frame_hook` takes it.
+///
 /// # Safety
-/// `this` is live.
+/// `this` is a [`HookBlock`].
+unsafe fn manner_of(thread: Thread, this: *mut PyObject) -> Outcome<Manner> {
+    // SAFETY: live, by contract; the tuple keeps its items alive.
+    unsafe {
+        let manner = attribute(thread, this, c"_manner")?;
+        if !is_a(manner.as_ptr(), &raw mut c::PyTuple_Type) || c::PyTuple_Size(manner.as_ptr()) != 4 {
+            return Err(Raised::type_error(thread, c"a tuple of four is expected"));
+        }
+        let item = |at| c::PyTuple_GetItem(manner.as_ptr(), at);
+        Ok(Manner {
+            owner: number_of(this),
+            place: place_of(thread, item(0), item(1))?,
+            this_thread: truth(thread, item(2))?,
+            visible: truth(thread, item(3))?,
+        })
+    }
+}
+
+/// # Safety
+/// `this` is a [`HookBlock`].
 unsafe fn enter(thread: Thread, this: *mut PyObject) -> Outcome<Owned> {
     // SAFETY: live, by contract.
     unsafe {
         let callable = attribute(thread, this, c"callable")?;
         let name = attribute(thread, this, c"name")?;
-        let manner = Manner { owner: this, ..Manner::ORDINARY };
+        let manner = manner_of(thread, this)?;
         add(thread, callable.as_ptr(), name.as_ptr(), manner)?;
         Ok(Owned::share(thread, this))
     }
 }
 
-/// Ends a block of `owner`, and keeps there what is to be told of its hook. That needs memory, the
+/// Ends a block of `this`, and keeps there what is to be told of its hook. That needs memory, the
 /// end does not.
 ///
 /// # Safety
-/// `owner` is live.
-unsafe fn leave(thread: Thread, owner: *mut PyObject) -> Outcome<()> {
-    let before = SnapshotRef::current(thread);
-    let left = registry::leave(thread, owner.cast());
-    let (Some(before), Some(id)) = (before, left) else { return Ok(()) };
-    let hooks = before.get();
-    // Not there where another thread has added it meanwhile.
-    let Some((order, hook)) = hooks.iter().enumerate().find(|(_, hook)| hook.id == id) else {
-        return Ok(());
-    };
-    let told = made(thread, describe(thread, hooks, hook, order))?;
+/// `this` is a [`HookBlock`].
+unsafe fn leave(thread: Thread, this: *mut PyObject) -> Outcome<()> {
+    // SAFETY: by contract.
+    let number = unsafe { number_of(this) };
+    let before = registry::id_in_blocks(thread, number).and_then(|id| registry::find(thread, id));
+    let (order, enabled) = before.as_ref().map_or((0, false), |hook| {
+        (order_of(thread, hook.get().id), hook.get().is_enabled())
+    });
+    let Some(left) = registry::leave(thread, number) else { return Ok(()) };
+    let told = made(thread, describe(thread, &left, order, enabled))?;
     let name = made(thread, Owned::interned(thread, c"_last"))?;
     // SAFETY: live, by contract; a thread state is attached.
-    match unsafe { c::PyObject_SetAttr(owner, name.as_ptr(), told.as_ptr()) } {
+    match unsafe { c::PyObject_SetAttr(this, name.as_ptr(), told.as_ptr()) } {
         0 => Ok(()),
         _ => Err(Raised::by_cpython(thread)),
     }
@@ -64,7 +112,8 @@ unsafe fn leave(thread: Thread, owner: *mut PyObject) -> Outcome<()> {
 
 /// The handle of the hook that a block of `this` has installed, or None.
 fn handle_in_block(thread: Thread, this: *mut PyObject) -> Option<Owned> {
-    match registry::id_in_blocks(thread, this.cast()) {
+    // SAFETY: a getter of the type.
+    match registry::id_in_blocks(thread, unsafe { number_of(this) }) {
         Some(id) => Owned::signed(thread, id),
         None => Some(Owned::none(thread)),
     }
@@ -103,7 +152,7 @@ static SLOTS: ForC<[c::PyType_Slot; 4]> = ForC::new([
 
 pub static TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
     c"_framecore.HookBlock",
-    size_of::<PyObject>(),
+    size_of::<HookBlock>(),
     IMMUTABLE | FOR_SUBCLASSES,
     SLOTS.get().cast(),
 ));

@@ -5,6 +5,7 @@
 use super::converted::made;
 use crate::cpython as c;
 use crate::cpython::PyObject;
+use crate::frame::VisitFunction;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::kept::keep;
 use crate::frame_hook::verdict::HookEvent;
@@ -44,13 +45,36 @@ unsafe fn tell(thread: Thread, event: &HookEvent) -> Outcome<Owned> {
     }
 }
 
-/// The word for a watch that tells `callback`, with `own` coming back to it.
+/// The word for a watch that tells `callback`, with `own` coming back to it. The collector does not know the
+/// tuple: it is the engine's, and what it refers to is shown by [`traverse_word`].
 ///
 /// # Safety
 /// Both are live.
 pub unsafe fn word(thread: Thread, callback: *mut PyObject, own: *mut PyObject) -> Outcome<Owned> {
-    // SAFETY: live, by contract.
-    made(thread, unsafe { Owned::new(c::PyTuple_Pack(2, callback, own)) })
+    // SAFETY: live, by contract; then a tuple, which is tracked.
+    unsafe {
+        let word = made(thread, Owned::new(c::PyTuple_Pack(2, callback, own)))?;
+        c::PyObject_GC_UnTrack(word.as_ptr().cast());
+        Ok(word)
+    }
+}
+
+/// Shows the collector what a word refers to.
+pub unsafe extern "C" fn traverse_word(
+    word: *mut c_void,
+    visit: VisitFunction,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: called by the collector, with the word of a watch, which is NULL or was made by `word`.
+    unsafe {
+        if word.is_null() {
+            return 0;
+        }
+        match visit(c::PyTuple_GetItem(word.cast(), 0), argument) {
+            0 => visit(c::PyTuple_GetItem(word.cast(), 1), argument),
+            stop => stop,
+        }
+    }
 }
 
 pub unsafe extern "C" fn drop_word(word: *mut c_void) {

@@ -4,10 +4,10 @@ use super::functions::remove_frame_hook;
 use super::hook::{add, Manner};
 use crate::cpython as c;
 use crate::cpython::{PyObject, PyThreadState};
-use crate::frame_hook::switch::ask_nobody;
-use crate::frame_hook::{registry, suspended, told, watch, watched};
+use crate::frame_hook::listening::set_ends;
+use crate::frame_hook::{disabled, registry, suspended, told, watch, watched};
 use crate::tables::ForPython;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadState};
 use core::ptr::null_mut;
 
 /// `sys.add_frame_hook`.
@@ -53,10 +53,10 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
         let thread = Thread::new(tstate);
         // First: who watches is told that what it watches is over. Were more watched meanwhile, there might
         // be no end.
-        ask_nobody(thread, || {
-            watched::forget_all(thread);
-            told::forget_all(thread);
-        });
+        set_ends(thread, thread.its_state(), true);
+        watched::forget_all(thread);
+        told::forget_all(thread);
+        set_ends(thread, thread.its_state(), false);
         registry::close(thread);
         suspended::forget(thread);
         for place in [
@@ -83,8 +83,11 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
 pub unsafe extern "C" fn _PyRust_FiniFrameHooksOfThread(tstate: *mut PyThreadState) {
     // SAFETY: the caller's contract: nobody else works on what is that thread's.
     unsafe {
-        let ending = Thread::new(tstate);
-        ask_nobody(ending, || told::forget_those_of(Thread::current(), ending));
+        let (thread, ending) = (Thread::current(), ThreadState::new(tstate));
+        set_ends(thread, ending, true);
+        told::forget_those_of(thread, ending);
+        registry::remove_those_of(thread, ending);
         watch::free_unused(ending);
+        disabled::free(ending);
     }
 }

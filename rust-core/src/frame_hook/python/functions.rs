@@ -23,15 +23,15 @@ unsafe fn add_frame_hook(
     let Some((all, count @ (1 | 2 | 6))) = arguments.some::<6>() else {
         return Err(Raised::type_error(thread, c"wrong number of arguments"));
     };
-    let [hook, name, place, other, this_thread, hidden] = all;
+    let [hook, name, place, other, this_thread, visible] = all;
     // SAFETY: live, as they are arguments.
     unsafe {
         let manner = if count == 6 {
             Manner {
-                owner: null_mut(),
+                owner: 0,
                 place: place_of(thread, place, other)?,
                 this_thread: truth(thread, this_thread)?,
-                hidden: truth(thread, hidden)?,
+                visible: truth(thread, visible)?,
             }
         } else {
             Manner::ORDINARY
@@ -40,13 +40,14 @@ unsafe fn add_frame_hook(
     }
 }
 
-/// The place that a number stands for, beside the hook with the handle `other` perhaps.
+/// The place that a number stands for, beside the hook `other` perhaps, which is given by itself or by its
+/// handle.
 ///
 /// # Safety
 /// Both are live.
-unsafe fn place_of(thread: Thread, number: *mut PyObject, other: *mut PyObject) -> Outcome<Place> {
+pub unsafe fn place_of(thread: Thread, number: *mut PyObject, other: *mut PyObject) -> Outcome<Place> {
     // SAFETY: live, by contract.
-    let (number, other) = unsafe { (handle(thread, number)?, handle(thread, other)?) };
+    let (number, other) = unsafe { (handle(thread, number)?, id_of(thread, other)?) };
     c_int::try_from(number)
         .ok()
         .and_then(|number| Place::from_c(number, other))
@@ -187,7 +188,7 @@ pub const METHODS: [c::PyMethodDef; 12] = [
     ),
     method!(
         many "add_frame_hook"
-        "($module, hook, name=None, place=0, other=0, this_thread=False, hidden=True, /)",
+        "($module, hook, name=None, place=0, other=0, this_thread=False, visible=False, /)",
         "Install a frame hook, and return its handle.",
         add_frame_hook
     ),

@@ -1,16 +1,15 @@
 //! Hooks that are Python callables: what calls them, and how they are found again.
 
 use super::converted::{handle, is_a, made};
-use super::event::{drop_word, event_type, tell_python};
-use super::singleton::settled;
+use super::event::{drop_word, event_type, tell_python, traverse_word};
+use super::singleton::{is_settled, settled};
 use super::view::{call_with_view, view_type};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::frame_hook::description::{AskFunction, Callee, Description, Place};
 use crate::frame_hook::error::{Outcome, Raised};
-use crate::frame_hook::hook::Hook;
+use crate::frame_hook::hook::{Hook, HookInUse};
 use crate::frame_hook::registry::{self, Refusal};
-use crate::frame_hook::snapshot::{Snapshot, SnapshotRef};
 use crate::frame_hook::verdict::{HookAnswer, Verdict};
 use crate::frame_hook::watched::watched_type;
 use crate::object::Owned;
@@ -44,10 +43,9 @@ unsafe fn ask_python(
     callable: *mut PyObject,
     answer: &mut HookAnswer,
 ) -> Outcome<Verdict> {
-    let settled = settled(thread)?;
     // SAFETY: the caller's contract.
     let said = unsafe { call_with_view(thread, callable, frame, answer) }?;
-    Ok(if said.as_ptr() == settled {
+    Ok(if is_settled(thread, &said) {
         Verdict::Settled
     } else if said.as_ptr() != &raw mut c::_Py_NoneStruct {
         // SAFETY: NULL, or a reference that is the answer's: the code goes before a result.
@@ -68,17 +66,17 @@ unsafe extern "C" fn drop_callable(callable: *mut c_void) {
 
 /// How a Python hook is to be installed.
 pub struct Manner {
-    /// Whose block installs it, or NULL.
-    pub owner: *mut PyObject,
+    /// Whose block installs it; 0: none.
+    pub owner: u64,
     pub place: Place,
     pub this_thread: bool,
-    pub hidden: bool,
+    pub visible: bool,
 }
 
 impl Manner {
-    /// Behind all others, in all threads, and hidden.
+    /// Behind all others, in all threads, and not visible.
     pub const ORDINARY: Self =
-        Manner { owner: null_mut(), place: Place::Last, this_thread: false, hidden: true };
+        Manner { owner: 0, place: Place::Last, this_thread: false, visible: false };
 }
 
 /// Adds a Python hook; its handle.
@@ -115,7 +113,7 @@ pub unsafe fn add(
         if text.count_bytes() != bytes as usize {
             return Err(Raised::value_error(thread, c"the name of a frame hook has no NUL in it"));
         }
-        if manner.owner.is_null() && find(thread, callable).is_some() {
+        if manner.owner == 0 && find(thread, callable).is_some() {
             return Err(Refusal::Duplicate.raise(thread));
         }
         // What a round will need is made now, where an error is expected.
@@ -127,11 +125,11 @@ pub unsafe fn add(
         let description = Description {
             free_user_data: Some(drop_callable),
             timed: true,
-            owner: manner.owner.cast(),
+            owner: manner.owner,
             tell: Some(tell_python),
             free_word: Some(drop_word),
-            words_are_objects: true,
-            hidden: manner.hidden,
+            traverse_word: Some(traverse_word),
+            visible: manner.visible,
             only_in: manner.this_thread.then(|| thread.number()),
             place: manner.place,
             ..Description::new(Callee::Asked(call_python), callable.cast(), text)
@@ -203,9 +201,8 @@ fn callable_of(hook: &Hook) -> Option<*mut PyObject> {
 unsafe fn find(thread: Thread, callable: *mut PyObject) -> Option<c_longlong> {
     // SAFETY: nothing here waits or runs Python code; a hook keeps its callable alive.
     unsafe {
-        let hooks = Snapshot::borrowed(thread)?;
         let same = |hook: &&Hook| callable_of(hook).is_some_and(|own| is_same(own, callable));
-        hooks.iter().find(same).map(|hook| hook.id)
+        thread.hooks().find(same).map(|hook| hook.id)
     }
 }
 
@@ -229,16 +226,31 @@ pub unsafe fn id_of(thread: Thread, hook: *mut PyObject) -> Outcome<c_longlong> 
 /// A new list with a dict for each hook, in order.
 pub fn describe_all(thread: Thread) -> Outcome<Owned> {
     let list = made(thread, Owned::list(thread))?;
-    let Some(snapshot) = SnapshotRef::current(thread) else { return Ok(list) };
-    for (order, hook) in snapshot.get().iter().enumerate() {
-        let described = describe(thread, snapshot.get(), hook, order);
+    let (mut at, epoch) = registry::first(thread);
+    let mut order = 0;
+    while let Some(hook) = at {
+        let described = describe(thread, &hook, order, hook.get().is_enabled());
         made(thread, described.and_then(|dict| list.append(thread, &dict)))?;
+        order += 1;
+        at = hook.into_next(epoch);
     }
     Ok(list)
 }
 
-/// A new dict about a hook of a snapshot; `None` with an exception set.
-pub fn describe(thread: Thread, hooks: &Snapshot, hook: &Hook, order: usize) -> Option<Owned> {
+/// How many hooks come before this one.
+pub fn order_of(thread: Thread, id: c_longlong) -> usize {
+    // SAFETY: nothing here waits or runs Python code.
+    unsafe { thread.hooks() }.take_while(|hook| hook.id != id).count()
+}
+
+/// A new dict about a hook; `None` with an exception set.
+pub fn describe(
+    thread: Thread,
+    in_use: &HookInUse,
+    order: usize,
+    enabled: bool,
+) -> Option<Owned> {
+    let hook = in_use.get();
     let python = match callable_of(hook) {
         // SAFETY: the hook keeps it alive.
         Some(callable) => unsafe { Owned::share(thread, callable) },
@@ -253,7 +265,7 @@ pub fn describe(thread: Thread, hooks: &Snapshot, hook: &Hook, order: usize) -> 
     let name = unsafe { Owned::new(c::PyUnicode_FromString(hook.name())) }?;
     dict.set(thread, c"name", name)?;
     dict.set(thread, c"hook", python)?;
-    dict.set(thread, c"enabled", Owned::truth(thread, hooks.enabled() & hook.bit() != 0)?)?;
+    dict.set(thread, c"enabled", Owned::truth(thread, enabled)?)?;
     dict.set(thread, c"calls", counter(&hook.calls)?)?;
     dict.set(thread, c"replacements", counter(&hook.replacements)?)?;
     dict.set(thread, c"errors", counter(&hook.errors)?)?;

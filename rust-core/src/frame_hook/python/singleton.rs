@@ -41,6 +41,12 @@ static TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
     SLOTS.get().cast(),
 ));
 
+/// Whether this is the one object, which may have gone with the interpreter's hooks.
+pub fn is_settled(thread: Thread, object: &Owned) -> bool {
+    // SAFETY: a field of the state, which is set once, as an atomic, before a hook in Python is called.
+    object.as_ptr() == unsafe { (*thread.state()).settled }
+}
+
 /// The one object. A borrowed reference.
 pub fn settled(thread: Thread) -> Outcome<*mut PyObject> {
     // SAFETY: a field of the state; the specification lives for ever. The object

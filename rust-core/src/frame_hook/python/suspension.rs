@@ -8,15 +8,17 @@ use crate::cpython as c;
 use crate::cpython::{PyObject, PyTypeObject};
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::switch;
+use crate::frame_hook::world::locked;
 use crate::object::{ForC, Owned};
 use crate::tables::*;
 use crate::thread::Thread;
 use core::ffi::{c_longlong, c_void};
+use core::ptr::null_mut;
 
-/// Blocks in which a hook is not asked.
+/// Blocks in which a hook is disabled.
 ///
 /// # Invariants
-/// Nothing changes once Python has the object. It owns a reference to `codes`, which are code
+/// Nothing but `began_in` and what belongs to it changes once Python has the object. It owns a reference to `codes`, which are code
 /// objects. These are not the collector's, so no cycle of references leads through here.
 #[repr(C)]
 struct Suspension {
@@ -26,6 +28,12 @@ struct Suspension {
     in_thread: bool,
     /// About the code objects of this tuple only; NULL: about all.
     codes: *mut PyObject,
+    /// Where only the calling thread is concerned: the `Thread::number` of the threads in which blocks have begun that
+    /// have not ended, the last one last. So many, in a block of memory with room for so many. They change with the
+    /// world stopped.
+    began_in: *mut u64,
+    count: usize,
+    room: usize,
 }
 
 unsafe extern "C" fn new(
@@ -97,6 +105,7 @@ unsafe extern "C" fn drop_suspension(this: *mut PyObject) {
     // SAFETY: an object whose last reference is gone: nobody else has it. The reference is its own.
     unsafe {
         c::Py_DecRef((*this.cast::<Suspension>()).codes);
+        c::PyMem_RawFree((*this.cast::<Suspension>()).began_in.cast());
         deallocate(this);
     }
 }
@@ -106,14 +115,88 @@ unsafe extern "C" fn drop_suspension(this: *mut PyObject) {
 /// # Safety
 /// `this` is a `Suspension`, and live as long as the call lasts.
 unsafe fn suspend(thread: Thread, this: *mut PyObject, begins: bool) -> Outcome<()> {
-    // SAFETY: live, by contract; it does not change.
-    let Suspension { handle, in_thread, codes, .. } = unsafe { &*this.cast::<Suspension>() };
-    if codes.is_null() {
-        let suspend = if *in_thread { switch::suspend_in_thread } else { switch::suspend };
-        return suspend(thread, *handle, begins);
+    let this = this.cast::<Suspension>();
+    // SAFETY: live, by contract; these do not change. `codes` is NULL or a tuple of code objects, which keeps them alive.
+    unsafe {
+        let (id, in_thread, codes) = ((*this).handle, (*this).in_thread, (*this).codes);
+        if !codes.is_null() {
+            return suspend_for_codes(thread, id, codes, begins);
+        }
+        match (in_thread, begins) {
+            (false, true) => switch::suspend(thread, id),
+            (false, false) => {
+                switch::resume(thread, id);
+                Ok(())
+            }
+            (true, true) => begin_in_thread(thread, this),
+            (true, false) => {
+                if let Some(number) = end_in_thread(thread, this) {
+                    switch::resume_in_thread(thread, id, number);
+                }
+                Ok(())
+            }
+        }
     }
-    // SAFETY: a tuple of code objects, which keeps them alive.
-    unsafe { suspend_for_codes(thread, *handle, *codes, begins) }
+}
+
+/// A block begins that concerns the calling thread.
+///
+/// # Safety
+/// `this` is live as long as the call lasts.
+unsafe fn begin_in_thread(thread: Thread, this: *mut Suspension) -> Outcome<()> {
+    let mut spare: (*mut u64, usize) = (null_mut(), 0);
+    loop {
+        // SAFETY: live, by contract; the world is stopped. There is room for so many numbers.
+        let wanted = locked(thread, || unsafe {
+            if (*this).count == (*this).room && spare.1 > (*this).room {
+                let (block, room) = spare;
+                block.copy_from_nonoverlapping((*this).began_in, (*this).count);
+                spare = ((*this).began_in, 0);
+                ((*this).began_in, (*this).room) = (block, room);
+            }
+            if (*this).count == (*this).room {
+                return Some((*this).room * 2 + 2);
+            }
+            (*this).began_in.add((*this).count).write(thread.number());
+            (*this).count += 1;
+            None
+        });
+        // SAFETY: NULL, or a block that nobody uses.
+        unsafe { c::PyMem_RawFree(spare.0.cast()) };
+        let Some(room) = wanted else { break };
+        // SAFETY: the raw allocator takes any size at any time.
+        let block = unsafe { c::PyMem_RawMalloc(room * size_of::<u64>()) }.cast::<u64>();
+        if block.is_null() {
+            return Err(Raised::no_memory(thread));
+        }
+        spare = (block, room);
+    }
+    // SAFETY: live, by contract.
+    unsafe {
+        switch::suspend_in_thread(thread, (*this).handle).inspect_err(|_| {
+            end_in_thread(thread, this);
+        })
+    }
+}
+
+/// A block ends: one that began in the calling thread, if there is one, or the last one. The number of the thread in
+/// which it began; `None`: none has begun. Needs no memory.
+///
+/// # Safety
+/// `this` is live as long as the call lasts.
+unsafe fn end_in_thread(thread: Thread, this: *mut Suspension) -> Option<u64> {
+    // SAFETY: live, by contract; the world is stopped. So many numbers are there, and those behind the one that goes
+    // move down.
+    locked(thread, || unsafe {
+        let last = (*this).count.checked_sub(1)?;
+        let is_own = |at: &usize| (*this).began_in.add(*at).read() == thread.number();
+        let at = (0..=last).rev().find(is_own).unwrap_or(last);
+        let place = (*this).began_in.add(at);
+        let number = place.read();
+        place.copy_from(place.add(1), last - at);
+        (*this).count = last;
+        Some(number)
+    })
 }
 
 /// The same about the code objects of a tuple: about all of them or, with an exception, about none.
@@ -144,7 +227,7 @@ unsafe fn suspend_for_codes(
 static METHODS: ForC<[c::PyMethodDef; 3]> = ForC::new([
     method!(
         none "__enter__" "($self, /)",
-        "Begin a block in which the hook is not asked.",
+        "Begin a block in which the hook is disabled.",
         |thread, this| suspend(thread, this, true)
     ),
     method!(

@@ -8,14 +8,15 @@ use crate::exception::drop_aside;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::kept::keep;
 use crate::frame_hook::verdict::{
-    HookAnswer, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW, FRAMEHOOK_TELL_LEAVE,
+    HookAnswer, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW, FRAMEHOOK_ONLY_BELOW_EVERYWHERE,
+    FRAMEHOOK_TELL_LEAVE,
     FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,
 };
 use crate::frame_hook::view::View;
 use crate::object::{ForC, Owned};
 use crate::tables::*;
 use crate::thread::Thread;
-use core::ffi::{c_uint, c_void};
+use core::ffi::{c_int, c_uint, c_void, CStr};
 use core::ptr::null_mut;
 
 /// Python's view of a frame that is being offered.
@@ -85,11 +86,13 @@ unsafe fn answer<'a>(thread: Thread, this: *mut PyObject) -> Outcome<&'a mut Hoo
 /// `this` is a `FrameView`, and `value` is live.
 unsafe fn result(thread: Thread, this: *mut PyObject, value: *mut PyObject) -> Outcome<()> {
     // SAFETY: the caller's contract.
-    let before = unsafe {
+    unsafe {
         let answer = answer(thread, this)?;
-        Owned::new(core::mem::replace(&mut answer.object, Owned::share(thread, value).into_raw()))
-    };
-    drop(before);
+        if !answer.object.is_null() {
+            return Err(Raised::runtime_error(thread, c"this hook has given the call a result already"));
+        }
+        answer.object = Owned::share(thread, value).into_raw();
+    }
     Ok(())
 }
 
@@ -130,7 +133,64 @@ unsafe fn watch(thread: Thread, this: *mut PyObject, arguments: Arguments) -> Ou
 /// `this` is a `FrameView`.
 unsafe fn limit(thread: Thread, this: *mut PyObject, extent: c_uint) -> Outcome<()> {
     // SAFETY: the caller's contract.
-    unsafe { answer(thread, this) }.map(|answer| answer.extent = extent)
+    let answer = unsafe { answer(thread, this) }?;
+    if answer.extent != 0 {
+        return Err(Raised::runtime_error(
+            thread,
+            c"this hook has given the frame a scope already: not_below() or only_below() can be called once",
+        ));
+    }
+    answer.extent = extent;
+    Ok(())
+}
+
+/// `only_below(*, everywhere=False)`.
+unsafe extern "C" fn only_below(
+    this: *mut PyObject,
+    first: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: called as the table says, so all of it is live, and a thread state is attached.
+    unsafe {
+        let thread = Thread::current();
+        let everywhere = keyword(thread, first, count, names, c"everywhere");
+        let everywhere = everywhere.and_then(|given| match given {
+            Some(given) => truth(thread, given),
+            None => Ok(false),
+        });
+        let extent = everywhere.map(|everywhere| {
+            if everywhere { FRAMEHOOK_ONLY_BELOW_EVERYWHERE } else { FRAMEHOOK_ONLY_BELOW }
+        });
+        extent.and_then(|extent| limit(thread, this, extent)).for_python(thread)
+    }
+}
+
+/// The one argument of a call, which is given by this keyword; `None`: it is not given.
+///
+/// # Safety
+/// The arguments are a call's.
+unsafe fn keyword(
+    thread: Thread,
+    first: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+    name: &CStr,
+) -> Outcome<Option<*mut PyObject>> {
+    // SAFETY: by contract, `names` is NULL or a tuple of str, each with an argument.
+    unsafe {
+        let named = if names.is_null() { 0 } else { c::PyTuple_Size(names) };
+        if count == 0 && named == 0 {
+            return Ok(None);
+        }
+        let wanted = made(thread, Owned::interned(thread, name))?;
+        if count == 0 && named == 1 && c::PyUnicode_Compare(c::PyTuple_GetItem(names, 0), wanted.as_ptr()) == 0 {
+            return Ok(Some(first.read()));
+        }
+        let text = c"the one argument is %U, given by keyword";
+        c::PyErr_Format(c::PyExc_TypeError, text.as_ptr(), wanted.as_ptr());
+        Err(Raised::by_cpython(thread))
+    }
 }
 
 /// The code and the line of who has called, as a tuple.
@@ -271,14 +331,18 @@ static METHODS: ForC<[c::PyMethodDef; 7]> = ForC::new([
     ),
     method!(
         none "not_below" "($self, /)",
-        "Do not ask the hook about frames below this one, until it is left.",
+        "Do not call the hook for the callees of this frame on this stack, until it is left.",
         |thread, this| limit(thread, this, FRAMEHOOK_NOT_BELOW)
     ),
-    method!(
-        none "only_below" "($self, /)",
-        "Ask the hook about frames below this one and about no others, until it is left.",
-        |thread, this| limit(thread, this, FRAMEHOOK_ONLY_BELOW)
-    ),
+    c::PyMethodDef {
+        ml_name: c"only_below".as_ptr(),
+        ml_meth: Some(plain_of_named(only_below)),
+        ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
+        ml_doc: c"only_below($self, /, *, everywhere=False)\n--\n\n\
+                  Call the hook for the callees of this frame, until it is left, though a scope around it\n\
+                  excludes them. With everywhere, for nothing else in any other thread or greenlet."
+            .as_ptr(),
+    },
     NO_METHOD,
 ]);
 

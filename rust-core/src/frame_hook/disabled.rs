@@ -1,0 +1,112 @@
+//! The hooks that are disabled in one thread: a short list of its own.
+
+use super::error::{Outcome, Raised};
+use super::hook::Hook;
+use super::listening::refresh;
+use crate::cpython as c;
+use crate::in_cpython::{DisabledHook, FrameHookThread};
+use crate::thread::{Thread, ThreadState};
+use core::ffi::c_longlong;
+use core::ptr::null_mut;
+
+/// The entry of a hook.
+///
+/// # Safety
+/// The thread of `own` does not use the list meanwhile, or is the calling one.
+unsafe fn find(own: *mut FrameHookThread, id: c_longlong) -> Option<*mut DisabledHook> {
+    // SAFETY: the caller's contract; so many entries are there.
+    unsafe {
+        (0..(*own).disabled_count as usize)
+            .map(|at| (*own).disabled.add(at))
+            .find(|entry| (**entry).id == id)
+    }
+}
+
+/// Changes a hook's entry in a thread, if there is one. It goes where nothing disables the hook any more. Needs no
+/// memory.
+///
+/// The world is stopped, or the thread is the calling one.
+pub fn change(
+    thread: Thread,
+    one: ThreadState,
+    hook: &Hook,
+    edit: impl FnOnce(&mut DisabledHook),
+) {
+    let own = one.own();
+    // SAFETY: nobody else uses the list, as said; nothing here waits, or runs Python code. The last entry
+    // takes the place of the one that goes.
+    unsafe {
+        let Some(entry) = find(own, hook.id) else { return };
+        edit(&mut *entry);
+        if !(*entry).off && (*entry).blocks == 0 {
+            (*own).disabled_count -= 1;
+            let last = (*own).disabled.add((*own).disabled_count as usize);
+            entry.write(last.read());
+        }
+        refresh(thread, one, hook);
+    }
+}
+
+/// Changes a hook's entry in the calling thread, which is made if there is none.
+pub fn add(thread: Thread, hook: &Hook, edit: impl FnOnce(&mut DisabledHook)) -> Outcome<()> {
+    let own = thread.own();
+    // SAFETY: the calling thread's own list; nobody else uses it while this thread runs, and nothing here waits
+    // or runs Python code. The raw allocator takes any size at any time.
+    unsafe {
+        if (*own).ends {
+            return Ok(()); // no hook is called, and nobody would free the list again
+        }
+        if find(own, hook.id).is_none() {
+            if (*own).disabled_count == (*own).disabled_room {
+                drop_removed(thread, own);
+            }
+            if (*own).disabled_count == (*own).disabled_room {
+                let room = (*own).disabled_room * 2 + 4;
+                let bytes = room as usize * size_of::<DisabledHook>();
+                let block = c::PyMem_RawRealloc((*own).disabled.cast(), bytes);
+                if block.is_null() {
+                    return Err(Raised::no_memory(thread));
+                }
+                ((*own).disabled, (*own).disabled_room) = (block.cast(), room);
+            }
+            let new = DisabledHook { id: hook.id, blocks: 0, off: false };
+            (*own).disabled.add((*own).disabled_count as usize).write(new);
+            (*own).disabled_count += 1;
+        }
+    }
+    change(thread, thread.its_state(), hook, edit);
+    Ok(())
+}
+
+/// Takes out the entries of hooks that are not installed any more.
+///
+/// # Safety
+/// `own` is the calling thread's.
+unsafe fn drop_removed(thread: Thread, own: *mut FrameHookThread) {
+    let mut kept = 0;
+    // SAFETY: by contract. Nothing here waits, or runs Python code; what is kept moves down.
+    unsafe {
+        for at in 0..(*own).disabled_count as usize {
+            let entry = (*own).disabled.add(at).read();
+            if thread.hooks().any(|hook| hook.id == entry.id) {
+                (*own).disabled.add(kept).write(entry);
+                kept += 1;
+            }
+        }
+        (*own).disabled_count = kept as u32;
+    }
+}
+
+/// Frees the list of a thread that ends.
+///
+/// # Safety
+/// Nobody else works on what is that thread's.
+pub unsafe fn free(one: ThreadState) {
+    let own = one.own();
+    // SAFETY: by contract.
+    unsafe {
+        c::PyMem_RawFree((*own).disabled.cast());
+        (*own).disabled = null_mut();
+        ((*own).disabled_count, (*own).disabled_room) = (0, 0);
+    }
+}

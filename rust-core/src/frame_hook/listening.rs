@@ -1,0 +1,162 @@
+//! Which hooks are called in which thread.
+//!
+//! Each thread has the set at hand, and one byte that tells the eval loop whether there is anything to do.
+//! So a hook of one thread, or one that is disabled in a thread, costs the other threads, or that thread, the
+//! look at this byte.
+//!
+//! ```text
+//!   installed ── not removed, not disabled ──► enabled ── of all threads ──► everywhere
+//!       enabled ── not of another thread, not disabled in this one ──► open, in each thread
+//! ```
+
+use super::hook::Hook;
+use crate::cpython::PyThreadState;
+use crate::in_cpython::{FrameHookState, FrameHookThread, HOOK_GROUPS};
+use crate::thread::{Thread, ThreadState};
+use core::ffi::c_longlong;
+
+/// There are no hooks, and the eval loop does nothing about them.
+const NO: u8 = 0;
+/// There are, but none is called in this thread.
+const FOR_OTHERS: u8 = 1;
+/// Some are called in this thread.
+const YES: u8 = 2;
+
+fn put(groups: &mut [u32; HOOK_GROUPS], hook: &Hook, member: bool) {
+    if let Some(group) = groups.get_mut(hook.group()) {
+        *group = if member { *group | hook.bit() } else { *group & !hook.bit() };
+    }
+}
+
+/// What a thread's byte is to be.
+fn byte_for(active: bool, open: &[u32; HOOK_GROUPS]) -> u8 {
+    match (active, open.iter().any(|group| *group != 0)) {
+        (false, _) => NO,
+        (true, false) => FOR_OTHERS,
+        (true, true) => YES,
+    }
+}
+
+/// Whether any hook is called in this thread.
+#[inline(always)]
+pub fn calls_some(thread: Thread) -> bool {
+    // SAFETY: the calling thread's own.
+    unsafe { (*thread.own()).listens == YES }
+}
+
+/// Whether something keeps a hook from being called in that thread.
+///
+/// # Safety
+/// That thread does not run, or is the calling one.
+unsafe fn is_disabled_in(state: ThreadState, id: c_longlong) -> bool {
+    // SAFETY: the caller's contract; so many entries are there.
+    unsafe {
+        let own = state.own();
+        (0..(*own).disabled_count as usize).any(|at| (*(*own).disabled.add(at)).id == id)
+    }
+}
+
+/// Says whether a hook is enabled, to all threads.
+///
+/// # Safety
+/// The world is stopped. The hook is installed, or was until now.
+pub unsafe fn announce(thread: Thread, hook: &Hook, enabled: bool) {
+    let state = thread.state();
+    // SAFETY: the state is live, and nobody else runs. References last as long as a statement.
+    unsafe {
+        put(&mut (*state).enabled, hook, enabled);
+        put(&mut (*state).everywhere, hook, enabled && hook.only_in.is_none());
+        for one in ThreadState::all(thread) {
+            announce_to(one, hook, enabled);
+        }
+        set_active(thread);
+    }
+}
+
+/// # Safety
+/// That thread does not run, or is the calling one.
+unsafe fn announce_to(one: ThreadState, hook: &Hook, enabled: bool) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let open = enabled
+            && hook.is_for(one)
+            && !(*one.own()).ends
+            && !is_disabled_in(one, hook.id);
+        put(&mut (*one.own()).open, hook, open);
+    }
+}
+
+/// A thread ends, and no hook is called in it, whatever is added or enabled. Or it does not end after all.
+///
+/// # Safety
+/// Nobody else works on what is that thread's.
+pub unsafe fn set_ends(thread: Thread, one: ThreadState, ends: bool) {
+    // SAFETY: the caller's contract. Nothing here waits, or runs Python code.
+    unsafe {
+        (*one.own()).ends = ends;
+        thread.hooks().for_each(|hook| refresh(thread, one, hook));
+    }
+}
+
+/// What disables a hook in that thread has changed.
+///
+/// # Safety
+/// That thread does not run, or is the calling one.
+pub unsafe fn refresh(thread: Thread, one: ThreadState, hook: &Hook) {
+    // SAFETY: the caller's contract; the flag changes with the world stopped.
+    unsafe {
+        announce_to(one, hook, hook.is_enabled());
+        let own = one.own();
+        (*own).listens = byte_for((*thread.state()).active, &(*own).open);
+    }
+}
+
+/// Works out anew whether there is anything to do about hooks, and tells all threads.
+///
+/// # Safety
+/// No other thread of the interpreter runs.
+pub unsafe fn set_active(thread: Thread) {
+    let state = thread.state();
+    // SAFETY: the caller's contract; the state is live.
+    unsafe {
+        let enabled = (*state).enabled.iter().any(|group| *group != 0);
+        (*state).active = enabled || !(*state).watched.is_null();
+        for one in ThreadState::all(thread) {
+            let own = one.own();
+            (*own).listens = byte_for((*state).active, &(*own).open);
+        }
+    }
+}
+
+/// As [`set_active`], where whether any generator is watched has changed, and nothing else.
+///
+/// # Safety
+/// As there.
+pub unsafe fn watched_changed(thread: Thread) {
+    let state = thread.state();
+    // SAFETY: the caller's contract; the state is live.
+    unsafe {
+        if (*state).enabled.iter().all(|group| *group == 0) {
+            set_active(thread);
+        }
+    }
+}
+
+/// A thread state is made. It is told what the others were.
+///
+/// # Safety
+/// Called by CPython, which has set the interpreter and holds the lock on the list of threads. So none of the
+/// threads that go over the list misses this one, or has it listed before it was told.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_StartFrameHooksOfThread(tstate: *mut PyThreadState) {
+    // SAFETY: the caller's contract. Nobody else knows of the thread state. The interpreter's fields are words
+    // that change with the world stopped, before its list is gone over.
+    unsafe {
+        let state = FrameHookState::of((*tstate).interp);
+        if (*state).active {
+            let own = FrameHookThread::of(tstate.cast());
+            (*own).open = (*state).everywhere;
+            (*own).listens = byte_for(true, &(*own).open);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Scopes: while a frame runs, a hook is not called for its callees, or is called for them alone.
+//!
+//! A scope begins when its frame begins or is resumed, and ends when that is left or suspended. It concerns
+//! one stack: a thread's, or a greenlet's, which has a data stack of its own. So a scope is known by the root
+//! chunk of the data stack that it began on. A stack on which no frame has begun has no chunk yet: it gets
+//! its root then. What a hook says last counts on that stack. `FRAMEHOOK_ONLY_BELOW_EVERYWHERE` is heeded on
+//! all others, too, which have no scope of the hook.
+
+use super::hook::Hook;
+use super::set::HookSet;
+use super::verdict::{FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW_EVERYWHERE};
+use crate::cpython::_PyStackChunk;
+use crate::data_stack::{DataStack, Slots};
+use crate::thread::{Thread, ThreadState};
+use core::ffi::c_uint;
+use core::ptr::null_mut;
+
+/// A scope. It lies in its watch.
+///
+/// # Invariants
+/// While it is in the list of a thread, which `FrameHookThread.scopes` begins, it stays where it
+/// is, that thread alone works on it, and its watch holds its hook.
+pub struct Scope {
+    next: *mut Scope,
+    previous: *mut Scope,
+    root: *mut _PyStackChunk,
+    /// Whose it is; NULL: no hook is called.
+    hook: *const Hook,
+    kind: c_uint,
+    /// No hook is called: by this scope, or by one around it on the same stack.
+    excludes_all: bool,
+    /// How many hooks have a scope here: this one, or one around it on the same stack. So a look need not go
+    /// through all levels of a recursion. Too many where a scope around this one has ended first.
+    hooks_here: u32,
+}
+
+/// The root chunk of the data stack of now, which is made if there is none; NULL: there is no memory.
+fn root_or_made(thread: Thread) -> *mut _PyStackChunk {
+    let root_now = root(thread);
+    if !root_now.is_null() {
+        return root_now;
+    }
+    // SAFETY: the calling thread's own. The frame is the topmost one, and nobody has used it.
+    unsafe {
+        let mut stack = DataStack::of(thread.tstate());
+        if let Some(frame) = stack.push(Slots::new(1)) {
+            stack.pop(frame.as_ptr()); // which leaves the root
+        }
+    }
+    root(thread)
+}
+
+/// The root chunk of the data stack of now; NULL: there is none.
+fn root(thread: Thread) -> *mut _PyStackChunk {
+    // SAFETY: the calling thread's own chunks, each of which leads to the one below.
+    unsafe {
+        let mut chunk = (*thread.tstate()).datastack_chunk;
+        while !chunk.is_null() && !(*chunk).previous.is_null() {
+            chunk = (*chunk).previous;
+        }
+        chunk
+    }
+}
+
+/// The scopes of a thread on the stack with that root, the innermost first.
+struct OnStack {
+    next: *mut Scope,
+    root: *mut _PyStackChunk,
+}
+
+impl OnStack {
+    /// Those of the stack that the thread is on.
+    fn of(thread: Thread, root: *mut _PyStackChunk) -> Self {
+        // SAFETY: the calling thread's own.
+        OnStack { next: unsafe { (*thread.own()).scopes.cast() }, root }
+    }
+}
+
+impl Iterator for OnStack {
+    type Item = *mut Scope;
+
+    fn next(&mut self) -> Option<*mut Scope> {
+        // SAFETY: those in the list are live, and this thread's. Nothing is taken out while it is gone over.
+        unsafe {
+            // One that began where there was no memory for a stack is on each.
+            while !self.next.is_null()
+                && (*self.next).root != self.root
+                && !(*self.next).root.is_null()
+            {
+                self.next = (*self.next).next;
+            }
+            let scope = self.next;
+            if scope.is_null() {
+                return None;
+            }
+            self.next = (*scope).next;
+            Some(scope)
+        }
+    }
+}
+
+impl Scope {
+    pub const NONE: Self = Scope {
+        next: null_mut(),
+        previous: null_mut(),
+        root: null_mut(),
+        hook: core::ptr::null(),
+        kind: 0,
+        excludes_all: false,
+        hooks_here: 0,
+    };
+
+    /// Remembers the stack of now, where no scope begins.
+    ///
+    /// # Safety
+    /// `this` is in no list.
+    pub unsafe fn lies_here(this: *mut Scope, thread: Thread) {
+        // SAFETY: ours, by contract.
+        unsafe { *this = Scope { root: root_or_made(thread), ..Scope::NONE } };
+    }
+
+    /// Whether it lies on the stack of now.
+    ///
+    /// # Safety
+    /// The calling thread's, and it knows its stack.
+    pub unsafe fn is_here(this: *mut Scope, thread: Thread) -> bool {
+        // SAFETY: live, by contract.
+        unsafe { (*this).root == root(thread) }
+    }
+
+    /// Begins for `hook`; for all hooks, if that is `None`.
+    ///
+    /// # Safety
+    /// `this` is in no list, and stays where it is until [`Scope::end`], as the hook does.
+    pub unsafe fn begin(this: *mut Scope, thread: Thread, hook: Option<&Hook>, kind: c_uint) {
+        let root = root_or_made(thread);
+        let outer = OnStack::of(thread, root).next();
+        // SAFETY: live; by contract ours, and the list is the thread's own.
+        unsafe {
+            let excludes_all =
+                hook.is_none() || outer.is_some_and(|outer| (*outer).excludes_all);
+            let others = outer.map_or(0, |outer| (*outer).hooks_here);
+            let is_new = hook.is_some_and(|hook| of_hook(thread, root, hook).is_none());
+            let first = (*thread.own()).scopes.cast::<Scope>();
+            *this = Scope {
+                next: first,
+                previous: null_mut(),
+                root,
+                hook: hook.map_or(core::ptr::null(), |hook| &raw const *hook),
+                kind,
+                excludes_all,
+                hooks_here: others + u32::from(is_new),
+            };
+            if let Some(first) = first.as_mut() {
+                first.previous = this;
+            }
+            (*thread.own()).scopes = this.cast();
+        }
+        if let (Some(hook), FRAMEHOOK_ONLY_BELOW_EVERYWHERE) = (hook, kind) {
+            hook.count_for_callees_alone(true);
+        }
+    }
+
+    /// Ends.
+    ///
+    /// # Safety
+    /// `this` has begun in the thread `of`, and nobody else uses that thread's list.
+    pub unsafe fn end(this: *mut Scope, of: ThreadState) {
+        // SAFETY: in the list, so those beside it are live, and so is its hook.
+        unsafe {
+            let Scope { next, previous, hook, kind, .. } = *this;
+            match previous.as_mut() {
+                Some(previous) => previous.next = next,
+                None => (*of.own()).scopes = next.cast(),
+            }
+            if let Some(next) = next.as_mut() {
+                next.previous = previous;
+            }
+            if let (Some(hook), FRAMEHOOK_ONLY_BELOW_EVERYWHERE) = (hook.as_ref(), kind) {
+                hook.count_for_callees_alone(false);
+            }
+        }
+    }
+}
+
+/// The hooks that have scopes on a stack, each with its innermost one.
+struct EachHook {
+    scopes: OnStack,
+    seen: HookSet,
+    /// How many of them are still to come, at most. `None`: it is not known yet.
+    left: Option<u32>,
+}
+
+impl EachHook {
+    fn of(thread: Thread, root: *mut _PyStackChunk) -> Self {
+        EachHook { scopes: OnStack::of(thread, root), seen: HookSet::NONE, left: None }
+    }
+}
+
+impl Iterator for EachHook {
+    type Item = *mut Scope;
+
+    fn next(&mut self) -> Option<*mut Scope> {
+        while self.left != Some(0) {
+            let scope = self.scopes.next()?;
+            // SAFETY: live, and this thread's; so is its hook.
+            unsafe {
+                let left = self.left.unwrap_or((*scope).hooks_here);
+                self.left = Some(left);
+                let Some(hook) = (*scope).hook.as_ref() else { continue };
+                // Another hook may have the slot of one that was removed.
+                if !hook.is_removed() && !self.seen.has(hook) {
+                    self.seen.put(hook, true);
+                    self.left = Some(left - 1);
+                    return Some(scope);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The innermost scope of `hook` on a stack.
+fn of_hook(thread: Thread, root: *mut _PyStackChunk, hook: &Hook) -> Option<*mut Scope> {
+    // SAFETY: those in the list are live, and this thread's.
+    EachHook::of(thread, root).find(|scope| unsafe { core::ptr::eq((**scope).hook, hook) })
+}
+
+/// The hooks that scopes on this stack exclude. There are scopes in this thread.
+#[cold]
+#[inline(never)]
+pub fn excluded(thread: Thread) -> HookSet {
+    let (root, mut excluded) = (root(thread), HookSet::NONE);
+    // SAFETY: those in the list are live, and this thread's; so are their hooks.
+    unsafe {
+        if OnStack::of(thread, root).next().is_some_and(|scope| (*scope).excludes_all) {
+            return HookSet::ALL;
+        }
+        for scope in EachHook::of(thread, root) {
+            if let Some(hook) = (*scope).hook.as_ref() {
+                excluded.put(hook, (*scope).kind == FRAMEHOOK_NOT_BELOW);
+            }
+        }
+    }
+    excluded
+}
+
+/// Whether some scope of `hook` is in force on this stack.
+pub fn has_scope_here(thread: Thread, hook: &Hook) -> bool {
+    of_hook(thread, root(thread), hook).is_some()
+}

@@ -1,0 +1,85 @@
+//! Sets of hooks: in memory, and as they are written down for later.
+
+use super::hook::{Hook, Hooks};
+use crate::in_cpython::{SlotMask, HOOK_GROUPS};
+use core::ffi::c_void;
+
+/// A set of the hooks of one moment, by slot.
+#[derive(Clone, Copy)]
+pub struct HookSet([u32; HOOK_GROUPS]);
+
+impl HookSet {
+    pub const NONE: Self = HookSet([0; HOOK_GROUPS]);
+    pub const ALL: Self = HookSet([u32::MAX; HOOK_GROUPS]);
+
+    pub fn of_groups(groups: [u32; HOOK_GROUPS]) -> Self {
+        HookSet(groups)
+    }
+
+    /// Hooks of the first group.
+    pub fn of_first_group(slots: u32) -> Self {
+        let mut set = HookSet::NONE;
+        set.0[0] = slots;
+        set
+    }
+
+    pub fn first_group(&self) -> u32 {
+        self.0[0]
+    }
+
+    pub fn group_mut(&mut self, group: usize) -> Option<&mut u32> {
+        self.0.get_mut(group)
+    }
+
+    pub fn has(&self, hook: &Hook) -> bool {
+        self.0.get(hook.group()).is_some_and(|group| group & hook.bit() != 0)
+    }
+
+    pub fn put(&mut self, hook: &Hook, member: bool) {
+        if let Some(group) = self.0.get_mut(hook.group()) {
+            *group = if member { *group | hook.bit() } else { *group & !hook.bit() };
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|group| *group == 0)
+    }
+
+    /// Without those of the other one.
+    pub fn without(&self, other: &HookSet) -> Self {
+        let mut rest = *self;
+        rest.0.iter_mut().zip(other.0).for_each(|(group, other)| *group &= !other);
+        rest
+    }
+}
+
+impl SlotMask {
+    /// The slots of those of the group's hooks that are in the set. `epoch` is the interpreter's.
+    #[inline(always)]
+    pub fn valid(self, epoch: u32, hooks: Hooks<'_>, group: usize) -> u32 {
+        if self.slots == 0 || self.epoch == epoch {
+            return self.slots;
+        }
+        self.valid_of_before(hooks, group)
+    }
+
+    /// [`valid`](Self::valid), where hooks were added since.
+    #[cold]
+    #[inline(never)]
+    fn valid_of_before(self, hooks: Hooks<'_>, group: usize) -> u32 {
+        let is_meant = |hook: &&Hook| hook.group() == group && hook.epoch <= self.epoch;
+        self.slots & hooks.filter(is_meant).fold(0, |slots, hook| slots | hook.bit())
+    }
+
+    /// As the value of a code object's extra slot, which is NULL for "never set".
+    pub fn to_extra(self) -> *mut c_void {
+        let value = (u64::from(self.epoch) << 32) | u64::from(self.slots);
+        core::ptr::without_provenance_mut(value as usize)
+    }
+
+    #[inline(always)]
+    pub fn from_extra(extra: *mut c_void) -> Self {
+        let value = extra.addr() as u64;
+        SlotMask { epoch: (value >> 32) as u32, slots: value as u32 }
+    }
+}
