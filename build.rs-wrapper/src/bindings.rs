@@ -85,7 +85,6 @@ const FUNCTIONS: &[&str] = &[
     "PyMem_RawCalloc",
     "PyMem_RawFree",
     "PyMem_RawMalloc",
-    "PyMem_RawRealloc",
     "PyModuleDef_Init",
     "PyModule_AddObjectRef",
     "PyMutex_Lock",

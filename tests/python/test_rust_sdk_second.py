@@ -263,7 +263,7 @@ class Answering(HookTestCase):
 
     def test_one_thread_alone(self):
         f = new_function("def f(): pass")
-        guard = cases.install("pass", f, None, this_thread=True, hidden=True)
+        guard = cases.install("pass", f, None, this_thread=True, visible=True)
         f()
         in_new_thread(f)
         self.assertEqual(guard.asked(), 1)

@@ -124,6 +124,7 @@ struct Definition {
     flags: c_uint,
     place: c_int,
     other: i64,
+    traverse_word: Option<Free>,
 }
 
 type SimpleAsk = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut *mut PyObject) -> c_int;
@@ -324,6 +325,7 @@ pub fn install<H: Hook>(py: Python<'_>, name: &CStr, hook: H) -> PyResult<Instal
         flags: 0,
         place: 0,
         other: 0,
+        traverse_word: None,
     };
     // SAFETY: attached. The functions are made for this user data, which the engine owns from here
     // on. The rest is copied.

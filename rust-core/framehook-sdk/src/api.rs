@@ -62,6 +62,8 @@ pub(crate) struct Definition {
     pub flags: c_uint,
     pub place: c_int,
     pub other: i64,
+    /// The words of this crate are opaque to the collector: none.
+    pub traverse_word: Option<Free>,
 }
 
 /// Declares a struct of function pointers, and how it is filled.

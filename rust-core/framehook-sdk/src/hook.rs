@@ -132,6 +132,7 @@ impl std::ops::BitOr for Also {
 const TELL_LEAVE: c_uint = 1;
 const NOT_BELOW: c_uint = 1;
 const ONLY_BELOW: c_uint = 2;
+const ONLY_BELOW_EVERYWHERE: c_uint = 3;
 
 impl<'py, W> Answer<'py, W> {
     fn new(verdict: Verdict<'py>) -> Self {
@@ -173,15 +174,23 @@ impl<'py, W> Answer<'py, W> {
         answer
     }
 
-    /// And do not ask me about frames below this one. Second edition.
+    /// And do not call the hook for the callees of this frame, on this stack. Second edition.
     pub fn not_below(mut self) -> Self {
         self.extent = NOT_BELOW;
         self
     }
 
-    /// And ask me about frames below this one, and nowhere else. Second edition.
+    /// And call the hook for the callees of this frame, though a scope around it excludes them. Second
+    /// edition.
     pub fn only_below(mut self) -> Self {
         self.extent = ONLY_BELOW;
+        self
+    }
+
+    /// And call the hook for the callees of this frame, and for nothing else in any other thread or
+    /// greenlet, until it is left. Second edition.
+    pub fn only_below_everywhere(mut self) -> Self {
+        self.extent = ONLY_BELOW_EVERYWHERE;
         self
     }
 

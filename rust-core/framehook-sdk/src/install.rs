@@ -48,7 +48,7 @@ pub struct Builder {
 
 const TIMED: c_uint = 1;
 const THIS_THREAD: c_uint = 2;
-const HIDDEN: c_uint = 8;
+const VISIBLE: c_uint = 8;
 
 impl Builder {
     /// `name` appears in messages and in `framehook.hooks()`.
@@ -68,15 +68,15 @@ impl Builder {
         self
     }
 
-    /// Asks about frames of the calling thread only.
+    /// Calls the hook for frames of the calling thread only. It is removed when that ends.
     pub fn this_thread(mut self) -> Self {
         self.flags |= THIS_THREAD;
         self
     }
 
-    /// Keeps the Python code that the hook runs from trace, profile and monitoring functions.
-    pub fn hidden(mut self) -> Self {
-        self.flags |= HIDDEN;
+    /// Shows the Python code that the hook runs to trace, profile and monitoring functions.
+    pub fn visible(mut self) -> Self {
+        self.flags |= VISIBLE;
         self
     }
 
@@ -122,6 +122,7 @@ impl Builder {
                     flags: self.flags,
                     place,
                     other,
+                    traverse_word: None,
                 };
                 // SAFETY: attached to this interpreter. The functions are made for this user data,
                 // a reference that the engine owns from here on, and for its words. The rest is

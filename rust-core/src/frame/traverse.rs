@@ -44,7 +44,7 @@ fn kept_by_hooks(locals: *mut PyObject) -> Option<TraverseFunction> {
     unsafe {
         let kind: *mut PyObject = locals.as_ref()?.ob_type.cast();
         let interpreter = Thread::current().interpreter();
-        if kind != (*FrameHookState::of(interpreter)).watched_type {
+        if kind.is_null() || kind != (*FrameHookState::of(interpreter)).watched_type {
             return None;
         }
         (*kind.cast::<PyTypeObject>()).tp_traverse
@@ -56,10 +56,12 @@ fn traverse(frame: Frame, visitor: Visitor) -> Result<(), c_int> {
     let locals = frame.locals();
     match kept_by_hooks(locals) {
         // SAFETY: the type's own function, for an object of it, with what the collector has given.
-        Some(traverse) => match unsafe { traverse(locals, Some(visitor.function), visitor.argument) } {
-            0 => {}
-            stop => return Err(stop),
-        },
+        Some(traverse) => {
+            match unsafe { traverse(locals, Some(visitor.function), visitor.argument) } {
+                0 => {}
+                stop => return Err(stop),
+            }
+        }
         None => visitor.visit(locals)?,
     }
     visitor.visit(frame.function())?;

@@ -20,8 +20,7 @@ pub type AskFunction =
 pub type TellFunction = unsafe extern "C" fn(*const HookEvent, *mut c_void) -> c_int;
 
 /// What shows the collector the objects that the word of a watch refers to.
-pub type TraverseFunction =
-    unsafe extern "C" fn(*mut c_void, VisitFunction, *mut c_void) -> c_int;
+pub type TraverseFunction = unsafe extern "C" fn(*mut c_void, VisitFunction, *mut c_void) -> c_int;
 
 /// What is called.
 #[derive(Clone, Copy)]

@@ -26,12 +26,7 @@ unsafe fn find(own: *mut FrameHookThread, id: c_longlong) -> Option<*mut Disable
 /// memory.
 ///
 /// The world is stopped, or the thread is the calling one.
-pub fn change(
-    thread: Thread,
-    one: ThreadState,
-    hook: &Hook,
-    edit: impl FnOnce(&mut DisabledHook),
-) {
+pub fn change(thread: Thread, one: ThreadState, hook: &Hook, edit: impl FnOnce(&mut DisabledHook)) {
     let own = one.own();
     // SAFETY: nobody else uses the list, as said; nothing here waits, or runs Python code. The last entry
     // takes the place of the one that goes.
@@ -63,11 +58,16 @@ pub fn add(thread: Thread, hook: &Hook, edit: impl FnOnce(&mut DisabledHook)) ->
             if (*own).disabled_count == (*own).disabled_room {
                 let room = (*own).disabled_room * 2 + 4;
                 let bytes = room as usize * size_of::<DisabledHook>();
-                let block = c::PyMem_RawRealloc((*own).disabled.cast(), bytes);
+                let block = c::PyMem_RawMalloc(bytes).cast::<DisabledHook>();
                 if block.is_null() {
                     return Err(Raised::no_memory(thread));
                 }
-                ((*own).disabled, (*own).disabled_room) = (block.cast(), room);
+                if !(*own).disabled.is_null() {
+                    let count = (*own).disabled_count as usize;
+                    block.copy_from_nonoverlapping((*own).disabled, count);
+                }
+                c::PyMem_RawFree((*own).disabled.cast());
+                ((*own).disabled, (*own).disabled_room) = (block, room);
             }
             let new = DisabledHook { id: hook.id, blocks: 0, off: false };
             (*own).disabled.add((*own).disabled_count as usize).write(new);

@@ -44,6 +44,20 @@ pub fn calls_some(thread: Thread) -> bool {
     unsafe { (*thread.own()).listens == YES }
 }
 
+/// The slots of the first group's hooks that are called in this thread now.
+#[inline(always)]
+pub fn open_in_first_group(thread: Thread) -> u32 {
+    // SAFETY: the calling thread's own.
+    unsafe { (&raw const (*thread.own()).open).cast::<u32>().read() }
+}
+
+/// Whether a hook is called in this thread now.
+pub fn is_open(thread: Thread, hook: &Hook) -> bool {
+    // SAFETY: the calling thread's own. A reference for as long as the expression.
+    let group = unsafe { (&(*thread.own()).open).get(hook.group()).copied() };
+    group.is_some_and(|group| group & hook.bit() != 0)
+}
+
 /// Whether something keeps a hook from being called in that thread.
 ///
 /// # Safety
@@ -78,10 +92,8 @@ pub unsafe fn announce(thread: Thread, hook: &Hook, enabled: bool) {
 unsafe fn announce_to(one: ThreadState, hook: &Hook, enabled: bool) {
     // SAFETY: the caller's contract.
     unsafe {
-        let open = enabled
-            && hook.is_for(one)
-            && !(*one.own()).ends
-            && !is_disabled_in(one, hook.id);
+        let open =
+            enabled && hook.is_for(one) && !(*one.own()).ends && !is_disabled_in(one, hook.id);
         put(&mut (*one.own()).open, hook, open);
     }
 }

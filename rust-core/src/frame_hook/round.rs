@@ -9,6 +9,7 @@ use super::asking::{ask, begin_watch, call, heed, Given, Heeded};
 use super::counted::count_one;
 use super::error::Raised;
 use super::hook::{Hook, HookInUse, Hooks};
+use super::listening::{is_open, open_in_first_group};
 use super::offered::{never_offer, starts_within_a_hook, Offered, Stage, Starting};
 use super::original::is_spared;
 use super::set::HookSet;
@@ -68,7 +69,9 @@ fn is_not_to_be_offered(thread: Thread, frame: Frame) -> bool {
     let (rounds, hidden) = levels(thread);
     // Levels of a hook are no tracer's; it may wait in another greenlet. Where no hook
     // runs, frames far below are not looked at: a spared call whose frame is not offered stays counted.
-    tracing > hidden as c_int || is_spared(thread, frame) || (rounds != 0 && starts_within_a_hook(frame))
+    tracing > hidden as c_int
+        || is_spared(thread, frame)
+        || (rounds != 0 && starts_within_a_hook(frame))
 }
 
 /// How far the hooks that let a frame run were called.
@@ -87,8 +90,8 @@ enum Asked {
     Failed(HookInUse),
 }
 
-/// Calls those hooks of the first group that are in `open`, in order, as long as they are ordinary and let the
-/// frame run. All that were added until `epoch` are in that group.
+/// Calls those hooks of the first group that are open and not in `settled`, in order, as long as they are ordinary and
+/// let the frame run. All that were added until `epoch` are in that group.
 ///
 /// # Safety
 /// `frame` is being offered in this thread; the thread was not stopped since `hooks` was got.
@@ -97,13 +100,15 @@ unsafe fn ask_ordinary(
     thread: Thread,
     mut hooks: Hooks<'_>,
     epoch: u32,
-    open: u32,
+    settled: u32,
     frame: Offered,
 ) -> Asked {
     let mut watched = false;
     // SAFETY: what `hooks` leads to is looked at while the thread is not stopped: after a call that is where the hook
     // that was called is still installed. Each hook that is entered is installed.
     while let Some(hook) = hooks.next() {
+        // What a hook enables or disables counts at once.
+        let open = open_in_first_group(thread) & !settled;
         if hook.bit() & open == 0 || hook.epoch > epoch {
             continue;
         }
@@ -161,28 +166,27 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
         return Way::Runs(*frame, Answer::AskAgain);
     }
     // SAFETY: the state is live, and the thread's own fields change while this thread is stopped.
-    let (epoch, groups, open, scopes) = unsafe {
-        let (state, own) = (thread.state(), thread.own());
-        let open = (&raw const (*own).open).cast::<u32>().read();
-        ((*state).epoch, (*state).groups, open, !(*own).scopes.is_null())
+    let (epoch, groups, scopes) = unsafe {
+        let state = thread.state();
+        ((*state).epoch, (*state).groups, !(*thread.own()).scopes.is_null())
     };
     if groups > 1 || scopes {
         // SAFETY: the caller's contract.
         return unsafe { offer_to_some(thread, frame, stage) };
     }
     let settled = settled::slots_of_first_group(thread, frame.code());
-    if open & !settled == 0 {
+    if open_in_first_group(thread) & !settled == 0 {
         return Way::Runs(*frame, standing(thread, frame.code()));
     }
     let (next, caller) = (frame.instruction(), frame.previous());
     let round = Round::begin(thread);
     let frame = frame.hide(stage);
     // SAFETY: hidden just now; the thread was not stopped since it has seen the state.
-    let asked = unsafe { ask_ordinary(thread, thread.hooks(), epoch, open & !settled, frame) };
+    let asked = unsafe { ask_ordinary(thread, thread.hooks(), epoch, settled, frame) };
     let under_way = |round| UnderWay { epoch, round, next, caller };
     let course = || {
-        let [here, settled] = [open, settled].map(HookSet::of_first_group);
-        Course::begin(frame, here, settled)
+        let settled = HookSet::of_first_group(settled);
+        Course { frame, excluded: HookSet::NONE, settled, passed: false, replaced: false }
     };
     match asked {
         Asked::All { watched } => {
@@ -208,9 +212,7 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
             // SAFETY: hidden just now.
             unsafe { go_on_behind(thread, under_way(round), at, course) }
         }
-        Asked::Failed(at) => {
-            end_round(thread, under_way(round), Some(at), course(), End::Failed)
-        }
+        Asked::Failed(at) => end_round(thread, under_way(round), Some(at), course(), End::Failed),
     }
 }
 
@@ -221,20 +223,19 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
 #[cold]
 #[inline(never)]
 unsafe fn offer_to_some(thread: Thread, frame: Starting, stage: Stage) -> Way {
-    // SAFETY: the calling thread's own; a copy.
-    let (listening, scopes) =
-        unsafe { (HookSet::of_groups((*thread.own()).open), !(*thread.own()).scopes.is_null()) };
     let settled = settled::set(thread, frame.code());
-    if listening.without(&settled).is_empty() {
+    let open = HookSet::open(thread).without(&settled);
+    if open.is_empty() {
         return Way::Runs(*frame, standing(thread, frame.code()));
     }
-    let here = if scopes { listening.without(&scope::excluded(thread)) } else { listening };
-    if here.without(&settled).is_empty() {
+    let excluded = scope::excluded(thread);
+    if open.without(&excluded).is_empty() {
         return Way::Runs(*frame, Answer::AskAgain);
     }
     let (next, caller) = (frame.instruction(), frame.previous());
     let round = Round::begin(thread);
-    let course = Course::begin(frame.hide(stage), here, settled);
+    let frame = frame.hide(stage);
+    let course = Course { frame, excluded, settled, passed: false, replaced: false };
     let (first, epoch) = registry::first(thread);
     let under_way = UnderWay { epoch, round, next, caller };
     match first {
@@ -248,8 +249,9 @@ unsafe fn offer_to_some(thread: Thread, frame: Starting, stage: Stage) -> Way {
 struct Course {
     /// The frame for which the next hook is called.
     frame: Offered,
-    /// The hooks that are called at this place, and those that are disabled for the frame's code.
-    here: HookSet,
+    /// The hooks that scopes exclude at this place.
+    excluded: HookSet,
+    /// Those that are disabled for the frame's code.
     settled: HookSet,
     /// Whether some hook wants to be called again.
     passed: bool,
@@ -258,12 +260,8 @@ struct Course {
 }
 
 impl Course {
-    fn begin(frame: Offered, here: HookSet, settled: HookSet) -> Self {
-        Course { frame, here, settled, passed: false, replaced: false }
-    }
-
-    fn is_called(&self, hook: &Hook) -> bool {
-        self.here.has(hook) && !self.settled.has(hook)
+    fn is_called(&self, thread: Thread, hook: &Hook) -> bool {
+        is_open(thread, hook) && !self.excluded.has(hook) && !self.settled.has(hook)
     }
 }
 
@@ -294,7 +292,7 @@ unsafe fn go_on_with(
     // SAFETY: the thread is not stopped here.
     course.passed = unsafe { thread.hooks() }
         .take_while(|hook| !core::ptr::eq(*hook, at.get()))
-        .any(|hook| course.is_called(hook));
+        .any(|hook| course.is_called(thread, hook));
     // SAFETY: the caller's contract.
     unsafe {
         match ask_one(thread, at.get(), given, &mut course) {
@@ -341,7 +339,7 @@ unsafe fn ask_one(
     let heeded = match given {
         // SAFETY: the frame is being offered, and this hook has answered just now.
         Some(given) => unsafe { heed(thread, hook, course.frame, given) },
-        None if !course.is_called(hook) => return None,
+        None if !course.is_called(thread, hook) => return None,
         None if !hook.is_ordinary() && is_beyond_limits(thread, hook) => {
             course.passed |= hook.is_enabled();
             return None;
@@ -412,8 +410,7 @@ fn end_round(
 /// Whether `code` is of no interest to any hook, in whatever thread.
 #[inline(never)]
 pub(super) fn standing(thread: Thread, code: Code) -> Answer {
-    // SAFETY: the state is live, and the thread is not stopped here.
-    let enabled = unsafe { HookSet::of_groups((*thread.state()).enabled) };
+    let enabled = HookSet::enabled(thread);
     if enabled.is_empty() || enabled.without(&settled::set(thread, code)).is_empty() {
         Answer::Settled
     } else {

@@ -137,8 +137,7 @@ impl Scope {
         let outer = OnStack::of(thread, root).next();
         // SAFETY: live; by contract ours, and the list is the thread's own.
         unsafe {
-            let excludes_all =
-                hook.is_none() || outer.is_some_and(|outer| (*outer).excludes_all);
+            let excludes_all = hook.is_none() || outer.is_some_and(|outer| (*outer).excludes_all);
             let others = outer.map_or(0, |outer| (*outer).hooks_here);
             let is_new = hook.is_some_and(|hook| of_hook(thread, root, hook).is_none());
             let first = (*thread.own()).scopes.cast::<Scope>();

@@ -2,6 +2,7 @@
 
 use super::hook::{Hook, Hooks};
 use crate::in_cpython::{SlotMask, HOOK_GROUPS};
+use crate::thread::Thread;
 use core::ffi::c_void;
 
 /// A set of the hooks of one moment, by slot.
@@ -12,8 +13,10 @@ impl HookSet {
     pub const NONE: Self = HookSet([0; HOOK_GROUPS]);
     pub const ALL: Self = HookSet([u32::MAX; HOOK_GROUPS]);
 
-    pub fn of_groups(groups: [u32; HOOK_GROUPS]) -> Self {
-        HookSet(groups)
+    /// The hooks that are enabled, in whatever thread.
+    pub fn enabled(thread: Thread) -> Self {
+        // SAFETY: the state is live; the field changes with the world stopped. A copy.
+        HookSet(unsafe { (*thread.state()).enabled })
     }
 
     /// Hooks of the first group.
@@ -29,6 +32,12 @@ impl HookSet {
 
     pub fn group_mut(&mut self, group: usize) -> Option<&mut u32> {
         self.0.get_mut(group)
+    }
+
+    /// The hooks that are called in this thread now.
+    pub fn open(thread: Thread) -> Self {
+        // SAFETY: the calling thread's own; a copy.
+        HookSet(unsafe { (*thread.own()).open })
     }
 
     pub fn has(&self, hook: &Hook) -> bool {

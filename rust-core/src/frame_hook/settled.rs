@@ -71,8 +71,7 @@ pub fn slots_of_first_group(thread: Thread, code: Code) -> u32 {
 pub fn set(thread: Thread, code: Code) -> HookSet {
     let mut all = suspended::set_for(thread, code);
     // SAFETY: nothing here waits or runs Python code.
-    let (groups, epoch) =
-        unsafe { ((*thread.state()).groups as usize, (*thread.state()).epoch) };
+    let (groups, epoch) = unsafe { ((*thread.state()).groups as usize, (*thread.state()).epoch) };
     for group in 0..groups {
         let mask = mask(thread, code, group);
         if group == 0 && mask == SlotMask::EVERYBODY {

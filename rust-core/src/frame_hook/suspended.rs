@@ -93,7 +93,10 @@ pub fn set_for(thread: Thread, code: Code) -> HookSet {
         for at in 0..(*state).suspended_count {
             let entry = (*state).suspended_codes.add(at);
             if (*entry).code == code.as_ptr() {
-                thread.hooks().filter(|hook| hook.id == (*entry).id).for_each(|it| set.put(it, true));
+                thread
+                    .hooks()
+                    .filter(|hook| hook.id == (*entry).id)
+                    .for_each(|it| set.put(it, true));
             }
         }
     }

@@ -115,7 +115,8 @@ impl Watch {
             thread.set_current_frame(mark.as_ptr());
             begin_to_tell(mark);
             let round = Round::begin(thread);
-            let status = visible_if(hook.visible, thread, || tell(&raw const event, hook.user_data));
+            let status =
+                visible_if(hook.visible, thread, || tell(&raw const event, hook.user_data));
             drop(round);
             thread.set_current_frame(before);
             self.expect_return();

@@ -248,7 +248,7 @@ extern "C" fn PyObject_GC_UnTrack(object: *mut c_void) {
 
 /// The memory stays, as that of all objects.
 #[no_mangle]
-extern "C" fn PyObject_GC_Del(object: *mut c_void) {
+extern "C" fn PyObject_Free(object: *mut c_void) {
     assert_eq!(count(object.cast()), 0, "freed while it is referred to");
 }
 
@@ -280,12 +280,12 @@ extern "C" fn PyType_GenericAlloc(kind: *mut PyTypeObject, _: isize) -> *mut PyO
     if !is_allowed() {
         return PyErr_NoMemory();
     }
-    // SAFETY: a type from `PyType_FromSpec`, which its objects refer to. There is room for a head.
+    // SAFETY: a type from `PyType_FromSpec`, which its objects refer to, and of which the collector knows none.
+    // There is room for a head.
     unsafe {
         incref(kind.cast());
         let more = (*kind).tp_basicsize as usize - size_of::<TestObject>();
         let object: *mut TestObject = with_zeros(kind, more);
-        PyObject_GC_Track(object.cast());
         object.cast()
     }
 }

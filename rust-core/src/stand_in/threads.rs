@@ -10,7 +10,7 @@ use crate::code_extra::NO_INDEX;
 use crate::cpython::{
     _PyInterpreterFrame, _PyThreadStateImpl, PyInterpreterState, PyObject, PyThreadState,
 };
-use crate::in_cpython::{CodeExtraState, FrameHookState};
+use crate::in_cpython::CodeExtraState;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -42,10 +42,11 @@ impl Attached {
         // SAFETY: made just now.
         unsafe {
             (*CodeExtraState::of(interpreter)).perf_trampoline_index = NO_INDEX;
-            (*FrameHookState::of(interpreter)).extra_index = NO_INDEX;
         }
         tstate.base.interp = interpreter;
         let tstate = Box::into_raw(tstate);
+        // SAFETY: made just now.
+        unsafe { (*interpreter).threads.head = tstate.cast() };
         Attached { interpreter, tstate, before: CURRENT.replace(tstate.cast()) }
     }
 
@@ -79,6 +80,18 @@ pub extern "C" fn PyThreadState_Get() -> *mut PyThreadState {
         FALLBACK.set(Some(Attached::to_interpreter(0)));
     }
     CURRENT.get()
+}
+
+#[no_mangle]
+extern "C" fn PyInterpreterState_ThreadHead(interp: *mut PyInterpreterState) -> *mut PyThreadState {
+    // SAFETY: live.
+    unsafe { (*interp).threads.head }
+}
+
+#[no_mangle]
+extern "C" fn PyThreadState_Next(tstate: *mut PyThreadState) -> *mut PyThreadState {
+    // SAFETY: live.
+    unsafe { (*tstate).next }
 }
 
 // --- What is said to all. ---

@@ -362,7 +362,7 @@ mod rust_hook_cases {
 
     #[pyfunction]
     #[pyo3(signature = (kind, function, extra, *, first = false, before = None, behind = None,
-                        this_thread = false, hidden = false, timed = false, name = None))]
+                        this_thread = false, visible = false, timed = false, name = None))]
     #[allow(clippy::too_many_arguments)]
     fn install(
         py: Python<'_>,
@@ -373,7 +373,7 @@ mod rust_hook_cases {
         before: Option<i64>,
         behind: Option<i64>,
         this_thread: bool,
-        hidden: bool,
+        visible: bool,
         timed: bool,
         name: Option<String>,
     ) -> PyResult<Option<Guard>> {
@@ -394,7 +394,7 @@ mod rust_hook_cases {
         let mut builder = Builder::new(name.unwrap_or(kind.clone())).place(place);
         for (wanted, with) in [
             (this_thread, Builder::this_thread as fn(Builder) -> Builder),
-            (hidden, Builder::hidden),
+            (visible, Builder::visible),
             (timed, Builder::timed),
         ] {
             builder = if wanted { with(builder) } else { builder };

@@ -62,7 +62,8 @@ unsafe fn manner_of(thread: Thread, this: *mut PyObject) -> Outcome<Manner> {
     // SAFETY: live, by contract; the tuple keeps its items alive.
     unsafe {
         let manner = attribute(thread, this, c"_manner")?;
-        if !is_a(manner.as_ptr(), &raw mut c::PyTuple_Type) || c::PyTuple_Size(manner.as_ptr()) != 4 {
+        if !is_a(manner.as_ptr(), &raw mut c::PyTuple_Type) || c::PyTuple_Size(manner.as_ptr()) != 4
+        {
             return Err(Raised::type_error(thread, c"a tuple of four is expected"));
         }
         let item = |at| c::PyTuple_GetItem(manner.as_ptr(), at);
@@ -97,9 +98,9 @@ unsafe fn leave(thread: Thread, this: *mut PyObject) -> Outcome<()> {
     // SAFETY: by contract.
     let number = unsafe { number_of(this) };
     let before = registry::id_in_blocks(thread, number).and_then(|id| registry::find(thread, id));
-    let (order, enabled) = before.as_ref().map_or((0, false), |hook| {
-        (order_of(thread, hook.get().id), hook.get().is_enabled())
-    });
+    let (order, enabled) = before
+        .as_ref()
+        .map_or((0, false), |hook| (order_of(thread, hook.get().id), hook.get().is_enabled()));
     let Some(left) = registry::leave(thread, number) else { return Ok(()) };
     let told = made(thread, describe(thread, &left, order, enabled))?;
     let name = made(thread, Owned::interned(thread, c"_last"))?;

@@ -45,7 +45,11 @@ unsafe fn add_frame_hook(
 ///
 /// # Safety
 /// Both are live.
-pub unsafe fn place_of(thread: Thread, number: *mut PyObject, other: *mut PyObject) -> Outcome<Place> {
+pub unsafe fn place_of(
+    thread: Thread,
+    number: *mut PyObject,
+    other: *mut PyObject,
+) -> Outcome<Place> {
     // SAFETY: live, by contract.
     let (number, other) = unsafe { (handle(thread, number)?, id_of(thread, other)?) };
     c_int::try_from(number)

@@ -244,12 +244,7 @@ pub fn order_of(thread: Thread, id: c_longlong) -> usize {
 }
 
 /// A new dict about a hook; `None` with an exception set.
-pub fn describe(
-    thread: Thread,
-    in_use: &HookInUse,
-    order: usize,
-    enabled: bool,
-) -> Option<Owned> {
+pub fn describe(thread: Thread, in_use: &HookInUse, order: usize, enabled: bool) -> Option<Owned> {
     let hook = in_use.get();
     let python = match callable_of(hook) {
         // SAFETY: the hook keeps it alive.

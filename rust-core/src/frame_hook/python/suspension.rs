@@ -28,8 +28,7 @@ struct Suspension {
     in_thread: bool,
     /// About the code objects of this tuple only; NULL: about all.
     codes: *mut PyObject,
-    /// Where only the calling thread is concerned: the `Thread::number` of the threads in which blocks have begun that
-    /// have not ended, the last one last. So many, in a block of memory with room for so many. They change with the
+    /// The `Thread::number` of the threads in which blocks have begun that have not ended, the last one last. So many, in a block of memory with room for so many. They change with the
     /// world stopped.
     began_in: *mut u64,
     count: usize,
@@ -110,47 +109,73 @@ unsafe extern "C" fn drop_suspension(this: *mut PyObject) {
     }
 }
 
-/// A block begins, or ends. The end needs no memory.
+/// A block begins, or ends. The end needs no memory, and does nothing where no block of this object has begun.
 ///
 /// # Safety
 /// `this` is a `Suspension`, and live as long as the call lasts.
 unsafe fn suspend(thread: Thread, this: *mut PyObject, begins: bool) -> Outcome<()> {
     let this = this.cast::<Suspension>();
+    // SAFETY: by contract.
+    unsafe {
+        if begins {
+            note_begin(thread, this)?;
+            return suspend_now(thread, this).inspect_err(|_| {
+                note_end(thread, this);
+            });
+        }
+        if let Some(number) = note_end(thread, this) {
+            resume_now(thread, this, number);
+        }
+        Ok(())
+    }
+}
+
+/// Disables the hook.
+///
+/// # Safety
+/// `this` is live as long as the call lasts.
+unsafe fn suspend_now(thread: Thread, this: *mut Suspension) -> Outcome<()> {
     // SAFETY: live, by contract; these do not change. `codes` is NULL or a tuple of code objects, which keeps them alive.
     unsafe {
         let (id, in_thread, codes) = ((*this).handle, (*this).in_thread, (*this).codes);
-        if !codes.is_null() {
-            return suspend_for_codes(thread, id, codes, begins);
-        }
-        match (in_thread, begins) {
-            (false, true) => switch::suspend(thread, id),
-            (false, false) => {
-                switch::resume(thread, id);
-                Ok(())
-            }
-            (true, true) => begin_in_thread(thread, this),
-            (true, false) => {
-                if let Some(number) = end_in_thread(thread, this) {
-                    switch::resume_in_thread(thread, id, number);
-                }
-                Ok(())
-            }
+        match (codes.is_null(), in_thread) {
+            (false, _) => suspend_for_codes(thread, id, codes),
+            (true, true) => switch::suspend_in_thread(thread, id),
+            (true, false) => switch::suspend(thread, id),
         }
     }
 }
 
-/// A block begins that concerns the calling thread.
+/// Takes back what [`suspend_now`] has done in the thread with that number.
+///
+/// # Safety
+/// As there.
+unsafe fn resume_now(thread: Thread, this: *mut Suspension, number: u64) {
+    // SAFETY: as above.
+    unsafe {
+        let (id, in_thread, codes) = ((*this).handle, (*this).in_thread, (*this).codes);
+        match (codes.is_null(), in_thread) {
+            (false, _) => resume_for_codes(thread, id, codes, c::PyTuple_Size(codes)),
+            (true, true) => switch::resume_in_thread(thread, id, number),
+            (true, false) => switch::resume(thread, id),
+        }
+    }
+}
+
+/// Writes down that a block begins in the calling thread.
 ///
 /// # Safety
 /// `this` is live as long as the call lasts.
-unsafe fn begin_in_thread(thread: Thread, this: *mut Suspension) -> Outcome<()> {
+unsafe fn note_begin(thread: Thread, this: *mut Suspension) -> Outcome<()> {
     let mut spare: (*mut u64, usize) = (null_mut(), 0);
     loop {
         // SAFETY: live, by contract; the world is stopped. There is room for so many numbers.
         let wanted = locked(thread, || unsafe {
             if (*this).count == (*this).room && spare.1 > (*this).room {
                 let (block, room) = spare;
-                block.copy_from_nonoverlapping((*this).began_in, (*this).count);
+                if !(*this).began_in.is_null() {
+                    block.copy_from_nonoverlapping((*this).began_in, (*this).count);
+                }
                 spare = ((*this).began_in, 0);
                 ((*this).began_in, (*this).room) = (block, room);
             }
@@ -163,19 +188,13 @@ unsafe fn begin_in_thread(thread: Thread, this: *mut Suspension) -> Outcome<()> 
         });
         // SAFETY: NULL, or a block that nobody uses.
         unsafe { c::PyMem_RawFree(spare.0.cast()) };
-        let Some(room) = wanted else { break };
+        let Some(room) = wanted else { return Ok(()) };
         // SAFETY: the raw allocator takes any size at any time.
         let block = unsafe { c::PyMem_RawMalloc(room * size_of::<u64>()) }.cast::<u64>();
         if block.is_null() {
             return Err(Raised::no_memory(thread));
         }
         spare = (block, room);
-    }
-    // SAFETY: live, by contract.
-    unsafe {
-        switch::suspend_in_thread(thread, (*this).handle).inspect_err(|_| {
-            end_in_thread(thread, this);
-        })
     }
 }
 
@@ -184,7 +203,7 @@ unsafe fn begin_in_thread(thread: Thread, this: *mut Suspension) -> Outcome<()> 
 ///
 /// # Safety
 /// `this` is live as long as the call lasts.
-unsafe fn end_in_thread(thread: Thread, this: *mut Suspension) -> Option<u64> {
+unsafe fn note_end(thread: Thread, this: *mut Suspension) -> Option<u64> {
     // SAFETY: live, by contract; the world is stopped. So many numbers are there, and those behind the one that goes
     // move down.
     locked(thread, || unsafe {
@@ -199,29 +218,32 @@ unsafe fn end_in_thread(thread: Thread, this: *mut Suspension) -> Option<u64> {
     })
 }
 
-/// The same about the code objects of a tuple: about all of them or, with an exception, about none.
+/// Disables the hook for the code objects of a tuple: for all of them or, with an exception, for none.
 ///
 /// # Safety
 /// `codes` is a tuple of code objects, and live as long as the call lasts.
-unsafe fn suspend_for_codes(
-    thread: Thread,
-    id: c_longlong,
-    codes: *mut PyObject,
-    begins: bool,
-) -> Outcome<()> {
-    // SAFETY: the caller's contract.
-    let count = unsafe { c::PyTuple_Size(codes) };
+unsafe fn suspend_for_codes(thread: Thread, id: c_longlong, codes: *mut PyObject) -> Outcome<()> {
     // SAFETY: the caller's contract; below the count.
-    let code_at = |at| unsafe { Code::new(c::PyTuple_GetItem(codes, at).cast()) };
-    let resume = |count| (0..count).for_each(|at| switch::resume_for_code(thread, id, code_at(at)));
-    if !begins {
-        resume(count);
-        return Ok(());
-    }
-    for at in 0..count {
-        switch::suspend_for_code(thread, id, code_at(at)).inspect_err(|_| resume(at))?;
+    unsafe {
+        for at in 0..c::PyTuple_Size(codes) {
+            let code = Code::new(c::PyTuple_GetItem(codes, at).cast());
+            switch::suspend_for_code(thread, id, code)
+                .inspect_err(|_| resume_for_codes(thread, id, codes, at))?;
+        }
     }
     Ok(())
+}
+
+/// Takes that back for the first `count` of them.
+///
+/// # Safety
+/// As there; there are so many.
+unsafe fn resume_for_codes(thread: Thread, id: c_longlong, codes: *mut PyObject, count: isize) {
+    for at in 0..count {
+        // SAFETY: the caller's contract.
+        let code = unsafe { Code::new(c::PyTuple_GetItem(codes, at).cast()) };
+        switch::resume_for_code(thread, id, code);
+    }
 }
 
 static METHODS: ForC<[c::PyMethodDef; 3]> = ForC::new([

@@ -9,8 +9,7 @@ use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::kept::keep;
 use crate::frame_hook::verdict::{
     HookAnswer, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW, FRAMEHOOK_ONLY_BELOW_EVERYWHERE,
-    FRAMEHOOK_TELL_LEAVE,
-    FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,
+    FRAMEHOOK_TELL_LEAVE, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,
 };
 use crate::frame_hook::view::View;
 use crate::object::{ForC, Owned};
@@ -89,7 +88,10 @@ unsafe fn result(thread: Thread, this: *mut PyObject, value: *mut PyObject) -> O
     unsafe {
         let answer = answer(thread, this)?;
         if !answer.object.is_null() {
-            return Err(Raised::runtime_error(thread, c"this hook has given the call a result already"));
+            return Err(Raised::runtime_error(
+                thread,
+                c"this hook has given the call a result already",
+            ));
         }
         answer.object = Owned::share(thread, value).into_raw();
     }
@@ -160,7 +162,11 @@ unsafe extern "C" fn only_below(
             None => Ok(false),
         });
         let extent = everywhere.map(|everywhere| {
-            if everywhere { FRAMEHOOK_ONLY_BELOW_EVERYWHERE } else { FRAMEHOOK_ONLY_BELOW }
+            if everywhere {
+                FRAMEHOOK_ONLY_BELOW_EVERYWHERE
+            } else {
+                FRAMEHOOK_ONLY_BELOW
+            }
         });
         extent.and_then(|extent| limit(thread, this, extent)).for_python(thread)
     }
@@ -184,7 +190,10 @@ unsafe fn keyword(
             return Ok(None);
         }
         let wanted = made(thread, Owned::interned(thread, name))?;
-        if count == 0 && named == 1 && c::PyUnicode_Compare(c::PyTuple_GetItem(names, 0), wanted.as_ptr()) == 0 {
+        if count == 0
+            && named == 1
+            && c::PyUnicode_Compare(c::PyTuple_GetItem(names, 0), wanted.as_ptr()) == 0
+        {
             return Ok(Some(first.read()));
         }
         let text = c"the one argument is %U, given by keyword";

@@ -8,7 +8,7 @@ use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState};
 use crate::eval_frame::_PyInterpreterState_SetEvalFrameFunc;
 use crate::frame::{_PyFrame_MakeAndSetFrameObject, Frame};
 use crate::frame_hook::dispatch::_PyRust_Instrument;
-use crate::frame_hook::snapshot::SnapshotRef;
+use crate::frame_hook::registry;
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::count;
 use crate::stand_in::threads::{Attached, PyThreadState_Get, RESULT_OF_THE_LOOP};
@@ -197,9 +197,9 @@ fn calls_replacements_errors_and_time_are_counted() {
     for _ in replies {
         let _ = function.call("");
     }
-    let snapshot = SnapshotRef::current(thread()).expect("hooks");
     let counted = |id| {
-        let hook = snapshot.get().find(id).expect("a hook");
+        let in_use = registry::find(thread(), id).expect("a hook");
+        let hook = in_use.get();
         [&hook.calls, &hook.replacements, &hook.errors, &hook.nanoseconds]
             .map(|counter| counter.load(Ordering::Relaxed))
     };

@@ -133,7 +133,7 @@ impl Answer {
     }
 
     fn extent(&self) -> u32 {
-        u32::from(self.extent % 8).saturating_sub(5)
+        u32::from(self.extent % 9).saturating_sub(5)
     }
 
     fn fails(&self, kind: i32) -> bool {

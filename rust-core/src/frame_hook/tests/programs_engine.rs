@@ -724,7 +724,7 @@ impl Machine<'_> {
         let machine: *const Machine<'_> = self;
         let data = Box::new(Hook { machine: machine.cast(), number, hook, freed: Cell::new(0) });
         const FLAGS: [c_uint; 3] =
-            [0, FRAMEHOOK_TIMED as c_uint, FRAMEHOOK_HIDDEN | FRAMEHOOK_THIS_THREAD];
+            [0, FRAMEHOOK_TIMED as c_uint, FRAMEHOOK_VISIBLE | FRAMEHOOK_THIS_THREAD];
         let definition = HookDefinition {
             size: size_of::<HookDefinition>(),
             name: c"machine".as_ptr(),
@@ -736,6 +736,7 @@ impl Machine<'_> {
             flags: FLAGS[hook % 3],
             place,
             other: other.map_or(0, |it| it.id),
+            traverse_word: None,
         };
         // SAFETY: attached, and a definition whose functions keep to the header.
         let id = self

@@ -92,7 +92,7 @@ impl Model<'_> {
                 Level::Runs(frame) => {
                     for (watcher, answer) in &frame.watches {
                         if *watcher == hook && answer.extent() != 0 {
-                            asked = answer.extent() == 2;
+                            asked = answer.extent() >= 2;
                         }
                     }
                 }

@@ -14,6 +14,7 @@ const PASSES: Answer = Answer {
 };
 const NOT_BELOW: u8 = 6;
 const ONLY_BELOW: u8 = 7;
+const ONLY_BELOW_EVERYWHERE: u8 = 8;
 const CALL: Action = Call { function: 0, catches: true };
 
 fn function(actions: &[Action]) -> Body {
@@ -26,7 +27,7 @@ fn add(hook: u8) -> Action {
 
 #[test]
 fn a_hook_that_is_removed_as_it_is_asked_silences_none_that_takes_its_slot() {
-    for extent in [NOT_BELOW, ONLY_BELOW] {
+    for extent in [NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE] {
         run(Program {
             hooks: vec![
                 vec![Answer {
@@ -45,7 +46,7 @@ fn a_hook_that_is_removed_as_it_is_asked_silences_none_that_takes_its_slot() {
 
 #[test]
 fn a_generator_that_goes_on_silences_no_hook_in_the_place_of_one_that_is_gone() {
-    for extent in [NOT_BELOW, ONLY_BELOW] {
+    for extent in [NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE] {
         run(Program {
             hooks: vec![vec![Answer { extent, ..PASSES }], vec![PASSES]],
             functions: vec![

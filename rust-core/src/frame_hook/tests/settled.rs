@@ -1,8 +1,7 @@
 //! Who need not be asked: what is settled, where slots are used again for other hooks.
 
 use super::support::*;
-use crate::frame_hook::snapshot::SnapshotRef;
-use crate::in_cpython::SlotMask;
+use crate::in_cpython::{SlotMask, GROUP_SIZE, HOOK_GROUPS};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -132,27 +131,62 @@ fn sixteen_million_changes_and_more_make_no_difference() {
 fn a_mask_tells_its_hooks_from_those_that_came_later() {
     let _engine = Engine::start();
     let hooks = [(); 3].map(|()| add(|_| Reply::Pass));
-    let masks = || {
-        let snapshot = SnapshotRef::current(thread()).expect("hooks");
-        let now = snapshot.get();
-        let all = SlotMask { epoch: now.epoch(), slots: 0b111 };
-        (all, SlotMask { epoch: 1, slots: 0b111 }.valid(now), all.valid(now))
-    };
-    let (all, first_alone, every) = masks();
-    assert_eq!((first_alone, every), (0b001, 0b111));
+    // SAFETY: nothing is added or removed while the list is gone over; a field of the state.
+    let valid = |mask: SlotMask| unsafe { mask.valid(epoch(), thread().hooks(), 0) };
+    let all = SlotMask { epoch: epoch(), slots: 0b111 };
+    assert_eq!((valid(SlotMask { epoch: 1, slots: 0b111 }), valid(all)), (0b001, 0b111));
     assert_eq!(remove(hooks[1].id), Ok(()));
     add(|_| Reply::Pass);
-    let snapshot = SnapshotRef::current(thread()).expect("hooks");
-    let now = snapshot.get();
-    assert_eq!(all.valid(now), 0b101, "the second slot is another hook's");
-    for slot in 0..3 {
-        for member in [false, true] {
-            let mask = all.with(now, slot, member);
-            let own = if member { 1 << slot } else { 0 };
-            assert_eq!((mask.epoch, mask.slots), (now.epoch(), 0b101 & !(1 << slot) | own));
-            assert_eq!(mask.valid(now), mask.slots);
-        }
+    assert_eq!(valid(all), 0b101, "the second slot is another hook's");
+    assert_eq!(valid(SlotMask { epoch: 0, slots: 0 }), 0);
+}
+
+/// The number of hooks ever added.
+fn epoch() -> u32 {
+    // SAFETY: a field of the state.
+    unsafe { (*thread().state()).epoch }
+}
+
+#[test]
+fn a_thousand_hooks_are_told_from_each_other() {
+    let _engine = Engine::start();
+    let log = Log::default();
+    let functions = [define(with_parameters(""), ""), define(with_parameters(""), "")];
+    let hooks: Vec<_> = (0..HOOK_GROUPS * GROUP_SIZE)
+        .map(|at| {
+            log.add(
+                String::leak(at.to_string()),
+                if at % 3 == 0 { Reply::Settled } else { Reply::Pass },
+            )
+        })
+        .collect();
+    let called = |function: &Defined| -> Vec<usize> {
+        function.call("").expect("a call");
+        log.read().split_whitespace().map(|name| name.parse().expect("a number")).collect()
+    };
+    let all = || 0..hooks.len();
+    assert_eq!(called(&functions[0]), all().collect::<Vec<_>>());
+    assert_eq!(called(&functions[0]), all().filter(|at| at % 3 != 0).collect::<Vec<_>>());
+    // Each kind of switch reaches the right one of the last group.
+    let (last, code) = (hooks.len() - 1, functions[1].code);
+    assert_eq!(enable(hooks[last - 1].id, false), Ok(()));
+    assert_eq!(enable_in_thread(hooks[last - 2].id, false), Ok(()));
+    assert_eq!(enable_for_code(hooks[last - 4].id, code, false), Ok(()));
+    let off = [last - 1, last - 2, last - 4];
+    assert_eq!(called(&functions[1]), all().filter(|at| !off.contains(at)).collect::<Vec<_>>());
+    // Slots are used again for other hooks, in whatever group.
+    for at in [0, 40, last] {
+        assert_eq!(remove(hooks[at].id), Ok(()));
+        log.add(String::leak((10_000 + at).to_string()), Reply::Pass);
     }
-    let nobody = SlotMask { epoch: 0, slots: 0 };
-    assert_eq!(nobody.valid(now), 0);
+    let newcomers = [10_000, 10_040, 10_000 + last];
+    assert_eq!(called(&functions[0])[called_before_newcomers(&hooks)..], newcomers);
+}
+
+/// How many of the hooks are called for code that they have seen, where three were removed.
+fn called_before_newcomers(hooks: &[Added]) -> usize {
+    let last = hooks.len() - 1;
+    (0..hooks.len())
+        .filter(|at| at % 3 != 0 && ![0, 40, last, last - 1, last - 2].contains(at))
+        .count()
 }

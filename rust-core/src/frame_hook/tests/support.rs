@@ -9,9 +9,10 @@ use crate::frame_hook::c_api::*;
 use crate::frame_hook::came_back::{_PyRust_FrameCameBack, Ahead, HERE};
 use crate::frame_hook::dispatch::*;
 use crate::frame_hook::round::*;
+use crate::frame_hook::state::levels;
 use crate::frame_hook::verdict::*;
 use crate::frame_hook::watch::{free_unused, Watch};
-use crate::frame_hook::{registry, suspended};
+use crate::frame_hook::{disabled, registry, suspended};
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{decref, incref, name_of};
 use crate::stand_in::threads::PyThreadState_Get;
@@ -41,14 +42,14 @@ impl Drop for Engine {
             return;
         }
         memory::allow(None);
-        // SAFETY: the thread's own.
-        assert_eq!(unsafe { (*thread().own()).rounds }, 0, "a round is left over");
+        assert_eq!(levels(thread()), (0, 0), "a dispatch is left over");
         registry::close(thread());
         suspended::forget(thread());
         // SAFETY: the thread's own, and it ends. Fields of the state, which nobody else uses, and its
         // own references.
         unsafe {
-            free_unused(thread());
+            free_unused(thread().its_state());
+            disabled::free(thread().its_state());
             let state = thread().state();
             for place in [&raw mut (*state).incompatible, &raw mut (*state).watched_type] {
                 let kept = place.replace(null_mut());

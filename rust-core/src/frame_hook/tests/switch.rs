@@ -20,9 +20,17 @@ fn block(kind: Kind, id: i64, function: &Defined, begins: bool) -> Result<(), St
     // SAFETY: live code.
     let code = unsafe { Code::new(function.code) };
     let done = match (kind, begins) {
-        (Kind::Everywhere, _) => switch::suspend(thread(), id, begins),
-        (Kind::InThread, _) => switch::suspend_in_thread(thread(), id, begins),
+        (Kind::Everywhere, true) => switch::suspend(thread(), id),
+        (Kind::InThread, true) => switch::suspend_in_thread(thread(), id),
         (Kind::ForCode, true) => switch::suspend_for_code(thread(), id, code),
+        (Kind::Everywhere, false) => {
+            switch::resume(thread(), id);
+            Ok(())
+        }
+        (Kind::InThread, false) => {
+            switch::resume_in_thread(thread(), id, thread().number());
+            Ok(())
+        }
         (Kind::ForCode, false) => {
             switch::resume_for_code(thread(), id, code);
             Ok(())

@@ -43,10 +43,10 @@ fn each_hook_has_a_mark_below_the_frame_and_none_is_left_in_a_list() {
     let frame = function.start("");
     assert_eq!((offer(), marks_below(frame)), (AskAgain, 2));
     // SAFETY: the thread's own list.
-    unsafe { assert!(Watch::first_of(thread()).is_some()) };
+    unsafe { assert!(Watch::first_of(thread().its_state()).is_some()) };
     assert_eq!(caller.end(), Ok("function".to_string()));
     // SAFETY: as above.
-    unsafe { assert!(Watch::first_of(thread()).is_none()) };
+    unsafe { assert!(Watch::first_of(thread().its_state()).is_none()) };
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_hook_that_is_removed_is_told_nothing_and_its_words_are_freed_at_the_end() {
     function.start("");
     assert_eq!(offer(), AskAgain);
     assert_eq!(remove(first), Ok(()));
-    assert_eq!(watchers.watchers[0].freed.get(), 0, "a frame that it watches is left");
+    assert_eq!(watchers.watchers[0].freed.get(), 1, "what it watches does not keep the user data");
     watchers.log.read();
     assert_eq!(caller.end(), Ok("function".to_string()));
     assert_eq!(watchers.log.read(), "b:function:returned(function)");
@@ -135,7 +135,7 @@ fn frames_that_never_run_again_are_dropped_and_their_marks_stay() {
     assert_eq!(offer(), AskAgain);
     watchers.log.read();
     // SAFETY: the thread's own watches, which nobody else works on.
-    unsafe { forget_those_of(thread(), thread()) };
+    unsafe { forget_those_of(thread(), thread().its_state()) };
     assert_eq!(watchers.log.read(), "a:function:dropped a:function:dropped");
     assert_eq!(watchers.ends(), [1, 1]);
     for frame in frames {
@@ -249,7 +249,7 @@ fn memory_for_watches_is_kept_for_later_ones() {
 
 #[test]
 fn nobody_is_asked_below_a_frame_and_asked_again_after_it() {
-    for extent in [FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW] {
+    for extent in [FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW, FRAMEHOOK_ONLY_BELOW_EVERYWHERE] {
         let mut watchers = Watchers::start();
         let (main, function, other) = (named("main"), named("function"), named("other"));
         watchers.add("a", Wish { extent, ..PASSES });
@@ -276,7 +276,8 @@ fn nobody_is_asked_below_a_frame_and_asked_again_after_it() {
 fn an_extent_holds_on_its_own_stack_alone() {
     for (extent, here, elsewhere) in [
         (FRAMEHOOK_NOT_BELOW, "b?other", "a?other b?other"),
-        (FRAMEHOOK_ONLY_BELOW, "a?other b?other", "b?other"),
+        (FRAMEHOOK_ONLY_BELOW, "a?other b?other", "a?other b?other"),
+        (FRAMEHOOK_ONLY_BELOW_EVERYWHERE, "a?other b?other", "b?other"),
     ] {
         let mut watchers = Watchers::start();
         let (main, function, other) = (named("main"), named("function"), named("other"));
@@ -320,7 +321,7 @@ fn what_an_evaluator_runs_comes_back_to_the_marks() {
         assert_eq!(watchers.log.read(), "a?function b?function");
         assert_eq!(current_frame(), caller.frame);
         // SAFETY: the thread's own list.
-        unsafe { assert!(Watch::first_of(thread()).is_none()) };
+        unsafe { assert!(Watch::first_of(thread().its_state()).is_none()) };
     }
     assert_eq!(watchers.ends(), [0, 0]);
     assert_eq!(remove(id), Ok(()));
