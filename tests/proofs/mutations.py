@@ -9,7 +9,8 @@ PARAMETERS = "every_map_of_five_parameters_is_one_to_one_by_name_and_kind"
 
 SIZES, TABLE, INDEX = "data_stack/sizes.rs", "code_extra/table.rs", "code_extra/index.rs"
 REGISTRY, VALUES, RESERVE = "code_extra/registry.rs", "code_extra/values.rs", "data_stack/reserve.rs"
-SNAPSHOT, SETTLED, MAP = "frame_hook/snapshot.rs", "frame_hook/settled.rs", "frame_hook/parameter_map.rs"
+COUNTED, HOOK = "frame_hook/counted.rs", "frame_hook/hook.rs"
+SETTLED, MAP = "frame_hook/settled.rs", "frame_hook/parameter_map.rs"
 
 BATCHES = [
     # --- Arithmetic. ---
@@ -29,7 +30,7 @@ BATCHES = [
         (INDEX, "(index.generation() < LAST_GENERATION)", "(index.generation() <= LAST_GENERATION)",
          ["a_number_is_an_index_or_none"]),
         (INDEX, "Index(tag.0 << SLOT_BITS |", "Index(tag.0 << (SLOT_BITS - 1) |", ["a_first_index_has_its_slot_and_tag"]),
-        ("frame_hook/mask.rs", "u64::from(self.epoch) << 32", "u64::from(self.epoch) << 31", ["a_set_is_read_as_it_was_written"]),
+        ("frame_hook/set.rs", "u64::from(self.epoch) << 32", "u64::from(self.epoch) << 31", ["a_set_is_read_as_it_was_written"]),
         (MAP, "other != slot &&", "other > slot &&", [PARAMETERS]),
     ],
     [
@@ -53,21 +54,23 @@ BATCHES = [
     ],
     # --- Threads: hooks, and what all threads keep. ---
     [
-        (SNAPSHOT, "counter.fetch_add(amount, Ordering::AcqRel)", "counter.fetch_add(amount, Ordering::Relaxed)",
+        (COUNTED, "counter.fetch_add(amount, Ordering::AcqRel)", "counter.fetch_add(amount, Ordering::Relaxed)",
          ["interleaved_two_rounds_end_while_their_hook_is_removed", "interleaved_a_hook_is_removed_while_a_round_has_it"]),
         (RESERVE, "left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(missing)).is_ok()",
          "left.load(Relaxed).checked_sub(missing).map(|rest| left.store(rest, Relaxed)).is_some()",
          ["interleaved_threads_keep_no_more_than_is_there"]),
         (SETTLED, "registry.release(index)?;", "", ["interleaved_threads_agree_on_one_index"]),
+        # A removed hook that leads to the next one without a reference.
+        (HOOK, "                next.as_ref().references.share();\n", "", ["interleaved_two_threads_remove_two_hooks_during_a_round"]),
     ],
     [
-        # A round that has the snapshot and no reference to it.
-        (SNAPSHOT, "            count_one(&snapshot.as_ref().references);\n", "",
+        # A dispatch that has a hook and does not use it.
+        (HOOK, "            self.users.share();\n            HookInUse(NonNull::from(self))", "            HookInUse(NonNull::from(self))",
          ["interleaved_two_threads_remove_two_hooks_during_a_round", "interleaved_a_hook_is_added_and_all_are_removed_during_a_round"]),
         (RESERVE, "left.fetch_add(surplus, Relaxed)", "left.store(left.load(Relaxed) + surplus, Relaxed)",
          ["interleaved_what_threads_give_up_can_be_claimed_again"]),
-        (SETTLED, "place.compare_exchange(NO_INDEX, index, Ordering::AcqRel, Ordering::Acquire)",
-         "{ place.store(index, Ordering::Release); Ok::<isize, isize>(index) }", ["interleaved_threads_agree_on_one_index"]),
+        (SETTLED, "place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire)",
+         "{ place.store(index + 1, Ordering::Release); Ok::<isize, isize>(index) }", ["interleaved_threads_agree_on_one_index"]),
     ],
     # --- Threads: values on code objects. ---
     [

@@ -1,8 +1,8 @@
 //! Hooks that come and go, in every order of the threads' steps, by loom (`ci/proofs`).
 //!
 //! What must hold, whatever the order:
-//! - A round has the hooks of one moment, and neither they nor their snapshot nor their user data are
-//!   freed before it ends. Each is freed once.
+//! - A dispatch goes through the hooks that were there as it began, but for those that were removed meanwhile. None of
+//!   them is freed, nor its user data, while it is called. Each is freed once.
 //! - Threads that need the index of what is settled agree on one, and keep no other.
 //! - What one thread settles does not undo what another has settled.
 //!
@@ -10,12 +10,12 @@
 //! taken from CPython.
 
 use super::description::{Callee, Description};
-use super::hook::{count_one, Hook, SMALL_ATOMICS};
-use super::registry::{add, clear, close, remove};
-use super::settled::{reserve, settle, slots};
-use super::snapshot::{Snapshot, SnapshotRef};
+use super::counted::count_one;
+use super::hook::{Hook, SMALL_ATOMICS};
+use super::registry::{add, clear, close, first, remove};
+use super::settled::{reserve, set, settle};
 use crate::code::Code;
-use crate::code_extra::{Registry, CODE_TYPE_UNTIL_RELEASE, NO_INDEX};
+use crate::code_extra::{Registry, CODE_TYPE_UNTIL_RELEASE};
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
 use crate::in_cpython::{CodeExtraState, FrameHookState};
 use crate::stand_in::code::plain;
@@ -103,18 +103,20 @@ fn simple(data: usize) -> super::description::SimpleHook {
     }
 }
 
-/// The user data of the hooks of one moment, looked at as a round does.
+/// The user data of the hooks that a dispatch comes to.
 fn round() -> Vec<usize> {
-    let Some(hooks) = running(|| SnapshotRef::current(thread())) else { return Vec::new() };
     let mut seen = Vec::new();
-    for hook in hooks.get().iter() {
+    let (mut at, epoch) = running(|| first(thread()));
+    while let Some(in_use) = at {
+        let hook = in_use.get();
         count_one(&hook.calls);
         hook.is_ordinary();
-        seen.push(hook.user_data as usize);
+        let data = hook.user_data as usize;
+        let freed = FREED.with_borrow(|freed| freed.contains(&data));
+        assert!(!freed, "a hook is freed while it is called");
+        seen.push(data);
+        at = running(|| in_use.into_next(epoch));
     }
-    hooks.get().enabled();
-    let freed = FREED.with_borrow(|freed| seen.iter().any(|it| freed.contains(it)));
-    assert!(!freed, "a hook is freed in a round that has it");
     seen
 }
 
@@ -189,13 +191,13 @@ fn interleaved_threads_agree_on_one_index() {
     explore(|| {
         let engine = Engine::start();
         let index = || {
-            assert_eq!(reserve(thread()), Ok(()));
+            assert_eq!(reserve(thread(), 0), Ok(()));
             // SAFETY: this model's; set as an atomic, and not changed any more.
-            unsafe { (*thread().state()).extra_index }
+            unsafe { (&raw const (*thread().state()).extra_indices).cast::<isize>().read() - 1 }
         };
         let threads = [(), ()].map(|()| in_thread(index));
         let [one, other] = threads.map(|it| it.join().expect("a thread"));
-        assert!(one == other && one != NO_INDEX, "{one} and {other}");
+        assert!(one == other && one >= 0, "{one} and {other}");
         // SAFETY: the model's interpreter.
         let registry = unsafe { Registry::of(thread().interpreter()) };
         assert_eq!(registry.index_in_use(one).map(|it| it.raw()), Ok(one));
@@ -222,11 +224,9 @@ fn interleaved_what_two_threads_settle_is_settled() {
             let code = Sent(code);
             in_thread(move || assert_eq!(settle(thread(), { &code }.0, id, true), Ok(())))
         });
-        // SAFETY: no hook is removed.
-        let hooks = unsafe { Snapshot::borrowed(thread()) }.expect("hooks");
-        assert!(slots(thread(), hooks, code) <= 3);
+        assert!(set(thread(), code).first_group() <= 3);
         settles.into_iter().for_each(|it| it.join().expect("a thread"));
-        assert_eq!(slots(thread(), hooks, code), 3);
+        assert_eq!(set(thread(), code).first_group(), 3);
         // SAFETY: the model's own.
         unsafe { decref(object.cast()) };
         drop(engine);
