@@ -6,6 +6,8 @@
 
 `copy` has an equal copy of each code object run in its place, `pass` is asked about every frame and changes nothing.
 `observe` looks for frames first, from C and with Python's tools (suiteobserver.py), and then does as `copy`.
+`watch` and `watch-python` watch every frame with its yields and resumptions, in C and in Python, and end the process where
+an event is wrong (suitehooks.c, suitewatcher.py).
 A sitecustomize module on PYTHONPATH installs the hook; so the workers of the test runner have it, and what they start,
 but for processes that ignore the environment (-I, -E, -S).
 
@@ -30,7 +32,10 @@ from progress import heed_interrupts      # in tools, where `run` looks too
 
 EXPECTED = os.path.join(HERE, "expected.toml")
 # For each hook the names under which expected.toml has what differs.
-HOOKS = {"copy": ("copy",), "observe": ("copy", "observe"), "pass": ("pass",)}
+HOOKS = {"copy": ("copy",), "observe": ("copy", "observe"), "pass": ("pass",),
+         "watch": ("pass", "watch"), "watch-python": ("pass", "watch", "watch-python")}
+# Seconds for one test file where a call takes several times as long. regrtest gives the tests' own limits a share of it.
+PATIENCE = {"watch-python": 4 * runner.TEST_TIMEOUT}
 
 # unittest's headline for a method, a subtest of it, a doctest or a fixture of a class.
 HEADLINE = re.compile(r"(?:FAIL|ERROR|UNEXPECTED SUCCESS): (\S+) \(((?:test|ctypes|__main__)[\w.]*)\)")
@@ -40,7 +45,10 @@ class Methods:
     """What one run of regrtest says: {test file: methods that failed}, and the files that had a result."""
 
     def __init__(self, name, python, environment, arguments):
-        self.regrtest = runner.Regrtest(name, python, ["-W", *arguments], environment).run()  # -W: tell which failed
+        patience = PATIENCE.get(environment["FERRULE_SUITE_HOOK"], runner.TEST_TIMEOUT)
+        # -W: tell which failed. Of two limits the last one counts.
+        arguments = ["-W", "--timeout", str(patience), *arguments]
+        self.regrtest = runner.Regrtest(name, python, arguments, environment).run()
         self.files = set(self.regrtest.outcomes)
         by_file = {file: set() for file in self.regrtest.failed}
         for line in self.regrtest.step.lines:

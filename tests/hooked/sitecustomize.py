@@ -12,7 +12,24 @@ def install():
     from _frozen_importlib import ModuleSpec
     module = _imp.create_dynamic(ModuleSpec("suitehooks", None, origin=where))
     _imp.exec_dynamic(module)
-    module.add(kind, *([private_observer(module.alone)] if kind == "observe" else []))
+    if kind == "watch-python":
+        watch_from_python(module)
+    else:
+        module.add(kind, *([private_observer(module.alone)] if kind == "observe" else []))
+
+
+def watch_from_python(extension):
+    """suitewatcher.watch(), with modules of its own."""
+    import sys
+    shared = set(sys.modules)
+    try:
+        import suitewatcher
+    except ImportError:
+        return      # no frame hooks here
+    finally:
+        for name in set(sys.modules) - shared:
+            del sys.modules[name]
+    suitewatcher.watch(extension)
 
 
 def private_observer(alone):

@@ -1,0 +1,56 @@
+"""The hook "watch-python": it watches every frame, and its callback checks each event.
+
+sitecustomize loads this module, and takes it out of sys.modules. What it uses is in its own namespace, so no test patches
+it. The state of a frame is in its word, of a type in C, which ends the process if it is freed before the frame's end was
+told; see tests/c/suitehooks.c.
+"""
+
+import framehook
+
+BaseException = BaseException
+isinstance = isinstance
+
+extension = Word = AFTER = None
+
+
+def watch_frame(view):
+    word = Word(view.code)
+    view.watch(check_event, word, True, True)
+    word.begin()
+
+
+def check_event(event):
+    kind, value, code, word = event
+    after = AFTER[word.state].get(kind)
+    if after is None:
+        after = state_after_miss(event)
+    word.state = after
+    if code is not word.code:
+        refuse(event, "it is not the frame's code")
+    if kind == "raised":
+        if not isinstance(value, BaseException):
+            refuse(event, "its value is no exception")
+    elif value is not None and (kind == "resumed" or kind == "dropped"):
+        refuse(event, "it has a value")
+
+
+def refuse(event, why):
+    extension.fatal(f"{event.kind!r} of {event.code.co_qualname} in state {event.word.state}: {why}")
+
+
+def state_after_miss(event):
+    """The state after an event that cannot come in the state that is known: the callback has missed one, or it is wrong."""
+    if not (isinstance(event.value, MemoryError) or extension.excused()):
+        refuse(event, "impossible in that state")
+    states = {state for after in AFTER for known, state in after.items() if known == event.kind}
+    if len(states) != 1:
+        refuse(event, "unknown kind")
+    return states.pop()
+
+
+def watch(suitehooks):
+    """Install the hook in this interpreter; `suitehooks` is the extension."""
+    global extension, Word, AFTER
+    extension, Word, AFTER = suitehooks, suitehooks.Word, suitehooks.AFTER
+    handle = framehook.add(watch_frame, "watch-python")
+    suitehooks.watched_by(handle, framehook.frame_hooks)
