@@ -441,6 +441,22 @@ first_state(PyCodeObject *code)
     return makes_generator && code->co_flags & CO_OPTIMIZED ? CREATED : PLAIN;
 }
 
+/* A new word, for a frame of that code. */
+static void *
+give_word(Watcher *watcher, PyCodeObject *code)
+{
+    unsigned int index = take_index();
+    Entry *entry = entry_at(index);
+    entry->watcher = watcher;
+    entry->code = (PyObject *)code;
+    entry->thread = PyThreadState_Get()->id;
+    entry->state = first_state(code);
+    entry->is_told = false;
+    unsigned long long generation = atomic_fetch_add(&entry->generation, 1) + 1;
+    atomic_fetch_add(&words_in_use, 1);
+    return (void *)((uintptr_t)generation << INDEX_BITS | index);
+}
+
 static PyUnstable_FrameHookVerdict
 watch_frame(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
 {
@@ -456,17 +472,8 @@ watch_frame(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
     if (code == NULL) {
         give_up("called about a frame: it cannot be read");
     }
-    unsigned int index = take_index();
-    Entry *entry = entry_at(index);
-    entry->watcher = watcher;
-    entry->code = code;
-    entry->thread = PyThreadState_Get()->id;
-    entry->state = first_state((PyCodeObject *)code);
-    entry->is_told = false;
-    unsigned long long generation = atomic_fetch_add(&entry->generation, 1) + 1;
+    answer->word = give_word(watcher, (PyCodeObject *)code);
     Py_DECREF(code);
-    atomic_fetch_add(&words_in_use, 1);
-    answer->word = (void *)((uintptr_t)generation << INDEX_BITS | index);
     answer->tell = PyUnstable_FRAMEHOOK_TELL_LEAVE | PyUnstable_FRAMEHOOK_TELL_YIELD | PyUnstable_FRAMEHOOK_TELL_RESUME;
     return PyUnstable_FRAMEHOOK_PASS;
 }
@@ -593,6 +600,19 @@ check_that_no_word_is_left(void)
     }
 }
 
+/* What watches the frames of the calling interpreter; NULL with an exception. */
+static Watcher *
+new_watcher(void)
+{
+    Watcher *watcher = calloc(1, sizeof(Watcher));
+    if (watcher == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    watcher->interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
+    return watcher;
+}
+
 static PyUnstable_FrameHookId
 add_watch(const char *name)
 {
@@ -600,13 +620,11 @@ add_watch(const char *name)
         PyErr_SetString(PyExc_RuntimeError, "no frame can be watched here");
         return -1;
     }
-    Watcher *watcher = calloc(1, sizeof(Watcher));
+    Watcher *watcher = new_watcher();
     if (watcher == NULL) {
-        PyErr_NoMemory();
         return -1;
     }
     PyInterpreterState *interpreter = PyInterpreterState_Get();
-    watcher->interpreter = PyInterpreterState_GetID(interpreter);
     if (interpreter == PyInterpreterState_Main() && Py_AtExit(check_that_no_word_is_left) < 0) {
         PyErr_SetString(PyExc_RuntimeError, "too many functions are called at the end");
         free(watcher);
@@ -621,6 +639,95 @@ add_watch(const char *name)
         free(watcher);
     }
     return id;
+}
+
+/* misuse(what, code): a call of a callback of "watch" that must end the process; for the tests of these checks. */
+static PyObject *
+misuse(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    const char *what;
+    PyObject *code;
+    if (!PyArg_ParseTuple(arguments, "sO!:misuse", &what, &PyCode_Type, &code)) {
+        return NULL;
+    }
+    Watcher *watcher = new_watcher();
+    if (watcher == NULL) {
+        return NULL;
+    }
+    void *word = give_word(watcher, (PyCodeObject *)code);
+    PyUnstable_FrameHookEvent event = {
+        .kind = PyUnstable_FRAMEHOOK_RETURNED, .value = Py_None, .code = code, .word = word,
+    };
+#define IS(name) (strcmp(what, name) == 0)
+    if (IS("unknown kind")) {
+        event.kind = KINDS;
+    }
+    else if (IS("no value")) {
+        event.value = NULL;
+    }
+    else if (IS("no exception")) {
+        event.kind = PyUnstable_FRAMEHOOK_RAISED;
+    }
+    else if (IS("a value of a drop")) {
+        event.kind = PyUnstable_FRAMEHOOK_DROPPED;
+    }
+    else if (IS("order")) {
+        event.kind = PyUnstable_FRAMEHOOK_YIELDED;
+    }
+    else if (IS("other code")) {
+        event.code = NULL;
+    }
+    else if (IS("end twice")) {
+        check_event(&event, watcher);
+    }
+    else if (IS("other thread")) {
+        entry_of(word, what)->thread++;
+    }
+    else if (IS("dropped in its thread")) {
+        event.kind = PyUnstable_FRAMEHOOK_DROPPED;
+        event.value = NULL;
+    }
+    else if (IS("other interpreter")) {
+        watcher->interpreter++;
+    }
+    else if (IS("exception")) {
+        PyErr_SetNone(PyExc_KeyError);
+    }
+    else if (IS("during a callback")) {
+        entry_of(word, what)->is_told = true;
+    }
+    else if (IS("after the user data")) {
+        free_watcher(watcher);
+    }
+    else if (IS("user data twice")) {
+        free_watcher(watcher);
+        free_watcher(watcher);
+    }
+    else if (IS("freed early")) {
+        free_checked_word(word);
+    }
+    else if (IS("freed twice") || IS("after the word")) {
+        check_event(&event, watcher);
+        free_checked_word(word);
+        if (IS("freed twice")) {
+            free_checked_word(word);
+        }
+    }
+    else if (IS("freed during a callback")) {
+        entry_of(word, what)->is_told = true;
+        free_checked_word(word);
+    }
+    else if (IS("left")) {
+        Py_AtExit(check_that_no_word_is_left);
+        Py_RETURN_NONE;
+    }
+    else {
+        return PyErr_Format(PyExc_ValueError, "no such misuse: %s", what);
+    }
+#undef IS
+    check_event(&event, watcher);
+    Py_RETURN_NONE;
 }
 
 /* ---- For a hook in Python that watches every frame ---------------------------------------------------------------- */
@@ -839,6 +946,8 @@ static PyMethodDef methods[] = {
                                              "The function is _framecore's."},
     {"excused", excused, METH_NOARGS, "Whether that hook may have missed an event. Each of its failures excuses one."},
     {"fatal", fatal, METH_O, "End the process with that text."},
+    {"misuse", misuse, METH_VARARGS, "misuse(what, code): call a callback of the hook that watches in a way that ends the "
+                                     "process."},
     {NULL, NULL, 0, NULL},
 };
 
