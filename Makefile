@@ -59,7 +59,8 @@ test-cpython: all
 	@$(PYTHON3) tests/run.py --suite --python $(FERRULE) --stock $(STOCK) --stock-command 'make stock'
 
 test-hooks: all stock
-	@$(PYTHON3) tests/hooked/run.py --python $(FERRULE) --stock $(STOCK) --hook copy --hook observe --hook pass
+	@$(PYTHON3) tests/hooked/run.py --python $(FERRULE) --stock $(STOCK) --hook copy --hook observe --hook pass \
+		--hook watch --hook watch-python
 
 test-leaks: debug
 	@$(PYTHON3) tests/run.py --python $(DEBUG) --groups leaks

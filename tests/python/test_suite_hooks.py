@@ -1,4 +1,4 @@
-"""The hooks with which CPython's suite is run that look for frames and watch them (tests/hooked): programs must not notice."""
+"""The hooks with which CPython's suite is run that look for frames or watch them (tests/hooked): no program notices."""
 
 import os
 import subprocess
@@ -220,7 +220,7 @@ class WatchingHooks(unittest.TestCase):
         self.assertSameOutput(ALL_WAYS + "    print('done')")
 
     def test_its_modules_are_nobody_elses(self):
-        self.assertSameOutput("import sys; print(sorted(sys.modules), [name for name in sys.path if 'hooked' not in name])")
+        self.assertSameOutput("import sys; print(sorted(sys.modules), sys.path[2:])")
 
     def test_trace_functions_do_not_see_it(self):
         for setter in ("sys.settrace", "sys.setprofile"):
@@ -326,7 +326,8 @@ class WatchingHooks(unittest.TestCase):
 
     def test_each_check_of_the_hook_in_c_ends_the_process(self):
         for what, message in {
-            "unknown kind": "unknown kind 5", "no value": "value", "no exception": "value", "a value of a drop": "value",
+            "unknown kind": "unknown kind 5", "no value": "value", "no exception": "value",
+            "a value of a drop": "value",
             "order": "of kind 2 of called, which is plain", "other code": "not the frame's code",
             "end twice": "which is over", "other thread": "in thread", "dropped in its thread": "in thread",
             "other interpreter": "another interpreter", "exception": "an exception is set",
