@@ -315,8 +315,8 @@ class WatchingHooks(unittest.TestCase):
                     yield n
             count = 0
             while count < 200:
-                signal.setitimer(signal.ITIMER_REAL, 0.0005)
                 try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0005)
                     while True:
                         list(generator())
                 except Rung:
