@@ -53,9 +53,9 @@ class Methods:
         by_file = {file: set() for file in self.regrtest.failed}
         for line in self.regrtest.step.lines:
             method = method_in(line)
-            for file in by_file:
-                if method and method.startswith((f"test.{file}.", file + ".")):
-                    by_file[file].add(method)
+            file = method and file_of(method, by_file)
+            if file:
+                by_file[file].add(method)
         # A file that crashed, hung or could not be imported: nobody knows about its methods.
         self.failed = {file: methods or {file} for file, methods in by_file.items()}
 
@@ -70,18 +70,24 @@ def method_in(line):
 
 
 def read_expected(hook):
-    """{method: (file, why)}."""
+    """{method: why}."""
     with open(EXPECTED, "rb") as file:
         table = tomllib.load(file)
-    return {method: (test_file, entry["why"]) for does in HOOKS[hook]
-            for test_file, entries in table.get(does, {}).items() for entry in entries for method in entry["methods"]}
+    return {method: entry["why"] for does in HOOKS[hook]
+            for entries in table.get(does, {}).values() for entry in entries for method in entry["methods"]}
+
+
+def file_of(method, files):
+    """The one of these test files that has the method; None: none of them."""
+    return next((file for file in files if method.startswith((f"test.{file}.", file + "."))), None)
 
 
 def compare(expected, files, failed):
     """(methods that fail and should not, [(method, file)] that should and do not)."""
     surprising = sorted(method for methods in failed.values() for method in methods if method not in expected)
     failing = {method for methods in failed.values() for method in methods}
-    mended = sorted((method, file) for method, (file, _) in expected.items() if file in files and method not in failing)
+    mended = sorted((method, file) for method in expected
+                    if method not in failing and (file := file_of(method, files)) is not None)
     return surprising, mended
 
 

@@ -48,13 +48,20 @@ class Differences(unittest.TestCase):
             self.assertEqual(hooked.method_in(line), expected, line)
 
     def test_both_kinds_of_surprise_are_told(self):
-        expected = {"test.test_x.A.b": ("test_x", "why"), "test.test_y.A.b": ("test_y", "why"),
-                    "test.test_z.A.b": ("test_z", "why")}
+        expected = {"test.test_x.A.b": "why", "test.test_y.A.b": "why", "test.test_z.A.b": "why"}
         # test_z was not run: nothing is known about it.
         surprising, mended = hooked.compare(expected, {"test_x", "test_y"},
                                             {"test_x": {"test.test_x.A.b", "test.test_x.A.c"}})
         self.assertEqual(surprising, ["test.test_x.A.c"])
         self.assertEqual(mended, [("test.test_y.A.b", "test_y")])
+
+    def test_files_in_packages_are_known_under_both_names(self):
+        # regrtest says test_p.test_x where it is asked for that file, and test.test_p.test_x in a run of all.
+        expected = {"test.test_p.test_x.A.b": "why", "test.test_p.test_y.A.b": "why"}
+        for prefix in "", "test.":
+            file = f"{prefix}test_p.test_x"
+            self.assertEqual(hooked.compare(expected, {file}, {}), ([], [("test.test_p.test_x.A.b", file)]))
+            self.assertEqual(hooked.compare(expected, {file}, {file: {"test.test_p.test_x.A.b"}}), ([], []))
 
 
 if __name__ == "__main__":
