@@ -274,6 +274,7 @@ show_copies(Py_ssize_t index)
  * - the events of a frame are in an order that is impossible, or one follows the frame's end;
  * - a word is freed twice, during a callback for its frame, or before the frame's end was told;
  * - a function's frame ends in another thread than it began in, or is dropped although its thread goes on;
+ * - the collector visits a word whose frame is not a suspended generator's;
  * - an answer is not empty, or an exception is set, when a callback is called;
  * - it is called once its user data is freed.
  * At the end of the runtime no word may be left.
@@ -579,6 +580,21 @@ free_checked_word(void *word)
     give_back_index((uintptr_t)word & INDEX_MASK);
 }
 
+/* The collector comes through a generator that is suspended. */
+static int
+traverse_checked_word(void *word, visitproc visit, void *argument)
+{
+    (void)visit, (void)argument;
+    Entry *entry = entry_of(word, "a word is visited");
+    if (entry->is_told) {
+        give_up("a word is visited during a callback");
+    }
+    if (entry->state != CREATED && entry->state != SUSPENDED) {
+        give_up("a word is visited while its frame is %s", state_names[entry->state]);
+    }
+    return 0;
+}
+
 static void
 free_watcher(void *user_data)
 {
@@ -633,6 +649,7 @@ add_watch(const char *name)
     PyUnstable_FrameHookDefinition definition = {
         .size = sizeof(definition), .name = name, .ask = watch_frame, .tell = check_event, .user_data = watcher,
         .free_user_data = free_watcher, .free_word = free_checked_word,
+        .traverse_word = traverse_checked_word,
     };
     PyUnstable_FrameHookId id = install_hook(interpreter, &definition);
     if (id < 0) {
@@ -703,6 +720,9 @@ misuse(PyObject *module, PyObject *arguments)
     else if (IS("user data twice")) {
         free_watcher(watcher);
         free_watcher(watcher);
+    }
+    else if (IS("visited while it runs")) {
+        traverse_checked_word(word, NULL, NULL);
     }
     else if (IS("freed early")) {
         free_checked_word(word);

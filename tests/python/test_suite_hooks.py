@@ -334,7 +334,8 @@ class WatchingHooks(unittest.TestCase):
             "during a callback": "another is under way", "after the user data": "user data is freed",
             "user data twice": "user data is freed twice", "freed early": "freed while its frame is plain",
             "freed twice": "a word is freed: word .* is freed", "after the word": "an event: word .* is freed",
-            "freed during a callback": "freed during a callback", "left": "1 words are not freed at the end",
+            "freed during a callback": "freed during a callback",
+            "visited while it runs": "visited while its frame is plain", "left": "1 words are not freed at the end",
         }.items():
             with self.subTest(what):
                 self.assertFatal(f"{LOAD}suitehooks.misuse({what!r}, called.__code__)", message)
