@@ -3,7 +3,7 @@
  *
  * A word is memory of libc's, which does not fail where a test has CPython's allocators fail. It
  * stays until the test has seen it: a word that is freed twice, or told of afterwards, is counted
- * and no crash.
+ * and no crash. So is a word, or the data of a hook, that is freed while a callback uses it.
  *
  * Every function is looked up at run time, so that the module loads on a stock CPython too.
  */
@@ -12,6 +12,7 @@
 #include <Python.h>
 #include <cpython/framehook.h>
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,12 +24,14 @@ typedef struct Word {
     int ends;           /* how often it was told that the frame returned, raised or was dropped */
     int others;         /* how often it was told of yields and resumptions */
     int freed;
-    int late;           /* how often it was told, or freed, after it had been freed */
+    int late;           /* how often it was told, or freed, after it had been freed, or freed while it was told */
+    int under_way;      /* how many callbacks use it */
 } Word;
 
 static Word *words;
 static PyMutex lock;
 static int data_installed, data_freed;
+static atomic_int data_freed_early;
 
 typedef struct {
     PyObject *code;     /* what the hook is for; all else is settled */
@@ -36,6 +39,10 @@ typedef struct {
     int verdict;
     unsigned int tell, extent;
     int fails;          /* of which kind of event it fails when it is told; -1: of none */
+    int raises;         /* whether it leaves an exception behind, whatever the verdict is */
+    PyObject *keeps;    /* what it only refers to, or NULL */
+    PyObject *when_asked, *when_told;   /* what it calls then, the second with the kind of event; or NULL */
+    atomic_int under_way;   /* how many calls of the hook and its callback use this */
 } Data;
 
 static PyObject *(*get_code)(Frame *);
@@ -43,6 +50,18 @@ static PyUnstable_FrameHookId (*install)(PyInterpreterState *,
                                          const PyUnstable_FrameHookDefinition *);
 static int (*remove_hook)(PyInterpreterState *, PyUnstable_FrameHookId);
 static PyObject *(*call_original)(PyObject *, PyObject *const *, size_t, PyObject *, int);
+
+/* Calls it with `argument`, unless that is NULL. 0, or -1 with an exception. */
+static int
+call(PyObject *callable, PyObject *argument)
+{
+    if (callable == NULL) {
+        return 0;
+    }
+    PyObject *result = PyObject_CallFunctionObjArgs(callable, argument, NULL);
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
+}
 
 static PyUnstable_FrameHookVerdict
 asked(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
@@ -52,6 +71,12 @@ asked(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
     Py_XDECREF(code);
     if (code != data->code) {
         return code == NULL ? PyUnstable_FRAMEHOOK_ERROR : PyUnstable_FRAMEHOOK_SETTLED;
+    }
+    atomic_fetch_add(&data->under_way, 1);
+    int status = call(data->when_asked, NULL);
+    atomic_fetch_sub(&data->under_way, 1);
+    if (status < 0) {
+        return PyUnstable_FRAMEHOOK_ERROR;
     }
     Word *word = calloc(1, sizeof(*word));
     if (word == NULL) {
@@ -65,7 +90,7 @@ asked(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
     answer->tell = data->tell;
     answer->extent = data->extent;
     answer->object = Py_XNewRef(data->object);
-    if (data->verdict == PyUnstable_FRAMEHOOK_ERROR) {
+    if (data->verdict == PyUnstable_FRAMEHOOK_ERROR || data->raises) {
         PyErr_SetString(PyExc_ValueError, "the hook fails");
     }
     return data->verdict;
@@ -84,39 +109,62 @@ told(const PyUnstable_FrameHookEvent *event, void *user_data)
     else {
         word->ends++;
     }
-    if (event->kind == data->fails) {
+    int status = 0, fails = event->kind == data->fails;
+    if (data->when_told != NULL) {
+        word->under_way++;
+        atomic_fetch_add(&data->under_way, 1);
+        PyObject *kind = PyLong_FromLong(event->kind);
+        status = kind == NULL ? -1 : call(data->when_told, kind);
+        Py_XDECREF(kind);
+        atomic_fetch_sub(&data->under_way, 1);
+        word->under_way--;
+        word->late += word->freed;
+    }
+    if (fails && status == 0) {
         PyErr_SetString(PyExc_ValueError, "the callback fails");
         return -1;
     }
-    return 0;
+    return status;
 }
 
 static void
-free_word(void *word)
+free_word(void *freed)
 {
-    ((Word *)word)->late += ((Word *)word)->freed++;
+    Word *word = freed;
+    word->late += word->freed + (word->under_way > 0);
+    word->freed++;
 }
 
 static void
 free_data(void *user_data)
 {
     Data *data = user_data;
+    data_freed++;
+    if (atomic_load(&data->under_way) > 0) {
+        /* It stays, for who still uses it. */
+        atomic_fetch_add(&data_freed_early, 1);
+        return;
+    }
     Py_DECREF(data->code);
     Py_XDECREF(data->object);
+    Py_XDECREF(data->keeps);
+    Py_XDECREF(data->when_asked);
+    Py_XDECREF(data->when_told);
     free(data);
-    data_freed++;
 }
 
 static PyObject *
 add(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     (void)module;
-    static char *names[] = {"code", "verdict", "tell", "extent", "object", "fails", "flags", NULL};
+    static char *names[] = {"code", "verdict", "tell", "extent", "object", "fails", "flags", "raises",
+                            "keeps", "when_asked", "when_told", NULL};
     Data given = {.fails = -1};
     unsigned int flags = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!i|IIOiI:add", names, &PyCode_Type,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!i|IIOiIpOOO:add", names, &PyCode_Type,
                                      &given.code, &given.verdict, &given.tell, &given.extent,
-                                     &given.object, &given.fails, &flags)) {
+                                     &given.object, &given.fails, &flags, &given.raises, &given.keeps,
+                                     &given.when_asked, &given.when_told)) {
         return NULL;
     }
     if (install == NULL) {
@@ -130,6 +178,9 @@ add(PyObject *module, PyObject *args, PyObject *kwargs)
     *data = given;
     Py_INCREF(data->code);
     Py_XINCREF(data->object);
+    Py_XINCREF(data->keeps);
+    Py_XINCREF(data->when_asked);
+    Py_XINCREF(data->when_told);
     PyUnstable_FrameHookDefinition definition = {
         .size = sizeof(definition), .name = "word", .ask = asked, .tell = told, .user_data = data,
         .free_user_data = free_data, .free_word = free_word, .flags = flags,
@@ -205,6 +256,14 @@ take_data(PyObject *module, PyObject *Py_UNUSED(ignored))
     return counts;
 }
 
+/* Since this was asked last: how often the data of a hook was freed while a call of the hook used it. */
+static PyObject *
+take_early(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    (void)module;
+    return PyLong_FromLong(atomic_exchange(&data_freed_early, 0));
+}
+
 static PyMethodDef methods[] = {
     {"add", (PyCFunction)(void (*)(void))add, METH_VARARGS | METH_KEYWORDS,
      "Install a hook for one code object that answers that; its handle."},
@@ -215,6 +274,8 @@ static PyMethodDef methods[] = {
      "What became of each word: (ends, others, freed, late)."},
     {"take_data", take_data, METH_NOARGS,
      "How many hooks were installed, and how often the data of one was freed."},
+    {"take_early", take_early, METH_NOARGS,
+     "How often the data of a hook was freed while a call of the hook used it."},
     {NULL, NULL, 0, NULL},
 };
 

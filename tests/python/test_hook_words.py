@@ -5,6 +5,7 @@ That holds where each allocation fails, too.
 
 import contextlib
 import gc
+import itertools
 import sys
 import threading
 import unittest
@@ -17,7 +18,7 @@ import wordhooks
 ERROR, PASS, REPLACE, SETTLED, RESULT = range(-1, 4)
 LEAVE, YIELD, RESUME = 1, 2, 4
 EVERYTHING = LEAVE | YIELD | RESUME
-NOT_BELOW, ONLY_BELOW = 1, 2
+NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE = 1, 2, 3
 RETURNED, RAISED, YIELDED, RESUMED, DROPPED = range(5)
 
 
@@ -111,7 +112,8 @@ def makes_sense(setup, call, replacement):
 @needs_hooks
 class Words(unittest.TestCase):
     def setUp(self):
-        self.assertEqual((wordhooks.take_words(), wordhooks.take_data()), ([], (0, 0)))
+        self.assertEqual((wordhooks.take_words(), wordhooks.take_data(), wordhooks.take_early()), ([], (0, 0), 0))
+        self.addCleanup(lambda: self.assertEqual(wordhooks.take_early(), 0))
         self.addCleanup(wordhooks.take_data)
         self.addCleanup(wordhooks.take_words)
         self.addCleanup(framecore.clear_frame_hooks)
@@ -148,7 +150,7 @@ class Words(unittest.TestCase):
         for verdict, arguments, ends in (
                 (ERROR, dict(tell=LEAVE), None),
                 (PASS, dict(tell=8), 0),                # nothing can be told of that
-                (PASS, dict(extent=3), 0),
+                (PASS, dict(extent=4), 0),
                 (RESULT, dict(tell=LEAVE), 1),          # no value
                 (SETTLED, dict(tell=LEAVE, object=1), 1),
                 (REPLACE, dict(tell=LEAVE, object=1), 1),
@@ -181,19 +183,151 @@ class Words(unittest.TestCase):
             self.assertEqual((word[0], word[2:]), (1, (1, 0)), kind)
             self.assertEqual(wordhooks.take_data(), (1, 1))
 
-    def test_the_data_of_a_hook_waits_for_the_last_frame(self):
+    def test_each_answer_that_is_no_error_has_its_word_freed_once(self):
+        """Whatever the verdict, the object, what is to be told, the extent, and an exception that is set."""
+        for verdict, tell, extent, object_, raises in itertools.product(
+                (ERROR, PASS, REPLACE, SETTLED, RESULT, 17, -2),
+                (0, LEAVE, YIELD, RESUME, EVERYTHING, 8, LEAVE | 1 << 30),
+                (0, NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE, 4, 1 << 31),
+                ((), 5, other.__code__, generator.__code__), (False, True)):
+            arguments = dict(tell=tell, extent=extent, raises=raises)
+            if object_ != ():
+                arguments["object"] = object_
+            handle = wordhooks.add(function.__code__, verdict, **arguments)
+            try:
+                outcome = function()
+            except (ValueError, TypeError, SystemError) as error:
+                outcome = error
+            wordhooks.remove(handle)
+            found = verdict, arguments, outcome, wordhooks.take_words(), wordhooks.take_data()
+            if raises and verdict != ERROR:
+                self.assertEqual(str(outcome), "the hook fails", found)
+            (ends, others, freed, late), = found[3]
+            self.assertEqual((freed, late, others), (int(verdict != ERROR and bool(tell or extent)), 0, 0), found)
+            # Who is told, is told once.
+            self.assertLessEqual(ends, int(tell != 0), found)
+            self.assertEqual(found[4], (1, 1), found)
+
+    def test_an_exception_beside_an_answer_is_the_failure_of_the_call(self):
+        for name, call, code, arguments, _ in self.each():
+            with self.subTest(name):
+                handle = wordhooks.add(code, raises=True, **arguments)
+                for _ in range(3):
+                    with self.assertRaisesRegex(ValueError, "the hook fails"):
+                        call()
+                wordhooks.remove(handle)
+                self.assertEqual({word[2:] for word in wordhooks.take_words()}, {(1, 0)})
+                self.assertEqual(wordhooks.take_data(), (1, 1))
+
+    def test_the_data_of_a_hook_goes_with_the_hook_and_words_with_their_frames(self):
         handle = wordhooks.add(generator.__code__, PASS, tell=LEAVE)
         first, second = generator(), generator()
         next(first)
         wordhooks.remove(handle)
-        self.assertEqual(wordhooks.take_data(), (1, 0))
+        self.assertEqual(wordhooks.take_data(), (1, 1))
         for made in (first, second):
-            self.assertEqual(wordhooks.take_data(), (0, 0))
             list(made)
         del first, second, made
         gc.collect()
-        self.assertEqual(wordhooks.take_data(), (0, 1))
+        self.assertEqual(wordhooks.take_data(), (0, 0))
         self.assertEqual(wordhooks.take_words(), [(0, 0, 1, 0)] * 2)
+
+    def each_way_to_be_told(self):
+        """Calls in which a callback of each kind is under way: (kind, call, function)."""
+        def drop():
+            made = generator()
+            next(made)
+            del made
+            gc.collect()
+
+        yield RETURNED, run, function
+        yield RETURNED, run_generator, generator
+        yield RETURNED, run_coroutine, coroutine
+        yield RAISED, throw_into_generator, generator
+        yield YIELDED, run_generator, generator
+        yield RESUMED, run_generator, generator
+        yield DROPPED, drop, generator
+
+    def test_a_hook_removed_by_its_callback_lives_until_that_has_returned(self):
+        for kind, call, watched in self.each_way_to_be_told():
+            with self.subTest(kind, watched=watched.__name__):
+                counts = []
+
+                def told(event):
+                    if event == kind and not counts:
+                        wordhooks.remove(handle)
+                        gc.collect()
+                        counts.append(wordhooks.take_data())
+
+                handle = wordhooks.add(watched.__code__, PASS, tell=EVERYTHING, when_told=told)
+                call()
+                gc.collect()
+                self.assertEqual((counts, wordhooks.take_data()), ([(1, 0)], (0, 1)))
+                self.assertEqual({word[2:] for word in wordhooks.take_words()}, {(1, 0)})
+
+    def test_a_hook_removed_in_another_thread_lives_until_its_callback_has_returned(self):
+        for kind, call, watched in self.each_way_to_be_told():
+            with self.subTest(kind, watched=watched.__name__):
+                told_of, goes_on, first = threading.Event(), threading.Event(), []
+
+                def told(event):
+                    if event == kind and not first:
+                        first.append(event)
+                        told_of.set()
+                        goes_on.wait(60)
+
+                handle = wordhooks.add(watched.__code__, PASS, tell=EVERYTHING, when_told=told)
+                thread = threading.Thread(target=call)
+                thread.start()
+                told_of.wait(60)
+                wordhooks.remove(handle)
+                gc.collect()
+                self.assertEqual(wordhooks.take_data(), (1, 0))
+                goes_on.set()
+                thread.join()
+                gc.collect()
+                self.assertEqual(wordhooks.take_data(), (0, 1))
+                self.assertEqual({word[2:] for word in wordhooks.take_words()}, {(1, 0)})
+
+    def test_a_hook_removed_while_it_is_asked_lives_until_it_has_answered(self):
+        for elsewhere in False, True:
+            counts = []
+
+            def asked():
+                if elsewhere:
+                    thread = threading.Thread(target=wordhooks.remove, args=(handle,))
+                    thread.start()
+                    thread.join()
+                else:
+                    wordhooks.remove(handle)
+                gc.collect()
+                counts.append(wordhooks.take_data())
+
+            handle = wordhooks.add(function.__code__, PASS, tell=EVERYTHING, when_asked=asked)
+            self.assertEqual(run(), 1)
+            gc.collect()
+            self.assertEqual((counts, wordhooks.take_data()), ([(1, 0)], (0, 1)))
+            self.assertEqual([word[2:] for word in wordhooks.take_words()], [(1, 0)])
+
+    def test_a_hook_removed_while_two_of_its_callbacks_are_under_way_lives_until_the_last(self):
+        """One within the other: what a callback calls outside is watched too."""
+        counts = []
+
+        def told(event):
+            counts.append(wordhooks.take_data())
+            if len(counts) == 1:
+                outside()
+            elif len(counts) == 2:
+                wordhooks.remove(handle)
+            counts.append(wordhooks.take_data())
+
+        import framehook
+        outside = framehook.outside(function)
+        handle = wordhooks.add(function.__code__, PASS, tell=EVERYTHING, when_told=told)
+        run()
+        gc.collect()
+        self.assertEqual((counts, wordhooks.take_data()), ([(1, 0), (0, 0), (0, 0), (0, 0)], (0, 1)))
+        self.assertEqual([word[2:] for word in wordhooks.take_words()], [(1, 0)] * 2)
 
     def test_the_original_has_no_word(self):
         handle = wordhooks.add(function.__code__, PASS, tell=LEAVE)
