@@ -74,7 +74,8 @@ class Dropped(HookTestCase, ProgramTestCase):
         function, run = KINDS[kind]
         for number in range(5):
             for end in "close", "give up":
-                if end == "close" and not hasattr(function(), "close"):
+                # CPython only marks one that has not begun as closed: its frame, with all that it holds, goes with the generator.
+                if end == "close" and (not hasattr(function(), "close") or "not begun" in kind):
                     continue
                 watching = Watching(function)
                 with framehook.hook(watching):
@@ -189,12 +190,12 @@ class Dropped(HookTestCase, ProgramTestCase):
             with framehook.hook(hook):
                 made = run(function())
                 held = gc.get_objects()
-                if hasattr(made, "close"):
+                if hasattr(made, "close") and "not begun" not in kind:
                     # The list has the data, which lives; the engine has given it up.
                     made.close()
                 del held
                 gc.collect()
-                if hasattr(made, "close"):
+                if hasattr(made, "close") and "not begun" not in kind:
                     self.assertIsNone(alive[0](), kind)
                 del made
                 gc.collect()
@@ -206,7 +207,7 @@ class Dropped(HookTestCase, ProgramTestCase):
             function, run = KINDS[kind]
             handle = wordhooks.add(function.__code__, 0, tell=7)
             made = run(function())
-            if not hasattr(made, "close"):
+            if not hasattr(made, "close") or "not begun" in kind:
                 framehook.remove(handle)
                 del made
                 gc.collect()
@@ -236,7 +237,7 @@ class Dropped(HookTestCase, ProgramTestCase):
 
         with framehook.hook(hook):
             made = [generator(number) for number in range(300)]
-            for one in made[::2]:
+            for one in made[:200:2] + made[1:100:2]:
                 next(one)
             held = [gc.get_objects(), gc.get_referents(*made)]
             for one in made[:100]:
