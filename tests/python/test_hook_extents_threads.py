@@ -1,0 +1,530 @@
+"""Extents concern the stack on which they were asked for: other threads go on as without them, unless they are for everywhere."""
+
+import concurrent.futures
+import contextlib
+import gc
+import threading
+import types
+import unittest
+
+from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, Plainly, extension
+from support import HookTestCase, ProgramTestCase, needs_hooks
+
+try:
+    import framehook
+except ImportError:     # stock CPython
+    framehook = None
+
+
+def leaf():
+    return "leaf"
+
+
+def inner(act=None):
+    if act is not None:
+        act()
+    leaf()
+
+
+def middle(act=None):
+    inner(act)
+
+
+def outer(act=None):
+    middle(act)
+
+
+def generator(*acts):
+    for act in acts:
+        leaf()
+        if act is not None:
+            act()
+        yield
+    leaf()
+
+
+@types.coroutine
+def once():
+    yield
+
+
+async def coroutine(*acts):
+    for act in acts:
+        leaf()
+        if act is not None:
+            act()
+        await once()
+    leaf()
+
+
+async def asynchronous_generator(*acts):
+    for act in acts:
+        leaf()
+        if act is not None:
+            act()
+        yield
+
+
+def step(made):
+    with contextlib.suppress(StopIteration, StopAsyncIteration):
+        (made if hasattr(made, "send") else made.__anext__()).send(None)
+
+
+FUNCTIONS = (leaf, inner, middle, outer, generator, coroutine, asynchronous_generator)
+CODES = {function.__code__ for function in FUNCTIONS}
+LIMITS = {
+    "not_below": lambda view: view.not_below(),
+    "only_below": lambda view: view.only_below(),
+    "everywhere": lambda view: view.only_below(everywhere=True),
+}
+
+
+class Asked:
+    """A hook that writes down in which thread it is asked about what, and limits that."""
+
+    def __init__(self, **limits):
+        self.limits, self.names = limits, []
+
+    def __call__(self, view):
+        if view.code not in CODES:
+            return framehook.SETTLED
+        name = view.code.co_name
+        self.names.append((threading.get_ident(), name))
+        limit = self.limits.get(name)
+        if limit:
+            LIMITS[limit](view)
+        return None
+
+    def here(self):
+        """What it was asked about in this thread since this was said last."""
+        me = threading.get_ident()
+        found = [name for ident, name in self.names if ident == me]
+        self.names = [entry for entry in self.names if entry[0] != me]
+        return found
+
+
+class Worker:
+    def __init__(self):
+        self.pool = concurrent.futures.ThreadPoolExecutor(1)
+
+    def __call__(self, function, *arguments):
+        return self.pool.submit(function, *arguments).result(60)
+
+
+@needs_hooks
+class Extents(HookTestCase, ProgramTestCase):
+    def run_scenario(self, scenario, *arguments):
+        getattr(self, scenario)(*arguments)
+
+    def in_each_surrounding(self, scenario, *arguments):
+        for surrounding in (Plainly, BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL):
+            with surrounding() as around, self.subTest(surrounding.__name__, arguments=arguments):
+                around.run(self, scenario.__name__, *arguments)
+
+    def workers(self, count):
+        workers = [Worker() for _ in range(count)]
+        for worker in workers:
+            self.addCleanup(worker.pool.shutdown)
+        return workers
+
+    def elsewhere(self, limit):
+        """What another thread is asked about while this one is below a frame with the limit, and before and after."""
+        workers = [Worker() for _ in range(2)]
+        asked = Asked(middle=limit)
+        found = []
+
+        def use():
+            outer()
+            return asked.here()
+
+        def limited():
+            leaf()
+            return asked.here()
+
+        with framehook.hook(asked):
+            expected = use()
+            self.assertEqual(expected, ["outer", "middle"] if limit == "not_below" else ["outer", "middle", "inner", "leaf"])
+            outer(lambda: found.extend((workers[0](use), workers[1](limited), workers[0](use))))
+            own = asked.here()
+            self.assertEqual(own, expected)
+            self.assertEqual(found, [[], [], []] if limit == "everywhere" else [expected, ["leaf"], expected])
+            # And afterwards.
+            self.assertEqual([use(), workers[0](use), workers[1](limited)], [expected, expected, ["leaf"]])
+        for worker in workers:
+            worker.pool.shutdown()
+
+    def test_other_threads_go_on_as_without(self):
+        for limit in LIMITS:
+            self.in_each_surrounding(self.elsewhere, limit)
+
+    def test_a_request_in_each_of_many_threads_is_asked_about(self):
+        """The program of the report: each thread is below a frame of its own meanwhile."""
+        for limit in "only_below", "not_below":
+            asked, failures = Asked(middle=limit), []
+            everybody = threading.Barrier(4)
+
+            def work():
+                try:
+                    for _ in range(50):
+                        middle(lambda: everybody.wait(60))
+                        found = asked.here()
+                        if found != ["middle"] + ["inner", "leaf"] * (limit == "only_below"):
+                            failures.append(found)
+                except BaseException as error:
+                    failures.append(repr(error))
+                    everybody.abort()
+
+            with framehook.hook(asked):
+                threads = [threading.Thread(target=work) for _ in range(4)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            self.assertEqual(failures, [])
+
+    def test_a_thread_that_begins_below_a_frame_is_not_below_it(self):
+        def in_thread():
+            leaf()
+            found.append(asked.here())
+
+        def begin():
+            thread = threading.Thread(target=in_thread)
+            thread.start()
+            thread.join()
+
+        for limit, expected in (("not_below", ["leaf"]), ("only_below", ["leaf"]), ("everywhere", [])):
+            asked, found = Asked(inner=limit), []
+            with framehook.hook(asked):
+                inner(begin)
+            self.assertEqual(found, [expected], limit)
+
+    def test_asked_again_below_within_what_is_not_below(self):
+        asked = Asked(outer="only_below", middle="not_below")
+        with framehook.hook(asked):
+            outer()
+            self.assertEqual(asked.here(), ["outer", "middle"])
+
+        # A hook is not asked below its not_below(): the extent within comes from a generator that has begun elsewhere.
+        asked = Asked(middle="not_below", generator="only_below")
+        with framehook.hook(asked):
+            made = generator(None, None, None)
+            step(made)
+            self.assertEqual(asked.here(), ["generator", "leaf"])
+            middle(lambda: (leaf(), step(made), leaf()))
+            self.assertEqual(asked.here(), ["middle", "leaf"])      # the one below the generator
+            middle()
+            self.assertEqual(asked.here(), ["middle"])
+
+    def test_not_asked_below_within_what_is_only_below(self):
+        for outside in "only_below", "everywhere":
+            asked = Asked(outer=outside, middle="not_below")
+            with framehook.hook(asked):
+                outer()
+                leaf()
+            self.assertEqual(asked.here(), ["outer", "middle", "leaf"])
+
+    def test_everywhere_ends_with_the_last_frame_that_says_so(self):
+        asked, found = Asked(outer="everywhere", inner="everywhere"), []
+        (worker,) = self.workers(1)
+
+        def use():
+            leaf()
+            return asked.here()
+
+        def act():
+            found.append(worker(use))
+
+        with framehook.hook(asked):
+            outer(act)
+            found.append(worker(use))
+            inner(act)
+            found.append(worker(use))
+        self.assertEqual(found, [[], ["leaf"], [], ["leaf"]])
+        self.assertEqual(asked.here(), ["outer", "middle", "inner", "leaf", "inner", "leaf"])
+
+    def test_everywhere_in_two_threads_at_once(self):
+        one, two, three = self.workers(3)
+        asked = Asked(inner="everywhere")
+        enter, leave = {}, {}
+        for worker in one, two:
+            enter[worker], leave[worker] = threading.Event(), threading.Event()
+
+        def hold(worker):
+            inner(lambda: (enter[worker].set(), leave[worker].wait(60)))
+
+        def use():
+            leaf()
+            return asked.here()
+
+        with framehook.hook(asked):
+            # The second one's is not asked about any more: so it has its extent as the first one does, before.
+            first = one.pool.submit(hold, one)
+            enter[one].wait(60)
+            self.assertEqual((three(use), use()), ([], []))
+            second = two.pool.submit(hold, two)
+            enter[two].wait(60)
+            self.assertEqual((three(use), use()), ([], []))
+            leave[one].set()
+            first.result(60)
+            self.assertEqual((three(use), use()), (["leaf"], ["leaf"]))
+            leave[two].set()
+            second.result(60)
+            self.assertEqual((one(use), two(use), three(use), use()), (
+                ["inner", "leaf", "leaf"], ["leaf", "leaf"], ["leaf"], ["leaf"]))
+
+    def test_everywhere_of_one_hook_is_nothing_to_another(self):
+        (worker,) = self.workers(1)
+        first, second, found = Asked(inner="everywhere"), Asked(), []
+
+        def use():
+            leaf()
+            return first.here(), second.here()
+
+        with framehook.hook(first), framehook.hook(second):
+            inner(lambda: found.append(worker(use)))
+        self.assertEqual(found, [([], ["leaf"])])
+
+    def test_everywhere_ends_however_the_frame_does(self):
+        (worker,) = self.workers(1)
+
+        def use():
+            leaf()
+            return asked.here()
+
+        def fails():
+            found.append(worker(use))
+            raise KeyError
+
+        asked, found = Asked(inner="everywhere"), []
+        with framehook.hook(asked):
+            with self.assertRaises(KeyError):
+                inner(fails)
+            found.append(worker(use))
+        self.assertEqual(found, [[], ["leaf"]])
+        # The hook goes while it is in force, and comes again.
+        found.clear()
+        with framehook.hook(asked):
+            def leave():
+                framehook.remove(asked)
+                framehook.add(asked)
+                found.append(worker(use))
+            inner(leave)
+        self.assertEqual(found, [["leaf"]])
+
+    def test_while_a_generator_is_suspended_nothing_is_limited_anywhere(self):
+        one, two = self.workers(2)
+        for function in generator, coroutine, asynchronous_generator:
+            for limit in LIMITS:
+                with self.subTest(function.__name__, limit=limit):
+                    asked, found = Asked(**{function.__name__: limit}), []
+
+                    def use():
+                        leaf()
+                        return asked.here()
+
+                    def act():
+                        found.append(two(use))
+
+                    with framehook.hook(asked):
+                        made = one(lambda: function(act, act, act))
+                        if limit == "everywhere":
+                            self.assertEqual(use(), ["leaf"])
+                        for resumes in one, two, lambda call, *arguments: call(*arguments):
+                            if resumes is two:
+                                act = None
+                                continue
+                            resumes(step, made)
+                            asked.names.clear()
+                            self.assertEqual((use(), one(use), two(use)), (["leaf"],) * 3)
+                        del made
+                        gc.collect()
+                        self.assertEqual((use(), one(use), two(use)), (["leaf"],) * 3)
+                    self.assertEqual(found, [[] if limit == "everywhere" else ["leaf"]] * 2)
+
+    def test_a_generator_takes_its_extent_to_the_thread_in_which_it_goes_on(self):
+        one, two, three = self.workers(3)
+        for function in generator, coroutine, asynchronous_generator:
+            for limit, below in (("not_below", []), ("only_below", ["leaf"])):
+                with self.subTest(function.__name__, limit=limit):
+                    asked, beside = Asked(**{function.__name__: limit}), []
+
+                    def act():
+                        beside.append([worker(use) for worker in (one, two, three) if worker is not running])
+
+                    def use():
+                        leaf()
+                        return asked.here()
+
+                    def go_on():
+                        asked.here()
+                        step(made)
+                        return asked.here()
+
+                    with framehook.hook(asked):
+                        made = function(act, act, act)
+                        self.assertEqual(asked.here(), [function.__name__])
+                        for running in one, two, three:
+                            self.assertEqual(running(go_on), below)
+                            self.assertEqual(running(use), ["leaf"])
+                        self.assertEqual(beside, [[["leaf"]] * 2] * 3)
+                        del made
+                        gc.collect()
+
+    def test_a_thread_that_ends_in_the_middle_limits_nothing_any_more(self):
+        """The generator goes on in another thread than that in which its limit began, which is gone."""
+        (worker,) = self.workers(1)
+        for limit in LIMITS:
+            with self.subTest(limit):
+                asked, kept = Asked(generator=limit, inner=limit), []
+
+                def begin():
+                    kept.append(generator(None, None))
+                    step(kept[0])
+
+                def use():
+                    leaf()
+                    return asked.here()
+
+                with framehook.hook(asked):
+                    thread = threading.Thread(target=begin)
+                    thread.start()
+                    thread.join()
+                    # Another thread may get the number of one that is gone.
+                    asked.names.clear()
+                    self.assertEqual((use(), worker(use)), (["leaf"], ["leaf"]))
+                    step(kept[0])
+                    self.assertEqual(asked.here(), [] if limit == "not_below" else ["leaf"])
+                    kept.clear()
+                    gc.collect()
+                    self.assertEqual((use(), worker(use)), (["leaf"], ["leaf"]))
+
+    def test_extents_of_hooks_in_c(self):
+        wordhooks = extension("wordhooks")
+        (worker,) = self.workers(1)
+        for number, in_thread in ((1, 1), (2, 1), (3, 0)):
+            # The words count what the hook is asked about.
+            def act():
+                worker(inner)
+
+            handle = wordhooks.add(inner.__code__, 0, tell=1, extent=number)
+            inner(act)
+            framehook.remove(handle)
+            self.assertEqual(wordhooks.take_words(), [(1, 0, 1, 0)] * (1 + in_thread), number)
+            self.assertEqual(wordhooks.take_data(), (1, 1))
+
+    def test_everywhere_of_a_hook_for_one_thread(self):
+        (worker,) = self.workers(1)
+        asked, other, found = Asked(inner="everywhere"), Asked(), []
+
+        def use():
+            leaf()
+            return asked.here(), other.here()
+
+        framehook.add(asked, this_thread=True)
+        framehook.add(other)
+        inner(lambda: found.append(worker(use)))
+        self.assertEqual((found, asked.here()), ([([], ["leaf"])], ["inner", "leaf"]))
+
+    def test_many_threads_with_extents_of_all_kinds_ask_about_what_is_theirs(self):
+        import random
+
+        asked, failures = Asked(inner="not_below", outer="only_below", generator="not_below"), []
+
+        def work(seed):
+            chance = random.Random(seed)
+            made = []
+            try:
+                for _ in range(300):
+                    what = chance.randrange(5)
+                    if what == 0:
+                        outer()
+                        expected = ["outer", "middle", "inner"]
+                    elif what == 1:
+                        inner()
+                        expected = ["inner"]
+                    elif what == 2:
+                        made.append(generator(None, None))
+                        expected = ["generator"]
+                    elif what == 3 and made:
+                        step(made[-1])
+                        expected = []
+                    else:
+                        made[:1] = []
+                        leaf()
+                        expected = ["leaf"]
+                    found = asked.here()
+                    if found != expected:
+                        failures.append((what, found, expected))
+            except BaseException as error:
+                failures.append(repr(error))
+
+        # One list for each thread: the hook's own is no one's.
+        names = threading.local()
+
+        def hook(view):
+            if view.code not in CODES:
+                return framehook.SETTLED
+            name = view.code.co_name
+            names.__dict__.setdefault("list", []).append(name)
+            limit = asked.limits.get(name)
+            if limit:
+                LIMITS[limit](view)
+
+        def here():
+            found = names.__dict__.get("list", [])
+            names.list = []
+            return found
+
+        asked.here = here
+        with framehook.hook(hook):
+            threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(failures[:3], [])
+
+    def test_wrong_arguments_and_two_extents_in_one_answer(self):
+        def answers(*says):
+            def hook(view):
+                if view.code is leaf.__code__:
+                    for say in says:
+                        say(view)
+                else:
+                    return framehook.SETTLED
+            with framehook.hook(hook):
+                return leaf()
+
+        self.assertRaises(TypeError, answers, lambda view: view.only_below(True))
+        self.assertRaises(TypeError, answers, lambda view: view.only_below(nowhere=True))
+        self.assertRaises(TypeError, answers, lambda view: view.not_below(True))
+        for first in LIMITS.values():
+            self.assertEqual(answers(first), "leaf")
+            for second in LIMITS.values():
+                with self.assertRaises(RuntimeError):
+                    answers(first, second)
+                self.assertEqual(leaf(), "leaf")
+        self.assertEqual(answers(lambda view: view.only_below(everywhere=0)), "leaf")
+        # Who catches it has said the first.
+        asked = []
+
+        def hook(view):
+            if view.code is inner.__code__:
+                view.not_below()
+                try:
+                    view.only_below()
+                except RuntimeError as error:
+                    asked.append(str(error))
+            elif view.code is leaf.__code__:
+                asked.append("leaf")
+            else:
+                return framehook.SETTLED
+
+        with framehook.hook(hook):
+            inner()
+            leaf()
+        self.assertEqual((len(asked), asked[1:]), (2, ["leaf"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
