@@ -1,0 +1,575 @@
+"""Hooks for one thread: they go with it, whatever it does at its end, and are nothing to the others."""
+
+import concurrent.futures
+import gc
+import threading
+import unittest
+import weakref
+
+from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
+from support import FREE_THREADED, HookTestCase, ProgramTestCase, in_new_thread, needs_hooks
+
+try:
+    import framehook
+except ImportError:     # stock CPython
+    framehook = None
+try:
+    import ctypes
+except ImportError:
+    ctypes = None
+
+
+def target():
+    return 1
+
+
+def generator():
+    yield 1
+    yield 2
+
+
+class Hook:
+    """A hook that writes down in which thread it is asked about target()."""
+
+    def __init__(self, answer=None):
+        self.asked, self.answer = [], answer
+
+    def __call__(self, view):
+        if view.code is target.__code__:
+            self.asked.append(threading.get_ident())
+            return self.answer
+        return None
+
+    def take(self):
+        taken, self.asked = self.asked, []
+        return taken
+
+
+def names():
+    return [info.name for info in framehook.hooks()]
+
+
+SURROUNDINGS = (Plainly, BesideAnEvaluator, InAThread, InAnInterpreter, InAnInterpreterWithItsOwnGIL)
+
+
+@needs_hooks
+class OneThread(HookTestCase, ProgramTestCase):
+    def run_scenario(self, scenario, *arguments):
+        getattr(self, scenario)(*arguments)
+
+    def in_each_surrounding(self, scenario, *arguments):
+        for surrounding in SURROUNDINGS:
+            with surrounding() as around, self.subTest(surrounding.__name__, arguments=arguments):
+                around.run(self, scenario.__name__, *arguments)
+
+    def goes_with_its_thread(self):
+        hook = Hook()
+        alive = weakref.ref(hook)
+
+        def work(hook):
+            handle = framehook.add(hook, "of a thread", this_thread=True)
+            target()
+            return handle, hook.take(), threading.get_ident(), names()
+
+        handle, asked, ident, listed = in_new_thread(work, hook)
+        self.assertEqual((asked, listed), ([ident], ["of a thread"]))
+        self.assertEqual(framehook.hooks(), [])
+        target()
+        in_new_thread(target)
+        self.assertEqual(hook.asked, [])
+        for use in framehook.remove, framehook.enable, framehook.disable, framehook.disable_in_thread:
+            self.assertRaises(ValueError, use, handle)
+        self.assertRaises(ValueError, framehook.remove, hook)
+        # It may be added again, here.
+        framehook.add(hook)
+        target()
+        self.assertEqual(len(hook.take()), 1)
+        framehook.remove(hook)
+        del hook
+        gc.collect()
+        self.assertIsNone(alive())
+
+    def test_it_goes_with_its_thread(self):
+        self.in_each_surrounding(self.goes_with_its_thread)
+
+    def test_1100_threads_one_after_the_other(self):
+        hooks = []
+
+        def work():
+            for _ in range(2):
+                hook = Hook()
+                hooks.append(weakref.ref(hook))
+                framehook.add(hook, this_thread=True)
+                target()
+                seen.append(len(hook.asked))
+
+        seen = []
+        for number in range(1_100):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+            if number % 100 == 0:
+                self.assertEqual(framehook.hooks(), [])
+        del thread
+        gc.collect()
+        self.assertEqual((seen, framehook.hooks()), ([1] * 2_200, []))
+        self.assertEqual(sum(hook() is not None for hook in hooks), 0)
+
+    def test_threads_that_come_and_go_at_once(self):
+        failures = []
+
+        def work():
+            try:
+                hook = Hook()
+                framehook.add(hook, this_thread=True)
+                for _ in range(5):
+                    target()
+                if set(hook.asked) != {threading.get_ident()} or len(hook.asked) != 5:
+                    failures.append(hook.asked)
+            except BaseException as error:
+                failures.append(repr(error))
+
+        for _ in range(40):
+            threads = [threading.Thread(target=work) for _ in range(10)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual((failures, framehook.hooks()), ([], []))
+
+    def test_others_know_nothing_of_it(self):
+        hook, everywhere = Hook(), Hook()
+        framehook.add(hook, this_thread=True)
+        framehook.add(everywhere)
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda _: target(), range(50)))
+        self.assertEqual((hook.take(), len(everywhere.take())), ([], 50))
+        target()
+        self.assertEqual((len(hook.take()), len(everywhere.take())), (1, 1))
+
+    def test_a_thread_that_begins_while_there_is_one(self):
+        """It is asked about neither where it begins, nor later, nor after another hook has come."""
+        hook, later = Hook(), Hook()
+        framehook.add(hook, this_thread=True)
+        begun, goes_on, counts = threading.Event(), threading.Event(), []
+
+        def work():
+            target()
+            begun.set()
+            goes_on.wait(60)
+            target()
+            counts.append((len(hook.take()), len(later.take())))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        begun.wait(60)
+        framehook.add(later)
+        goes_on.set()
+        thread.join()
+        self.assertEqual(counts, [(0, 1)])
+
+    def test_removed_in_another_thread(self):
+        for remove in (lambda hook, handle: framehook.remove(hook), lambda hook, handle: framehook.remove(handle),
+                       lambda hook, handle: framehook.clear()):
+            begun, goes_on, counts = threading.Event(), threading.Event(), []
+            hook, handles = Hook(), []
+
+            def work():
+                handles.append(framehook.add(hook, this_thread=True))
+                target()
+                begun.set()
+                goes_on.wait(60)
+                target()
+                counts.append(len(hook.take()))
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            begun.wait(60)
+            self.assertEqual(len(framehook.hooks()), 1)
+            remove(hook, handles[0])
+            self.assertEqual(framehook.hooks(), [])
+            goes_on.set()
+            thread.join()
+            self.assertEqual((counts, framehook.hooks()), ([1], []))
+
+    def test_switched_from_another_thread(self):
+        """disable() holds for it as for any; what another thread says of itself does not concern it."""
+        begun, goes_on, counts = threading.Barrier(2), threading.Barrier(2), []
+        hook = Hook()
+
+        def work():
+            framehook.add(hook, this_thread=True)
+            for _ in range(6):
+                begun.wait(60)
+                goes_on.wait(60)
+                target()
+                counts.append(len(hook.take()))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        for act in (lambda: None, lambda: framehook.disable(hook), lambda: framehook.enable(hook),
+                    lambda: framehook.disable_for_code(hook, target), lambda: framehook.enable_for_code(hook, target),
+                    lambda: framehook.disable_in_thread(hook)):
+            begun.wait(60)
+            act()
+            target()
+            goes_on.wait(60)
+        thread.join()
+        self.assertEqual(counts, [1, 0, 1, 0, 1, 1])
+
+    def test_settled_there_is_settled_for_it_alone(self):
+        settles, other = Hook(framehook.SETTLED), Hook()
+        framehook.add(other)
+
+        def work():
+            framehook.add(settles, this_thread=True)
+            target(), target()
+            return len(settles.take()), len(other.take())
+
+        self.assertEqual(in_new_thread(work), (1, 2))
+        target()
+        self.assertEqual((len(settles.take()), len(other.take())), (0, 1))
+        self.assertEqual(in_new_thread(work), (1, 2))
+
+    def test_what_another_thread_settles_is_not_settled_for_it(self):
+        """Code about which all hooks of one thread have settled is asked about in another."""
+        hook = Hook()
+        begun, goes_on = threading.Event(), threading.Event()
+        counts = []
+
+        def work():
+            framehook.add(hook, this_thread=True)
+            begun.set()
+            goes_on.wait(60)
+            for _ in range(5):
+                target()
+            counts.append(len(hook.take()))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        begun.wait(60)
+        settles = Hook(framehook.SETTLED)
+        framehook.add(settles, this_thread=True)
+        for _ in range(300):        # specialized on the way
+            target()
+        self.assertEqual(len(settles.take()), 1)
+        goes_on.set()
+        thread.join()
+        self.assertEqual(counts, [5])
+
+    def test_placed_among_the_hooks_of_others(self):
+        order = []
+
+        def made(name):
+            def hook(view):
+                if view.code is target.__code__:
+                    order.append(name)
+            return hook
+
+        a, b = made("a"), made("b")
+        framehook.add(a, "a")
+        framehook.add(b, "b")
+
+        def work():
+            framehook.add(made("first"), "first", first=True, this_thread=True)
+            framehook.add(made("before b"), "before b", before=b, this_thread=True)
+            framehook.add(made("behind a"), "behind a", behind=a, this_thread=True)
+            target()
+            return names()
+
+        self.assertEqual(in_new_thread(work), ["first", "a", "behind a", "before b", "b"])
+        self.assertEqual(order, ["first", "a", "behind a", "before b", "b"])
+        order.clear()
+        target()
+        self.assertEqual((order, names()), (["a", "b"], ["a", "b"]))
+
+    def test_frames_that_it_watches_are_over_with_its_thread(self):
+        """A generator outlives it: nothing is told of that one, and what its watch keeps goes with the generator at the latest."""
+        class Data:
+            pass
+
+        told, alive, kept = [], [], []
+
+        class Watches:
+            def __call__(self, view):
+                if view.code is not generator.__code__:
+                    return None
+                data = Data()
+                alive.append(weakref.ref(data))
+                view.watch(lambda event: told.append(event.kind), data, True, True)
+
+        def work():
+            hook = Watches()
+            alive.append(weakref.ref(hook))
+            framehook.add(hook, this_thread=True)
+            kept.append(generator())
+            next(kept[0])
+
+        in_new_thread(work)
+        self.assertEqual(told, ["resumed", "yielded"])
+        self.assertEqual(list(kept[0]), [2])
+        kept.clear()
+        gc.collect()
+        self.assertEqual((told, [reference() for reference in alive]), (["resumed", "yielded"], [None, None]))
+
+    def test_its_destructor_runs_at_the_end_of_the_thread(self):
+        """And does what it likes: adds and removes hooks, calls functions, begins threads."""
+        acts = []
+
+        class Leaves(Hook):
+            def __del__(self):
+                acts.append(target())
+                other = Hook()
+                framehook.add(other)
+                target()        # no hook is asked about it: the thread ends
+                framehook.remove(other)
+                # This thread has ended as far as hooks of it are concerned, or has not: none must be left.
+                try:
+                    framehook.add(Hook(), "late", this_thread=True)
+                except RuntimeError:
+                    pass
+
+        def work():
+            for _ in range(3):
+                framehook.add(Leaves(), this_thread=True)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        gc.collect()
+        self.assertEqual((acts, names()), ([1] * 3, []))
+
+    def test_a_thread_that_ends_by_an_exception_or_by_exit(self):
+        import _thread
+
+        def fails():
+            framehook.add(Hook(), this_thread=True)
+            raise SystemExit
+
+        def exits():
+            framehook.add(Hook(), this_thread=True)
+            _thread.exit()
+
+        for function in fails, exits:
+            thread = threading.Thread(target=function)
+            thread.start()
+            thread.join()
+            self.assertEqual(framehook.hooks(), [])
+
+    def test_a_block_for_one_thread(self):
+        hook = Hook()
+
+        def work():
+            with framehook.hook(hook, this_thread=True):
+                target()
+                in_new_thread(target)
+                here = len(hook.take())
+            target()
+            return here, len(hook.take()), names()
+
+        self.assertEqual(in_new_thread(work), (1, 0, []))
+        self.assertEqual(work(), (1, 0, []))
+        # A block that is open as its thread ends is over.
+        block = framehook.hook(hook, this_thread=True)
+        in_new_thread(block.__enter__)
+        self.assertEqual(names(), [])
+        self.assertRaises(ValueError, lambda: block.handle)
+        block.__exit__(None, None, None)
+        with block:
+            target()
+        self.assertEqual((len(hook.take()), names()), (1, []))
+
+    def test_blocks_that_suspend_it_may_outlive_its_thread(self):
+        hook, blocks = Hook(), []
+
+        def work():
+            framehook.add(hook, this_thread=True)
+            blocks.extend((framehook.disabled(hook), framehook.disabled_in_thread(hook), framehook.disabled_for_code(hook, target)))
+            for block in blocks:
+                block.__enter__()
+            target()
+            return len(hook.take())
+
+        self.assertEqual(in_new_thread(work), 0)
+        framehook.add(hook)
+        for block in blocks:
+            block.__exit__(None, None, None)
+            target()
+        self.assertEqual(len(hook.take()), 3)
+
+    def test_hooks_in_c(self):
+        wordhooks = extension("wordhooks")
+        this_thread = 2
+
+        def work():
+            for _ in range(3):
+                wordhooks.add(target.__code__, 0, tell=1, flags=this_thread)
+            target()
+            return len(framehook.hooks())
+
+        self.assertEqual((in_new_thread(work), framehook.hooks()), (3, []))
+        target()
+        self.assertEqual((wordhooks.take_words(), wordhooks.take_data(), wordhooks.take_early()), ([(1, 0, 1, 0)] * 3, (3, 3), 0))
+
+        def begin():
+            wordhooks.add(generator.__code__, 0, tell=7, flags=this_thread)
+            made = generator()
+            next(made)
+            return made
+
+        made = in_new_thread(begin)
+        self.assertEqual((list(made), wordhooks.take_data()), ([2], (1, 1)))
+        del made
+        gc.collect()
+        ((_, _, freed, late),) = wordhooks.take_words()
+        self.assertEqual((freed, late), (1, 0))
+
+    @unittest.skipIf(ctypes is None, "needs ctypes")
+    def test_a_thread_that_c_has_attached_and_that_ends(self):
+        found = []
+
+        @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+        def body(argument):
+            hook = Hook()
+            framehook.add(hook, "attached", this_thread=True)
+            target()
+            found.append((len(hook.asked), names()))
+
+        library = ctypes.CDLL(None)
+        for _ in range(50):
+            thread = ctypes.c_ulong()
+            self.assertEqual(library.pthread_create(ctypes.byref(thread), None, body, None), 0)
+            library.pthread_join(thread, None)
+            self.assertEqual(framehook.hooks(), [])
+            target()
+        self.assertEqual(found, [(1, ["attached"])] * 50)
+
+    def test_a_daemon_thread_that_the_end_of_the_program_finds_in_its_hook(self):
+        for where in ("hook", "callback", "function"):
+            out = self.assert_program_succeeds(f"""
+import framehook, threading, os
+inside, never = threading.Event(), threading.Event()
+def target():
+    if {where!r} == "function":
+        wait()
+def wait(*ignored):
+    inside.set()
+    never.wait()
+def hook(view):
+    if view.code is target.__code__:
+        if {where!r} == "hook":
+            wait()
+        view.watch(wait if {where!r} == "callback" else lambda event: None)
+def work():
+    framehook.add(hook, this_thread=True)
+    target()
+threading.Thread(target=work, daemon=True).start()
+inside.wait()
+assert len(framehook.hooks()) == 1
+print("ends")
+""")
+            self.assertEqual(out, "ends\n", where)
+
+    def test_the_end_of_an_interpreter_in_whose_threads_hooks_are(self):
+        """Running something in an interpreter attaches a thread to it for that time."""
+        for kind in "legacy", "isolated":
+            out = self.assert_program_succeeds(f"""
+import _interpreters, threading
+interpreter = _interpreters.create({kind!r})
+def run(source):
+    problem = _interpreters.exec(interpreter, source)
+    assert problem is None, problem
+add = '''
+import framehook, os
+def target(): pass
+asked = []
+class Hook:
+    def __call__(self, view):
+        if view.code is target.__code__:
+            asked.append(1)
+    def __del__(self, write=os.write):
+        write(1, b"gone\\\\n")
+framehook.add(Hook(), this_thread=True)
+target()
+assert (len(asked), len(framehook.hooks())) == (1, 1)
+'''
+look = '''
+target()
+assert (len(asked), framehook.hooks()) == (1, []), (asked, framehook.hooks())
+'''
+run(add)
+run(look)
+thread = threading.Thread(target=run, args=(add,))
+thread.start()
+thread.join()
+run(look)
+_interpreters.destroy(interpreter)
+print("ended")
+""")
+            self.assertEqual(out, "gone\ngone\nended\n", kind)
+
+    def test_a_forked_child_has_no_hooks_of_threads_that_it_has_not(self):
+        out = self.assert_program_succeeds("""
+import framehook, os, threading, warnings
+warnings.simplefilter("ignore")
+def target(): pass
+asked = []
+def hook(view):
+    if view.code is target.__code__:
+        asked.append(threading.get_ident())
+begun, ends = threading.Event(), threading.Event()
+def work():
+    framehook.add(hook, "of the thread", this_thread=True)
+    begun.set()
+    ends.wait()
+thread = threading.Thread(target=work)
+thread.start()
+begun.wait()
+def own(view):
+    if view.code is target.__code__:
+        asked.append("own")
+framehook.add(own, "of the main thread", this_thread=True)
+pid = os.fork()
+if pid == 0:
+    target()
+    names = [info.name for info in framehook.hooks()]
+    os._exit(0 if (asked, names) == (["own"], ["of the main thread"]) else 1)
+status = os.waitpid(pid, 0)[1]
+ends.set()
+thread.join()
+target()
+print(status, asked, len(framehook.hooks()))
+""")
+        self.assertEqual(out, "0 ['own'] 1\n")
+
+    def test_a_hook_that_ends_with_its_thread_while_another_thread_lists_and_changes_hooks(self):
+        failures, stop = [], threading.Event()
+
+        def look():
+            try:
+                while not stop.is_set():
+                    for info in framehook.hooks():
+                        info.name, info.calls
+                    with framehook.hook(lambda view: None):
+                        target()
+            except BaseException as error:
+                failures.append(repr(error))
+
+        def work():
+            for _ in range(3):
+                framehook.add(Hook(), this_thread=True)
+                target()
+
+        looker = threading.Thread(target=look)
+        looker.start()
+        for _ in range(150 if FREE_THREADED else 300):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        stop.set()
+        looker.join()
+        self.assertEqual((failures, framehook.hooks()), ([], []))
+
+
+if __name__ == "__main__":
+    unittest.main()
