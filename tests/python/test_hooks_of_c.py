@@ -1,14 +1,18 @@
 """Frame hooks, and callbacks of theirs, that are C alone: no frame of their own lies above the one that they are asked about."""
 
 import functools
+import gc
 import itertools
 import sys
+import threading
+import types
 import unittest
 
-from support import needs_hooks, use_extensions
+from support import CFace, SimpleCFace, framecore, in_new_thread, needs_hooks, use_extensions
 
 use_extensions()
 import evaluators
+import wordhooks
 
 try:
     import framehook
@@ -135,6 +139,227 @@ class WhatCCalls(unittest.TestCase):
                 finally:
                     evaluators.set("default")
         self.assertEqual(set(codes), {made.__code__})
+
+
+VISIBLE = 8
+
+
+def helper(*ignored):
+    return helpers_helper()
+
+
+def helpers_helper():
+    return None
+
+
+@types.coroutine
+def once():
+    yield
+
+
+async def coroutine():
+    await once()
+
+
+def traced(run):
+    names = set()
+
+    def trace(frame, event, argument):
+        names.add(frame.f_code.co_name)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(None)
+    return names
+
+
+def profiled(run):
+    names = set()
+    sys.setprofile(lambda frame, event, argument: names.add(frame.f_code.co_name))
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return names
+
+
+def profiled_in_all_threads(run):
+    names = set()
+    threading.setprofile_all_threads(lambda frame, event, argument: names.add(frame.f_code.co_name))
+    try:
+        run()
+    finally:
+        threading.setprofile_all_threads(None)
+    return names
+
+
+def monitored(run):
+    names = set()
+    monitoring, events = sys.monitoring, sys.monitoring.events
+    monitoring.use_tool_id(3, "test")
+    everything = 0
+    for event in (events.PY_START, events.PY_RESUME, events.PY_RETURN, events.PY_YIELD, events.LINE, events.CALL, events.INSTRUCTION):
+        monitoring.register_callback(3, event, lambda code, *arguments: names.add(code.co_name))
+        everything |= event
+    monitoring.set_events(3, everything)
+    try:
+        run()
+    finally:
+        monitoring.set_events(3, 0)
+        monitoring.free_tool_id(3)
+    return names
+
+
+TOOLS = (traced, profiled, profiled_in_all_threads, monitored)
+
+
+def use_all():
+    f()
+    list(generator())
+    try:
+        made = coroutine()
+        made.send(None)
+        made.send(None)
+    except StopIteration:
+        pass
+    made = generator()
+    next(made)
+    del made        # is dropped
+    gc.collect()
+
+
+USED = {"f", "generator", "coroutine", "once"}
+RUN = {"helper", "helpers_helper"}
+
+
+@needs_hooks
+class Hidden(unittest.TestCase):
+    """What a hook runs is not shown to tools, in Python and in C, unless it is visible."""
+
+    def setUp(self):
+        self.addCleanup(wordhooks.take_data)
+        self.addCleanup(wordhooks.take_words)
+        self.addCleanup(framehook.clear)
+
+    def check(self, expected, run=use_all):
+        for tool in TOOLS:
+            with self.subTest(tool.__name__):
+                found = tool(run)
+                self.assertEqual((found & RUN, found & USED), (expected, USED))
+                self.assertEqual(found & {"hook", "<lambda>"} - ({"hook"} if expected else set()), set())
+
+    def test_a_hook_in_c_of_each_kind(self):
+        for face in CFace(), SimpleCFace():
+            handle = face.add(helper)
+            try:
+                with self.subTest(face.name):
+                    self.check(set())
+            finally:
+                face.remove(handle)
+        sys.modules["framehooks"].forget_simple()
+
+    def test_a_hook_in_c_that_is_asked_and_told(self):
+        for flags, expected in ((0, set()), (VISIBLE, RUN), (2, set()), (2 | VISIBLE, RUN), (1, set())):
+            for called in ({"when_asked": helper}, {"when_told": helper}, {"when_asked": helper, "when_told": helper}):
+                handles = [wordhooks.add(function.__code__, 0, tell=7, flags=flags, **called) for function in (f, generator, coroutine)]
+                with self.subTest(flags=flags, called=list(called)):
+                    self.check(expected)
+                for handle in handles:
+                    framehook.remove(handle)
+
+    def test_a_callback_of_each_kind_of_event_alone(self):
+        for kind in range(5):
+            for flags, expected in ((0, set()), (VISIBLE, RUN)):
+                def told(event):
+                    if event == kind:
+                        helper()
+
+                def run():
+                    use_all()
+                    if kind == 1:
+                        thrown = generator()
+                        next(thrown)
+                        try:
+                            thrown.throw(KeyError)
+                        except KeyError:
+                            pass
+
+                handles = [wordhooks.add(function.__code__, 0, tell=7, flags=flags, when_told=told) for function in (f, generator, coroutine)]
+                with self.subTest(kind=kind, flags=flags):
+                    self.check(expected, run)
+                for handle in handles:
+                    framehook.remove(handle)
+
+    def test_a_hook_in_python(self):
+        def hook(view):
+            helper()
+            if view.code in (f.__code__, generator.__code__, coroutine.__code__):
+                view.watch(helper, None, True, True)
+
+        for visible, expected in ((False, set()), (True, RUN)):
+            framehook.add(hook, visible=visible)
+            self.check(expected)
+            framehook.remove(hook)
+            with framehook.hook(hook, visible=visible):
+                self.check(expected)
+
+    def test_beside_an_evaluator_and_in_a_thread(self):
+        for flags, expected in ((0, set()), (VISIBLE, RUN)):
+            handles = [wordhooks.add(function.__code__, 0, tell=7, flags=flags, when_asked=helper, when_told=helper)
+                       for function in (f, generator, coroutine)]
+            in_new_thread(self.check, expected)
+            evaluators.set("pass")
+            try:
+                self.check(expected)
+            finally:
+                evaluators.set("null")
+            for handle in handles:
+                framehook.remove(handle)
+
+    def test_hidden_and_visible_hooks_side_by_side(self):
+        def visible_helper(*ignored):
+            pass
+
+        def expected_of(tool):
+            return tool(use_all) & {"helper", "visible_helper"}
+
+        for first, second in ((0, VISIBLE), (VISIBLE, 0)):
+            for flags, run in ((first, 0), (second, 1)):
+                called = visible_helper if flags else helper
+                for function in f, generator:
+                    wordhooks.add(function.__code__, 0, tell=7, flags=flags, when_asked=called, when_told=called)
+            for tool in TOOLS:
+                self.assertEqual(expected_of(tool), {"visible_helper"}, tool.__name__)
+            framehook.clear()
+
+    def test_events_of_the_frame_itself_are_as_without_a_hook(self):
+        def events(run):
+            found = []
+
+            def trace(frame, event, argument):
+                found.append((frame.f_code.co_name, event, frame.f_lineno))
+                return trace
+
+            sys.settrace(trace)
+            try:
+                run()
+            finally:
+                sys.settrace(None)
+            return found
+
+        expected = events(use_all)
+        for function in f, generator, coroutine:
+            wordhooks.add(function.__code__, 0, tell=7, when_asked=helper, when_told=helper)
+        self.assertEqual(events(use_all), expected)
+
+    def test_the_flag_that_was_before_is_unknown_or_visible(self):
+        for flags in (4, 16, 32, 1 << 31):
+            with self.assertRaises(ValueError):
+                wordhooks.add(f.__code__, 0, flags=flags)
+        self.assertEqual(framecore.frame_hooks(), [])
 
 
 if __name__ == "__main__":
