@@ -217,7 +217,7 @@ class ExtendedHooks(HookTestCase):
         before = framehooks.freed()
         with self.assertRaises(ValueError):
             framehooks.add_extended(lambda: None, "flags", 4)
-        handles = [framehooks.add_native("pass") for _ in range(32)]
+        handles = [framehooks.add_native("pass") for _ in range(1_024)]
         with self.assertRaises(RuntimeError):
             framehooks.add_extended(lambda: None, "one too many")
         self.assertEqual(framehooks.freed(), before)

@@ -117,7 +117,7 @@ class Extents(unittest.TestCase):
         for limit in ("not_below", "only_below"):
             self.assertEqual(Asked(generator=limit).of(program), ["program", "generator", "leaf"])
 
-    def test_only_below_a_frame_silences_other_threads(self):
+    def test_only_below_a_frame_silences_other_threads_where_it_says_everywhere(self):
         def other():
             in_thread.append(leaf())
 
@@ -127,10 +127,18 @@ class Extents(unittest.TestCase):
             thread.join()
             leaf()
 
+        class Everywhere(Asked):
+            def __call__(self, view):
+                super().__call__(view)
+                if view.code is program.__code__:
+                    view.only_below(everywhere=True)
+
         in_thread = []
-        names = Asked(program="only_below").of(lambda: (program(), other()))
+        names = Everywhere().of(lambda: (program(), other()))
         self.assertEqual(names, ["program", "leaf", "other", "leaf"])
-        self.assertEqual(len(in_thread), 2)
+        names = Asked(program="only_below").of(lambda: (program(), other()))
+        self.assertEqual(names, ["program", "other", "leaf", "leaf", "other", "leaf"])
+        self.assertEqual(len(in_thread), 4)
 
     def test_another_hook_knows_nothing_of_them(self):
         every = Asked()

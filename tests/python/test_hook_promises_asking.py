@@ -261,20 +261,20 @@ class AskingPoints:
             self.remove(handles[-1])
         self.assertEqual(len(set(handles)), 100)
 
-    def test_11_there_is_room_for_32(self):
+    def test_11_there_is_room_for_1024(self):
         def target():
             return "ran"
 
-        hooks = [self.recorder(target) for _ in range(33)]
-        handles = [self.add(hook) for hook in hooks[:32]]
+        hooks = [self.recorder(target) for _ in range(1_025)]
+        handles = [self.add(hook) for hook in hooks[:1_024]]
         with self.assertRaises(RuntimeError):
-            self.add(hooks[32])
+            self.add(hooks[1_024])
         self.assertEqual(target(), "ran")
-        self.assertEqual([hook.seen for hook in hooks], [["target"]] * 32 + [[]])
+        self.assertEqual([hook.seen for hook in hooks], [["target"]] * 1_024 + [[]])
         self.remove(handles[10])
-        self.add(hooks[32])
+        self.add(hooks[1_024])
         target()
-        self.assertEqual([len(hook.seen) for hook in hooks], [2] * 10 + [1] + [2] * 21 + [1])
+        self.assertEqual([len(hook.seen) for hook in hooks], [2] * 10 + [1] + [2] * 1_013 + [1])
 
     # 13. Enable and disable per hook, per thread, per code object.
 
