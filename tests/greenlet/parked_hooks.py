@@ -309,6 +309,14 @@ def a_thread_may_end_while_hooks_are_parked_in_it():
         check_equal(asked.take(), ["park", "park", "in the thread", "here", "and here"])
 
 
+def said_once(say):
+    """Says it, or is told that it was said already."""
+    try:
+        say()
+    except RuntimeError as error:
+        check_equal("already" in str(error), True)
+
+
 def below_other_frames(say, depth=60):
     """Call `say` at many depths of the C stack: what the parked hook had there is another greenlet's now."""
     say()
@@ -337,12 +345,12 @@ def a_parked_hook_answers_what_another_greenlet_says_through_its_view():
 
     with framehook.hook(hook):
         parked, view = parks()
-        below_other_frames(lambda: view.result(["said elsewhere"]))
+        below_other_frames(lambda: said_once(lambda: view.result(["said elsewhere"])))
         check_equal(parked.switch(), ["said elsewhere"])
 
         parked, view = parks()
         view.watch(told.append, "a word")
-        below_other_frames(view.not_below)
+        below_other_frames(lambda: said_once(view.not_below))
         check_equal(parked.switch(), ("ran", "park"))
         check_equal([(event.kind, event.value) for event in told], [("returned", ("ran", "park"))])
 

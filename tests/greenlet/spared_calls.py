@@ -43,13 +43,13 @@ class Key(str):
 # --- Extents. ------------------------------------------------------------------------------------------------------
 
 def what_is_asked_beside(begin_of, answer):
-    """What a hook is asked that answers so about generator(), while a greenlet waits whose beginning is begin_of()."""
+    """What a hook is asked that says so to the view of generator(), while a greenlet waits whose beginning is begin_of()."""
     asked = []
 
     def hook(view):
         asked.append(view.code.co_name)
         if view.code.co_name == "generator":
-            getattr(view, answer)()
+            answer(view)
 
     with framehook.hook(hook):
         waits = greenlet.greenlet(begin_of())
@@ -67,9 +67,10 @@ def an_extent_of_a_greenlets_first_frame_is_its_own():
         waiting()
         yield
 
-    for answer, expected in ("not_below", ["f"]), ("only_below", []):
+    for answer, expected in ((lambda view: view.not_below(), ["f"]), (lambda view: view.only_below(), ["f"]),
+                             (lambda view: view.only_below(everywhere=True), [])):
         for begin_of in lambda: generator().__next__, lambda: lambda: next(generator()):
-            check_equal((answer, what_is_asked_beside(begin_of, answer)), (answer, expected))
+            check_equal(what_is_asked_beside(begin_of, answer), expected)
 
 
 def a_coroutine_that_goes_on_as_a_greenlets_first_frame_has_its_extent_there():

@@ -39,6 +39,13 @@ def recurse(n):
     return found
 
 
+LIMITS = {
+    "not_below": lambda view: view.not_below(),
+    "only_below": lambda view: view.only_below(),
+    "only_below_everywhere": lambda view: view.only_below(everywhere=True),
+}
+
+
 class Watching:
     """A hook that watches the frames of some functions."""
 
@@ -52,7 +59,7 @@ class Watching:
         self.asked.append(view.code.co_name)
         view.watch(self.told, None, True, True)
         if self.limit and view.code is self.codes[0]:
-            getattr(view, self.limit)()
+            LIMITS[self.limit](view)
 
     def told(self, event):
         self.events.append(f"{event.code.co_name} {event.kind}")
@@ -178,12 +185,13 @@ def a_generator_goes_on_in_another_greenlet_than_it_began_in():
 def an_extent_holds_in_its_greenlet_and_while_it_waits():
     for limit, expected in (
             ("not_below", ["recurse", "leaf", "leaf"]),
-            ("only_below", ["recurse", "leaf", "recurse", "leaf", "leaf"])):
+            ("only_below", ["recurse", "leaf", "recurse", "leaf", "leaf", "leaf"]),
+            ("only_below_everywhere", ["recurse", "leaf", "recurse", "leaf", "leaf"])):
         watching = Watching(recurse, leaf, limit=limit)
         with framehook.hook(watching):
             waiting = greenlet.greenlet(recurse)
             waiting.switch(1)
-            leaf()      # on another stack: asked about unless the hook wants what is below alone
+            leaf()      # on another stack: asked about unless the hook wants what is below, and nothing else anywhere
             waiting.switch()
             leaf()
             check_equal(watching.asked, expected)
@@ -196,6 +204,107 @@ def an_extent_holds_in_its_greenlet_and_while_it_waits():
             gc.collect()
             leaf()
             check_equal(watching.asked, ["recurse", "leaf"])
+
+
+def extents_of_many_greenlets_that_wait_are_each_ones_own():
+    for limit in "not_below", "only_below":
+        watching = Watching(recurse, leaf, limit=limit)
+        with framehook.hook(watching):
+            waiting = [greenlet.greenlet(recurse) for _ in range(6)]
+            for one in waiting:
+                one.switch(0)
+            watching.asked.clear()
+            leaf()
+            greenlet.greenlet(leaf).switch()
+            check_equal((limit, watching.asked), (limit, ["leaf", "leaf"]))
+            for number in 3, 0, 5:
+                watching.asked.clear()
+                waiting[number].switch()
+                leaf()
+                check_equal(watching.asked, ["leaf"])
+            # They go in the middle of the others.
+            del waiting[1], one
+            gc.collect()
+            watching.asked.clear()
+            leaf()
+            check_equal(watching.asked, ["leaf"])
+
+
+def a_generator_takes_its_extent_to_the_greenlet_in_which_it_goes_on():
+    def steps():
+        leaf()
+        yield waits(1)
+        leaf()
+        yield waits(2)
+
+    for limit, below in (("not_below", []), ("only_below", ["leaf"]), ("only_below_everywhere", ["leaf"])):
+        watching = Watching(steps, leaf, limit=limit)
+        with framehook.hook(watching):
+            generator = steps()
+            for number in 1, 2:
+                running = greenlet.greenlet(lambda: next(generator))
+                watching.asked.clear()
+                check_equal(running.switch(), number)
+                check_equal((limit, watching.asked), (limit, below))
+                # It runs in that greenlet, which waits: here nothing of it holds, unless it is for everywhere.
+                watching.asked.clear()
+                leaf()
+                greenlet.greenlet(leaf).switch()
+                check_equal((limit, watching.asked), (limit, [] if limit == "only_below_everywhere" else ["leaf", "leaf"]))
+                running.switch(number)
+                # It is suspended.
+                watching.asked.clear()
+                leaf()
+                check_equal((limit, watching.asked), (limit, ["leaf"]))
+            del generator, running
+
+
+def an_extent_for_everywhere_ends_with_the_greenlet_that_dies():
+    for die in "collected", "thrown", "thread":
+        watching = Watching(recurse, leaf, limit="only_below_everywhere")
+        with framehook.hook(watching):
+            def begin():
+                kept.append(greenlet.greenlet(recurse))
+                kept[0].switch(2)
+
+            kept = []
+            if die == "thread":
+                thread = threading.Thread(target=begin)
+                thread.start()
+                thread.join()
+                # Its frames never end: they are dropped with the thread.
+                watching.asked.clear()
+                leaf()
+                check_equal(watching.asked, ["leaf"])
+                kept.clear()
+            else:
+                begin()
+                watching.asked.clear()
+                leaf()
+                check_equal(watching.asked, [])
+                if die == "thrown":
+                    try:
+                        kept[0].throw(KeyError)
+                    except KeyError:
+                        pass
+                kept.clear()
+            gc.collect()
+            watching.asked.clear()
+            leaf()
+            check_equal((die, watching.asked), (die, ["leaf"]))
+
+
+def extents_of_two_greenlets_that_end_in_another_order():
+    for limits in ("not_below", "only_below"), ("only_below_everywhere", "not_below"), ("only_below_everywhere",) * 2, ("not_below",) * 2:
+        hooks = [Watching(recurse, leaf, limit=limit) for limit in limits]
+        with framehook.hook(hooks[0]), framehook.hook(hooks[1]):
+            first, second = greenlet.greenlet(recurse), greenlet.greenlet(recurse)
+            first.switch(0), second.switch(0)
+            first.switch(), second.switch()
+            for hook in hooks:
+                hook.asked.clear()
+            leaf()
+            check_equal([hook.asked for hook in hooks], [["leaf"], ["leaf"]])
 
 
 def a_thread_that_ends_drops_the_frames_of_its_greenlets():
@@ -286,6 +395,10 @@ SHOWN = (
     a_greenlet_that_dies_in_a_callback_fails_its_call,
     a_generator_goes_on_in_another_greenlet_than_it_began_in,
     an_extent_holds_in_its_greenlet_and_while_it_waits,
+    extents_of_many_greenlets_that_wait_are_each_ones_own,
+    a_generator_takes_its_extent_to_the_greenlet_in_which_it_goes_on,
+    an_extent_for_everywhere_ends_with_the_greenlet_that_dies,
+    extents_of_two_greenlets_that_end_in_another_order,
     a_thread_that_ends_drops_the_frames_of_its_greenlets,
     a_greenlet_goes_on_as_its_frame_is_told_to_be_dropped,
     each_frame_ends_once_whichever_greenlet_goes_on,
