@@ -27,7 +27,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUDGET = 500
+BUDGET = 700
+# What the series includes and C compiles, written by hand: it counts as though it were in a patch.
+HEADERS = sorted(set((ROOT / "rust-core" / "include").glob("*.h")) - {ROOT / "rust-core" / "include" / "ferrule_core.h"})
 
 # Left in a tree so that nobody builds what is only half patched.
 FAILED_MARK = ".ferrule-patch-failed"
@@ -399,9 +401,14 @@ def stat(directory, budget, out=print):
         complaints += bad
         extra = "".join(f", {count} in {file}" for file, count in sorted(other.items()))
         out(f"  {c_lines[path]:5} C  {path.name}{extra}")
+    headers = {}
+    if Path(directory).resolve().is_relative_to(ROOT / "patches"):
+        headers = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in HEADERS}
+    for path, lines in headers.items():
+        out(f"  {lines:5} C  {path.name}")
     for version in [None] + versions:
         chosen = [special.get((name, version), Path(directory) / name) for name in names]
-        total = sum(c_lines[path] for path in chosen)
+        total = sum(c_lines[path] for path in chosen) + sum(headers.values())
         label = f" for {version}" if version else ""
         out(f"  {total:5} C  in all{label}, of {budget} allowed")
         if total > budget:

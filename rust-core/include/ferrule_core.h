@@ -1116,22 +1116,6 @@ int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
 void _PyRust_StartFrameHooksOfThread(PyThreadState *tstate);
 
 /*
- `sys.add_frame_hook`.
-
- # Safety
- Called by CPython as a method of a module.
- */
-PyObject *_PyRust_SysAddFrameHook(PyObject *_module, PyObject *hook);
-
-/*
- `sys.remove_frame_hook`.
-
- # Safety
- Called by CPython as a method of a module.
- */
-PyObject *_PyRust_SysRemoveFrameHook(PyObject *module, PyObject *hook);
-
-/*
  Removes every hook, and refuses new ones: the interpreter ends.
 
  # Safety
@@ -1159,6 +1143,16 @@ void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
  stands at an instruction of its code.
  */
 int _PyRust_HandlePending(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+
+/*
+ A generator was finalized and has not come to its end, or was closed before it has begun: its exit callbacks are
+ called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all of
+ that may be. A generator that is resurrected is not watched any more.
+
+ # Safety
+ `generator` is a live generator, coroutine or asynchronous generator; the calling thread is attached.
+ */
+void _PyRust_DropGenerator(PyObject *generator);
 
 /*
  What stands before the date in `sys.version`: "Ferrule", its version, and Debian's

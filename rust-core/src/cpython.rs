@@ -114,8 +114,7 @@ pub const FRAME_CREATED: i8 = raw::_framestate_FRAME_CREATED as i8;
 /// The state of a generator that runs.
 pub const FRAME_EXECUTING: i8 = raw::_framestate_FRAME_EXECUTING as i8;
 /// The state of a generator whose frame is over.
-#[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
-pub const FRAME_CLEARED: i32 = raw::_framestate_FRAME_CLEARED;
+pub const FRAME_CLEARED: i8 = raw::_framestate_FRAME_CLEARED as i8;
 
 #[cfg(all(not(any(test, fuzzing)), ferrule_free_threaded))]
 pub use raw::{_PyGC_BITS_DEFERRED, _PyGC_BITS_TRACKED, _Py_REF_SHARED_SHIFT};

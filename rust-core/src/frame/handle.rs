@@ -40,8 +40,8 @@ pub unsafe fn first_slot(frame: *mut _PyInterpreterFrame) -> *mut StackSlot {
 ///
 /// # Invariants
 /// Points to a `_PyInterpreterFrame` whose fields are set, and that the calling thread alone works
-/// on: its own, or with every other thread stopped. The fields below `previous` have a meaning only
-/// where the owner is not the C stack.
+/// on: its own, or with every other thread stopped. A frame of the C stack runs no code of its own: of
+/// the fields below `previous` it has what whoever put it there uses, and `code` is not asked of it.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Frame(NonNull<_PyInterpreterFrame>);
 
@@ -89,6 +89,7 @@ impl Frame {
     /// The code, which the frame holds. The frame is not on the C stack.
     #[inline(always)]
     pub fn code(self) -> Code {
+        check!(self.owner() != Owner::C_STACK, "a frame without code is asked for it");
         // SAFETY: live by the type's invariant. Such a frame runs a code object.
         unsafe { Code::new((*self.as_ptr()).f_executable.cast()) }
     }

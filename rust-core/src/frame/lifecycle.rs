@@ -228,7 +228,7 @@ unsafe fn check_that_it_is_over(frame: Frame) {
             frame.owner() != Owner::GENERATOR || {
                 let within = offset_of!(c::PyGenObject, gi_iframe);
                 let generator: *mut c::PyGenObject = frame.as_ptr().byte_sub(within).cast();
-                i32::from((*generator).gi_frame_state) == c::FRAME_CLEARED
+                (*generator).gi_frame_state == c::FRAME_CLEARED
             },
             "the frame of a generator ends before the generator"
         );

@@ -110,7 +110,8 @@ unsafe fn came_back_otherwise(thread: Thread, watch: Watch, value: Owned) -> Out
     // SAFETY: the caller's contract.
     unsafe { watch.step_down(thread) };
     watched::detach(watch);
-    watch.end(thread);
+    // SAFETY: nothing leads to it any more: neither frame nor list nor generator.
+    unsafe { watch.end(thread) };
     hand_back(value, told)
 }
 
@@ -130,7 +131,8 @@ unsafe fn came_back_raised(thread: Thread, watch: Watch) {
         watch.step_down(thread);
     }
     watched::detach(watch);
-    watch.end(thread);
+    // SAFETY: nothing leads to it any more: neither frame nor list nor generator.
+    unsafe { watch.end(thread) };
 }
 
 /// As [`came_back`], where the frame has made a generator, which is watched from now on.

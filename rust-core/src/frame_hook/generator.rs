@@ -2,6 +2,7 @@
 //! goes on.
 
 use super::resume::goes_on_at;
+use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{PyGenObject, PyObject};
 use crate::frame::Frame;
@@ -39,8 +40,12 @@ impl Generator {
     }
 
     /// The one that a frame lies in.
-    pub fn of_frame(frame: Frame) -> Self {
-        // SAFETY: by contract of the owner, the frame lies there in a generator.
+    ///
+    /// # Safety
+    /// The frame's owner is a generator, which is not finished.
+    pub unsafe fn of_frame(frame: Frame) -> Self {
+        check!(frame.owner() == crate::frame::Owner::GENERATOR, "a frame that lies in no generator");
+        // SAFETY: by contract.
         unsafe {
             let start = frame.as_ptr().byte_sub(offset_of!(PyGenObject, gi_iframe));
             Generator(NonNull::new_unchecked(start.cast()))

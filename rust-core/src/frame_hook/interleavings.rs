@@ -9,8 +9,8 @@
 //! `stand_in::interleaved` looks at the memory. That the world stops only where a thread says so is
 //! taken from CPython.
 
-use super::description::{Callee, Description};
 use super::counted::count_one;
+use super::description::{Callee, Description};
 use super::hook::{Hook, SMALL_ATOMICS};
 use super::registry::{add, clear, close, first, remove};
 use super::settled::{reserve, set, settle};

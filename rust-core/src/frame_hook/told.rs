@@ -52,7 +52,9 @@ impl Watch {
                 self.step_down(thread);
             }
         }
-        self.end_unheld(thread);
+        // SAFETY: the mark was taken out, and the list has been left; no generator is watched. The caller has handed over
+        // the one pointer.
+        unsafe { self.end_unheld(thread) };
         // Last: the user data of a hook that was removed meanwhile is freed, and any code runs.
         drop(in_use);
         Some(outcome)

@@ -187,9 +187,11 @@ impl Watch {
         Ok(Watch(room))
     }
 
-    pub fn hook<'a>(self) -> Option<&'a Hook> {
-        // SAFETY: this thread's. It is taken out by `end` and `forget` alone, and then nobody has
-        // what this returns.
+    /// Its hook. The reference is not used any more when code of others has run, which may have the watch
+    /// forgotten: who calls the hook has a [`HookInUse`](super::hook::HookInUse) of its own.
+    pub fn hook(&self) -> Option<&Hook> {
+        // SAFETY: this thread's. It is taken out by `end` and `forget` alone: by this thread, in code of
+        // others that runs in between, or with what was borrowed here given up.
         unsafe { (*self.body().hook.get()).as_ref() }.map(HookRef::get)
     }
 
@@ -419,17 +421,25 @@ impl Watch {
         self.mark().set_instruction(instructions());
     }
 
-    /// Gives the watch up, which is not linked. Destructors may run.
-    pub fn end(self, thread: Thread) {
+    /// Gives the watch up. Destructors may run.
+    ///
+    /// # Safety
+    /// It is in no list, no generator's either, and its mark lies below no frame. No copy of this pointer is used
+    /// any more.
+    pub unsafe fn end(self, thread: Thread) {
         self.body().watched.set(null_mut());
-        self.end_unheld(thread);
+        // SAFETY: the caller's contract.
+        unsafe { self.end_unheld(thread) };
     }
 
     /// As [`end`](Self::end), where no object holds the watch.
+    ///
+    /// # Safety
+    /// As there.
     #[inline(always)]
-    pub fn end_unheld(self, thread: Thread) {
+    pub unsafe fn end_unheld(self, thread: Thread) {
         let (body, own) = (self.0.as_ptr(), thread.own());
-        // SAFETY: nobody uses it any more. What it held is read before destructors run, and not read
+        // SAFETY: by contract, nobody uses it any more. What it held is read before destructors run, and not read
         // again: the memory is kept or freed.
         unsafe {
             let (hook, code) = ((*body).hook.get().read(), self.code());
@@ -606,7 +616,8 @@ impl Watch {
             calls.lead_where(mark);
             mark.unlink();
         }
-        self.end(thread);
+        // SAFETY: its mark was taken out, and the lists have been left. The caller has given up its own copy.
+        unsafe { self.end(thread) };
     }
 }
 

@@ -23,7 +23,7 @@ use super::world::locked;
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::exception::run_aside;
+use crate::exception::{drop_aside, run_aside};
 use crate::frame::{Frame, Owner, VisitFunction};
 use crate::object::{ForC, Owned};
 use crate::reference_count::{decref, new_reference};
@@ -277,14 +277,17 @@ unsafe fn pop_none(frame: Frame) {
 pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
     let Some(watched) = watch.watched().map(NonNull::cast::<Watched>) else {
         check!(false, "a frame has yielded that is no watched generator's");
-        // SAFETY: the caller's contract.
-        unsafe { watch.step_down(thread) };
-        watch.end(thread);
+        // SAFETY: the caller's contract. Nothing leads to the watch any more.
+        unsafe {
+            watch.step_down(thread);
+            watch.end(thread);
+        }
         return Ok(value);
     };
     // SAFETY: live: the generator is suspended, so its frame has not ended.
     let frame = unsafe { Frame::new(watched.as_ref().frame) };
-    let generator = Generator::of_frame(frame);
+    // SAFETY: a generator's, as all that are watched so.
+    let generator = unsafe { Generator::of_frame(frame) };
     let state = generator.state();
     // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first.
     generator.set_state(c::FRAME_EXECUTING);
@@ -501,6 +504,29 @@ unsafe fn forget_watches(thread: Thread, watched: NonNull<Watched>) {
             watch.tell_dropped(thread);
             watch.end(thread);
         }
+    }
+}
+
+/// A generator was finalized and has not come to its end, or was closed before it has begun: its exit callbacks are
+/// called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all of
+/// that may be. A generator that is resurrected is not watched any more.
+///
+/// # Safety
+/// `generator` is a live generator, coroutine or asynchronous generator; the calling thread is attached.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_DropGenerator(generator: *mut PyObject) {
+    // SAFETY: by contract. The state is there also where it is finished, and nothing else is read of it then. Who is told
+    // may give up the frame's reference: so there is one more.
+    unsafe {
+        let thread = Thread::current();
+        let generator = Generator::new(generator);
+        if !are_there_any(thread) || [c::FRAME_CLEARED, c::FRAME_EXECUTING].contains(&generator.state()) {
+            return;
+        }
+        let Some(watched) = Watched::of(thread, generator.frame()) else { return };
+        let kept = Owned::share(thread, watched.as_ptr().cast());
+        run_aside(|| forget_watches(thread, watched), || c::PyErr_Clear());
+        drop_aside(kept);
     }
 }
 

@@ -31,6 +31,9 @@ unsafe fn tell(thread: Thread, event: &HookEvent) -> Outcome<Owned> {
     // SAFETY: the word's tuple and all else here are live for the time of the call.
     unsafe {
         let callback = c::PyTuple_GetItem(event.word.cast(), 0);
+        if is_cleared(callback) {
+            return Ok(Owned::none(thread));
+        }
         let told = made(thread, Owned::new(c::PyStructSequence_New(event_type(thread)?.cast())))?;
         let kind = part(thread, 1 + event.kind as usize)?;
         let word = c::PyTuple_GetItem(event.word.cast(), 1);
@@ -42,6 +45,22 @@ unsafe fn tell(thread: Thread, event: &HookEvent) -> Outcome<Owned> {
         // Nobody else does: an exception that leads to its own event would never be freed.
         c::PyObject_GC_Track(told.as_ptr().cast());
         made(thread, Owned::new(c::PyObject_CallOneArg(callback, told.as_ptr())))
+    }
+}
+
+/// Whether the collector has cleared a function, which CPython cannot call then: a generator that was resurrected as it was
+/// finalized, and goes in a cycle, is dropped while the rest of that is cleared.
+///
+/// # Safety
+/// `callback` is live.
+unsafe fn is_cleared(callback: *mut PyObject) -> bool {
+    // SAFETY: live, by contract. Who is of these types has their layout.
+    unsafe {
+        let is_method = (*callback).ob_type == &raw mut c::PyMethod_Type;
+        let function =
+            if is_method { (*callback.cast::<c::PyMethodObject>()).im_func } else { callback };
+        (*function).ob_type == &raw mut c::PyFunction_Type
+            && (*function.cast::<c::PyFunctionObject>()).func_globals.is_null()
     }
 }
 

@@ -1,46 +1,11 @@
-//! What CPython itself calls: the two functions of `sys`, and the interpreter's end.
+//! What CPython itself calls: at the end of the interpreter, and of a thread.
 
-use super::functions::remove_frame_hook;
-use super::hook::{add, Manner};
 use crate::cpython as c;
-use crate::cpython::{PyObject, PyThreadState};
+use crate::cpython::PyThreadState;
 use crate::frame_hook::listening::set_ends;
 use crate::frame_hook::{disabled, registry, suspended, told, watch, watched};
-use crate::tables::ForPython;
 use crate::thread::{Thread, ThreadState};
 use core::ptr::null_mut;
-
-/// `sys.add_frame_hook`.
-///
-/// # Safety
-/// Called by CPython as a method of a module.
-#[no_mangle]
-pub unsafe extern "C" fn _PyRust_SysAddFrameHook(
-    _module: *mut PyObject,
-    hook: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let thread = Thread::current();
-        add(thread, hook, null_mut(), Manner::ORDINARY).for_python(thread)
-    }
-}
-
-/// `sys.remove_frame_hook`.
-///
-/// # Safety
-/// Called by CPython as a method of a module.
-#[no_mangle]
-pub unsafe extern "C" fn _PyRust_SysRemoveFrameHook(
-    module: *mut PyObject,
-    hook: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let thread = Thread::current();
-        remove_frame_hook(thread, module, hook).for_python(thread)
-    }
-}
 
 /// Removes every hook, and refuses new ones: the interpreter ends.
 ///
