@@ -8,13 +8,14 @@ in a code object's extra slots. Code objects are not collected in cycles, on sto
 import contextlib
 import gc
 import os
+import sys
 import threading
 import types
 import unittest
 import weakref
 
 from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
-from support import HookTestCase, ProgramTestCase, needs_hooks
+from support import HookTestCase, ProgramTestCase, in_a_child, needs_hooks
 
 try:
     import framehook
@@ -97,6 +98,10 @@ class Hook:
 
 
 def ignore(event):
+    pass
+
+
+def run_nothing():
     pass
 
 
@@ -420,6 +425,89 @@ class Cycles(HookTestCase, ProgramTestCase):
 
     def test_what_is_watched_is_collected_and_told_of_once(self):
         self.in_each_surrounding(self.is_dropped)
+
+    def whole(self, kind):
+        """The collector has cleared nothing yet when a callback is told: neither what it refers to, nor the callback itself."""
+        function, run = KINDS[kind]
+        found, reports = [], []
+
+        def session(number):
+            thing = Thing()
+            thing.numbers, thing.table = [1, 2, 3], {"a": [4]}
+            box = [thing]
+
+            def told(event, *, in_defaults=thing):
+                if event.kind not in ("resumed", "yielded"):
+                    found.append((event.kind, len(box[0].numbers), thing.table["a"], in_defaults.numbers[2], told.box[-1] is not None,
+                                  event.word is thing))
+
+            # Some of these are cleared before the generator's frame goes, whichever order the collector has.
+            told.box = [run_nothing] * (number % 3)
+            reference = weakref.ref(told)
+
+            def hook(view):
+                told = reference()
+                if view.code is not function.__code__ or told is None:
+                    return framehook.SETTLED
+                view.watch(told, told.__kwdefaults__["in_defaults"], True, True)
+
+            framehook.add(hook)
+            made = run(function())
+            told.box.append(made)
+            thing.told = told
+            if number % 2:
+                thing.made = made
+
+        before, sys.unraisablehook = sys.unraisablehook, lambda report: reports.append(repr(report.exc_value))
+        try:
+            for number in range(30):
+                session(number)
+                gc.collect()
+                framehook.clear()
+        finally:
+            sys.unraisablehook = before
+        self.assertEqual([report for report in reports if "never awaited" not in report], [])
+        self.assertLessEqual(set(map(str, found)), {str((kind, 3, [4], 3, True, True)) for kind in ("dropped", "raised")})
+        self.assertEqual(len(found), 30)
+
+    @in_a_child
+    def test_a_callback_finds_whole_what_is_collected(self):
+        self.in_each_surrounding(self.whole)
+
+    @in_a_child
+    def test_a_callback_finds_whole_what_is_collected_of_a_generator_that_goes_on_when_it_is_closed(self):
+        def goes_on():
+            while True:
+                try:
+                    yield
+                except GeneratorExit:
+                    pass
+
+        def session():
+            def told(event):
+                found.append((event.kind, len([print])))
+
+            reference = weakref.ref(told)
+
+            def hook(view):
+                told = reference()
+                return view.watch(told) if view.code is goes_on.__code__ and told else framehook.SETTLED
+
+            framehook.add(hook)
+            told.made = goes_on()
+            next(told.made)
+
+        reports, found = [], []
+        before, sys.unraisablehook = sys.unraisablehook, lambda report: reports.append(repr(report.exc_value))
+        try:
+            for _ in range(30):
+                session()
+                gc.collect()
+                framehook.clear()
+        finally:
+            sys.unraisablehook = before
+        self.assertEqual(set(reports), {repr(RuntimeError("generator ignored GeneratorExit"))})
+        self.assertEqual(found, [("dropped", 1)] * 30)
 
     def keeps_what_lives(self, kind):
         """A cycle that something leads to is left alone, however often one collects."""
