@@ -424,6 +424,56 @@ class OneThread(HookTestCase, ProgramTestCase):
         ((_, _, freed, late),) = wordhooks.take_words()
         self.assertEqual((freed, late), (1, 0))
 
+    def test_it_lives_until_a_callback_in_another_thread_has_returned(self):
+        """What it watches may go on elsewhere; its thread ends meanwhile."""
+        wordhooks = extension("wordhooks")
+        for kind in range(5):
+            inside, goes_on, kept, waited = threading.Event(), threading.Event(), [], []
+
+            def told(event):
+                if event == kind and not waited:
+                    waited.append(threading.get_ident())
+                    inside.set()
+                    goes_on.wait(60)
+
+            def begin():
+                wordhooks.add(generator.__code__, 0, tell=7, flags=2, when_told=told)
+                kept.append(generator())
+                begun.set()
+                ends.wait(60)
+
+            def use():
+                made = kept.pop()
+                if kind == 1:
+                    next(made)
+                    self.assertRaises(KeyError, made.throw, KeyError)
+                elif kind == 4:
+                    next(made)
+                    del made
+                    gc.collect()
+                else:
+                    list(made)
+
+            begun, ends = threading.Event(), threading.Event()
+            owner = threading.Thread(target=begin)
+            owner.start()
+            begun.wait(60)
+            user = threading.Thread(target=use)
+            user.start()
+            inside.wait(60)
+            self.assertEqual(waited, [user.ident])
+            ends.set()
+            owner.join()
+            del begin, told
+            gc.collect()
+            self.assertEqual((framehook.hooks(), wordhooks.take_data()), ([], (1, 0)), kind)
+            goes_on.set()
+            user.join()
+            gc.collect()
+            self.assertEqual((wordhooks.take_data(), wordhooks.take_early()), ((0, 1), 0), kind)
+            ((_, _, freed, late),) = wordhooks.take_words()
+            self.assertEqual((freed, late), (1, 0), kind)
+
     @unittest.skipIf(ctypes is None, "needs ctypes")
     def test_a_thread_that_c_has_attached_and_that_ends(self):
         found = []
