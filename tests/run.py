@@ -119,6 +119,7 @@ LEAK_MODULES = (
     "test_hook_watching_generators", "test_hook_watching_changes", "test_hook_watching_tools",
     "test_hook_watching_failures", "test_hook_watching_jumps",
     "test_hook_watching_processes", "test_hook_extents_and_results", "test_hook_words",
+    "test_frame_hooks_blocks_elsewhere", "test_hook_pending_calls", "test_hooks_of_c",
 )
 
 TEST_TIMEOUT = 900          # for one test file of CPython
