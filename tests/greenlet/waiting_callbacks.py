@@ -4,9 +4,12 @@ A hook, its user data and the word of a watch live until each callback of it tha
 them for ever. Run by run.py with an interpreter that has greenlet and frame hooks, with the extensions of tests/c on its path.
 """
 
+import _thread
 import contextlib
 import gc
+import operator
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -56,6 +59,14 @@ CALLS = {
     "resumed": (lambda: list(generator()), generator),
     "dropped": (drop, generator),
 }
+
+
+# What is told after the callback has gone on, of the same frame.
+LATER = {(kind, end): [] for kind in KINDS for end in ("returns", "fails")}
+LATER["resumed", "returns"] = ["yielded", "resumed", "yielded", "resumed", "returned"]
+LATER["yielded", "returns"] = ["resumed", "yielded", "resumed", "returned"]
+LATER["resumed", "fails"] = ["raised"]
+LATER["yielded", "fails"] = ["resumed", "raised"]
 
 
 class Told(Exception):
@@ -306,6 +317,10 @@ def callbacks_go_on_where_their_thread_ends():
                         hook, waiting, outcomes, parked, late = kept
                         about = face.name, kind, end, removed, this_thread
                         check_equal((about, callback.went_on, waiting.dead), (about, 1, True))
+                        # Later events are told as usual, unless the hook is gone; one of a thread goes with that, before or after.
+                        if not this_thread:
+                            later = LATER[kind, end] if not removed else []
+                            check_equal((about, callback.kinds[callback.kinds.index(kind) + 1:]), (about, later))
                         framehook.remove(late)
                         if not removed and not this_thread:
                             # Later events of the frame are told as usual; the hook is there.
@@ -457,6 +472,50 @@ gc.collect()
 """, ["goes on", "freed", "changed []"], PYTHONMALLOC="malloc")
 
 
+# --- A signal waits to be handled as the hook is called. -----------------------------------------------------------------------------------
+
+def a_signal_is_handled_in_the_greenlet_that_runs_and_once():
+    handled = []
+
+    def hook(view):
+        if view.code is leaf.__code__ and not waited:
+            waited.append(1)
+            greenlet.getcurrent().parent.switch("waits")
+
+    def interrupted():
+        # C, which handles nothing between the two.
+        return list(map(operator.call, (_thread.interrupt_main, leaf)))[1]
+
+    def busy():
+        for _ in range(10):
+            pass
+
+    before = signal.signal(signal.SIGINT, lambda number, frame: handled.append(frame.f_code.co_name))
+    try:
+        for goes_on in True, False:
+            waited = []
+            with framehook.hook(hook):
+                waiting = greenlet.greenlet(interrupted)
+                check_equal(waiting.switch(), "waits")
+                busy()
+                check_equal(len(handled), 1)
+                _thread.interrupt_main()
+                busy()
+                check_equal(len(handled), 2)
+                if goes_on:
+                    check_equal(waiting.switch(), "leaf")
+                del waiting
+                gc.collect()
+                busy()
+                check_equal(len(handled), 2)
+            _thread.interrupt_main()
+            busy()
+            check_equal(len(handled), 3)
+            handled.clear()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 # --- The interpreter ends. -----------------------------------------------------------------------------------------------------------------
 
 BEGINNING = """
@@ -594,7 +653,7 @@ SHOWN = (
     a_callback_whose_greenlet_is_killed_gives_its_hook_up, callbacks_go_on_where_their_thread_ends,
     callbacks_that_never_go_on_keep_their_hook, a_hook_that_waits_is_gone_from_the_list_where_its_thread_ends,
     a_hook_of_one_thread_that_waits_goes_on_as_its_thread_ends, nothing_of_others_is_written_to_where_a_callback_goes_on_late,
-    callbacks_go_on_where_the_interpreter_ends, callbacks_of_the_interpreter_s_end_that_never_go_on,
+    a_signal_is_handled_in_the_greenlet_that_runs_and_once, callbacks_go_on_where_the_interpreter_ends, callbacks_of_the_interpreter_s_end_that_never_go_on,
     threads_end_while_hundreds_of_callbacks_wait,
 )
 
