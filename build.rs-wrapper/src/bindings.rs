@@ -131,7 +131,6 @@ const FUNCTIONS: &[&str] = &[
     "_PyRust_UnsettleAllCode",
     "_Py_Dealloc",
     "_Py_FatalErrorFunc",
-    "_Py_HandlePending",
     "_Py_Instrument",
     "_Py_call_instrumentation_arg",
 ];
@@ -144,7 +143,6 @@ const VARIABLES: &[&str] = &[
     "PyUnicode_Type",
     "Py(AsyncGen|Bool|CFunction|Coro|Function|Gen|Method)_Type",
     "EXTENDED_ARG",
-    "INSTRUMENTED_LINE",
     "INTERPRETER_EXIT",
     "MAKE_CELL",
     "RESERVED",

@@ -7,37 +7,23 @@
 /* A frame that starts is not shown to others before it is offered, and one that goes on is watched again. */
 #define _Py_Instrument(CODE, INTERP) _PyRust_Instrument(frame, CODE, INTERP)
 
-/* What is pending may run while a frame is at its RESUME. Only then is it settled where that frame comes from, as
-   monitoring sees it. The JIT's instructions have no RESUME. */
-#ifndef _Py_JIT
-#  define _Py_HandlePending(TSTATE) _PyRust_HandlePending(TSTATE, frame)
-#endif
-
-/* Whether frame hooks are called in this thread: 0, there are none; 1, there are, but not for this thread. */
+/* What this thread does about frame hooks: nothing, if it is 0. */
 #define FRAME_HOOKS_LISTEN() ((_PyThreadStateImpl *)tstate)->frame_hooks.listens
-
-/* Whether a RESUME stays as it is for other threads, and is of no interest in this one: no generator is watched, and no
-   line begins behind it. Rust sees to what monitoring is told of that line. */
-#define FOR_OTHER_THREADS() \
-    (FRAME_HOOKS_LISTEN() == 1 && tstate->interp->frame_hooks.watched == NULL \
-     && next_instr->op.code != INSTRUMENTED_LINE)
+/* It leaves RESUME slow, for other threads. */
+#define FRAME_HOOKS_FOR_OTHERS 1
 
 /* Offers a frame that starts to the hooks, which may put another in its place or end the call. Those that watch a
    generator learn that it goes on. ASK_AGAIN is what to do when the next frame of this code is to come here too. */
 #define OFFER_TO_FRAME_HOOKS(ASK_AGAIN) \
-    if (__builtin_expect(FRAME_HOOKS_LISTEN() != 0, 0)) { \
-        int answer = _PyRust_Answer_AskAgain; \
-        if (!FOR_OTHER_THREADS()) { \
-            _PyFrame_SetStackPointer(frame, stack_pointer); \
-            _PyRust_GoesOn next = _PyRust_OfferFrame(tstate, frame); \
-            if (next.answer == _PyRust_Answer_Elsewhere) { \
-                oparg = (int)next.ahead; \
-                goto go_on_in_current_frame; \
-            } \
-            answer = next.answer; \
-            stack_pointer = _PyFrame_GetStackPointer(frame); \
+    if (__builtin_expect(FRAME_HOOKS_LISTEN() > FRAME_HOOKS_FOR_OTHERS, 0)) { \
+        _PyFrame_SetStackPointer(frame, stack_pointer); \
+        _PyRust_GoesOn next = _PyRust_OfferFrame(tstate, frame); \
+        if (next.answer == _PyRust_Answer_Elsewhere) { \
+            oparg = (int)next.ahead; \
+            goto go_on_in_current_frame; \
         } \
-        if (answer == _PyRust_Answer_AskAgain) { \
+        stack_pointer = _PyFrame_GetStackPointer(frame); \
+        if (next.answer == _PyRust_Answer_AskAgain) { \
             ASK_AGAIN; \
         } \
     }

@@ -183,6 +183,8 @@ pub struct FrameHookState {
     pub groups: u32,
     /// Counts the hooks added; see `SlotMask`.
     pub epoch: u32,
+    /// Whether some thread may have no hook that is called in it: whether it listens follows from whether any generator is watched.
+    pub some_listen_not: bool,
     /// The handle that was given out last.
     pub last_id: i64,
     /// The first of the installed hooks, a `hook::Hook`, which leads to the next; NULL: none.
@@ -222,7 +224,7 @@ pub struct FrameHookState {
 #[repr(C)]
 pub struct FrameHookThread {
     /// What the eval loop does about hooks in this thread: 0, nothing, as there are none; 1, it lets
-    /// `RESUME` be slow for other threads; 2, it calls them. Other threads write it with the world
+    /// `RESUME` be slow for other threads; 2, it calls Rust. Other threads write it with the world
     /// stopped, as the next field.
     pub listens: u8,
     /// The slots of the enabled hooks that are called in this thread.

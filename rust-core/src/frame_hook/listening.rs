@@ -19,7 +19,7 @@ use core::ffi::c_longlong;
 const NO: u8 = 0;
 /// There are, but none is called in this thread.
 const FOR_OTHERS: u8 = 1;
-/// Some are called in this thread.
+/// Some are called in this thread, or some generator is watched, which this thread may resume.
 const YES: u8 = 2;
 
 fn put(groups: &mut [u32; HOOK_GROUPS], hook: &Hook, member: bool) {
@@ -28,9 +28,18 @@ fn put(groups: &mut [u32; HOOK_GROUPS], hook: &Hook, member: bool) {
     }
 }
 
+fn is_empty(groups: &[u32; HOOK_GROUPS]) -> bool {
+    groups.iter().all(|group| *group == 0)
+}
+
 /// What a thread's byte is to be.
-fn byte_for(active: bool, open: &[u32; HOOK_GROUPS]) -> u8 {
-    match (active, open.iter().any(|group| *group != 0)) {
+///
+/// # Safety
+/// The state is live, and does not change meanwhile.
+unsafe fn byte_for(state: *mut FrameHookState, open: &[u32; HOOK_GROUPS]) -> u8 {
+    // SAFETY: by contract.
+    let (active, any_watched) = unsafe { ((*state).active, !(*state).watched.is_null()) };
+    match (active, any_watched || !is_empty(open)) {
         (false, _) => NO,
         (true, false) => FOR_OTHERS,
         (true, true) => YES,
@@ -119,7 +128,8 @@ pub unsafe fn refresh(thread: Thread, one: ThreadState, hook: &Hook) {
     unsafe {
         announce_to(one, hook, hook.is_enabled());
         let own = one.own();
-        (*own).listens = byte_for((*thread.state()).active, &(*own).open);
+        (*own).listens = byte_for(thread.state(), &(*own).open);
+        (*thread.state()).some_listen_not |= is_empty(&(*own).open);
     }
 }
 
@@ -131,16 +141,19 @@ pub unsafe fn set_active(thread: Thread) {
     let state = thread.state();
     // SAFETY: the caller's contract; the state is live.
     unsafe {
-        let enabled = (*state).enabled.iter().any(|group| *group != 0);
+        let enabled = !is_empty(&(*state).enabled);
         (*state).active = enabled || !(*state).watched.is_null();
+        (*state).some_listen_not = is_empty(&(*state).everywhere);
         for one in ThreadState::all(thread) {
             let own = one.own();
-            (*own).listens = byte_for((*state).active, &(*own).open);
+            (*own).listens = byte_for(state, &(*own).open);
+            (*state).some_listen_not |= is_empty(&(*own).open);
         }
     }
 }
 
-/// As [`set_active`], where whether any generator is watched has changed, and nothing else.
+/// As [`set_active`], where whether any generator is watched has changed, and nothing else: nothing is to be done where all
+/// threads listen anyway.
 ///
 /// # Safety
 /// As there.
@@ -148,7 +161,7 @@ pub unsafe fn watched_changed(thread: Thread) {
     let state = thread.state();
     // SAFETY: the caller's contract; the state is live.
     unsafe {
-        if (*state).enabled.iter().all(|group| *group == 0) {
+        if (*state).some_listen_not || !(*state).active {
             set_active(thread);
         }
     }
@@ -168,7 +181,7 @@ pub unsafe extern "C" fn _PyRust_StartFrameHooksOfThread(tstate: *mut PyThreadSt
         if (*state).active {
             let own = FrameHookThread::of(tstate.cast());
             (*own).open = (*state).everywhere;
-            (*own).listens = byte_for(true, &(*own).open);
+            (*own).listens = byte_for(state, &(*own).open);
         }
     }
 }

@@ -145,7 +145,7 @@ fn make(thread: Thread, frame: Frame) -> Outcome<NonNull<Watched>> {
 #[inline(always)]
 fn activate(thread: Thread) {
     // SAFETY: the state is live. The flag changes with the world stopped, and this thread runs.
-    if unsafe { !(*thread.state()).active } {
+    if unsafe { !(*thread.state()).active || (*thread.state()).some_listen_not } {
         activate_now(thread);
     }
 }
