@@ -131,6 +131,7 @@ const FUNCTIONS: &[&str] = &[
     "_PyRust_UnsettleAllCode",
     "_Py_Dealloc",
     "_Py_FatalErrorFunc",
+    "_Py_HandlePending",
     "_Py_Instrument",
     "_Py_call_instrumentation_arg",
 ];
@@ -143,6 +144,7 @@ const VARIABLES: &[&str] = &[
     "PyUnicode_Type",
     "Py(AsyncGen|Bool|CFunction|Coro|Function|Gen|Method)_Type",
     "EXTENDED_ARG",
+    "INSTRUMENTED_LINE",
     "INTERPRETER_EXIT",
     "MAKE_CELL",
     "RESERVED",

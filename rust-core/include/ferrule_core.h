@@ -431,6 +431,10 @@ typedef struct _PyRust_FrameHookState {
    */
   uint32_t epoch;
   /*
+   Whether some thread may have no hook that is called in it: whether it listens follows from whether any generator is watched.
+   */
+  bool some_listen_not;
+  /*
    The handle that was given out last.
    */
   int64_t last_id;
@@ -517,7 +521,7 @@ typedef struct _PyRust_DisabledHook {
 typedef struct _PyRust_FrameHookThread {
   /*
    What the eval loop does about hooks in this thread: 0, nothing, as there are none; 1, it lets
-   `RESUME` be slow for other threads; 2, it calls them. Other threads write it with the world
+   `RESUME` be slow for other threads; 2, it calls Rust. Other threads write it with the world
    stopped, as the next field.
    */
   uint8_t listens;
@@ -1092,6 +1096,15 @@ _PyRust_Ahead _PyRust_FrameCameBack(PyThreadState *tstate);
  current frame, with its stack pointer saved.
  */
 struct _PyRust_GoesOn _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+
+/*
+ The frame goes on behind a `RESUME` that stays slow for hooks of other threads.
+
+ # Safety
+ `frame` is the calling thread's current one, and stands at its `RESUME`; `tstate` is that thread's state.
+ */
+void _PyRust_StaySlow(PyThreadState *tstate,
+                      struct _PyInterpreterFrame *frame);
 
 /*
  `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception

@@ -7,10 +7,18 @@
 /* A frame that starts is not shown to others before it is offered, and one that goes on is watched again. */
 #define _Py_Instrument(CODE, INTERP) _PyRust_Instrument(frame, CODE, INTERP)
 
+/* What is pending may run while a frame is at its RESUME. Only then is it settled where that frame comes from, as
+   monitoring sees it. The JIT's instructions have no RESUME. */
+#ifndef _Py_JIT
+#  define _Py_HandlePending(TSTATE) _PyRust_HandlePending(TSTATE, frame)
+#endif
+
 /* What this thread does about frame hooks: nothing, if it is 0. */
 #define FRAME_HOOKS_LISTEN() ((_PyThreadStateImpl *)tstate)->frame_hooks.listens
 /* It leaves RESUME slow, for other threads. */
 #define FRAME_HOOKS_FOR_OTHERS 1
+/* What that takes, which monitoring of lines must not see. */
+#define STAY_SLOW() if (next_instr->op.code == INSTRUMENTED_LINE) { _PyRust_StaySlow(tstate, frame); }
 
 /* Offers a frame that starts to the hooks, which may put another in its place or end the call. Those that watch a
    generator learn that it goes on. ASK_AGAIN is what to do when the next frame of this code is to come here too. */

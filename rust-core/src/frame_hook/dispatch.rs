@@ -4,7 +4,7 @@ use super::came_back::{hand_on, pass_marks, Ahead, HERE};
 use super::error::Raised;
 use super::listening::calls_some;
 use super::offered::{never_offer, Stage, Starting};
-use super::resume::goes_on_at;
+use super::resume::{goes_on_as_if_quick, goes_on_at};
 use super::round::{offer, standing, Answer, Way};
 use super::watched;
 use crate::cpython as c;
@@ -49,17 +49,41 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
     // SAFETY: a current frame on the data stack is the topmost one there.
     let Some(starting) = (unsafe { Starting::if_it_starts(frame) }) else {
-        return go_on(thread, frame).into();
+        return runs(thread, frame, go_on(thread, frame));
     };
     // SAFETY: the current frame is linked.
     let (frame, value) = match unsafe { offer(thread, starting, Stage::AfterPrologue) } {
-        Way::Runs(_, answer) => return answer.into(),
+        Way::Runs(frame, answer) => return runs(thread, frame, answer),
         Way::Replaced(_) => return Answer::Elsewhere.into(),
         Way::Answered(frame, value) => (frame, Some(value)),
         Way::Failed(frame) => (frame, None),
     };
     // SAFETY: as above.
     GoesOn { answer: Answer::Elsewhere, ahead: unsafe { give_up(thread, frame, value) } }
+}
+
+/// The frame that was offered goes on behind its `RESUME` or `RETURN_GENERATOR`, or elsewhere.
+#[inline(always)]
+fn runs(thread: Thread, frame: Frame, answer: Answer) -> GoesOn {
+    if answer == Answer::AskAgain {
+        // SAFETY: it stands there, and neither is the last instruction of its code.
+        unsafe { goes_on_as_if_quick(thread, frame) };
+    }
+    answer.into()
+}
+
+/// The frame goes on behind a `RESUME` that stays slow for hooks of other threads.
+///
+/// # Safety
+/// `frame` is the calling thread's current one, and stands at its `RESUME`; `tstate` is that thread's state.
+#[no_mangle]
+#[cold]
+pub unsafe extern "C" fn _PyRust_StaySlow(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) {
+    // SAFETY: the caller's contract. No `RESUME` is the last instruction of its code.
+    unsafe { goes_on_as_if_quick(Thread::new(tstate), Frame::new(frame)) };
 }
 
 /// A call ends before its frame has run: the frame goes, and the thread is back in what is below,

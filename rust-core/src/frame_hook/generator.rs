@@ -44,7 +44,10 @@ impl Generator {
     /// # Safety
     /// The frame's owner is a generator, which is not finished.
     pub unsafe fn of_frame(frame: Frame) -> Self {
-        check!(frame.owner() == crate::frame::Owner::GENERATOR, "a frame that lies in no generator");
+        check!(
+            frame.owner() == crate::frame::Owner::GENERATOR,
+            "a frame that lies in no generator"
+        );
         // SAFETY: by contract.
         unsafe {
             let start = frame.as_ptr().byte_sub(offset_of!(PyGenObject, gi_iframe));

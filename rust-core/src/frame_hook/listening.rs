@@ -60,6 +60,14 @@ pub fn open_in_first_group(thread: Thread) -> u32 {
     unsafe { (&raw const (*thread.own()).open).cast::<u32>().read() }
 }
 
+/// How many groups are in use, and the slots of the first group's hooks that are enabled, in whatever thread.
+#[inline(always)]
+pub fn enabled_in_first_group(thread: Thread) -> (u32, u32) {
+    let state = thread.state();
+    // SAFETY: the state is live; the fields change with the world stopped.
+    unsafe { ((*state).groups, (&raw const (*state).enabled).cast::<u32>().read()) }
+}
+
 /// Whether a hook is called in this thread now.
 pub fn is_open(thread: Thread, hook: &Hook) -> bool {
     // SAFETY: the calling thread's own. A reference for as long as the expression.

@@ -3,7 +3,11 @@
 use super::world::{locked, unsettle};
 use crate::code::Code;
 use crate::cpython as c;
+use crate::cpython::{_PyInterpreterFrame, PyThreadState};
+use crate::frame::Frame;
 use crate::thread::Thread;
+use core::ffi::c_int;
+use core::mem::size_of;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 /// Lets the eval loop ask Rust when it comes to this `RESUME`. Returns whether it was quick.
@@ -38,6 +42,96 @@ unsafe fn opcode<'a>(at: *mut c::_Py_CODEUNIT) -> &'a AtomicU8 {
 unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
     // SAFETY: by contract.
     u32::from(unsafe { opcode(at) }.load(Ordering::Relaxed)) == kind
+}
+
+/// A frame goes on behind its `RESUME`, which stays slow. Monitoring is told of it as though it were
+/// quick by now.
+///
+/// CPython does not tell of a line that begins behind a quick `RESUME` on that one's own line
+/// (python/cpython#155992), and without a hook each is quick once it has run. So a frame that is to
+/// go on there is said to come from the instruction that it goes on at. Nothing is quick without the
+/// GIL. Where anything is pending, handlers run at the `RESUME` first, and are to see the frame
+/// there: [`_PyRust_HandlePending`] comes after them.
+///
+/// # Safety
+/// `frame` is the calling thread's current one, and stands at an instruction of its code that is not
+/// the last one.
+#[inline(always)]
+pub unsafe fn goes_on_as_if_quick(thread: Thread, frame: Frame) {
+    // SAFETY: by contract.
+    if unsafe { tells_of_a_line_next(frame) } && !is_anything_pending(thread) {
+        // SAFETY: as above.
+        unsafe { comes_from_the_same_line(frame) };
+    }
+}
+
+/// Whether the instruction behind the one at which a frame stands tells of a line, as if that were
+/// quick.
+///
+/// # Safety
+/// The frame stands at an instruction of its code that is not the last one.
+#[inline(always)]
+unsafe fn tells_of_a_line_next(frame: Frame) -> bool {
+    // SAFETY: by contract, there is one more instruction.
+    cfg!(not(ferrule_free_threaded))
+        && unsafe { is_at(frame.instruction().add(1), c::INSTRUMENTED_LINE) }
+}
+
+/// Whether the eval loop is to look for something else to do. Where a `RESUME` does not look, behind
+/// a `yield from`, no line begins.
+#[cold]
+fn is_anything_pending(thread: Thread) -> bool {
+    thread.eval_breaker() & ((1 << c::_PY_EVAL_EVENTS_BITS) - 1) != 0
+}
+
+/// `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signals'
+/// handlers, the collector and other threads run, and may change hooks and events.
+///
+/// One that is at its `RESUME` goes on behind it afterwards: see [`goes_on_as_if_quick`].
+///
+/// # Safety
+/// `tstate` is the calling thread's own, attached thread state; `frame` is its current frame, and
+/// stands at an instruction of its code.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_HandlePending(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) -> c_int {
+    // SAFETY: the caller's contract. No `RESUME` is the last instruction of its code. The frame
+    // executes, so it and its code stay, and it does not go on meanwhile.
+    unsafe {
+        let frame = Frame::new(frame);
+        let at = frame.instruction();
+        // One that is instrumented tells of the line in any case, even if it is not any more then.
+        let resumes = is_at(at, c::RESUME) || is_at(at, c::RESUME_CHECK);
+        let status = c::_Py_HandlePending(tstate);
+        if status == 0 && resumes && tells_of_a_line_next(frame) {
+            comes_from_the_same_line(frame);
+        }
+        status
+    }
+}
+
+/// [`goes_on_as_if_quick`] where the next instruction tells of a line.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn comes_from_the_same_line(frame: Frame) {
+    let (code, at) = (frame.code(), frame.instruction());
+    let line = |offset: isize| {
+        // SAFETY: a live code object, and an offset in bytes within it.
+        unsafe { c::PyCode_Addr2Line(code.as_ptr(), offset as c_int) }
+    };
+    let offset = frame.instruction_offset();
+    // SAFETY: by contract. One that is instrumented tells of the line in any case.
+    unsafe {
+        let width = size_of::<c::_Py_CODEUNIT>() as isize;
+        if is_at(at, c::RESUME) && line(offset) == line(offset + width) {
+            frame.set_instruction(at.add(1));
+        }
+    }
 }
 
 /// Lets frames of `code` that begin come to the hooks. An exception that is set stays.

@@ -9,7 +9,7 @@ use super::asking::{ask, begin_watch, call, heed, Given, Heeded};
 use super::counted::count_one;
 use super::error::Raised;
 use super::hook::{Hook, HookInUse, Hooks};
-use super::listening::{is_open, open_in_first_group};
+use super::listening::{enabled_in_first_group, is_open, open_in_first_group};
 use super::offered::{never_offer, starts_within_a_hook, Offered, Stage, Starting};
 use super::original::is_spared;
 use super::set::HookSet;
@@ -186,7 +186,7 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
     let under_way = |round| UnderWay { epoch, round, next, caller };
     let course = || {
         let settled = HookSet::of_first_group(settled);
-        Course { frame, excluded: HookSet::NONE, settled, passed: false, replaced: false }
+        Course { frame, excluded: &HookSet::NONE, settled, passed: false, replaced: false }
     };
     match asked {
         Asked::All { watched } => {
@@ -205,14 +205,14 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
         }
         Asked::UpTo(at, given) => {
             // SAFETY: hidden, and the hook is the one that has answered, or is next.
-            unsafe { go_on_with(thread, under_way(round), at, given, course()) }
+            unsafe { go_on_with(thread, under_way(round), at, given, &mut course()) }
         }
         Asked::Behind(at) => {
-            let course = Course { passed: true, ..course() };
+            let mut course = Course { passed: true, ..course() };
             // SAFETY: hidden just now.
-            unsafe { go_on_behind(thread, under_way(round), at, course) }
+            unsafe { go_on_behind(thread, under_way(round), at, &mut course) }
         }
-        Asked::Failed(at) => end_round(thread, under_way(round), Some(at), course(), End::Failed),
+        Asked::Failed(at) => end_round(thread, under_way(round), Some(at), &course(), End::Failed),
     }
 }
 
@@ -235,22 +235,22 @@ unsafe fn offer_to_some(thread: Thread, frame: Starting, stage: Stage) -> Way {
     let (next, caller) = (frame.instruction(), frame.previous());
     let round = Round::begin(thread);
     let frame = frame.hide(stage);
-    let course = Course { frame, excluded, settled, passed: false, replaced: false };
+    let mut course = Course { frame, excluded: &excluded, settled, passed: false, replaced: false };
     let (first, epoch) = registry::first(thread);
     let under_way = UnderWay { epoch, round, next, caller };
     match first {
         // SAFETY: hidden just now.
-        Some(at) => unsafe { go_on_with(thread, under_way, at, None, course) },
-        None => end_round(thread, under_way, None, course, End::Runs),
+        Some(at) => unsafe { go_on_with(thread, under_way, at, None, &mut course) },
+        None => end_round(thread, under_way, None, &course, End::Runs),
     }
 }
 
 /// A dispatch, as far as it has come.
-struct Course {
+struct Course<'a> {
     /// The frame for which the next hook is called.
     frame: Offered,
     /// The hooks that scopes exclude at this place.
-    excluded: HookSet,
+    excluded: &'a HookSet,
     /// Those that are disabled for the frame's code.
     settled: HookSet,
     /// Whether some hook wants to be called again.
@@ -259,7 +259,7 @@ struct Course {
     replaced: bool,
 }
 
-impl Course {
+impl Course<'_> {
     fn is_called(&self, thread: Thread, hook: &Hook) -> bool {
         is_open(thread, hook) && !self.excluded.has(hook) && !self.settled.has(hook)
     }
@@ -286,7 +286,7 @@ unsafe fn go_on_with(
     under_way: UnderWay,
     at: HookInUse,
     given: Option<Given>,
-    mut course: Course,
+    course: &mut Course<'_>,
 ) -> Way {
     // Those before it have let the frame run.
     // SAFETY: the thread is not stopped here.
@@ -295,7 +295,7 @@ unsafe fn go_on_with(
         .any(|hook| course.is_called(thread, hook));
     // SAFETY: the caller's contract.
     unsafe {
-        match ask_one(thread, at.get(), given, &mut course) {
+        match ask_one(thread, at.get(), given, course) {
             None => go_on_behind(thread, under_way, at, course),
             Some(end) => end_round(thread, under_way, Some(at), course, end),
         }
@@ -312,12 +312,12 @@ unsafe fn go_on_behind(
     thread: Thread,
     under_way: UnderWay,
     at: HookInUse,
-    mut course: Course,
+    course: &mut Course<'_>,
 ) -> Way {
     let mut next = at.into_next(under_way.epoch);
     while let Some(at) = next {
         // SAFETY: the caller's contract.
-        if let Some(end) = unsafe { ask_one(thread, at.get(), None, &mut course) } {
+        if let Some(end) = unsafe { ask_one(thread, at.get(), None, course) } {
             return end_round(thread, under_way, Some(at), course, end);
         }
         next = at.into_next(under_way.epoch);
@@ -334,7 +334,7 @@ unsafe fn ask_one(
     thread: Thread,
     hook: &Hook,
     given: Option<Given>,
-    course: &mut Course,
+    course: &mut Course<'_>,
 ) -> Option<End> {
     let heeded = match given {
         // SAFETY: the frame is being offered, and this hook has answered just now.
@@ -375,11 +375,11 @@ fn end_round(
     thread: Thread,
     under_way: UnderWay,
     at: Option<HookInUse>,
-    course: Course,
+    course: &Course<'_>,
     end: End,
 ) -> Way {
     let next = under_way.next;
-    let Course { frame, passed, replaced, .. } = course;
+    let &Course { frame, passed, replaced, .. } = course;
     // What is not run makes no generator.
     introduce(*frame, under_way.caller, replaced, matches!(end, End::Runs));
     // Hooks that were removed meanwhile may go now, and their owners' code runs: within the dispatch, with the frame
@@ -410,8 +410,13 @@ fn end_round(
 /// Whether `code` is of no interest to any hook, in whatever thread.
 #[inline(never)]
 pub(super) fn standing(thread: Thread, code: Code) -> Answer {
-    let enabled = HookSet::enabled(thread);
-    if enabled.is_empty() || enabled.without(&settled::set(thread, code)).is_empty() {
+    let (groups, enabled) = enabled_in_first_group(thread);
+    let is_settled = match groups {
+        0 => true,
+        1 => enabled & !settled::slots_of_first_group(thread, code) == 0,
+        _ => HookSet::enabled(thread).without(&settled::set(thread, code)).is_empty(),
+    };
+    if is_settled {
         Answer::Settled
     } else {
         Answer::AskAgain

@@ -69,9 +69,12 @@ pub fn slots_of_first_group(thread: Thread, code: Code) -> u32 {
 /// The hooks that are disabled for `code`.
 #[inline(never)]
 pub fn set(thread: Thread, code: Code) -> HookSet {
-    let mut all = suspended::set_for(thread, code);
     // SAFETY: nothing here waits or runs Python code.
-    let (groups, epoch) = unsafe { ((*thread.state()).groups as usize, (*thread.state()).epoch) };
+    let (groups, epoch, suspended) = unsafe {
+        let state = thread.state();
+        ((*state).groups as usize, (*state).epoch, (*state).suspended_count != 0)
+    };
+    let mut all = if suspended { suspended::set_for(thread, code) } else { HookSet::NONE };
     for group in 0..groups {
         let mask = mask(thread, code, group);
         if group == 0 && mask == SlotMask::EVERYBODY {

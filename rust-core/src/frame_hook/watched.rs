@@ -520,7 +520,9 @@ pub unsafe extern "C" fn _PyRust_DropGenerator(generator: *mut PyObject) {
     unsafe {
         let thread = Thread::current();
         let generator = Generator::new(generator);
-        if !are_there_any(thread) || [c::FRAME_CLEARED, c::FRAME_EXECUTING].contains(&generator.state()) {
+        if !are_there_any(thread)
+            || [c::FRAME_CLEARED, c::FRAME_EXECUTING].contains(&generator.state())
+        {
             return;
         }
         let Some(watched) = Watched::of(thread, generator.frame()) else { return };
