@@ -101,7 +101,7 @@ def add(callable, name=None, *, first=False, before=None, behind=None, this_thre
     ValueError: this very object is installed already, or the hook that it is to
     come before or behind is not.
     RuntimeError: there are 1,024 hooks.
-    Raises the audit event sys.add_frame_hook with the name, before anything is changed.
+    Raises the audit event framehook.add with the name, before anything is changed.
 
     Every function is offered again at its next call, also where other hooks
     have settled; those are not asked again.

@@ -27,9 +27,9 @@ QUICK = "nocheck nobench nopgo"
 TESTS = ("test_frame", "test_generators", "test_coroutines", "test_sys_settrace", "test_sys_setprofile", "test_monitoring", "test_inspect",
          "test_traceback", "test_gc", "test_threading", "test_embed", "test_capi", "test_code", "test_call", "test_exceptions", "test_venv")
 HOOK = """
-import _framecore, sys
+import _framecore, framehook, sys
 seen = []
-sys.add_frame_hook(lambda view: seen.append(view.code.co_name))
+framehook.add(lambda view: seen.append(view.code.co_name))
 def called(): pass
 called(), called()
 assert seen.count("called") == 2, seen

@@ -38,7 +38,7 @@ import sys, framehook, framehooks
 seen, refused = [], set()
 
 def auditor(event, arguments):
-    if event == "sys.add_frame_hook":
+    if event == "framehook.add":
         seen.append(arguments[0])
         framehook.hooks()
         if arguments[0] in refused:
@@ -63,7 +63,7 @@ for add in (lambda: framehook.add(print, "no"), lambda: framehook.hook(print, "n
 assert [hook.name for hook in framehook.hooks()] == left
 
 def adds_one_more(event, arguments):
-    if event == "sys.add_frame_hook" and arguments[0] == "outer":
+    if event == "framehook.add" and arguments[0] == "outer":
         framehook.add(lambda view: None, "inner")
 
 sys.addaudithook(adds_one_more)
@@ -156,7 +156,7 @@ class Adding(HookTestCase):
         # This test has a process of its own, so the handle of its first hook is 1.
         handle = framehook.add(lambda view: None)
         self.assertEqual(handle, True)
-        for remove in (framecore.remove_frame_hook, framehook.remove, sys.remove_frame_hook):
+        for remove in (framecore.remove_frame_hook, framehook.remove):
             for wrong in (True, False):
                 with self.assertRaises(ValueError):
                     remove(wrong)
@@ -172,7 +172,7 @@ class Adding(HookTestCase):
         tool, other = Tool(function.__code__), Tool()
         self.assertIsNot(tool.hook, tool.hook)
         for add, remove in ((framehook.add, framehook.remove),
-                            (sys.add_frame_hook, sys.remove_frame_hook)):
+                            (framecore.add_frame_hook, framecore.remove_frame_hook)):
             add(tool.hook)
             function()
             self.assertEqual(tool.asked, 1)

@@ -58,7 +58,7 @@ typedef PyUnstable_FrameHookVerdict (*PyUnstable_FrameHookFunction)(
    installed already. RuntimeError: 1,024 hooks are installed. Every code object is
    asked about again at its next call; that costs each of them one slow start.
    ValueError: NULL. The thread state must belong to `interp`, else RuntimeError,
-   also in the functions below. Adding raises the audit event sys.add_frame_hook with
+   also in the functions below. Adding raises the audit event framehook.add with
    the hook's name, in each of the ways to do it. */
 PyAPI_FUNC(int) PyUnstable_AddFrameHook(PyInterpreterState *interp, _PyFrameHookFunction hook);
 

@@ -84,8 +84,7 @@ pub fn first(thread: Thread) -> (Option<HookInUse>, u32) {
 /// Audits the addition of a hook. Audit hooks run Python code, and may refuse it with an exception.
 fn audit(thread: Thread, name: &CStr) -> Outcome<()> {
     // SAFETY: attached; a format that takes a string, which is UTF-8.
-    let status =
-        unsafe { c::PySys_Audit(c"sys.add_frame_hook".as_ptr(), c"s".as_ptr(), name.as_ptr()) };
+    let status = unsafe { c::PySys_Audit(c"framehook.add".as_ptr(), c"s".as_ptr(), name.as_ptr()) };
     if status == 0 {
         Ok(())
     } else {
