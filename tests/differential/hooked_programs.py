@@ -8,8 +8,9 @@
     python3 tests/differential/hooked_programs.py --no-stock --python build/asan/python     crashes and leaks alone
 
 The programs trace, jump, keep frames, send signals, take turns in threads, change the hooks while they run, and some
-run out of memory at their end; with --site, the directory of an unpacked greenlet, they switch greenlets too. Each is
-run on stock, and on Ferrule in several modes:
+run out of memory at their end; with --site, the directory of an unpacked greenlet, they switch greenlets too. Hooks of
+one thread, blocks that end in another thread, cycles through hooks and callbacks that wait in greenlets are checked
+against a model (hooked_programs_changes.py). Each program is run on stock, and on Ferrule in several modes:
 
     none            no hook
     native          a hook in C that passes each frame
@@ -18,6 +19,8 @@ run on stock, and on Ferrule in several modes:
     copy            a hook that answers with an equal copy of the code
     observe         a hook that looks for frames in all ways, and passes
     observe-copy    that looks, and answers with a copy
+    watch           a hook that watches each frame, and knows in which order its events may come
+    scope           a hook that has scopes, not_below() and only_below(), and a model of where it is called
     native-copy, native-observe     the hooks in C that CPython's own suite is run with (tests/hooked)
 
 Some programs are repeated, to see whether memory grows (--leaks). The exit code is 0 when all traces were the same, 1
@@ -38,7 +41,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "c"))
 import build_extensions
 
 WORKER = os.path.join(HERE, "hooked_programs_worker.py")
-MODES = ("none", "native", "pass", "copy", "observe", "observe-copy")
+MODES = ("none", "native", "pass", "copy", "observe", "observe-copy", "watch", "scope")
 ALL_MODES = (*MODES, "read", "settle", "native-copy", "native-observe")
 LEAKS = 20      # each so many programs, one is repeated
 BATCH = 40      # fewer than without hooks: each is run in many ways

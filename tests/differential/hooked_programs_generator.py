@@ -11,7 +11,7 @@ A hook leaves some marks that are no mistakes. Nothing of that is in these progr
 """
 
 import programs_generator
-from programs_text import ERRORS
+from programs_text import ERRORS, Scope
 
 MEMORY = ("windows", "endless", "none")
 SIGNALS = ("stack", "locals", "write", "raise", "call", "keep", "look", "trace", "hooks", "collect")
@@ -45,7 +45,7 @@ class Generator(programs_generator.Generator):
     # --- Statements. --------------------------------------------------------------------------------------------
 
     def more_statements(self, scope, simple):
-        table = [(10, self.look_around), (3, self.signal), (3, self.change_hooks), (2, self.turn),
+        table = [(10, self.look_around), (3, self.signal), (3, self.change_hooks), (3, self.hooks_do), (2, self.turn),
                  (2, self.exception_tools)]
         if self.greenlets:
             table += [(3, self.switch_out)]
@@ -107,6 +107,56 @@ class Generator(programs_generator.Generator):
     def change_hooks(self, scope):
         self.use("hooks changed")
         self.put(f"change_hooks({self.random.randrange(10)})")
+
+    def hooks_do(self, scope):
+        """What lasts: hooks of a thread, blocks that end elsewhere, cycles, callbacks that wait."""
+        self.use("hooks changed for longer")
+        table = [(3, "hook"), (1, "remove"), (4, "begin"), (3, "end"), (2, "cycle"), (3, "probe")]
+        if self.greenlets:
+            table += [(3, "park"), (2, "unpark")]
+        self.put(f"hooks_do({self.weighted(table)!r}, {self.random.randrange(5040)})")
+
+    def task(self, scope):
+        """A function for a thread that takes turns: it hands over between most of what it does."""
+        name = self.new_name("task")
+        whats = [self.hooks_do, self.hooks_do, self.hooks_do, self.step, self.step, self.share, self.look_around]
+        whats += [self.use_greenlet, self.hooks_do] if self.greenlets else []
+        self.put(f"def {name}(a=1):")
+        self.depth += 1
+        self.put("fuel()")
+        function = self.plain_function(1)
+        inside = Scope("function", ["a"])
+        for _ in range(self.random.randrange(4, 12)):
+            what = self.pick(whats)
+            if function is not None and self.chance(0.2):
+                self.put(f"attempt('in task', {function.name}, a)")
+            elif what is self.use_greenlet and function is None:
+                continue
+            else:
+                what(inside)
+            if self.chance(0.6):
+                self.turn(inside)
+        self.put("return a")
+        self.depth -= 1
+        return name
+
+    def step(self, scope):
+        self.use("shared generator goes on")
+        self.put(f"step({self.random.randrange(12)})")
+
+    def share(self, scope):
+        """Make a generator for all threads and greenlets."""
+        generators = [callee for callee in self.callables if callee.kind == "generator"]
+        if generators:
+            callee = self.pick(generators)
+            self.block("try:", f"GENERATORS.append({callee.name}({self.arguments(callee, scope, 1)}))")
+            self.caught()
+
+    def tasks(self, scope):
+        self.use("tasks in threads that take turns")
+        names = [self.task(scope) for _ in range(self.random.randrange(2, 4))]
+        self.share(scope)
+        self.put(f"interleave({', '.join(f'({name}, {i})' for i, name in enumerate(names))})")
 
     def turn(self, scope):
         self.use("turn of another thread")
@@ -236,6 +286,8 @@ class Generator(programs_generator.Generator):
         whats = [self.jumping, self.signal, self.replace_code, self.look_around, self.look_around]
         if self.chance(0.4):
             whats.append(self.interleave)
+        if self.chance(0.5):
+            whats.append(self.tasks)
         if self.greenlets:
             whats += [self.use_greenlet] * self.random.randrange(0, 3)
         return [lambda what=what: self.guarded(scope, what) for what in whats]

@@ -91,7 +91,9 @@ class Turns:
         ident = threading.get_ident()
         self.begun[number] = ident
         turns[ident] = self, number
+        worker.current.around.thread_begins()
         attempt("in turns", function, argument)
+        worker.current.around.thread_ends()
         del turns[ident], self.begun[number]
         self.waiting.remove(number)
         if self.waiting:
@@ -119,6 +121,7 @@ def interleave(*calls):
     together.locks[0].release()
     for thread in threads:
         thread.join()
+    worker.current.around.threads_are_gone()
 
 
 def turn(looks):
@@ -132,6 +135,30 @@ def turn(looks):
                         if other != number])
         frames = None
     together.hand_over(number)
+
+
+def in_thread(function, *arguments):
+    """As programs_worker.py has it; what is around the program learns of the thread."""
+    worker.in_thread(in_a_thread, function, *arguments)
+    worker.current.around.threads_are_gone()
+
+
+def in_a_thread(function, *arguments):
+    around = worker.current.around
+    around.thread_begins()
+    try:
+        return function(*arguments)
+    finally:
+        around.thread_ends()
+
+
+def step(number):
+    """Have one of the generators go on that all functions and threads share."""
+    generators = worker.current.namespace["GENERATORS"]
+    if generators:
+        thing = generators[number % len(generators)]
+        if isinstance(thing, (types.GeneratorType, types.CoroutineType)):
+            attempt("step", thing.send, None)
 
 
 def send_signal(action):

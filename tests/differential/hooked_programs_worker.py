@@ -22,8 +22,10 @@ import warnings
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
+import hooked_programs_changes as changes
 import hooked_programs_helpers as helpers
 import hooked_programs_hooks as hooks
+import hooked_programs_models as models
 import programs_worker as worker
 from hooked_programs_hooks import (answer_nothing, make_copier, make_looker, make_observer,
                                    read_everything, settle_all)
@@ -34,7 +36,7 @@ MOST_MEASUREMENTS = 5       # before growth counts as one without an end
 
 # A hook in Python takes a part of the recursion limit. No program must come to it.
 worker.RECURSION_LIMIT = 4000
-hooks.HELPERS.add(__file__)
+hooks.HELPERS |= {__file__, changes.__file__, models.__file__}
 
 
 class Plain(worker.Surroundings):
@@ -63,6 +65,9 @@ class Plain(worker.Surroundings):
             "own_frame": own_frame,
             "starve": helpers.starve,
             "change_hooks": self.change_hooks,
+            "hooks_do": self.hooks_do,
+            "in_thread": helpers.in_thread,
+            "step": helpers.step,
             **({"greenlet": helpers.greenlet.greenlet, "switch_out": helpers.switch_out}
                if helpers.greenlet else {}),
         }
@@ -81,6 +86,18 @@ class Plain(worker.Surroundings):
     def change_hooks(self, how):
         pass
 
+    def hooks_do(self, what, number):
+        pass
+
+    def thread_begins(self):
+        """The calling thread runs a part of the program from now on."""
+
+    def thread_ends(self):
+        """The calling thread ends, and runs nothing of the program any more."""
+
+    def threads_are_gone(self):
+        """Threads that the calling one has started have ended."""
+
     def starve_one(self, function, start, stop, number):
         helpers.run_starved(function, start, stop)
 
@@ -91,11 +108,15 @@ class Plain(worker.Surroundings):
 
     def result(self, seed, source):
         # CPython itself loses memory where an allocation fails.
-        if self.options.leaks and seed % self.options.leaks == 0 and "starve(" not in source:
+        if self.options.leaks and seed % self.options.leaks == 0 and "starve(" not in source and not self.keeps_for_ever():
             self.look_for_leaks(source)
         told = {"complaints": self.complaints, "details": self.details}
         self.complaints, self.details = [], []
         return told
+
+    def keeps_for_ever(self):
+        """Whether something of the program stays until the process ends, as it has to."""
+        return False
 
     def look_for_leaks(self, source):
         for _ in range(SETTLED_REPEATS):
@@ -125,6 +146,7 @@ class Hooked(Plain):
     """A hook in Python, made anew for each program."""
 
     can_be_added_again = True
+    can_be_probed = True
 
     def __init__(self, options, make_hook):
         super().__init__(options)
@@ -140,7 +162,11 @@ class Hooked(Plain):
 
     def __enter__(self):
         self.before = {info.handle for info in framehook.hooks()}
+        self.watching = models.Watching(self)
         self.begin()
+        self.makers = (lambda: lambda view: None, lambda: lambda view: read_everything(view), lambda: self.watching.watcher(),
+                       lambda: lambda view: settle_all(view), models.make_scoped)
+        self.changes = changes.Changes(self)
 
     def __exit__(self, *exception):
         info = self.info(self.handle)
@@ -148,7 +174,10 @@ class Hooked(Plain):
             self.complain("the hook is gone")
         elif not info.calls and not self.changed:
             self.complain("the hook was not asked")
+        if info is not None:
+            self.changes.end()
         self.end()
+        self.watching.end()
         left = [info for info in framehook.hooks() if info.handle not in self.before]
         if left:
             self.complain("a hook is left", left)
@@ -165,6 +194,22 @@ class Hooked(Plain):
 
     def info(self, hook):
         return next((info for info in framehook.hooks() if hook in (info.handle, info.hook)), None)
+
+    def keeps_for_ever(self):
+        return self.changes.abandoned
+
+    def hooks_do(self, what, number):
+        self.changed = True
+        self.changes.do(what, number, sys._getframe(1))
+
+    def thread_begins(self):
+        self.changes.thread_begins()
+
+    def thread_ends(self):
+        self.changes.thread_ends()
+
+    def threads_are_gone(self):
+        self.changes.threads_are_gone()
 
     def change_hooks(self, how):
         """Change the hooks while the program runs; afterwards its own is asked as before."""
@@ -219,6 +264,28 @@ class Hooked(Plain):
             self.complain("other hooks after an end of memory", f"{start, stop}: {before}, {after}")
             for handle in set(after) - set(before):
                 framehook.remove(handle)
+
+
+class Watches(Hooked):
+    """A hook that watches each frame, and a model of what may become of one."""
+
+    def __init__(self, options):
+        super().__init__(options, lambda: self.watching.watcher())
+
+
+class Scoped(Hooked):
+    """A hook that passes, one that has scopes, and one that watches, from which a model knows where the second is called."""
+
+    def __init__(self, options):
+        super().__init__(options, lambda: answer_nothing)
+
+    def begin(self):
+        super().begin()
+        self.scopes = models.Scopes(self)
+
+    def end(self):
+        self.scopes.end()
+        super().end()
 
 
 def in_a_block(function):
@@ -293,6 +360,8 @@ MODES = {
     "copy": lambda options: Hooked(options, make_copier),
     "observe": lambda options: Hooked(options, make_observer),
     "observe-copy": lambda options: Hooked(options, lambda: make_copier(make_looker())),
+    "watch": Watches,
+    "scope": Scoped,
     "native-copy": lambda options: NativeForGood(options, "copy"),
     "native-observe": lambda options: NativeForGood(options, "observe", native_observer(options)),
 }
@@ -315,7 +384,7 @@ def main():
         helpers.greenlet = greenlet
     if options.mode != "none":
         import framehook
-        hooks.framehook = framehook
+        hooks.framehook = changes.framehook = models.framehook = framehook
     signal.signal(signal.SIGUSR1, helpers.handle_signal)
     around = MODES[options.mode](options)
     worker.prepare()
