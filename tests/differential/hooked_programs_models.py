@@ -2,7 +2,6 @@
 
 import random
 import threading
-import weakref
 
 import hooked_programs_helpers as helpers
 import programs_worker as worker
@@ -46,13 +45,17 @@ def make_scoped():
 class Watched:
     """A frame that is watched: where it is, as its events have told."""
 
-    def __init__(self, code):
-        self.code = code
+    def __init__(self, code, alive):
+        self.code, self.alive = code, alive
+        alive[id(self)] = code.co_qualname
         self.is_generator = bool(code.co_flags & worker.GENERATOR_FLAGS)
         self.state = "suspended" if self.is_generator else "running"
 
     def __repr__(self):
         return f"{self.code.co_qualname}, {self.state}"
+
+    def __del__(self):
+        del self.alive[id(self)]
 
 
 # What an event finds, and what it leaves.
@@ -71,7 +74,8 @@ class Watching:
 
     def __init__(self, around):
         self.around = around
-        self.data = weakref.WeakSet()
+        # A set of weak references would have each of them call a function, which is watched too.
+        self.alive = {}         # id of the data of a watch -> the name of the frame's code
 
     def watcher(self):
         """A new hook."""
@@ -79,14 +83,14 @@ class Watching:
             code = view.code
             if code.co_filename in HELPERS:
                 return framehook.SETTLED
-            frame = Watched(code)
-            self.data.add(frame)
-            view.watch(self.told, frame, True, True)
+            view.watch(self.told, Watched(code, self.alive), True, True)
             return None
 
         return hook
 
     def told(self, event):
+        if worker.current.quiet:
+            return
         frame = event.word
         before, after = EVENTS[event.kind]
         if frame.state not in before or (event.kind == "yielded" and not frame.is_generator):
@@ -96,9 +100,8 @@ class Watching:
     def end(self):
         # Greenlets may be left for ever, with their thread.
         if helpers.greenlet is None and not worker.current.quiet:
-            left = [repr(frame) for frame in self.data]
-            if left:
-                self.around.complain("the data of a watch is left", left)
+            if self.alive:
+                self.around.complain("the data of a watch is left", list(self.alive.values()))
 
 
 class Entered:
@@ -141,6 +144,9 @@ class Scopes:
         code = view.code
         if code.co_filename != PROGRAM:
             return framehook.SETTLED
+        # Without memory CPython 3.13 gets generator expressions wrong.
+        if worker.current.quiet:
+            return None
         stack = self.here()
         self.nothing_is_expected(stack)
         self.frame = Entered(code, stack)
@@ -153,19 +159,19 @@ class Scopes:
         return None
 
     def nothing_is_expected(self, stack):
-        if (frame := self.expected.pop(stack, None)) is not None and not worker.current.quiet:
+        if (frame := self.expected.pop(stack, None)) is not None:
             self.around.complain("the hook with scopes was not called", self.describe(frame))
 
     def describe(self, frame):
         return f"for {frame.code.co_qualname}; scopes: " + str(
-            {stack: [one.scope for one in frames] for stack, frames in self.stacks.items()})
+            {stack: [(one.code.co_name, one.scope) for one in frames] for stack, frames in self.stacks.items() if frames})
 
     def scoped(self, view):
         if view.code.co_filename != PROGRAM:
             return framehook.SETTLED
-        frame = self.expected.pop(self.here(), None)
         if worker.current.quiet:
             return None
+        frame = self.expected.pop(self.here(), None)
         if frame is None:
             self.around.complain("the hook with scopes was called", self.describe(Entered(view.code, None)))
         elif frame.code is not view.code:
@@ -176,6 +182,8 @@ class Scopes:
         return None
 
     def told(self, event):
+        if worker.current.quiet:
+            return
         frame, stack = event.word, self.here()
         self.nothing_is_expected(stack)
         if event.kind == "resumed":
