@@ -416,17 +416,18 @@ class Changes:
 
     # --- The end of the program. --------------------------------------------------------------------------------
 
-    def end(self):
-        """The calling thread is the one that ran the program; all others have ended."""
+    def come_to_rest(self):
+        """Ends all blocks, and removes all hooks. All threads but the calling one have ended."""
         self.busy = True
-        thread = self.thread()
-        for parked in self.parked[:]:
-            if parked.thread == thread:
-                self.unpark(parked)
+        for parked in [parked for parked in self.parked if parked.thread == self.thread()]:
+            self.unpark(parked)
         while self.blocks:
             self.end_block(self.blocks.pop(0))
         for handle in list(self.installed):
             self.remove(handle)
+
+    def end(self):
+        self.come_to_rest()
         self.do_probe(1, None)
         self.check("at the end")
         for info in framehook.hooks():

@@ -7,6 +7,7 @@ What they do to be seen is defined in hooked_programs_helpers.py.
 A hook leaves some marks that are no mistakes. Nothing of that is in these programs:
 - How far a program may recurse: a hook in Python runs above the frame that is offered.
 - How many objects the collector finds, and how many references a code object has: a hook has objects of its own.
+- All that a generator refers to: its watches are among that.
 - Whether the code that runs is the function's own code object: a hook may have a copy of it run.
 """
 
@@ -300,4 +301,4 @@ class Generator(programs_generator.Generator):
 def program(seed, greenlets=False, memory="windows"):
     """The program of a seed: its source, and how often it has each construct."""
     generator = Generator(seed, greenlets, memory)
-    return generator.program(), generator.used
+    return generator.program().replace("gc.get_referents(", "referents_of("), generator.used

@@ -63,6 +63,12 @@ def state_of(thing):
     return thing
 
 
+def referents_of(thing):
+    """What it refers to but for what watches of it may refer to: their callbacks, data and code."""
+    return [found for found in gc.get_referents(thing)
+            if isinstance(found, (int, str, tuple, dict, list, set, type(None), worker.Probe))]
+
+
 class Told(logging.Handler):
     """Writes down which frame logging has found."""
 
@@ -290,6 +296,8 @@ def starve(endless, offset, *functions):
     # Without the GIL, CPython 3.13 frees the array of an earlier list where it cannot make one for a new list.
     if not hasattr(_testcapi, "set_nomemory") or hasattr(sys, "getobjects") or worker.FREE_THREADED:
         return
+    # Without memory a hook in Python may fail, also one that is called for what ends this.
+    worker.current.around.come_to_rest()
     for number in range(STARVED_REPEATS):
         for function in functions:
             start = (offset + number * 13) % 130

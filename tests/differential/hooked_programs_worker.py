@@ -57,6 +57,7 @@ class Plain(worker.Surroundings):
             "formatted": helpers.formatted,
             "captured": helpers.captured,
             "state_of": helpers.state_of,
+            "referents_of": helpers.referents_of,
             "interleave": helpers.interleave,
             "turn": helpers.turn,
             "send_signal": helpers.send_signal,
@@ -94,6 +95,9 @@ class Plain(worker.Surroundings):
 
     def thread_ends(self):
         """The calling thread ends, and runs nothing of the program any more."""
+
+    def come_to_rest(self):
+        """Nothing that hooks_do() has begun lasts any longer."""
 
     def threads_are_gone(self):
         """Threads that the calling one has started have ended."""
@@ -204,6 +208,9 @@ class Hooked(Plain):
 
     def thread_begins(self):
         self.changes.thread_begins()
+
+    def come_to_rest(self):
+        self.changes.come_to_rest()
 
     def thread_ends(self):
         self.changes.thread_ends()
