@@ -39,6 +39,14 @@ worker.RECURSION_LIMIT = 4000
 hooks.HELPERS |= {__file__, changes.__file__, models.__file__}
 
 
+def bring_up_to_date():
+    """Instruments the code of all frames that run, as a change of hooks does.
+
+    sys.settrace() does not reach frames of other greenlets, until something else does this.
+    """
+    sys.monitoring.restart_events()
+
+
 class Plain(worker.Surroundings):
     """No hook."""
 
@@ -85,10 +93,10 @@ class Plain(worker.Surroundings):
         return event != "LINE" or arguments[0] != code.co_firstlineno
 
     def change_hooks(self, how):
-        pass
+        bring_up_to_date()
 
     def hooks_do(self, what, number):
-        pass
+        bring_up_to_date()
 
     def thread_begins(self):
         """The calling thread runs a part of the program from now on."""
@@ -203,6 +211,7 @@ class Hooked(Plain):
         return self.changes.abandoned
 
     def hooks_do(self, what, number):
+        bring_up_to_date()
         self.changed = True
         self.changes.do(what, number, sys._getframe(1))
 
@@ -220,6 +229,7 @@ class Hooked(Plain):
 
     def change_hooks(self, how):
         """Change the hooks while the program runs; afterwards its own is asked as before."""
+        bring_up_to_date()
         self.changed = True
         handle = self.handle
         if how == 0 and self.can_be_added_again:
