@@ -245,7 +245,8 @@ class Changes:
             return
         self.busy = True
         try:
-            getattr(self, "do_" + what)(number, caller)
+            # A name that is made would stay in CPython's cache of methods.
+            WHAT[what](self, number, caller)
         finally:
             self.busy = False
 
@@ -440,3 +441,6 @@ class Changes:
         if left:
             self.around.complain("a cycle through a hook is left", [(tool.way, tool.kinds) for tool in left])
         self.parked.clear()
+
+
+WHAT = {what: getattr(Changes, f"do_{what}") for what in ("hook", "remove", "begin", "end", "cycle", "park", "unpark", "probe")}
