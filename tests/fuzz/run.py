@@ -7,8 +7,8 @@
 Each seed chooses what is mutated, a test module of CPython's, a module of the standard library or, with --programs, one of a program from
 PyPI (subjects.py); its mutations, a recursion limit, how often the collector runs, and who looks on: a trace, profile or
 monitoring function, another evaluator, a thread that walks the frames, or a trace function that switches greenlets; on Ferrule also a
-frame hook that passes, reads, copies, watches, switches greenlets or changes which hooks there are, or one of the clients, the profiler
-or the debugger. A crash on
+frame hook that passes, reads, copies, watches, switches greenlets, changes which hooks there are, or has hooks, blocks and callbacks end
+elsewhere than they began, in other threads and greenlets; or one of the clients, the profiler or the debugger. A crash on
 Ferrule that stock has not is a finding, and so is a test that ends in another way. What stock does not do the same way twice, or
 where the collector runs at other times, is not compared. Findings are kept in build/fuzz, each with its source. The last line is the counts.
 """
@@ -46,7 +46,7 @@ MODULES = (
     "coroutines", "asyncgen", "context", "contextlib_async", "frame", "sys_setprofile", "sys_settrace", "monitoring", "call", "code",
     "descr", "dict", "weakref", "zip", "types", "inspect", "bdb", "pickle", "json", "re", "gc", "funcattrs", "exceptions",
 )
-HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change", "switch", "switch", "profiler", "profiler", "debugger", "debugger")
+HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change", "switch", "switch", "elsewhere", "elsewhere", "elsewhere", "profiler", "profiler", "debugger", "debugger")
 # Hooks that are those of a client, and its module; and what tests look for that it changes, as its page says: the profiler keeps
 # code alive, and the debugger is one of bdb's, is a tool of sys.monitoring's, and makes objects that the collector counts.
 CLIENTS = {"profiler": "ferrule_profiler", "debugger": "ferrule_debugger"}

@@ -7,6 +7,7 @@ What else is on while it runs follows from the seed, and is the same for each in
 hook that changes nothing of what runs, or `none`. FUZZ_COLLECTOR: how many more objects there may be before the collector runs.
 """
 
+import contextlib
 import gc
 import importlib.machinery
 import importlib.util
@@ -98,12 +99,13 @@ def watch_lines():
                           monitoring.events.LINE | monitoring.events.PY_RETURN | monitoring.events.PY_UNWIND)
 
 
-def look_at_frames():
-    """Another thread walks this one's frames."""
+def look_at_frames(also):
+    """Another thread walks this one's frames, and calls `also`."""
     ident = threading.get_ident()
 
     def look():
         while not done.wait(0.002):
+            also()
             frame = sys._current_frames().get(ident)
             while frame is not None:
                 frame.f_lineno, frame.f_code
@@ -209,6 +211,121 @@ def changing(seed):
     return hook
 
 
+class Cycle:
+    """A hook that leads to a generator that it watches, by its callable, its callback, its data and its block."""
+
+    def __init__(self):
+        import framehook
+        with framehook.hook(self.hook) as self.block:
+            self.current = self.steps()
+            next(self.current)
+
+    def steps(self):
+        yield 1
+
+    def hook(self, view):
+        view.watch(self.told, self, True, True)
+
+    def told(self, event):
+        told(event)
+
+
+class Waiting:
+    """A hook of which a callback waits in a greenlet."""
+
+    def __init__(self, stage, visible=True):
+        import framehook
+        import greenlet
+        self.stage, self.home, self.waits = stage, greenlet.getcurrent(), False
+        # Nothing is traced in a thread while a hidden callback waits.
+        self.handle = framehook.add(self.hook, visible=visible)
+        self.greenlet = greenlet.greenlet(self.run)
+        self.greenlet.switch()
+
+    def run(self):
+        for _ in self.steps():
+            pass
+
+    def steps(self):
+        yield 1
+
+    def hook(self, view):
+        if view.code is Waiting.steps.__code__:
+            view.watch(self.told, self, True, True)
+
+    def told(self, event):
+        if event.kind == self.stage and not self.waits:
+            self.waits = True
+            self.home.switch()
+
+    def go_on(self):
+        import greenlet
+        if self.waits:
+            self.greenlet.parent = greenlet.getcurrent()
+            self.greenlet.switch()
+
+
+class Elsewhere:
+    """A hook that has other hooks begin, and end elsewhere: in other threads and greenlets, and in blocks of others."""
+
+    def __init__(self, seed):
+        import framehook
+        self.chance, self.ident = chances("elsewhere", seed).random, threading.get_ident()
+        self.handles, self.blocks, self.waiting, self.codes = [], [], [], [told.__code__]
+        # Those of `framehook` are not offered; calls of hooks are made as though none ran.
+        self.make_cycle = framehook.outside(Cycle)
+
+    def hook(self, view):
+        self.codes[0] = view.code
+        what = int(self.chance() * 40)
+        if what == 0:
+            view.only_below(everywhere=self.chance() < 0.5)
+        elif what == 1:
+            view.not_below()
+        if what < 20:
+            view.watch(told, None, what % 2 == 0, what % 3 == 0)
+        if self.chance() < 0.02:
+            self.change()
+
+    def change(self):
+        """Whatever thread it is that calls this."""
+        import framehook
+        what, some = int(self.chance() * 10), int(self.chance() * 100)
+        try:
+            if what == 0 and len(self.handles) < 9:
+                self.handles.append(framehook.add(watcher(), this_thread=self.chance() < 0.7))
+            elif what == 1:
+                framehook.remove(self.handles.pop(some % len(self.handles)))
+            elif what < 5 and len(self.blocks) < 9:
+                handle = self.handles[some % len(self.handles)]
+                block = (framehook.hook(watcher()), framehook.disabled(handle), framehook.disabled_in_thread(handle),
+                         framehook.disabled_for_code(handle, self.codes[0]))[some % 4]
+                block.__enter__()
+                self.blocks.append(block)
+            elif what < 8:
+                self.blocks.pop(some % len(self.blocks)).__exit__(None, None, None)
+            elif what == 8:
+                self.make_cycle()
+            elif threading.get_ident() == self.ident and "greenlet" in sys.modules:
+                self.wait(some)
+        except (IndexError, ValueError, ZeroDivisionError):
+            # There is none, or it is gone, perhaps with its thread.
+            pass
+
+    def wait(self, some):
+        import framehook
+        if len(self.waiting) < 4 and some % 2:
+            self.waiting.append(one := Waiting(("yielded", "resumed", "returned")[some % 3]))
+            if some % 4 == 1:
+                framehook.remove(one.handle)
+                one.handle = None
+        else:
+            one = self.waiting.pop(0)
+            if one.handle:
+                framehook.remove(one.handle)
+            one.go_on()
+
+
 def profiled(seed):
     """A profile, by hooks in Rust: exact, counts alone, or with a timeline."""
     import ferrule_profiler
@@ -292,11 +409,13 @@ def hook_adder(kind, seed, lines):
             return debugs.set_quit
         return begin
     make = {"pass": lambda: lambda view: None, "read": lambda: reader, "copy": copier, "watch": watcher,
-            "change": lambda: changing(seed), "switch": lambda: switching(seed)}[kind]
+            "change": lambda: changing(seed), "switch": lambda: switching(seed), "elsewhere": lambda: Elsewhere(seed).hook}[kind]
     hook = make()
 
     def add(frame):
         framehook.add(hook)
+    if kind == "elsewhere":
+        add.also = hook.__self__.change
     return add
 
 
@@ -348,6 +467,9 @@ def main(path, seed, hook, name="", *tests):
     gc.set_threshold(surroundings.choice((1, 20, 700, 2000)) + int(os.environ.get("FUZZ_COLLECTOR", "0")))
     sys.stdout, stdout = said, sys.stdout
     add_hook = hook_adder(hook, seed, source.splitlines())
+    if hook == "elsewhere":
+        with contextlib.suppress(ImportError):
+            import greenlet  # noqa: F401
     if how == "greenlets":
         switch = switcher(seed)
     try:
@@ -364,7 +486,7 @@ def main(path, seed, hook, name="", *tests):
         elif how == "lines":
             watch_lines()
         elif how == "looked at":
-            look_at_frames()
+            look_at_frames(getattr(add_hook, "also", lambda: None))
         elif how == "evaluator":
             # Another evaluator, in C, runs each frame.
             sys.activate_stack_trampoline("perf")
