@@ -241,6 +241,8 @@ def line_for(frame, target):
 
 def make_jumper(event, countdown, targets):
     """A trace function that jumps, once for each target, after so many events of the kind."""
+    # A jump back to where this is called would make the next one, without an end.
+    worker.fuel()
     left, countdown, targets = MOST_EVENTS, countdown, list(targets)
     opcodes, event = event == "opcode", "line" if event == "opcode" else event
 
