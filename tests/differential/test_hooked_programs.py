@@ -52,8 +52,10 @@ class HookedPrograms(unittest.TestCase):
         self.assertLessEqual(len(summary.stock_died), MOST_THAT_CRASH_STOCK * COUNT)
         # A comparison of nothing would be equal, too.
         self.assertGreater(summary.lines, 50 * COUNT)
-        for event in ("jumped", "signal", "logged", "warning", "others", "in", "stack"):
+        for event in ("jumped", "signal", "logged", "warning", "others", "in", "stack", "step"):
             self.assertGreater(summary.tags[event], 0, event)
+        for construct in ("hooks changed for longer", "tasks in threads that take turns", "shared generator goes on"):
+            self.assertGreater(summary.programs_with[construct], COUNT / 10, construct)
 
     def test_every_mode_works(self):
         source = "def f(a): return chain(sys._getframe())\nfor i in range(9): emit('called', f(i)); change_hooks(i)\n"
@@ -85,6 +87,35 @@ class HookedPrograms(unittest.TestCase):
     def test_a_hook_that_is_gone_is_noticed(self):
         failure, = self.run_sources(f"if {IS_HOOKED}: sys.modules['framehook'].clear()\n").failures
         self.assertEqual(failure.ours.complaints, ("the hook is gone",))
+
+    def complaints(self, source, mode="pass"):
+        """Of a program that finds `framehook`, which does something there that the models do not know."""
+        failure, = self.run_sources(f"if {IS_HOOKED}:\n    import framehook\n    {source}\n", modes=(mode,), leaks=0).failures
+        return failure.ours.complaints
+
+    def test_hooks_that_a_model_does_not_have_are_noticed(self):
+        gone = "hooks_do('hook', 0); framehook.remove(framehook.hooks()[0].handle); hooks_do('begin', 2)"
+        self.assertIn("other hooks than the model has after a block has begun", self.complaints(gone))
+
+    def test_a_hook_that_is_called_against_the_model_is_noticed(self):
+        off = "hook = framehook.hooks()[0].handle; framehook.disable(hook); hooks_do('probe', 1); framehook.enable(hook)"
+        on = "hooks_do('begin', 2); framehook.disabled(framehook.hooks()[0].handle).__exit__(None, None, None); hooks_do('probe', 1)"
+        self.assertEqual(self.complaints(off), ("a hook was called or not called against the model",))
+        self.assertEqual(self.run_sources("for i in range(7): hooks_do('begin', i); hooks_do('probe', i)\n"
+                                          "for i in range(7): hooks_do('probe', i); hooks_do('end', i)\n").failures, [])
+        self.assertEqual(self.run_sources(f"if {IS_HOOKED}:\n    import framehook\n    {on}\n").failures, [])
+
+    def test_a_scope_that_is_not_kept_is_noticed(self):
+        off = "def f(): pass\n    framehook.disable(framehook.hooks()[-1].handle)\n    for _ in range(3): f()"
+        self.assertEqual(self.complaints(off, "scope"), ("the hook with scopes was not called",))
+
+    def test_an_event_that_cannot_be_is_noticed(self):
+        wrong = "sys.modules['hooked_programs_models'].EVENTS['returned'] = set(), 'over'; exec('def f(): pass'); f()"
+        self.assertEqual(self.complaints(wrong, "watch"), ("an event that cannot be",))
+
+    def test_a_cycle_that_is_left_is_noticed(self):
+        keeps = "hooks_do('cycle', 1); sys.kept = [x for x in gc.get_objects() if type(x).__name__ == 'Tool']"
+        self.assertEqual(self.complaints(keeps), ("a cycle through a hook is left",))
 
     def test_memory_that_grows_with_each_run_is_noticed_and_other_growth_is_not(self):
         leak = f"if {IS_HOOKED}: sys.__dict__.setdefault('leak', []).append(object())\n"
