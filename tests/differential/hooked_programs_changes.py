@@ -264,7 +264,10 @@ class Changes:
             self.remove(list(self.installed)[number % len(self.installed)])
 
     def remove(self, handle):
-        framehook.remove(handle)
+        try:
+            framehook.remove(handle)
+        except ValueError:
+            self.around.complain("a hook that the model has is not installed", handle)
         del self.installed[handle]
         self.check("after one was removed")
 
