@@ -6,8 +6,8 @@
 Each sequence makes a program of functions and generators that call each other, raise, stop each other in the middle and
 remove hooks, and up to four hooks with a script for each function. The model follows the same scripts. What hooks
 were asked and told, in which order, and what came out of each call must be the same. A failure prints the seed.
-With --threads each sequence runs in two threads at once, with hooks of their own; with --greenlets a greenlet waits in
-the middle of a watched frame meanwhile.
+With --threads each sequence runs in two threads at once, with hooks of their own; with --shared with the
+same hooks; with --greenlets greenlets wait in the middle of frames that the hooks watch, or that limit them.
 """
 
 import argparse
@@ -216,7 +216,32 @@ def script(chance, kind):
             "extent": chance.choices((None, "not_below", "only_below"), (8, 1, 1))[0]}
 
 
-def run_real(program, scripts, add):
+class Shared:
+    """Hooks of all threads, each of which does in a thread what that thread wants of it."""
+
+    def __init__(self):
+        self.hooks, self.handles, self.lock = [], [], threading.Lock()
+
+    def add(self, ask):
+        thread = threading.get_ident()
+        with self.lock:
+            hook = next((hook for hook in self.hooks if thread not in hook), None)
+            if hook is None:
+                self.hooks.append(hook := {})
+                self.handles.append(framehook.add(
+                    lambda view: hook.get(threading.get_ident(), lambda view: None)(view)))
+            hook[thread] = ask
+        return hook
+
+    def remove(self, hook):
+        hook[threading.get_ident()] = lambda view: None
+
+    def end(self):
+        for handle in self.handles:
+            framehook.remove(handle)
+
+
+def run_real(program, scripts, add, shared):
     """The same with hooks: the log."""
     log, turns, names = [], {}, {}
     namespace = {"Boom": Boom, "note": lambda *what: log.append(what)}
@@ -224,7 +249,7 @@ def run_real(program, scripts, add):
 
     def remove(hook):
         if handles[hook] is not None:
-            framehook.remove(handles[hook])
+            (shared or framehook).remove(handles[hook])
             handles[hook] = None
 
     namespace["remove"] = remove
@@ -233,6 +258,8 @@ def run_real(program, scripts, add):
 
     def make(hook):
         def told(event):
+            if shared and handles[hook] is None:
+                return
             log.append(("told", hook, codes[event.code], event.kind))
             if event.word["fails"] and event.kind in ("returned", "raised"):
                 raise Boom("fails %d" % hook)
@@ -280,34 +307,41 @@ def run_model(program, scripts):
     return model.log
 
 
-def check(seed, add):
+def check(seed, add, shared=None):
     chance = random.Random(seed)
     hooks = chance.randint(1, 4)
     program = Program(chance, hooks)
     scripts = [[[script(chance, kind) for _ in range(chance.randint(1, 3))] for kind in program.kinds]
                for _ in range(hooks)]
-    real, expected = run_real(program, scripts, add), run_model(program, scripts)
+    real, expected = run_real(program, scripts, add, shared), run_model(program, scripts)
     if real != expected:
         at = next((i for i, pair in enumerate(zip(real, expected)) if pair[0] != pair[1]), min(len(real), len(expected)))
         raise AssertionError(f"seed {seed}: after {real[max(0, at - 6):at]} came {real[at:at + 4]}, "
                              f"the model says {expected[at:at + 4]}\n{program.source()}")
 
 
-def in_two_threads(seeds):
-    """Two sequences at once; their hooks are for their threads."""
-    failures = []
+def in_two_threads(seeds, this_thread=True):
+    """Two sequences at once. Their hooks are for their threads, or they share them: limits concern the threads alone."""
+    failures, shared = [], None if this_thread else Shared()
 
     def run(seed):
         try:
-            check(seed, lambda hook: framehook.add(hook, this_thread=True))
+            check(seed, shared.add if shared else lambda hook: framehook.add(hook, this_thread=True), shared)
         except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=run, args=(seed,)) for seed in seeds]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+        if shared:
+            shared.end()
     if failures:
         raise failures[0]
 
@@ -321,6 +355,25 @@ def beside_a_greenlet(seed):
 
     kinds = []
 
+    def limited(hook):
+        # In the greenlet that waits, each hook has said that it is called for nothing below, or for nothing else.
+        def first(view):
+            if view.code is enters.__code__:
+                view.watch(kinds.append) if seed % 3 else view.not_below() if seed % 2 else view.only_below()
+                return None
+            return hook(view)
+
+        handle = framehook.add(first)
+        other = greenlet.greenlet(enters)
+        other.switch()
+        others.append(other)
+        return handle
+
+    def enters():
+        greenlet.getcurrent().parent.switch()
+
+    others = []
+
     def hook(view):
         if view.code is waits.__code__:
             view.not_below()
@@ -330,8 +383,10 @@ def beside_a_greenlet(seed):
     with framehook.hook(hook):
         waiting = greenlet.greenlet(waits)
         waiting.switch()
-        check(seed, framehook.add)
+        check(seed, limited)
         waiting.switch()
+        for other in others:
+            other.switch()
     assert kinds == ["returned"], kinds
 
 
@@ -345,18 +400,23 @@ class Sequences(unittest.TestCase):
         for seed in range(0, CI_SEQUENCES // 3, 2):
             in_two_threads((seed, seed + 1))
 
+    def test_two_threads_at_once_that_share_their_hooks(self):
+        for seed in range(0, CI_SEQUENCES // 3, 2):
+            in_two_threads((seed, seed + 1), this_thread=False)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", action="store_true")
+    parser.add_argument("--shared", action="store_true")
     parser.add_argument("--greenlets", action="store_true")
     options = parser.parse_args()
     for number in range(options.count):
         seed = options.seed * 1_000_003 + number
-        if options.threads:
-            in_two_threads((seed, seed + 500_000))
+        if options.threads or options.shared:
+            in_two_threads((seed, seed + 500_000), this_thread=options.threads)
         elif options.greenlets:
             beside_a_greenlet(seed)
         else:
