@@ -7,7 +7,6 @@ What else is on while it runs follows from the seed, and is the same for each in
 hook that changes nothing of what runs, or `none`. FUZZ_COLLECTOR: how many more objects there may be before the collector runs.
 """
 
-import contextlib
 import gc
 import importlib.machinery
 import importlib.util
@@ -215,7 +214,6 @@ class Cycle:
     """A hook that leads to a generator that it watches, by its callable, its callback, its data and its block."""
 
     def __init__(self):
-        import framehook
         with framehook.hook(self.hook) as self.block:
             self.current = self.steps()
             next(self.current)
@@ -234,8 +232,6 @@ class Waiting:
     """A hook of which a callback waits in a greenlet."""
 
     def __init__(self, stage, visible=True):
-        import framehook
-        import greenlet
         self.stage, self.home, self.waits = stage, greenlet.getcurrent(), False
         # Nothing is traced in a thread while a hidden callback waits.
         self.handle = framehook.add(self.hook, visible=visible)
@@ -259,7 +255,6 @@ class Waiting:
             self.home.switch()
 
     def go_on(self):
-        import greenlet
         if self.waits:
             self.greenlet.parent = greenlet.getcurrent()
             self.greenlet.switch()
@@ -269,7 +264,13 @@ class Elsewhere:
     """A hook that has other hooks begin, and end elsewhere: in other threads and greenlets, and in blocks of others."""
 
     def __init__(self, seed):
+        # Once: tests change what there is to import.
+        global framehook, greenlet
         import framehook
+        try:
+            import greenlet
+        except ImportError:
+            greenlet = None
         self.chance, self.ident = chances("elsewhere", seed).random, threading.get_ident()
         self.handles, self.blocks, self.waiting, self.codes = [], [], [], [told.__code__]
         # Those of `framehook` are not offered; calls of hooks are made as though none ran.
@@ -289,7 +290,6 @@ class Elsewhere:
 
     def change(self):
         """Whatever thread it is that calls this."""
-        import framehook
         what, some = int(self.chance() * 10), int(self.chance() * 100)
         try:
             if what == 0 and len(self.handles) < 9:
@@ -306,14 +306,13 @@ class Elsewhere:
                 self.blocks.pop(some % len(self.blocks)).__exit__(None, None, None)
             elif what == 8:
                 self.make_cycle()
-            elif threading.get_ident() == self.ident and "greenlet" in sys.modules:
+            elif threading.get_ident() == self.ident and greenlet is not None:
                 self.wait(some)
         except (IndexError, ValueError, ZeroDivisionError):
             # There is none, or it is gone, perhaps with its thread.
             pass
 
     def wait(self, some):
-        import framehook
         if len(self.waiting) < 4 and some % 2:
             self.waiting.append(one := Waiting(("yielded", "resumed", "returned")[some % 3]))
             if some % 4 == 1:
@@ -467,9 +466,6 @@ def main(path, seed, hook, name="", *tests):
     gc.set_threshold(surroundings.choice((1, 20, 700, 2000)) + int(os.environ.get("FUZZ_COLLECTOR", "0")))
     sys.stdout, stdout = said, sys.stdout
     add_hook = hook_adder(hook, seed, source.splitlines())
-    if hook == "elsewhere":
-        with contextlib.suppress(ImportError):
-            import greenlet  # noqa: F401
     if how == "greenlets":
         switch = switcher(seed)
     try:
