@@ -233,7 +233,7 @@ class Changes:
                 break
         for handle in wrong:
             self.around.complain("a hook was called or not called against the model",
-                                 f"{calls.get(handle, 0)} calls of {handle}{' (main)' if handle == self.main() else ''} "
+                                 f"{calls.get(handle, 0)} calls of {handle}, the main one is {self.main()}, "
                                  f"in thread {thread}, for {watched[handle]}, {self.suspended[handle]} blocks, "
                                  f"{ {key: n for key, n in self.in_threads.items() if n} }")
 
@@ -377,6 +377,9 @@ class Changes:
         """A callback waits in a greenlet."""
         if helpers.greenlet is None or len(self.parked) >= 4 or len(self.installed) >= MOST_HOOKS:
             return
+        if helpers.greenlet.getcurrent().parent is not None:
+            # It would keep a greenlet of the program, which is to end when the program lets it go.
+            return
         parked = Parked(number, STAGES[number % len(STAGES)], helpers.greenlet.getcurrent())
         parked.code = steps.__code__.replace()
         parked.thread = self.thread()
@@ -446,4 +449,5 @@ class Changes:
         self.parked.clear()
 
 
-WHAT = {what: getattr(Changes, f"do_{what}") for what in ("hook", "remove", "begin", "end", "cycle", "park", "unpark", "probe")}
+WHAT = {what: getattr(Changes, f"do_{what}")
+        for what in ("hook", "remove", "begin", "end", "cycle", "park", "unpark", "probe")}

@@ -163,8 +163,8 @@ class Scopes:
             self.around.complain("the hook with scopes was not called", self.describe(frame))
 
     def describe(self, frame):
-        return f"for {frame.code.co_qualname}; scopes: " + str(
-            {stack: [(one.code.co_name, one.scope) for one in frames] for stack, frames in self.stacks.items() if frames})
+        scopes = {stack: [(one.code.co_name, one.scope) for one in frames] for stack, frames in self.stacks.items()}
+        return f"for {frame.code.co_qualname}; scopes: {scopes}"
 
     def scoped(self, view):
         if view.code.co_filename != PROGRAM:

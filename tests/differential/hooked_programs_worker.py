@@ -120,7 +120,8 @@ class Plain(worker.Surroundings):
 
     def result(self, seed, source):
         # CPython itself loses memory where an allocation fails.
-        if self.options.leaks and seed % self.options.leaks == 0 and "starve(" not in source and not self.keeps_for_ever():
+        is_measured = self.options.leaks and seed % self.options.leaks == 0
+        if is_measured and "starve(" not in source and not self.keeps_for_ever():
             self.look_for_leaks(source)
         told = {"complaints": self.complaints, "details": self.details}
         self.complaints, self.details = [], []
@@ -176,8 +177,8 @@ class Hooked(Plain):
         self.before = {info.handle for info in framehook.hooks()}
         self.watching = models.Watching(self)
         self.begin()
-        self.makers = (lambda: lambda view: None, lambda: lambda view: read_everything(view), lambda: self.watching.watcher(),
-                       lambda: lambda view: settle_all(view), models.make_scoped)
+        self.makers = (lambda: lambda view: None, lambda: lambda view: read_everything(view),
+                       lambda: self.watching.watcher(), lambda: lambda view: settle_all(view), models.make_scoped)
         self.changes = changes.Changes(self)
 
     def __exit__(self, *exception):
@@ -291,7 +292,7 @@ class Watches(Hooked):
 
 
 class Scoped(Hooked):
-    """A hook that passes, one that has scopes, and one that watches, from which a model knows where the second is called."""
+    """A hook that passes, one that has scopes, and one from which a model knows where that is called."""
 
     def __init__(self, options):
         super().__init__(options, lambda: answer_nothing)
