@@ -55,8 +55,8 @@ fn traverse(frame: Frame, visitor: Visitor) -> Result<(), c_int> {
     visitor.visit(frame.object().cast())?;
     let locals = frame.locals();
     match kept_by_hooks(locals) {
-        // SAFETY: the type's own function, for an object of it, with what the collector has given.
         Some(traverse) => {
+            // SAFETY: the type's own function, for an object of it, with what the collector has given.
             match unsafe { traverse(locals, Some(visitor.function), visitor.argument) } {
                 0 => {}
                 stop => return Err(stop),

@@ -285,7 +285,7 @@ pub fn clear(thread: Thread) {
 pub fn remove_those_of(thread: Thread, ending: ThreadState) {
     let is_its = |hook: &Hook| hook.only_in == Some(ending.number());
     // SAFETY: nothing here waits, or runs Python code.
-    while unsafe { thread.hooks() }.any(|hook| is_its(hook)) {
+    while unsafe { thread.hooks() }.any(is_its) {
         remove_one(thread, is_its);
     }
 }
