@@ -296,7 +296,7 @@ class PutOff(ProgramTestCase):
     """What CPython destroys later, as its C stack was full, is not destroyed while compiled loops are dropped."""
 
     PROGRAM = """
-import gc, sys, framehook
+import gc, sys, _framecore
 how, what = sys.argv[1:]
 events = sys.monitoring.events
 sys.monitoring.use_tool_id(4, "drops what is compiled")
@@ -316,7 +316,7 @@ changing, ran = [False], []
 
 def add(hook):
     changing[0] = True
-    framehook.add(hook)
+    _framecore.add_frame_hook(hook)
     changing[0] = False
 
 def set_events(events):
@@ -326,7 +326,7 @@ def set_events(events):
 if how == "hooks":
     change, first, second = add, lambda frame: None, lambda frame: None
     add(first)
-    framehook.remove(first)        # what the first hook of all needs is there
+    _framecore.remove_frame_hook(first)        # what the first hook of all needs is there
 else:
     change, first, second = set_events, events.PY_START, events.PY_START | events.PY_RETURN
 
