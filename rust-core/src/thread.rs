@@ -145,6 +145,7 @@ pub struct ThreadStates(*mut PyThreadState);
 impl Iterator for ThreadStates {
     type Item = ThreadState;
 
+    #[inline] // or its symbol would be exported
     fn next(&mut self) -> Option<ThreadState> {
         if self.0.is_null() {
             return None;

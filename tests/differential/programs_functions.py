@@ -128,7 +128,8 @@ class Functions(Statements):
                      f"if {name}.gi_frame: {name}.gi_frame.f_locals['v1'] = {self.probe()}")),
                 (2, ("state", f"emit('state', {name}.gi_running, {name}.gi_suspended, "
                               f"{name}.gi_yieldfrom is None)")),
-                (1, ("cycle", f"if {name}.gi_frame: {name}.gi_frame.f_locals['v2'] = {name}")),
+                # CPython 3.13 never frees one that has not begun and is in a local of its own.
+                (1, ("cycle", f"if {name}.gi_suspended: {name}.gi_frame.f_locals['v2'] = {name}")),
                 (1, ("thread", f"in_thread(next, {name}, 'over')")),
                 # There is a frame object only if somebody has looked at the frame.
                 (1, ("referents",

@@ -79,6 +79,7 @@ impl OnStack {
 impl Iterator for OnStack {
     type Item = *mut Scope;
 
+    #[inline] // or its symbol would be exported
     fn next(&mut self) -> Option<*mut Scope> {
         // SAFETY: those in the list are live, and this thread's. Nothing is taken out while it is gone over.
         unsafe {
@@ -199,6 +200,7 @@ impl EachHook {
 impl Iterator for EachHook {
     type Item = *mut Scope;
 
+    #[inline] // or its symbol would be exported
     fn next(&mut self) -> Option<*mut Scope> {
         while self.left != Some(0) {
             let scope = self.scopes.next()?;

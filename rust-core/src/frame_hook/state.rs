@@ -116,13 +116,13 @@ impl Round {
 }
 
 #[cold]
-#[inline(never)]
+#[inline] // or its symbol would be exported
 fn put_off(thread: Thread, pending: usize) {
     thread.eval_breaker_word().fetch_and(!pending, Ordering::Relaxed);
 }
 
 #[cold]
-#[inline(never)]
+#[inline] // or its symbol would be exported
 fn put_back(thread: Thread, pending: usize) {
     thread.eval_breaker_word().fetch_or(pending, Ordering::Relaxed);
 }

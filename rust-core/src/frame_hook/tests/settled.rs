@@ -147,18 +147,22 @@ fn epoch() -> u32 {
     unsafe { (*thread().state()).epoch }
 }
 
+/// Adds a hook that writes its number down and answers that.
+fn numbered(log: &Log, number: usize, reply: Reply) -> Added {
+    let log = log.clone();
+    add(move |_| {
+        log.note(&number.to_string());
+        reply
+    })
+}
+
 #[test]
 fn a_thousand_hooks_are_told_from_each_other() {
     let _engine = Engine::start();
     let log = Log::default();
     let functions = [define(with_parameters(""), ""), define(with_parameters(""), "")];
     let hooks: Vec<_> = (0..HOOK_GROUPS * GROUP_SIZE)
-        .map(|at| {
-            log.add(
-                String::leak(at.to_string()),
-                if at % 3 == 0 { Reply::Settled } else { Reply::Pass },
-            )
-        })
+        .map(|at| numbered(&log, at, if at % 3 == 0 { Reply::Settled } else { Reply::Pass }))
         .collect();
     let called = |function: &Defined| -> Vec<usize> {
         function.call("").expect("a call");
@@ -177,7 +181,7 @@ fn a_thousand_hooks_are_told_from_each_other() {
     // Slots are used again for other hooks, in whatever group.
     for at in [0, 40, last] {
         assert_eq!(remove(hooks[at].id), Ok(()));
-        log.add(String::leak((10_000 + at).to_string()), Reply::Pass);
+        numbered(&log, 10_000 + at, Reply::Pass);
     }
     let newcomers = [10_000, 10_040, 10_000 + last];
     assert_eq!(called(&functions[0])[called_before_newcomers(&hooks)..], newcomers);
