@@ -1089,22 +1089,15 @@ _PyRust_Ahead _PyRust_FrameCameBack(PyThreadState *tstate);
 
 /*
  Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
- the hooks. A few loads when all have settled its code; else what they take.
+ the hooks. A few instructions where none is called in this thread; a few loads when all have settled its
+ code; else what they take.
 
  # Safety
  `tstate` is the calling thread's own, attached thread state; `frame` is its
  current frame, with its stack pointer saved.
  */
-struct _PyRust_GoesOn _PyRust_OfferFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
-
-/*
- The frame goes on behind a `RESUME` that stays slow for hooks of other threads.
-
- # Safety
- `frame` is the calling thread's current one, and stands at its `RESUME`; `tstate` is that thread's state.
- */
-void _PyRust_StaySlow(PyThreadState *tstate,
-                      struct _PyInterpreterFrame *frame);
+struct _PyRust_GoesOn _PyRust_OfferFrame(PyThreadState *tstate,
+                                         struct _PyInterpreterFrame *frame);
 
 /*
  `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception

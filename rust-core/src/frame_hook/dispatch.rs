@@ -2,7 +2,7 @@
 
 use super::came_back::{hand_on, pass_marks, Ahead, HERE};
 use super::error::Raised;
-use super::listening::calls_some;
+use super::listening::{calls_some, is_without_hooks};
 use super::offered::{never_offer, Stage, Starting};
 use super::resume::{goes_on_as_if_quick, goes_on_at};
 use super::round::{offer, standing, Answer, Way};
@@ -34,7 +34,8 @@ impl From<Answer> for GoesOn {
 }
 
 /// Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
-/// the hooks. A few loads when all have settled its code; else what they take.
+/// the hooks. A few instructions where none is called in this thread; a few loads when all have settled its
+/// code; else what they take.
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state; `frame` is its
@@ -46,7 +47,24 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     frame: *mut _PyInterpreterFrame,
 ) -> GoesOn {
     // SAFETY: the caller's contract.
-    let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
+    unsafe {
+        let (thread, frame) = (Thread::new(tstate), Frame::new(frame));
+        if calls_some(thread) {
+            return offer_current(thread, frame);
+        }
+        if is_without_hooks(thread) {
+            return Answer::Settled.into();
+        }
+        runs(thread, frame, Answer::AskAgain)
+    }
+}
+
+/// As [`_PyRust_OfferFrame`], in a thread in which hooks are called.
+///
+/// # Safety
+/// As there.
+#[inline(never)] // the other case needs none of its registers
+unsafe fn offer_current(thread: Thread, frame: Frame) -> GoesOn {
     // SAFETY: a current frame on the data stack is the topmost one there.
     let Some(starting) = (unsafe { Starting::if_it_starts(frame) }) else {
         return runs(thread, frame, go_on(thread, frame));
@@ -70,20 +88,6 @@ fn runs(thread: Thread, frame: Frame, answer: Answer) -> GoesOn {
         unsafe { goes_on_as_if_quick(thread, frame) };
     }
     answer.into()
-}
-
-/// The frame goes on behind a `RESUME` that stays slow for hooks of other threads.
-///
-/// # Safety
-/// `frame` is the calling thread's current one, and stands at its `RESUME`; `tstate` is that thread's state.
-#[no_mangle]
-#[cold]
-pub unsafe extern "C" fn _PyRust_StaySlow(
-    tstate: *mut PyThreadState,
-    frame: *mut _PyInterpreterFrame,
-) {
-    // SAFETY: the caller's contract. No `RESUME` is the last instruction of its code.
-    unsafe { goes_on_as_if_quick(Thread::new(tstate), Frame::new(frame)) };
 }
 
 /// A call ends before its frame has run: the frame goes, and the thread is back in what is below,

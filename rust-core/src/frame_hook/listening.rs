@@ -53,6 +53,13 @@ pub fn calls_some(thread: Thread) -> bool {
     unsafe { (*thread.own()).listens == YES }
 }
 
+/// Whether there is nothing to do about hooks in this thread, not even for others.
+#[inline(always)]
+pub fn is_without_hooks(thread: Thread) -> bool {
+    // SAFETY: the calling thread's own.
+    unsafe { (*thread.own()).listens == NO }
+}
+
 /// The slots of the first group's hooks that are called in this thread now.
 #[inline(always)]
 pub fn open_in_first_group(thread: Thread) -> u32 {

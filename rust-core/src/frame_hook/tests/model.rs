@@ -123,7 +123,13 @@ impl Model {
             self.hooks.iter().copied().filter(|id| self.is_open(*id, code)).collect();
         let here = open.iter().copied().filter(|id| !self.is_off(*id, Where::InThread)).collect();
         self.round = Round { code, waiting: here, ..Round::default() };
+        // A thread in which no hook is called leaves it to other threads to find that out.
+        let is_on = |id: &&i64| !self.is_off(**id, Where::Everywhere);
+        let enabled: Vec<i64> = self.hooks.iter().filter(is_on).copied().collect();
+        let for_others =
+            !enabled.is_empty() && enabled.iter().all(|id| self.is_off(*id, Where::InThread));
         match (open.is_empty(), self.round.waiting.is_empty()) {
+            (true, _) if for_others => Some(Became::AskAgain),
             (true, _) => Some(Became::Settled),
             (false, true) => Some(Became::AskAgain),
             _ => None,
