@@ -41,7 +41,7 @@ pub unsafe fn first_slot(frame: *mut _PyInterpreterFrame) -> *mut StackSlot {
 /// # Invariants
 /// Points to a `_PyInterpreterFrame` whose fields are set, and that the calling thread alone works
 /// on: its own, or with every other thread stopped. A frame of the C stack runs no code of its own: of
-/// the fields below `previous` it has what whoever put it there uses, and `code` is not asked of it.
+/// the fields below `previous` those are set that its creator reads, and `code` must not be called.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Frame(NonNull<_PyInterpreterFrame>);
 

@@ -3,6 +3,7 @@
 use super::error::{Outcome, Raised};
 use super::hook::Hook;
 use super::listening::refresh;
+use super::world::locked;
 use crate::cpython as c;
 use crate::in_cpython::{DisabledHook, FrameHookThread};
 use crate::thread::{Thread, ThreadState};
@@ -25,10 +26,16 @@ unsafe fn find(own: *mut FrameHookThread, id: c_longlong) -> Option<*mut Disable
 /// Changes a hook's entry in a thread, if there is one. It goes where nothing disables the hook any more. Needs no
 /// memory.
 ///
-/// The world is stopped, or the thread is the calling one.
-pub fn change(thread: Thread, one: ThreadState, hook: &Hook, edit: impl FnOnce(&mut DisabledHook)) {
+/// # Safety
+/// The world is stopped.
+pub unsafe fn change(
+    thread: Thread,
+    one: ThreadState,
+    hook: &Hook,
+    edit: impl FnOnce(&mut DisabledHook),
+) {
     let own = one.own();
-    // SAFETY: nobody else uses the list, as said; nothing here waits, or runs Python code. The last entry
+    // SAFETY: by contract, no other thread uses the list; nothing here waits, or runs Python code. The last entry
     // takes the place of the one that goes.
     unsafe {
         let Some(entry) = find(own, hook.id) else { return };
@@ -45,11 +52,11 @@ pub fn change(thread: Thread, one: ThreadState, hook: &Hook, edit: impl FnOnce(&
 /// Changes a hook's entry in the calling thread, which is made if there is none.
 pub fn add(thread: Thread, hook: &Hook, edit: impl FnOnce(&mut DisabledHook)) -> Outcome<()> {
     let own = thread.own();
-    // SAFETY: the calling thread's own list; nobody else uses it while this thread runs, and nothing here waits
-    // or runs Python code. The raw allocator takes any size at any time.
+    // SAFETY: the calling thread's own list. Other threads use it with this one stopped, and nothing here waits or
+    // runs Python code. The raw allocator takes any size at any time.
     unsafe {
         if (*own).ends {
-            return Ok(()); // no hook is called, and nobody would free the list again
+            return Ok(()); // no hook is called any more, and the list was freed
         }
         if find(own, hook.id).is_none() {
             if (*own).disabled_count == (*own).disabled_room {
@@ -74,7 +81,8 @@ pub fn add(thread: Thread, hook: &Hook, edit: impl FnOnce(&mut DisabledHook)) ->
             (*own).disabled_count += 1;
         }
     }
-    change(thread, thread.its_state(), hook, edit);
+    // SAFETY: the world is stopped.
+    locked(thread, || unsafe { change(thread, thread.its_state(), hook, edit) });
     Ok(())
 }
 

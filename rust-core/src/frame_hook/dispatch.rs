@@ -2,7 +2,7 @@
 
 use super::came_back::{hand_on, pass_marks, Ahead, HERE};
 use super::error::Raised;
-use super::listening::{calls_some, is_without_hooks};
+use super::listening::calls_some;
 use super::offered::{never_offer, Stage, Starting};
 use super::resume::{goes_on_as_if_quick, goes_on_at};
 use super::round::{offer, standing, Answer, Way};
@@ -51,9 +51,6 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
         let (thread, frame) = (Thread::new(tstate), Frame::new(frame));
         if calls_some(thread) {
             return offer_current(thread, frame);
-        }
-        if is_without_hooks(thread) {
-            return Answer::Settled.into();
         }
         runs(thread, frame, Answer::AskAgain)
     }

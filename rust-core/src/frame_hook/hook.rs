@@ -11,7 +11,7 @@
 //! keep the user data, which may lead to what it watches. The last [`HookRef`] frees the block.
 //!
 //! The list changes with the world stopped. A hook that was removed keeps its way to the next one of then,
-//! with a reference. So whoever stands at a hook while it runs finds the rest of the list.
+//! with a reference. A dispatch that holds a hook therefore reaches the rest of the list.
 
 use super::counted::References;
 use super::description::{Callee, Description, TellFunction, TraverseFunction};

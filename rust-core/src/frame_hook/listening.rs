@@ -1,8 +1,8 @@
 //! Which hooks are called in which thread.
 //!
 //! Each thread has the set at hand, and one byte that tells the eval loop whether there is anything to do.
-//! So a hook of one thread, or one that is disabled in a thread, costs the other threads, or that thread, the
-//! look at this byte.
+//! So a hook of one thread, or one that is disabled in a thread, costs the other threads, or that thread, a call
+//! that returns at once, in code that it wants to see.
 //!
 //! ```text
 //!   installed ── not removed, not disabled ──► enabled ── of all threads ──► everywhere
@@ -10,6 +10,8 @@
 //! ```
 
 use super::hook::Hook;
+use super::set::{is_empty, put};
+use super::world::locked;
 use crate::cpython::PyThreadState;
 use crate::in_cpython::{FrameHookState, FrameHookThread, HOOK_GROUPS};
 use crate::thread::{Thread, ThreadState};
@@ -21,16 +23,6 @@ const NO: u8 = 0;
 const FOR_OTHERS: u8 = 1;
 /// Some are called in this thread, or some generator is watched, which this thread may resume.
 const YES: u8 = 2;
-
-fn put(groups: &mut [u32; HOOK_GROUPS], hook: &Hook, member: bool) {
-    if let Some(group) = groups.get_mut(hook.group()) {
-        *group = if member { *group | hook.bit() } else { *group & !hook.bit() };
-    }
-}
-
-fn is_empty(groups: &[u32; HOOK_GROUPS]) -> bool {
-    groups.iter().all(|group| *group == 0)
-}
 
 /// What a thread's byte is to be.
 ///
@@ -51,13 +43,6 @@ unsafe fn byte_for(state: *mut FrameHookState, open: &[u32; HOOK_GROUPS]) -> u8 
 pub fn calls_some(thread: Thread) -> bool {
     // SAFETY: the calling thread's own.
     unsafe { (*thread.own()).listens == YES }
-}
-
-/// Whether there is nothing to do about hooks in this thread, not even for others.
-#[inline(always)]
-pub fn is_without_hooks(thread: Thread) -> bool {
-    // SAFETY: the calling thread's own.
-    unsafe { (*thread.own()).listens == NO }
 }
 
 /// The slots of the first group's hooks that are called in this thread now.
@@ -85,7 +70,7 @@ pub fn is_open(thread: Thread, hook: &Hook) -> bool {
 /// Whether something keeps a hook from being called in that thread.
 ///
 /// # Safety
-/// That thread does not run, or is the calling one.
+/// The world is stopped.
 unsafe fn is_disabled_in(state: ThreadState, id: c_longlong) -> bool {
     // SAFETY: the caller's contract; so many entries are there.
     unsafe {
@@ -112,7 +97,7 @@ pub unsafe fn announce(thread: Thread, hook: &Hook, enabled: bool) {
 }
 
 /// # Safety
-/// That thread does not run, or is the calling one.
+/// The world is stopped.
 unsafe fn announce_to(one: ThreadState, hook: &Hook, enabled: bool) {
     // SAFETY: the caller's contract.
     unsafe {
@@ -122,22 +107,26 @@ unsafe fn announce_to(one: ThreadState, hook: &Hook, enabled: bool) {
     }
 }
 
-/// A thread ends, and no hook is called in it, whatever is added or enabled. Or it does not end after all.
+/// A thread ends, and no hook is called in it, whatever is added or enabled. Or it does not end after all. Where there is
+/// no hook, no thread is stopped for that.
 ///
 /// # Safety
 /// Nobody else works on what is that thread's.
 pub unsafe fn set_ends(thread: Thread, one: ThreadState, ends: bool) {
-    // SAFETY: the caller's contract. Nothing here waits, or runs Python code.
+    // SAFETY: by contract; nothing here waits before the last step, for which the world is stopped.
     unsafe {
         (*one.own()).ends = ends;
-        thread.hooks().for_each(|hook| refresh(thread, one, hook));
+        if thread.hooks().next().is_some() {
+            locked(thread, || thread.hooks().for_each(|hook| refresh(thread, one, hook)));
+        }
     }
 }
 
 /// What disables a hook in that thread has changed.
 ///
 /// # Safety
-/// That thread does not run, or is the calling one.
+/// The world is stopped: the interpreter's state is written, and must not change between what is read of it and the
+/// thread's byte.
 pub unsafe fn refresh(thread: Thread, one: ThreadState, hook: &Hook) {
     // SAFETY: the caller's contract; the flag changes with the world stopped.
     unsafe {

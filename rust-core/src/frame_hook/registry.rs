@@ -7,6 +7,7 @@ use super::description::{Description, Place};
 use super::error::{Outcome, Raised};
 use super::hook::{first_in_use, Hook, HookInUse, Link, NewHook};
 use super::listening::announce;
+use super::set::put;
 use super::settled;
 use super::state::is_closed;
 use super::world::{locked, unsettle};
@@ -221,9 +222,7 @@ unsafe fn take_slot(thread: Thread, hook: &Hook, taken: bool) {
     // SAFETY: the state is live, and nobody else runs.
     unsafe {
         let mut used = (*state).used;
-        if let Some(slots) = used.get_mut(hook.group()) {
-            *slots = if taken { *slots | hook.bit() } else { *slots & !hook.bit() };
-        }
+        put(&mut used, hook, taken);
         (*state).used = used;
         let last = (0..HOOK_GROUPS).rev().find(|at| used.get(*at).is_some_and(|it| *it != 0));
         (*state).groups = last.map_or(0, |last| last as u32 + 1);

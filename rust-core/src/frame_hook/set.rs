@@ -5,6 +5,18 @@ use crate::in_cpython::{SlotMask, HOOK_GROUPS};
 use crate::thread::Thread;
 use core::ffi::c_void;
 
+/// Writes down whether a hook is in a set.
+pub fn put(groups: &mut [u32; HOOK_GROUPS], hook: &Hook, member: bool) {
+    if let Some(group) = groups.get_mut(hook.group()) {
+        *group = if member { *group | hook.bit() } else { *group & !hook.bit() };
+    }
+}
+
+/// Whether there is no hook in a set.
+pub fn is_empty(groups: &[u32; HOOK_GROUPS]) -> bool {
+    groups.iter().all(|group| *group == 0)
+}
+
 /// A set of the hooks of one moment, by slot.
 #[derive(Clone, Copy)]
 pub struct HookSet([u32; HOOK_GROUPS]);
@@ -45,13 +57,11 @@ impl HookSet {
     }
 
     pub fn put(&mut self, hook: &Hook, member: bool) {
-        if let Some(group) = self.0.get_mut(hook.group()) {
-            *group = if member { *group | hook.bit() } else { *group & !hook.bit() };
-        }
+        put(&mut self.0, hook, member);
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|group| *group == 0)
+        is_empty(&self.0)
     }
 
     /// Without those of the other one.

@@ -86,7 +86,10 @@ pub fn resume(thread: Thread, id: c_longlong) {
 pub fn enable_in_thread(thread: Thread, id: c_longlong, on: bool) -> Outcome<()> {
     let hook = installed(thread, registry::find(thread, id))?;
     if on {
-        disabled::change(thread, thread.its_state(), hook.get(), |entry| entry.off = false);
+        // SAFETY: the world is stopped.
+        locked(thread, || unsafe {
+            disabled::change(thread, thread.its_state(), hook.get(), |entry| entry.off = false);
+        });
         return Ok(());
     }
     disabled::add(thread, hook.get(), |entry| entry.off = true)

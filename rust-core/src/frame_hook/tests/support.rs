@@ -490,8 +490,12 @@ pub fn come_back_to_mark() {
     go_ahead(unsafe { _PyRust_FrameCameBack(PyThreadState_Get()) });
 }
 
-/// Offers the thread's current frame, as `RESUME` does.
+/// Offers the thread's current frame, as `RESUME` does: where there is nothing to do about hooks, it is not called.
 pub fn offer() -> Became {
+    // SAFETY: the thread's own.
+    if unsafe { (*thread().own()).listens } == 0 {
+        return Became::Settled;
+    }
     let frame = current_frame();
     // SAFETY: the thread's own state, and its current frame, which has been called.
     let (below, GoesOn { answer, ahead }) =
