@@ -83,13 +83,13 @@ class Asked:
     """A hook that writes down in which thread it is asked about what, and limits that."""
 
     def __init__(self, **limits):
-        self.limits, self.names = limits, []
+        self.limits, self.names = limits, {}
 
     def __call__(self, view):
         if view.code not in CODES:
             return framehook.SETTLED
         name = view.code.co_name
-        self.names.append((threading.get_ident(), name))
+        self.names.setdefault(threading.get_ident(), []).append(name)
         limit = self.limits.get(name)
         if limit:
             LIMITS[limit](view)
@@ -97,10 +97,7 @@ class Asked:
 
     def here(self):
         """What it was asked about in this thread since this was said last."""
-        me = threading.get_ident()
-        found = [name for ident, name in self.names if ident == me]
-        self.names = [entry for entry in self.names if entry[0] != me]
-        return found
+        return self.names.pop(threading.get_ident(), [])
 
 
 class Worker:

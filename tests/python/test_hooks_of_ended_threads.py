@@ -23,7 +23,8 @@ class AtTheEndOfThreads(HookTestCase, ProgramTestCase):
     def test_it_lives_until_a_callback_in_another_thread_has_returned(self):
         """What it watches may go on elsewhere; its thread ends meanwhile."""
         wordhooks = extension("wordhooks")
-        for kind in range(5):
+        # Without the GIL the thread that has made a generator destroys it, and that waits here.
+        for kind in range(4 if FREE_THREADED else 5):
             inside, goes_on, kept, waited = threading.Event(), threading.Event(), [], []
 
             def told(event):
