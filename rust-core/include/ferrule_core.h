@@ -414,8 +414,7 @@ typedef struct _PyRust_SuspendedCode {
  */
 typedef struct _PyRust_FrameHookState {
   /*
-   Whether any hook is enabled in any thread, or any generator is watched. What the eval loop
-   reads is `FrameHookThread.listens`, which follows.
+   Whether any hook is enabled in any thread, or any generator is watched. The eval loop reads this.
    */
   bool active;
   /*
@@ -520,11 +519,10 @@ typedef struct _PyRust_DisabledHook {
  */
 typedef struct _PyRust_FrameHookThread {
   /*
-   What the eval loop does about hooks in this thread: 0, nothing, as there are none; 1, it lets
-   `RESUME` be slow for other threads; 2, it calls Rust. Other threads write it with the world
-   stopped, as the next field.
+   Whether some hook is called in this thread, or some generator is watched. Other threads write it
+   with the world stopped, as the next field.
    */
-  uint8_t listens;
+  bool listens;
   /*
    The slots of the enabled hooks that are called in this thread.
    */

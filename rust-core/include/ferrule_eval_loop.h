@@ -13,13 +13,10 @@
 #  define _Py_HandlePending(TSTATE) _PyRust_HandlePending(TSTATE, frame)
 #endif
 
-/* What this thread does about frame hooks: nothing, if it is 0; 1: it leaves RESUME slow, for other threads. */
-#define FRAME_HOOKS_LISTEN() ((_PyThreadStateImpl *)tstate)->frame_hooks.listens
-
 /* Offers a frame that starts to the hooks, which may put another in its place or end the call. Those that watch a
    generator learn that it goes on. ASK_AGAIN is what to do when the next frame of this code is to come here too. */
 #define OFFER_TO_FRAME_HOOKS(ASK_AGAIN) \
-    if (__builtin_expect(FRAME_HOOKS_LISTEN(), 0)) { \
+    if (__builtin_expect(tstate->interp->frame_hooks.active, 0)) { \
         _PyFrame_SetStackPointer(frame, stack_pointer); \
         _PyRust_GoesOn next = _PyRust_OfferFrame(tstate, frame); \
         if (next.answer == _PyRust_Answer_Elsewhere) { \

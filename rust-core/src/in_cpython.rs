@@ -174,8 +174,7 @@ pub struct DisabledHook {
 /// A field changes only while no other thread of the interpreter runs, unless it says otherwise.
 #[repr(C)]
 pub struct FrameHookState {
-    /// Whether any hook is enabled in any thread, or any generator is watched. What the eval loop
-    /// reads is `FrameHookThread.listens`, which follows.
+    /// Whether any hook is enabled in any thread, or any generator is watched. The eval loop reads this.
     pub active: bool,
     /// No hook can be added any more: the interpreter ends.
     pub closed: bool,
@@ -223,10 +222,9 @@ pub struct FrameHookState {
 /// that say otherwise.
 #[repr(C)]
 pub struct FrameHookThread {
-    /// What the eval loop does about hooks in this thread: 0, nothing, as there are none; 1, it lets
-    /// `RESUME` be slow for other threads; 2, it calls Rust. Other threads write it with the world
-    /// stopped, as the next field.
-    pub listens: u8,
+    /// Whether some hook is called in this thread, or some generator is watched. Other threads write it
+    /// with the world stopped, as the next field.
+    pub listens: bool,
     /// The slots of the enabled hooks that are called in this thread.
     pub open: [u32; HOOK_GROUPS],
     /// Hooks that are disabled in this thread: so many, in a block with room for so many. Other threads

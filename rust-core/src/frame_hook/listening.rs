@@ -1,8 +1,8 @@
 //! Which hooks are called in which thread.
 //!
-//! Each thread has the set at hand, and one byte that tells the eval loop whether there is anything to do.
-//! So a hook of one thread, or one that is disabled in a thread, costs the other threads, or that thread, a call
-//! that returns at once, in code that it wants to see.
+//! Each thread has the set at hand, and a flag that tells whether there is anything to do in it. So a hook of one
+//! thread, or one that is disabled in a thread, costs the other threads, or that thread, a call that returns at
+//! once, in code that it wants to see.
 //!
 //! ```text
 //!   installed ── not removed, not disabled ──► enabled ── of all threads ──► everywhere
@@ -17,32 +17,21 @@ use crate::in_cpython::{FrameHookState, FrameHookThread, HOOK_GROUPS};
 use crate::thread::{Thread, ThreadState};
 use core::ffi::c_longlong;
 
-/// There are no hooks, and the eval loop does nothing about them.
-const NO: u8 = 0;
-/// There are, but none is called in this thread.
-const FOR_OTHERS: u8 = 1;
-/// Some are called in this thread, or some generator is watched, which this thread may resume.
-const YES: u8 = 2;
-
-/// What a thread's byte is to be.
+/// Whether Rust has something to do in a thread: some hook is called there, or some generator is watched, which that thread
+/// may resume.
 ///
 /// # Safety
-/// The state is live, and does not change meanwhile.
-unsafe fn byte_for(state: *mut FrameHookState, open: &[u32; HOOK_GROUPS]) -> u8 {
+/// The world is stopped, or the state does not change meanwhile.
+unsafe fn listens(state: *mut FrameHookState, open: &[u32; HOOK_GROUPS]) -> bool {
     // SAFETY: by contract.
-    let (active, any_watched) = unsafe { ((*state).active, !(*state).watched.is_null()) };
-    match (active, any_watched || !is_empty(open)) {
-        (false, _) => NO,
-        (true, false) => FOR_OTHERS,
-        (true, true) => YES,
-    }
+    unsafe { !(*state).watched.is_null() || !is_empty(open) }
 }
 
-/// Whether any hook is called in this thread.
+/// Whether any hook is called in this thread, or any generator is watched.
 #[inline(always)]
 pub fn calls_some(thread: Thread) -> bool {
     // SAFETY: the calling thread's own.
-    unsafe { (*thread.own()).listens == YES }
+    unsafe { (*thread.own()).listens }
 }
 
 /// The slots of the first group's hooks that are called in this thread now.
@@ -126,13 +115,13 @@ pub unsafe fn set_ends(thread: Thread, one: ThreadState, ends: bool) {
 ///
 /// # Safety
 /// The world is stopped: the interpreter's state is written, and must not change between what is read of it and the
-/// thread's byte.
+/// thread's flag.
 pub unsafe fn refresh(thread: Thread, one: ThreadState, hook: &Hook) {
     // SAFETY: the caller's contract; the flag changes with the world stopped.
     unsafe {
         announce_to(one, hook, hook.is_enabled());
         let own = one.own();
-        (*own).listens = byte_for(thread.state(), &(*own).open);
+        (*own).listens = listens(thread.state(), &(*own).open);
         (*thread.state()).some_listen_not |= is_empty(&(*own).open);
     }
 }
@@ -150,7 +139,7 @@ pub unsafe fn set_active(thread: Thread) {
         (*state).some_listen_not = is_empty(&(*state).everywhere);
         for one in ThreadState::all(thread) {
             let own = one.own();
-            (*own).listens = byte_for(state, &(*own).open);
+            (*own).listens = listens(state, &(*own).open);
             (*state).some_listen_not |= is_empty(&(*own).open);
         }
     }
@@ -185,7 +174,7 @@ pub unsafe extern "C" fn _PyRust_StartFrameHooksOfThread(tstate: *mut PyThreadSt
         if (*state).active {
             let own = FrameHookThread::of(tstate.cast());
             (*own).open = (*state).everywhere;
-            (*own).listens = byte_for(state, &(*own).open);
+            (*own).listens = listens(state, &(*own).open);
         }
     }
 }

@@ -492,8 +492,8 @@ pub fn come_back_to_mark() {
 
 /// Offers the thread's current frame, as `RESUME` does: where there is nothing to do about hooks, it is not called.
 pub fn offer() -> Became {
-    // SAFETY: the thread's own.
-    if unsafe { (*thread().own()).listens } == 0 {
+    // SAFETY: a field of the state.
+    if !unsafe { (*thread().state()).active } {
         return Became::Settled;
     }
     let frame = current_frame();
