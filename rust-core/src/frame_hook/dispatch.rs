@@ -60,8 +60,8 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
 ///
 /// # Safety
 /// As there.
-#[inline(never)] // the other case needs none of its registers
-unsafe fn offer_current(thread: Thread, frame: Frame) -> GoesOn {
+#[inline(never)] // the other case needs none of its registers; as C's, so that it is jumped to
+unsafe extern "C" fn offer_current(thread: Thread, frame: Frame) -> GoesOn {
     // SAFETY: a current frame on the data stack is the topmost one there.
     let Some(starting) = (unsafe { Starting::if_it_starts(frame) }) else {
         return runs(thread, frame, go_on(thread, frame));
