@@ -50,7 +50,7 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     unsafe {
         let (thread, frame) = (Thread::new(tstate), Frame::new(frame));
         if calls_some(thread) {
-            return offer_current(thread, frame);
+            return offer_current(tstate, frame.as_ptr());
         }
         runs(thread, frame, Answer::AskAgain)
     }
@@ -61,7 +61,12 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
 /// # Safety
 /// As there.
 #[inline(never)] // the other case needs none of its registers; as C's, so that it is jumped to
-unsafe extern "C" fn offer_current(thread: Thread, frame: Frame) -> GoesOn {
+unsafe extern "C" fn offer_current(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) -> GoesOn {
+    // SAFETY: the caller's contract.
+    let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
     // SAFETY: a current frame on the data stack is the topmost one there.
     let Some(starting) = (unsafe { Starting::if_it_starts(frame) }) else {
         return runs(thread, frame, go_on(thread, frame));

@@ -56,6 +56,7 @@ impl HookSet {
         self.0.get(hook.group()).is_some_and(|group| group & hook.bit() != 0)
     }
 
+    #[inline] // or its symbol would be exported
     pub fn put(&mut self, hook: &Hook, member: bool) {
         put(&mut self.0, hook, member);
     }
