@@ -113,6 +113,7 @@ const FUNCTIONS: &[&str] = &[
     "PyType_IsSubtype",
     "PyUnicode_AsUTF8AndSize",
     "PyUnicode_Compare",
+    "PyUnicode_CompareWithASCIIString",
     "PyUnicode_FromString",
     "PyUnicode_InternFromString",
     "Py_DecRef",

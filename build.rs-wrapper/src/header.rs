@@ -1,24 +1,35 @@
-//! cbindgen: the header that C includes.
+//! cbindgen: the headers that C includes.
 
 use crate::{project_root, write_if_changed, Outcome};
+use std::path::Path;
 
-/// Writes the committed header, or with `check` fails where it differs.
+/// Writes the committed headers, or with `check` fails where one differs.
 pub fn write_or_check(check: bool) -> Outcome<()> {
-    let core = project_root().join("rust-core");
-    let path = core.join("include/ferrule_core.h");
-    let config = cbindgen::Config::from_file(core.join("cbindgen.toml"))?;
-    let bindings = cbindgen::Builder::new()
+    let root = project_root();
+    let core = root.join("rust-core");
+    let internal = cbindgen::Builder::new()
         .with_crate(&core)
-        .with_config(config)
-        .generate()
-        .map_err(|e| format!("cbindgen cannot read rust-core: {e}"))?;
+        .with_config(cbindgen::Config::from_file(core.join("cbindgen.toml"))?);
+    emit(internal, &core.join("include/ferrule_core.h"), check)?;
+    let mut public = cbindgen::Builder::new()
+        .with_config(cbindgen::Config::from_file(core.join("framehook.toml"))?);
+    for file in ["types", "hooks", "frames"] {
+        public = public.with_src(core.join(format!("src/frame_hook/c_api/{file}.rs")));
+    }
+    emit(public, &root.join("overlay/Include/cpython/framehook.h"), check)
+}
+
+fn emit(builder: cbindgen::Builder, path: &Path, check: bool) -> Outcome<()> {
+    let bindings =
+        builder.generate().map_err(|e| format!("cbindgen cannot read rust-core: {e}"))?;
     let mut text = Vec::new();
     bindings.write(&mut text);
     let text = String::from_utf8(text).map_err(|e| format!("the header is not UTF-8: {e}"))?;
+    let text = without_safety(&text);
     if !check {
-        return write_if_changed(&path, &text);
+        return write_if_changed(path, &text);
     }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
     if committed == text {
         return Ok(());
     }
@@ -27,4 +38,22 @@ pub fn write_or_check(check: bool) -> Outcome<()> {
         "{} is not what rust-core/src gives (line {line} differs): run `make header` and commit it",
         path.display()
     ))
+}
+
+/// Leaves the sections "Safety" out: they say to Rust what the text before them says to C.
+fn without_safety(text: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut within = false;
+    for line in text.lines() {
+        if line.trim().trim_start_matches("* ") == "# Safety" {
+            within = true;
+            // With the empty line before it.
+            kept.pop_if(|line| matches!(line.trim(), "" | "*"));
+        }
+        within &= line.trim() != "*/";
+        if !within {
+            kept.push(line);
+        }
+    }
+    kept.join("\n") + "\n"
 }

@@ -1,13 +1,12 @@
-"""Frame hooks: look at a Python function before it runs, and let it run other code.
+"""Frame hooks: call a function before the first instruction of each Python frame.
 
-A hook is a callable.  It is asked when a frame is about to run for the first
-time, gets a view of that frame, and answers with one of three things:
+A hook is a callable.  It is called with a view of the frame, and returns one of
 
-    None        no change; ask again at the next call
-    SETTLED     no change; never ask again about this code object
-    a code object   run this instead, with the same arguments
+    None                    the frame runs unchanged
+    DISABLE                 the same, and the hook is disabled for this code object
+    a function or its code  this runs instead, with the same arguments
 
-Here is a hook that counts how often each function is called:
+A hook that counts calls:
 
     import collections, framehook
 
@@ -17,28 +16,36 @@ Here is a hook that counts how often each function is called:
         calls[view.code.co_qualname] += 1
 
     with framehook.hook(count):
-        sorted(["b", "a"], key=lambda word: word.upper())
+        sorted(["b", "a"], key=lambda name: name.upper())
 
     print(calls)        # Counter({'<lambda>': 2})
 
-Answer SETTLED whenever you can.  A function about which every hook has settled
-runs as fast as one that no hook ever saw; a Python hook that is asked costs
-some hundred nanoseconds each time.
+One that prints how each call ends:
 
-Several hooks work side by side: they are asked in the order in which they were
-added, and each sees the code that the one before has chosen.  While a hook runs,
-the frames that it starts in its thread are not offered to any hook.  A hook that
-raises makes the call fail with that exception.  A code object that cannot stand
-in for the original (other parameters, other free variables, another kind of
-function) makes it fail with IncompatibleCodeError.
+    def trace(view):
+        view.watch(print)
 
-The view has the attributes `code`, `function`, `globals`, `builtins` and
-`argument_names`, and the methods `argument(index_or_name)` and `arguments()`.
-It is good until the hook returns.
+The view has the attributes `code`, `function`, `globals`, `builtins`, `locals`,
+`free_variables`, `argument_names` and `caller`, and the methods
+`argument(index_or_name)` and `arguments()` to read the frame; `watch(callback)`
+has events of it delivered; `result(value)` ends the call with a value; with
+`exclude_callees()` and `only_callees()` the hook is called for some frames only
+until this one is left.  It expires when the hook returns.
 
-Hooks belong to one interpreter, and are asked in all its threads.  Wherever a
-function here takes a `hook`, that is the callable, the handle that add()
-returned, or the object that hook() made.
+Return DISABLE whenever you can.  A function for which all hooks are disabled
+runs as fast as without hooks; a call of a hook in Python costs some hundred
+nanoseconds.
+
+Several hooks work side by side.  They are called in order, and each sees the
+code that the one before has chosen.  No hook is called for the frames that start
+in this thread while a hook or a callback runs.  A hook that raises makes the
+call fail with that exception.  Code with other parameters, other free variables,
+or of another kind of function fails the call with IncompatibleCodeError.
+
+Hooks belong to one interpreter, and are called in all its threads.  Disabling a
+hook for a code object is for all threads.  Wherever a function here takes a
+`hook`, that is the callable, the id that add() returned, or the object that
+hook() made.  Wherever it takes `code`, a function or method will do.
 """
 
 import sys
@@ -51,9 +58,10 @@ from types import CodeType
 
 try:
     from _framecore import (
-        SETTLED, FrameEvent, FrameView, HookBlock, IncompatibleCodeError, Suspension, add_frame_hook, call_original,
-        call_outside, clear_frame_hooks, enable_frame_hook, enable_frame_hook_for_code, enable_frame_hook_in_thread,
-        frame_hook_id, frame_hook_obstacle, frame_hooks, never_offer, remove_frame_hook)
+        DISABLE, Disable, FrameEvent, FrameView, HookBlock, IncompatibleCodeError, Suspension, add_frame_hook,
+        call_reentrant, call_unhooked, clear_frame_hooks, enable_frame_hook, enable_frame_hook_for_code,
+        enable_frame_hook_in_thread, frame_hook_id, frame_hooks, never_dispatch, remove_frame_hook)
+    from _framecore import incompatibility as _incompatibility
 except ImportError:
     raise ImportError(
         "framehook needs an interpreter that has frame hooks: a Ferrule, built with its Rust "
@@ -61,52 +69,52 @@ except ImportError:
         name="framehook") from None
 
 __all__ = [
-    "SETTLED", "CodeMap", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError",
-    "add", "can_stand_in", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled",
-    "disabled_for_code", "disabled_in_thread", "enable", "enable_for_code",
-    "enable_in_thread", "hook", "hooks", "obstacle", "original", "outside", "remove", "version",
+    "DISABLE", "CodeMap", "Disable", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError",
+    "add", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled", "disabled_for_code",
+    "disabled_in_thread", "enable", "enable_for_code", "enable_in_thread", "hook", "hooks",
+    "incompatibility", "reentrant", "remove", "unhooked", "version",
 ]
 
-# The edition of the interface, as PyUnstable_FrameHook_Version() says.
-version = 2
+# As PyUnstable_FrameHook_Version() returns it.
+version = 1
 
 
 def __dir__():
     return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
-HookInfo = namedtuple("HookInfo", "order name handle hook enabled calls replacements errors seconds")
+HookInfo = namedtuple("HookInfo", "order name id hook enabled calls replacements errors seconds")
 HookInfo.__doc__ = """One installed hook, as hooks() reports it."""
-HookInfo.order.__doc__ = "its place among the hooks, from 0: the one at 0 is asked first"
+HookInfo.order.__doc__ = "its position among the hooks; the one at 0 is called first"
 HookInfo.name.__doc__ = "the name that it was added with"
-HookInfo.handle.__doc__ = "the number that add() returned"
+HookInfo.id.__doc__ = "the number that add() returned"
 HookInfo.hook.__doc__ = "the callable; None for a hook written in C"
-HookInfo.enabled.__doc__ = "whether it is asked at all"
-HookInfo.calls.__doc__ = "how often it was asked"
-HookInfo.replacements.__doc__ = "how often it answered with other code"
+HookInfo.enabled.__doc__ = "whether it is enabled at all"
+HookInfo.calls.__doc__ = "how often it was called"
+HookInfo.replacements.__doc__ = "how often it replaced code"
 HookInfo.errors.__doc__ = "how often it failed"
-HookInfo.seconds.__doc__ = "how long it has run in all; 0 for a hook in C that is not to be timed"
+HookInfo.seconds.__doc__ = "how long it has run in all; 0 for a hook in C without the flag TIMED"
 
 
-def add(callable, name=None, *, first=False, before=None, behind=None, this_thread=False, visible=False):
-    """Install a hook and return its handle.
+def add(callable, name=None, *, first=False, before=None, after=None, this_thread=False, visible=False):
+    """Install a hook and return its id.
 
     Its `name` is for hooks() and messages; the callable's own is the default.
-    It comes behind the hooks that are there, unless it is to be the `first` of
-    them, or right `before` or `behind` one of them.  With `this_thread` it is called
-    for frames of the calling thread only, and is removed when that ends.  Trace,
-    profile and monitoring functions do not see the Python code that it runs, unless
-    it is `visible`.
+    It is called after the hooks that are installed, unless it is to be the `first`
+    of them, or right `before` or `after` one of them.  With `this_thread` it is
+    called for frames of the calling thread only, and is removed when that ends.
+    Trace, profile and monitoring functions do not see the Python code that it runs,
+    unless it is `visible`.
 
-    ValueError: this very object is installed already, or the hook that it is to
-    come before or behind is not.
+    ValueError: this very object is installed already, or the hook of `before` or
+    `after` is not.
     RuntimeError: there are 1,024 hooks.
     Raises the audit event framehook.add with the name, before anything is changed.
 
-    Every function is offered again at its next call, also where other hooks
-    have settled; those are not asked again.
+    Hooks are called again at the next call of every function, except those that
+    are disabled for it.
     """
-    manner = _manner(first, before, behind, this_thread, visible)
+    manner = _manner(first, before, after, this_thread, visible)
     if isinstance(callable, _Hook):
         if manner == _ORDINARY:
             manner = callable._manner
@@ -117,18 +125,18 @@ def add(callable, name=None, *, first=False, before=None, behind=None, this_thre
 _ORDINARY = 0, 0, False, False
 
 
-def _manner(first, before, behind, this_thread, visible):
-    """How a hook is installed, as add_frame_hook() takes it: place, neighbour, this_thread, visible."""
-    if bool(first) + (before is not None) + (behind is not None) > 1:
-        raise TypeError("a hook is placed first, or before another one, or behind one")
-    place, other = 1 if first else 0, 0
+def _manner(first, before, after, this_thread, visible):
+    """How a hook is installed, as add_frame_hook() takes it: position, neighbour, this_thread, visible."""
+    if bool(first) + (before is not None) + (after is not None) > 1:
+        raise TypeError("give one of first, before and after")
+    position, other = 1 if first else 0, 0
     if before is not None:
-        place, other = 2, before
-    elif behind is not None:
-        place, other = 3, behind
+        position, other = 2, before
+    elif after is not None:
+        position, other = 3, after
     if isinstance(other, _Hook):
         other = other.callable
-    return place, other, bool(this_thread), bool(visible)
+    return position, other, bool(this_thread), bool(visible)
 
 
 def remove(hook):
@@ -142,15 +150,15 @@ def clear():
 
 
 def hooks():
-    """What is installed, as a list of HookInfo in the order of asking."""
-    return [_info(told) for told in frame_hooks()]
+    """A list of HookInfo, in the order in which hooks are called."""
+    return [_info(facts) for facts in frame_hooks()]
 
 
 class hook(HookBlock, ContextDecorator):
     """A hook that is installed for the time of a `with` block or of a call.
 
         with framehook.hook(callable):
-            ...                         # callable is asked here
+            ...                         # callable is called here
 
         @framehook.hook(callable)       # and here while function() runs
         def function(): ...
@@ -159,148 +167,133 @@ class hook(HookBlock, ContextDecorator):
         def my_hook(view): ...
         with my_hook: ...
 
-    Where it is to come among the others, and the rest, is said as to add().
+    Other arguments are those of add().
 
     It is installed in all threads of the interpreter, not only where the block
-    is, unless it is for `this_thread`.  Blocks may be nested, and overlap in several threads: the hook is
-    installed by the first that begins and removed by the last that ends.  Where
-    somebody has removed it meanwhile, the end of a block does nothing, and the
-    next block that begins installs it again.  A generator function or coroutine
-    that is decorated has its hook for the call that makes the generator only;
-    use `with` inside it instead.
+    is, unless it is for `this_thread`.  Blocks may be nested, and overlap in several
+    threads: the hook is installed by the first that begins and removed by the last
+    that ends.  If the hook was removed meanwhile, the end of a block does nothing,
+    and the next block that begins installs it again.  A generator function or
+    coroutine that is decorated has its hook for the call that makes the generator
+    only; use `with` inside it instead.
     """
 
-    def __init__(self, callable, name=None, *, first=False, before=None, behind=None, this_thread=False, visible=False):
+    def __init__(self, callable, name=None, *, first=False, before=None, after=None, this_thread=False, visible=False):
         self.callable = callable
         self.name = name
-        self._manner = _manner(first, before, behind, this_thread, visible)
+        self._manner = _manner(first, before, after, this_thread, visible)
 
     def __repr__(self):
-        handle = self._handle
-        state = "not installed" if handle is None else f"handle {handle}"
+        state = "not installed" if self._id is None else f"id {self._id}"
         return f"<framehook.hook of {self.callable!r}, {state}>"
 
     @property
-    def handle(self):
-        """The hook's handle.  ValueError: it is not installed now."""
-        handle = self._handle
-        if handle is None:
+    def id(self):
+        """The hook's id.  ValueError: it is not installed now."""
+        number = self._id
+        if number is None:
             raise ValueError(f"{self.callable!r} is not installed as a frame hook")
-        return handle
+        return number
 
     @property
     def info(self):
         """The HookInfo; after the block, as it was at its end.  None: there is none."""
-        handle = self._handle
-        now = next((info for info in hooks() if info.handle == handle), None)
+        number = self._id
+        now = next((info for info in hooks() if info.id == number), None)
         return now or (self._last and _info(self._last))
 
     _manner = _ORDINARY
-    _last = None        # what the end of a block tells
+    _last = None        # facts about the hook at the end of a block
 
 
 _Hook = hook
 
 
 def enable(hook):
-    """Ask a hook again that disable() has silenced."""
-    enable_frame_hook(_handle_of(hook), True)
+    """Enable a hook that disable() has disabled."""
+    enable_frame_hook(_id_of(hook), True)
 
 
 def disable(hook):
-    """Do not ask a hook any more.  It keeps its place, and what it has settled."""
-    enable_frame_hook(_handle_of(hook), False)
+    """Disable a hook.  It keeps its position, and the code for which it is disabled."""
+    enable_frame_hook(_id_of(hook), False)
 
 
 def enable_in_thread(hook):
-    """Take a disable_in_thread() in this thread back."""
-    enable_frame_hook_in_thread(_handle_of(hook), True)
+    """Enable a hook that disable_in_thread() has disabled in this thread."""
+    enable_frame_hook_in_thread(_id_of(hook), True)
 
 
 def disable_in_thread(hook):
-    """Do not ask a hook about frames of this thread."""
-    enable_frame_hook_in_thread(_handle_of(hook), False)
+    """Disable a hook in this thread."""
+    enable_frame_hook_in_thread(_id_of(hook), False)
 
 
 def enable_for_code(hook, code):
-    """Ask a hook about a code object again, although it has settled.
-
-    `code` is a code object, or a function or method that has one.
-    """
-    enable_frame_hook_for_code(_handle_of(hook), _code_of(code), True)
+    """Enable a hook for a code object for which it is disabled."""
+    enable_frame_hook_for_code(_id_of(hook), _code_of(code), True)
 
 
 def disable_for_code(hook, code):
-    """Settle a code object for a hook: it is not asked about it any more.
-
-    `code` is a code object, or a function or method that has one.
-    """
-    enable_frame_hook_for_code(_handle_of(hook), _code_of(code), False)
+    """Disable a hook for a code object, in all threads, as the answer DISABLE does."""
+    enable_frame_hook_for_code(_id_of(hook), _code_of(code), False)
 
 
 def disabled(hook):
-    """A context manager: the hook is not asked, in any thread, until the block ends.
+    """A context manager: the hook is disabled, in all threads, until the block ends.
 
     Blocks nest, also those of other threads.  After the last of them the hook is
-    asked as before, unless disable() was called.
+    as before, unless disable() was called.
     """
-    return Suspension(_handle_of(hook), False, None)
+    return Suspension(_id_of(hook), False, None)
 
 
 def disabled_in_thread(hook):
-    """A context manager: the hook is not called in this thread until the block ends.
+    """A context manager: the hook is disabled in this thread until the block ends.
 
-    Where the block ends in another thread, the hook is called in the first one
+    If the block ends in another thread, the hook is enabled in the first one
     again.  An object that is entered in several threads leaves the calling one's
-    block, if there is one, and else the last one.
+    block, if there is one, and otherwise the last one.
     """
-    return Suspension(_handle_of(hook), True, None)
+    return Suspension(_id_of(hook), True, None)
 
 
 def disabled_for_code(hook, *codes):
-    """A context manager: the hook is not asked about these until the block ends.
+    """A context manager: the hook is disabled for these until the block ends.
 
-    Blocks nest.  After the last of them the hook is asked as before: not about
-    what it has settled.  TypeError: one of them has no code; none is switched off.
+    Blocks nest.  After the last of them the hook is as before: disabled for the
+    code for which it returned DISABLE.  TypeError: one of them has no code; the
+    hook is disabled for none.
     """
-    return Suspension(_handle_of(hook), False, tuple(map(_code_of, codes)))
+    return Suspension(_id_of(hook), False, tuple(map(_code_of, codes)))
 
 
-def obstacle(code, other):
-    """Why `other` could not run in the place of `code`, as a str.  None: it could.
-
-    Both are code objects, or functions or methods that have one.
-    """
-    return frame_hook_obstacle(_code_of(code), _code_of(other))
+def incompatibility(code, other):
+    """Why a frame of `code` cannot run `other` instead, as a str.  None: it can."""
+    return _incompatibility(_code_of(code), _code_of(other))
 
 
-def can_stand_in(code, other):
-    """Whether `other` could run in the place of `code`; obstacle() says why not."""
-    return obstacle(code, other) is None
+def unhooked(function, *, callees=False):
+    """A callable that calls `function` without calling hooks for the frame of the call.
 
-
-def original(function, *, below=False):
-    """A callable that calls `function`, and asks no hook about the frame of the call.
-
-    For replacements that give up: the function's own code runs.  With `below` no
-    hook is asked about the frames below it either.  What is no Python function is
-    called as ever.
+    For replacements that give up: the function's own code runs.  With `callees` no
+    hook is called for its callees either.  Other callables are called as usual.
     """
     if not callable(function):
         raise TypeError(f"a function is expected, not {type(function).__name__}")
-    return partial(call_original, below, function)
+    return partial(call_unhooked, callees, function)
 
 
-def outside(function):
-    """A callable that calls `function` from within a hook as though the hook did not run.
+def reentrant(function):
+    """A callable that calls `function` from within a hook as if the hook did not run.
 
-    For hooks that run code of others, as a compiler does: hooks are asked about the
-    frames of the call as about any, this hook among them.  The view cannot be read
-    meanwhile.  Elsewhere than in a hook it is a call like any other.
+    For hooks that run code of others, as a compiler does: hooks are called for the
+    frames of the call, this one among them.  The view cannot be used meanwhile.
+    Outside of a hook it is a plain call.
     """
     if not callable(function):
         raise TypeError(f"a function is expected, not {type(function).__name__}")
-    return partial(call_outside, function)
+    return partial(call_reentrant, function)
 
 
 class _CodeReference(weakref.ref):
@@ -324,16 +317,16 @@ class _CodeValues(ValuesView):
 
 
 class CodeMap(MutableMapping):
-    """A mapping from code objects, by identity, that a code object leaves when it dies.
+    """A mapping with weak keys: code objects, compared by identity.
 
-    A value that leads to its own key, as a function leads to its code, keeps the
-    entry as long as the map is there: keep a weak reference to it, or what is of
-    interest of it, or put the value into the function's own __dict__ instead.
+    A value that refers to its own key, as a function refers to its code, keeps the
+    entry as long as the map lives: store a weak reference to it, or store the value
+    in the function's own __dict__ instead.
 
-    Equal code objects are two keys, and two maps are equal that have the same keys
-    with equal values.  A key may be given as a function or method that has it; what
-    has none is a TypeError.  Threads may use a map at once, as they may a dict.
-    Who goes over it sees what was in it at the beginning, and still lives.
+    Equal code objects are two keys; two maps with the same keys and equal values are
+    equal.  A key may be given as a function or method; what has no code is a
+    TypeError.  Threads may use a map at once, as they may a dict.  Iteration yields
+    the entries that were there at its beginning and whose keys still live.
     """
 
     __slots__ = ("_entries", "_forget", "__weakref__")
@@ -441,12 +434,12 @@ class CodeMap(MutableMapping):
         return f"<framehook.CodeMap of {len(self)} code objects>"
 
 
-def _info(told):
-    return HookInfo(told["order"], told["name"], told["id"], told["hook"], told["enabled"], told["calls"],
-                    told["replacements"], told["errors"], told["nanoseconds"] / 1e9)
+def _info(facts):
+    return HookInfo(facts["order"], facts["name"], facts["id"], facts["hook"], facts["enabled"], facts["calls"],
+                    facts["replacements"], facts["errors"], facts["nanoseconds"] / 1e9)
 
 
-def _handle_of(hook):
+def _id_of(hook):
     if isinstance(hook, int) and not isinstance(hook, bool):
         return hook
     if isinstance(hook, _Hook):
@@ -473,7 +466,7 @@ def _code_below(code):
             yield from _code_below(constant)
 
 
-# No hook is asked about the code of this module: nobody wants to see how hooks are added and removed.
+# No hook is called for the code of this module.
 for _code in [*_code_below(sys._getframe().f_code), HookInfo.__new__.__code__]:
-    never_offer(_code)
+    never_dispatch(_code)
 del _code

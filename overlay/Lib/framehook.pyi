@@ -1,11 +1,11 @@
-# What framehook.py has, for type checkers: it asks for no typing at run time.
+# Types of framehook.py, which imports no typing at run time.
 
 from _framecore import (
-    SETTLED as SETTLED,
+    DISABLE as DISABLE,
+    Disable as Disable,
     FrameEvent as FrameEvent,
     FrameView as FrameView,
     IncompatibleCodeError as IncompatibleCodeError,
-    SettledType,
 )
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, ContextDecorator
@@ -13,10 +13,10 @@ from types import CodeType, FunctionType, MethodType, TracebackType
 from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 __all__ = [
-    "SETTLED", "CodeMap", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError",
-    "add", "can_stand_in", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled",
-    "disabled_for_code", "disabled_in_thread", "enable", "enable_for_code",
-    "enable_in_thread", "hook", "hooks", "obstacle", "original", "outside", "remove", "version",
+    "DISABLE", "CodeMap", "Disable", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError",
+    "add", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled", "disabled_for_code",
+    "disabled_in_thread", "enable", "enable_for_code", "enable_in_thread", "hook", "hooks",
+    "incompatibility", "reentrant", "remove", "unhooked", "version",
 ]
 
 version: int
@@ -25,16 +25,15 @@ _Value = TypeVar("_Value")
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
-# A hook answers with None, SETTLED, or the code that is to run.
-_Callable: TypeAlias = Callable[[FrameView], CodeType | SettledType | None]
-# A hook is named by itself, by its handle, or by the object that hook() made.
-_AnyHook: TypeAlias = _Callable | int | hook
 _HasCode: TypeAlias = CodeType | FunctionType | MethodType | Callable[..., object]
+# A hook returns None, DISABLE, or what runs instead.
+_Callable: TypeAlias = Callable[[FrameView], CodeType | FunctionType | MethodType | Disable | None]
+_AnyHook: TypeAlias = _Callable | int | hook
 
 class HookInfo(NamedTuple):
     order: int
     name: str
-    handle: int
+    id: int
     hook: _Callable | None
     enabled: bool
     calls: int
@@ -48,7 +47,7 @@ def add(
     *,
     first: bool = False,
     before: _AnyHook | None = None,
-    behind: _AnyHook | None = None,
+    after: _AnyHook | None = None,
     this_thread: bool = False,
     visible: bool = False,
 ) -> int: ...
@@ -66,12 +65,12 @@ class hook(ContextDecorator):
         *,
         first: bool = False,
         before: _AnyHook | None = None,
-        behind: _AnyHook | None = None,
+        after: _AnyHook | None = None,
         this_thread: bool = False,
         visible: bool = False,
     ) -> None: ...
     @property
-    def handle(self) -> int: ...
+    def id(self) -> int: ...
     @property
     def info(self) -> HookInfo | None: ...
     def __enter__(self) -> hook: ...
@@ -88,11 +87,9 @@ def disable_for_code(hook: _AnyHook, code: _HasCode) -> None: ...
 def disabled(hook: _AnyHook) -> AbstractContextManager[None, None]: ...
 def disabled_in_thread(hook: _AnyHook) -> AbstractContextManager[None, None]: ...
 def disabled_for_code(hook: _AnyHook, *codes: _HasCode) -> AbstractContextManager[None, None]: ...
-def obstacle(code: _HasCode, other: _HasCode) -> str | None: ...
-def can_stand_in(code: _HasCode, other: _HasCode) -> bool: ...
-def original(function: Callable[_Parameters, _Result], *, below: bool = False) -> Callable[_Parameters, _Result]: ...
-
-def outside(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]: ...
+def incompatibility(code: _HasCode, other: _HasCode) -> str | None: ...
+def unhooked(function: Callable[_Parameters, _Result], *, callees: bool = False) -> Callable[_Parameters, _Result]: ...
+def reentrant(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]: ...
 
 class CodeMap(MutableMapping[CodeType, _Value]):
     def __init__(self, entries: Mapping[CodeType, _Value] | Iterable[tuple[CodeType, _Value]] = ()) -> None: ...

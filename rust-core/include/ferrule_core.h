@@ -605,94 +605,57 @@ extern "C" {
  belongs to one interpreter. So where the runtime ends, nothing is to be done; and nothing may be, as
  threads of interpreters with a GIL of their own still run. In a forked child these threads are not
  there, and CPython deletes their interpreters.
-
- # Safety
- The list of interpreters does not change. This thread is attached; no other one runs now, or will
- ever be attached again, but those that this thread starts later.
  */
 void _PyRust_ForgetLocks(PyInterpreterState *interpreter);
 
 /*
  Frees the values of a code object that is being deallocated.
-
- # Safety
- `code` is a code object without references, whose memory is freed next; the
- calling thread is attached.
  */
 void _PyRust_ForgetCodeExtra(PyCodeObject *code);
 
 /*
  The bytes that a code object takes for its values, as `__sizeof__` counts
  them: 0 without values.
-
- # Safety
- `code` is a live code object, and the calling thread is attached.
  */
 size_t _PyRust_CodeExtraBytes(PyCodeObject *code);
 
 /*
  The interpreter's end: every value that is still set is freed, with the
  tables and the registry.
-
- # Safety
- `interpreter` is being cleared by the calling thread, which is attached, and no
- other thread of it runs any more.
  */
 void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
 
 /*
  `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be
  pushed unchecked. Never fails; costs two loads and a comparison.
-
- # Safety
- `tstate` is the calling thread's own; `size` is not negative.
  */
 bool _PyThreadState_HasStackSpace(PyThreadState *tstate, int size);
 
 /*
  `_PyThreadState_PushFrame`: a frame of `size` slots, not initialized. NULL
  without an exception when memory ran out; the stack is then as before.
-
- # Safety
- `tstate` is the calling thread's own.
  */
 struct _PyInterpreterFrame *_PyThreadState_PushFrame(PyThreadState *tstate, size_t size);
 
 /*
  The push behind `_PyFrame_PushUnchecked`: a frame of `size` slots, not
  initialized. Never NULL.
-
- # Safety
- `tstate` is the calling thread's own, and `_PyThreadState_HasStackSpace` was
- true for this frame and those pushed with it, with no push or pop since. Or they
- fitted the current chunk, and what was pushed since is popped again (tier 2).
  */
 struct _PyInterpreterFrame *_PyRust_PushFrameUnchecked(PyThreadState *tstate, int size);
 
 /*
  `_PyThreadState_PopFrame`: takes the topmost frame off the data stack. The
  chunk that it was alone in is kept for the next recursion, or is freed.
-
- # Safety
- `tstate` is the calling thread's own, `frame` its topmost frame, already
- cleared.
  */
 void _PyThreadState_PopFrame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 
 /*
  Frees every chunk of a thread state that runs no frame any more.
-
- # Safety
- Nobody else can reach `tstate`'s data stack: it is being torn down.
  */
 void _PyRust_ClearDataStack(PyThreadState *tstate);
 
 /*
  Frees what a thread keeps for its next recursions, but for one chunk.
-
- # Safety
- `tstate` is live, and its thread is the calling one, or waits for the GIL, or is stopped: so it
- is in no function of the data stack.
  */
 void _PyRust_KeepSpareOnly(PyThreadState *tstate);
 
@@ -701,10 +664,6 @@ void _PyRust_KeepSpareOnly(PyThreadState *tstate);
  evaluator, or by the eval loop. For callers that found `eval_frame` not NULL.
 
  Returns a new reference, or NULL with an exception set.
-
- # Safety
- What `_PyEval_EvalFrameDefault` asks for: `tstate` is the calling thread's own
- and `frame` ready to run and not running. The frame may be freed on return.
  */
 PyObject *_PyRust_EvalFrame(PyThreadState *tstate,
                             struct _PyInterpreterFrame *frame,
@@ -713,9 +672,6 @@ PyObject *_PyRust_EvalFrame(PyThreadState *tstate,
 /*
  The interpreter's evaluator, `_PyEval_EvalFrameDefault` for none; never the
  perf trampoline's.
-
- # Safety
- `interp` is live, and the calling thread holds a thread state.
  */
 _PyFrameEvalFunction _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState *interp);
 
@@ -725,10 +681,6 @@ _PyFrameEvalFunction _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState *in
 
  The perf trampoline, if active, stays and calls it. Costs stopping the other
  threads on the free-threaded build, unless nothing changes.
-
- # Safety
- `interp` is live, the calling thread holds a thread state, and `eval_frame`
- keeps `_PyFrameEvalFunction`'s contract for as long as it is set.
  */
 void _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState *interp,
                                           _PyFrameEvalFunction eval_frame);
@@ -738,37 +690,24 @@ void _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState *interp,
  evaluator is set; 0 at first. Holds for later evaluators too.
 
  It asks nothing of the evaluator: it sees every frame either way.
-
- # Safety
- `interp` is live, and the calling thread holds a thread state.
  */
 void _PyInterpreterState_SetEvalFrameAllowSpecialization(PyInterpreterState *interp,
                                                          int allow_specialization);
 
 /*
  1 where instructions are specialized for Python functions now, else 0.
-
- # Safety
- `interp` is live, and the calling thread holds a thread state.
  */
 int _PyInterpreterState_IsSpecializationEnabled(PyInterpreterState *interp);
 
 /*
  Puts the perf trampoline's evaluator in front of the evaluator; NULL takes it
  away.
-
- # Safety
- `interp` is live, the calling thread holds a thread state, and `trampoline`
- runs what `_PyInterpreterState_GetEvalFrameFunc` returns.
  */
 void _PyRust_SetTrampoline(PyInterpreterState *interp, _PyFrameEvalFunction trampoline);
 
 /*
  `_PyFrame_HasHiddenLocals`: whether a comprehension that is part of this frame's code has
  variables with a value just now. Never fails; takes a look at each variable.
-
- # Safety
- `frame` is a frame with code.
  */
 bool _PyFrame_HasHiddenLocals(struct _PyInterpreterFrame *frame);
 
@@ -779,10 +718,6 @@ bool _PyFrame_HasHiddenLocals(struct _PyInterpreterFrame *frame);
 
  Consumes the references to `func` and `locals` (which may be NULL). Never
  fails.
-
- # Safety
- `frame` has the `co_framesize` slots of `code`, which is `func`'s code;
- `null_locals_from` is neither negative nor above `co_nlocalsplus`.
  */
 void _PyFrame_Initialize(struct _PyInterpreterFrame *frame,
                          PyFunctionObject *func,
@@ -798,10 +733,6 @@ void _PyFrame_Initialize(struct _PyInterpreterFrame *frame,
 
  Consumes the references to `func` and to the arguments. NULL where the data stack has no space
  without asking for memory: then nothing has changed, and the references stay the caller's.
-
- # Safety
- `tstate` is the calling thread's own; `func` is alive and takes that many arguments; they are
- stack references of this build.
  */
 struct _PyInterpreterFrame *_PyRust_BeginCall(PyThreadState *tstate,
                                               PyFunctionObject *func,
@@ -812,9 +743,6 @@ struct _PyInterpreterFrame *_PyRust_BeginCall(PyThreadState *tstate,
 /*
  `_PyFrame_ClearLocals`: gives up what the slots hold, from the first to the last, and then the
  locals mapping. From the beginning on, the frame has no slot in use. Destructors may run.
-
- # Safety
- `frame` is a frame that does not execute; the calling thread owns it.
  */
 void _PyFrame_ClearLocals(struct _PyInterpreterFrame *frame);
 
@@ -823,10 +751,6 @@ void _PyFrame_ClearLocals(struct _PyInterpreterFrame *frame);
  its code: the caller does that. Where somebody else still has the frame's object, the frame
  moves into that object instead, and nothing but the reference to the object is given up.
  Destructors may run. Never fails.
-
- # Safety
- `frame` is linked from nowhere any more, does not execute, and is the calling thread's; a
- generator that owns it is marked as cleared.
  */
 void _PyFrame_ClearExceptCode(struct _PyInterpreterFrame *frame);
 
@@ -834,10 +758,6 @@ void _PyFrame_ClearExceptCode(struct _PyInterpreterFrame *frame);
  The end of a call: gives up all that its frame owns, the code included, and takes it off the
  data stack. A frame that somebody else has the object of moves into that object. Destructors may
  run. Never fails.
-
- # Safety
- `tstate` is the calling thread's own. `frame` is its topmost frame on the data stack, is linked
- from nowhere any more and does not execute.
  */
 void _PyRust_EndCall(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 
@@ -845,9 +765,6 @@ void _PyRust_EndCall(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
  What `_PyFrame_Copy` does: moves a frame with all it owns from `source` to `target`, which is
  linked to no other frame afterwards; the caller sets its owner. What is left at `source` owns
  nothing. Never fails.
-
- # Safety
- `source` is a frame at rest, and `target` is memory for a frame of the same code, elsewhere.
  */
 void _PyRust_MoveFrame(struct _PyInterpreterFrame *source, struct _PyInterpreterFrame *target);
 
@@ -855,10 +772,6 @@ void _PyRust_MoveFrame(struct _PyInterpreterFrame *source, struct _PyInterpreter
  `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame
  owns it. An exception that is set stays set; NULL with `MemoryError` set instead where there is
  no memory. Runs no Python code.
-
- # Safety
- `frame` is complete, its object's memory is not its own, and it has no object yet. A thread
- state is held.
  */
 PyFrameObject *_PyFrame_MakeAndSetFrameObject(struct _PyInterpreterFrame *frame);
 
@@ -866,41 +779,26 @@ PyFrameObject *_PyFrame_MakeAndSetFrameObject(struct _PyInterpreterFrame *frame)
  `_PyFrame_Traverse`: shows each object that the frame owns to `visit`, its frame object and its
  code included, and ends with the first number that is not 0. A frame that executes shows no
  slots.
-
- # Safety
- `frame` is a frame with code, and no thread changes it meanwhile; `visit` takes live objects and
- `arg`.
  */
 int _PyFrame_Traverse(struct _PyInterpreterFrame *frame, visitproc visit, void *arg);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 int PyUnstable_AddFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHookOrNull hook);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 int PyUnstable_RemoveFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHookOrNull hook);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 int PyUnstable_ContainsFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHookOrNull hook);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 int PyUnstable_ClearFrameHooks(PyInterpreterState *interpreter);
 
 /*
- # Safety
- The calling thread has an attached thread state; `name` is NULL or a string;
- `user_data` is what `hook` and `free_user_data` take.
  */
 long long PyUnstable_AddFrameHookEx(PyInterpreterState *interpreter,
                                     _PyRust_ExtendedHookOrNull hook,
@@ -910,123 +808,82 @@ long long PyUnstable_AddFrameHookEx(PyInterpreterState *interpreter,
                                     int flags);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 int PyUnstable_RemoveFrameHookEx(PyInterpreterState *interpreter, long long id);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 long long PyUnstable_FrameHook_GetId(PyInterpreterState *interpreter,
                                      _PyRust_SimpleHookOrNull hook);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 int PyUnstable_EnableFrameHook(PyInterpreterState *interpreter, long long id);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 int PyUnstable_DisableFrameHook(PyInterpreterState *interpreter, long long id);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 int PyUnstable_EnableFrameHookInThread(long long id);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 int PyUnstable_DisableFrameHookInThread(long long id);
 
 /*
- # Safety
- The calling thread has an attached thread state; `code` is a live object.
  */
 int PyUnstable_EnableFrameHookForCode(long long id, PyObject *code);
 
 /*
- # Safety
- The calling thread has an attached thread state; `code` is a live object.
  */
 int PyUnstable_DisableFrameHookForCode(long long id, PyObject *code);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_GetCode(struct _PyInterpreterFrame *frame);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_GetFunction(struct _PyInterpreterFrame *frame);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_GetGlobals(struct _PyInterpreterFrame *frame);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_GetBuiltins(struct _PyInterpreterFrame *frame);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended.
  */
 ptrdiff_t PyUnstable_HookFrame_GetArgumentCount(struct _PyInterpreterFrame *frame);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_GetArgument(struct _PyInterpreterFrame *frame, ptrdiff_t index);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_GetArgumentName(struct _PyInterpreterFrame *frame, ptrdiff_t index);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended;
- `name` is a live object.
  */
 PyObject *PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpreterFrame *frame, PyObject *name);
 
 int PyUnstable_FrameHook_Version(void);
 
 /*
- # Safety
- The calling thread has an attached thread state. `definition` is one whose functions keep to the
- header, or NULL.
  */
 long long PyUnstable_InstallFrameHook(PyInterpreterState *interpreter,
                                       const struct PyUnstable_FrameHookDefinition *definition);
 
 /*
- # Safety
- The calling thread has an attached thread state; the objects are live; `reason` is NULL or can
- be written.
  */
 int PyUnstable_FrameHook_CanStandIn(PyObject *code, PyObject *other, const char **reason);
 
 /*
- # Safety
- As for `PyObject_Vectorcall`.
  */
 PyObject *PyUnstable_FrameHook_CallOriginal(PyObject *callable,
                                             PyObject *const *arguments,
@@ -1035,8 +892,6 @@ PyObject *PyUnstable_FrameHook_CallOriginal(PyObject *callable,
                                             int below);
 
 /*
- # Safety
- As for `PyObject_Vectorcall`.
  */
 PyObject *PyUnstable_FrameHook_CallOutside(PyObject *callable,
                                            PyObject *const *arguments,
@@ -1044,33 +899,22 @@ PyObject *PyUnstable_FrameHook_CallOutside(PyObject *callable,
                                            PyObject *names);
 
 /*
- # Safety
- The calling thread has an attached thread state.
  */
 int PyUnstable_FrameHook_SetCRecursionRemaining(int levels);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_BorrowArgument(struct _PyInterpreterFrame *frame, ptrdiff_t index);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_GetFreeVariables(struct _PyInterpreterFrame *frame);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended.
  */
 PyObject *PyUnstable_HookFrame_GetLocals(struct _PyInterpreterFrame *frame);
 
 /*
- # Safety
- A hook of the calling thread was asked about `frame`, which has not ended; `line` is NULL or can
- be written.
  */
 PyObject *PyUnstable_HookFrame_GetCaller(struct _PyInterpreterFrame *frame, int *line);
 
@@ -1078,10 +922,6 @@ PyObject *PyUnstable_HookFrame_GetCaller(struct _PyInterpreterFrame *frame, int 
  A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
  the exception that is set. The hook that watches the frame is told. The thread's current frame is
  the one to go on in afterwards, so far ahead of where it stands.
-
- # Safety
- `tstate` is the calling thread's own, attached thread state; its current frame is a mark of this
- crate.
  */
 _PyRust_Ahead _PyRust_FrameCameBack(PyThreadState *tstate);
 
@@ -1089,10 +929,6 @@ _PyRust_Ahead _PyRust_FrameCameBack(PyThreadState *tstate);
  Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
  the hooks. A few instructions where none is called in this thread; a few loads when all have settled its
  code; else what they take.
-
- # Safety
- `tstate` is the calling thread's own, attached thread state; `frame` is its
- current frame, with its stack pointer saved.
  */
 struct _PyRust_GoesOn _PyRust_OfferFrame(PyThreadState *tstate,
                                          struct _PyInterpreterFrame *frame);
@@ -1101,10 +937,6 @@ struct _PyRust_GoesOn _PyRust_OfferFrame(PyThreadState *tstate,
  `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
  set. A frame that is still to be offered is hidden meanwhile. On the free-threaded build the
  thread may wait there, and another one may walk its frames.
-
- # Safety
- `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the
- thread's own.
  */
 int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
                        PyCodeObject *code,
@@ -1112,27 +944,17 @@ int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
 
 /*
  A thread state is made. It is told what the others were.
-
- # Safety
- Called by CPython, which has set the interpreter and holds the lock on the list of threads. So none of the
- threads that go over the list misses this one, or has it listed before it was told.
  */
 void _PyRust_StartFrameHooksOfThread(PyThreadState *tstate);
 
 /*
  Removes every hook, and refuses new ones: the interpreter ends.
-
- # Safety
- `tstate` is the calling thread's own, attached thread state.
  */
 void _PyRust_FiniFrameHooks(PyThreadState *tstate);
 
 /*
  A thread ends, and with it the frames that it has left in the middle, in greenlets that never go
  on. Frees what the thread keeps for hooks.
-
- # Safety
- An attached thread calls this; `tstate` belongs to its interpreter and runs nothing any more.
  */
 void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
 
@@ -1141,10 +963,6 @@ void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
  handlers, the collector and other threads run, and may change hooks and events.
 
  One that is at its `RESUME` goes on behind it afterwards: see [`goes_on_as_if_quick`].
-
- # Safety
- `tstate` is the calling thread's own, attached thread state; `frame` is its current frame, and
- stands at an instruction of its code.
  */
 int _PyRust_HandlePending(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 
@@ -1152,9 +970,6 @@ int _PyRust_HandlePending(PyThreadState *tstate, struct _PyInterpreterFrame *fra
  A generator was finalized and has not come to its end, or was closed before it has begun: its exit callbacks are
  called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all of
  that may be. A generator that is resurrected is not watched any more.
-
- # Safety
- `generator` is a live generator, coroutine or asynchronous generator; the calling thread is attached.
  */
 void _PyRust_DropGenerator(PyObject *generator);
 
@@ -1166,90 +981,56 @@ const char *_PyRust_BuildIdentifier(void);
 
 /*
  `PyStackRef_Get`: the object, borrowed; NULL of NULL.
-
- # Safety
- `reference` is NULL or alive.
  */
 PyObject *_PyRust_StackRef_Get(union _PyRust_StackRefBits reference);
 
 /*
  `PyStackRef_StealRef`: takes the caller's reference over; NULL of NULL.
-
- # Safety
- `object` is NULL or a reference of the caller's.
  */
 union _PyRust_StackRefBits _PyRust_StackRef_StealRef(PyObject *object);
 
 /*
  `PyStackRef_NewRefDeferred`: a new reference, counted only where it must be.
-
- # Safety
- `object` is alive; not NULL.
  */
 union _PyRust_StackRefBits _PyRust_StackRef_NewRefDeferred(PyObject *object);
 
 /*
  `PyStackRef_XNewRefDeferred`: the same; NULL of NULL.
-
- # Safety
- `object` is NULL or alive.
  */
 union _PyRust_StackRefBits _PyRust_StackRef_XNewRefDeferred(PyObject *object);
 
 /*
  `PyStackRef_StealObject`: gives the reference back as a counted one; NULL of NULL.
-
- # Safety
- `reference` is NULL or the caller's own.
  */
 PyObject *_PyRust_StackRef_StealObject(union _PyRust_StackRefBits reference);
 
 /*
  `PyStackRef_INCREF`: one reference more, of the same kind.
-
- # Safety
- `reference` is alive; not NULL.
  */
 void _PyRust_StackRef_Incref(union _PyRust_StackRefBits reference);
 
 /*
  `PyStackRef_DECREF`: closes the reference.
-
- # Safety
- `reference` is the caller's own; not NULL.
  */
 void _PyRust_StackRef_Decref(union _PyRust_StackRefBits reference);
 
 /*
  `PyStackRef_XDECREF`: closes the reference; nothing for NULL.
-
- # Safety
- `reference` is NULL or the caller's own.
  */
 void _PyRust_StackRef_XDecref(union _PyRust_StackRefBits reference);
 
 /*
  `PyStackRef_NewRef`: a second reference of the same kind.
-
- # Safety
- `reference` is alive; not NULL.
  */
 union _PyRust_StackRefBits _PyRust_StackRef_NewRef(union _PyRust_StackRefBits reference);
 
 /*
  `PyStackRef_XNewRef`: a second reference of the same kind; NULL of NULL.
-
- # Safety
- `reference` is NULL or alive.
  */
 union _PyRust_StackRefBits _PyRust_StackRef_XNewRef(union _PyRust_StackRefBits reference);
 
 /*
  `_Py_untag_stack_borrowed`: the objects of `length` references, borrowed.
-
- # Safety
- `source` and `target` have `length` words and do not overlap, and the references are NULL or
- alive.
  */
 void _PyRust_StackRef_UntagBorrowed(PyObject **target,
                                     const union _PyRust_StackRefBits *source,
@@ -1258,10 +1039,6 @@ void _PyRust_StackRef_UntagBorrowed(PyObject **target,
 /*
  `_Py_untag_stack_steal`: the objects of `length` references, as counted ones that the caller
  owns.
-
- # Safety
- `source` and `target` have `length` words and do not overlap, and the references are NULL or the
- caller's.
  */
 void _PyRust_StackRef_UntagSteal(PyObject **target,
                                  const union _PyRust_StackRefBits *source,
@@ -1274,65 +1051,41 @@ bool _PyRust_StackRef_IsNull(union _PyRust_StackRefBits reference);
 
 /*
  3.14's `PyStackRef_AsPyObjectBorrow`: the object, borrowed; NULL of NULL.
-
- # Safety
- `reference` is NULL or alive.
  */
 PyObject *_PyRust_StackRef_AsPyObjectBorrow(union _PyRust_StackRefBits reference);
 
 /*
  3.14's `PyStackRef_AsPyObjectSteal`: gives the reference back as a counted one.
-
- # Safety
- `reference` is NULL or the caller's own.
  */
 PyObject *_PyRust_StackRef_AsPyObjectSteal(union _PyRust_StackRefBits reference);
 
 /*
  3.14's `PyStackRef_FromPyObjectSteal`: takes the caller's reference over.
-
- # Safety
- `object` is NULL or a reference of the caller's.
  */
 union _PyRust_StackRefBits _PyRust_StackRef_FromPyObjectSteal(PyObject *object);
 
 /*
  3.14's `PyStackRef_FromPyObjectNew`: a new reference, counted only where it must be.
-
- # Safety
- `object` is alive; not NULL.
  */
 union _PyRust_StackRefBits _PyRust_StackRef_FromPyObjectNew(PyObject *object);
 
 /*
  3.14's `PyStackRef_FromPyObjectImmortal`: never counted.
-
- # Safety
- `object` is immortal.
  */
 union _PyRust_StackRefBits _PyRust_StackRef_FromPyObjectImmortal(PyObject *object);
 
 /*
  3.14's `PyStackRef_DUP`: a second reference.
-
- # Safety
- `reference` is alive; not NULL.
  */
 union _PyRust_StackRefBits _PyRust_StackRef_DUP(union _PyRust_StackRefBits reference);
 
 /*
  3.14's `PyStackRef_CLOSE`.
-
- # Safety
- `reference` is the caller's own; not NULL.
  */
 void _PyRust_StackRef_CLOSE(union _PyRust_StackRefBits reference);
 
 /*
  3.14's `PyStackRef_XCLOSE`: nothing for NULL.
-
- # Safety
- `reference` is NULL or the caller's own.
  */
 void _PyRust_StackRef_XCLOSE(union _PyRust_StackRefBits reference);
 

@@ -220,7 +220,7 @@ clear(PyObject *module, PyObject *Py_UNUSED(ignored))
 static PyObject *settled;       /* what the callable returns for SETTLED; lives as long as the process */
 static atomic_llong freed;      /* how often user data was freed */
 
-static PyUnstable_FrameHookVerdict
+static int
 verdict_of(PyObject *answer, PyCodeObject **replacement)
 {
     if (answer == NULL) {
@@ -228,13 +228,13 @@ verdict_of(PyObject *answer, PyCodeObject **replacement)
     }
     if (answer == Py_None || answer == settled) {
         Py_DECREF(answer);
-        return answer == settled ? PyUnstable_FRAMEHOOK_SETTLED : PyUnstable_FRAMEHOOK_PASS;
+        return answer == settled ? PyUnstable_FRAMEHOOK_DISABLE : PyUnstable_FRAMEHOOK_PASS;
     }
     *replacement = (PyCodeObject *)answer;
     return PyUnstable_FRAMEHOOK_REPLACE;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 ask_callable(Frame *frame, void *callable, PyCodeObject **replacement)
 {
     return verdict_of(ask(callable, frame), replacement);
@@ -284,21 +284,21 @@ freed_count(PyObject *module, PyObject *Py_UNUSED(ignored))
 
 /* ---- Hooks in C alone ----------------------------------------------------------------------------------------- */
 
-static PyUnstable_FrameHookVerdict
+static int
 always_pass(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)frame, (void)data, (void)replacement;
     return PyUnstable_FRAMEHOOK_PASS;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 always_settle(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)frame, (void)data, (void)replacement;
-    return PyUnstable_FRAMEHOOK_SETTLED;
+    return PyUnstable_FRAMEHOOK_DISABLE;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 own_code(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)data;
@@ -307,14 +307,14 @@ own_code(Frame *frame, void *data, PyCodeObject **replacement)
 }
 
 /* Hooks that break the rules. */
-static PyUnstable_FrameHookVerdict
+static int
 error_without_exception(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)frame, (void)data, (void)replacement;
     return PyUnstable_FRAMEHOOK_ERROR;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 replace_by_null(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)frame, (void)data;
@@ -322,7 +322,7 @@ replace_by_null(Frame *frame, void *data, PyCodeObject **replacement)
     return PyUnstable_FRAMEHOOK_REPLACE;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 replace_by_tuple(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)frame, (void)data;
@@ -330,14 +330,14 @@ replace_by_tuple(Frame *frame, void *data, PyCodeObject **replacement)
     return PyUnstable_FRAMEHOOK_REPLACE;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 unknown_verdict(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)frame, (void)data, (void)replacement;
-    return (PyUnstable_FrameHookVerdict)99;
+    return (int)99;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 pass_with_exception(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)frame, (void)data, (void)replacement;
@@ -380,7 +380,7 @@ add_native(PyObject *module, PyObject *kind)
 }
 
 /* Replaces code by what a dictionary says; user data is the dictionary. */
-static PyUnstable_FrameHookVerdict
+static int
 look_up(Frame *frame, void *replacements, PyCodeObject **replacement)
 {
     PyObject *code = api.HookFrame_GetCode(frame);
@@ -415,7 +415,7 @@ add_replacer(PyObject *module, PyObject *replacements)
 
 /* Exchanges one code object for another, and is not interested in the rest: the least that a tool which rewrites
    code can do. User data is a tuple of the two. */
-static PyUnstable_FrameHookVerdict
+static int
 exchange(Frame *frame, void *pair, PyCodeObject **replacement)
 {
     PyObject *code = api.HookFrame_GetCode(frame);
@@ -425,7 +425,7 @@ exchange(Frame *frame, void *pair, PyCodeObject **replacement)
     bool wanted = code == PyTuple_GET_ITEM(pair, 0);
     Py_DECREF(code);
     if (!wanted) {
-        return PyUnstable_FRAMEHOOK_SETTLED;
+        return PyUnstable_FRAMEHOOK_DISABLE;
     }
     *replacement = (PyCodeObject *)Py_NewRef(PyTuple_GET_ITEM(pair, 1));
     return PyUnstable_FRAMEHOOK_REPLACE;

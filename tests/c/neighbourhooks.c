@@ -87,7 +87,7 @@ append(PyObject *list, PyObject *item)
 }
 
 /* User data: (code, replacement or None, list). The list gets what C functions say of the current frame. */
-static PyUnstable_FrameHookVerdict
+static int
 look(Frame *frame, void *data, PyCodeObject **replacement)
 {
     if (!is_offered(frame, PyTuple_GET_ITEM(data, 0))) {
@@ -126,7 +126,7 @@ static _Thread_local long long leaving;     /* the hook that is to leave: a test
 static atomic_int pending_at_free;
 
 /* User data: (code, whether to fail, what to call at the end). */
-static PyUnstable_FrameHookVerdict
+static int
 leave(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)replacement;
@@ -179,7 +179,7 @@ take_pending_at_free(PyObject *module, PyObject *Py_UNUSED(ignored))
 
 /* ---- Adding ---------------------------------------------------------------------------------------------------- */
 
-static PyUnstable_FrameHookVerdict
+static int
 pass(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)frame, (void)data, (void)replacement;
@@ -239,13 +239,13 @@ typedef struct {
     long asked;
 } Settler;
 
-static PyUnstable_FrameHookVerdict
+static int
 count_and_settle(Frame *frame, void *data, PyCodeObject **replacement)
 {
     (void)replacement;
     Settler *settler = data;
     settler->asked += is_offered(frame, settler->code);
-    return PyUnstable_FRAMEHOOK_SETTLED;
+    return PyUnstable_FRAMEHOOK_DISABLE;
 }
 
 static bool

@@ -26,8 +26,8 @@
 typedef struct _PyInterpreterFrame Frame;
 
 static __typeof__(PyUnstable_AddFrameHookEx) *add_hook;
-static __typeof__(PyUnstable_DisableFrameHookForCode) *disable_for_code;
-static __typeof__(PyUnstable_HookFrame_GetCode) *get_code;
+static __typeof__(PyUnstable_FrameHook_DisableForCode) *disable_for_code;
+static __typeof__(PyUnstable_FrameHook_GetCode) *get_code;
 static __typeof__(PyUnstable_InstallFrameHook) *install_hook;
 
 /* What a hook knows about a code object. */
@@ -120,7 +120,7 @@ know(PyObject *code, Copier *copier)
 }
 
 /* Has the copy run, if there is one. Without `known` an exception is set. */
-static PyUnstable_FrameHookVerdict
+static int
 run_copy(Known *known, PyCodeObject **replacement)
 {
     if (known == NULL) {
@@ -138,7 +138,7 @@ run_copy(Known *known, PyCodeObject **replacement)
     return PyUnstable_FRAMEHOOK_REPLACE;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 copy_code(Frame *frame, void *user_data, PyCodeObject **replacement)
 {
     PyObject *code = get_code(frame);
@@ -217,7 +217,7 @@ look_from_python(Copier *copier)
     return 0;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 observe_and_copy(Frame *frame, void *user_data, PyCodeObject **replacement)
 {
     Copier *copier = user_data;
@@ -458,7 +458,7 @@ give_word(Watcher *watcher, PyCodeObject *code)
     return (void *)((uintptr_t)generation << INDEX_BITS | index);
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 watch_frame(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
 {
     Watcher *watcher = user_data;
@@ -466,16 +466,16 @@ watch_frame(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
     if (atomic_load(&watcher->is_gone)) {
         give_up("called about a frame: the user data is freed");
     }
-    if (answer->object != NULL || answer->word != NULL || answer->tell != 0 || answer->extent != 0) {
+    if (answer->object != NULL || answer->data != NULL || answer->events != 0 || answer->scope != 0) {
         give_up("called about a frame: the answer is not empty");
     }
     PyObject *code = get_code(frame);
     if (code == NULL) {
         give_up("called about a frame: it cannot be read");
     }
-    answer->word = give_word(watcher, (PyCodeObject *)code);
+    answer->data = give_word(watcher, (PyCodeObject *)code);
     Py_DECREF(code);
-    answer->tell = PyUnstable_FRAMEHOOK_TELL_LEAVE | PyUnstable_FRAMEHOOK_TELL_YIELD | PyUnstable_FRAMEHOOK_TELL_RESUME;
+    answer->events = PyUnstable_FRAMEHOOK_ON_EXIT | PyUnstable_FRAMEHOOK_ON_YIELD | PyUnstable_FRAMEHOOK_ON_RESUME;
     return PyUnstable_FRAMEHOOK_PASS;
 }
 
@@ -525,7 +525,7 @@ check_event(const PyUnstable_FrameHookEvent *event, void *user_data)
     if (event->kind < 0 || event->kind >= KINDS) {
         give_up("an event: unknown kind %d", event->kind);
     }
-    Entry *entry = entry_of(event->word, "an event");
+    Entry *entry = entry_of(event->data, "an event");
     if (entry->watcher != watcher) {
         give_up("an event: it is another hook's");
     }
@@ -647,9 +647,9 @@ add_watch(const char *name)
         return -1;
     }
     PyUnstable_FrameHookDefinition definition = {
-        .size = sizeof(definition), .name = name, .ask = watch_frame, .tell = check_event, .user_data = watcher,
-        .free_user_data = free_watcher, .free_word = free_checked_word,
-        .traverse_word = traverse_checked_word,
+        .size = sizeof(definition), .name = name, .on_entry = watch_frame, .on_event = check_event, .user_data = watcher,
+        .free_user_data = free_watcher, .free_data = free_checked_word,
+        .traverse_data = traverse_checked_word,
     };
     PyUnstable_FrameHookId id = install_hook(interpreter, &definition);
     if (id < 0) {
@@ -818,7 +818,7 @@ new_word(PyTypeObject *type, PyObject *arguments, PyObject *names)
 }
 
 static void
-free_word_object(PyObject *self)
+free_data_object(PyObject *self)
 {
     Word *word = (Word *)self;
     PyTypeObject *type = Py_TYPE(self);
@@ -856,7 +856,7 @@ static PyMemberDef word_members[] = {
 
 static PyType_Slot word_slots[] = {
     {Py_tp_new, new_word},
-    {Py_tp_dealloc, free_word_object},
+    {Py_tp_dealloc, free_data_object},
     {Py_tp_methods, word_methods},
     {Py_tp_members, word_members},
     {0, NULL},
@@ -871,7 +871,7 @@ static PyType_Spec word_specification = {
 
 /* ---- The module ------------------------------------------------------------------------------------------------ */
 
-static PyUnstable_FrameHookVerdict
+static int
 pass(Frame *frame, void *user_data, PyCodeObject **replacement)
 {
     (void)frame, (void)user_data, (void)replacement;
@@ -999,9 +999,9 @@ execute(PyObject *module)
 {
     void *found = dlsym(RTLD_DEFAULT, "PyUnstable_AddFrameHookEx");
     memcpy(&add_hook, &found, sizeof(found));
-    found = dlsym(RTLD_DEFAULT, "PyUnstable_DisableFrameHookForCode");
+    found = dlsym(RTLD_DEFAULT, "PyUnstable_FrameHook_DisableForCode");
     memcpy(&disable_for_code, &found, sizeof(found));
-    found = dlsym(RTLD_DEFAULT, "PyUnstable_HookFrame_GetCode");
+    found = dlsym(RTLD_DEFAULT, "PyUnstable_FrameHook_GetCode");
     memcpy(&get_code, &found, sizeof(found));
     found = dlsym(RTLD_DEFAULT, "PyUnstable_InstallFrameHook");
     memcpy(&install_hook, &found, sizeof(found));

@@ -27,7 +27,7 @@ typedef struct _PyInterpreterFrame Frame;
 
 static unsigned long long asked, told, ticks;
 
-static PyUnstable_FrameHookVerdict
+static int
 passes(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
 {
     (void)frame, (void)data, (void)answer;
@@ -35,12 +35,12 @@ passes(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
     return PyUnstable_FRAMEHOOK_PASS;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 watches(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
 {
     (void)frame, (void)data;
     asked++;
-    answer->tell = PyUnstable_FRAMEHOOK_TELL_LEAVE;
+    answer->events = PyUnstable_FRAMEHOOK_ON_EXIT;
     return PyUnstable_FRAMEHOOK_PASS;
 }
 
@@ -52,14 +52,14 @@ counts(const PyUnstable_FrameHookEvent *event, void *data)
     return 0;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 starts_clock(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
 {
     (void)frame, (void)data;
     asked++;
-    answer->tell = PyUnstable_FRAMEHOOK_TELL_LEAVE;
+    answer->events = PyUnstable_FRAMEHOOK_ON_EXIT;
     unsigned long long now = CLOCK();
-    memcpy(&answer->word, &now, sizeof(answer->word));
+    memcpy(&answer->data, &now, sizeof(answer->data));
     return PyUnstable_FRAMEHOOK_PASS;
 }
 
@@ -68,7 +68,7 @@ stops_clock(const PyUnstable_FrameHookEvent *event, void *data)
 {
     (void)data;
     unsigned long long began = 0;
-    memcpy(&began, &event->word, sizeof(event->word));
+    memcpy(&began, &event->data, sizeof(event->data));
     ticks += CLOCK() - began;
     told++;
     return 0;
@@ -80,7 +80,7 @@ code_of(Frame *frame)
 {
     static PyObject *(*get_code)(Frame *);
     if (get_code == NULL) {
-        void *found = dlsym(RTLD_DEFAULT, "PyUnstable_HookFrame_GetCode");
+        void *found = dlsym(RTLD_DEFAULT, "PyUnstable_FrameHook_GetCode");
         memcpy(&get_code, &found, sizeof(found));
     }
     PyObject *code = get_code(frame);
@@ -95,7 +95,7 @@ static struct {
 static int swap_count;
 
 /* Has the other code run each time. */
-static PyUnstable_FrameHookVerdict
+static int
 exchanges(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
 {
     (void)data;
@@ -106,22 +106,22 @@ exchanges(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
             return PyUnstable_FRAMEHOOK_REPLACE;
         }
     }
-    return PyUnstable_FRAMEHOOK_SETTLED;
+    return PyUnstable_FRAMEHOOK_DISABLE;
 }
 
 /* Gives None for one function, and settles all others. */
-static PyUnstable_FrameHookVerdict
+static int
 answers(Frame *frame, void *code, PyUnstable_FrameHookAnswer *answer)
 {
     if (code_of(frame) != code) {
-        return PyUnstable_FRAMEHOOK_SETTLED;
+        return PyUnstable_FRAMEHOOK_DISABLE;
     }
     answer->object = Py_NewRef(Py_None);
     return PyUnstable_FRAMEHOOK_RESULT;
 }
 
 static PyObject *
-install(PyUnstable_FrameHookAsk ask, PyUnstable_FrameHookTell tell, void *data)
+install(PyUnstable_FrameHookEntryFunction ask, PyUnstable_FrameHookEventFunction tell, void *data)
 {
     PyUnstable_FrameHookId (*install_hook)(PyInterpreterState *, const PyUnstable_FrameHookDefinition *);
     void *found = dlsym(RTLD_DEFAULT, "PyUnstable_InstallFrameHook");
@@ -131,7 +131,7 @@ install(PyUnstable_FrameHookAsk ask, PyUnstable_FrameHookTell tell, void *data)
     }
     memcpy(&install_hook, &found, sizeof(found));
     PyUnstable_FrameHookDefinition definition = {
-        .size = sizeof(definition), .name = "watchhooks", .ask = ask, .tell = tell, .user_data = data,
+        .size = sizeof(definition), .name = "watchhooks", .on_entry = ask, .on_event = tell, .user_data = data,
     };
     long long id = install_hook(PyInterpreterState_Get(), &definition);
     return id < 0 ? NULL : PyLong_FromLongLong(id);
@@ -143,8 +143,8 @@ add(PyObject *module, PyObject *kind)
     (void)module;
     static const struct {
         const char *name;
-        PyUnstable_FrameHookAsk ask;
-        PyUnstable_FrameHookTell tell;
+        PyUnstable_FrameHookEntryFunction ask;
+        PyUnstable_FrameHookEventFunction tell;
     } kinds[] = {{"pass", passes, NULL}, {"watch", watches, counts}, {"clock", starts_clock, stops_clock},
                  {"exchange", exchanges, NULL}};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {

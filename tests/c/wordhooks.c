@@ -63,14 +63,14 @@ call(PyObject *callable, PyObject *argument)
     return result == NULL ? -1 : 0;
 }
 
-static PyUnstable_FrameHookVerdict
+static int
 asked(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
 {
     Data *data = user_data;
     PyObject *code = get_code(frame);
     Py_XDECREF(code);
     if (code != data->code) {
-        return code == NULL ? PyUnstable_FRAMEHOOK_ERROR : PyUnstable_FRAMEHOOK_SETTLED;
+        return code == NULL ? PyUnstable_FRAMEHOOK_ERROR : PyUnstable_FRAMEHOOK_DISABLE;
     }
     atomic_fetch_add(&data->under_way, 1);
     int status = call(data->when_asked, NULL);
@@ -86,9 +86,9 @@ asked(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
     word->next = words;
     words = word;
     PyMutex_Unlock(&lock);
-    answer->word = word;
-    answer->tell = data->tell;
-    answer->extent = data->extent;
+    answer->data = word;
+    answer->events = data->tell;
+    answer->scope = data->extent;
     answer->object = Py_XNewRef(data->object);
     if (data->verdict == PyUnstable_FRAMEHOOK_ERROR || data->raises) {
         PyErr_SetString(PyExc_ValueError, "the hook fails");
@@ -100,7 +100,7 @@ static int
 told(const PyUnstable_FrameHookEvent *event, void *user_data)
 {
     Data *data = user_data;
-    Word *word = event->word;
+    Word *word = event->data;
     word->late += word->freed;
     if (event->kind == PyUnstable_FRAMEHOOK_YIELDED
         || event->kind == PyUnstable_FRAMEHOOK_RESUMED) {
@@ -128,7 +128,7 @@ told(const PyUnstable_FrameHookEvent *event, void *user_data)
 }
 
 static void
-free_word(void *freed)
+free_data(void *freed)
 {
     Word *word = freed;
     word->late += word->freed + (word->under_way > 0);
@@ -182,8 +182,8 @@ add(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_XINCREF(data->when_asked);
     Py_XINCREF(data->when_told);
     PyUnstable_FrameHookDefinition definition = {
-        .size = sizeof(definition), .name = "word", .ask = asked, .tell = told, .user_data = data,
-        .free_user_data = free_data, .free_word = free_word, .flags = flags,
+        .size = sizeof(definition), .name = "word", .on_entry = asked, .on_event = told, .user_data = data,
+        .free_user_data = free_data, .free_data = free_data, .flags = flags,
     };
     PyUnstable_FrameHookId id = install(PyInterpreterState_Get(), &definition);
     if (id < 0) {
@@ -287,10 +287,10 @@ look_up(PyObject *module)
         const char *name;
         void *place;
     } functions[] = {
-        {"PyUnstable_HookFrame_GetCode", &get_code},
+        {"PyUnstable_FrameHook_GetCode", &get_code},
         {"PyUnstable_InstallFrameHook", &install},
         {"PyUnstable_RemoveFrameHookEx", &remove_hook},
-        {"PyUnstable_FrameHook_CallOriginal", &call_original},
+        {"PyUnstable_FrameHook_CallUnhooked", &call_original},
     };
     for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
         void *found = dlsym(RTLD_DEFAULT, functions[i].name);

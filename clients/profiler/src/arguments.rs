@@ -3,7 +3,7 @@
 //! A hook runs no Python code. So only objects of the interpreter's own types are shown as they
 //! are, and of others the name of the type.
 
-use crate::face::Frame;
+use framehook::Frame;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PySlice, PyString, PyTuple,
@@ -17,16 +17,18 @@ const MOST_ARGUMENTS: usize = 8;
 const MOST_CHARACTERS: usize = 40;
 
 /// Like `n=3, name='x', self=<Thing>`; `None`: there are no arguments.
-pub fn described(py: Python<'_>, frame: &Frame) -> Option<Arc<str>> {
+pub fn described(frame: &Frame<'_>) -> Option<Arc<str>> {
     let mut text = String::new();
-    let arguments = frame.arguments(py);
-    for (name, value) in arguments.iter().take(MOST_ARGUMENTS) {
+    let count = frame.argument_count();
+    for index in 0..count.min(MOST_ARGUMENTS) {
+        let name = frame.argument_name(index).ok()?;
         let between = if text.is_empty() { "" } else { ", " };
-        let value = value.as_ref().map_or_else(|| Ok("?".to_owned()), shown);
+        // No value: its cell is empty.
+        let value = frame.argument(index).and_then(|value| shown(&value));
         let value = value.unwrap_or_else(|_| "?".to_owned());
         let _ = write!(text, "{between}{name}={value}");
     }
-    if arguments.len() > MOST_ARGUMENTS {
+    if count > MOST_ARGUMENTS {
         text.push_str(", ...");
     }
     (!text.is_empty()).then(|| text.into())

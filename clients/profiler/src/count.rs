@@ -1,11 +1,10 @@
 //! The hook that only counts.
 
-use crate::face::{attached, Frame, Hook, Said, Told};
 use crate::place::{Owner, Place, Quick};
 use crate::session::{Session, Tally};
+use framehook::{Answer, Frame, FrameHook};
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
-use pyo3::Borrowed;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -87,29 +86,29 @@ pub struct Count(pub Arc<Session<Counts>>);
 impl Count {
     #[cold]
     #[inline(never)]
-    fn count_slowly(&self, code: &Bound<'_, PyCode>, frame: &Frame) -> Said {
+    fn count_slowly<'py>(&self, code: &Bound<'py, PyCode>, frame: &Frame<'py>) -> Answer<'py> {
         let (session, py) = (&*self.0, code.py());
         session.register(py, &HERE, Some((code, frame)));
         let known = session.know(code);
         if known.ignored {
-            return Said::Settled;
+            return Answer::disable();
         }
         session.with(py, &HERE, |counts| counts.add(known.key, known.number, 1));
-        Said::Pass
+        Answer::pass()
     }
 }
 
-impl Hook for Count {
-    const WATCHES: bool = false;
+impl FrameHook for Count {
+    type Data = ();
+    const BARE: bool = true;
 
     #[inline(always)]
-    fn ask(&self, py: Python<'_>, code: Borrowed<'_, '_, PyCode>, frame: &Frame) -> Said {
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+        let code = frame.code()?;
         let key = code.as_ptr() as usize;
-        match self.0.with(py, &HERE, |counts| counts.count(key)).flatten() {
-            Some(()) => Said::Pass,
-            None => attached(|_| self.count_slowly(&code, frame)),
-        }
+        Ok(match self.0.with(frame.py(), &HERE, |counts| counts.count(key)).flatten() {
+            Some(()) => Answer::pass(),
+            None => Python::attach(|_| self.count_slowly(&code, frame)),
+        })
     }
-
-    fn tell(&self, _: Python<'_>, _: Borrowed<'_, '_, PyCode>, _: Told, _: u64) {}
 }

@@ -1,11 +1,11 @@
 //! The hook that times each call at both of its ends.
 
 use crate::arguments::described;
-use crate::face::{attached, Frame, Hook, Said, Told};
 use crate::graph::{Begun, Graph};
 use crate::place::{Owner, Place, Quick};
 use crate::ring::Ring;
 use crate::session::{modules, Session, Tally};
+use framehook::{Also, Answer, Event, EventKind, Frame, FrameHook};
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
 use pyo3::Borrowed;
@@ -45,10 +45,11 @@ fn running_task(py: Python<'_>) -> Option<String> {
     task.call_method0("get_name").ok()?.extract().ok()
 }
 
-fn said(begun: Begun) -> Said {
+#[inline(always)]
+fn watched<'py>(begun: Begun) -> Answer<'py, u64> {
     match begun {
-        Begun::Running(id) => Said::Watch(id),
-        Begun::Made(id) => Said::WatchAll(id),
+        Begun::Running(id) => Answer::pass().watch(id),
+        Begun::Made(id) => Answer::pass().watch_also(Also::YIELDS | Also::RESUMES, id),
     }
 }
 
@@ -56,28 +57,32 @@ impl<const ARGUMENTS: bool> Exact<ARGUMENTS> {
     /// The first call of this code from where the thread is.
     #[cold]
     #[inline(never)]
-    fn begin_slowly(&self, code: &Bound<'_, PyCode>, frame: &Frame) -> Said {
+    fn begin_slowly<'py>(
+        &self,
+        code: &Bound<'py, PyCode>,
+        frame: &Frame<'py>,
+    ) -> Answer<'py, u64> {
         let (session, py) = (&*self.0, code.py());
         session.register(py, &HERE, Some((code, frame)));
         let known = session.know(code);
         if known.ignored {
-            return Said::Settled;
+            return Answer::disable();
         }
         let begun = session.with(py, &HERE, |graph| {
             let link = graph.link(known.key, known.number, known.resumable);
             graph.begin(link, session.clock.now())
         });
-        let Some(begun) = begun else { return Said::Pass };
+        let Some(begun) = begun else { return Answer::pass() };
         if ARGUMENTS {
             self.note_arguments(py, &begun, frame);
         }
-        said(begun)
+        watched(begun)
     }
 
     #[cold]
     #[inline(never)]
-    fn note_arguments(&self, py: Python<'_>, begun: &Begun, frame: &Frame) {
-        if let Some(text) = described(py, frame) {
+    fn note_arguments(&self, py: Python<'_>, begun: &Begun, frame: &Frame<'_>) {
+        if let Some(text) = described(frame) {
             self.0.with(py, &HERE, |graph| graph.with_arguments(begun, text));
         }
     }
@@ -113,42 +118,47 @@ impl<const ARGUMENTS: bool> Exact<ARGUMENTS> {
         });
         match known.flatten() {
             Some(false) => {}
-            Some(true) => attached(|py| self.name_task(py, id)),
-            None => attached(|_| self.resume_slowly(&code, id)),
+            Some(true) => Python::attach(|py| self.name_task(py, id)),
+            None => Python::attach(|_| self.resume_slowly(&code, id)),
         }
     }
 }
 
-impl<const ARGUMENTS: bool> Hook for Exact<ARGUMENTS> {
-    const WATCHES: bool = true;
+impl<const ARGUMENTS: bool> FrameHook for Exact<ARGUMENTS> {
+    type Data = u64;
+    const BARE: bool = true;
 
     #[inline(always)]
-    fn ask(&self, py: Python<'_>, code: Borrowed<'_, '_, PyCode>, frame: &Frame) -> Said {
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
+        let code = frame.code()?;
         let key = code.as_ptr() as usize;
-        let begun = self.0.with(py, &HERE, |graph| {
+        let begun = self.0.with(frame.py(), &HERE, |graph| {
             Some(graph.find(key).map(|link| graph.begin(link, self.0.clock.now())))
         });
-        match begun.flatten().flatten() {
+        Ok(match begun.flatten().flatten() {
             Some(begun) => {
                 if ARGUMENTS {
-                    attached(|py| self.note_arguments(py, &begun, frame));
+                    Python::attach(|py| self.note_arguments(py, &begun, frame));
                 }
-                said(begun)
+                watched(begun)
             }
-            None => attached(|_| self.begin_slowly(&code, frame)),
-        }
+            None => Python::attach(|_| self.begin_slowly(&code, frame)),
+        })
     }
 
     #[inline(always)]
-    fn tell(&self, py: Python<'_>, code: Borrowed<'_, '_, PyCode>, told: Told, word: u64) {
-        if told == Told::Resumed {
-            return self.resumed(py, code, word);
+    fn on_event(&self, event: &Event<'_, '_, u64>) -> PyResult<()> {
+        let (py, kind, id) = (event.py(), event.kind(), *event.data());
+        if let EventKind::Resumed = kind {
+            self.resumed(py, event.code(), id);
+            return Ok(());
         }
         self.0.with(py, &HERE, |graph| {
-            graph.leave(word, self.0.clock.now(), told == Told::Raised);
-            if told != Told::Yielded {
-                graph.forget(word);
+            graph.leave(id, self.0.clock.now(), matches!(kind, EventKind::Raised(_)));
+            if !matches!(kind, EventKind::Yielded(_)) {
+                graph.forget(id);
             }
         });
+        Ok(())
     }
 }

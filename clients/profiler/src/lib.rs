@@ -10,7 +10,6 @@ mod clock;
 mod codes;
 mod count;
 mod exact;
-mod face;
 mod flame;
 mod graph;
 mod place;
@@ -68,7 +67,7 @@ mod _core {
 
         /// Ends. What is still under way counts until now.
         fn stop(&self, py: Python<'_>) {
-            self.running.stop(py);
+            self.running.stop();
         }
 
         /// What was found until now, or until the end.
@@ -155,7 +154,7 @@ mod _core {
 
         /// Ends.
         fn stop(&self, py: Python<'_>) {
-            self.0.stop(py);
+            self.0.stop();
         }
 
         /// What was found until now, or until the end.

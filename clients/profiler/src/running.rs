@@ -1,19 +1,22 @@
 //! A profile's life, whatever it counts.
 
-use crate::face::{install, leave_out_this_thread, Hook, Installed};
 use crate::place::Place;
 use crate::result;
 use crate::session::{lock, Session, Tally};
+use framehook::raw::Api;
+use framehook::{Builder, FrameHook};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 /// A profile that is started once and stopped once.
 pub struct Running<T: Tally> {
     pub session: Arc<Session<T>>,
     pub place: &'static Place<T>,
-    installed: Mutex<Option<Installed>>,
+    /// The id of the hook, and what removes it when it is dropped.
+    installed: Mutex<Option<(i64, Box<dyn Any + Send + Sync>)>>,
     ended: Mutex<Option<u64>>,
 }
 
@@ -26,7 +29,7 @@ impl<T: Tally> Running<T> {
     }
 
     /// Installs the hook.
-    pub fn start<H: Hook>(
+    pub fn start<H: FrameHook>(
         &self,
         py: Python<'_>,
         hook: impl FnOnce(Arc<Session<T>>) -> H,
@@ -35,26 +38,29 @@ impl<T: Tally> Running<T> {
             return Err(PyRuntimeError::new_err("a profile is started once"));
         }
         self.session.register(py, self.place, None);
-        let installed = install(py, c"ferrule_profiler", hook(self.session.clone()))?;
-        *lock(&self.installed) = Some(installed);
+        let installed =
+            Builder::new("ferrule_profiler").install(py, hook(self.session.clone()))?;
+        *lock(&self.installed) = Some((installed.id(), Box::new(installed)));
         Ok(())
     }
 
     /// Counts nothing that the calling thread begins from now on.
     pub fn leave_out_this_thread(&self, py: Python<'_>) {
         // No lock is held while the interpreter is called.
-        let id = lock(&self.installed).as_ref().map(Installed::id);
-        if let Some(id) = id {
-            leave_out_this_thread(py, id);
+        let id = lock(&self.installed).as_ref().map(|(id, _)| *id);
+        let (Some(id), Ok(api)) = (id, Api::get()) else { return };
+        // SAFETY: attached; any id is allowed.
+        if unsafe { (api.PyUnstable_FrameHook_DisableInThread)(id) } != 0 {
+            drop(PyErr::take(py)); // the hook has been removed
         }
     }
 
     /// Removes the hook. What is under way ends now.
-    pub fn stop(&self, py: Python<'_>) {
-        let Some(installed) = lock(&self.installed).take() else { return };
+    pub fn stop(&self) {
+        let Some((_, installed)) = lock(&self.installed).take() else { return };
         let now = self.session.clock.now();
         lock(&self.ended).get_or_insert(now);
-        installed.remove(py);
+        drop(installed);
     }
 
     /// What was found until now or until the end; `thread` makes a thread's result of its tally.

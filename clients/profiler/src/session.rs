@@ -3,8 +3,8 @@
 use crate::attached::Attached;
 use crate::clock::Clock;
 use crate::codes::{identify, Codes, Known};
-use crate::face::Frame;
 use crate::place::Place;
+use framehook::Frame;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
@@ -56,7 +56,7 @@ impl<T> Slot<T> {
 }
 
 /// The frame by which a thread was seen, with its code.
-type First<'a, 'py> = Option<(&'a Bound<'py, PyCode>, &'a Frame)>;
+type First<'a, 'py> = Option<(&'a Bound<'py, PyCode>, &'a Frame<'py>)>;
 
 static SERIALS: AtomicU64 = AtomicU64::new(1);
 
@@ -164,11 +164,11 @@ pub fn modules(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
 }
 
 /// The name of a thread whose first frame is that of `threading.Thread`.
-fn started_by((code, frame): (&Bound<'_, PyCode>, &Frame)) -> Option<String> {
+fn started_by((code, frame): (&Bound<'_, PyCode>, &Frame<'_>)) -> Option<String> {
     if code.getattr("co_qualname").ok()?.extract::<String>().ok()? != "Thread._bootstrap" {
         return None;
     }
-    frame.first_argument(code.py())?.getattr("_name").ok()?.extract().ok()
+    frame.argument(0).ok()?.getattr("_name").ok()?.extract().ok()
 }
 
 /// The name of a thread that `threading` knows, or would know: the main one. None is made for others.

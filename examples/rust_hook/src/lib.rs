@@ -37,9 +37,9 @@ struct Counter {
 }
 
 impl FrameHook for Counter {
-    type Word = ();
+    type Data = ();
 
-    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
         let code = frame.code()?;
         let key = identity(&code);
         // Nothing here calls into Python while the lock is held: a reference that is not
@@ -57,12 +57,12 @@ struct Replacement {
 }
 
 impl FrameHook for Replacement {
-    type Word = ();
+    type Data = ();
 
-    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
         if !frame.code()?.is(&self.old) {
             // All other code runs at full speed from its second call on.
-            return Ok(Answer::settled());
+            return Ok(Answer::disable());
         }
         Ok(Answer::replace(self.new.bind(frame.py()).clone()))
     }
@@ -75,18 +75,18 @@ struct Timer {
 }
 
 impl FrameHook for Timer {
-    type Word = Instant;
+    type Data = Instant;
 
-    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Instant>> {
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Instant>> {
         if !frame.code()?.is(&self.code) {
-            return Ok(Answer::settled());
+            return Ok(Answer::disable());
         }
         Ok(Answer::pass().watch(Instant::now()))
     }
 
-    fn tell(&self, event: &Event<'_, '_, Instant>) -> PyResult<()> {
+    fn on_event(&self, event: &Event<'_, '_, Instant>) -> PyResult<()> {
         let mut times = lock(&self.times);
-        times.0 += event.word().elapsed();
+        times.0 += event.data().elapsed();
         times.1 += u64::from(matches!(event.kind(), EventKind::Raised(_)));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! How deep code in C may call itself.
 
-use crate::api::{later, Later};
+use crate::raw::Api;
 use pyo3::prelude::*;
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -21,19 +21,19 @@ use std::marker::PhantomData;
 /// }
 /// ```
 pub struct CRecursion<'py> {
-    functions: &'static Later,
+    api: &'static Api,
     before: c_int,
     /// Of this thread: neither `Send` nor `Sync`.
     attached: PhantomData<(Python<'py>, *mut ())>,
 }
 
 impl<'py> CRecursion<'py> {
-    /// RuntimeError: this interpreter has no function for it.
+    /// RuntimeError: the interpreter has no frame hooks.
     pub fn allow(_: Python<'py>, levels: i32) -> PyResult<Self> {
-        let functions = later("changing the limit of C recursion")?;
+        let api = Api::get()?;
         // SAFETY: attached; any number is allowed.
-        let before = unsafe { (functions.PyUnstable_FrameHook_SetCRecursionRemaining)(levels) };
-        Ok(Self { functions, before, attached: PhantomData })
+        let before = unsafe { (api.PyUnstable_FrameHook_SetCRecursionRemaining)(levels) };
+        Ok(Self { api, before, attached: PhantomData })
     }
 
     /// How many levels there were.
@@ -45,6 +45,6 @@ impl<'py> CRecursion<'py> {
 impl Drop for CRecursion<'_> {
     fn drop(&mut self) {
         // SAFETY: attached, as long as `'py` lasts. The number was there before.
-        unsafe { (self.functions.PyUnstable_FrameHook_SetCRecursionRemaining)(self.before) };
+        unsafe { (self.api.PyUnstable_FrameHook_SetCRecursionRemaining)(self.before) };
     }
 }

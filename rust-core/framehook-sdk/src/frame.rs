@@ -1,14 +1,12 @@
-//! Reading the frame that a hook is asked about.
+//! Reading the frame of an entry callback.
 
-use crate::api::{second, First, RawFrame};
-use pyo3::exceptions::PySystemError;
+use crate::raw::{self, Api};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyFunction, PyString};
 use std::ffi::c_int;
-use std::ptr::NonNull;
 
-/// A frame before its first instruction, until the hook returns.
+/// A frame before its first instruction, until the entry callback returns.
 ///
 /// It cannot be kept:
 /// ```no_run
@@ -17,8 +15,8 @@ use std::ptr::NonNull;
 /// # use std::sync::Mutex;
 /// struct Keep(Mutex<Option<Py<PyCode>>>);
 /// impl FrameHook for Keep {
-///     type Word = ();
-///     fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+///     type Data = ();
+///     fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
 ///         let kept = self.0.lock().unwrap().replace(frame.code()?.unbind());
 ///         drop(kept); // the lock is free by now
 ///         Ok(Answer::pass())
@@ -32,8 +30,8 @@ use std::ptr::NonNull;
 /// thread_local!(static KEPT: Cell<Option<&'static Frame<'static>>> = Cell::default());
 /// struct Keep;
 /// impl FrameHook for Keep {
-///     type Word = ();
-///     fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+///     type Data = ();
+///     fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
 ///         KEPT.set(Some(frame));
 ///         Ok(Answer::pass())
 ///     }
@@ -59,25 +57,24 @@ use std::ptr::NonNull;
 /// ```
 ///
 /// # Invariants
-/// The engine offers the frame `raw` to this thread's hook as long as the value exists.
+/// An entry callback of this thread runs for the frame `raw` as long as the value exists.
 pub struct Frame<'py> {
     py: Python<'py>,
-    functions: &'static First,
+    api: &'static Api,
     // Neither Send nor Sync.
-    raw: NonNull<RawFrame>,
+    raw: *mut raw::Frame,
 }
 
 impl<'py> Frame<'py> {
     /// # Safety
-    /// The engine offers this frame to the caller, and goes on doing so until the value is dropped.
+    /// An entry callback of this thread runs for this frame until the value is dropped.
     pub(crate) unsafe fn new(
         py: Python<'py>,
-        functions: &'static First,
-        raw: *mut RawFrame,
-    ) -> PyResult<Self> {
-        let raw = NonNull::new(raw).ok_or_else(|| PySystemError::new_err("no frame"))?;
-        // INVARIANT: the caller promises it.
-        Ok(Self { py, functions, raw })
+        api: &'static Api,
+        raw: *mut raw::Frame,
+    ) -> Self {
+        // INVARIANT: by contract.
+        Self { py, api, raw }
     }
 
     /// The proof that this thread is attached to the interpreter.
@@ -87,57 +84,56 @@ impl<'py> Frame<'py> {
 
     fn own(
         &self,
-        get: unsafe extern "C" fn(*mut RawFrame) -> *mut PyObject,
+        get: unsafe extern "C" fn(*mut raw::Frame) -> *mut PyObject,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // SAFETY: `get` is one of the header's functions. The frame is offered to this thread, as
-        // the invariant says. A new reference, or NULL with an exception.
-        unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw.as_ptr())) }
+        // SAFETY: `get` is one of the header's functions; by the invariant. A new reference, or NULL with an exception.
+        unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw)) }
     }
 
     /// The code that is to run, as the hooks before this one have left it.
     pub fn code(&self) -> PyResult<Bound<'py, PyCode>> {
-        let code = self.own(self.functions.PyUnstable_HookFrame_GetCode)?;
+        let code = self.own(self.api.PyUnstable_FrameHook_GetCode)?;
         // SAFETY: what a frame runs is a code object. A check would be paid at each start.
         Ok(unsafe { code.cast_into_unchecked() })
     }
 
     /// The function that was called. CPython makes one for a module, a class body and `exec` too.
     pub fn function(&self) -> PyResult<Bound<'py, PyFunction>> {
-        Ok(self.own(self.functions.PyUnstable_HookFrame_GetFunction)?.cast_into()?)
+        Ok(self.own(self.api.PyUnstable_FrameHook_GetFunction)?.cast_into()?)
     }
 
     /// The global variables.
     pub fn globals(&self) -> PyResult<Bound<'py, PyDict>> {
-        Ok(self.own(self.functions.PyUnstable_HookFrame_GetGlobals)?.cast_into()?)
+        Ok(self.own(self.api.PyUnstable_FrameHook_GetGlobals)?.cast_into()?)
     }
 
     /// The builtins: a dict, or another mapping where somebody has given one.
     pub fn builtins(&self) -> PyResult<Bound<'py, PyAny>> {
-        self.own(self.functions.PyUnstable_HookFrame_GetBuiltins)
+        self.own(self.api.PyUnstable_FrameHook_GetBuiltins)
     }
 
     /// How many parameters the code has, `*args` and `**kwargs` included.
     pub fn argument_count(&self) -> usize {
-        // SAFETY: the frame is offered to this thread, as the invariant says.
+        // SAFETY: by the invariant.
         let count =
-            unsafe { (self.functions.PyUnstable_HookFrame_GetArgumentCount)(self.raw.as_ptr()) };
+            unsafe { (self.api.PyUnstable_FrameHook_GetArgumentCount)(self.raw) };
         usize::try_from(count).unwrap_or(0)
     }
 
     /// The value of a parameter: positional ones first, then keyword-only ones, `*args`,
     /// `**kwargs`. IndexError: there is none. UnboundLocalError: its cell is empty.
     pub fn argument(&self, index: usize) -> PyResult<Bound<'py, PyAny>> {
-        let get = self.functions.PyUnstable_HookFrame_GetArgument;
+        let get = self.api.PyUnstable_FrameHook_GetArgument;
         // SAFETY: as in `own`; any index is allowed.
-        unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw.as_ptr(), signed(index))) }
+        unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw, signed(index))) }
     }
 
     /// The name of a parameter, in the same order.
     pub fn argument_name(&self, index: usize) -> PyResult<Bound<'py, PyString>> {
-        let get = self.functions.PyUnstable_HookFrame_GetArgumentName;
+        let get = self.api.PyUnstable_FrameHook_GetArgumentName;
         // SAFETY: as in `own`; any index is allowed.
         let name =
-            unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw.as_ptr(), signed(index))) };
+            unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw, signed(index))) };
         Ok(name?.cast_into()?)
     }
 
@@ -145,9 +141,9 @@ impl<'py> Frame<'py> {
     /// none.
     pub fn argument_named(&self, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let name = PyString::new(self.py, name);
-        let get = self.functions.PyUnstable_HookFrame_GetArgumentByName;
+        let get = self.api.PyUnstable_FrameHook_GetArgumentByName;
         // SAFETY: as in `own`; the name is a str that lives.
-        unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw.as_ptr(), name.as_ptr())) }
+        unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw, name.as_ptr())) }
     }
 
     /// Names and values of all parameters, in order.
@@ -159,39 +155,37 @@ impl<'py> Frame<'py> {
             .map(|index| Ok((self.argument_name(index)?, self.argument(index)?)))
     }
 
-    /// Whether the value of a parameter is this very object. No reference is counted. Second
-    /// edition.
+    /// Whether the value of a parameter is this very object. No reference is counted.
     pub fn argument_is(&self, index: usize, object: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let borrow = second("comparing an argument")?.PyUnstable_HookFrame_BorrowArgument;
-        // SAFETY: the frame is offered to this thread; any index is allowed. The reference is
+        let borrow = self.api.PyUnstable_FrameHook_BorrowArgument;
+        // SAFETY: by the invariant; any index is allowed. The reference is
         // borrowed, and not used beyond the comparison: its address is enough.
-        let argument = unsafe { borrow(self.raw.as_ptr(), signed(index)) };
+        let argument = unsafe { borrow(self.raw, signed(index)) };
         if argument.is_null() {
             return Err(PyErr::fetch(self.py));
         }
         Ok(std::ptr::eq(argument, object.as_ptr()))
     }
 
-    /// The free variables that have a value, by name. Second edition.
+    /// The free variables that have a value, by name.
     pub fn free_variables(&self) -> PyResult<Bound<'py, PyDict>> {
-        let functions = second("reading free variables")?;
-        Ok(self.own(functions.PyUnstable_HookFrame_GetFreeVariables)?.cast_into()?)
+        Ok(self.own(self.api.PyUnstable_FrameHook_GetFreeVariables)?.cast_into()?)
     }
 
-    /// The mapping with the locals of a module, a class body or `exec`. Second edition.
+    /// The mapping with the locals of a module, a class body or `exec`.
     pub fn locals(&self) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let locals = self.own(second("reading locals")?.PyUnstable_HookFrame_GetLocals)?;
+        let locals = self.own(self.api.PyUnstable_FrameHook_GetLocals)?;
         Ok((!locals.is_none()).then_some(locals))
     }
 
     /// The code that called, and its line where that is known. `None` where Python code has not
-    /// called. Second edition.
+    /// called.
     pub fn caller(&self) -> PyResult<Option<(Bound<'py, PyCode>, Option<u32>)>> {
-        let get = second("reading the caller")?.PyUnstable_HookFrame_GetCaller;
+        let get = self.api.PyUnstable_FrameHook_GetCaller;
         let mut line: c_int = -1;
         // SAFETY: as in `own`, and there is room for the line.
         let caller =
-            unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw.as_ptr(), &mut line)) }?;
+            unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw, &mut line)) }?;
         if caller.is_none() {
             return Ok(None);
         }

@@ -1,7 +1,7 @@
-//! What a hook is, what it answers, and what it is told.
+//! What a hook is, what it answers, and its events.
 
-use crate::api::{verdict, RawEvent};
 use crate::frame::Frame;
+use crate::raw;
 use pyo3::exceptions::PySystemError;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
@@ -9,14 +9,14 @@ use pyo3::types::PyCode;
 use pyo3::Borrowed;
 use std::ffi::{c_int, c_uint};
 
-/// A hook: asked about each frame before its first instruction, in the thread that runs it. Not
-/// asked about frames that start while it, or another hook, runs in the same thread.
+/// A hook: a callback for each frame before its first instruction, in the thread that runs it. It is not
+/// called for frames that start while a callback of any hook runs in the same thread.
 ///
-/// Threads may ask at the same time, hence `Sync`. A panic becomes a RuntimeError that fails the
-/// call, unless the extension is built with `panic = "abort"`.
+/// Threads may call it at the same time, hence `Sync`. A panic becomes a RuntimeError that fails the
+/// call, unless the extension is built with `panic = "abort"`, or the hook is [`BARE`](Self::BARE).
 ///
 /// Never hold a lock while you call into Python, dropping an object included: other threads may run
-/// meanwhile, and their frames ask the same hook.
+/// meanwhile, and their frames call the same hook.
 ///
 /// ```no_run
 /// use framehook::{Answer, Event, Frame, FrameHook};
@@ -26,12 +26,12 @@ use std::ffi::{c_int, c_uint};
 /// struct Count(AtomicU64);
 ///
 /// impl FrameHook for Count {
-///     type Word = u64;
-///     fn ask<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
+///     type Data = u64;
+///     fn on_entry<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
 ///         Ok(Answer::pass().watch(self.0.fetch_add(1, Ordering::Relaxed)))
 ///     }
-///     fn tell(&self, event: &Event<'_, '_, u64>) -> PyResult<()> {
-///         println!("start {} has ended", event.word());
+///     fn on_event(&self, event: &Event<'_, '_, u64>) -> PyResult<()> {
+///         println!("call {} has ended", event.data());
 ///         Ok(())
 ///     }
 /// }
@@ -44,14 +44,14 @@ use std::ffi::{c_int, c_uint};
 /// struct Count(std::cell::Cell<u64>);
 ///
 /// impl FrameHook for Count {
-///     type Word = ();
-///     fn ask<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py>> {
+///     type Data = ();
+///     fn on_entry<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py>> {
 ///         self.0.set(self.0.get() + 1);
 ///         Ok(Answer::pass())
 ///     }
 /// }
 /// ```
-/// So is a word that cannot go to another thread, where a generator may end:
+/// So is data that cannot go to another thread, where a generator may end:
 /// ```compile_fail,E0277
 /// use framehook::{Answer, Frame, FrameHook};
 /// use pyo3::prelude::*;
@@ -60,66 +60,71 @@ use std::ffi::{c_int, c_uint};
 /// struct Count;
 ///
 /// impl FrameHook for Count {
-///     type Word = Rc<u64>;
-///     fn ask<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py, Rc<u64>>> {
+///     type Data = Rc<u64>;
+///     fn on_entry<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py, Rc<u64>>> {
 ///         Ok(Answer::pass())
 ///     }
 /// }
 /// ```
 pub trait FrameHook: Send + Sync + 'static {
-    /// What the hook says with a frame that it watches, and gets back with each event of it. `()`
-    /// where it watches none.
+    /// Given with each frame that the hook watches, and lent to each event of it. `()` if it watches
+    /// none.
     ///
-    /// A `usize`, `u32` or `u64` travels with the frame; a value of another type gets a box. Each
-    /// is dropped once: when its frame has ended and the hook was told, if it is still there.
-    type Word: Send + Sync + 'static;
+    /// A `usize`, `u32` or `u64` is kept as it is; a value of another type is boxed. Each is dropped
+    /// once, when no further event of its frame is delivered.
+    type Data: Send + Sync + 'static;
 
-    /// Whether to be asked about a frame that begins now, in this thread: what `false` says is
-    /// [`Answer::pass`], at a fraction of the cost. For hooks that have nothing to say for a time.
-    /// It touches no Python object. If it panics, the hook is asked.
+    /// Whether the callbacks are called without anything around them: a panic in one ends the process,
+    /// and PyO3 gives objects back that they drop only the next time that it attaches the thread
+    /// ([`Python::attach`] within a callback does that). For hooks that are called at every call of a
+    /// program and do next to nothing.
+    const BARE: bool = false;
+
+    /// Whether the hook has anything to do in this thread now: `false` means [`Answer::pass`], at a
+    /// fraction of the cost. It touches no Python object. If it panics, the entry callback is called.
     #[inline]
     fn listens(&self) -> bool {
         true
     }
 
-    /// The answer, or an exception that fails the call, as a wrong number of arguments would.
-    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Self::Word>>;
+    /// The entry callback. An error fails the call, as a wrong number of arguments does.
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Self::Data>>;
 
-    /// Told what has happened to a frame that it watches. It cannot change that. An exception makes
-    /// the call fail with that one, or is reported where nobody waits.
-    fn tell(&self, event: &Event<'_, '_, Self::Word>) -> PyResult<()> {
+    /// The event callback of frames that the hook watches. An error fails the call, or is reported as
+    /// unraisable if the frame was dropped.
+    fn on_event(&self, event: &Event<'_, '_, Self::Data>) -> PyResult<()> {
         let _ = event;
         Ok(())
     }
 }
 
-/// What a hook answers about a frame.
+/// What an entry callback returns.
 #[derive(Debug)]
 #[must_use]
-pub struct Answer<'py, W = ()> {
+pub struct Answer<'py, D = ()> {
     pub(crate) verdict: Verdict<'py>,
-    pub(crate) word: Option<W>,
-    pub(crate) tell: c_uint,
-    pub(crate) extent: c_uint,
+    pub(crate) data: Option<D>,
+    pub(crate) events: c_uint,
+    pub(crate) scope: c_uint,
 }
 
 #[derive(Debug)]
 pub(crate) enum Verdict<'py> {
     Pass,
-    Settled,
+    Disable,
     Replace(Bound<'py, PyCode>),
     Result(Bound<'py, PyAny>),
 }
 
-/// Events beside the end of a frame: `Also::YIELDS | Also::RESUMES`.
+/// Events beside the exit of a frame: `Also::YIELDS | Also::RESUMES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Also(c_uint);
 
 impl Also {
     /// Each `yield` or `await` that suspends it.
-    pub const YIELDS: Self = Self(2);
-    /// Each time that it goes on.
-    pub const RESUMES: Self = Self(4);
+    pub const YIELDS: Self = Self(raw::ON_YIELD);
+    /// Each time that it is resumed.
+    pub const RESUMES: Self = Self(raw::ON_RESUME);
 }
 
 impl std::ops::BitOr for Also {
@@ -129,84 +134,81 @@ impl std::ops::BitOr for Also {
     }
 }
 
-const TELL_LEAVE: c_uint = 1;
-const NOT_BELOW: c_uint = 1;
-const ONLY_BELOW: c_uint = 2;
-const ONLY_BELOW_EVERYWHERE: c_uint = 3;
-
-impl<'py, W> Answer<'py, W> {
+impl<'py, D> Answer<'py, D> {
+    #[inline]
     fn new(verdict: Verdict<'py>) -> Self {
-        Self { verdict, word: None, tell: 0, extent: 0 }
+        Self { verdict, data: None, events: 0, scope: 0 }
     }
 
-    /// No change; ask again when this code starts the next time.
+    /// The frame runs unchanged.
+    #[inline]
     pub fn pass() -> Self {
         Self::new(Verdict::Pass)
     }
 
-    /// No change, and never ask again about this code object: its calls then run at full speed.
-    pub fn settled() -> Self {
-        Self::new(Verdict::Settled)
+    /// The frame runs unchanged, and the hook is disabled for this code object in all threads: its
+    /// calls then run at full speed.
+    #[inline]
+    pub fn disable() -> Self {
+        Self::new(Verdict::Disable)
     }
 
-    /// Run this code instead, with the same arguments. Code that cannot stand in fails the call
-    /// with `IncompatibleCodeError`; the frame's own code is no change.
+    /// This code runs instead, with the same arguments. Incompatible code fails the call with
+    /// `IncompatibleCodeError`; the frame's own code is no change.
     pub fn replace(code: Bound<'py, PyCode>) -> Self {
         Self::new(Verdict::Replace(code))
     }
 
-    /// Run nothing: the call has this value. Second edition.
+    /// Nothing runs: the call returns this value.
     pub fn result(value: Bound<'py, PyAny>) -> Self {
         Self::new(Verdict::Result(value))
     }
 
-    /// And tell me when this frame ends. Second edition.
-    pub fn watch(mut self, word: W) -> Self {
-        self.word = Some(word);
-        self.tell |= TELL_LEAVE;
+    /// Also delivers an event when the frame is left.
+    #[inline]
+    pub fn watch(mut self, data: D) -> Self {
+        self.data = Some(data);
+        self.events |= raw::ON_EXIT;
         self
     }
 
-    /// And tell me when it ends, and when it is suspended or goes on. Second edition.
-    pub fn watch_also(self, also: Also, word: W) -> Self {
-        let mut answer = self.watch(word);
-        answer.tell |= also.0;
+    /// Also delivers events when the frame is left, and when it is suspended or resumed.
+    #[inline]
+    pub fn watch_also(self, also: Also, data: D) -> Self {
+        let mut answer = self.watch(data);
+        answer.events |= also.0;
         answer
     }
 
-    /// And do not call the hook for the callees of this frame, on this stack. Second edition.
-    pub fn not_below(mut self) -> Self {
-        self.extent = NOT_BELOW;
+    /// Until the frame is left, the hook is not called for its callees, on this stack.
+    pub fn exclude_callees(mut self) -> Self {
+        self.scope = raw::EXCLUDE_CALLEES;
         self
     }
 
-    /// And call the hook for the callees of this frame, though a scope around it excludes them. Second
-    /// edition.
-    pub fn only_below(mut self) -> Self {
-        self.extent = ONLY_BELOW;
+    /// Until the frame is left, the hook is called for its callees, even if a scope around it excludes
+    /// them.
+    pub fn only_callees(mut self) -> Self {
+        self.scope = raw::ONLY_CALLEES;
         self
     }
 
-    /// And call the hook for the callees of this frame, and for nothing else in any other thread or
-    /// greenlet, until it is left. Second edition.
-    pub fn only_below_everywhere(mut self) -> Self {
-        self.extent = ONLY_BELOW_EVERYWHERE;
+    /// Until the frame is left, the hook is called for its callees, and in no other thread or greenlet.
+    pub fn only_callees_everywhere(mut self) -> Self {
+        self.scope = raw::ONLY_CALLEES_EVERYWHERE;
         self
-    }
-
-    pub(crate) fn needs_second_edition(&self) -> bool {
-        self.tell != 0 || self.extent != 0 || matches!(self.verdict, Verdict::Result(_))
     }
 }
 
 impl Verdict<'_> {
-    /// For the engine: the number, and the reference that it takes over, or NULL.
+    /// The number, and the reference that the interpreter takes over, or NULL.
+    #[inline]
     pub(crate) fn into_raw(self) -> (c_int, *mut PyObject) {
         match self {
-            Self::Pass => (verdict::PASS, std::ptr::null_mut()),
-            Self::Settled => (verdict::SETTLED, std::ptr::null_mut()),
-            Self::Replace(code) => (verdict::REPLACE, code.into_ptr()),
-            Self::Result(value) => (verdict::RESULT, value.into_ptr()),
+            Self::Pass => (raw::PASS, std::ptr::null_mut()),
+            Self::Disable => (raw::DISABLE, std::ptr::null_mut()),
+            Self::Replace(code) => (raw::REPLACE, code.into_ptr()),
+            Self::Result(value) => (raw::RESULT, value.into_ptr()),
         }
     }
 }
@@ -216,17 +218,17 @@ impl Verdict<'_> {
 pub enum EventKind<'a, 'py> {
     /// It has returned this value.
     Returned(Borrowed<'a, 'py, PyAny>),
-    /// It was left with this exception.
+    /// This exception has left it.
     Raised(Borrowed<'a, 'py, PyAny>),
-    /// It is suspended, and has given this value.
+    /// It is suspended, and has yielded this value.
     Yielded(Borrowed<'a, 'py, PyAny>),
-    /// It goes on.
+    /// It is resumed.
     Resumed,
-    /// It was not run to its end, and never will be.
+    /// It was not run to its end, and never runs again.
     Dropped,
 }
 
-/// An event of a frame that a hook watches, until the hook returns.
+/// An event of a frame that a hook watches, until the callback returns.
 ///
 /// ```no_run
 /// use framehook::{Event, EventKind};
@@ -242,53 +244,58 @@ pub enum EventKind<'a, 'py> {
 /// use pyo3::prelude::*;
 /// fn keep<'a, 'py>(event: Event<'a, 'py, u64>) -> &'a u64 {
 ///     let kept = event;
-///     Event::word(&kept)
+///     Event::data(&kept)
 /// }
 /// ```
-pub struct Event<'a, 'py, W> {
+pub struct Event<'a, 'py, D> {
     py: Python<'py>,
     kind: EventKind<'a, 'py>,
     code: Borrowed<'a, 'py, PyCode>,
-    word: &'a W,
+    data: &'a D,
 }
 
-impl<'a, 'py, W> Event<'a, 'py, W> {
+impl<'a, 'py, D> Event<'a, 'py, D> {
     /// # Safety
     /// What the event points to are references to a value, as the kind says, and to a code object.
     /// They are good as long as `'a`.
-    pub(crate) unsafe fn new(py: Python<'py>, raw: &RawEvent, word: &'a W) -> PyResult<Self> {
+    #[inline(always)]
+    pub(crate) unsafe fn new(py: Python<'py>, event: &raw::Event, data: &'a D) -> PyResult<Self> {
         // SAFETY: the caller's promise is handed on.
-        let value = unsafe { Borrowed::from_ptr_or_opt(py, raw.value) };
-        let kind = match (raw.kind, value) {
-            (0, Some(value)) => EventKind::Returned(value),
-            (1, Some(value)) => EventKind::Raised(value),
-            (2, Some(value)) => EventKind::Yielded(value),
-            (3, _) => EventKind::Resumed,
-            (4, _) => EventKind::Dropped,
+        let value = unsafe { Borrowed::from_ptr_or_opt(py, event.value) };
+        let kind = match (event.kind, value) {
+            (raw::RETURNED, Some(value)) => EventKind::Returned(value),
+            (raw::RAISED, Some(value)) => EventKind::Raised(value),
+            (raw::YIELDED, Some(value)) => EventKind::Yielded(value),
+            (raw::RESUMED, _) => EventKind::Resumed,
+            (raw::DROPPED, _) => EventKind::Dropped,
             _ => return Err(PySystemError::new_err("an event of an unknown kind")),
         };
         // SAFETY: as above.
-        let code = unsafe { Borrowed::from_ptr(py, raw.code).cast_unchecked() };
-        Ok(Self { py, kind, code, word })
+        let code = unsafe { Borrowed::from_ptr(py, event.code).cast_unchecked() };
+        Ok(Self { py, kind, code, data })
     }
 
     /// The proof that this thread is attached to the interpreter.
+    #[inline]
     pub fn py(&self) -> Python<'py> {
         self.py
     }
 
     /// What has happened.
+    #[inline]
     pub fn kind(&self) -> EventKind<'a, 'py> {
         self.kind
     }
 
-    /// The code that ran.
+    /// The code object that ran.
+    #[inline]
     pub fn code(&self) -> Borrowed<'a, 'py, PyCode> {
         self.code
     }
 
-    /// What the hook said when it was asked.
-    pub fn word(&self) -> &W {
-        self.word
+    /// What the hook gave with the frame.
+    #[inline]
+    pub fn data(&self) -> &D {
+        self.data
     }
 }

@@ -1,9 +1,9 @@
-//! Installing a hook, taking it out, and the C functions that the engine calls.
+//! Installing a hook, removing it, and the C functions that the interpreter calls.
 
-use crate::api::{first, second, verdict, Definition, First, RawAnswer, RawEvent, RawFrame};
+use crate::data;
 use crate::frame::Frame;
 use crate::hook::{Answer, Event, FrameHook};
-use crate::word;
+use crate::raw::{self, Api};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -15,192 +15,175 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::Arc;
 
-/// Where a hook comes among the others. The numbers are handles ([`Installed::id`]).
+/// The position of a hook among the others. The numbers are ids ([`Installed::id`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
-    /// Behind all others.
+pub enum Position {
+    /// After all others.
     #[default]
     Last,
     /// Before all others.
     First,
     /// Right before that one.
     Before(i64),
-    /// Right behind that one.
-    Behind(i64),
+    /// Right after that one.
+    After(i64),
 }
 
-/// How a hook is installed. All but [`timed`](Self::timed) needs the second edition.
+/// How a hook is installed.
 ///
 /// ```no_run
-/// use framehook::{Builder, FrameHook, Installed, Place};
+/// use framehook::{Builder, FrameHook, Installed, Position};
 /// use pyo3::prelude::*;
 /// fn install<H: FrameHook>(py: Python<'_>, hook: H) -> PyResult<Installed<H>> {
-///     Builder::new("profiler").place(Place::First).this_thread().install(py, hook)
+///     Builder::new("profiler").position(Position::First).this_thread().install(py, hook)
 /// }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
     name: String,
-    place: Place,
+    position: Position,
     flags: c_uint,
 }
-
-const TIMED: c_uint = 1;
-const THIS_THREAD: c_uint = 2;
-const VISIBLE: c_uint = 8;
 
 impl Builder {
     /// `name` appears in messages and in `framehook.hooks()`.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), place: Place::Last, flags: 0 }
+        Self { name: name.into(), position: Position::Last, flags: 0 }
     }
 
-    /// Where it comes among the others.
-    pub fn place(mut self, place: Place) -> Self {
-        self.place = place;
+    /// Its position among the others.
+    pub fn position(mut self, position: Position) -> Self {
+        self.position = position;
         self
     }
 
     /// Measures the time that the hook takes: two clock readings a call.
     pub fn timed(mut self) -> Self {
-        self.flags |= TIMED;
+        self.flags |= raw::TIMED;
         self
     }
 
     /// Calls the hook for frames of the calling thread only. It is removed when that ends.
     pub fn this_thread(mut self) -> Self {
-        self.flags |= THIS_THREAD;
+        self.flags |= raw::THIS_THREAD;
         self
     }
 
     /// Shows the Python code that the hook runs to trace, profile and monitoring functions.
     pub fn visible(mut self) -> Self {
-        self.flags |= VISIBLE;
+        self.flags |= raw::VISIBLE;
         self
     }
 
     /// Installs the hook in the interpreter that the thread is attached to.
     ///
     /// RuntimeError: the interpreter has no frame hooks, or as many as it allows. ValueError: the
-    /// name has a zero byte, or the hook of `place` is not installed. Each code object is asked
-    /// about again at its next call, which costs each of them one slow start.
+    /// name has a zero byte, or the hook of the position is not installed. Each code object is
+    /// dispatched again at its next call, which costs each of them one slow start.
     pub fn install<H: FrameHook>(self, py: Python<'_>, hook: H) -> PyResult<Installed<H>> {
-        let simple = first()?;
+        let api = Api::get()?;
         let name = CString::new(self.name.as_str())
             .map_err(|_| PyValueError::new_err("the name of a frame hook has a zero byte"))?;
-        let (place, other) = match self.place {
-            Place::Last => (0, 0),
-            Place::First => (1, 0),
-            Place::Before(other) => (2, other),
-            Place::Behind(other) => (3, other),
+        let (position, other) = match self.position {
+            Position::Last => (raw::LAST, 0),
+            Position::First => (raw::FIRST, 0),
+            Position::Before(other) => (raw::BEFORE, other),
+            Position::After(other) => (raw::AFTER, other),
         };
-        // SAFETY: attached.
-        let interpreter = unsafe { ffi::PyInterpreterState_Get() };
         let registration = Arc::new(Registration {
             hook,
-            functions: simple,
+            api,
             name: self.name,
             // SAFETY: attached to this interpreter, so it is there.
-            interpreter: unsafe { ffi::PyInterpreterState_GetID(interpreter) },
+            interpreter: unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) },
             id: AtomicI64::new(0),
             turn: AtomicU8::new(0),
             retired: AtomicBool::new(false),
             released: AtomicBool::new(false),
         });
         let user_data = Arc::into_raw(registration.clone()).cast_mut().cast();
-        let id = match second("placing a frame hook, or limiting it to a thread,") {
-            Ok(functions) => {
-                let definition = Definition {
-                    size: size_of::<Definition>(),
-                    name: name.as_ptr(),
-                    ask: ask::<H>,
-                    tell: tell::<H>,
-                    user_data,
-                    free_user_data: free::<H>,
-                    free_word: free_word::<H>,
-                    flags: self.flags,
-                    place,
-                    other,
-                    traverse_word: None,
-                };
-                // SAFETY: attached to this interpreter. The functions are made for this user data,
-                // a reference that the engine owns from here on, and for its words. The rest is
-                // copied.
-                Ok(unsafe { (functions.PyUnstable_InstallFrameHook)(interpreter, &definition) })
-            }
-            Err(missing) if place != 0 || self.flags & !TIMED != 0 => Err(missing),
-            // SAFETY: as above.
-            Err(_) => Ok(unsafe {
-                (simple.PyUnstable_AddFrameHookEx)(
-                    interpreter,
-                    ask_simply::<H>,
-                    user_data,
-                    free::<H>,
-                    name.as_ptr(),
-                    self.flags as c_int,
-                )
-            }),
+        let definition = raw::Definition {
+            size: size_of::<raw::Definition>(),
+            name: name.as_ptr(),
+            on_entry: Some(on_entry::<H>),
+            on_event: Some(on_event::<H>),
+            user_data,
+            free_user_data: Some(free_user_data::<H>),
+            free_data: data::is_boxed::<H::Data>().then_some(free_data::<H> as raw::FreeFunction),
+            traverse_data: None, // data of this crate owns no reference that the collector could see
+            flags: self.flags,
+            position,
+            other,
         };
-        match id {
-            Ok(id) if id > 0 => {
-                registration.id.store(id, Ordering::Release);
-                Ok(Installed { registration, keeps: false })
-            }
-            failed => {
-                let error = failed.err().unwrap_or_else(|| PyErr::fetch(py));
-                if !registration.released.load(Ordering::Acquire) {
-                    // SAFETY: the engine has not taken over the reference that was made above.
-                    drop(unsafe { Arc::from_raw(user_data.cast::<Registration<H>>()) });
-                }
-                Err(error)
-            }
+        // SAFETY: attached. The functions are made for this user data, a reference that the
+        // interpreter owns from here on, and for its data. The rest is copied.
+        let id = unsafe { (api.PyUnstable_FrameHook_Install)(&definition) };
+        if id > 0 {
+            registration.id.store(id, Ordering::Release);
+            return Ok(Installed { registration, keeps: false });
         }
+        let error = PyErr::fetch(py);
+        if !registration.released.load(Ordering::Acquire) {
+            // SAFETY: the interpreter has not taken over the reference that was made above.
+            drop(unsafe { Arc::from_raw(user_data.cast::<Registration<H>>()) });
+        }
+        Err(error)
     }
 }
 
-/// What a hook is for the engine: its user data. Owned by the engine and by the guard.
+/// The user data of a hook. Owned by the interpreter and by the guard.
 struct Registration<H: FrameHook> {
     hook: H,
-    functions: &'static First,
+    api: &'static Api,
     name: String,
     interpreter: i64,
-    /// The engine's handle; 0 until it is known.
+    /// 0 until it is known.
     id: AtomicI64,
-    /// Counts the engine's calls.
+    /// Counts the calls of callbacks.
     turn: AtomicU8,
-    /// The guard is gone: whatever the engine asks, the hook is not asked any more.
+    /// The guard is gone: the callbacks are not called any more.
     retired: AtomicBool,
-    /// The engine has given the hook back.
+    /// The interpreter has given its reference back.
     released: AtomicBool,
 }
 
 impl<H: FrameHook> Registration<H> {
-    fn ask<'py>(&self, py: Python<'py>, frame: *mut RawFrame) -> PyResult<Answer<'py, H::Word>> {
+    #[inline(always)]
+    fn enter<'py>(
+        &self,
+        py: Python<'py>,
+        frame: *mut raw::Frame,
+    ) -> PyResult<Answer<'py, H::Data>> {
         if self.retired.load(Ordering::Acquire) {
-            // Nobody could remove it at the time. An error: somebody has by now.
-            if remove(self.id.load(Ordering::Acquire)).is_err() {
-                PyErr::take(py);
-            }
-            return Ok(Answer::pass());
+            return self.remove_retired(py);
         }
-        // SAFETY: the engine offers this frame until `ask` returns.
-        let frame = unsafe { Frame::new(py, self.functions, frame) }?;
+        // SAFETY: the interpreter calls for this frame, and `on_entry` returns before it goes on.
+        let frame = unsafe { Frame::new(py, self.api, frame) };
         // Its lifetime may be anything here. The hook is to work with any, so it can use none but
         // that of its call.
-        self.hook.ask(&frame)
+        self.hook.on_entry(&frame)
+    }
+
+    /// It could not be removed when its guard was dropped.
+    #[cold]
+    fn remove_retired<'py>(&self, py: Python<'py>) -> PyResult<Answer<'py, H::Data>> {
+        if remove(self.id.load(Ordering::Acquire)).is_err() {
+            PyErr::take(py); // it has been removed by now
+        }
+        Ok(Answer::pass())
     }
 }
 
 /// A hook that is installed; removes it when it is dropped.
 ///
 /// Dropped in a thread that is not attached to the hook's interpreter, it cannot remove anything.
-/// Then the hook is retired: it is not asked or told any more, and the interpreter takes it out
-/// when it would ask it the next time, or at its end. Dropped after the interpreter's end, or after
+/// Then the hook is retired: its callbacks are not called any more, and it is removed at the next frame
+/// in that interpreter, or at the interpreter's end. Dropped after the interpreter's end, or after
 /// somebody else has removed the hook, it does nothing.
 ///
-/// The hook itself is dropped when both the engine and the guard have let it go. The engine does
-/// when no frame is left that the hook watches.
+/// The hook itself is dropped when the guard is gone and the interpreter does not use it any more: when
+/// it was removed and no callback of it runs.
 #[must_use]
 pub struct Installed<H: FrameHook> {
     registration: Arc<Registration<H>>,
@@ -213,13 +196,13 @@ impl<H: FrameHook> Installed<H> {
         &self.registration.hook
     }
 
-    /// The engine's handle: a positive number, never used twice in an interpreter. The functions of
-    /// the Python module `framehook` take it.
+    /// A positive number that the interpreter never uses again. The functions of the Python module
+    /// `framehook` take it.
     pub fn id(&self) -> i64 {
         self.registration.id.load(Ordering::Acquire)
     }
 
-    /// Whether the engine still has the hook: others may remove it too.
+    /// Whether the hook is still installed: others may remove it too.
     pub fn is_installed(&self) -> bool {
         !self.registration.released.load(Ordering::Acquire)
     }
@@ -239,45 +222,56 @@ impl<H: FrameHook> Installed<H> {
         self.keeps = true;
     }
 
-    /// Asks the hook, or does not ask it, from now on. A disabled hook keeps its place in the order
-    /// and what it has settled. ValueError: the hook has been removed. RuntimeError: the thread is
-    /// attached to another interpreter.
-    pub fn enable(&self, py: Python<'_>, on: bool) -> PyResult<()> {
-        self.in_own_interpreter(py)?;
-        let functions = first()?;
-        let switch = if on {
-            functions.PyUnstable_EnableFrameHook
-        } else {
-            functions.PyUnstable_DisableFrameHook
-        };
-        // SAFETY: attached to this interpreter; any handle is allowed.
-        checked(py, unsafe { switch(ffi::PyInterpreterState_Get(), self.id()) })
+    /// Disables the hook in all threads. It keeps its position and the code objects for which it is
+    /// disabled. ValueError: the hook has been removed. RuntimeError: the thread is attached to another
+    /// interpreter.
+    pub fn disable(&self, py: Python<'_>) -> PyResult<()> {
+        self.switch(py, |api| api.PyUnstable_FrameHook_Disable)
     }
 
-    /// The same for frames of the calling thread only.
-    pub fn enable_in_thread(&self, py: Python<'_>, on: bool) -> PyResult<()> {
-        self.in_own_interpreter(py)?;
-        let functions = first()?;
-        let switch = if on {
-            functions.PyUnstable_EnableFrameHookInThread
-        } else {
-            functions.PyUnstable_DisableFrameHookInThread
-        };
-        // SAFETY: attached; any handle is allowed.
-        checked(py, unsafe { switch(self.id()) })
+    /// Takes [`disable`](Self::disable) back.
+    pub fn enable(&self, py: Python<'_>) -> PyResult<()> {
+        self.switch(py, |api| api.PyUnstable_FrameHook_Enable)
     }
 
-    /// The same for one code object: enabling forgets that it was settled, disabling settles it.
-    pub fn enable_for(&self, code: &Bound<'_, PyCode>, on: bool) -> PyResult<()> {
+    /// Disables the hook in the calling thread.
+    pub fn disable_in_thread(&self, py: Python<'_>) -> PyResult<()> {
+        self.switch(py, |api| api.PyUnstable_FrameHook_DisableInThread)
+    }
+
+    /// Takes [`disable_in_thread`](Self::disable_in_thread) back.
+    pub fn enable_in_thread(&self, py: Python<'_>) -> PyResult<()> {
+        self.switch(py, |api| api.PyUnstable_FrameHook_EnableInThread)
+    }
+
+    /// Disables the hook for a code object in all threads, as [`Answer::disable`] does.
+    pub fn disable_for_code(&self, code: &Bound<'_, PyCode>) -> PyResult<()> {
+        self.switch_for_code(code, |api| api.PyUnstable_FrameHook_DisableForCode)
+    }
+
+    /// Enables the hook for a code object for which it is disabled.
+    pub fn enable_for_code(&self, code: &Bound<'_, PyCode>) -> PyResult<()> {
+        self.switch_for_code(code, |api| api.PyUnstable_FrameHook_EnableForCode)
+    }
+
+    fn switch(
+        &self,
+        py: Python<'_>,
+        function: impl FnOnce(&Api) -> unsafe extern "C" fn(i64) -> c_int,
+    ) -> PyResult<()> {
+        self.in_own_interpreter(py)?;
+        // SAFETY: attached to this interpreter; any id is allowed.
+        checked(py, unsafe { function(self.registration.api)(self.id()) })
+    }
+
+    fn switch_for_code(
+        &self,
+        code: &Bound<'_, PyCode>,
+        function: impl FnOnce(&Api) -> unsafe extern "C" fn(i64, *mut PyObject) -> c_int,
+    ) -> PyResult<()> {
         self.in_own_interpreter(code.py())?;
-        let functions = first()?;
-        let switch = if on {
-            functions.PyUnstable_EnableFrameHookForCode
-        } else {
-            functions.PyUnstable_DisableFrameHookForCode
-        };
-        // SAFETY: attached; any handle is allowed, and the code is alive.
-        checked(code.py(), unsafe { switch(self.id(), code.as_ptr()) })
+        // SAFETY: attached; any id is allowed, and the code object is live.
+        checked(code.py(), unsafe { function(self.registration.api)(self.id(), code.as_ptr()) })
     }
 
     fn in_own_interpreter(&self, _: Python<'_>) -> PyResult<()> {
@@ -323,9 +317,9 @@ impl<H: FrameHook> Drop for Installed<H> {
 
 /// Removes a hook of this thread's interpreter, or leaves an exception set. The thread is attached.
 fn remove(id: i64) -> Result<(), ()> {
-    let Ok(functions) = first() else { return Ok(()) };
-    // SAFETY: every caller is attached; any handle is allowed.
-    match unsafe { (functions.PyUnstable_RemoveFrameHookEx)(ffi::PyInterpreterState_Get(), id) } {
+    let Ok(api) = Api::get() else { return Ok(()) };
+    // SAFETY: every caller is attached; any id is allowed.
+    match unsafe { (api.PyUnstable_FrameHook_Remove)(id) } {
         0 => Ok(()),
         _ => Err(()),
     }
@@ -341,24 +335,30 @@ pub(crate) fn checked(py: Python<'_>, status: c_int) -> PyResult<()> {
 
 /// Removes every hook of the interpreter, those of others too.
 pub fn clear(py: Python<'_>) -> PyResult<()> {
-    let functions = first()?;
-    // SAFETY: attached to this interpreter.
-    checked(py, unsafe { (functions.PyUnstable_ClearFrameHooks)(ffi::PyInterpreterState_Get()) })
+    let api = Api::get()?;
+    // SAFETY: attached.
+    checked(py, unsafe { (api.PyUnstable_FrameHook_Clear)() })
 }
 
-/// Runs what the engine has called. Neither an error nor a panic gets out: they become the
-/// exception that goes with `None`.
+/// Runs a callback. Neither an error nor a panic gets out: they become the exception that goes with
+/// `None`.
 ///
 /// # Safety
-/// The engine has called with this user data of `install::<H>`, in an attached thread, and keeps
+/// The interpreter has called with this user data of `install::<H>`, in an attached thread, and keeps
 /// its reference until `body` has returned.
+#[inline(always)]
 unsafe fn called<H: FrameHook, T>(
     user_data: *mut c_void,
     body: impl FnOnce(Python<'_>, &Registration<H>) -> PyResult<T>,
 ) -> Option<T> {
-    // SAFETY: the engine keeps its reference, by the caller's promise. There are only shared
-    // references to a registration.
+    // SAFETY: the interpreter keeps its reference, by contract. There are only shared references to a
+    // registration.
     let registration = unsafe { &*user_data.cast::<Registration<H>>() };
+    if H::BARE {
+        // SAFETY: the thread is attached until the callback returns, and the value goes before that.
+        let py = unsafe { Python::assume_attached() };
+        return body(py, registration).map_err(|error| error.restore(py)).ok();
+    }
     let run = |py: Python<'_>| {
         let caught = catch_unwind(AssertUnwindSafe(|| {
             body(py, registration).map_err(|error| error.restore(py)).ok()
@@ -378,140 +378,109 @@ unsafe fn called<H: FrameHook, T>(
         // SAFETY: the thread is attached, so Python is initialized, and that is all there is to it.
         unsafe { Python::attach_unchecked(run) }
     } else {
-        // SAFETY: the thread is attached until the engine's call returns, and the value is dropped
-        // before that.
+        // SAFETY: as for bare hooks.
         run(unsafe { Python::assume_attached() })
     }
 }
 
-/// PyO3 is told each so many calls that the thread is attached, which costs as much as the call of
-/// an empty hook. A `Py` that was dropped meanwhile is given back then.
+/// PyO3 attaches the thread once in so many calls, which costs as much as the call of an empty hook. A
+/// `Py` that was dropped meanwhile is given back then.
 const TURNS: u8 = 64;
 
-/// Whether the hook wants to be asked. One that panics is, and so is one that is to be removed.
+/// Whether the hook has anything to do. One that panics has, and so has one that is to be removed.
 ///
 /// # Safety
 /// `user_data` is that of `install::<H>`, and is kept while this runs.
 #[inline(always)]
 unsafe fn listens<H: FrameHook>(user_data: *mut c_void) -> bool {
-    // SAFETY: the caller's contract. Only shared references to it are made.
+    // SAFETY: kept, by contract. Only shared references to it are made.
     let registration = unsafe { &*user_data.cast::<Registration<H>>() };
-    let listens = catch_unwind(AssertUnwindSafe(|| registration.hook.listens()));
-    let listens = listens.unwrap_or_else(|payload| {
-        // What it holds may panic again.
-        forget(payload);
-        true
-    });
+    let listens = if H::BARE {
+        registration.hook.listens()
+    } else {
+        let caught = catch_unwind(AssertUnwindSafe(|| registration.hook.listens()));
+        caught.unwrap_or_else(|payload| {
+            forget(payload); // what it holds may panic again
+            true
+        })
+    };
     listens || registration.retired.load(Ordering::Relaxed)
 }
 
-/// A hook's C function.
-///
 /// # Safety
-/// The engine calls it, in an attached thread, with a frame that it offers until it returns, the
-/// user data of `install::<H>`, and an answer that nobody else sees.
-unsafe extern "C" fn ask<H: FrameHook>(
-    frame: *mut RawFrame,
+/// The interpreter calls it as an entry callback, with the user data of `install::<H>`.
+unsafe extern "C" fn on_entry<H: FrameHook>(
+    frame: *mut raw::Frame,
     user_data: *mut c_void,
-    raw: *mut RawAnswer,
+    answer: *mut raw::Answer,
 ) -> c_int {
-    // SAFETY: the engine's user data, which it keeps until this function returns.
+    // SAFETY: the interpreter keeps the user data until this function returns.
     if !unsafe { listens::<H>(user_data) } {
-        return verdict::PASS;
+        return raw::PASS;
     }
     let body = |py: Python<'_>, registration: &Registration<H>| {
-        let answer = registration.ask(py, frame)?;
-        let (verdict, object) = answer.verdict.into_raw();
-        // SAFETY: the engine gives room for the answer until this function returns.
-        let raw = unsafe { &mut *raw };
-        raw.object = object;
-        raw.tell = answer.tell;
-        raw.extent = answer.extent;
-        if let Some(word) = answer.word {
-            raw.word = word::into_raw(word);
+        let given = registration.enter(py, frame)?;
+        let (verdict, object) = given.verdict.into_raw();
+        if object.is_null() && given.events | given.scope == 0 {
+            return Ok(verdict);
+        }
+        // SAFETY: the interpreter gives room for the answer until this function returns.
+        let answer = unsafe { &mut *answer };
+        answer.object = object;
+        answer.events = given.events;
+        answer.scope = given.scope;
+        if let Some(data) = given.data {
+            answer.data = data::into_raw(data);
         }
         Ok(verdict)
     };
-    // SAFETY: the engine calls, as `called` needs it.
-    unsafe { called(user_data, body) }.unwrap_or(verdict::ERROR)
+    // SAFETY: the interpreter calls, as `called` needs it.
+    unsafe { called(user_data, body) }.unwrap_or(raw::ERROR)
 }
 
-/// A hook's C function where there is the first edition only.
-///
 /// # Safety
-/// As for `ask`, with room for the replacement.
-unsafe extern "C" fn ask_simply<H: FrameHook>(
-    frame: *mut RawFrame,
+/// The interpreter calls it as an event callback, with the user data of `install::<H>`.
+unsafe extern "C" fn on_event<H: FrameHook>(
+    event: *const raw::Event,
     user_data: *mut c_void,
-    replacement: *mut *mut PyObject,
 ) -> c_int {
-    // SAFETY: as in `ask`.
-    if !unsafe { listens::<H>(user_data) } {
-        return verdict::PASS;
-    }
     let body = |py: Python<'_>, registration: &Registration<H>| {
-        let answer = registration.ask(py, frame)?;
-        if answer.needs_second_edition() {
-            second("watching a frame, an extent or a result")?;
-        }
-        let (verdict, object) = answer.verdict.into_raw();
-        if !object.is_null() {
-            // SAFETY: the engine gives room for the replacement.
-            unsafe { *replacement = object };
-        }
-        Ok(verdict)
-    };
-    // SAFETY: the engine calls, as `called` needs it.
-    unsafe { called(user_data, body) }.unwrap_or(verdict::ERROR)
-}
-
-/// A hook's C function for events.
-///
-/// # Safety
-/// The engine calls it, in an attached thread, with an event whose references are good until it
-/// returns, and the user data of `install::<H>`.
-unsafe extern "C" fn tell<H: FrameHook>(event: *const RawEvent, user_data: *mut c_void) -> c_int {
-    let body = |py: Python<'_>, registration: &Registration<H>| {
-        // SAFETY: the engine lends the event until this function returns.
-        let raw = unsafe { &*event };
+        // SAFETY: the interpreter lends the event until this function returns.
+        let event = unsafe { &*event };
         if registration.retired.load(Ordering::Acquire) {
             return Ok(());
         }
-        let tell = |word: &H::Word| {
-            // SAFETY: the engine's references are good until this function returns. The hook is to
-            // work with any lifetime, so it can use none but that of its call.
-            let event = unsafe { Event::new(py, raw, word) }?;
-            registration.hook.tell(&event)
+        let call = |data: &H::Data| {
+            // SAFETY: the references of the event are valid until this function returns. The hook is
+            // to work with any lifetime, so it can use none but that of its call.
+            let event = unsafe { Event::new(py, event, data) }?;
+            registration.hook.on_event(&event)
         };
-        // SAFETY: `ask::<H>` made the word. The engine frees it when nothing more is told of the
-        // frame, and so not before this function has returned. What `tell` runs cannot have the
-        // frame go on or end: a generator is running for as long as its hooks are told.
-        unsafe { word::with(raw.word, tell) }
+        // SAFETY: `on_entry::<H>` made the data. The interpreter frees it when no further event is
+        // delivered, so not before this function has returned. What the callback runs cannot resume
+        // or end the frame: a generator counts as running during its events.
+        unsafe { data::with(event.data, call) }
     };
-    // SAFETY: the engine calls, as `called` needs it.
+    // SAFETY: the interpreter calls, as `called` needs it.
     unsafe { called(user_data, body) }.map_or(-1, |()| 0)
 }
 
-/// Drops a word.
-///
 /// # Safety
-/// The engine calls it once with each word, in an attached thread, when nothing more is told of the
-/// word's frame.
-unsafe extern "C" fn free_word<H: FrameHook>(raw: *mut c_void) {
-    if !needs_drop::<H::Word>() {
-        // SAFETY: `ask::<H>` made the word, unless it is NULL, and it comes here once and last.
-        return unsafe { word::drop_raw::<H::Word>(raw) };
+/// The interpreter calls it once with the data of an answer, in an attached thread, when no further
+/// event of the frame is delivered.
+unsafe extern "C" fn free_data<H: FrameHook>(raw: *mut c_void) {
+    if !needs_drop::<H::Data>() {
+        // SAFETY: `on_entry::<H>` made the data, unless it is NULL, and it comes here once and last.
+        return unsafe { data::drop_raw::<H::Data>(raw) };
     }
     // SAFETY: as above. The thread is attached, as in `called`.
-    unsafe { Python::attach_unchecked(|_| quietly(|| word::drop_raw::<H::Word>(raw))) }
+    unsafe { Python::attach_unchecked(|_| quietly(|| data::drop_raw::<H::Data>(raw))) }
 }
 
-/// Gives the engine's reference to a hook back.
-///
 /// # Safety
-/// The engine calls it once, with the user data of `install::<H>`, in a thread attached to the
-/// hook's interpreter, when no round uses the hook any more and no frame is left that it watches.
-unsafe extern "C" fn free<H: FrameHook>(user_data: *mut c_void) {
+/// The interpreter calls it once, with the user data of `install::<H>`, in a thread attached to the
+/// hook's interpreter, when the hook was removed and no callback of it runs.
+unsafe extern "C" fn free_user_data<H: FrameHook>(user_data: *mut c_void) {
     // SAFETY: `install` made it from this type of Arc and gave this reference away.
     let registration = unsafe { Arc::from_raw(user_data.cast::<Registration<H>>()) };
     registration.released.store(true, Ordering::Release);

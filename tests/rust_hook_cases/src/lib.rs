@@ -4,7 +4,7 @@
 
 use framehook::{
     can_stand_in, original, Also, Answer, Builder, CRecursion, Event, EventKind, Frame, FrameHook,
-    Installed, Place,
+    Installed, Position,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -110,19 +110,19 @@ impl Case {
 }
 
 impl FrameHook for Case {
-    type Word = Word;
+    type Data = Word;
 
-    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Word>> {
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Word>> {
         let py = frame.py();
         let code = frame.code()?;
         if !code.is(&self.code) {
-            return Ok(Answer::settled());
+            return Ok(Answer::disable());
         }
         self.asked.fetch_add(1, Ordering::Relaxed);
         let extra = self.extra.bind(py);
         match self.kind.as_str() {
             "pass" | "panic when dropped" => Ok(Answer::pass()),
-            "settle" => Ok(Answer::settled()),
+            "settle" => Ok(Answer::disable()),
             "drop" => {
                 drop(self.extra.clone_ref(py));
                 Ok(Answer::pass())
@@ -148,8 +148,8 @@ impl FrameHook for Case {
                 Ok(Answer::pass())
             }
             "result" => Ok(Answer::result(extra.clone())),
-            "not below" => Ok(Answer::pass().not_below()),
-            "only below" => Ok(Answer::pass().only_below()),
+            "not below" => Ok(Answer::pass().exclude_callees()),
+            "only below" => Ok(Answer::pass().only_callees()),
             "watch" | "tell panics" | "tell raises" => Ok(Answer::pass().watch(self.word())),
             "watch all" | "tell calls" => {
                 Ok(Answer::pass().watch_also(Also::YIELDS | Also::RESUMES, self.word()))
@@ -163,8 +163,8 @@ impl FrameHook for Case {
         }
     }
 
-    fn tell(&self, event: &Event<'_, '_, Word>) -> PyResult<()> {
-        let number = event.word().number;
+    fn on_event(&self, event: &Event<'_, '_, Word>) -> PyResult<()> {
+        let number = event.data().number;
         let text = match event.kind() {
             EventKind::Returned(value) => format!("returned {}", value.repr()?),
             EventKind::Raised(value) => format!("raised {}", value.repr()?),
@@ -183,7 +183,7 @@ impl FrameHook for Case {
             }
             _ => {}
         }
-        assert_eq!(number, event.word().number, "the word is still there");
+        assert_eq!(number, event.data().number, "the word is still there");
         Ok(())
     }
 }
@@ -214,19 +214,19 @@ struct Numbers {
 }
 
 impl FrameHook for Numbers {
-    type Word = u64;
+    type Data = u64;
 
-    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
         if !frame.code()?.is(&self.code) {
-            return Ok(Answer::settled());
+            return Ok(Answer::disable());
         }
         // Beyond 32 bits.
         let number = self.next.fetch_add(1, Ordering::Relaxed).unsigned_abs() + (1 << 40);
         Ok(Answer::pass().watch(number))
     }
 
-    fn tell(&self, event: &Event<'_, '_, u64>) -> PyResult<()> {
-        lock(&self.seen).push(event.word() - (1 << 40));
+    fn on_event(&self, event: &Event<'_, '_, u64>) -> PyResult<()> {
+        lock(&self.seen).push(event.data() - (1 << 40));
         Ok(())
     }
 }
@@ -237,9 +237,9 @@ struct Pass {
 }
 
 impl FrameHook for Pass {
-    type Word = u64;
+    type Data = u64;
 
-    fn ask<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
+    fn on_entry<'py>(&self, _: &Frame<'py>) -> PyResult<Answer<'py, u64>> {
         Ok(if self.watches { Answer::pass().watch(5) } else { Answer::pass() })
     }
 }
@@ -255,18 +255,18 @@ struct Listener {
 }
 
 impl FrameHook for Listener {
-    type Word = ();
+    type Data = ();
 
     fn listens(&self) -> bool {
         assert!(!self.panics.load(Ordering::Relaxed), "listening");
         self.listens.load(Ordering::Relaxed)
     }
 
-    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let code = frame.code()?;
         if code.is(&self.code) {
-            framehook::outside(self.outside.bind(frame.py())).call1((1,))?;
+            framehook::reentrant(self.outside.bind(frame.py())).call1((1,))?;
         }
         Ok(Answer::pass())
     }
@@ -386,12 +386,12 @@ mod rust_hook_cases {
             own_guard: Mutex::default(),
         };
         let place = match (first, before, behind) {
-            (true, _, _) => Place::First,
-            (_, Some(other), _) => Place::Before(other),
-            (_, _, Some(other)) => Place::Behind(other),
-            _ => Place::Last,
+            (true, _, _) => Position::First,
+            (_, Some(other), _) => Position::Before(other),
+            (_, _, Some(other)) => Position::After(other),
+            _ => Position::Last,
         };
-        let mut builder = Builder::new(name.unwrap_or(kind.clone())).place(place);
+        let mut builder = Builder::new(name.unwrap_or(kind.clone())).position(place);
         for (wanted, with) in [
             (this_thread, Builder::this_thread as fn(Builder) -> Builder),
             (visible, Builder::visible),

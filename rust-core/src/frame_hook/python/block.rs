@@ -5,7 +5,7 @@
 //! instrumentation of its code object. The methods themselves are bound where the block begins.
 
 use super::converted::{exactly, is_a, made, truth};
-use super::functions::place_of;
+use super::functions::position_of;
 use super::hook::{add, describe, order_of, Manner};
 use crate::cpython as c;
 use crate::cpython::PyObject;
@@ -69,7 +69,7 @@ unsafe fn manner_of(thread: Thread, this: *mut PyObject) -> Outcome<Manner> {
         let item = |at| c::PyTuple_GetItem(manner.as_ptr(), at);
         Ok(Manner {
             owner: number_of(this),
-            place: place_of(thread, item(0), item(1))?,
+            position: position_of(thread, item(0), item(1))?,
             this_thread: truth(thread, item(2))?,
             visible: truth(thread, item(3))?,
         })
@@ -111,8 +111,8 @@ unsafe fn leave(thread: Thread, this: *mut PyObject) -> Outcome<()> {
     }
 }
 
-/// The handle of the hook that a block of `this` has installed, or None.
-fn handle_in_block(thread: Thread, this: *mut PyObject) -> Option<Owned> {
+/// The id of the hook that a block of `this` has installed, or None.
+fn id_of_block(thread: Thread, this: *mut PyObject) -> Option<Owned> {
     // SAFETY: a getter of the type.
     match registry::id_in_blocks(thread, unsafe { number_of(this) }) {
         Some(id) => Owned::signed(thread, id),
@@ -136,9 +136,9 @@ static METHODS: ForC<[c::PyMethodDef; 3]> = ForC::new([
 
 static GETTERS: ForC<[c::PyGetSetDef; 2]> = ForC::new([
     getter!(
-        "_handle",
-        "The handle of the hook that a block has installed, or None.",
-        handle_in_block
+        "_id",
+        "The id of the hook that a block has installed, or None.",
+        id_of_block
     ),
     NO_GETTER,
 ]);

@@ -1,4 +1,4 @@
-//! What passes between Python and the hooks: results, arguments, handles and code.
+//! What passes between Python and the hooks: results, arguments, ids and code.
 
 use crate::code::Code;
 use crate::cpython as c;
@@ -26,7 +26,7 @@ impl ForPython for Outcome<()> {
     }
 }
 
-/// A hook's handle, or an exception.
+/// A hook's id, or an exception.
 impl ForPython for Outcome<c_longlong> {
     #[inline] // or its symbol would be exported
     fn for_python(self, thread: Thread) -> *mut PyObject {
@@ -57,11 +57,11 @@ pub unsafe fn truth(thread: Thread, object: *mut PyObject) -> Outcome<bool> {
     }
 }
 
-/// The handle of a hook.
+/// The id of a hook.
 ///
 /// # Safety
 /// `object` is live.
-pub unsafe fn handle(thread: Thread, object: *mut PyObject) -> Outcome<c_longlong> {
+pub unsafe fn id_number(thread: Thread, object: *mut PyObject) -> Outcome<c_longlong> {
     // SAFETY: live, by contract.
     unsafe {
         if (*object).ob_type == &raw mut c::PyBool_Type {

@@ -1,6 +1,7 @@
-//! What a hook in Python is told of a frame that it watches.
+//! The events that hooks in Python receive: `framehook.FrameEvent`.
 //!
-//! The word of such a watch is a tuple: the callable that is told, and what comes back to it.
+//! The data of a watch is a tuple: the callback, its data, and the arguments and the caller of the frame
+//! if they were requested, otherwise None.
 
 use super::converted::made;
 use crate::cpython as c;
@@ -8,43 +9,44 @@ use crate::cpython::PyObject;
 use crate::frame::VisitFunction;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::kept::keep;
-use crate::frame_hook::verdict::HookEvent;
+use crate::frame_hook::c_api::FrameHookEvent;
 use crate::object::{ForC, Owned};
 use crate::thread::Thread;
 use core::ffi::{c_int, c_void, CStr};
 use core::ptr::null_mut;
 
-/// What has happened, in the order of `Happened`.
+/// The kinds of events, in the order of `Happened`.
 const KINDS: [&CStr; 5] = [c"returned", c"raised", c"yielded", c"resumed", c"dropped"];
 
-/// Calls what is told, with an event.
-pub unsafe extern "C" fn tell_python(event: *const HookEvent, _: *mut c_void) -> c_int {
-    // SAFETY: called where a hook is told, with an event whose word `word` has made.
-    unsafe { tell(Thread::current(), &*event) }.map_or(-1, |_| 0)
+/// The event callback of hooks in Python.
+pub unsafe extern "C" fn on_event(event: *const FrameHookEvent, _: *mut c_void) -> c_int {
+    // SAFETY: called with an event of a watch, whose data `watch_data` has made.
+    unsafe { call(Thread::current(), &*event) }.map_or(-1, |_| 0)
 }
 
 /// # Safety
-/// The event's word was made by [`word`].
-unsafe fn tell(thread: Thread, event: &HookEvent) -> Outcome<Owned> {
+/// The event's data was made by [`watch_data`].
+unsafe fn call(thread: Thread, event: &FrameHookEvent) -> Outcome<Owned> {
     let none = &raw mut c::_Py_NoneStruct;
     let or_none = |object: *mut PyObject| if object.is_null() { none } else { object };
-    // SAFETY: the word's tuple and all else here are live for the time of the call.
+    // SAFETY: the tuple and all else here are live for the time of the call.
     unsafe {
-        let callback = c::PyTuple_GetItem(event.word.cast(), 0);
+        let of_watch = |at| c::PyTuple_GetItem(event.data.cast(), at);
+        let callback = of_watch(0);
         if is_cleared(callback) {
             return Ok(Owned::none(thread));
         }
-        let told = made(thread, Owned::new(c::PyStructSequence_New(event_type(thread)?.cast())))?;
+        let object = made(thread, Owned::new(c::PyStructSequence_New(event_type(thread)?.cast())))?;
         let kind = part(thread, 1 + event.kind as usize)?;
-        let word = c::PyTuple_GetItem(event.word.cast(), 1);
-        let parts = [kind, or_none(event.value), or_none(event.code), word];
+        let (value, code) = (or_none(event.value), or_none(event.code));
+        let parts = [kind, value, code, of_watch(1), of_watch(2), of_watch(3)];
         for (i, part) in parts.into_iter().enumerate() {
             let part = Owned::share(thread, part).into_raw();
-            c::PyStructSequence_SetItem(told.as_ptr(), i as isize, part);
+            c::PyStructSequence_SetItem(object.as_ptr(), i as isize, part);
         }
         // Nobody else does: an exception that leads to its own event would never be freed.
-        c::PyObject_GC_Track(told.as_ptr().cast());
-        made(thread, Owned::new(c::PyObject_CallOneArg(callback, told.as_ptr())))
+        c::PyObject_GC_Track(object.as_ptr().cast());
+        made(thread, Owned::new(c::PyObject_CallOneArg(callback, object.as_ptr())))
     }
 }
 
@@ -64,58 +66,63 @@ unsafe fn is_cleared(callback: *mut PyObject) -> bool {
     }
 }
 
-/// The word for a watch that tells `callback`, with `own` coming back to it. The collector does not know the
-/// tuple: it is the engine's, and what it refers to is shown by [`traverse_word`].
+/// The data of a watch. The collector does not know the tuple: nothing but the watch refers to it, and
+/// [`traverse_data`] visits its items.
 ///
 /// # Safety
-/// Both are live.
-pub unsafe fn word(thread: Thread, callback: *mut PyObject, own: *mut PyObject) -> Outcome<Owned> {
+/// The objects are live.
+pub unsafe fn watch_data(thread: Thread, items: [*mut PyObject; 4]) -> Outcome<Owned> {
+    let [callback, data, arguments, caller] = items;
     // SAFETY: live, by contract; then a tuple, which is tracked.
     unsafe {
-        let word = made(thread, Owned::new(c::PyTuple_Pack(2, callback, own)))?;
-        c::PyObject_GC_UnTrack(word.as_ptr().cast());
-        Ok(word)
+        let tuple = made(thread, Owned::new(c::PyTuple_Pack(4, callback, data, arguments, caller)))?;
+        c::PyObject_GC_UnTrack(tuple.as_ptr().cast());
+        Ok(tuple)
     }
 }
 
-/// Shows the collector what a word refers to.
-pub unsafe extern "C" fn traverse_word(
-    word: *mut c_void,
+/// `traverse_data` of hooks in Python.
+pub unsafe extern "C" fn traverse_data(
+    data: *mut c_void,
     visit: VisitFunction,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: called by the collector, with the word of a watch, which is NULL or was made by `word`.
-    unsafe {
-        if word.is_null() {
-            return 0;
-        }
-        match visit(c::PyTuple_GetItem(word.cast(), 0), argument) {
-            0 => visit(c::PyTuple_GetItem(word.cast(), 1), argument),
-            stop => stop,
+    if data.is_null() {
+        return 0;
+    }
+    for at in 0..4 {
+        // SAFETY: called by the collector, with what `watch_data` has made.
+        let stop = unsafe { visit(c::PyTuple_GetItem(data.cast(), at), argument) };
+        if stop != 0 {
+            return stop;
         }
     }
+    0
 }
 
-pub unsafe extern "C" fn drop_word(word: *mut c_void) {
-    // SAFETY: NULL, or a reference that was the watch's.
-    drop(unsafe { Owned::new(word.cast()) });
+/// `free_data` of hooks in Python.
+pub unsafe extern "C" fn free_data(data: *mut c_void) {
+    // SAFETY: NULL, or the watch's reference.
+    drop(unsafe { Owned::new(data.cast()) });
 }
 
 const fn field(name: &'static CStr, doc: &'static CStr) -> c::PyStructSequence_Field {
     c::PyStructSequence_Field { name: name.as_ptr(), doc: doc.as_ptr() }
 }
 
-static FIELDS: ForC<[c::PyStructSequence_Field; 5]> = ForC::new([
+static FIELDS: ForC<[c::PyStructSequence_Field; 7]> = ForC::new([
     field(c"kind", c"'returned', 'raised', 'yielded', 'resumed' or 'dropped'"),
-    field(c"value", c"what it has returned or yielded, or the exception; else None"),
-    field(c"code", c"the code that ran"),
-    field(c"word", c"as watch() was given it"),
+    field(c"value", c"the value returned or yielded, or the exception; otherwise None"),
+    field(c"code", c"the code object that ran"),
+    field(c"data", c"the data given to watch()"),
+    field(c"arguments", c"with watch(arguments=True): a dict of the arguments as they were on entry"),
+    field(c"caller", c"with watch(caller=True): code and line of the caller, as FrameView.caller"),
     c::PyStructSequence_Field { name: null_mut(), doc: null_mut() },
 ]);
 
 static DESCRIPTION: ForC<c::PyStructSequence_Desc> = ForC::new(c::PyStructSequence_Desc {
     name: c"framehook.FrameEvent".as_ptr(),
-    doc: c"What has happened to a frame that a hook watches.".as_ptr(),
+    doc: c"An event of a frame that a hook watches.".as_ptr(),
     fields: FIELDS.get().cast(),
     n_in_sequence: 4,
 });
@@ -125,10 +132,10 @@ pub fn event_type(thread: Thread) -> Outcome<*mut PyObject> {
     part(thread, 0)
 }
 
-/// A part of events, by its number: their type, then the words of `KINDS`. A borrowed reference.
+/// A part of events, by its number: their type, then the strings of `KINDS`. A borrowed reference.
 ///
 /// All are kept. CPython's table of interned strings does not count down where a string leaves it: a
-/// word that comes and goes with each event would make it room for more again and again.
+/// string that comes and goes with each event would make it room for more again and again.
 fn part(thread: Thread, number: usize) -> Outcome<*mut PyObject> {
     // SAFETY: a field of the state. The tuple lives as long as the interpreter has hooks.
     unsafe {
@@ -146,12 +153,12 @@ fn part(thread: Thread, number: usize) -> Outcome<*mut PyObject> {
 
 /// `None`, mostly with an exception, where there is no memory.
 fn make_parts(thread: Thread) -> Option<Owned> {
-    let word = |text| Owned::interned(thread, text);
+    let kind_name = |text| Owned::interned(thread, text);
     let [returned, raised, yielded, resumed, dropped] = KINDS;
     // SAFETY: the description lives for ever; a thread state is attached.
     let kind = unsafe { Owned::new(c::PyStructSequence_NewType(DESCRIPTION.get()).cast()) }?;
     let parts =
-        [kind, word(returned)?, word(raised)?, word(yielded)?, word(resumed)?, word(dropped)?];
+        [kind, kind_name(returned)?, kind_name(raised)?, kind_name(yielded)?, kind_name(resumed)?, kind_name(dropped)?];
     let [kind, returned, raised, yielded, resumed, dropped] = parts.each_ref().map(Owned::as_ptr);
     // SAFETY: live, and so many; a thread state is attached.
     unsafe { Owned::new(c::PyTuple_Pack(6, kind, returned, raised, yielded, resumed, dropped)) }

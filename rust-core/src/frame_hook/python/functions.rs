@@ -1,10 +1,10 @@
 //! The functions of `_framecore` that concern hooks.
 
-use super::converted::{code_of, exactly, handle, made, truth};
+use super::converted::{code_of, exactly, id_number, made, truth};
 use super::hook::{add, describe_all, id_of, Manner};
 use crate::cpython as c;
 use crate::cpython::PyObject;
-use crate::frame_hook::description::Place;
+use crate::frame_hook::description::Position;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::{original, outside, registry, replace, settled, switch};
 use crate::object::Owned;
@@ -23,13 +23,13 @@ unsafe fn add_frame_hook(
     let Some((all, count @ (1 | 2 | 6))) = arguments.some::<6>() else {
         return Err(Raised::type_error(thread, c"wrong number of arguments"));
     };
-    let [hook, name, place, other, this_thread, visible] = all;
+    let [hook, name, position, other, this_thread, visible] = all;
     // SAFETY: live, as they are arguments.
     unsafe {
         let manner = if count == 6 {
             Manner {
                 owner: 0,
-                place: place_of(thread, place, other)?,
+                position: position_of(thread, position, other)?,
                 this_thread: truth(thread, this_thread)?,
                 visible: truth(thread, visible)?,
             }
@@ -40,33 +40,33 @@ unsafe fn add_frame_hook(
     }
 }
 
-/// The place that a number stands for, beside the hook `other` perhaps, which is given by itself or by its
-/// handle.
+/// The position that a number stands for, beside the hook `other` perhaps, which is given by itself or by
+/// its id.
 ///
 /// # Safety
 /// Both are live.
-pub unsafe fn place_of(
+pub unsafe fn position_of(
     thread: Thread,
     number: *mut PyObject,
     other: *mut PyObject,
-) -> Outcome<Place> {
+) -> Outcome<Position> {
     // SAFETY: live, by contract.
-    let (number, other) = unsafe { (handle(thread, number)?, id_of(thread, other)?) };
+    let (number, other) = unsafe { (id_number(thread, number)?, id_of(thread, other)?) };
     c_int::try_from(number)
         .ok()
-        .and_then(|number| Place::from_c(number, other))
-        .ok_or_else(|| Raised::value_error(thread, c"unknown place for a frame hook"))
+        .and_then(|number| Position::from_c(number, other))
+        .ok_or_else(|| Raised::value_error(thread, c"unknown position for a frame hook"))
 }
 
 /// Why `other` cannot run in the place of `code`, or None.
 ///
 /// # Safety
 /// The arguments are a call's.
-unsafe fn obstacle(thread: Thread, _: *mut PyObject, arguments: Arguments) -> Outcome<Owned> {
+unsafe fn incompatibility(thread: Thread, _: *mut PyObject, arguments: Arguments) -> Outcome<Owned> {
     let [code, other] = exactly(thread, arguments)?;
     // SAFETY: live, as they are arguments.
     let (code, other) = unsafe { (code_of(thread, code)?, code_of(thread, other)?) };
-    match replace::obstacle(code, other) {
+    match replace::incompatibility(code, other) {
         Some(why) => made(thread, Owned::text(thread, why)),
         None => Ok(Owned::none(thread)),
     }
@@ -95,8 +95,8 @@ unsafe fn calling<const N: usize>(
     work(thread, own, rest, others).map_or(null_mut(), Owned::into_raw)
 }
 
-/// `call_original(below, callable, /, *args, **kwargs)`.
-unsafe extern "C" fn call_original(
+/// `call_unhooked(callees, callable, /, *args, **kwargs)`.
+unsafe extern "C" fn call_unhooked(
     _: *mut PyObject,
     first: *const *mut PyObject,
     count: isize,
@@ -109,16 +109,16 @@ unsafe extern "C" fn call_original(
             count,
             c"a truth and a callable are expected",
             |thread, own, rest, others| {
-                let &[below, callable] = own;
-                let below = truth(thread, below).ok()?;
-                original::call(thread, callable, rest, others, names, below).ok().flatten()
+                let &[callees, callable] = own;
+                let callees = truth(thread, callees).ok()?;
+                original::call(thread, callable, rest, others, names, callees).ok().flatten()
             },
         )
     }
 }
 
-/// `call_outside(callable, /, *args, **kwargs)`.
-unsafe extern "C" fn call_outside(
+/// `call_reentrant(callable, /, *args, **kwargs)`.
+unsafe extern "C" fn call_reentrant(
     _: *mut PyObject,
     first: *const *mut PyObject,
     count: isize,
@@ -143,8 +143,8 @@ pub unsafe fn remove_frame_hook(
     registry::remove(thread, unsafe { id_of(thread, hook) }?)
 }
 
-/// What the functions that switch a hook have in common: the first of their arguments is
-/// its handle, and the last says whether it is to be asked.
+/// What the functions that switch a hook have in common: the first of their arguments is its id, and the
+/// last is whether it is enabled.
 fn switched<const N: usize>(
     thread: Thread,
     arguments: Arguments,
@@ -154,83 +154,83 @@ fn switched<const N: usize>(
     // There are two, or more.
     let [id, .., on] = all.as_slice() else { return Ok(()) };
     // SAFETY: live, as they are arguments.
-    let (id, on) = unsafe { (handle(thread, *id)?, truth(thread, *on)?) };
+    let (id, on) = unsafe { (id_number(thread, *id)?, truth(thread, *on)?) };
     work(id, all, on)
 }
 
 /// # Safety
 /// `code` is live.
-unsafe fn never_offer(thread: Thread, _: *mut PyObject, code: *mut PyObject) -> Outcome<()> {
+unsafe fn never_dispatch(thread: Thread, _: *mut PyObject, code: *mut PyObject) -> Outcome<()> {
     // SAFETY: the caller's contract.
     let code = unsafe { code_of(thread, code) }?;
-    settled::settle_for_everybody(thread, code)
+    settled::disable_for_all_hooks(thread, code)
         .map_err(|error| Raised::by_code_extra(thread, error))
 }
 
 /// They are entries of the module's table.
 pub const METHODS: [c::PyMethodDef; 12] = [
     c::PyMethodDef {
-        ml_name: c"call_original".as_ptr(),
-        ml_meth: Some(plain_of_named(call_original)),
+        ml_name: c"call_unhooked".as_ptr(),
+        ml_meth: Some(plain_of_named(call_unhooked)),
         ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
-        ml_doc: c"call_original($module, below, callable, /, *args, **kwargs)\n--\n\n\
-                  Call a function, and ask no hook about its frame, or below."
+        ml_doc: c"call_unhooked($module, callees, callable, /, *args, **kwargs)\n--\n\n\
+                  Call a function, and dispatch no hook for its frame; nor for its callees, if callees is true."
             .as_ptr(),
     },
     c::PyMethodDef {
-        ml_name: c"call_outside".as_ptr(),
-        ml_meth: Some(plain_of_named(call_outside)),
+        ml_name: c"call_reentrant".as_ptr(),
+        ml_meth: Some(plain_of_named(call_reentrant)),
         ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
-        ml_doc: c"call_outside($module, callable, /, *args, **kwargs)\n--\n\n\
-                  Call a callable from within a hook as though no hook ran."
+        ml_doc: c"call_reentrant($module, callable, /, *args, **kwargs)\n--\n\n\
+                  Call a callable from within a callback of a hook as if the callback did not run."
             .as_ptr(),
     },
     method!(
-        many "frame_hook_obstacle" "($module, code, other, /)",
+        many "incompatibility" "($module, code, other, /)",
         "Return why other code cannot run in the place of some code; None: it can.",
-        obstacle
+        incompatibility
     ),
     method!(
         many "add_frame_hook"
-        "($module, hook, name=None, place=0, other=0, this_thread=False, visible=False, /)",
-        "Install a frame hook, and return its handle.",
+        "($module, hook, name=None, position=0, other=0, this_thread=False, visible=False, /)",
+        "Install a frame hook, and return its id.",
         add_frame_hook
     ),
     method!(
         one "remove_frame_hook" "($module, hook, /)",
-        "Remove a frame hook, given by itself or by its handle.",
+        "Remove a frame hook, given by itself or by its id.",
         remove_frame_hook
     ),
     method!(
-        many "enable_frame_hook" "($module, handle, on, /)",
-        "Ask a hook from now on, or do not.",
+        many "enable_frame_hook" "($module, id, on, /)",
+        "Enable or disable a hook.",
         |thread, _, arguments| switched::<2>(thread, arguments, |id, _, on| {
             switch::enable(thread, id, on)
         })
     ),
     method!(
-        many "enable_frame_hook_in_thread" "($module, handle, on, /)",
-        "Ask a hook about frames of the calling thread from now on, or do not.",
+        many "enable_frame_hook_in_thread" "($module, id, on, /)",
+        "Enable or disable a hook in the calling thread.",
         |thread, _, arguments| switched::<2>(thread, arguments, |id, _, on| {
             switch::enable_in_thread(thread, id, on)
         })
     ),
     method!(
-        many "enable_frame_hook_for_code" "($module, handle, code, on, /)",
-        "Ask a hook about a code object from now on, or do not.",
+        many "enable_frame_hook_for_code" "($module, id, code, on, /)",
+        "Enable or disable a hook for a code object.",
         |thread, _, arguments| switched::<3>(thread, arguments, |id, [_, code, _], on| {
             switch::enable_for_code(thread, id, code_of(thread, code)?, on)
         })
     ),
     method!(
         one "frame_hook_id" "($module, hook, /)",
-        "Return the handle of a frame hook that is given by itself.",
+        "Return the id of a frame hook that is given by itself.",
         |thread, _, hook| id_of(thread, hook)
     ),
     method!(
-        one "never_offer" "($module, code, /)",
-        "Ask no hook about a code object, now and later.",
-        never_offer
+        one "never_dispatch" "($module, code, /)",
+        "Call no hook for a code object, now and later.",
+        never_dispatch
     ),
     method!(
         none "clear_frame_hooks" "($module, /)",

@@ -1,16 +1,17 @@
 //! Hooks that are Python callables: what calls them, and how they are found again.
 
-use super::converted::{handle, is_a, made};
-use super::event::{drop_word, event_type, tell_python, traverse_word};
-use super::singleton::{is_settled, settled};
+use super::converted::{id_number, is_a, made};
+use super::event::{event_type, free_data, on_event, traverse_data};
+use super::singleton::{disable, is_disable};
 use super::view::{call_with_view, view_type};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::frame_hook::description::{AskFunction, Callee, Description, Place};
+use crate::frame_hook::c_api::FrameHookAnswer;
+use crate::frame_hook::description::{Description, EntryFunction, Position};
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::hook::{Hook, HookInUse};
 use crate::frame_hook::registry::{self, Refusal};
-use crate::frame_hook::verdict::{HookAnswer, Verdict};
+use crate::frame_hook::verdict::Verdict;
 use crate::frame_hook::watched::watched_type;
 use crate::object::Owned;
 use crate::thread::Thread;
@@ -18,45 +19,58 @@ use core::ffi::{c_int, c_longlong, c_void, CStr};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The hook that calls a Python callable, its `user_data`.
-unsafe extern "C" fn call_python(
+/// The entry callback of hooks in Python; the callable is the user data.
+unsafe extern "C" fn on_entry(
     frame: *mut _PyInterpreterFrame,
     callable: *mut c_void,
-    answer: *mut HookAnswer,
+    answer: *mut FrameHookAnswer,
 ) -> c_int {
-    // SAFETY: called by a round of hooks, with the frame that is offered, and a place that can be
-    // written.
+    // SAFETY: called by a dispatch for this frame, with an answer that can be written.
     unsafe {
-        let given = ask_python(Thread::current(), frame, callable.cast(), &mut *answer);
+        let given = call_hook(Thread::current(), frame, callable.cast(), &mut *answer);
         given.unwrap_or(Verdict::Error) as c_int
     }
 }
 
-/// What the callable says; the rest of its answer is put where the round looks for it. Whether an
-/// object is code is for the round to see.
+/// Calls the callable. Whether an object is a code object is unvalidated; the dispatch validates.
 ///
 /// # Safety
-/// `frame` is being offered in this thread, and `callable` is live.
-unsafe fn ask_python(
+/// `frame` is being dispatched in this thread, and `callable` is live.
+unsafe fn call_hook(
     thread: Thread,
     frame: *mut _PyInterpreterFrame,
     callable: *mut PyObject,
-    answer: &mut HookAnswer,
+    answer: &mut FrameHookAnswer,
 ) -> Outcome<Verdict> {
     // SAFETY: the caller's contract.
     let said = unsafe { call_with_view(thread, callable, frame, answer) }?;
-    Ok(if is_settled(thread, &said) {
-        Verdict::Settled
+    Ok(if is_disable(thread, &said) {
+        Verdict::Disable
     } else if said.as_ptr() != &raw mut c::_Py_NoneStruct {
         // SAFETY: NULL, or a reference that is the answer's: the code goes before a result.
         drop(unsafe { Owned::new(answer.object) });
-        answer.object = said.into_raw();
+        answer.object = code_of_function(thread, said).into_raw();
         Verdict::Replace
     } else if !answer.object.is_null() {
         Verdict::Result
     } else {
         Verdict::Pass
     })
+}
+
+/// The code object of a function or a bound method; other objects as they are.
+fn code_of_function(thread: Thread, object: Owned) -> Owned {
+    let mut function = object.as_ptr();
+    // SAFETY: live, and an object of the type of methods or functions has its layout.
+    unsafe {
+        if (*function).ob_type == &raw mut c::PyMethod_Type {
+            function = (*function.cast::<c::PyMethodObject>()).im_func;
+        }
+        if (*function).ob_type != &raw mut c::PyFunction_Type {
+            return object;
+        }
+        Owned::share(thread, (*function.cast::<c::PyFunctionObject>()).func_code)
+    }
 }
 
 unsafe extern "C" fn drop_callable(callable: *mut c_void) {
@@ -68,18 +82,18 @@ unsafe extern "C" fn drop_callable(callable: *mut c_void) {
 pub struct Manner {
     /// Whose block installs it; 0: none.
     pub owner: u64,
-    pub place: Place,
+    pub position: Position,
     pub this_thread: bool,
     pub visible: bool,
 }
 
 impl Manner {
-    /// Behind all others, in all threads, and not visible.
+    /// After all others, in all threads, and not visible.
     pub const ORDINARY: Self =
-        Manner { owner: 0, place: Place::Last, this_thread: false, visible: false };
+        Manner { owner: 0, position: Position::Last, this_thread: false, visible: false };
 }
 
-/// Adds a Python hook; its handle.
+/// Installs a Python hook; its id.
 ///
 /// # Safety
 /// `callable` is live; `name` is NULL or live.
@@ -116,9 +130,9 @@ pub unsafe fn add(
         if manner.owner == 0 && find(thread, callable).is_some() {
             return Err(Refusal::Duplicate.raise(thread));
         }
-        // What a round will need is made now, where an error is expected.
+        // What a dispatch needs is allocated now, where an error is expected.
         view_type(thread)?;
-        settled(thread)?;
+        disable(thread)?;
         watched_type(thread)?;
         event_type(thread)?;
         c::Py_IncRef(callable);
@@ -126,13 +140,13 @@ pub unsafe fn add(
             free_user_data: Some(drop_callable),
             timed: true,
             owner: manner.owner,
-            tell: Some(tell_python),
-            free_word: Some(drop_word),
-            traverse_word: Some(traverse_word),
+            on_event: Some(on_event),
+            free_data: Some(free_data),
+            traverse_data: Some(traverse_data),
             visible: manner.visible,
             only_in: manner.this_thread.then(|| thread.number()),
-            place: manner.place,
-            ..Description::new(Callee::Asked(call_python), callable.cast(), text)
+            position: manner.position,
+            ..Description::new(on_entry, callable.cast(), text)
         };
         registry::add(thread, &description).inspect_err(|_| c::Py_DecRef(callable))
     }
@@ -186,15 +200,11 @@ unsafe fn is_same(one: *mut PyObject, other: *mut PyObject) -> bool {
 
 /// The callable of a Python hook, borrowed.
 fn callable_of(hook: &Hook) -> Option<*mut PyObject> {
-    match hook.callee {
-        Callee::Asked(function) if core::ptr::fn_addr_eq(function, call_python as AskFunction) => {
-            Some(hook.user_data.cast())
-        }
-        _ => None,
-    }
+    let is_python = core::ptr::fn_addr_eq(hook.on_entry, on_entry as EntryFunction);
+    is_python.then_some(hook.user_data.cast())
 }
 
-/// The handle of a Python hook.
+/// The id of a Python hook.
 ///
 /// # Safety
 /// `callable` is live.
@@ -206,7 +216,7 @@ unsafe fn find(thread: Thread, callable: *mut PyObject) -> Option<c_longlong> {
     }
 }
 
-/// The handle of a Python hook that is given by itself or by its handle.
+/// The id of a Python hook that is given by itself or by its id.
 ///
 /// # Safety
 /// `hook` is live.
@@ -218,7 +228,7 @@ pub unsafe fn id_of(thread: Thread, hook: *mut PyObject) -> Outcome<c_longlong> 
     // SAFETY: live, by contract.
     if unsafe { c::PyIndex_Check(hook) } != 0 {
         // SAFETY: as above.
-        return unsafe { handle(thread, hook) };
+        return unsafe { id_number(thread, hook) };
     }
     Err(Refusal::Unknown.raise(thread))
 }

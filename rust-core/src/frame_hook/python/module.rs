@@ -2,7 +2,7 @@
 
 use super::converted::made;
 use super::event::event_type;
-use super::singleton::settled;
+use super::singleton::disable;
 use super::view::view_type;
 use super::{block, suspension};
 use crate::cpython as c;
@@ -29,7 +29,10 @@ unsafe fn fill(thread: Thread, module: *mut PyObject) -> Outcome<()> {
         0 => Ok(()),
         _ => Err(Raised::by_cpython(thread)),
     };
-    add(c"SETTLED", settled(thread)?)?;
+    let disable = disable(thread)?;
+    add(c"DISABLE", disable)?;
+    // SAFETY: a live object.
+    add(c"Disable", unsafe { (*disable).ob_type }.cast())?;
     add(c"FrameView", view_type(thread)?)?;
     add(c"FrameEvent", event_type(thread)?)?;
     add(c"IncompatibleCodeError", incompatible_code_error(thread)?)?;

@@ -1,4 +1,4 @@
-//! `framehook.SETTLED`, the answer of a hook that need not be asked again.
+//! `framehook.DISABLE`, the answer that disables a hook for a code object.
 
 use crate::cpython as c;
 use crate::cpython::PyObject;
@@ -13,7 +13,7 @@ use core::ptr::null_mut;
 unsafe extern "C" fn repr(_: *mut PyObject) -> *mut PyObject {
     // SAFETY: a slot of a type: a thread state is attached.
     let thread = unsafe { Thread::current() };
-    Owned::text(thread, c"framehook.SETTLED").for_python(thread)
+    Owned::text(thread, c"framehook.DISABLE").for_python(thread)
 }
 
 static METHODS: ForC<[c::PyMethodDef; 2]> = ForC::new([
@@ -21,7 +21,7 @@ static METHODS: ForC<[c::PyMethodDef; 2]> = ForC::new([
     method!(
         none "__reduce__" "($self, /)",
         "Return the name of the one object of this type.",
-        |thread, _| Owned::text(thread, c"SETTLED")
+        |thread, _| Owned::text(thread, c"DISABLE")
     ),
     NO_METHOD,
 ]);
@@ -30,29 +30,29 @@ static SLOTS: ForC<[c::PyType_Slot; 5]> = ForC::new([
     slot(c::Py_tp_dealloc, deallocate as *mut c_void),
     slot(c::Py_tp_repr, repr as *mut c_void),
     slot(c::Py_tp_methods, METHODS.get().cast()),
-    doc(c"The answer of a frame hook that need not see a code object again."),
+    doc(c"The type of framehook.DISABLE, the answer that disables a frame hook for a code object."),
     NO_SLOT,
 ]);
 
 static TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
-    c"framehook.SettledType",
+    c"framehook.Disable",
     size_of::<PyObject>(),
     IMMUTABLE | NOT_TO_BE_MADE,
     SLOTS.get().cast(),
 ));
 
 /// Whether this is the one object, which may have gone with the interpreter's hooks.
-pub fn is_settled(thread: Thread, object: &Owned) -> bool {
+pub fn is_disable(thread: Thread, object: &Owned) -> bool {
     // SAFETY: a field of the state, which is set once, as an atomic, before a hook in Python is called.
-    object.as_ptr() == unsafe { (*thread.state()).settled }
+    object.as_ptr() == unsafe { (*thread.state()).disable_answer }
 }
 
 /// The one object. A borrowed reference.
-pub fn settled(thread: Thread) -> Outcome<*mut PyObject> {
+pub fn disable(thread: Thread) -> Outcome<*mut PyObject> {
     // SAFETY: a field of the state; the specification lives for ever. The object
     // keeps its type alive.
     unsafe {
-        keep(thread, &raw mut (*thread.state()).settled, || {
+        keep(thread, &raw mut (*thread.state()).disable_answer, || {
             let kind = c::PyType_FromSpec(TYPE.get());
             if kind.is_null() {
                 return null_mut();

@@ -1,8 +1,8 @@
-//! The blocks of `with` statements in which a hook is not asked.
+//! The blocks of `with` statements in which a hook is disabled.
 //!
 //! Both ends are functions of Rust, for the reason that `block` gives.
 
-use super::converted::{code_of, exactly, handle, is_a, made, truth};
+use super::converted::{code_of, exactly, id_number, is_a, made, truth};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{PyObject, PyTypeObject};
@@ -23,7 +23,7 @@ use core::ptr::null_mut;
 #[repr(C)]
 struct Suspension {
     base: PyObject,
-    handle: c_longlong,
+    id: c_longlong,
     /// In the calling thread only.
     in_thread: bool,
     /// About the code objects of this tuple only; NULL: about all.
@@ -60,11 +60,11 @@ unsafe fn make(
         if c::PyTuple_Size(arguments) != 3 {
             return Err(Raised::type_error(
                 thread,
-                c"Suspension() takes a handle, in_thread and codes",
+                c"Suspension() takes an id, in_thread and codes",
             ));
         }
         let argument = |at| c::PyTuple_GetItem(arguments, at);
-        let id = handle(thread, argument(0))?;
+        let id = id_number(thread, argument(0))?;
         let in_thread = truth(thread, argument(1))?;
         let codes = argument(2);
         let every_code = codes == &raw mut c::_Py_NoneStruct;
@@ -75,7 +75,7 @@ unsafe fn make(
         }
         let object = made(thread, Owned::new(c::PyType_GenericAlloc(kind, 0)))?;
         let suspension = object.as_ptr().cast::<Suspension>();
-        (*suspension).handle = id;
+        (*suspension).id = id;
         (*suspension).in_thread = in_thread;
         if !every_code {
             c::Py_IncRef(codes);
@@ -137,7 +137,7 @@ unsafe fn suspend(thread: Thread, this: *mut PyObject, begins: bool) -> Outcome<
 unsafe fn suspend_now(thread: Thread, this: *mut Suspension) -> Outcome<()> {
     // SAFETY: live, by contract; these do not change. `codes` is NULL or a tuple of code objects, which keeps them alive.
     unsafe {
-        let (id, in_thread, codes) = ((*this).handle, (*this).in_thread, (*this).codes);
+        let (id, in_thread, codes) = ((*this).id, (*this).in_thread, (*this).codes);
         match (codes.is_null(), in_thread) {
             (false, _) => suspend_for_codes(thread, id, codes),
             (true, true) => switch::suspend_in_thread(thread, id),
@@ -153,7 +153,7 @@ unsafe fn suspend_now(thread: Thread, this: *mut Suspension) -> Outcome<()> {
 unsafe fn resume_now(thread: Thread, this: *mut Suspension, number: u64) {
     // SAFETY: as above.
     unsafe {
-        let (id, in_thread, codes) = ((*this).handle, (*this).in_thread, (*this).codes);
+        let (id, in_thread, codes) = ((*this).id, (*this).in_thread, (*this).codes);
         match (codes.is_null(), in_thread) {
             (false, _) => resume_for_codes(thread, id, codes, c::PyTuple_Size(codes)),
             (true, true) => switch::resume_in_thread(thread, id, number),
@@ -267,8 +267,8 @@ static SLOTS: ForC<[c::PyType_Slot; 5]> = ForC::new([
     slot(c::Py_tp_dealloc, drop_suspension as *mut c_void),
     slot(c::Py_tp_methods, METHODS.get().cast()),
     doc(
-        c"Suspension(handle, in_thread, codes, /)\n--\n\nBlocks in which a frame hook is not asked: \
-          in the calling thread only if in_thread is true, and about the code objects of a tuple \
+        c"Suspension(id, in_thread, codes, /)\n--\n\nBlocks in which a frame hook is disabled: \
+          in the calling thread only if in_thread is true, and for the code objects of a tuple \
           only unless codes is None.",
     ),
     NO_SLOT,

@@ -1,16 +1,16 @@
 //! The view of a frame that a hook in Python gets.
 
 use super::converted::{made, truth};
-use super::event::word;
+use super::event::watch_data;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::exception::drop_aside;
+use crate::frame_hook::c_api::{
+    FrameHookAnswer, FRAMEHOOK_EXCLUDE_CALLEES, FRAMEHOOK_ONLY_CALLEES,
+    FRAMEHOOK_ONLY_CALLEES_EVERYWHERE, FRAMEHOOK_ON_EXIT, FRAMEHOOK_ON_RESUME, FRAMEHOOK_ON_YIELD,
+};
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::kept::keep;
-use crate::frame_hook::verdict::{
-    HookAnswer, FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW, FRAMEHOOK_ONLY_BELOW_EVERYWHERE,
-    FRAMEHOOK_TELL_LEAVE, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD,
-};
 use crate::frame_hook::view::View;
 use crate::object::{ForC, Owned};
 use crate::tables::*;
@@ -18,7 +18,7 @@ use crate::thread::Thread;
 use core::ffi::{c_int, c_uint, c_void, CStr};
 use core::ptr::null_mut;
 
-/// Python's view of a frame that is being offered.
+/// Python's view of a frame that is being dispatched.
 #[repr(C)]
 struct FrameView {
     base: PyObject,
@@ -27,22 +27,22 @@ struct FrameView {
     thread: u64,
     /// The frame, or NULL once the hook has returned. That thread alone reads and writes it.
     frame: *mut _PyInterpreterFrame,
-    /// What the hook answers beside its verdict, until it has returned. As above. It does not lie on
+    /// The answer beside the verdict, until the hook has returned. As above. It does not lie on
     /// the C stack: while the hook waits in a greenlet, others may add to it, and they have other
     /// things in that memory.
-    answer: HookAnswer,
+    answer: FrameHookAnswer,
 }
 
-/// Calls `callable` with a view of `frame` that expires when that returns. What it says through the
-/// view is in `answer` then; nothing, if it has failed.
+/// Calls `callable` with a view of `frame` that expires when that returns. `answer` then has what was
+/// requested through the view; nothing, if the call has failed.
 ///
 /// # Safety
-/// `frame` is being offered in this thread, and `callable` is live.
+/// `frame` is being dispatched in this thread, and `callable` is live.
 pub unsafe fn call_with_view(
     thread: Thread,
     callable: *mut PyObject,
     frame: *mut _PyInterpreterFrame,
-    answer: &mut HookAnswer,
+    answer: &mut FrameHookAnswer,
 ) -> Outcome<Owned> {
     let kind = view_type(thread)?;
     // SAFETY: a type without special allocation; then a view, which is ours.
@@ -51,17 +51,17 @@ pub unsafe fn call_with_view(
         let expiring = view.as_ptr().cast::<FrameView>();
         (*expiring).thread = thread.number();
         (*expiring).frame = frame;
-        (*expiring).answer = HookAnswer::EMPTY;
+        (*expiring).answer = FrameHookAnswer::EMPTY;
         let said = Owned::new(c::PyObject_CallOneArg(callable, view.as_ptr()));
         (*expiring).frame = null_mut();
-        *answer = core::mem::replace(&mut (*expiring).answer, HookAnswer::EMPTY);
+        *answer = core::mem::replace(&mut (*expiring).answer, FrameHookAnswer::EMPTY);
         said
     };
     let said = made(thread, said);
     if said.is_err() {
         // SAFETY: NULL, or references that are the answer's.
-        let given = unsafe { (Owned::new(answer.object), Owned::new(answer.word.cast())) };
-        *answer = HookAnswer::EMPTY;
+        let given = unsafe { (Owned::new(answer.object), Owned::new(answer.data.cast())) };
+        *answer = FrameHookAnswer::EMPTY;
         // SAFETY: attached, and without a lock.
         unsafe { drop_aside(given) };
     }
@@ -73,7 +73,7 @@ pub unsafe fn call_with_view(
 ///
 /// # Safety
 /// `this` is a `FrameView`.
-unsafe fn answer<'a>(thread: Thread, this: *mut PyObject) -> Outcome<&'a mut HookAnswer> {
+unsafe fn answer<'a>(thread: Thread, this: *mut PyObject) -> Outcome<&'a mut FrameHookAnswer> {
     // SAFETY: the caller's contract. It is a part of the view, and like that this thread's alone.
     unsafe {
         view(thread, this)?;
@@ -90,7 +90,7 @@ unsafe fn result(thread: Thread, this: *mut PyObject, value: *mut PyObject) -> O
         if !answer.object.is_null() {
             return Err(Raised::runtime_error(
                 thread,
-                c"this hook has given the call a result already",
+                c"this hook has set a result already",
             ));
         }
         answer.object = Owned::share(thread, value).into_raw();
@@ -98,56 +98,8 @@ unsafe fn result(thread: Thread, this: *mut PyObject, value: *mut PyObject) -> O
     Ok(())
 }
 
-/// `watch(callback, word, yields, resumes)`.
-///
-/// # Safety
-/// `this` is a `FrameView`; the arguments are a call's.
-unsafe fn watch(thread: Thread, this: *mut PyObject, arguments: Arguments) -> Outcome<()> {
-    let none = &raw mut c::_Py_NoneStruct;
-    let (given, count) = arguments.some::<4>().ok_or_else(|| {
-        Raised::type_error(thread, c"watch() takes a callback, a word, and two truths at most")
-    })?;
-    let [callback, own, yields, resumes] = given;
-    // SAFETY: live, as they are arguments.
-    unsafe {
-        if count == 0 || c::PyCallable_Check(callback) == 0 {
-            return Err(Raised::type_error(thread, c"who is told of a frame must be callable"));
-        }
-        let yields = count > 2 && truth(thread, yields)?;
-        let resumes = count > 3 && truth(thread, resumes)?;
-        let word = word(thread, callback, if count > 1 { own } else { none })?;
-        let answer = answer(thread, this)?;
-        if answer.tell != 0 {
-            return Err(Raised::runtime_error(
-                thread,
-                c"this hook watches the frame already: it can do so once",
-            ));
-        }
-        answer.tell = FRAMEHOOK_TELL_LEAVE
-            | if yields { FRAMEHOOK_TELL_YIELD } else { 0 }
-            | if resumes { FRAMEHOOK_TELL_RESUME } else { 0 };
-        answer.word = word.into_raw().cast();
-    }
-    Ok(())
-}
-
-/// # Safety
-/// `this` is a `FrameView`.
-unsafe fn limit(thread: Thread, this: *mut PyObject, extent: c_uint) -> Outcome<()> {
-    // SAFETY: the caller's contract.
-    let answer = unsafe { answer(thread, this) }?;
-    if answer.extent != 0 {
-        return Err(Raised::runtime_error(
-            thread,
-            c"this hook has given the frame a scope already: not_below() or only_below() can be called once",
-        ));
-    }
-    answer.extent = extent;
-    Ok(())
-}
-
-/// `only_below(*, everywhere=False)`.
-unsafe extern "C" fn only_below(
+/// `watch(callback, data=None, *, yields=False, resumes=False, arguments=False, caller=False)`.
+unsafe extern "C" fn watch(
     this: *mut PyObject,
     first: *const *mut PyObject,
     count: isize,
@@ -156,53 +108,145 @@ unsafe extern "C" fn only_below(
     // SAFETY: called as the table says, so all of it is live, and a thread state is attached.
     unsafe {
         let thread = Thread::current();
-        let everywhere = keyword(thread, first, count, names, c"everywhere");
-        let everywhere = everywhere.and_then(|given| match given {
-            Some(given) => truth(thread, given),
-            None => Ok(false),
-        });
-        let extent = everywhere.map(|everywhere| {
-            if everywhere {
-                FRAMEHOOK_ONLY_BELOW_EVERYWHERE
-            } else {
-                FRAMEHOOK_ONLY_BELOW
-            }
-        });
-        extent.and_then(|extent| limit(thread, this, extent)).for_python(thread)
+        let expected = c"watch() takes a callback, data, and the keywords yields, resumes, arguments and caller";
+        let names_of = [c"callback", c"data", c"yields", c"resumes", c"arguments", c"caller"];
+        let given = bind(thread, first, count, names, names_of, 2, expected);
+        given.and_then(|given| begin_watch(thread, this, given)).for_python(thread)
     }
 }
 
-/// The one argument of a call, which is given by this keyword; `None`: it is not given.
+/// # Safety
+/// `this` is a `FrameView`; the arguments of `watch` are NULL or live.
+unsafe fn begin_watch(
+    thread: Thread,
+    this: *mut PyObject,
+    given: [*mut PyObject; 6],
+) -> Outcome<()> {
+    let [callback, data, yields, resumes, with_arguments, with_caller] = given;
+    let or_none = |object: *mut PyObject| {
+        if object.is_null() {
+            &raw mut c::_Py_NoneStruct
+        } else {
+            object
+        }
+    };
+    // SAFETY: NULL or live, by contract. `answer` is used before any Python code can run.
+    unsafe {
+        if callback.is_null() || c::PyCallable_Check(callback) == 0 {
+            return Err(Raised::type_error(thread, c"the callback of watch() must be callable"));
+        }
+        let events = FRAMEHOOK_ON_EXIT
+            | if flag(thread, yields)? { FRAMEHOOK_ON_YIELD } else { 0 }
+            | if flag(thread, resumes)? { FRAMEHOOK_ON_RESUME } else { 0 };
+        let kept = if flag(thread, with_arguments)? { Some(arguments(thread, this)?) } else { None };
+        let calls = if flag(thread, with_caller)? {
+            Some(caller(thread, view(thread, this)?)?)
+        } else {
+            None
+        };
+        let of = |object: &Option<Owned>| or_none(object.as_ref().map_or(null_mut(), Owned::as_ptr));
+        let data = watch_data(thread, [callback, or_none(data), of(&kept), of(&calls)])?;
+        let answer = answer(thread, this)?;
+        if answer.events != 0 {
+            return Err(Raised::runtime_error(thread, c"this hook watches the frame already"));
+        }
+        answer.events = events;
+        answer.data = data.into_raw().cast();
+    }
+    Ok(())
+}
+
+/// An argument that may be missing, as a truth value.
 ///
 /// # Safety
-/// The arguments are a call's.
-unsafe fn keyword(
+/// NULL or live.
+unsafe fn flag(thread: Thread, object: *mut PyObject) -> Outcome<bool> {
+    // SAFETY: live unless NULL, by contract.
+    Ok(!object.is_null() && unsafe { truth(thread, object) }?)
+}
+
+/// The arguments of a call by parameter; NULL: not given. The first `positional` parameters are given by
+/// position, the others by keyword; a positional one by either.
+///
+/// # Safety
+/// The arguments are a call's: `names` is NULL or a tuple of str, and there is a live object for each
+/// position and each name.
+unsafe fn bind<const N: usize>(
     thread: Thread,
     first: *const *mut PyObject,
     count: isize,
     names: *mut PyObject,
-    name: &CStr,
-) -> Outcome<Option<*mut PyObject>> {
-    // SAFETY: by contract, `names` is NULL or a tuple of str, each with an argument.
+    parameters: [&CStr; N],
+    positional: usize,
+    expected: &'static CStr,
+) -> Outcome<[*mut PyObject; N]> {
+    let mut given = [null_mut(); N];
+    let count = count as usize;
+    let refuse = || Err(Raised::type_error(thread, expected));
+    if count > positional {
+        return refuse();
+    }
+    for (at, place) in given.iter_mut().enumerate().take(count) {
+        // SAFETY: there are so many positions.
+        *place = unsafe { first.add(at).read() };
+    }
+    // SAFETY: NULL, or a tuple.
+    let named = if names.is_null() { 0 } else { unsafe { c::PyTuple_Size(names) } };
+    for at in 0..named {
+        // SAFETY: a str of the tuple. The comparison runs no Python code.
+        let is = |parameter: &&CStr| unsafe {
+            let name = c::PyTuple_GetItem(names, at);
+            c::PyUnicode_CompareWithASCIIString(name, parameter.as_ptr()) == 0
+        };
+        match parameters.iter().position(|parameter| is(&parameter)) {
+            // SAFETY: there is an object for each name, after the positions.
+            Some(place) if given[place].is_null() => unsafe {
+                given[place] = first.add(count + at as usize).read();
+            },
+            _ => return refuse(),
+        }
+    }
+    Ok(given)
+}
+
+/// # Safety
+/// `this` is a `FrameView`.
+unsafe fn set_scope(thread: Thread, this: *mut PyObject, scope: c_uint) -> Outcome<()> {
+    // SAFETY: a view, by contract; nothing runs before the last use.
+    let answer = unsafe { answer(thread, this) }?;
+    if answer.scope != 0 {
+        return Err(Raised::runtime_error(
+            thread,
+            c"this hook has given the frame a scope already: exclude_callees() or only_callees() is called once",
+        ));
+    }
+    answer.scope = scope;
+    Ok(())
+}
+
+/// `only_callees(*, everywhere=False)`.
+unsafe extern "C" fn only_callees(
+    this: *mut PyObject,
+    first: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: called as the table says, so all of it is live, and a thread state is attached.
     unsafe {
-        let named = if names.is_null() { 0 } else { c::PyTuple_Size(names) };
-        if count == 0 && named == 0 {
-            return Ok(None);
-        }
-        let wanted = made(thread, Owned::interned(thread, name))?;
-        if count == 0
-            && named == 1
-            && c::PyUnicode_Compare(c::PyTuple_GetItem(names, 0), wanted.as_ptr()) == 0
-        {
-            return Ok(Some(first.read()));
-        }
-        let text = c"the one argument is %U, given by keyword";
-        c::PyErr_Format(c::PyExc_TypeError, text.as_ptr(), wanted.as_ptr());
-        Err(Raised::by_cpython(thread))
+        let thread = Thread::current();
+        let expected = c"only_callees() takes the keyword everywhere";
+        let given = bind(thread, first, count, names, [c"everywhere"], 0, expected);
+        let scope = given.and_then(|[everywhere]| {
+            Ok(match flag(thread, everywhere)? {
+                true => FRAMEHOOK_ONLY_CALLEES_EVERYWHERE,
+                false => FRAMEHOOK_ONLY_CALLEES,
+            })
+        });
+        scope.and_then(|scope| set_scope(thread, this, scope)).for_python(thread)
     }
 }
 
-/// The code and the line of who has called, as a tuple.
+/// The code object and the line of the calling frame, as a tuple.
 fn caller(thread: Thread, view: View) -> Outcome<Owned> {
     let (code, line) = view.caller()?;
     let line = made(thread, Owned::signed(thread, i64::from(line)))?;
@@ -229,7 +273,7 @@ unsafe fn view(thread: Thread, this: *mut PyObject) -> Outcome<View> {
     if frame.is_null() {
         return Err(Raised::runtime_error(
             thread,
-            c"this view of a frame has expired: a hook may use it until it returns, no longer",
+            c"this view of a frame has expired: it can be used until the hook returns",
         ));
     }
     // SAFETY: the hook has not returned, so the frame is there.
@@ -282,7 +326,7 @@ unsafe fn arguments(thread: Thread, this: *mut PyObject) -> Outcome<Owned> {
 static GETTERS: ForC<[c::PyGetSetDef; 9]> = ForC::new([
     getter!(
         "code",
-        "The code that is to run, as the hooks before have left it.",
+        "The code object that is to run, as the hooks before this one have left it.",
         |thread, this| view(thread, this).map(View::code_object)
     ),
     getter!("function", "The function that was called.", |thread, this| {
@@ -301,17 +345,17 @@ static GETTERS: ForC<[c::PyGetSetDef; 9]> = ForC::new([
     ),
     getter!(
         "free_variables",
-        "A new dict of the free variables by name, without those that have no value.",
+        "A new dict of the free variables by name, without those that are unset.",
         |thread, this| view(thread, this).and_then(View::free_variables)
     ),
     getter!(
         "locals",
-        "The mapping of the locals of a module, a class body or exec(); else None.",
+        "The mapping with the locals of a module, a class body or exec(); otherwise None.",
         |thread, this| view(thread, this).map(View::locals)
     ),
     getter!(
         "caller",
-        "The code and the line of the frame that has called; (None, -1): no Python code has.",
+        "Code object and line of the calling frame; (None, -1) if no Python code has called.",
         |thread, this| view(thread, this).and_then(|view| caller(thread, view))
     ),
     NO_GETTER,
@@ -328,28 +372,34 @@ static METHODS: ForC<[c::PyMethodDef; 7]> = ForC::new([
         "Return a new dict of all arguments by parameter name.",
         arguments
     ),
-    method!(
-        many "watch" "($self, callback, word=None, yields=False, resumes=False, /)",
-        "Have callback(event) called when the frame is left, and when it yields and goes on.",
-        watch
-    ),
+    c::PyMethodDef {
+        ml_name: c"watch".as_ptr(),
+        ml_meth: Some(plain_of_named(watch)),
+        ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
+        ml_doc: c"watch($self, /, callback, data=None, *, yields=False, resumes=False, arguments=False, caller=False)\n--\n\n\
+                  Have callback(event) called when the frame returns, raises or is dropped; with yields and\n\
+                  resumes also when it is suspended and resumed. event.data is data. With arguments,\n\
+                  event.arguments is a dict of the arguments as they are now; with caller, event.caller is\n\
+                  self.caller."
+            .as_ptr(),
+    },
     method!(
         one "result" "($self, value, /)",
-        "Give the call this value; nothing of it runs. For `return view.result(value)`.",
+        "Have the call return value; nothing of it runs. For `return view.result(value)`.",
         result
     ),
     method!(
-        none "not_below" "($self, /)",
-        "Do not call the hook for the callees of this frame on this stack, until it is left.",
-        |thread, this| limit(thread, this, FRAMEHOOK_NOT_BELOW)
+        none "exclude_callees" "($self, /)",
+        "Do not call the hook for callees of this frame on this stack, until it is left.",
+        |thread, this| set_scope(thread, this, FRAMEHOOK_EXCLUDE_CALLEES)
     ),
     c::PyMethodDef {
-        ml_name: c"only_below".as_ptr(),
-        ml_meth: Some(plain_of_named(only_below)),
+        ml_name: c"only_callees".as_ptr(),
+        ml_meth: Some(plain_of_named(only_callees)),
         ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
-        ml_doc: c"only_below($self, /, *, everywhere=False)\n--\n\n\
-                  Call the hook for the callees of this frame, until it is left, though a scope around it\n\
-                  excludes them. With everywhere, for nothing else in any other thread or greenlet."
+        ml_doc: c"only_callees($self, /, *, everywhere=False)\n--\n\n\
+                  Call the hook for callees of this frame, until it is left, even if a scope around it\n\
+                  excludes them. With everywhere, and in no other thread or greenlet."
             .as_ptr(),
     },
     NO_METHOD,
@@ -359,7 +409,7 @@ static SLOTS: ForC<[c::PyType_Slot; 5]> = ForC::new([
     slot(c::Py_tp_dealloc, deallocate as *mut c_void),
     slot(c::Py_tp_getset, GETTERS.get().cast()),
     slot(c::Py_tp_methods, METHODS.get().cast()),
-    doc(c"A frame that is about to run, as a frame hook sees it."),
+    doc(c"A frame before its first instruction. It can be used until the hook returns."),
     NO_SLOT,
 ]);
 

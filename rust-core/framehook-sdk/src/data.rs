@@ -1,6 +1,6 @@
-//! The words of watched frames, as the engine keeps them: a pointer's worth of memory each.
+//! The data of watched frames, as the interpreter keeps it: a pointer's worth of memory each.
 //!
-//! A number is kept as it is; for a value of another type the engine has the pointer of a box.
+//! A number is kept as it is; a value of another type is boxed.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -8,23 +8,23 @@ use std::ptr::without_provenance_mut;
 
 macro_rules! numbers {
     ($($number:ty),*) => {
-        fn as_number<W: Any>(word: &W) -> Option<usize> {
-            let word: &dyn Any = word;
-            $(if let Some(number) = word.downcast_ref::<$number>() {
+        fn as_number<W: Any>(data: &W) -> Option<usize> {
+            let data: &dyn Any = data;
+            $(if let Some(number) = data.downcast_ref::<$number>() {
                 return Some(*number as usize);
             })*
             None
         }
 
-        /// Shows a word that the engine gives back.
+        /// Lends data that the interpreter passes back.
         ///
         /// # Safety
         /// It was made by `into_raw::<W>` and is not dropped while `body` runs.
         pub(crate) unsafe fn with<W: Any, T>(raw: *mut c_void, body: impl FnOnce(&W) -> T) -> T {
             $({
-                let word: &dyn Any = &(raw as usize as $number);
-                if let Some(word) = word.downcast_ref() {
-                    return body(word);
+                let data: &dyn Any = &(raw as usize as $number);
+                if let Some(data) = data.downcast_ref() {
+                    return body(data);
                 }
             })*
             // SAFETY: no number, so the pointer of a box. It is not dropped, by the caller's
@@ -44,15 +44,15 @@ numbers!(usize, u32, u64);
 #[cfg(not(target_pointer_width = "64"))]
 numbers!(usize, u32);
 
-/// What the engine is to keep.
-pub(crate) fn into_raw<W: Any>(word: W) -> *mut c_void {
-    match as_number(&word) {
+/// What the interpreter keeps.
+pub(crate) fn into_raw<W: Any>(data: W) -> *mut c_void {
+    match as_number(&data) {
         Some(number) => without_provenance_mut(number),
-        None => Box::into_raw(Box::new(word)).cast(),
+        None => Box::into_raw(Box::new(data)).cast(),
     }
 }
 
-/// Drops a word.
+/// Drops data.
 ///
 /// # Safety
 /// It was made by `into_raw::<W>`, and nobody uses it any more. Or it is NULL.
@@ -61,4 +61,9 @@ pub(crate) unsafe fn drop_raw<W: Any>(raw: *mut c_void) {
         // SAFETY: no number, so from a box; the caller gives it up.
         drop(unsafe { Box::from_raw(raw.cast::<W>()) });
     }
+}
+
+/// Whether data of the type is kept in a box, which has to be freed.
+pub(crate) fn is_boxed<W: Any>() -> bool {
+    !is_number::<W>() && (size_of::<W>() != 0 || std::mem::needs_drop::<W>())
 }

@@ -1,7 +1,6 @@
-//! Calling a function without asking hooks, or as though no hook ran; and asking whether code can
-//! stand in.
+//! Unhooked and re-entrant calls, and whether code is compatible.
 
-use crate::api::{later, second};
+use crate::raw::Api;
 use crate::install::checked;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
@@ -10,55 +9,55 @@ use pyo3::BoundObject;
 use std::ffi::{c_int, CStr};
 use std::ptr::null_mut;
 
-/// A function whose frame no hook is asked about when it is called so. What is no Python function
-/// is called like any other. Second edition.
+/// A function that is called without dispatching hooks for the frame of the call. Other callables are
+/// called as usual.
 ///
 /// ```no_run
 /// use pyo3::prelude::*;
 /// fn twice<'py>(function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-///     let first = framehook::original(function).call1((1,))?;
-///     framehook::original(function).below().call1((first,))
+///     let first = framehook::unhooked(function).call1((1,))?;
+///     framehook::unhooked(function).and_callees().call1((first,))
 /// }
 /// ```
-pub fn original<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Callee<'a, 'py, Original> {
-    Callee { function, way: Original { below: false } }
+pub fn unhooked<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Callee<'a, 'py, Unhooked> {
+    Callee { function, way: Unhooked { callees: false } }
 }
 
-/// A callable that a hook calls as though the hook did not run: hooks are asked about the frames of
-/// the call as about any, this hook among them. For hooks that run code of others while they are
-/// asked or told, as a compiler does. Meanwhile the frame cannot be read. Second edition.
+/// A callable that a callback of a hook calls as if the callback did not run: hooks are dispatched for
+/// the call, this hook among them. For hooks that run code of others, as a compiler does. The frame
+/// cannot be read meanwhile.
 ///
 /// ```no_run
 /// use framehook::{Answer, Frame, FrameHook};
 /// use pyo3::{prelude::*, types::PyCode};
 /// struct Compile(Py<PyAny>);
 /// impl FrameHook for Compile {
-///     type Word = ();
-///     fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+///     type Data = ();
+///     fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
 ///         let compiler = self.0.bind(frame.py());
-///         let code = framehook::outside(compiler).call1((frame.code()?,))?;
+///         let code = framehook::reentrant(compiler).call1((frame.code()?,))?;
 ///         Ok(Answer::replace(code.cast_into::<PyCode>()?))
 ///     }
 /// }
 /// ```
-pub fn outside<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Callee<'a, 'py, Outside> {
-    Callee { function, way: Outside { _private: () } }
+pub fn reentrant<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Callee<'a, 'py, Reentrant> {
+    Callee { function, way: Reentrant { _private: () } }
 }
 
-/// What [`original`] and [`outside`] give: a callable, and the way in which it is called.
+/// A callable, and the way in which it is called.
 #[must_use]
 pub struct Callee<'a, 'py, W> {
     function: &'a Bound<'py, PyAny>,
     way: W,
 }
 
-/// The way of [`original`].
-pub struct Original {
-    below: bool,
+/// The way of [`unhooked`].
+pub struct Unhooked {
+    callees: bool,
 }
 
-/// The way of [`outside`].
-pub struct Outside {
+/// The way of [`reentrant`].
+pub struct Reentrant {
     _private: (),
 }
 
@@ -88,7 +87,7 @@ mod sealed {
     }
 }
 
-impl sealed::Way for Original {
+impl sealed::Way for Unhooked {
     unsafe fn call(
         &self,
         callable: *mut PyObject,
@@ -96,13 +95,13 @@ impl sealed::Way for Original {
         positional: usize,
         names: *mut PyObject,
     ) -> PyResult<*mut PyObject> {
-        let call = second("calling an original")?.PyUnstable_FrameHook_CallOriginal;
+        let call = Api::get()?.PyUnstable_FrameHook_CallUnhooked;
         // SAFETY: the caller's contract.
-        Ok(unsafe { call(callable, values, positional, names, c_int::from(self.below)) })
+        Ok(unsafe { call(callable, values, positional, names, c_int::from(self.callees)) })
     }
 }
 
-impl sealed::Way for Outside {
+impl sealed::Way for Reentrant {
     unsafe fn call(
         &self,
         callable: *mut PyObject,
@@ -110,16 +109,16 @@ impl sealed::Way for Outside {
         positional: usize,
         names: *mut PyObject,
     ) -> PyResult<*mut PyObject> {
-        let call = later("calling outside of a hook")?.PyUnstable_FrameHook_CallOutside;
+        let call = Api::get()?.PyUnstable_FrameHook_CallReentrant;
         // SAFETY: the caller's contract.
         Ok(unsafe { call(callable, values, positional, names) })
     }
 }
 
-impl Callee<'_, '_, Original> {
-    /// Nor about any frame below it.
-    pub fn below(mut self) -> Self {
-        self.way.below = true;
+impl Callee<'_, '_, Unhooked> {
+    /// Dispatches no hook for the callees either.
+    pub fn and_callees(mut self) -> Self {
+        self.way.callees = true;
         self
     }
 }
@@ -168,24 +167,20 @@ impl<'py, W: Way> Callee<'_, 'py, W> {
     }
 }
 
-/// Whether `other` could run in the place of `code`; if not, the inner error says why. Second
-/// edition.
-pub fn can_stand_in(
+/// Why a frame of `code` cannot run `other` instead; `None`: it can.
+pub fn incompatibility(
     code: &Bound<'_, PyCode>,
     other: &Bound<'_, PyCode>,
-) -> PyResult<Result<(), &'static str>> {
-    let ask = second("asking whether code can stand in")?.PyUnstable_FrameHook_CanStandIn;
+) -> PyResult<Option<&'static str>> {
+    let compare = Api::get()?.PyUnstable_FrameHook_Incompatibility;
     let mut reason = std::ptr::null();
     // SAFETY: attached; two code objects that live, and room for the reason.
-    let status = unsafe { ask(code.as_ptr(), other.as_ptr(), &mut reason) };
+    let status = unsafe { compare(code.as_ptr(), other.as_ptr(), &mut reason) };
     checked(code.py(), status)?;
-    if status != 0 {
-        return Ok(Ok(()));
+    if status == 0 || reason.is_null() {
+        return Ok(None);
     }
-    if reason.is_null() {
-        return Ok(Err("no reason was given"));
-    }
-    // SAFETY: not null, so it is a string that lives for ever, as the header says.
+    // SAFETY: not null, so it is a string that is never freed, as the header says.
     let reason = unsafe { CStr::from_ptr(reason) };
-    Ok(Err(reason.to_str().unwrap_or("for a reason that is no UTF-8")))
+    Ok(Some(reason.to_str().unwrap_or("for a reason that is no UTF-8")))
 }
