@@ -17,7 +17,7 @@ BENCHMARKS = ("recursion", "methods", "properties", "generators", "inits", "empt
 # --- In the interpreter that is measured. --------------------------------------------------------------------------
 
 def settle(view):
-    return SETTLED
+    return DISABLE
 
 
 def add_native(kind, count=1):
@@ -39,9 +39,9 @@ def add_exchange(count=1):
 
 
 def add_python():
-    global SETTLED
+    global DISABLE
     import framehook
-    SETTLED = framehook.SETTLED
+    DISABLE = framehook.DISABLE
     framehook.add(settle)
 
 

@@ -287,7 +287,7 @@ print(profile.result.find("fib")[0].calls)
 handles = []
 try:
     while True:
-        handles.append(framehook.add(lambda view: framehook.SETTLED))
+        handles.append(framehook.add(lambda view: framehook.DISABLE))
 except RuntimeError:
     pass
 for options in ({}, {"count": True}, {"builtins": True}, timer):

@@ -36,7 +36,7 @@ TEXT = """
 
 # What else there may be in the process.
 ALONE = "pass"
-HOOKED = """import framehook; framehook.add(lambda view: framehook.SETTLED)"""
+HOOKED = """import framehook; framehook.add(lambda view: framehook.DISABLE)"""
 DEBUGGED = "import ferrule_debugger as d; d.session.session.enter(d.Bdb(), True)"
 
 

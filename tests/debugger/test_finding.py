@@ -192,7 +192,7 @@ class BesideOtherHooks(DebuggerCase):
         )
 
         def replace(view):
-            return copy if view.code is code else framehook.SETTLED
+            return copy if view.code is code else framehook.DISABLE
 
         return framehook.hook(replace)
 
@@ -230,7 +230,7 @@ class BesideOtherHooks(DebuggerCase):
     def test_as_many_hooks_as_there_may_be(self):
         import framehook
 
-        handles = [framehook.add(lambda view: framehook.SETTLED) for _ in range(32)]
+        handles = [framehook.add(lambda view: framehook.DISABLE) for _ in range(32)]
         try:
             done = self.debug(self.source, lambda: self.names["early"](1), at("early"))
         finally:

@@ -20,7 +20,7 @@ against a model (hooked_programs_changes.py). Each program is run on stock, and 
     observe         a hook that looks for frames in all ways, and passes
     observe-copy    that looks, and answers with a copy
     watch           a hook that watches each frame, and knows in which order its events may come
-    scope           a hook that has scopes, not_below() and only_below(), and a model of where it is called
+    scope           a hook that has scopes, exclude_callees() and only_callees(), and a model of where it is called
     native-copy, native-observe     the hooks in C that CPython's own suite is run with (tests/hooked)
 
 Some programs are repeated, to see whether memory grows (--leaks). The exit code is 0 when all traces were the same, 1

@@ -51,8 +51,8 @@ class Parked:
 
     def ask(self, view):
         if view.code is not self.code:
-            return framehook.SETTLED
-        view.watch(self.told, self, True, True)
+            return framehook.DISABLE
+        view.watch(self.told, self, yields=True, resumes=True)
         if self.stage == "called":
             self.wait()
         return None
@@ -106,11 +106,11 @@ class Tool:
 
     def hook(self, view):
         if view.code is not self.code:
-            return framehook.SETTLED
+            return framehook.DISABLE
         way = self.way // 3
         view.watch(self.told if way & 1 else ignore, [self] if way & 2 else None, bool(way & 4), bool(way & 8))
         if way & 16:
-            view.not_below()
+            view.exclude_callees()
         return None
 
     def told(self, event):
@@ -195,7 +195,7 @@ class Changes:
         self.once.add(handle)
 
     def check(self, when):
-        there = {info.handle for info in framehook.hooks()}
+        there = {info.id for info in framehook.hooks()}
         here = there & self.once
         if self.ending:
             # Those of a thread that has just ended may be there.
@@ -221,9 +221,9 @@ class Changes:
         expected = {handle: not self.suspended[handle] and not self.in_threads[handle, thread] and of in (None, thread)
                     for handle, of in watched.items() if handle not in self.limited}
         for _ in range(PROBES):
-            before = {info.handle: info.calls for info in framehook.hooks()}
+            before = {info.id: info.calls for info in framehook.hooks()}
             probe()
-            calls = {info.handle: info.calls - before.get(info.handle, 0) for info in framehook.hooks()}
+            calls = {info.id: info.calls - before.get(info.id, 0) for info in framehook.hooks()}
             # It may be called for callbacks of monitoring besides.
             wrong = [handle for handle, is_called in expected.items() if bool(calls.get(handle, 0)) != is_called]
             if not wrong:
@@ -280,15 +280,15 @@ class Changes:
         handle = self.some_hook(number // 7)
         thread = self.thread()
         if kind == "hook":
-            block = framehook.hook(lambda view: framehook.SETTLED if number % 2 else None)
+            block = framehook.hook(lambda view: framehook.DISABLE if number % 2 else None)
             block.__enter__()
-            handle = block.handle
+            handle = block.id
             self.install(handle)
         elif kind == "abandoned":
             # Its hook stays, and nothing else may be taken for its block.
             block = framehook.hook(lambda view: None)
             contextlib.ExitStack().enter_context(block)
-            self.install(block.handle)
+            self.install(block.id)
             return
         elif kind == "shared":
             if self.shared is None:
@@ -296,11 +296,11 @@ class Changes:
             block = self.shared
             block.__enter__()
             if self.shared_handle not in self.installed:
-                self.shared_handle, self.shared_blocks = block.handle, 0
-                self.install(block.handle)
+                self.shared_handle, self.shared_blocks = block.id, 0
+                self.install(block.id)
             self.shared_blocks += 1
-            if block.handle != self.shared_handle:
-                self.around.complain("a block has another hook", f"{block.handle}, not {self.shared_handle}")
+            if block.id != self.shared_handle:
+                self.around.complain("a block has another hook", f"{block.id}, not {self.shared_handle}")
         elif kind == "disabled":
             block = framehook.disabled(handle)
             block.__enter__()
@@ -438,9 +438,9 @@ class Changes:
         self.do_probe(1, None)
         self.check("at the end")
         for info in framehook.hooks():
-            if info.handle in self.once:
+            if info.id in self.once:
                 self.around.complain("a hook of the program is left", info)
-                framehook.remove(info.handle)
+                framehook.remove(info.id)
         gc.collect()
         gc.collect()
         left = [tool() for tool in self.tools if tool() is not None]

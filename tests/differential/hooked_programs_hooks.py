@@ -22,16 +22,16 @@ HELPERS = {__file__, worker.__file__, hooked_programs_helpers.__file__}
 
 
 def answer_nothing(view):
-    return framehook.SETTLED if view.code.co_filename in HELPERS else None
+    return framehook.DISABLE if view.code.co_filename in HELPERS else None
 
 
 def settle_all(view):
-    return framehook.SETTLED
+    return framehook.DISABLE
 
 
 def read_everything(view):
     if view.code.co_filename in HELPERS:
-        return framehook.SETTLED
+        return framehook.DISABLE
     view.function, view.globals, view.builtins, view.argument_names, view.arguments()
     return None
 
@@ -47,7 +47,7 @@ def make_copier(look=None):
         # tell which locals are the comprehension's.
         cannot_be_copied = code.co_varnames and not code.co_flags & inspect.CO_OPTIMIZED
         if code.co_filename in HELPERS or cannot_be_copied:
-            return framehook.SETTLED
+            return framehook.DISABLE
         if look is not None:
             look()
         known = copies.get(id(code))
@@ -157,7 +157,7 @@ def make_observer():
 
     def observe(view):
         if view.code.co_filename in HELPERS:
-            return framehook.SETTLED
+            return framehook.DISABLE
         look()
         return None
 

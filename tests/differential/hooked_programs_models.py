@@ -10,21 +10,21 @@ from programs_worker import PROGRAM
 
 framehook = None        # the worker imports it, unless there is to be no hook
 
-SCOPES = (None, None, None, "not_below", "not_below", "only_below", "everywhere")
+SCOPES = (None, None, None, "exclude_callees", "exclude_callees", "only_callees", "everywhere")
 
 
 def has_everywhere():
-    return "everywhere" in (framehook.FrameView.only_below.__doc__ or "")
+    return "everywhere" in (framehook.FrameView.only_callees.__doc__ or "")
 
 
 def limit(view, scope):
     """Have the hook that is called for this frame be called nowhere below it, or only there."""
-    if scope == "not_below":
-        view.not_below()
-    elif scope == "only_below":
-        view.only_below()
+    if scope == "exclude_callees":
+        view.exclude_callees()
+    elif scope == "only_callees":
+        view.only_callees()
     elif scope == "everywhere":
-        view.only_below(everywhere=True)
+        view.only_callees(everywhere=True)
 
 
 def make_scoped():
@@ -34,7 +34,7 @@ def make_scoped():
     def hook(view):
         nonlocal calls
         if view.code.co_filename in HELPERS:
-            return framehook.SETTLED
+            return framehook.DISABLE
         calls += 1
         limit(view, kinds[calls % len(kinds)])
         return None
@@ -82,8 +82,8 @@ class Watching:
         def hook(view):
             code = view.code
             if code.co_filename in HELPERS:
-                return framehook.SETTLED
-            view.watch(self.told, Watched(code, self.alive), True, True)
+                return framehook.DISABLE
+            view.watch(self.told, Watched(code, self.alive), yields=True, resumes=True)
             return None
 
         return hook
@@ -91,7 +91,7 @@ class Watching:
     def told(self, event):
         if worker.current.quiet:
             return
-        frame = event.word
+        frame = event.data
         before, after = EVENTS[event.kind]
         if frame.state not in before or (event.kind == "yielded" and not frame.is_generator):
             self.around.complain("an event that cannot be", f"{event.kind} of {frame!r}")
@@ -124,7 +124,7 @@ class Scopes:
         self.stacks = {}        # stack -> the frames that run there, the innermost last
         self.expected = {}      # stack -> the frame for which the hook with scopes is to be called next, or None
         self.handles = framehook.add(self.witness), None
-        self.handles = self.handles[0], framehook.add(self.scoped, behind=self.handles[0])
+        self.handles = self.handles[0], framehook.add(self.scoped, after=self.handles[0])
 
     def end(self):
         for handle in self.handles:
@@ -137,13 +137,13 @@ class Scopes:
     def is_called_on(self, stack):
         scopes = [frame.scope for frame in self.stacks.get(stack, ()) if frame.scope]
         if scopes:
-            return scopes[-1] != "not_below"
+            return scopes[-1] != "exclude_callees"
         return not any(frame.scope == "everywhere" for frames in self.stacks.values() for frame in frames)
 
     def witness(self, view):
         code = view.code
         if code.co_filename != PROGRAM:
-            return framehook.SETTLED
+            return framehook.DISABLE
         # Without memory CPython 3.13 gets generator expressions wrong.
         if worker.current.quiet:
             return None
@@ -155,7 +155,7 @@ class Scopes:
             self.frame.stack = None
         else:
             self.stacks.setdefault(stack, []).append(self.frame)
-        view.watch(self.told, self.frame, True, True)
+        view.watch(self.told, self.frame, yields=True, resumes=True)
         return None
 
     def nothing_is_expected(self, stack):
@@ -168,7 +168,7 @@ class Scopes:
 
     def scoped(self, view):
         if view.code.co_filename != PROGRAM:
-            return framehook.SETTLED
+            return framehook.DISABLE
         if worker.current.quiet:
             return None
         frame = self.expected.pop(self.here(), None)
@@ -184,7 +184,7 @@ class Scopes:
     def told(self, event):
         if worker.current.quiet:
             return
-        frame, stack = event.word, self.here()
+        frame, stack = event.data, self.here()
         self.nothing_is_expected(stack)
         if event.kind == "resumed":
             frame.stack = stack

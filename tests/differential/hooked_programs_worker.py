@@ -174,7 +174,7 @@ class Hooked(Plain):
         self.add()
 
     def __enter__(self):
-        self.before = {info.handle for info in framehook.hooks()}
+        self.before = {info.id for info in framehook.hooks()}
         self.watching = models.Watching(self)
         self.begin()
         self.makers = (lambda: lambda view: None, lambda: lambda view: read_everything(view),
@@ -191,11 +191,11 @@ class Hooked(Plain):
             self.changes.end()
         self.end()
         self.watching.end()
-        left = [info for info in framehook.hooks() if info.handle not in self.before]
+        left = [info for info in framehook.hooks() if info.id not in self.before]
         if left:
             self.complain("a hook is left", left)
             for info in left:
-                framehook.remove(info.handle)
+                framehook.remove(info.id)
 
     changed = False
 
@@ -206,7 +206,7 @@ class Hooked(Plain):
         self.hook = self.extra = None
 
     def info(self, hook):
-        return next((info for info in framehook.hooks() if hook in (info.handle, info.hook)), None)
+        return next((info for info in framehook.hooks() if hook in (info.id, info.hook)), None)
 
     def keeps_for_ever(self):
         return self.changes.abandoned
@@ -270,14 +270,14 @@ class Hooked(Plain):
                 chain(sys._getframe(1))
 
     def starve_one(self, function, start, stop, number):
-        before = [info.handle for info in framehook.hooks()]
+        before = [info.id for info in framehook.hooks()]
         if number % 3 == 0:
             function = in_a_block(function)
         try:
             helpers.run_starved(function, start, stop)
         except Exception:
             helpers.end_starving()
-        after = [info.handle for info in framehook.hooks()]
+        after = [info.id for info in framehook.hooks()]
         if before != after:
             self.complain("other hooks after an end of memory", f"{start, stop}: {before}, {after}")
             for handle in set(after) - set(before):

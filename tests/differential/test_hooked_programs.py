@@ -94,19 +94,19 @@ class HookedPrograms(unittest.TestCase):
         return failure.ours.complaints
 
     def test_hooks_that_a_model_does_not_have_are_noticed(self):
-        gone = "hooks_do('hook', 0); framehook.remove(framehook.hooks()[0].handle); hooks_do('begin', 2)"
+        gone = "hooks_do('hook', 0); framehook.remove(framehook.hooks()[0].id); hooks_do('begin', 2)"
         self.assertIn("other hooks than the model has after a block has begun", self.complaints(gone))
 
     def test_a_hook_that_is_called_against_the_model_is_noticed(self):
-        off = "hook = framehook.hooks()[0].handle; framehook.disable(hook); hooks_do('probe', 1); framehook.enable(hook)"
-        on = "hooks_do('begin', 2); framehook.disabled(framehook.hooks()[0].handle).__exit__(None, None, None); hooks_do('probe', 1)"
+        off = "hook = framehook.hooks()[0].id; framehook.disable(hook); hooks_do('probe', 1); framehook.enable(hook)"
+        on = "hooks_do('begin', 2); framehook.disabled(framehook.hooks()[0].id).__exit__(None, None, None); hooks_do('probe', 1)"
         self.assertEqual(self.complaints(off), ("a hook was called or not called against the model",))
         self.assertEqual(self.run_sources("for i in range(7): hooks_do('begin', i); hooks_do('probe', i)\n"
                                           "for i in range(7): hooks_do('probe', i); hooks_do('end', i)\n").failures, [])
         self.assertEqual(self.run_sources(f"if {IS_HOOKED}:\n    import framehook\n    {on}\n").failures, [])
 
     def test_a_scope_that_is_not_kept_is_noticed(self):
-        off = "def f(): pass\n    framehook.disable(framehook.hooks()[-1].handle)\n    for _ in range(3): f()"
+        off = "def f(): pass\n    framehook.disable(framehook.hooks()[-1].id)\n    for _ in range(3): f()"
         self.assertEqual(self.complaints(off, "scope"), ("the hook with scopes was not called",))
 
     def test_an_event_that_cannot_be_is_noticed(self):

@@ -162,19 +162,19 @@ def switching(seed):
         switch()
 
     def hook(view):
-        view.watch(told_of, None, True, True)
+        view.watch(told_of, None, yields=True, resumes=True)
         switch()
     return hook
 
 
 def told(event):
     """What a hook that watches a frame is told."""
-    event.kind, event.code, event.value, event.word
+    event.kind, event.code, event.value, event.data
 
 
 def watcher():
     """A hook that is told of all that becomes of a frame."""
-    return lambda view: view.watch(told, view.code, True, True)
+    return lambda view: view.watch(told, view.code, yields=True, resumes=True)
 
 
 def changing(seed):
@@ -190,17 +190,17 @@ def changing(seed):
             elif what == 1:
                 framehook.remove(others.pop(0))
             elif what == 2:
-                view.only_below()
+                view.only_callees()
             elif what == 3:
-                view.not_below()
+                view.exclude_callees()
             elif what == 4 and chance() < 0.1:
-                return framehook.SETTLED
+                return framehook.DISABLE
             elif what == 5:
                 framehook.disable_for_code(others[-1], view.code)
             elif what == 6:
                 framehook.enable_for_code(others[-1], view.code)
             elif what == 7:
-                framehook.outside(gc.isenabled)()
+                framehook.reentrant(gc.isenabled)()
             elif what < 24:
                 view.watch(told, None, what % 2 == 0, what % 3 == 0)
         except (IndexError, ValueError):
@@ -222,7 +222,7 @@ class Cycle:
         yield 1
 
     def hook(self, view):
-        view.watch(self.told, self, True, True)
+        view.watch(self.told, self, yields=True, resumes=True)
 
     def told(self, event):
         told(event)
@@ -247,7 +247,7 @@ class Waiting:
 
     def hook(self, view):
         if view.code is Waiting.steps.__code__:
-            view.watch(self.told, self, True, True)
+            view.watch(self.told, self, yields=True, resumes=True)
 
     def told(self, event):
         if event.kind == self.stage and not self.waits:
@@ -274,15 +274,15 @@ class Elsewhere:
         self.chance, self.ident = chances("elsewhere", seed).random, threading.get_ident()
         self.handles, self.blocks, self.waiting, self.codes = [], [], [], [told.__code__]
         # Those of `framehook` are not offered; calls of hooks are made as though none ran.
-        self.make_cycle = framehook.outside(Cycle)
+        self.make_cycle = framehook.reentrant(Cycle)
 
     def hook(self, view):
         self.codes[0] = view.code
         what = int(self.chance() * 40)
         if what == 0:
-            view.only_below(everywhere=self.chance() < 0.5)
+            view.only_callees(everywhere=self.chance() < 0.5)
         elif what == 1:
-            view.not_below()
+            view.exclude_callees()
         if what < 20:
             view.watch(told, None, what % 2 == 0, what % 3 == 0)
         if self.chance() < 0.02:
@@ -384,7 +384,7 @@ def copier():
         code = view.code
         # A class body with a comprehension in it cannot be copied.
         if not code.co_flags & inspect.CO_OPTIMIZED:
-            return framehook.SETTLED
+            return framehook.DISABLE
         if code not in copies:
             copies[code] = code.replace()
         return copies[code]

@@ -44,7 +44,7 @@ class Asked:
 
     def __call__(self, view):
         if view.code is not f.__code__:
-            return framehook.SETTLED
+            return framehook.DISABLE
         argument = view.argument(0)
         self.arguments.append(argument)
         if isinstance(argument, str) and argument.startswith("park"):
@@ -350,7 +350,7 @@ def a_parked_hook_answers_what_another_greenlet_says_through_its_view():
 
         parked, view = parks()
         view.watch(told.append, "a word")
-        below_other_frames(lambda: said_once(view.not_below))
+        below_other_frames(lambda: said_once(view.exclude_callees))
         check_equal(parked.switch(), ("ran", "park"))
         check_equal([(event.kind, event.value) for event in told], [("returned", ("ran", "park"))])
 

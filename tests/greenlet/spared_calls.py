@@ -67,8 +67,8 @@ def an_extent_of_a_greenlets_first_frame_is_its_own():
         waiting()
         yield
 
-    for answer, expected in ((lambda view: view.not_below(), ["f"]), (lambda view: view.only_below(), ["f"]),
-                             (lambda view: view.only_below(everywhere=True), [])):
+    for answer, expected in ((lambda view: view.exclude_callees(), ["f"]), (lambda view: view.only_callees(), ["f"]),
+                             (lambda view: view.only_callees(everywhere=True), [])):
         for begin_of in lambda: generator().__next__, lambda: lambda: next(generator()):
             check_equal(what_is_asked_beside(begin_of, answer), expected)
 
@@ -89,7 +89,7 @@ def a_coroutine_that_goes_on_as_a_greenlets_first_frame_has_its_extent_there():
         if view.code is f.__code__:
             asked.append(view.argument(0))
         if view.code is coroutine.__code__:
-            view.not_below()
+            view.exclude_callees()
 
     def outcome(send):
         try:
@@ -115,7 +115,7 @@ def a_coroutine_that_goes_on_as_a_greenlets_first_frame_has_its_extent_there():
 def a_spared_call_that_begins_a_greenlet_spares_no_other():
     asked = []
     with asks_about_f(asked):
-        for first in framehook.original(waiting, below=True), lambda: framehook.original(waiting, below=True)():
+        for first in framehook.unhooked(waiting, callees=True), lambda: framehook.unhooked(waiting, callees=True)():
             waits = greenlet.greenlet(first)
             waits.switch()
             f("beside")
@@ -139,9 +139,9 @@ def a_call_that_waits_is_spared_though_its_frame_begins_within_another():
             asked.append(view.argument(0))
 
     with framehook.hook(hook):
-        waits = greenlet.greenlet(lambda: framehook.original(g)(**{Key("a"): "inner"}))
+        waits = greenlet.greenlet(lambda: framehook.unhooked(g)(**{Key("a"): "inner"}))
         waits.switch()
-        check_equal(framehook.original(g)("outer"), "outer")
+        check_equal(framehook.unhooked(g)("outer"), "outer")
         check_equal(waits.dead, True)
         g("asked")
     check_equal(asked, ["asked"])
@@ -150,7 +150,7 @@ def a_call_that_waits_is_spared_though_its_frame_begins_within_another():
 def a_call_that_waits_at_the_root_of_its_greenlet_spares_no_other():
     asked = []
     with asks_about_f(asked):
-        waits = greenlet.greenlet(functools.partial(framehook.original(f), **{Key("a"): "spared"}))
+        waits = greenlet.greenlet(functools.partial(framehook.unhooked(f), **{Key("a"): "spared"}))
         waits.switch()
         greenlet.greenlet(f).switch("not spared")
         check_equal(asked, ["not spared"])
@@ -163,7 +163,7 @@ def calls_that_wait_go_on_in_any_order():
     with asks_about_f(asked):
         waiting_calls = []
         for number in range(9):
-            call = functools.partial(framehook.original(f, below=number % 2 == 0), **{Key("a"): number})
+            call = functools.partial(framehook.unhooked(f, callees=number % 2 == 0), **{Key("a"): number})
             waits = greenlet.greenlet(call if number % 3 else lambda call=call: call())
             waits.switch()
             waiting_calls.append(waits)

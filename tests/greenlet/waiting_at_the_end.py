@@ -40,13 +40,13 @@ def told_first(event):
 waited, KIND, END = [], "returned", "fails"
 def hook_late(view):
     if view.code is not waits.__code__:
-        return framehook.SETTLED
+        return framehook.DISABLE
     view.watch(told_late)
 class HookFirst:
     def __call__(self, view):
         if view.code not in (ends.__code__, fails.__code__, gen.__code__):
-            return framehook.SETTLED
-        view.watch(told_first, None, True, True)
+            return framehook.DISABLE
+        view.watch(told_first, None, yields=True, resumes=True)
     def __del__(self, say=say):
         say("freed")
 def call():

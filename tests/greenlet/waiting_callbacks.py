@@ -104,11 +104,11 @@ class HookOfPython:
 
         def __call__(self, view):
             if view.code is not self.code:
-                return framehook.SETTLED
+                return framehook.DISABLE
             data = HookOfPython.Data()
             self.data = weakref.ref(data)
             callback = self.callback
-            view.watch(lambda event: callback(event.kind), data, True, True)
+            view.watch(lambda event: callback(event.kind), data, yields=True, resumes=True)
 
     class Data:
         pass
@@ -295,7 +295,7 @@ def callbacks_go_on_where_their_thread_ends():
 
                             def hook_late(view):
                                 if view.code is not waits.__code__:
-                                    return framehook.SETTLED
+                                    return framehook.DISABLE
                                 view.watch(told)
 
                             late = framehook.add(hook_late)
@@ -492,8 +492,8 @@ def threads_end_while_hundreds_of_callbacks_wait():
 
         def hook(view):
             if view.code not in (leaf.__code__, generator.__code__):
-                return framehook.SETTLED
-            view.watch(told, None, True, True)
+                return framehook.DISABLE
+            view.watch(told, None, yields=True, resumes=True)
 
         handle = framehook.add(hook)
         for number in range(200):

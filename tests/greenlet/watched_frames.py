@@ -40,9 +40,9 @@ def recurse(n):
 
 
 LIMITS = {
-    "not_below": lambda view: view.not_below(),
-    "only_below": lambda view: view.only_below(),
-    "only_below_everywhere": lambda view: view.only_below(everywhere=True),
+    "exclude_callees": lambda view: view.exclude_callees(),
+    "only_callees": lambda view: view.only_callees(),
+    "only_callees_everywhere": lambda view: view.only_callees(everywhere=True),
 }
 
 
@@ -55,9 +55,9 @@ class Watching:
 
     def __call__(self, view):
         if view.code not in self.codes:
-            return framehook.SETTLED
+            return framehook.DISABLE
         self.asked.append(view.code.co_name)
-        view.watch(self.told, None, True, True)
+        view.watch(self.told, None, yields=True, resumes=True)
         if self.limit and view.code is self.codes[0]:
             LIMITS[self.limit](view)
 
@@ -184,9 +184,9 @@ def a_generator_goes_on_in_another_greenlet_than_it_began_in():
 
 def an_extent_holds_in_its_greenlet_and_while_it_waits():
     for limit, expected in (
-            ("not_below", ["recurse", "leaf", "leaf"]),
-            ("only_below", ["recurse", "leaf", "recurse", "leaf", "leaf", "leaf"]),
-            ("only_below_everywhere", ["recurse", "leaf", "recurse", "leaf", "leaf"])):
+            ("exclude_callees", ["recurse", "leaf", "leaf"]),
+            ("only_callees", ["recurse", "leaf", "recurse", "leaf", "leaf", "leaf"]),
+            ("only_callees_everywhere", ["recurse", "leaf", "recurse", "leaf", "leaf"])):
         watching = Watching(recurse, leaf, limit=limit)
         with framehook.hook(watching):
             waiting = greenlet.greenlet(recurse)
@@ -207,7 +207,7 @@ def an_extent_holds_in_its_greenlet_and_while_it_waits():
 
 
 def extents_of_many_greenlets_that_wait_are_each_ones_own():
-    for limit in "not_below", "only_below":
+    for limit in "exclude_callees", "only_callees":
         watching = Watching(recurse, leaf, limit=limit)
         with framehook.hook(watching):
             waiting = [greenlet.greenlet(recurse) for _ in range(6)]
@@ -237,7 +237,7 @@ def a_generator_takes_its_extent_to_the_greenlet_in_which_it_goes_on():
         leaf()
         yield waits(2)
 
-    for limit, below in (("not_below", []), ("only_below", ["leaf"]), ("only_below_everywhere", ["leaf"])):
+    for limit, below in (("exclude_callees", []), ("only_callees", ["leaf"]), ("only_callees_everywhere", ["leaf"])):
         watching = Watching(steps, leaf, limit=limit)
         with framehook.hook(watching):
             generator = steps()
@@ -250,7 +250,7 @@ def a_generator_takes_its_extent_to_the_greenlet_in_which_it_goes_on():
                 watching.asked.clear()
                 leaf()
                 greenlet.greenlet(leaf).switch()
-                check_equal((limit, watching.asked), (limit, [] if limit == "only_below_everywhere" else ["leaf", "leaf"]))
+                check_equal((limit, watching.asked), (limit, [] if limit == "only_callees_everywhere" else ["leaf", "leaf"]))
                 running.switch(number)
                 # It is suspended.
                 watching.asked.clear()
@@ -261,7 +261,7 @@ def a_generator_takes_its_extent_to_the_greenlet_in_which_it_goes_on():
 
 def an_extent_for_everywhere_ends_with_the_greenlet_that_dies():
     for die in "collected", "thrown", "thread":
-        watching = Watching(recurse, leaf, limit="only_below_everywhere")
+        watching = Watching(recurse, leaf, limit="only_callees_everywhere")
         with framehook.hook(watching):
             def begin():
                 kept.append(greenlet.greenlet(recurse))
@@ -295,7 +295,7 @@ def an_extent_for_everywhere_ends_with_the_greenlet_that_dies():
 
 
 def extents_of_two_greenlets_that_end_in_another_order():
-    for limits in ("not_below", "only_below"), ("only_below_everywhere", "not_below"), ("only_below_everywhere",) * 2, ("not_below",) * 2:
+    for limits in ("exclude_callees", "only_callees"), ("only_callees_everywhere", "exclude_callees"), ("only_callees_everywhere",) * 2, ("exclude_callees",) * 2:
         hooks = [Watching(recurse, leaf, limit=limit) for limit in limits]
         with framehook.hook(hooks[0]), framehook.hook(hooks[1]):
             first, second = greenlet.greenlet(recurse), greenlet.greenlet(recurse)
@@ -363,7 +363,7 @@ def each_frame_ends_once_whichever_greenlet_goes_on():
 
     def told(event):
         if event.kind in ("returned", "raised", "dropped"):
-            ends[event.word] += 1
+            ends[event.data] += 1
 
     def hook(view):
         if view.code in (recurse.__code__, leaf.__code__, waits.__code__):

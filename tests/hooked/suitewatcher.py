@@ -15,7 +15,7 @@ extension = Word = AFTER = None
 
 def watch_frame(view):
     word = Word(view.code)
-    view.watch(check_event, word, True, True)
+    view.watch(check_event, word, yields=True, resumes=True)
     word.begin()
 
 
@@ -35,7 +35,7 @@ def check_event(event):
 
 
 def refuse(event, why):
-    extension.fatal(f"{event.kind!r} of {event.code.co_qualname} in state {event.word.state}: {why}")
+    extension.fatal(f"{event.kind!r} of {event.code.co_qualname} in state {event.data.state}: {why}")
 
 
 def state_after_miss(event):

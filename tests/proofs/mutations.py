@@ -10,7 +10,7 @@ PARAMETERS = "every_map_of_five_parameters_is_one_to_one_by_name_and_kind"
 SIZES, TABLE, INDEX = "data_stack/sizes.rs", "code_extra/table.rs", "code_extra/index.rs"
 REGISTRY, VALUES, RESERVE = "code_extra/registry.rs", "code_extra/values.rs", "data_stack/reserve.rs"
 COUNTED, HOOK = "frame_hook/counted.rs", "frame_hook/hook.rs"
-SETTLED, MAP = "frame_hook/settled.rs", "frame_hook/parameter_map.rs"
+DISABLE, MAP = "frame_hook/settled.rs", "frame_hook/parameter_map.rs"
 
 BATCHES = [
     # --- Arithmetic. ---
@@ -59,7 +59,7 @@ BATCHES = [
         (RESERVE, "left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(missing)).is_ok()",
          "left.load(Relaxed).checked_sub(missing).map(|rest| left.store(rest, Relaxed)).is_some()",
          ["interleaved_threads_keep_no_more_than_is_there"]),
-        (SETTLED, "registry.release(index)?;", "", ["interleaved_threads_agree_on_one_index"]),
+        (DISABLE, "registry.release(index)?;", "", ["interleaved_threads_agree_on_one_index"]),
         # A removed hook that leads to the next one without a reference.
         (HOOK, "                next.as_ref().references.share();\n", "", ["interleaved_two_threads_remove_two_hooks_during_a_round"]),
     ],
@@ -69,7 +69,7 @@ BATCHES = [
          ["interleaved_two_threads_remove_two_hooks_during_a_round", "interleaved_a_hook_is_added_and_all_are_removed_during_a_round"]),
         (RESERVE, "left.fetch_add(surplus, Relaxed)", "left.store(left.load(Relaxed) + surplus, Relaxed)",
          ["interleaved_what_threads_give_up_can_be_claimed_again"]),
-        (SETTLED, "place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire)",
+        (DISABLE, "place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire)",
          "{ place.store(index + 1, Ordering::Release); Ok::<isize, isize>(index) }", ["interleaved_threads_agree_on_one_index"]),
     ],
     # --- Threads: values on code objects. ---

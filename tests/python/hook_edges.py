@@ -79,9 +79,9 @@ class Hook:
 
     def __call__(self, view):
         if view.code is self.code:
-            view.watch(self.told, self.data, True, True)
+            view.watch(self.told, self.data, yields=True, resumes=True)
             return self.answer
-        return framehook.SETTLED
+        return framehook.DISABLE
 
 
 def ignore(event):
@@ -250,10 +250,10 @@ def kept_view_of_a_hook_that_has_failed(function, run):
 
     def hook(view):
         if view.code is function.__code__:
-            view.watch(types.MethodType(lambda thing, event: None, thing), thing, True, True)
+            view.watch(types.MethodType(lambda thing, event: None, thing), thing, yields=True, resumes=True)
             thing.view = view
             raise KeyError
-        return framehook.SETTLED
+        return framehook.DISABLE
 
     with framehook.hook(hook), contextlib.suppress(KeyError):
         function()
@@ -262,7 +262,7 @@ def kept_view_of_a_hook_that_has_failed(function, run):
 
 def kept_event(function, run):
     thing = Thing()
-    hook = Hook(function, lambda event: setattr(event.word, "event", event), thing)
+    hook = Hook(function, lambda event: setattr(event.data, "event", event), thing)
     made = while_installed(hook, function, run)
     if not hasattr(thing, "event"):     # nothing has happened to it, except that it goes
         with framehook.hook(hook):
@@ -311,15 +311,15 @@ def call_of_the_original(function, run):
     hook = Hook(function, data=thing)
     thing.made = while_installed(hook, function, run)
     hook.data = None
-    thing.original = framehook.original(types.MethodType(lambda thing: None, thing))
+    thing.original = framehook.unhooked(types.MethodType(lambda thing: None, thing))
     thing.original()
     return weakref.ref(thing)
 
 
-def call_outside(function, run):
+def call_reentrant(function, run):
     """The callback of the watch is one."""
     thing = Thing()
-    hook = Hook(function, framehook.outside(types.MethodType(lambda thing, event: None, thing)))
+    hook = Hook(function, framehook.reentrant(types.MethodType(lambda thing, event: None, thing)))
     thing.made = while_installed(hook, function, run)
     hook.told = None
     return weakref.ref(thing)
@@ -347,6 +347,6 @@ EDGES = (
     callable_of_each_of_two_removed_hooks, callable_of_a_hook_removed_by_its_handle, callable_of_a_hook_that_was_cleared,
     who_keeps_the_code_that_stands_in, hook_object, hook_object_alone, map_of_code, map_of_code_whose_value_leads_to_its_key,
     block_in_which_a_generator_is_suspended, block_for_code, kept_view, kept_view_of_a_hook_that_has_failed, kept_event,
-    value_of_a_kept_event, error_of_a_callback, call_of_the_original, call_outside, watches_of_two_hooks,
+    value_of_a_kept_event, error_of_a_callback, call_of_the_original, call_reentrant, watches_of_two_hooks,
     what_the_generator_holds,
 )

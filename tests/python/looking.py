@@ -264,7 +264,7 @@ class Call:
         self.act(view)
         if self.answer == "an exception":
             raise Refused
-        return {"other code": self.stand_in, "settled": self.face.SETTLED}.get(self.answer)
+        return {"other code": self.stand_in, "settled": self.face.DISABLE}.get(self.answer)
 
     def run(self, argument=None):
         try:

@@ -144,25 +144,25 @@ def passes(view):
 
 
 def settles(view):
-    return framehook.SETTLED
+    return framehook.DISABLE
 
 
 def copies(view):
-    return COPIES.get(id(view.code), framehook.SETTLED)
+    return COPIES.get(id(view.code), framehook.DISABLE)
 
 
 def settles_by_name(view):
     """Through the functions that tools have for it, about some code and back again."""
     code = view.code
     if id(code) not in COPIES:
-        return framehook.SETTLED
+        return framehook.DISABLE
     switch = framehook.enable_for_code if len(code.co_varnames) % 2 else framehook.disable_for_code
     tolerate(switch, settles, code)
 
 
 def reads(view):
     if id(view.code) not in COPIES:
-        return framehook.SETTLED
+        return framehook.DISABLE
     names, arguments = view.argument_names, view.arguments()
     found = {name: view.argument(name) for name in names}
     by_number = [view.argument(i) for i in range(len(names))]
@@ -175,7 +175,7 @@ def reads(view):
 def shows(view):
     """Gives the view to the other thread, which looks at it now and when this hook has returned."""
     if id(view.code) not in COPIES:
-        return framehook.SETTLED
+        return framehook.DISABLE
     published[lane()] = view
     for _ in range(LOOKS):
         if view.code.co_name is None:

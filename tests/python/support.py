@@ -298,7 +298,7 @@ class PythonFace:
     """Hooks through _framecore."""
 
     name = "Python"
-    SETTLED = getattr(framecore, "SETTLED", None)
+    DISABLE = getattr(framecore, "DISABLE", None)
 
     def add(self, hook, name=None):
         return framecore.add_frame_hook(hook, name)
@@ -323,7 +323,7 @@ class CFace:
     """Hooks through the extended form of the C interface; each asks a Python callable."""
 
     name = "C"
-    SETTLED = "SETTLED"     # the extension interns it: there is one such string
+    DISABLE = "DISABLE"     # the extension interns it: there is one such string
 
     @functools.cached_property
     def c(self):
@@ -353,10 +353,10 @@ class CFace:
 
 
 class SimpleCFace(CFace):
-    """Hooks through the simple form of the C interface, which has no answer SETTLED. There is room for four."""
+    """Hooks through the simple form of the C interface, which has no answer DISABLE. There is room for four."""
 
     name = "simple C"
-    SETTLED = None
+    DISABLE = None
 
     def add(self, hook, name=None):
         slot = next(slot for slot in range(4) if not self.c.contains_simple(slot))

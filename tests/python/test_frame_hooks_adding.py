@@ -187,7 +187,7 @@ class Adding(HookTestCase):
             tool.asked = 0
 
     def test_copies_of_settled_are_settled_itself(self):
-        settled = framehook.SETTLED
+        settled = framehook.DISABLE
         copies = [copy.copy(settled), copy.deepcopy(settled), copy.deepcopy([settled])[0]]
         copies += [pickle.loads(pickle.dumps(settled, protocol))
                    for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]

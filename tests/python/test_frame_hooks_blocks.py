@@ -68,7 +68,7 @@ class Blocks(HookTestCase):
 
     def test_what_the_hook_has_settled_stays_settled_after_a_block(self):
         function = new_function()
-        callable = counter(function, framehook.SETTLED)
+        callable = counter(function, framehook.DISABLE)
         with framehook.hook(callable) as hook:
             function()
             for open_block in BLOCKS.values():

@@ -375,7 +375,7 @@ class Installed(BlocksTestCase):
                 stack.enter_context(framehook.hook(do_nothing))
                 stack.pop_all()     # and that is given up
             block = framehook.hook(lambda view: None)
-            self.assertRaises(ValueError, lambda: block.handle)
+            self.assertRaises(ValueError, lambda: block.id)
             self.assertIsNone(block.info)
             framehook.clear()
             if number % 3:

@@ -281,7 +281,7 @@ class KindsOfCalls:
 
                 def hook(view):
                     asked.append(view.code)
-                    return self.SETTLED
+                    return self.DISABLE
 
                 handle = self.add(hook)
                 for _ in range(20):

@@ -25,7 +25,7 @@ def copy(view):
     if id(code) not in copies:
         copies[id(code)] = code, code.replace()
     return copies[id(code)][1]
-hooks = {"pass": lambda view: None, "copy": copy, "settle": lambda view: _framecore.SETTLED}
+hooks = {"pass": lambda view: None, "copy": copy, "settle": lambda view: _framecore.DISABLE}
 for name in sys.argv[1:]:
     _framecore.add_frame_hook(hooks[name])
 one, two = Last(), Last()

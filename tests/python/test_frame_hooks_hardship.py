@@ -124,7 +124,7 @@ class Scarcity:
 
     def ask(self, number):
         """A hook passes, settles and replaces, beside others."""
-        settled = self.face.SETTLED
+        settled = self.face.DISABLE
         for function, call in CALLS.items():
             code, replacement = function.__code__, REPLACEMENTS[function]
             for answer in (None, settled, replacement):
@@ -264,7 +264,7 @@ class Worker:
     def settle(self, view):
         if view.code is self.code:
             self.asked += 1
-        return self.face.SETTLED
+        return self.face.DISABLE
 
     def replace(self, view):
         return self.replacement if view.code is self.code else None

@@ -177,7 +177,7 @@ class Locks(HookTestCase):
 
     @in_a_child
     def test_a_signal_handler_may_enter_the_block_that_it_interrupts(self):
-        hook = framehook.hook(lambda view: framehook.SETTLED)
+        hook = framehook.hook(lambda view: framehook.DISABLE)
         handled = 0
 
         def handle(*arguments):

@@ -185,7 +185,7 @@ class Rounds(VariantTestCase):
             def __call__(self, view):
                 if view.code is offered.__code__:
                     face.remove(handles.pop())
-                    return face.SETTLED if answer == "settled" else None
+                    return face.DISABLE if answer == "settled" else None
 
             def __del__(self):
                 handles.append(face.add(second))

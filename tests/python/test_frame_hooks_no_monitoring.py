@@ -115,9 +115,9 @@ def check():
 
 HOOKS = {
     "passes": "lambda view: None",
-    "settles": "lambda view: framehook.SETTLED",
-    "watches": "lambda view: view.watch(lambda event: None, None, True, True)",
-    "limits": "lambda view: view.not_below()",
+    "settles": "lambda view: framehook.DISABLE",
+    "watches": "lambda view: view.watch(lambda event: None, None, yields=True, resumes=True)",
+    "limits": "lambda view: view.exclude_callees()",
 }
 TOOLS = {
     "nothing": ("pass", "pass"),
@@ -162,7 +162,7 @@ check()
 """)
                 self.check(f"""
 for _ in range(3):
-    with framehook.hook({hook}), framehook.hook(lambda view: framehook.SETTLED):
+    with framehook.hook({hook}), framehook.hook(lambda view: framehook.DISABLE):
         check()
 """)
 

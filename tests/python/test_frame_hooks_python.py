@@ -18,7 +18,7 @@ class PythonHooks(HookTestCase):
         def target():
             return "ran"
 
-        answers = [0, True, "code", (), target, object(), framecore.SETTLED, None]
+        answers = [0, True, "code", (), target, object(), framecore.DISABLE, None]
         asked = answers[:]
         framecore.add_frame_hook(lambda view: asked.pop(0)
                                  if view.code is target.__code__ else None)
@@ -113,7 +113,7 @@ class PythonHooks(HookTestCase):
             pass
 
         new = target.__code__.replace()
-        answers = [None, new, KeyError, framecore.SETTLED]
+        answers = [None, new, KeyError, framecore.DISABLE]
 
         def hook(view):
             if view.code is target.__code__:
@@ -121,7 +121,7 @@ class PythonHooks(HookTestCase):
                 if answer is KeyError:
                     raise KeyError
                 return answer
-            return framecore.SETTLED
+            return framecore.DISABLE
 
         framecore.frame_hooks()
         handle = framecore.add_frame_hook(hook, "a name")
@@ -138,9 +138,9 @@ class PythonHooks(HookTestCase):
         self.assertGreater(info["nanoseconds"], 0)
 
     def test_settled_is_one_object(self):
-        self.assertEqual(repr(framecore.SETTLED), "framehook.SETTLED")
+        self.assertEqual(repr(framecore.DISABLE), "framehook.DISABLE")
         with self.assertRaises(TypeError):
-            type(framecore.SETTLED)()
+            type(framecore.DISABLE)()
 
     def test_a_hook_that_is_gone_is_released(self):
         class Hook:

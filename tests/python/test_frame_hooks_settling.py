@@ -37,7 +37,7 @@ class ForeignCode(HookTestCase):
             def hook(view):
                 if view.code is code:
                     asked.append(mark)
-                return framehook.SETTLED
+                return framehook.DISABLE
             return hook
 
         with contextlib.ExitStack() as stack:
@@ -75,7 +75,7 @@ class ManyChanges(HookTestCase):
         with framehook.hook(callable):
             function()
         self.assertEqual(callable.asked, 1)
-        settled = counter(function, framehook.SETTLED)
+        settled = counter(function, framehook.DISABLE)
         with framehook.hook(settled):
             function(), function()
         self.assertEqual(settled.asked, 1)

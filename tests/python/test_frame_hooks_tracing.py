@@ -204,8 +204,8 @@ class BesideTracing(HookTestCase):
 
     def test_events_are_the_same(self):
         hooks = {"passes": lambda view: None,
-                 "settles": lambda view: framecore.SETTLED,
-                 "watches": lambda view: view.watch(lambda event: None, None, True, True),
+                 "settles": lambda view: framecore.DISABLE,
+                 "watches": lambda view: view.watch(lambda event: None, None, yields=True, resumes=True),
                  "copies": Copier()}
         for name, watch in {**WATCHERS, **ALONE}.items():
             for warm in (0, WARM):
@@ -292,7 +292,7 @@ class WithinResume(HookTestCase):
 
     # In C: a hook in Python would come to its own RESUME first.
     HOOKS = {"passes": lambda: collections.deque(maxlen=0).append,
-             "settles": lambda: lambda view: framecore.SETTLED,
+             "settles": lambda: lambda view: framecore.DISABLE,
              "watches": lambda: operator.methodcaller("watch", collections.deque(maxlen=0).append, None, True, True)}
 
     def compare(self, run):

@@ -50,7 +50,7 @@ class WithoutMemory(HookTestCase):
             generator.__code__: code_named("target",
                                            "def target(a):\n c = (a,) * 3\n yield 'replaced', a"),
         }
-        settle = lambda view: framehook.SETTLED
+        settle = lambda view: framehook.DISABLE
 
         def replace(view):
             for code, replacement in replacements.items():
@@ -126,14 +126,14 @@ class WithoutMemory(HookTestCase):
 
         def hook(view):
             if view.code is generator.__code__:
-                view.watch(tell, None, True, True)
-                view.not_below()
+                view.watch(tell, None, yields=True, resumes=True)
+                view.exclude_callees()
             elif view.code is function.__code__:
                 view.watch(tell)
-                view.only_below()
+                view.only_callees()
                 return view.result(answers[1])
             else:
-                return framehook.SETTLED
+                return framehook.DISABLE
 
         def operation():
             with framehook.hook(hook):

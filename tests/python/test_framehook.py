@@ -67,7 +67,7 @@ class Module(HookTestCase):
         public = {name for name, value in vars(framehook).items()
                   if not name.startswith("_") and getattr(value, "__module__", None) == "framehook"}
         self.assertLessEqual(public, set(framehook.__all__))
-        self.assertIs(framehook.SETTLED, framecore.SETTLED)
+        self.assertIs(framehook.DISABLE, framecore.DISABLE)
         self.assertIs(framehook.IncompatibleCodeError, framecore.IncompatibleCodeError)
         self.assertIs(framehook.FrameView, framecore.FrameView)
         self.assertIn("framehook", sys.stdlib_module_names)
@@ -78,15 +78,15 @@ class Module(HookTestCase):
         with framehook.hook(self.count, "counter") as hook:
             target()
             info, = framehook.hooks()
-            handle = hook.handle
+            handle = hook.id
         target()
-        self.assertEqual((info.order, info.name, info.handle, info.hook, info.enabled),
+        self.assertEqual((info.order, info.name, info.id, info.hook, info.enabled),
                          (0, "counter", handle, self.count, True))
         self.assertEqual(framehook.hooks(), [])
         # Nothing of the module itself is offered, nor what else it calls.
         self.assertEqual(self.asked, ["target"])
         with self.assertRaises(ValueError):
-            hook.handle
+            hook.id
         self.assertEqual((hook.info.calls, hook.info.replacements, hook.info.errors), (1, 0, 0))
         self.assertGreater(hook.info.seconds, 0)
 
@@ -94,7 +94,7 @@ class Module(HookTestCase):
         seen = []
         with framehook.hook(lambda view: seen.append((view.code.co_filename, view.code.co_name))) as hook:
             framehook.hooks()
-            repr(hook), hook.info, hook.handle
+            repr(hook), hook.info, hook.id
             with framehook.disabled_for_code(hook, self.setUp, self.tearDown), framehook.disabled_in_thread(hook):
                 pass
             with framehook.disabled(hook), hook:
@@ -188,7 +188,7 @@ class Module(HookTestCase):
         def other(view):
             pass
         first, second = framehook.add(self.count), framehook.add(other, "other")
-        self.assertEqual([(info.order, info.handle) for info in framehook.hooks()], [(0, first), (1, second)])
+        self.assertEqual([(info.order, info.id) for info in framehook.hooks()], [(0, first), (1, second)])
         self.assertEqual(framehook.hooks()[1].name, "other")
         with self.assertRaises(ValueError):
             framehook.add(other)
@@ -215,7 +215,7 @@ class Module(HookTestCase):
             return self.asked.count("target")
 
         with framehook.hook(self.count) as hook:
-            for which in (hook, self.count, hook.handle):
+            for which in (hook, self.count, hook.id):
                 framehook.disable(which)
                 self.assertEqual((times(), framehook.hooks()[0].enabled), (0, False))
                 framehook.enable(which)
@@ -247,7 +247,7 @@ class Module(HookTestCase):
         import framehooks
         handle = framehooks.add_native("pass")
         info, = framehook.hooks()
-        self.assertEqual((info.name, info.handle, info.hook), ("pass", handle, None))
+        self.assertEqual((info.name, info.id, info.hook), ("pass", handle, None))
         with framehook.disabled(handle):
             self.assertFalse(framehook.hooks()[0].enabled)
 

@@ -31,8 +31,8 @@ class PlacedBlocks(HookTestCase):
         block_of_b = framehook.hook(b)
         for options, expected in (
                 ({}, ["a", "b", "hook"]), ({"first": True}, ["hook", "a", "b"]), ({"before": b}, ["a", "hook", "b"]),
-                ({"behind": a}, ["a", "hook", "b"]), ({"before": handle}, ["a", "hook", "b"]), ({"behind": block_of_b}, ["a", "b", "hook"]),
-                ({"first": False, "before": None, "behind": None}, ["a", "b", "hook"])):
+                ({"after": a}, ["a", "hook", "b"]), ({"before": handle}, ["a", "hook", "b"]), ({"after": block_of_b}, ["a", "b", "hook"]),
+                ({"first": False, "before": None, "after": None}, ["a", "b", "hook"])):
             with self.subTest(list(options)):
                 block = framehook.hook(hook, **options)
                 for _ in range(3):
@@ -64,14 +64,14 @@ class PlacedBlocks(HookTestCase):
         other = passing("other")
         hook = passing("hook")
 
-        for options in {"before": other}, {"behind": 12345}, {"before": 12345}, {"behind": other}:
+        for options in {"before": other}, {"after": 12345}, {"before": 12345}, {"after": other}:
             with self.subTest(options):
                 with self.assertRaises(ValueError):
                     with framehook.hook(hook, **options):
                         self.fail("it began")
                 self.assertEqual(self.order(), [])
         framehook.add(other)
-        for options in {"first": True, "before": other}, {"before": other, "behind": other}, {"first": True, "behind": other}:
+        for options in {"first": True, "before": other}, {"before": other, "after": other}, {"first": True, "after": other}:
             with self.subTest(options), self.assertRaises(TypeError):
                 with framehook.hook(hook, **options):
                     self.fail("it began")
@@ -135,7 +135,7 @@ class TwiceInOneAnswer(HookTestCase):
 
         def hook(view):
             if view.code is not target.__code__:
-                return framehook.SETTLED
+                return framehook.DISABLE
             for say in says:
                 say(view)
             return ending(view)
@@ -155,7 +155,7 @@ class TwiceInOneAnswer(HookTestCase):
             self.assertEqual(self.outcome(lambda view: view.result(value), lambda view: view.result(value))[0], "error")
 
     def test_an_extent_is_said_once(self):
-        extents = (lambda view: view.not_below(), lambda view: view.only_below(), lambda view: view.only_below(everywhere=True))
+        extents = (lambda view: view.exclude_callees(), lambda view: view.only_callees(), lambda view: view.only_callees(everywhere=True))
         for first in extents:
             for second in extents:
                 found = self.outcome(first, second)

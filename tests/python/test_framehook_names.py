@@ -59,9 +59,9 @@ class Stubs(unittest.TestCase):
         self.assertEqual(public, set(framehook.__all__))
 
     def test_the_stub_of_framecore_has_the_modules_names(self):
-        public = {name for name, node in stub(_framecore).items() if not name.startswith("_")} - {"SettledType"}
+        public = {name for name, node in stub(_framecore).items() if not name.startswith("_")} - {"Disable"}
         self.assertEqual(public, {name for name in vars(_framecore) if not name.startswith("_")})
-        self.assertEqual(type(_framecore.SETTLED).__name__, "SettledType")
+        self.assertEqual(type(_framecore.DISABLE).__name__, "Disable")
 
     def test_functions_in_the_stubs_take_what_they_take(self):
         for module in (framehook, _framecore):

@@ -232,7 +232,7 @@ class EveryInstructionWithHooks(SteppedTestCase):
         self.look_with(lambda view: None)
 
     def test_that_settle(self):
-        self.look_with(lambda view: framehook.SETTLED)
+        self.look_with(lambda view: framehook.DISABLE)
 
     def test_that_replace(self):
         for stack in (1, 3000):
@@ -259,16 +259,16 @@ class EveryInstructionWithHooks(SteppedTestCase):
                 self.assertEqual(singlestep.run(lambda: numbers(1).gi_code is other)[0], True)
 
     def test_that_watch(self):
-        self.look_with(lambda view: view.watch(lambda event: None, None, True, True))
+        self.look_with(lambda view: view.watch(lambda event: None, None, yields=True, resumes=True))
 
     def test_that_replace_and_watch(self):
         chosen = copies(3000)
 
         def replace(view):
-            view.watch(lambda event: None, None, True, True)
+            view.watch(lambda event: None, None, yields=True, resumes=True)
             return chosen.get(view.code)
 
-        self.look_with(lambda view: view.watch(lambda event: None), replace, lambda view: view.not_below(), replacing=[replace])
+        self.look_with(lambda view: view.watch(lambda event: None), replace, lambda view: view.exclude_callees(), replacing=[replace])
 
     def test_that_answer(self):
         self.look_with(lambda view: view.result(view.argument(0)) if view.code is leaf.__code__ else None,
@@ -278,12 +278,12 @@ class EveryInstructionWithHooks(SteppedTestCase):
         asked = []
 
         def spared():
-            return [framehook.original(leaf)(1), *framehook.original(numbers)(2), framehook.original(recurse, below=True)(3),
-                    framehook.original(max)(4, 3, key=leaf)]
+            return [framehook.unhooked(leaf)(1), *framehook.unhooked(numbers)(2), framehook.unhooked(recurse, callees=True)(3),
+                    framehook.unhooked(max)(4, 3, key=leaf)]
 
         def refused():
             with self.assertRaises(TypeError):
-                framehook.original(leaf)()
+                framehook.unhooked(leaf)()
 
         expected = spared()
         for name in EVALUATORS:

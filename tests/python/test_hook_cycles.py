@@ -99,7 +99,7 @@ class Cycles(HookTestCase, ProgramTestCase):
             def told(event, *, in_defaults=thing):
                 if event.kind not in ("resumed", "yielded"):
                     found.append((event.kind, len(box[0].numbers), thing.table["a"], in_defaults.numbers[2], told.box[-1] is not None,
-                                  event.word is thing))
+                                  event.data is thing))
 
             # Some of these are cleared before the generator's frame goes, whichever order the collector has.
             told.box = [run_nothing] * (number % 3)
@@ -108,8 +108,8 @@ class Cycles(HookTestCase, ProgramTestCase):
             def hook(view):
                 told = reference()
                 if view.code is not function.__code__ or told is None:
-                    return framehook.SETTLED
-                view.watch(told, told.__kwdefaults__["in_defaults"], True, True)
+                    return framehook.DISABLE
+                view.watch(told, told.__kwdefaults__["in_defaults"], yields=True, resumes=True)
 
             framehook.add(hook)
             made = run(function())
@@ -151,7 +151,7 @@ class Cycles(HookTestCase, ProgramTestCase):
 
             def hook(view):
                 told = reference()
-                return view.watch(told) if view.code is goes_on.__code__ and told else framehook.SETTLED
+                return view.watch(told) if view.code is goes_on.__code__ and told else framehook.DISABLE
 
             framehook.add(hook)
             told.made = goes_on()
@@ -201,7 +201,7 @@ class Cycles(HookTestCase, ProgramTestCase):
         class Tool:
             def hook(self, view):
                 if view.code is not generator_function.__code__:
-                    return framehook.SETTLED
+                    return framehook.DISABLE
                 view.watch(ignore)
 
         def session():

@@ -56,16 +56,16 @@ class Asked:
 @needs_hooks
 class Extents(unittest.TestCase):
     def test_nothing_below_a_frame(self):
-        self.assertEqual(Asked(middle="not_below").of(outer), ["outer", "middle", "leaf"])
-        self.assertEqual(Asked(outer="not_below").of(lambda: (outer(), leaf())), ["outer", "leaf"])
+        self.assertEqual(Asked(middle="exclude_callees").of(outer), ["outer", "middle", "leaf"])
+        self.assertEqual(Asked(outer="exclude_callees").of(lambda: (outer(), leaf())), ["outer", "leaf"])
 
     def test_they_nest_and_the_inner_one_counts(self):
         def program():
             outer()
 
-        asked = Asked(program="not_below")
+        asked = Asked(program="exclude_callees")
         self.assertEqual(asked.of(lambda: (program(), leaf())), ["program", "leaf"])
-        asked = Asked(outer="only_below", middle="not_below")
+        asked = Asked(outer="only_callees", middle="exclude_callees")
         self.assertEqual(asked.of(lambda: (outer(), leaf())), ["outer", "middle", "leaf", "leaf"])
 
     def test_that_of_a_hook_that_is_gone_silences_none_that_comes_after_it(self):
@@ -73,7 +73,7 @@ class Extents(unittest.TestCase):
             yield leaf()
             yield leaf()
 
-        with framehook.hook(Asked(generator="not_below")):
+        with framehook.hook(Asked(generator="exclude_callees")):
             running = generator()
             next(running)
         self.assertEqual(Asked().of(lambda: next(running)), ["leaf"])
@@ -89,7 +89,7 @@ class Extents(unittest.TestCase):
             except KeyError:
                 leaf()
 
-        self.assertEqual(Asked(fails="not_below").of(program), ["program", "fails", "leaf"])
+        self.assertEqual(Asked(fails="exclude_callees").of(program), ["program", "fails", "leaf"])
 
     def test_they_pause_while_a_generator_is_suspended(self):
         def generator():
@@ -102,7 +102,7 @@ class Extents(unittest.TestCase):
             for _ in generator():
                 middle()
 
-        self.assertEqual(Asked(generator="not_below").of(program), ["program", "generator", *["middle", "leaf"] * 2])
+        self.assertEqual(Asked(generator="exclude_callees").of(program), ["program", "generator", *["middle", "leaf"] * 2])
 
     def test_a_generator_that_is_dropped_leaves_none(self):
         def generator():
@@ -114,7 +114,7 @@ class Extents(unittest.TestCase):
             del g
             leaf()
 
-        for limit in ("not_below", "only_below"):
+        for limit in ("exclude_callees", "only_callees"):
             self.assertEqual(Asked(generator=limit).of(program), ["program", "generator", "leaf"])
 
     def test_only_below_a_frame_silences_other_threads_where_it_says_everywhere(self):
@@ -131,19 +131,19 @@ class Extents(unittest.TestCase):
             def __call__(self, view):
                 super().__call__(view)
                 if view.code is program.__code__:
-                    view.only_below(everywhere=True)
+                    view.only_callees(everywhere=True)
 
         in_thread = []
         names = Everywhere().of(lambda: (program(), other()))
         self.assertEqual(names, ["program", "leaf", "other", "leaf"])
-        names = Asked(program="only_below").of(lambda: (program(), other()))
+        names = Asked(program="only_callees").of(lambda: (program(), other()))
         self.assertEqual(names, ["program", "other", "leaf", "leaf", "other", "leaf"])
         self.assertEqual(len(in_thread), 4)
 
     def test_another_hook_knows_nothing_of_them(self):
         every = Asked()
         with framehook.hook(every):
-            Asked(outer="not_below").of(outer)
+            Asked(outer="exclude_callees").of(outer)
         self.assertEqual([name for name in every.names if name in ("outer", "middle", "leaf")],
                          ["outer", "middle", "leaf", "leaf"])
 
@@ -153,7 +153,7 @@ class Extents(unittest.TestCase):
             framehook.add(second)
             leaf()
 
-        first, second = Asked(program="not_below"), Asked()
+        first, second = Asked(program="exclude_callees"), Asked()
         framehook.add(first)
         try:
             program()
@@ -178,7 +178,7 @@ class Extents(unittest.TestCase):
 class Results(unittest.TestCase):
     def answer(self, function, value):
         def hook(view):
-            return view.result(value(view)) if view.code is function.__code__ else framehook.SETTLED
+            return view.result(value(view)) if view.code is function.__code__ else framehook.DISABLE
         return framehook.hook(hook)
 
     def test_the_call_has_the_value_and_nothing_runs(self):
@@ -226,7 +226,7 @@ class Results(unittest.TestCase):
 
         def hook(view):
             results = {Class.__init__.__code__: None, Class.value.fget.__code__: 2, Class.__getitem__.__code__: 3}
-            return view.result(results[view.code]) if view.code in results else framehook.SETTLED
+            return view.result(results[view.code]) if view.code in results else framehook.DISABLE
 
         with framehook.hook(hook):
             for _ in range(30):
@@ -294,7 +294,7 @@ class Results(unittest.TestCase):
                 words.append(weakref.ref(word))
                 view.watch(lambda event: told.append(event.kind), word)
                 view.result(1)
-            return framehook.SETTLED
+            return framehook.DISABLE
 
         with framehook.hook(hook), self.assertRaisesRegex(SystemError, "does not go with its object"):
             leaf()
@@ -319,9 +319,9 @@ class Results(unittest.TestCase):
 class TheWayRound(unittest.TestCase):
     def test_the_original_is_not_offered_and_what_is_below_is(self):
         asked = Asked()
-        self.assertEqual(asked.of(lambda: framehook.original(outer)()), ["middle", "leaf", "leaf"])
-        self.assertEqual(asked.of(lambda: framehook.original(outer, below=True)()), [])
-        self.assertEqual(asked.of(lambda: (framehook.original(outer, below=True)(), leaf())), ["leaf"])
+        self.assertEqual(asked.of(lambda: framehook.unhooked(outer)()), ["middle", "leaf", "leaf"])
+        self.assertEqual(asked.of(lambda: framehook.unhooked(outer, callees=True)()), [])
+        self.assertEqual(asked.of(lambda: (framehook.unhooked(outer, callees=True)(), leaf())), ["leaf"])
 
     def test_from_the_code_that_stands_in_for_it(self):
         def function(n):
@@ -330,13 +330,13 @@ class TheWayRound(unittest.TestCase):
         def other(n):
             if n == 3:
                 return "three"
-            return framehook.original(function)(n)
+            return framehook.unhooked(function)(n)
 
         other_code = other.__code__.replace(co_freevars=("function",))
-        self.assertTrue(framehook.can_stand_in(function, other_code))
+        self.assertIsNone(framehook.incompatibility(function, other_code))
 
         def hook(view):
-            return other_code if view.code is function.__code__ else framehook.SETTLED
+            return other_code if view.code is function.__code__ else framehook.DISABLE
 
         with framehook.hook(hook):
             self.assertEqual(function(5), "three")
@@ -350,19 +350,19 @@ class TheWayRound(unittest.TestCase):
         thing, asked = Class(), Asked()
 
         def program():
-            self.assertEqual(framehook.original(thing.method)(1, b=2), (thing, 1, 2))
-            self.assertRaises(TypeError, framehook.original(thing.method))
-            self.assertEqual(framehook.original(len)([1, 2]), 2)
+            self.assertEqual(framehook.unhooked(thing.method)(1, b=2), (thing, 1, 2))
+            self.assertRaises(TypeError, framehook.unhooked(thing.method))
+            self.assertEqual(framehook.unhooked(len)([1, 2]), 2)
 
         self.assertNotIn("method", asked.of(program))
-        self.assertRaises(TypeError, framehook.original, 3)
+        self.assertRaises(TypeError, framehook.unhooked, 3)
 
     def test_a_call_that_never_begins_spares_nothing_later(self):
         def takes_one(a):
             pass
 
         def program():
-            self.assertRaises(TypeError, framehook.original(takes_one))
+            self.assertRaises(TypeError, framehook.unhooked(takes_one))
             takes_one(1)
 
         self.assertEqual(Asked().of(program), ["program", "takes_one"])
@@ -371,7 +371,7 @@ class TheWayRound(unittest.TestCase):
         def generator():
             yield leaf()
 
-        self.assertEqual(Asked().of(lambda: list(framehook.original(generator)())), ["leaf"])
+        self.assertEqual(Asked().of(lambda: list(framehook.unhooked(generator)())), ["leaf"])
 
 
 @needs_hooks
@@ -380,7 +380,7 @@ class OrderAndReading(unittest.TestCase):
         hooks = {name: Asked() for name in "abcdef"}
         add = framehook.add
         handles = [add(hooks["a"]), add(hooks["b"]), add(hooks["c"], first=True), add(hooks["d"], before=hooks["b"]),
-                   add(hooks["e"], behind=hooks["c"]), add(hooks["f"], behind=hooks["b"])]
+                   add(hooks["e"], after=hooks["c"]), add(hooks["f"], after=hooks["b"])]
         try:
             order = [info.hook for info in framehook.hooks()]
             self.assertEqual(order, [hooks[name] for name in "ceadbf"])
@@ -409,7 +409,7 @@ class OrderAndReading(unittest.TestCase):
                 found.update(free=view.free_variables, locals=view.locals, caller=view.caller)
             elif view.code.co_name == "<module>" or view.code.co_name == "Body":
                 found[view.code.co_name] = view.locals
-            return framehook.SETTLED
+            return framehook.DISABLE
 
         names = {"x": 1}
         with framehook.hook(hook):
@@ -426,18 +426,18 @@ class OrderAndReading(unittest.TestCase):
         def other(a):
             pass
 
-        self.assertTrue(framehook.can_stand_in(leaf, middle))
-        self.assertFalse(framehook.can_stand_in(leaf, other))
-        self.assertEqual(framehook.obstacle(leaf, other), "it has another number of parameters")
-        self.assertIsNone(framehook.obstacle(leaf.__code__, middle.__code__))
-        self.assertRaises(TypeError, framehook.can_stand_in, leaf, 3)
+        self.assertIsNone(framehook.incompatibility(leaf, middle))
+        self.assertIsNotNone(framehook.incompatibility(leaf, other))
+        self.assertEqual(framehook.incompatibility(leaf, other), "it has another number of parameters")
+        self.assertIsNone(framehook.incompatibility(leaf.__code__, middle.__code__))
+        self.assertRaises(TypeError, framehook.incompatibility, leaf, 3)
 
     def test_enabling_for_one_code_object_asks_about_that_one_alone(self):
         asked = []
 
         def hook(view):
             asked.append(view.code)
-            return framehook.SETTLED
+            return framehook.DISABLE
 
         with framehook.hook(hook):
             outer()

@@ -73,9 +73,9 @@ def step(made):
 FUNCTIONS = (leaf, inner, middle, outer, generator, coroutine, asynchronous_generator)
 CODES = {function.__code__ for function in FUNCTIONS}
 LIMITS = {
-    "not_below": lambda view: view.not_below(),
-    "only_below": lambda view: view.only_below(),
-    "everywhere": lambda view: view.only_below(everywhere=True),
+    "exclude_callees": lambda view: view.exclude_callees(),
+    "only_callees": lambda view: view.only_callees(),
+    "everywhere": lambda view: view.only_callees(everywhere=True),
 }
 
 
@@ -87,7 +87,7 @@ class Asked:
 
     def __call__(self, view):
         if view.code not in CODES:
-            return framehook.SETTLED
+            return framehook.DISABLE
         name = view.code.co_name
         self.names.setdefault(threading.get_ident(), []).append(name)
         limit = self.limits.get(name)
@@ -140,7 +140,7 @@ class Extents(HookTestCase, ProgramTestCase):
 
         with framehook.hook(asked):
             expected = use()
-            self.assertEqual(expected, ["outer", "middle"] if limit == "not_below" else ["outer", "middle", "inner", "leaf"])
+            self.assertEqual(expected, ["outer", "middle"] if limit == "exclude_callees" else ["outer", "middle", "inner", "leaf"])
             outer(lambda: found.extend((workers[0](use), workers[1](limited), workers[0](use))))
             own = asked.here()
             self.assertEqual(own, expected)
@@ -156,7 +156,7 @@ class Extents(HookTestCase, ProgramTestCase):
 
     def test_a_request_in_each_of_many_threads_is_asked_about(self):
         """The program of the report: each thread is below a frame of its own meanwhile."""
-        for limit in "only_below", "not_below":
+        for limit in "only_callees", "exclude_callees":
             asked, failures = Asked(middle=limit), []
             everybody = threading.Barrier(4)
 
@@ -165,7 +165,7 @@ class Extents(HookTestCase, ProgramTestCase):
                     for _ in range(50):
                         middle(lambda: everybody.wait(60))
                         found = asked.here()
-                        if found != ["middle"] + ["inner", "leaf"] * (limit == "only_below"):
+                        if found != ["middle"] + ["inner", "leaf"] * (limit == "only_callees"):
                             failures.append(found)
                 except BaseException as error:
                     failures.append(repr(error))
@@ -189,20 +189,20 @@ class Extents(HookTestCase, ProgramTestCase):
             thread.start()
             thread.join()
 
-        for limit, expected in (("not_below", ["leaf"]), ("only_below", ["leaf"]), ("everywhere", [])):
+        for limit, expected in (("exclude_callees", ["leaf"]), ("only_callees", ["leaf"]), ("everywhere", [])):
             asked, found = Asked(inner=limit), []
             with framehook.hook(asked):
                 inner(begin)
             self.assertEqual(found, [expected], limit)
 
     def test_asked_again_below_within_what_is_not_below(self):
-        asked = Asked(outer="only_below", middle="not_below")
+        asked = Asked(outer="only_callees", middle="exclude_callees")
         with framehook.hook(asked):
             outer()
             self.assertEqual(asked.here(), ["outer", "middle"])
 
-        # A hook is not asked below its not_below(): the extent within comes from a generator that has begun elsewhere.
-        asked = Asked(middle="not_below", generator="only_below")
+        # A hook is not asked below its exclude_callees(): the extent within comes from a generator that has begun elsewhere.
+        asked = Asked(middle="exclude_callees", generator="only_callees")
         with framehook.hook(asked):
             made = generator(None, None, None)
             step(made)
@@ -213,8 +213,8 @@ class Extents(HookTestCase, ProgramTestCase):
             self.assertEqual(asked.here(), ["middle"])
 
     def test_not_asked_below_within_what_is_only_below(self):
-        for outside in "only_below", "everywhere":
-            asked = Asked(outer=outside, middle="not_below")
+        for outside in "only_callees", "everywhere":
+            asked = Asked(outer=outside, middle="exclude_callees")
             with framehook.hook(asked):
                 outer()
                 leaf()
@@ -341,7 +341,7 @@ class Extents(HookTestCase, ProgramTestCase):
     def test_a_generator_takes_its_extent_to_the_thread_in_which_it_goes_on(self):
         one, two, three = self.workers(3)
         for function in generator, coroutine, asynchronous_generator:
-            for limit, below in (("not_below", []), ("only_below", ["leaf"])):
+            for limit, below in (("exclude_callees", []), ("only_callees", ["leaf"])):
                 with self.subTest(function.__name__, limit=limit):
                     asked, beside = Asked(**{function.__name__: limit}), []
 
@@ -390,7 +390,7 @@ class Extents(HookTestCase, ProgramTestCase):
                     asked.names.clear()
                     self.assertEqual((use(), worker(use)), (["leaf"], ["leaf"]))
                     step(kept[0])
-                    self.assertEqual(asked.here(), [] if limit == "not_below" else ["leaf"])
+                    self.assertEqual(asked.here(), [] if limit == "exclude_callees" else ["leaf"])
                     kept.clear()
                     gc.collect()
                     self.assertEqual((use(), worker(use)), (["leaf"], ["leaf"]))
@@ -425,7 +425,7 @@ class Extents(HookTestCase, ProgramTestCase):
     def test_many_threads_with_extents_of_all_kinds_ask_about_what_is_theirs(self):
         import random
 
-        asked, failures = Asked(inner="not_below", outer="only_below", generator="not_below"), []
+        asked, failures = Asked(inner="exclude_callees", outer="only_callees", generator="exclude_callees"), []
 
         def work(seed):
             chance = random.Random(seed)
@@ -460,7 +460,7 @@ class Extents(HookTestCase, ProgramTestCase):
 
         def hook(view):
             if view.code not in CODES:
-                return framehook.SETTLED
+                return framehook.DISABLE
             name = view.code.co_name
             names.__dict__.setdefault("list", []).append(name)
             limit = asked.limits.get(name)
@@ -488,34 +488,34 @@ class Extents(HookTestCase, ProgramTestCase):
                     for say in says:
                         say(view)
                 else:
-                    return framehook.SETTLED
+                    return framehook.DISABLE
             with framehook.hook(hook):
                 return leaf()
 
-        self.assertRaises(TypeError, answers, lambda view: view.only_below(True))
-        self.assertRaises(TypeError, answers, lambda view: view.only_below(nowhere=True))
-        self.assertRaises(TypeError, answers, lambda view: view.not_below(True))
+        self.assertRaises(TypeError, answers, lambda view: view.only_callees(True))
+        self.assertRaises(TypeError, answers, lambda view: view.only_callees(nowhere=True))
+        self.assertRaises(TypeError, answers, lambda view: view.exclude_callees(True))
         for first in LIMITS.values():
             self.assertEqual(answers(first), "leaf")
             for second in LIMITS.values():
                 with self.assertRaises(RuntimeError):
                     answers(first, second)
                 self.assertEqual(leaf(), "leaf")
-        self.assertEqual(answers(lambda view: view.only_below(everywhere=0)), "leaf")
+        self.assertEqual(answers(lambda view: view.only_callees(everywhere=0)), "leaf")
         # Who catches it has said the first.
         asked = []
 
         def hook(view):
             if view.code is inner.__code__:
-                view.not_below()
+                view.exclude_callees()
                 try:
-                    view.only_below()
+                    view.only_callees()
                 except RuntimeError as error:
                     asked.append(str(error))
             elif view.code is leaf.__code__:
                 asked.append("leaf")
             else:
-                return framehook.SETTLED
+                return framehook.DISABLE
 
         with framehook.hook(hook):
             inner()

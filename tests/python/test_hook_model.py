@@ -191,7 +191,7 @@ class Real:
             script = self.scripts[number, name]
             action, *details = script[turn % len(script)]
             if action == "settle":
-                return framecore.SETTLED
+                return framecore.DISABLE
             if action == "replace":
                 return self.codes[name[0], details[0]]
             if action == "fail" and details[0] == "TypeError":

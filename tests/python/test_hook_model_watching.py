@@ -47,7 +47,7 @@ class Model:
     def may_be_asked(self, hook):
         limits = [script["extent"] for frame in self.stack for watcher, script in frame.watches
                   if watcher == hook and script["extent"]]
-        return not limits or limits[-1] == "only_below"
+        return not limits or limits[-1] == "only_callees"
 
     def tell(self, frame, kind, error=None):
         """All who watch, the last one first; the exception that the call comes to, if any."""
@@ -213,7 +213,7 @@ def script(chance, kind):
                                       (8, 2, 1.5 if kind == "function" else 0, 0.7))[0],
             "watch": watch, "yielded": watch and chance.random() < 0.7, "resumed": watch and chance.random() < 0.7,
             "fails": watch and kind == "function" and chance.random() < 0.1,
-            "extent": chance.choices((None, "not_below", "only_below"), (8, 1, 1))[0]}
+            "extent": chance.choices((None, "exclude_callees", "only_callees"), (8, 1, 1))[0]}
 
 
 class Shared:
@@ -261,14 +261,14 @@ def run_real(program, scripts, add, shared):
             if shared and handles[hook] is None:
                 return
             log.append(("told", hook, codes[event.code], event.kind))
-            if event.word["fails"] and event.kind in ("returned", "raised"):
+            if event.data["fails"] and event.kind in ("returned", "raised"):
                 raise Boom("fails %d" % hook)
 
         def ask(view):
             # Code objects that are equal are two all the same.
             function = next((number for code, number in codes.items() if code is view.code), None)
             if function is None:
-                return framehook.SETTLED
+                return framehook.DISABLE
             log.append(("asked", hook, function))
             turn = turns[hook, function] = turns.get((hook, function), -1) + 1
             script = scripts[hook][function][turn % len(scripts[hook][function])]
@@ -279,7 +279,7 @@ def run_real(program, scripts, add, shared):
             if script["extent"]:
                 getattr(view, script["extent"])()
             if script["verdict"] == "settle":
-                return framehook.SETTLED
+                return framehook.DISABLE
             if script["verdict"] == "result":
                 return view.result("result %d" % hook)
         return ask
@@ -359,7 +359,7 @@ def beside_a_greenlet(seed):
         # In the greenlet that waits, each hook has said that it is called for nothing below, or for nothing else.
         def first(view):
             if view.code is enters.__code__:
-                view.watch(kinds.append) if seed % 3 else view.not_below() if seed % 2 else view.only_below()
+                view.watch(kinds.append) if seed % 3 else view.exclude_callees() if seed % 2 else view.only_callees()
                 return None
             return hook(view)
 
@@ -376,7 +376,7 @@ def beside_a_greenlet(seed):
 
     def hook(view):
         if view.code is waits.__code__:
-            view.not_below()
+            view.exclude_callees()
             view.watch(lambda event: kinds.append(event.kind))
         return None
 

@@ -47,13 +47,13 @@ def names_of(program, work, *, where=("target",)):
 class Outside(unittest.TestCase):
     def test_frames_are_offered_that_else_are_not(self):
         self.assertEqual(names_of(target, lambda view: helper()), ["target"])
-        self.assertEqual(names_of(target, lambda view: framehook.outside(helper)()),
+        self.assertEqual(names_of(target, lambda view: framehook.reentrant(helper)()),
                          ["target", "helper", "leaf"])
 
     def test_only_those_of_the_call(self):
         def work(view):
             helper()
-            framehook.outside(leaf)()
+            framehook.reentrant(leaf)()
             helper()
 
         self.assertEqual(names_of(target, work), ["target", "leaf"])
@@ -62,16 +62,16 @@ class Outside(unittest.TestCase):
         results = []
 
         def work(view):
-            results.append(framehook.outside(helper)(2, more=3))
+            results.append(framehook.reentrant(helper)(2, more=3))
             try:
-                framehook.outside(helper)(wrong=1)
+                framehook.reentrant(helper)(wrong=1)
             except TypeError:
                 results.append("TypeError")
-            results.append(framehook.outside(len)([1, 2]))
+            results.append(framehook.reentrant(len)([1, 2]))
 
         self.assertEqual(names_of(target, work), ["target", "helper", "leaf"])
         self.assertEqual(results, [6, "TypeError", 2])
-        self.assertRaises(TypeError, framehook.outside, 3)
+        self.assertRaises(TypeError, framehook.reentrant, 3)
 
     def test_after_an_error_the_hook_runs_again(self):
         def fails():
@@ -79,15 +79,15 @@ class Outside(unittest.TestCase):
 
         def work(view):
             try:
-                framehook.outside(fails)()
+                framehook.reentrant(fails)()
             except ValueError:
                 helper()
 
         self.assertEqual(names_of(target, work), ["target"])
 
     def test_elsewhere_it_is_a_call(self):
-        self.assertEqual(framehook.outside(helper)(2), 3)
-        self.assertEqual(names_of(lambda: framehook.outside(helper)(), lambda view: None),
+        self.assertEqual(framehook.reentrant(helper)(2), 3)
+        self.assertEqual(names_of(lambda: framehook.reentrant(helper)(), lambda view: None),
                          ["helper", "leaf"])
 
     def test_a_hook_within_a_hook(self):
@@ -97,7 +97,7 @@ class Outside(unittest.TestCase):
         def work(view):
             depths.append(len(depths))
             if len(depths) < 4:
-                framehook.outside(target)()
+                framehook.reentrant(target)()
                 leaf()                      # not offered: the hook runs
 
         self.assertEqual(names_of(target, work), ["target"] * 4)
@@ -112,7 +112,7 @@ class Outside(unittest.TestCase):
                     return view.code.co_name
                 except RuntimeError:
                     return "unreadable"
-            seen.append(framehook.outside(read)())
+            seen.append(framehook.reentrant(read)())
             seen.append(view.code.co_name)
 
         names_of(target, work)
@@ -128,7 +128,7 @@ class Outside(unittest.TestCase):
                 frame = frame.f_back
             gc.collect()
 
-        names_of(target, lambda view: framehook.outside(look)())
+        names_of(target, lambda view: framehook.reentrant(look)())
         self.assertIn("work" if "work" in seen else "look", seen)
         self.assertNotIn("target", seen)
 
@@ -139,7 +139,7 @@ class Outside(unittest.TestCase):
         def hook(view):
             if view.code is not target.__code__:
                 return None
-            framehook.outside(helper)()
+            framehook.reentrant(helper)()
             gc.collect()
             return other.__code__
 
@@ -155,7 +155,7 @@ class Outside(unittest.TestCase):
 
         def first(view):
             if view.code is target.__code__:
-                framehook.outside(helper)()
+                framehook.reentrant(helper)()
 
         with framehook.hook(first), framehook.hook(second):
             asked.clear()
@@ -167,7 +167,7 @@ class Outside(unittest.TestCase):
         names = []
 
         def told(event):
-            framehook.outside(helper)()
+            framehook.reentrant(helper)()
             leaf()
 
         def hook(view):
@@ -187,14 +187,14 @@ class Outside(unittest.TestCase):
 
         waiting = numbers()
         next(waiting)
-        self.assertEqual(names_of(target, lambda view: framehook.outside(next)(waiting)), ["target", "leaf"])
-        self.assertEqual(names_of(target, lambda view: list(framehook.outside(numbers)())),
+        self.assertEqual(names_of(target, lambda view: framehook.reentrant(next)(waiting)), ["target", "leaf"])
+        self.assertEqual(names_of(target, lambda view: list(framehook.reentrant(numbers)())),
                          ["target", "numbers"])
 
     def test_hooks_that_change_meanwhile(self):
         def hook(view):
             if view.code is target.__code__:
-                framehook.outside(change)()
+                framehook.reentrant(change)()
 
         def change():
             framehook.remove(handle)
@@ -206,7 +206,7 @@ class Outside(unittest.TestCase):
 
     def test_in_another_thread_it_is_a_call(self):
         def work(view):
-            thread = threading.Thread(target=framehook.outside(helper))
+            thread = threading.Thread(target=framehook.reentrant(helper))
             thread.start()
             thread.join()
 
@@ -236,7 +236,7 @@ class Outside(unittest.TestCase):
 
         def hook(view):
             if view.code is target.__code__:
-                framehook.outside(helper)()
+                framehook.reentrant(helper)()
 
         for visible in (False, True):
             handle = framehook.add(hook, visible=visible)

@@ -51,12 +51,12 @@ def passes(view):
 
 def settles(view):
     helper()
-    return framehook.SETTLED
+    return framehook.DISABLE
 
 
 def watches(view):
     if of_this_test(view):
-        view.watch(told, None, True, True)
+        view.watch(told, None, yields=True, resumes=True)
 
 
 def watches_the_end(view):
@@ -66,8 +66,8 @@ def watches_the_end(view):
 
 def limits(view):
     if of_this_test(view):
-        view.watch(told, None, True, True)
-        view.only_below()
+        view.watch(told, None, yields=True, resumes=True)
+        view.only_callees()
 
 
 def copies(view):
@@ -79,8 +79,8 @@ def copies(view):
 
 def calls_outside(view):
     if view.code is helper.__code__:
-        return framehook.SETTLED
-    framehook.outside(helper)()
+        return framehook.DISABLE
+    framehook.reentrant(helper)()
 
 
 COPIES = framehook.CodeMap() if framehook else {}
@@ -219,7 +219,7 @@ def loops(*ignored):
         pass
 def hook(view):
     if view.code is not f.__code__:
-        return framehook.SETTLED
+        return framehook.DISABLE
     if {where!r} == "hook":
         loops()
     view.watch(loops)

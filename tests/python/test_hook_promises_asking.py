@@ -300,7 +300,7 @@ class AskingPoints:
             pass
 
         hook = self.recorder(settled, other)
-        about_settled = self.recorder(settled, answer=self.SETTLED)
+        about_settled = self.recorder(settled, answer=self.DISABLE)
         both = lambda view: (hook(view), about_settled(view))[1]
         handle = self.add(both)
         settled(), other()
@@ -381,8 +381,8 @@ class AskingPoints:
         def target():
             pass
 
-        hook = self.recorder(target, answer=self.SETTLED)
-        other = self.recorder(target, answer=self.SETTLED)
+        hook = self.recorder(target, answer=self.DISABLE)
+        other = self.recorder(target, answer=self.DISABLE)
         handle = self.add(hook)
         self.add(other)
         for _ in range(WARM):

@@ -73,7 +73,7 @@ class CoexistencePoints:
         def target():
             pass
 
-        hook = self.recorder(target, answer=self.SETTLED)
+        hook = self.recorder(target, answer=self.DISABLE)
         self.add(hook)
         names = []
         framehooks.evaluations(names)

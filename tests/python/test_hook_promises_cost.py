@@ -124,7 +124,7 @@ class CostPoints:
         def target():
             pass
 
-        first = self.recorder(target, answer=self.SETTLED)
+        first = self.recorder(target, answer=self.DISABLE)
         second = self.recorder(target)
         self.add(first)
         self.add(second)
@@ -138,7 +138,7 @@ class CostPoints:
 
         equal = target.__code__.replace()
         self.assertEqual(equal, target.__code__)
-        hook = self.recorder(target, equal, answer=self.SETTLED)
+        hook = self.recorder(target, equal, answer=self.DISABLE)
         self.add(hook)
         target()
         target.__code__ = equal
@@ -152,7 +152,7 @@ class CostPoints:
 
         new = code_named("target", "def target(): return 'replaced'")
         first = self.replacer((target, new))
-        second = self.recorder(target, new, answer=self.SETTLED)
+        second = self.recorder(target, new, answer=self.DISABLE)
         handle = self.add(first)
         self.add(second)
         for _ in range(3):
@@ -167,11 +167,11 @@ class CostPoints:
         def target():
             pass
 
-        old = self.recorder(target, answer=self.SETTLED)
+        old = self.recorder(target, answer=self.DISABLE)
         self.add(old)
         for _ in range(WARM):
             target()
-        new = self.recorder(target, answer=self.SETTLED)
+        new = self.recorder(target, answer=self.DISABLE)
         self.add(new)
         for _ in range(WARM):
             target()
@@ -181,7 +181,7 @@ class CostPoints:
         def target():
             pass
 
-        hook = self.recorder(target, answer=self.SETTLED)
+        hook = self.recorder(target, answer=self.DISABLE)
         for n in range(3):
             handle = self.add(hook)
             target(), target()
@@ -193,7 +193,7 @@ class CostPoints:
         def target():
             yield 1
 
-        hook = self.recorder(target, answer=self.SETTLED)
+        hook = self.recorder(target, answer=self.DISABLE)
         self.add(hook)
         for _ in range(WARM):
             self.assertEqual(list(target()), [1])
@@ -233,11 +233,11 @@ class CostPoints:
 
         def hook(view):
             asked.append(view.code)
-            return self.SETTLED
+            return self.DISABLE
 
         self.add(hook)
         # With two hooks, each of which settles everything.
-        self.add(lambda view: self.SETTLED)
+        self.add(lambda view: self.DISABLE)
         for _ in range(5):
             target(WARM)
         for function in (leaf, target, Kinds.__init__, Kinds.attribute.fget, Kinds.__getitem__):

@@ -61,7 +61,7 @@ class Leaving(unittest.TestCase):
             result = function(1)
         (event,) = told
         self.assertIs(event.value, result)
-        self.assertIs(event.word, word)
+        self.assertIs(event.data, word)
         self.assertIs(event.code, function.__code__)
         self.assertEqual((event.kind, tuple(event)), ("returned", ("returned", [1], function.__code__, word)))
         self.assertEqual(type(event).__name__, "FrameEvent")
@@ -348,11 +348,11 @@ class Leaving(unittest.TestCase):
 
         def keep(view):
             views.append(view)
-            return framehook.SETTLED
+            return framehook.DISABLE
 
         with framehook.hook(keep):
             (lambda: None)()
-        for use in (lambda view: view.watch(print), lambda view: view.result(1), lambda view: view.not_below(),
+        for use in (lambda view: view.watch(print), lambda view: view.result(1), lambda view: view.exclude_callees(),
                     lambda view: view.locals, lambda view: view.caller):
             self.assertRaises(RuntimeError, use, views[0])
 
@@ -547,7 +547,7 @@ def hook(view):
     if view.code is generator.__code__:
         view.watch(lambda event: print(event.kind, flush=True))
     else:
-        return framehook.SETTLED
+        return framehook.DISABLE
 framehook.add(hook)
 g = generator()
 next(g)
@@ -569,7 +569,7 @@ def hook(view):
     if view.code is waits.__code__:
         view.watch(lambda event: print(event.kind, flush=True))
     else:
-        return framehook.SETTLED
+        return framehook.DISABLE
 started = threading.Event()
 framehook.add(hook)
 threading.Thread(target=waits, daemon=True).start()

@@ -221,10 +221,10 @@ class TheOriginal(HookCleared):
         results = []
 
         def use():
-            results.append(framehook.original(leaf)(2))
-            results.append(framehook.original(calls_leaf, below=True)())
+            results.append(framehook.unhooked(leaf)(2))
+            results.append(framehook.unhooked(calls_leaf, callees=True)())
             with contextlib.suppress(KeyError):
-                framehook.original(fails)()
+                framehook.unhooked(fails)()
 
         for when in ("asked", "told"):
             names = self.asked_and_told(lambda: (calls_leaf(), leaf()), **{when: use})
@@ -236,7 +236,7 @@ class TheOriginal(HookCleared):
         generators = []
 
         def use():
-            generator = framehook.original(counts, below=True)(2)
+            generator = framehook.unhooked(counts, callees=True)(2)
             next(generator)
             generators.append(generator)
 
@@ -246,7 +246,7 @@ class TheOriginal(HookCleared):
 
     def test_spares_what_is_below_a_call_of_c_if_asked_to(self):
         def sort(below):
-            return framehook.original(sorted, below=below)([2, 1], key=leaf)
+            return framehook.unhooked(sorted, callees=below)([2, 1], key=leaf)
 
         self.assertEqual(self.asked_and_told(lambda: sort(False)), ["leaf", "leaf"])
         self.assertEqual(self.asked_and_told(lambda: sort(True)), [])
@@ -254,9 +254,9 @@ class TheOriginal(HookCleared):
     def test_spares_nobody_after_a_call_that_has_failed_or_is_suspended(self):
         def use():
             with contextlib.suppress(KeyError):
-                framehook.original(fails, below=True)()
+                framehook.unhooked(fails, callees=True)()
             leaf()
-            generator = framehook.original(counts, below=True)(2)
+            generator = framehook.unhooked(counts, callees=True)(2)
             leaf()
             return list(generator)
 
@@ -298,7 +298,7 @@ class Surroundings(HookCleared):
                 word = Word()
                 word.itself = word
                 words.append(weakref.ref(word))
-                view.watch(lambda event: gc.collect(), word, True, True)
+                view.watch(lambda event: gc.collect(), word, yields=True, resumes=True)
 
         with framehook.hook(hook):
             for _ in range(5):

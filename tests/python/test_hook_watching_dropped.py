@@ -47,8 +47,8 @@ class Watching:
 
     def __call__(self, view):
         if view.code is not self.code:
-            return framehook.SETTLED
-        view.watch(self.told, Thing(), True, True)
+            return framehook.DISABLE
+        view.watch(self.told, Thing(), yields=True, resumes=True)
 
     def told(self, event):
         self.kinds.append(event.kind)
@@ -130,8 +130,8 @@ class Dropped(HookTestCase, ProgramTestCase):
 
         def hook(view):
             if view.code is not function.__code__:
-                return framehook.SETTLED
-            view.watch(callback, thing, True, True)
+                return framehook.DISABLE
+            view.watch(callback, thing, yields=True, resumes=True)
 
         plain = run(function())
         with framehook.hook(hook):
@@ -181,7 +181,7 @@ class Dropped(HookTestCase, ProgramTestCase):
 
             def hook(view):
                 if view.code is not function.__code__:
-                    return framehook.SETTLED
+                    return framehook.DISABLE
                 thing = Thing()
                 alive.append(weakref.ref(thing))
                 view.watch(lambda event: None, thing)
@@ -231,8 +231,8 @@ class Dropped(HookTestCase, ProgramTestCase):
 
         def hook(view):
             if view.code is not generator.__code__:
-                return framehook.SETTLED
-            view.watch(lambda event: numbers.append((event.kind, event.word)), view.argument(0))
+                return framehook.DISABLE
+            view.watch(lambda event: numbers.append((event.kind, event.data)), view.argument(0))
 
         with framehook.hook(hook):
             made = [generator(number) for number in range(300)]
@@ -258,7 +258,7 @@ def told(event, write=os.write):
     write(1, event.kind.encode() + b"\\n")
 def hook(view):
     if view.code is not generator.__code__:
-        return framehook.SETTLED
+        return framehook.DISABLE
     view.watch(told)
 framehook.add(hook)
 made = generator()

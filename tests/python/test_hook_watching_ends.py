@@ -28,7 +28,7 @@ def watching(tell, word=None):
         if view.code is gen.__code__:
             view.watch(tell, word and word())
         else:
-            return framehook.SETTLED
+            return framehook.DISABLE
     return framehook.add(hook)
 """
 
@@ -76,7 +76,7 @@ kept = [begin()]
         self.check("""
 def tell(event):
     say(event.kind)
-    kept.append(framehook.outside(gen)())
+    kept.append(framehook.reentrant(gen)())
     next(kept[-1])
 watching(tell)
 kept = [begin()]
@@ -114,7 +114,7 @@ def hook(view):
     if view.code in (leave.__code__, outer.__code__):
         view.watch(tell)
     else:
-        return framehook.SETTLED
+        return framehook.DISABLE
 framehook.add(hook)
 outer()
 """)

@@ -54,7 +54,7 @@ class Destructors(UnderEvaluators):
     def watch(self, function, replacements=None):
         def hook(view):
             if view.code is function.__code__:
-                view.watch(lambda event: self.told.append((event.kind, event.code.co_name, event.value)), None, True, True)
+                view.watch(lambda event: self.told.append((event.kind, event.code.co_name, event.value)), None, yields=True, resumes=True)
             elif replacements:
                 return replacements.get(view.code)
 
@@ -181,7 +181,7 @@ class Spared(UnderEvaluators):
             def __eq__(self, other):
                 return str.__eq__(self, other)
 
-        for callback, expected in (f, ["__eq__"]), (framehook.outside(f), ["__eq__", "f"]):
+        for callback, expected in (f, ["__eq__"]), (framehook.reentrant(f), ["__eq__", "f"]):
             def hook(view):
                 self.asked.append(view.code.co_name)
                 if view.code is Key.__eq__.__code__:
@@ -191,7 +191,7 @@ class Spared(UnderEvaluators):
                 with self.subTest(expected=expected, evaluator=evaluator):
                     evaluators.set(evaluator)
                     with framehook.hook(hook):
-                        framehook.original(f)(**{Key("a"): 1})
+                        framehook.unhooked(f)(**{Key("a"): 1})
                     evaluators.set("default")
                     self.assertEqual(self.asked, expected)
                 self.asked.clear()
@@ -212,7 +212,7 @@ class Spared(UnderEvaluators):
         DiesByIt.__del__ = f
         self.addCleanup(delattr, DiesByIt, "__del__")
         with framehook.hook(hook):
-            framehook.original(f)(**{Key("a"): 1})
+            framehook.unhooked(f)(**{Key("a"): 1})
         self.assertEqual(self.asked, ["__eq__", "f"])
 
     def test_a_call_that_a_hook_or_a_callback_spares_is_spared_once(self):
@@ -220,9 +220,9 @@ class Spared(UnderEvaluators):
             pass
 
         def calls(_):
-            framehook.original(f)(first=[1])
+            framehook.unhooked(f)(first=[1])
 
-        DiesByIt.__del__ = framehook.outside(f)
+        DiesByIt.__del__ = framehook.reentrant(f)
         self.addCleanup(delattr, DiesByIt, "__del__")
         for name in "hook", "callback":
             for evaluator in "default", "pass":

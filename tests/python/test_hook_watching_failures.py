@@ -153,9 +153,9 @@ class Failing:
     def __call__(self, view):
         if any(view.code is code for code in CODES):
             self.begun += 1
-            view.watch(self.told, None, True, True)
+            view.watch(self.told, None, yields=True, resumes=True)
             return None
-        return framehook.SETTLED
+        return framehook.DISABLE
 
     def told(self, event):
         self.ended += event.kind in ("returned", "raised", "dropped")
@@ -214,7 +214,7 @@ class EveryForm(unittest.TestCase):
                 def hook(view):
                     if view.code is delegating_after.__code__:
                         told.clear()
-                        view.watch(tell, None, True, True)
+                        view.watch(tell, None, yields=True, resumes=True)
 
                 with self.subTest(kind, error=error), framehook.hook(hook):
                     for _ in range(ROUNDS):
@@ -234,7 +234,7 @@ class EveryForm(unittest.TestCase):
 
         def hook(view):
             if view.code is use.__code__:
-                view.watch(tell, None, True, True)
+                view.watch(tell, None, yields=True, resumes=True)
 
         def tell(event):
             if event.kind == kind:
@@ -273,7 +273,7 @@ class EveryForm(unittest.TestCase):
 
         def hook(view):
             if view.code is outer.__code__:
-                view.watch(tell, None, True)
+                view.watch(tell, None, yields=True)
 
         with framehook.hook(hook):
             for _ in range(ROUNDS):

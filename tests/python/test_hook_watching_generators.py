@@ -241,7 +241,7 @@ class Alone(unittest.TestCase):
 
         def hook(view):
             if view.code is generator.__code__:
-                view.watch(lambda event: kinds.append(event.kind), None, True, True)
+                view.watch(lambda event: kinds.append(event.kind), None, yields=True, resumes=True)
                 framehook.disable(hook)
 
         def generator():
@@ -375,7 +375,7 @@ class Failures(unittest.TestCase):
 
         def hook(view):
             if view.code is yields_it.__code__:
-                view.watch(tell, None, True, True)
+                view.watch(tell, None, yields=True, resumes=True)
 
         for hooks in (1, 2):
             answers, seen = [], []
@@ -516,7 +516,7 @@ class Asynchronous(unittest.TestCase):
 
         def hook(view):
             if view.code is code:
-                view.watch(lambda event: kinds.append((event.kind, type(event.value))), None, True, True)
+                view.watch(lambda event: kinds.append((event.kind, type(event.value))), None, yields=True, resumes=True)
 
         with framehook.hook(hook):
             asyncio.run(eval(code, names))

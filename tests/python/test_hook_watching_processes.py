@@ -85,14 +85,14 @@ _interpreters.destroy(interpreter)
 """, ["returned leaf"])
 
     def test_extents_that_are_suspended_at_the_end_do_no_harm(self):
-        for limit in ("not_below", "only_below"):
+        for limit in ("exclude_callees", "only_callees"):
             # A suspended generator limits nothing.
             self.run_in_each_kind(f"""
 for _ in range(3):
     interpreter = begin(KIND, {limit!r})
-    run(interpreter, "leaf()" if {limit!r} == "not_below" else "list(generator)")
+    run(interpreter, "leaf()" if {limit!r} == "exclude_callees" else "list(generator)")
     _interpreters.destroy(interpreter)
-""", ["returned leaf", *(["returned leaf", "dropped counts"] if limit == "not_below" else
+""", ["returned leaf", *(["returned leaf", "dropped counts"] if limit == "exclude_callees" else
                          ["returned counts"])] * 3)
 
     def test_a_callback_that_fails_at_the_end_is_reported_there(self):
@@ -148,7 +148,7 @@ def told(event):
 def hook(view):
     if view.code is outer.__code__:
         view.watch(told)
-        view.only_below()
+        view.only_callees()
 with framehook.hook(hook):
     assert outer() == 5
 _interpreters.destroy(interpreter)
@@ -159,7 +159,7 @@ _interpreters.destroy(interpreter)
 import threading
 def work():
     for _ in range(5):
-        interpreter = begin("isolated", "not_below")
+        interpreter = begin("isolated", "exclude_callees")
         run(interpreter, "for _ in range(200): leaf(); list(counts())")
         _interpreters.destroy(interpreter)
 threads = [threading.Thread(target=work) for _ in range(3)]
@@ -194,7 +194,7 @@ def hook(view):
     if view.code in codes:
         view.watch(told)
     elif view.code not in (told.__code__, say.__code__):
-        return framehook.SETTLED
+        return framehook.DISABLE
 framehook.add(hook)
 def join(pid):
     if pid == 0:

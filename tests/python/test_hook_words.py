@@ -15,7 +15,7 @@ from support import attempt, framecore, in_a_child, needs_failing_allocations, n
 use_extensions()
 import wordhooks
 
-ERROR, PASS, REPLACE, SETTLED, RESULT = range(-1, 4)
+ERROR, PASS, REPLACE, DISABLE, RESULT = range(-1, 4)
 LEAVE, YIELD, RESUME = 1, 2, 4
 EVERYTHING = LEAVE | YIELD | RESUME
 NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE = 1, 2, 3
@@ -96,7 +96,7 @@ SETUPS = {
     "told of all": dict(verdict=PASS, tell=EVERYTHING),
     "limited": dict(verdict=PASS, extent=NOT_BELOW),
     "told and limited": dict(verdict=PASS, tell=EVERYTHING, extent=ONLY_BELOW),
-    "settled": dict(verdict=SETTLED, tell=EVERYTHING),
+    "settled": dict(verdict=DISABLE, tell=EVERYTHING),
     "result": dict(verdict=RESULT, tell=LEAVE, object=[]),
     "replaced": dict(verdict=REPLACE, tell=EVERYTHING),
 }
@@ -140,7 +140,7 @@ class Words(unittest.TestCase):
                 self.assertEqual(len(set(results)), 1, results)
                 found = wordhooks.take_words()
                 self.assertEqual(wordhooks.take_data(), (1, 1))
-                self.assertEqual(len(found), 1 if arguments["verdict"] == SETTLED else 3)
+                self.assertEqual(len(found), 1 if arguments["verdict"] == DISABLE else 3)
                 self.assertEqual({word[2:] for word in found}, {(1, 0)})
                 self.assertEqual({word[0] for word in found}, {int("tell" in arguments)})
                 if arguments.get("tell") == EVERYTHING and arguments["verdict"] != REPLACE:
@@ -152,7 +152,7 @@ class Words(unittest.TestCase):
                 (PASS, dict(tell=8), 0),                # nothing can be told of that
                 (PASS, dict(extent=4), 0),
                 (RESULT, dict(tell=LEAVE), 1),          # no value
-                (SETTLED, dict(tell=LEAVE, object=1), 1),
+                (DISABLE, dict(tell=LEAVE, object=1), 1),
                 (REPLACE, dict(tell=LEAVE, object=1), 1),
                 (REPLACE, dict(extent=NOT_BELOW, object=generator.__code__), 0),
                 (17, dict(tell=LEAVE, extent=ONLY_BELOW), 1)):
@@ -186,7 +186,7 @@ class Words(unittest.TestCase):
     def test_each_answer_that_is_no_error_has_its_word_freed_once(self):
         """Whatever the verdict, the object, what is to be told, the extent, and an exception that is set."""
         for verdict, tell, extent, object_, raises in itertools.product(
-                (ERROR, PASS, REPLACE, SETTLED, RESULT, 17, -2),
+                (ERROR, PASS, REPLACE, DISABLE, RESULT, 17, -2),
                 (0, LEAVE, YIELD, RESUME, EVERYTHING, 8, LEAVE | 1 << 30),
                 (0, NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE, 4, 1 << 31),
                 ((), 5, other.__code__, generator.__code__), (False, True)):
@@ -322,7 +322,7 @@ class Words(unittest.TestCase):
             counts.append(wordhooks.take_data())
 
         import framehook
-        outside = framehook.outside(function)
+        outside = framehook.reentrant(function)
         handle = wordhooks.add(function.__code__, PASS, tell=EVERYTHING, when_told=told)
         run()
         gc.collect()

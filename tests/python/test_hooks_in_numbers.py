@@ -110,7 +110,7 @@ class Thousand(HookTestCase, ProgramTestCase):
         log = []
         function = new_function()
         for number in range(3 * LIMIT):
-            hook = Hook(number, log, about=function, answer=framehook.SETTLED)
+            hook = Hook(number, log, about=function, answer=framehook.DISABLE)
             framehook.add(hook)
             function()
             framehook.remove(hook)
@@ -147,13 +147,13 @@ class Thousand(HookTestCase, ProgramTestCase):
         self.assertEqual((asked(), in_new_thread(asked)), (without, all_of_them))
         framehook.enable_in_thread(hook)
         # It has settled.
-        hook.answer = framehook.SETTLED
+        hook.answer = framehook.DISABLE
         self.assertEqual((asked(), asked()), (all_of_them, without))
         framehook.enable_for_code(hook, target)
         self.assertEqual((asked(), asked()), (all_of_them, without))
         # And the others have too.
         for one in hooks:
-            one.answer = framehook.SETTLED
+            one.answer = framehook.DISABLE
         self.assertEqual((asked(), asked()), (without, []))
         for one in hooks:
             one.answer = None
@@ -218,7 +218,7 @@ class Thousand(HookTestCase, ProgramTestCase):
                         framehook.add(hook, first=place == 0)
                         installed.insert(0 if place == 0 else len(installed), hook)
                     else:
-                        framehook.add(hook, **{("before" if place == 2 else "behind"): beside})
+                        framehook.add(hook, **{("before" if place == 2 else "after"): beside})
                         installed.insert(installed.index(beside) + (place == 3), hook)
             for _ in range(chance.randrange(20)):
                 if installed:
@@ -252,7 +252,7 @@ class Thousand(HookTestCase, ProgramTestCase):
         log = []
         for function in target, generator:
             hooks = [Hook(number, log, about=function,
-                          answer=lambda view, number=number: view.watch(lambda event: told.append((event.kind, event.word)), number, True, True))
+                          answer=lambda view, number=number: view.watch(lambda event: told.append((event.kind, event.data)), number, yields=True, resumes=True))
                      for number in range(MANY)]
             for hook in hooks:
                 framehook.add(hook)

@@ -82,7 +82,7 @@ class FramesThatCFinds(unittest.TestCase):
 
             def hook(view, frames=frames):
                 if view.code in (f.__code__, generator.__code__):
-                    view.watch(frames.look, None, True, True)
+                    view.watch(frames.look, None, yields=True, resumes=True)
 
             framehook.add(hook)
             calls_it(f)
@@ -103,7 +103,7 @@ class FramesThatCFinds(unittest.TestCase):
                     __eq__ = staticmethod(frames.look)      # says None: it is another keyword
 
                 with self.assertRaises(TypeError):
-                    calls_it(lambda: framehook.original(f, below=below)(**{Key("a"): 1}))
+                    calls_it(lambda: framehook.unhooked(f, callees=below)(**{Key("a"): 1}))
                 self.check(frames, [name])
 
 
@@ -120,7 +120,7 @@ class WhatCCalls(unittest.TestCase):
 
         def hook(view):
             if view.code is gen.__code__:
-                view.watch(framehook.outside(made), None, False, True)      # told that it goes on
+                view.watch(framehook.reentrant(made), None, resumes=True)      # told that it goes on
             elif view.code is made.__code__:
                 view.watch(lambda event: codes.append(event.code))
 
@@ -297,7 +297,7 @@ class Hidden(unittest.TestCase):
         def hook(view):
             helper()
             if view.code in (f.__code__, generator.__code__, coroutine.__code__):
-                view.watch(helper, None, True, True)
+                view.watch(helper, None, yields=True, resumes=True)
 
         for visible, expected in ((False, set()), (True, RUN)):
             framehook.add(hook, visible=visible)

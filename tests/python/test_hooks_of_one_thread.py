@@ -218,7 +218,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         self.assertEqual(counts, [1, 0, 1, 0, 1, 1])
 
     def test_settled_there_is_settled_for_it_alone(self):
-        settles, other = Hook(framehook.SETTLED), Hook()
+        settles, other = Hook(framehook.DISABLE), Hook()
         framehook.add(other)
 
         def work():
@@ -248,7 +248,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         thread = threading.Thread(target=work)
         thread.start()
         begun.wait(60)
-        settles = Hook(framehook.SETTLED)
+        settles = Hook(framehook.DISABLE)
         framehook.add(settles, this_thread=True)
         for _ in range(300):        # specialized on the way
             target()
@@ -273,7 +273,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         def work():
             framehook.add(made("first"), "first", first=True, this_thread=True)
             framehook.add(made("before b"), "before b", before=b, this_thread=True)
-            framehook.add(made("behind a"), "behind a", behind=a, this_thread=True)
+            framehook.add(made("behind a"), "behind a", after=a, this_thread=True)
             target()
             return names()
 
@@ -296,7 +296,7 @@ class OneThread(HookTestCase, ProgramTestCase):
                     return None
                 data = Data()
                 alive.append(weakref.ref(data))
-                view.watch(lambda event: told.append(event.kind), data, True, True)
+                view.watch(lambda event: told.append(event.kind), data, yields=True, resumes=True)
 
         def work():
             hook = Watches()
@@ -373,7 +373,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         block = framehook.hook(hook, this_thread=True)
         in_new_thread(block.__enter__)
         self.assertEqual(names(), [])
-        self.assertRaises(ValueError, lambda: block.handle)
+        self.assertRaises(ValueError, lambda: block.id)
         block.__exit__(None, None, None)
         with block:
             target()

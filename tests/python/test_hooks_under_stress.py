@@ -86,11 +86,11 @@ COPIES = {} if ON_STOCK else framehook.CodeMap(
 def watches(view):
     # By identity. To compare code objects may take C recursion, and CPython 3.13 loses the RecursionError of that.
     if id(view.code) in IDS:
-        view.watch(lambda event: None, None, True, True)
+        view.watch(lambda event: None, None, yields=True, resumes=True)
 
 
 def add_all_in_python():
-    for hook in (lambda view: None, lambda view: framehook.SETTLED, watches, lambda view: COPIES.get(view.code)):
+    for hook in (lambda view: None, lambda view: framehook.DISABLE, watches, lambda view: COPIES.get(view.code)):
         framehook.add(hook)
 
 
@@ -199,7 +199,7 @@ COPIES = framehook.CodeMap((code, code.replace(co_stacksize=code.co_stacksize + 
 
 def watch(view):
     if view.code in COPIES:
-        view.watch(lambda event: None, None, True, True)
+        view.watch(lambda event: None, None, yields=True, resumes=True)
 
 def replace(view):
     return COPIES.get(view.code)
@@ -219,7 +219,7 @@ for number in range(1_000_000):
     evaluators.set(("default", "count")[number // 20 % 2])
     # Once each time. Where a dump takes longer than the time between two, as in an emulator, nothing else would ever run.
     signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-6, 3e-4))
-    with framehook.hook(watch), framehook.hook(replace), framehook.hook(lambda view: framehook.SETTLED):
+    with framehook.hook(watch), framehook.hook(replace), framehook.hook(lambda view: framehook.DISABLE):
         for n in range(20):
             assert work(n) == 2, work(n)
             signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-6, 3e-4))
@@ -256,7 +256,7 @@ def fork_here(view=None):
         # All hooks are asked on, at this depth and deeper; the other threads are gone.
         pids.extend(range(20))
         assert work(9) == 2
-        with framehook.hook(lambda view: framehook.SETTLED):
+        with framehook.hook(lambda view: framehook.DISABLE):
             assert recurse(5_000, lambda: work(3)) == 2
         os._exit(17)
     pids.append(pid)
@@ -321,7 +321,7 @@ PLACES = {
     "what a hook calls around itself": """
         def hook(view):
             if view.code is leaf.__code__:
-                framehook.outside(spin)()
+                framehook.reentrant(spin)()
         def spin():
             inside()
             while True:

@@ -76,10 +76,10 @@ def tell(event):
     pass
 
 def watch(view):
-    view.watch(tell, None, True, True)
+    view.watch(tell, None, yields=True, resumes=True)
 
 for _ in range(ROUNDS):
-    with framehook.hook(lambda view: framehook.SETTLED), framehook.hook(watch):
+    with framehook.hook(lambda view: framehook.DISABLE), framehook.hook(watch):
         work()
 framehook.add(copy)
 framehook.add(watch)

@@ -184,10 +184,10 @@ class Answering(HookTestCase):
         f = new_function("def f(a, b=2, *, c=3): return a, b, c")
         guard = cases.install("result", f, None)
         self.assertIsNone(f(1))
-        self.assertEqual(cases.call_original(f, False, 1), (1, 2, 3))
-        self.assertEqual(cases.call_original(f, True, 1, c=5, b=4), (1, 4, 5))
-        self.assertRaises(TypeError, cases.call_original, f, False)
-        self.assertEqual(cases.call_original(len, False, [1]), 1)
+        self.assertEqual(cases.call_unhooked(f, False, 1), (1, 2, 3))
+        self.assertEqual(cases.call_unhooked(f, True, 1, c=5, b=4), (1, 4, 5))
+        self.assertRaises(TypeError, cases.call_unhooked, f, False)
+        self.assertEqual(cases.call_unhooked(len, False, [1]), 1)
         guard.remove()
 
     def test_a_hook_calls_outside_of_itself(self):
@@ -254,7 +254,7 @@ class Answering(HookTestCase):
         cases_of = lambda: [hook.name for hook in framehook.hooks()]
         guards = [first, cases.install("pass", f, None, name="b", first=True),
                   cases.install("pass", f, None, name="c", before=first.handle()),
-                  cases.install("pass", f, None, name="d", behind=first.handle(), timed=True)]
+                  cases.install("pass", f, None, name="d", after=first.handle(), timed=True)]
         self.assertEqual(cases_of(), ["b", "c", "a", "d"])
         self.assertRaises(ValueError, cases.install, "pass", f, None, before=1 << 40)
         self.assertRaises(ValueError, cases.install, "pass", f, None, name="zero \0 byte")

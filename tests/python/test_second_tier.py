@@ -172,7 +172,7 @@ class Hooks(HookTestCase):
 
         def hook(view):
             if view.code is not function.__code__:
-                return framehook.SETTLED
+                return framehook.DISABLE
             seen.append((view.argument(0), view.argument("n"), view.argument("a")))
             return other.__code__ if replaces else None
 
@@ -213,7 +213,7 @@ class Hooks(HookTestCase):
     {end} kept
 """, space)
             replacements[called.__code__] = space["replacement"].__code__
-        with framehook.hook(lambda view: replacements.get(view.code, framehook.SETTLED)):
+        with framehook.hook(lambda view: replacements.get(view.code, framehook.DISABLE)):
             for _ in range(5):
                 for kept in (function([]), next(generator([])), run(coroutine([]))):
                     self.assertEqual(set(kept), {("constant", 123456, 2.5), "another"})

@@ -18,7 +18,7 @@ import foreignchunk
 import framehooks
 import wordhooks
 
-from test_hook_words import LEAVE, PASS, SETTLED
+from test_hook_words import LEAVE, PASS, DISABLE
 
 if not ON_STOCK:
     import framehook
@@ -108,11 +108,11 @@ class Answers:
 
     def __call__(self, view):
         if view.code is not self.code:
-            return framehook.SETTLED
+            return framehook.DISABLE
         if self.answer == "pass":
             return None
         if self.answer == "settle":
-            return framehook.SETTLED
+            return framehook.DISABLE
         if self.answer == "watch":
             view.watch(self.ended.append)
             self.begun.append(1)
@@ -120,7 +120,7 @@ class Answers:
         return self.answer
 
 
-WORDS = {"watch in C": dict(verdict=PASS, tell=LEAVE), "settle in C": dict(verdict=SETTLED, tell=LEAVE)}
+WORDS = {"watch in C": dict(verdict=PASS, tell=LEAVE), "settle in C": dict(verdict=DISABLE, tell=LEAVE)}
 
 
 def install(code, answer):

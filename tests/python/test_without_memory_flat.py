@@ -73,7 +73,7 @@ def passes(view):
 
 
 def settles(view):
-    return framehook.SETTLED
+    return framehook.DISABLE
 
 
 def replaces(view):
@@ -85,15 +85,15 @@ def replaces(view):
 def watches(view):
     code = view.code
     if code is LEAF or code is RAISES or code is GENERATOR:
-        view.watch(told, None, True, True)
+        view.watch(told, None, yields=True, resumes=True)
 
 
 def limits(view):
     if view.code is LEAF:
         view.watch(told)
-        view.only_below()
+        view.only_callees()
     elif view.code is RAISES:
-        view.not_below()
+        view.exclude_callees()
 
 
 def gives(view):
@@ -146,8 +146,8 @@ def among_many():
 
 def calls_around():
     framehook.add(watches)
-    framehook.original(leaf)(NONE)
-    framehook.outside(leaf)(NONE)
+    framehook.unhooked(leaf)(NONE)
+    framehook.reentrant(leaf)(NONE)
     return use()
 
 

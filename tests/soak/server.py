@@ -104,7 +104,7 @@ class Settles(Tool):
 
         def settle(view):
             asked.append(1)
-            return framehook.SETTLED
+            return framehook.DISABLE
 
         code = self.random.choice(CODES)
         with framehook.hook(settle) as hook:
@@ -125,12 +125,12 @@ class Replaces(Tool):
 
     def turn(self):
         def replace(view):
-            return COPIES.get(view.code, framehook.SETTLED)
+            return COPIES.get(view.code, framehook.DISABLE)
 
         with framehook.hook(replace) as hook:
             self.work()
             n = self.random.randrange(9)
-            if framehook.original(work.deep)(n) != n:
+            if framehook.unhooked(work.deep)(n) != n:
                 self.problems["the original returns something else"] += 1
             replaced = hook.info.replacements
         if not replaced:
@@ -146,19 +146,19 @@ class Watches(Tool):
         def counts(view):
             """In this thread alone. What counts is C, so that it does the same at the recursion limit."""
             if view.code not in KNOWN:
-                return framehook.SETTLED
+                return framehook.DISABLE
             begun.append(1)
             view.watch(told.append)
 
         def listens(view):
             if view.code not in KNOWN:
-                return framehook.SETTLED
-            view.watch(lambda event: None, None, True, True)
+                return framehook.DISABLE
+            view.watch(lambda event: None, None, yields=True, resumes=True)
             if view.code.co_name == "raise_after":
-                view.only_below() if self.random.random() < 0.1 else view.not_below()
+                view.only_callees() if self.random.random() < 0.1 else view.exclude_callees()
 
         def answers(view):
-            return view.result(self.fives[view.argument("n")]) if view.code.co_name == "fib" else framehook.SETTLED
+            return view.result(self.fives[view.argument("n")]) if view.code.co_name == "fib" else framehook.DISABLE
 
         handle = framehook.add(counts, this_thread=True)
         try:

@@ -27,12 +27,12 @@ def faster(view: framehook.FrameView) -> types.CodeType | None:
 @framehook.hook
 def settles(view: framehook.FrameView) -> Any:
     assert_type(view.argument_names, tuple[str, ...])
-    return framehook.SETTLED
+    return framehook.DISABLE
 
 
 with framehook.hook(count, "counter") as counter:
     sorted(["b", "a"], key=lambda word: word.upper())
-    assert_type(counter.handle, int)
+    assert_type(counter.id, int)
 
 with settles, framehook.disabled(settles), framehook.disabled_in_thread(settles), \
         framehook.disabled_for_code(settles, first_seen, first_seen.__code__):

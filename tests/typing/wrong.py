@@ -11,4 +11,4 @@ framehook.add(no_code)
 framehook.add(3)
 framehook.remove("name")
 framehook.hooks()[0].microseconds
-framehook.SETTLED = None
+framehook.DISABLE = None

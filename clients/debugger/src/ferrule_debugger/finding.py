@@ -84,9 +84,9 @@ class HookFinder:
         for info in installed:
             # A hook that is visible to debuggers may have breakpoints, and is offered to nobody.
             code = getattr(info.hook, "__code__", None)
-            if isinstance(code, types.CodeType) and info.handle != self._handle:
+            if isinstance(code, types.CodeType) and info.id != self._handle:
                 self._found(code)
-        places = [info.handle for info in installed]
+        places = [info.id for info in installed]
         if self._handle not in places:
             return None
         return places[-1] == self._handle
@@ -96,7 +96,7 @@ class HookFinder:
             self._found(view.code)
         except _PASSING:
             return None         # the program goes on: ask again
-        return framehook.SETTLED
+        return framehook.DISABLE
 
 
 class EventFinder:
