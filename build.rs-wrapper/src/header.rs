@@ -1,6 +1,6 @@
 //! cbindgen: the header that C includes.
 
-use crate::{project_root, write_if_changed, Outcome};
+use crate::common::{project_root, write_if_changed, Outcome};
 
 /// Writes the committed header, or with `check` fails where it differs.
 pub fn write_or_check(check: bool) -> Outcome<()> {
