@@ -1,6 +1,7 @@
 //! bindgen on CPython's internal headers.
 
-use crate::{flags, libclang, write_if_changed, Outcome};
+use crate::common::{write_if_changed, Outcome};
+use crate::{flags, libclang};
 use std::path::Path;
 
 /// Types that Rust takes as they are.

@@ -1,6 +1,6 @@
 //! cbindgen: the headers that C includes.
 
-use crate::{project_root, write_if_changed, Outcome};
+use crate::common::{project_root, write_if_changed, Outcome};
 use std::path::Path;
 
 /// Writes the committed headers, or with `check` fails where one differs.

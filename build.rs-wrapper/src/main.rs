@@ -6,6 +6,7 @@
 //! checks that the committed one is what it would write.
 
 mod bindings;
+mod common;
 mod flags;
 mod header;
 mod libclang;
@@ -64,25 +65,6 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-}
-
-/// Every failure ends as one message that says what to do.
-type Outcome<T> = Result<T, String>;
-
-fn project_root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// Writes `text` unless the file has it already, so that nothing downstream is
-/// rebuilt without need.
-fn write_if_changed(path: &std::path::Path, text: &str) -> Outcome<()> {
-    if std::fs::read_to_string(path).is_ok_and(|old| old == text) {
-        return Ok(());
-    }
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(|e| format!("{}: {e}", parent.display()))?;
-    }
-    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 fn main() -> ExitCode {

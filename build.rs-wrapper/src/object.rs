@@ -1,7 +1,8 @@
 //! The frame core as one object file, made with the flags of a CPython build.
 
+use crate::common::{project_root, Outcome};
 use crate::target::Target;
-use crate::{bindings, flags, project_root, Outcome};
+use crate::{bindings, flags};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! The machine that the C compiler makes code for, as rustc and libclang call it.
 
-use crate::Outcome;
+use crate::common::Outcome;
 use std::path::Path;
 use std::process::Command;
 

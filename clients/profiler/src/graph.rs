@@ -6,12 +6,10 @@
 //! for the rest, so that only the picture of the paths suffers. Functions and edges stay exact.
 
 use crate::ring::{Ring, END};
-use crate::tasks::Tasks;
+use crate::tasks::{Tasks, NONE};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// No function: the caller of what nobody in sight has called.
-pub const NONE: u32 = u32::MAX;
 /// The most nodes of a thread's tree, but for those of the rest.
 const MOST_NODES: usize = 100_000;
 const ROOT: u32 = 0;

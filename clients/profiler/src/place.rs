@@ -1,10 +1,36 @@
 //! Where a thread keeps its part of a profile.
 
-use crate::session::Slot;
+use crate::attached::Attached;
 use std::cell::{Cell, RefCell};
 use std::ptr::null;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::LocalKey;
+
+/// A thread of a profile.
+pub struct Slot<T> {
+    pub tally: Attached<T>,
+    /// `threading.get_ident()`, or 0 for threads that are added up.
+    pub ident: u64,
+    pub name: Mutex<String>,
+    ended: AtomicBool,
+}
+
+impl<T> Slot<T> {
+    pub fn new(tally: T, ident: u64, name: String) -> Self {
+        let (tally, name) = (Attached::new(tally), Mutex::new(name));
+        Self { tally, ident, name, ended: AtomicBool::new(false) }
+    }
+
+    /// The thread has ended.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}
 
 /// Which profile the thread has met last, and its part of that one; 0: none.
 ///

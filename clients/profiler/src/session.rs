@@ -1,15 +1,14 @@
 //! A profile that is being made: its clock, its functions, its threads.
 
-use crate::attached::Attached;
 use crate::clock::Clock;
 use crate::codes::{identify, Codes, Known};
-use crate::place::Place;
+use crate::place::{Place, Slot};
 use framehook::Frame;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
 use std::ffi::c_ulong;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// So many threads have a result of their own after their end. What others have done is added up.
@@ -28,15 +27,6 @@ pub trait Tally: Send + Sized + 'static {
     fn absorb(&mut self, other: &Self);
 }
 
-/// A thread of a profile.
-pub struct Slot<T> {
-    pub tally: Attached<T>,
-    /// `threading.get_ident()`, or 0 for threads that are added up.
-    pub ident: u64,
-    pub name: Mutex<String>,
-    ended: AtomicBool,
-}
-
 /// A profile that is being made.
 pub struct Session<T: Tally> {
     serial: u64,
@@ -46,13 +36,6 @@ pub struct Session<T: Tally> {
     pub began: u64,
     pub codes: Mutex<Codes>,
     pub threads: Mutex<Vec<Arc<Slot<T>>>>,
-}
-
-impl<T> Slot<T> {
-    /// The thread has ended.
-    pub fn end(&self) {
-        self.ended.store(true, Ordering::Release);
-    }
 }
 
 /// The frame by which a thread was seen, with its code.
@@ -94,12 +77,8 @@ impl<T: Tally> Session<T> {
         let ident = thread_ident();
         let name = first.and_then(started_by).or_else(|| known_name(py, ident));
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
-        let slot = Arc::new(Slot {
-            tally: Attached::new(T::new(serial, self.room)),
-            ident,
-            name: Mutex::new(name.unwrap_or_else(|| format!("thread {ident}"))),
-            ended: AtomicBool::new(false),
-        });
+        let name = name.unwrap_or_else(|| format!("thread {ident}"));
+        let slot = Arc::new(Slot::new(T::new(serial, self.room), ident, name));
         let mut threads = std::mem::take(&mut *lock(&self.threads));
         threads = self.reap(py, threads);
         threads.push(slot.clone());
@@ -109,21 +88,18 @@ impl<T: Tally> Session<T> {
 
     /// Adds up threads that have ended where there are many.
     fn reap(&self, py: Python<'_>, threads: Vec<Arc<Slot<T>>>) -> Vec<Arc<Slot<T>>> {
-        let over = |slot: &&Arc<Slot<T>>| slot.ended.load(Ordering::Acquire);
-        if threads.iter().filter(over).count() <= MOST_ENDED {
+        if threads.iter().filter(|slot| slot.has_ended()).count() <= MOST_ENDED {
             return threads;
         }
-        let (ended, mut left): (Vec<_>, Vec<_>) = threads.into_iter().partition(|slot| over(&slot));
+        let (ended, mut left): (Vec<_>, Vec<_>) =
+            threads.into_iter().partition(|slot| slot.has_ended());
         let mut sum = T::new(0, 0);
         for slot in ended {
             slot.tally.with(py, |tally| sum.absorb(tally));
         }
-        left.push(Arc::new(Slot {
-            tally: Attached::new(sum),
-            ident: 0,
-            name: Mutex::new("threads that have ended".to_owned()),
-            ended: AtomicBool::new(true),
-        }));
+        let ended = Slot::new(sum, 0, "threads that have ended".to_owned());
+        ended.end();
+        left.push(Arc::new(ended));
         left
     }
 

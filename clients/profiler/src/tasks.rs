@@ -1,8 +1,9 @@
 //! The tasks of asyncio, each with the time that its coroutine has run.
 
-use crate::graph::NONE;
 use rustc_hash::FxHashMap;
 
+/// The index of no row: of no task, or of no function, as the caller of what has no known caller.
+pub const NONE: u32 = u32::MAX;
 /// So many tasks have a row of their own. Those that come later share one.
 const MOST_TASKS: usize = 1000;
 

@@ -15,9 +15,8 @@ use super::table::find;
 use crate::code::Code;
 use crate::cpython::{PyCodeObject, PyCode_Type, PyObject};
 use crate::in_cpython::CodeExtraState;
-use crate::stand_in::interleaved::{
-    allocation, attach, begin, detach, died, explore, over, share, shared,
-};
+use crate::stand_in::interleaved::{allocation, died, explore, over, share, shared};
+use crate::stand_in::reclaim_interleaved::{attach, begin, detach};
 use crate::sync::{AtomicUsize, Ordering};
 use loom::thread::{spawn, JoinHandle};
 use std::cell::RefCell;

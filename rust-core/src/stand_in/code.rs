@@ -1,15 +1,23 @@
 //! Code objects, with what a frame must know of its code.
 
-use super::objects::{decref, is_of_type, named_type, with_zeros};
-use super::values::{bytes, text, text_of, tuple};
+use super::exceptions::PyErr_NoMemory;
+use super::memory::is_allowed;
+use super::objects::{decref, named_type, text, with_zeros};
+use super::threads::{is_world_stopped, PyThreadState_Get};
+use super::values::{bytes, tuple};
 use crate::code_extra::_PyRust_ForgetCodeExtra;
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, PyTypeObject};
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, PyThreadState, PyTypeObject};
+use std::cell::Cell;
 use std::ffi::c_int;
 
 #[no_mangle]
 #[allow(non_upper_case_globals)]
-pub static mut PyCode_Type: PyTypeObject = named_type(c"code");
+pub static mut PyCode_Type: PyTypeObject = PyTypeObject {
+    tp_dealloc: Some(deallocate),
+    tp_repr: Some(qualified_name),
+    ..named_type(c"code")
+};
 
 /// The kind of a slot for a local, which may be a cell besides.
 const LOCAL: u32 = 0x20;
@@ -172,21 +180,13 @@ pub fn prologue_of(code: *mut PyCodeObject) -> (Vec<usize>, usize) {
     (cells, end)
 }
 
-/// The name of a code object; `None` of anything else.
-pub fn name_of(object: *mut PyObject) -> Option<String> {
-    if !is_of_type(object, &raw mut PyCode_Type) {
-        return None;
-    }
-    // SAFETY: a code object, whose memory and whose name's memory stay.
-    let name = unsafe { (*object.cast::<PyCodeObject>()).co_qualname };
-    Some(if name.is_null() { "a code object".to_string() } else { text_of(name)? })
+/// The name of a code object, borrowed, or NULL.
+unsafe extern "C" fn qualified_name(code: *mut PyObject) -> *mut PyObject {
+    // SAFETY: a code object, whose memory stays.
+    unsafe { (*code.cast::<PyCodeObject>()).co_qualname }
 }
 
-/// Gives up what a code object that has died holds.
-pub fn give_up(object: *mut PyObject) {
-    if !is_of_type(object, &raw mut PyCode_Type) {
-        return;
-    }
+unsafe extern "C" fn deallocate(object: *mut PyObject) {
     let code: *mut PyCodeObject = object.cast();
     // SAFETY: a code object without references, whose memory stays.
     unsafe {
@@ -204,4 +204,25 @@ pub fn give_up(object: *mut PyObject) {
 #[no_mangle]
 extern "C" fn PyCode_Addr2Line(_code: *mut PyCodeObject, address: c_int) -> c_int {
     1000 + address
+}
+
+thread_local! {
+    static TIMES_UNSETTLED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How often code objects were all made to ask again.
+pub fn times_unsettled() -> usize {
+    TIMES_UNSETTLED.get()
+}
+
+#[no_mangle]
+extern "C" fn _PyRust_UnsettleAllCode(tstate: *mut PyThreadState) -> c_int {
+    assert!(is_world_stopped(), "unsettled while others run");
+    assert_eq!(tstate, PyThreadState_Get());
+    if !is_allowed() {
+        PyErr_NoMemory();
+        return -1;
+    }
+    TIMES_UNSETTLED.set(TIMES_UNSETTLED.get() + 1);
+    0
 }

@@ -3,7 +3,7 @@
 use super::code::{instruction, prologue_of};
 use super::exceptions::PyErr_NoMemory;
 use super::memory::is_allowed;
-use super::objects::{decref, incref, is_of_type, named_type, object, with_zeros};
+use super::objects::{decref, incref, named_type, object, with_zeros};
 use super::threads::PyThreadState_Get;
 use super::values::{cell, items, tuple};
 use crate::cpython as c;
@@ -17,10 +17,12 @@ use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-static mut FRAME_TYPE: PyTypeObject = named_type(c"frame");
+static mut FRAME_TYPE: PyTypeObject =
+    PyTypeObject { tp_dealloc: Some(deallocate_frame), ..named_type(c"frame") };
 #[no_mangle]
 #[allow(non_upper_case_globals)]
-static mut PyFunction_Type: PyTypeObject = named_type(c"function");
+static mut PyFunction_Type: PyTypeObject =
+    PyTypeObject { tp_dealloc: Some(deallocate_function), ..named_type(c"function") };
 /// There are no methods here.
 #[no_mangle]
 #[allow(non_upper_case_globals)]
@@ -224,26 +226,33 @@ extern "C" fn _PyFrame_New_NoTrack(code: *mut PyCodeObject) -> *mut PyFrameObjec
     }
 }
 
-/// Gives up what a function or a frame object that has died holds.
-pub fn give_up(object: *mut PyObject) {
+unsafe extern "C" fn deallocate_function(object: *mut PyObject) {
+    let it: *mut PyFunctionObject = object.cast();
+    // SAFETY: a function without references, whose memory stays.
+    give_up(unsafe {
+        [(*it).func_code, (*it).func_globals, (*it).func_builtins, (*it).func_closure]
+    });
+}
+
+unsafe extern "C" fn deallocate_frame(object: *mut PyObject) {
+    let it: *mut PyFrameObject = object.cast();
     let mut held = Vec::new();
-    // SAFETY: of the type that is asked for, and its memory stays.
+    // SAFETY: a frame object without references, whose memory stays.
     unsafe {
-        if is_of_type(object, &raw mut PyFunction_Type) {
-            let it: *mut PyFunctionObject = object.cast();
-            held =
-                vec![(*it).func_code, (*it).func_globals, (*it).func_builtins, (*it).func_closure];
-        } else if is_of_type(object, &raw mut FRAME_TYPE) {
-            let it: *mut PyFrameObject = object.cast();
-            let own = (*it).f_frame;
-            if own.cast() == &raw mut (*it)._f_frame_data {
-                for number in 0..(*own).stacktop as usize {
-                    held.push(slot(own, number).replace(null_mut()));
-                }
-                held.extend([(*own).f_funcobj, (*own).f_locals, (*own).f_executable]);
+        let own = (*it).f_frame;
+        if own.cast() == &raw mut (*it)._f_frame_data {
+            for number in 0..(*own).stacktop as usize {
+                held.push(slot(own, number).replace(null_mut()));
             }
-            held.push((*it).f_back.cast());
+            held.extend([(*own).f_funcobj, (*own).f_locals, (*own).f_executable]);
         }
-        held.into_iter().filter(|it| !it.is_null()).for_each(|it| decref(it));
+        held.push((*it).f_back.cast());
     }
+    give_up(held);
+}
+
+/// Gives up these references, of which some are NULL.
+fn give_up(held: impl IntoIterator<Item = *mut PyObject>) {
+    // SAFETY: an object that has died held them.
+    held.into_iter().filter(|it| !it.is_null()).for_each(|it| unsafe { decref(it) });
 }

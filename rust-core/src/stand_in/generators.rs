@@ -11,7 +11,8 @@ use std::ptr::null_mut;
 
 #[no_mangle]
 #[allow(non_upper_case_globals)]
-static mut PyGen_Type: PyTypeObject = named_type(c"generator");
+static mut PyGen_Type: PyTypeObject =
+    PyTypeObject { tp_dealloc: Some(deallocate), ..named_type(c"generator") };
 /// There are no others here.
 #[no_mangle]
 #[allow(non_upper_case_globals)]
@@ -126,10 +127,7 @@ fn clear(frame: *mut _PyInterpreterFrame) {
 }
 
 /// Ends a generator that has died and was suspended.
-pub fn give_up(object: *mut PyObject) {
-    if !is_generator(object) {
-        return;
-    }
+unsafe extern "C" fn deallocate(object: *mut PyObject) {
     let generator: *mut PyGenObject = object.cast();
     // SAFETY: a generator without references, whose memory stays.
     unsafe {

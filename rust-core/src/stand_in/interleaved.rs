@@ -14,7 +14,6 @@
 //! attached, and a delayed block is freed when each thread that was attached has been outside.
 //! Plain fields are not followed, only the atomics in the same block.
 
-use super::memory::{deallocation, zeroed};
 use crate::cpython::PyInterpreterState;
 use loom::sync::atomic::AtomicUsize as Modelled;
 use loom::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -49,17 +48,17 @@ type Waiting = (usize, HashSet<usize>);
 /// One execution. loom's threads take turns in one thread of the system, so this is no more shared
 /// than a local variable is. It is never borrowed while loom may switch.
 #[derive(Default)]
-struct Execution {
+pub(super) struct Execution {
     atomics: HashMap<usize, Rc<Modelled>>,
     blocks: BTreeMap<usize, Block>,
     locks: HashMap<usize, &'static Mutex<()>>,
     held: HashMap<usize, (ThreadId, MutexGuard<'static, ()>)>,
     world: Option<&'static RwLock<()>>,
     stopped: Option<(ThreadId, RwLockWriteGuard<'static, ()>)>,
-    limbo: Option<&'static Mutex<()>>,
-    attached: HashSet<usize>,
-    readers: HashMap<ThreadId, usize>,
-    waiting: Vec<Waiting>,
+    pub limbo: Option<&'static Mutex<()>>,
+    pub attached: HashSet<usize>,
+    pub readers: HashMap<ThreadId, usize>,
+    pub waiting: Vec<Waiting>,
 }
 
 thread_local! {
@@ -68,7 +67,7 @@ thread_local! {
     static NOW: RefCell<Execution> = RefCell::default();
 }
 
-fn now<R>(work: impl FnOnce(&mut Execution) -> R) -> R {
+pub(super) fn now<R>(work: impl FnOnce(&mut Execution) -> R) -> R {
     NOW.with_borrow_mut(work)
 }
 
@@ -164,7 +163,7 @@ pub fn has_small_atomics<T>(offsets: &[usize]) {
 /// long as the test.
 pub fn shared<T>(set_up: impl FnOnce(&mut T)) -> *mut T {
     // SAFETY: the structures of CPython and of the crate begin as zeros.
-    let mut made: Box<T> = unsafe { zeroed() };
+    let mut made: Box<T> = Box::new(unsafe { std::mem::zeroed() });
     set_up(&mut made);
     let start = Box::into_raw(made);
     share(start);
@@ -219,52 +218,6 @@ pub unsafe fn died(start: *mut c_void) {
         // loom looks who has used the word, and whether that came before.
         atomic.with_mut(|_| ());
     }
-}
-
-// --- Memory that is freed when nobody reads it. ---
-
-fn limbo() -> &'static Mutex<()> {
-    now(|it| *it.limbo.get_or_insert_with(|| Box::leak(Box::new(Mutex::new(())))))
-}
-
-/// The thread with this number reads from now on. Said before the thread begins.
-pub fn attach(reader: usize) {
-    now(|it| it.attached.insert(reader));
-}
-
-/// This thread is the reader with this number.
-pub fn begin(reader: usize) {
-    now(|it| it.readers.insert(current().id(), reader));
-}
-
-/// This thread holds nothing that it has read, and reads no more.
-pub fn detach() {
-    let guard = limbo().lock().expect("a lock");
-    let ready = now(|it| {
-        let reader = it.readers.remove(&current().id()).expect("a reader");
-        it.attached.remove(&reader);
-        it.waiting.iter_mut().for_each(|(_, readers)| {
-            readers.remove(&reader);
-        });
-        let (ready, waiting): (Vec<_>, Vec<_>) =
-            it.waiting.drain(..).partition(|(_, readers)| readers.is_empty());
-        it.waiting = waiting;
-        ready
-    });
-    ready.into_iter().for_each(|(start, _)| deallocation(start as *mut c_void));
-    drop(guard);
-}
-
-/// Frees the block when each thread that is attached now has been outside.
-pub fn free_later(block: *mut c_void) {
-    let guard = limbo().lock().expect("a lock");
-    let readers = now(|it| it.attached.clone());
-    if readers.is_empty() {
-        deallocation(block);
-    } else {
-        now(|it| it.waiting.push((block as usize, readers)));
-    }
-    drop(guard);
 }
 
 // --- Locks. ---

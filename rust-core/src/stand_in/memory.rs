@@ -1,10 +1,9 @@
 //! CPython's allocators, which count what they gave out and can be made to fail.
 
 #[cfg(loom)]
-use super::interleaved as reclaim;
+use super::interleaved::locks_held;
 #[cfg(not(loom))]
-use super::reclaim;
-use super::threads::locks_held;
+use super::locks::locks_held;
 use std::alloc::{alloc, dealloc, Layout};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -132,14 +131,6 @@ extern "C" fn PyMem_RawCalloc(count: usize, bytes: usize) -> *mut c_void {
 #[no_mangle]
 extern "C" fn PyMem_RawFree(block: *mut c_void) {
     deallocation(block);
-}
-
-#[no_mangle]
-extern "C" fn _PyMem_FreeDelayed(
-    block: *mut c_void,
-    #[cfg(ferrule_delayed_frees_have_sizes)] _bytes: usize,
-) {
-    reclaim::free_later(block);
 }
 
 // --- The arena allocator. ---

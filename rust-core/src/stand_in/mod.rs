@@ -2,17 +2,18 @@
 //! tests and fuzz targets are compiled with it.
 //!
 //! ```text
+//!   locks     locks, and a world that stops
 //!   memory    allocations that are counted and can be made to fail
 //!   reclaim   memory that is freed when no thread reads it any more
-//!   objects   counts of references, types, what an object gives up when it dies
-//!   values    str, tuple, bytes and cells
-//!   exceptions   the exception of the thread state, with its kind and its text
+//!   objects   counts of references, types, each with its deallocation, and str
 //!   threads   thread states
-//!   locks     locks, and a world that stops
+//!   exceptions   the exception of the thread state, with its kind and its text
+//!   types     types from a specification, and their objects
+//!   values    tuple, bytes and cells
 //!   code      code objects
 //!   frames    frame objects, and frames at the top of a data stack
 //!   generators  generators, whose frames go on and stop
-//!   interleaved  for `ci/proofs`: atomics, memory and locks that loom runs in every order
+//!   interleaved  for `ci/proofs`: atomics, memory and locks that loom runs in every order; `reclaim_interleaved`
 //!   claims    claims about arithmetic, which `ci/proofs` proves
 //!   world     an interpreter for one test, and a look at what the test leaves behind
 //! ```
@@ -35,7 +36,10 @@ pub mod memory;
 pub mod objects;
 #[cfg(not(loom))]
 pub mod reclaim;
+#[cfg(loom)]
+pub mod reclaim_interleaved;
 pub mod threads;
+mod types;
 pub mod values;
 mod world;
 

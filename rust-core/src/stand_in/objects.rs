@@ -3,11 +3,11 @@
 //! The memory of an object stays until its test's thread is over. So one that is used after it has
 //! died is noticed here, and a test may look at what is left of it.
 
-use super::exceptions::PyErr_NoMemory;
-use super::memory::is_allowed;
-use super::threads::{is_world_stopped, locks_held};
-use super::{code, frames, generators, values};
-use crate::cpython::{destructor, PyObject, PyTypeObject, PyType_Spec, Py_tp_dealloc};
+#[cfg(loom)]
+use super::interleaved as locks;
+#[cfg(not(loom))]
+use super::locks;
+use crate::cpython::{PyObject, PyTypeObject};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -142,14 +142,41 @@ pub fn name_of(object: *mut PyObject) -> String {
     if object.is_null() {
         return "NULL".to_string();
     }
-    values::text_of(object).or_else(|| code::name_of(object)).unwrap_or_else(|| {
-        let kind = of(object).kind.get();
-        if kind.is_null() {
-            "an object".to_string()
-        } else {
-            format!("a {}", type_name(kind))
-        }
-    })
+    let kind = of(object).kind.get();
+    // SAFETY: a type of the tests, which lives for ever.
+    let Some(known) = (unsafe { kind.as_ref() }) else { return "an object".to_string() };
+    // SAFETY: an object of the type.
+    let name = known.tp_repr.map_or(null_mut(), |repr| unsafe { repr(object) });
+    text_of(name).unwrap_or_else(|| format!("a {}", type_name(kind)))
+}
+
+// --- str. ---
+
+#[no_mangle]
+#[allow(non_upper_case_globals)]
+pub static mut PyUnicode_Type: PyTypeObject =
+    PyTypeObject { tp_repr: Some(itself), ..named_type(c"str") };
+
+unsafe extern "C" fn itself(text: *mut PyObject) -> *mut PyObject {
+    text
+}
+
+#[repr(C)]
+struct Text {
+    head: TestObject,
+    text: String,
+}
+
+/// A new `str`.
+pub fn text(text: &str) -> *mut PyObject {
+    keep(Text { head: TestObject::of_type(&raw mut PyUnicode_Type), text: text.to_string() })
+}
+
+/// The text of a `str`; `None` of anything else, and of NULL.
+pub fn text_of(object: *mut PyObject) -> Option<String> {
+    (!object.is_null() && is_of_type(object, &raw mut PyUnicode_Type))
+        // SAFETY: each `str` of the tests is one of these, and its memory stays.
+        .then(|| unsafe { (*object.cast::<Text>()).text.clone() })
 }
 
 // --- Counting. ---
@@ -182,23 +209,19 @@ pub unsafe fn decref_within<T>(object: *mut PyObject, enter: impl FnOnce() -> T)
     assert!(object.count.get() >= 0, "a reference is given up twice");
     if object.count.get() == 0 {
         let _within = enter();
-        assert_eq!(locks_held(), 0, "a destructor runs while a lock is held");
-        assert!(!is_world_stopped(), "a destructor runs while the world is stopped");
+        assert_eq!(locks::locks_held(), 0, "a destructor runs while a lock is held");
+        assert!(!locks::is_world_stopped(), "a destructor runs while the world is stopped");
         object.freed.set(object.freed.get() + 1);
         let destructor = AT_THE_END.with_borrow(|destructor| destructor.clone());
         if let Some(destructor) = destructor {
             destructor(object.as_object());
         }
-        // SAFETY: of the types here, only those from `PyType_FromSpec` have a destructor.
+        // SAFETY: a type of the tests, which lives for ever.
         if let Some(deallocate) = unsafe { object.kind.get().as_ref() }.and_then(|it| it.tp_dealloc)
         {
             // SAFETY: an object of the type, without references.
-            return unsafe { deallocate(object.as_object()) };
+            unsafe { deallocate(object.as_object()) };
         }
-        generators::give_up(object.as_object());
-        code::give_up(object.as_object());
-        frames::give_up(object.as_object());
-        values::give_up(object.as_object());
     }
 }
 
@@ -252,47 +275,10 @@ extern "C" fn PyObject_Free(object: *mut c_void) {
     assert_eq!(count(object.cast()), 0, "freed while it is referred to");
 }
 
-/// A new type, of which nothing but its size and its destructor is known.
-#[no_mangle]
-extern "C" fn PyType_FromSpec(spec: *mut PyType_Spec) -> *mut PyObject {
-    if !is_allowed() {
-        return PyErr_NoMemory();
-    }
-    let kind: *mut PyTypeObject = with_zeros(null_mut(), 0);
-    // SAFETY: a type made just now, and a specification, which lives for ever; its slots end with
-    // one that is 0.
-    unsafe {
-        (*kind).tp_name = (*spec).name;
-        (*kind).tp_basicsize = (*spec).basicsize as isize;
-        let mut slot = (*spec).slots;
-        while (*slot).slot != 0 {
-            if (*slot).slot == Py_tp_dealloc as c_int {
-                (*kind).tp_dealloc = std::mem::transmute::<*mut c_void, destructor>((*slot).pfunc);
-            }
-            slot = slot.add(1);
-        }
-    }
-    kind.cast()
-}
-
-#[no_mangle]
-extern "C" fn PyType_GenericAlloc(kind: *mut PyTypeObject, _: isize) -> *mut PyObject {
-    if !is_allowed() {
-        return PyErr_NoMemory();
-    }
-    // SAFETY: a type from `PyType_FromSpec`, which its objects refer to, and of which the collector knows none.
-    // There is room for a head.
-    unsafe {
-        incref(kind.cast());
-        let more = (*kind).tp_basicsize as usize - size_of::<TestObject>();
-        let object: *mut TestObject = with_zeros(kind, more);
-        object.cast()
-    }
-}
-
 // --- Types. ---
 
 /// A type that has a name, lives for ever, and is nothing else.
+/// One whose objects hold something sets `tp_dealloc`, which gives it up.
 pub const fn named_type(name: &'static CStr) -> PyTypeObject {
     // SAFETY: zeros are a value of every field; a `TestObject` takes the place of an object's head.
     unsafe {

@@ -44,7 +44,11 @@ pub fn detach() {
 }
 
 /// Frees the block when nobody reads it any more.
-pub fn free_later(block: *mut c_void) {
+#[no_mangle]
+extern "C" fn _PyMem_FreeDelayed(
+    block: *mut c_void,
+    #[cfg(ferrule_delayed_frees_have_sizes)] _bytes: usize,
+) {
     if READER.get().is_none() {
         deallocation(block);
         return;

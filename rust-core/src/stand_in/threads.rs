@@ -5,7 +5,7 @@ pub use super::interleaved::{is_world_stopped, locks_held};
 #[cfg(not(loom))]
 #[cfg_attr(fuzzing, allow(unused_imports))] // what only unit tests use
 pub use super::locks::{forget_locks, is_world_stopped, locks_held};
-use super::memory::{is_allowed, zeroed};
+use super::memory::zeroed;
 use crate::code_extra::NO_INDEX;
 use crate::cpython::{
     _PyInterpreterFrame, _PyThreadStateImpl, PyInterpreterState, PyObject, PyThreadState,
@@ -20,7 +20,6 @@ thread_local! {
     /// What a test is attached to that has made nothing itself.
     static FALLBACK: RefCell<Option<Attached>> = const { RefCell::new(None) };
     static EVALUATOR_CHANGES: Cell<usize> = const { Cell::new(0) };
-    static TIMES_UNSETTLED: Cell<usize> = const { Cell::new(0) };
     static CLOCK: Cell<i64> = const { Cell::new(0) };
 }
 
@@ -105,23 +104,6 @@ pub fn evaluator_changes() -> usize {
 extern "C" fn _PyEval_EvaluatorChanged(_interp: *mut PyInterpreterState) {
     assert!(is_world_stopped(), "told while others run");
     EVALUATOR_CHANGES.set(EVALUATOR_CHANGES.get() + 1);
-}
-
-/// How often code objects were all made to ask again.
-pub fn times_unsettled() -> usize {
-    TIMES_UNSETTLED.get()
-}
-
-#[no_mangle]
-extern "C" fn _PyRust_UnsettleAllCode(tstate: *mut PyThreadState) -> c_int {
-    assert!(is_world_stopped(), "unsettled while others run");
-    assert_eq!(tstate, PyThreadState_Get());
-    if !is_allowed() {
-        super::exceptions::PyErr_NoMemory();
-        return -1;
-    }
-    TIMES_UNSETTLED.set(TIMES_UNSETTLED.get() + 1);
-    0
 }
 
 // --- What runs. ---

@@ -3,41 +3,24 @@
 use super::exceptions::{raise_decode_error, PyErr_NoMemory};
 use super::memory::is_allowed;
 use super::objects::{
-    decref, incref, is_of_type, keep, name_of, named_type, with_zeros, TestObject,
+    decref, incref, is_of_type, keep, name_of, named_type, text_of, with_zeros, TestObject,
 };
 use crate::cpython::{PyBytesObject, PyCellObject, PyObject, PyTypeObject};
 use std::cmp::Ordering;
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr::null_mut;
 
+pub use super::objects::text;
+
 #[no_mangle]
 #[allow(non_upper_case_globals)]
-pub static mut PyUnicode_Type: PyTypeObject = named_type(c"str");
-#[no_mangle]
-#[allow(non_upper_case_globals)]
-pub static mut PyCell_Type: PyTypeObject = named_type(c"cell");
-static mut TUPLE_TYPE: PyTypeObject = named_type(c"tuple");
+pub static mut PyCell_Type: PyTypeObject =
+    PyTypeObject { tp_dealloc: Some(deallocate_cell), ..named_type(c"cell") };
+static mut TUPLE_TYPE: PyTypeObject =
+    PyTypeObject { tp_dealloc: Some(deallocate_tuple), ..named_type(c"tuple") };
 static mut BYTES_TYPE: PyTypeObject = named_type(c"bytes");
 
 // --- str. ---
-
-#[repr(C)]
-struct Text {
-    head: TestObject,
-    text: String,
-}
-
-/// A new `str`.
-pub fn text(text: &str) -> *mut PyObject {
-    keep(Text { head: TestObject::of_type(&raw mut PyUnicode_Type), text: text.to_string() })
-}
-
-/// The text of a `str`; `None` of anything else.
-pub fn text_of(object: *mut PyObject) -> Option<String> {
-    is_of_type(object, &raw mut PyUnicode_Type)
-        // SAFETY: each `str` of the tests is one of these, and its memory stays.
-        .then(|| unsafe { (*object.cast::<Text>()).text.clone() })
-}
 
 #[no_mangle]
 extern "C" fn PyUnicode_FromString(content: *const c_char) -> *mut PyObject {
@@ -82,6 +65,14 @@ pub fn items(tuple: *mut PyObject) -> Vec<*mut PyObject> {
     assert!(is_of_type(tuple, &raw mut TUPLE_TYPE), "{} is no tuple", name_of(tuple));
     // SAFETY: a tuple of the tests, whose memory stays.
     unsafe { (*tuple.cast::<Tuple>()).items.clone() }
+}
+
+unsafe extern "C" fn deallocate_tuple(tuple: *mut PyObject) {
+    // SAFETY: a tuple of the tests, whose memory stays and which holds its items.
+    unsafe {
+        let items = std::mem::take(&mut (*tuple.cast::<Tuple>()).items);
+        items.into_iter().filter(|it| !it.is_null()).for_each(|it| decref(it));
+    }
 }
 
 #[no_mangle]
@@ -149,16 +140,6 @@ pub fn empty_cell(cell: *mut PyObject) {
     }
 }
 
-/// Gives up what an object that has died holds.
-pub fn give_up(object: *mut PyObject) {
-    let mut held = Vec::new();
-    // SAFETY: of the type that is asked for, and its memory stays.
-    unsafe {
-        if is_of_type(object, &raw mut TUPLE_TYPE) {
-            held = std::mem::take(&mut (*object.cast::<Tuple>()).items);
-        } else if is_of_type(object, &raw mut PyCell_Type) {
-            held.push(std::mem::replace(&mut (*object.cast::<PyCellObject>()).ob_ref, null_mut()));
-        }
-        held.into_iter().filter(|it| !it.is_null()).for_each(|it| decref(it));
-    }
+unsafe extern "C" fn deallocate_cell(cell: *mut PyObject) {
+    empty_cell(cell);
 }

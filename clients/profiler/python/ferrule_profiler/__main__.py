@@ -9,7 +9,7 @@ with _library.private(_library.IS_LOOKED_FOR):
     import argparse
 
     from . import _command
-    from ._formats import FORMATS
+    from ._export import FORMATS
     from ._table import SORTS
 
 USAGE = "python -m ferrule_profiler [options] (-m MODULE | SCRIPT) [ARGUMENT ...]"

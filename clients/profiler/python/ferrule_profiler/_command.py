@@ -22,9 +22,9 @@ from sys import getrecursionlimit, setrecursionlimit
 
 from . import _library
 from ._core import run_file, run_function
-from ._formats import maker, write_file
+from ._export import maker, write_file
 from ._profile import Profile, ProfilerError, available
-from ._subprocesses import prepare
+from ._subprocesses import inherited, prepare
 from ._table import table
 from ._ticker import Ticker
 from ._timeline import timeline
@@ -193,6 +193,14 @@ def profile_of(options):
     return Profile(count=options.count, sample=options.sample, builtins=options.builtins,
                    trace=options.trace_events if options.trace else 0,
                    arguments=options.trace_arguments)
+
+
+def writer_of_child():
+    """What is to be started in a process of a profiled program. None: it cannot be profiled here."""
+    if available():
+        return None
+    options = inherited()
+    return Writer(profile_of(options), options)
 
 
 def absolute(path):

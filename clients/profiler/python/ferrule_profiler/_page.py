@@ -14,8 +14,8 @@ from time import strftime
 
 from . import _core
 from ._formats import folded
-from ._result import short
 from ._table import seconds, sorted_functions
+from ._text import short
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html"),
           encoding="utf-8") as file:

@@ -1,7 +1,8 @@
 """What a profile has found."""
 
-from os import sep
 from typing import NamedTuple
+
+from ._text import short
 
 
 class Function(NamedTuple):
@@ -57,12 +58,6 @@ class Task(NamedTuple):
     name: str
     runs: int           # how often it began or went on
     seconds: float      # while it ran
-
-
-def short(file):
-    """The last two parts of a file's name: enough to know it."""
-    parts = file.replace(sep, "/").split("/")
-    return "/".join(parts[-2:]) if len(parts) > 1 else file
 
 
 class Result:
@@ -136,5 +131,5 @@ class Result:
 
     def write(self, path, format=None):
         """Write a file. Its format is said, or seen from the name's end."""
-        from ._formats import write
+        from ._export import write
         write(self, path, format)

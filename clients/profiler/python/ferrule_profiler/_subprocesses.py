@@ -19,12 +19,8 @@ def prepare(options):
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 
-def writer():
-    """What profiles such a process, and is to be started. None: it cannot be done here."""
-    from ._command import Writer, profile_of
-    from ._profile import available
-    if available():
-        return None
+def inherited():
+    """The options that prepare() has left for this process."""
     options = types.SimpleNamespace(**json.loads(os.environ[VARIABLE]))
     options.child = True
-    return Writer(profile_of(options), options)
+    return options

@@ -1,6 +1,6 @@
 """The table in a terminal."""
 
-from ._result import short
+from ._text import short
 
 SORTS = ("own", "total", "calls", "name")
 

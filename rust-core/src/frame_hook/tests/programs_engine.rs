@@ -1,6 +1,7 @@
 //! Programs on the engine, as the eval loop runs them.
 
-use super::{
+use super::language;
+use super::language::{
     comparable, Action, Answer, Body, Ending, Log, Place, Program, Verdict, FUEL, KINDS,
     MOST_HOOKS, VARIANTS,
 };
@@ -13,9 +14,9 @@ use crate::frame_hook::round::Answer as Goes;
 use crate::frame_hook::tests::support::*;
 use crate::frame_hook::verdict::*;
 use crate::in_cpython::FrameHookState;
-use crate::stand_in::code::{instruction, Function};
+use crate::stand_in::code::{instruction, times_unsettled, Function};
 use crate::stand_in::objects::{decref, incref, name_of as text_of};
-use crate::stand_in::threads::{times_unsettled, PyThreadState_Get};
+use crate::stand_in::threads::PyThreadState_Get;
 use crate::stand_in::{exceptions, frames, generators, memory, values};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -132,7 +133,7 @@ fn codes_of(function: usize, body: &Body) -> Vec<Defined> {
         Function { positional: "other", ..plain },
     ];
     let define_one = |(variant, shape): (usize, &Function)| {
-        let name = super::name_of(function, variant as u8);
+        let name = language::name_of(function, variant as u8);
         let defined = define(Function { name: &name, ..*shape }, "");
         for (argument, at) in resumes(defined.code).into_iter().enumerate() {
             // SAFETY: an instruction of the code made just now.
@@ -419,7 +420,7 @@ impl Machine<'_> {
         match ran {
             Ok(()) => {
                 let below = current_frame();
-                let value = values::text(&super::name_of(function, variant));
+                let value = values::text(&language::name_of(function, variant));
                 // SAFETY: the frame that has called.
                 frames::put(below, value, unsafe { (*below).return_offset }.into());
             }

@@ -1,6 +1,6 @@
 //! What hooks promise, without frames.
 
-use super::*;
+use super::language::*;
 use std::collections::{HashMap, HashSet};
 
 /// A hook that was added, by a number that no other has; which one it is.

@@ -32,8 +32,8 @@ def _load(name, directory):
         from ferrule_profiler import _library
         with _library.private():
             spec.loader.exec_module(module)
-            from ferrule_profiler import _subprocesses
-            writer = _subprocesses.writer()
+            from ferrule_profiler import _command
+            writer = _command.writer_of_child()
         _library.hide()
         return writer
     except BaseException:

@@ -1,0 +1,176 @@
+//! The language of the programs, and how what happens is told.
+
+/// One function may run this code, one in the place of the other; the last one fits nowhere.
+pub const VARIANTS: u8 = 3;
+pub const MISFIT: u8 = VARIANTS;
+pub const MOST_FUNCTIONS: usize = 6;
+pub const MOST_HOOKS: usize = 6;
+/// So many actions a program does at most.
+pub const FUEL: u32 = 150;
+
+/// All numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub enum Action {
+    Call {
+        function: u8,
+        catches: bool,
+    },
+    Raise,
+    Add {
+        hook: u8,
+        place: Place,
+    },
+    Remove(u8),
+    Clear,
+    Switch {
+        installed: u8,
+        on: bool,
+    },
+    SwitchForCode {
+        installed: u8,
+        function: u8,
+        variant: u8,
+        on: bool,
+    },
+    /// A generator goes on so often, and then that happens to it.
+    Generate {
+        function: u8,
+        steps: u8,
+        end: Ending,
+    },
+    /// A generator that is kept goes on.
+    GoOn(u8),
+    /// Nobody is asked about the call; nor, perhaps, about those below it.
+    CallOriginal {
+        function: u8,
+        below: bool,
+    },
+    /// As though no hook ran.
+    CallOutside(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub enum Place {
+    Last,
+    First,
+    Before(u8),
+    Behind(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub enum Ending {
+    Drop,
+    Throw,
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub enum Verdict {
+    Pass,
+    Settle,
+    Result,
+    Raise,
+    Replace(u8),
+    /// A number that is no verdict.
+    Unknown,
+}
+
+/// What a hook does when it is asked.
+#[derive(Clone, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub struct Answer {
+    pub verdict: Verdict,
+    /// What it wants to be told, as bits, and the extent.
+    pub tell: u8,
+    pub extent: u8,
+    /// Of what kinds of events it fails when it is told, as bits.
+    pub fails: u8,
+    pub when_asked: Option<Action>,
+    pub when_told: Option<Action>,
+}
+
+#[derive(Clone, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub struct Body {
+    pub is_generator: bool,
+    /// A function does all of it in one run, a generator one part after the other.
+    pub parts: Vec<Vec<Action>>,
+}
+
+#[derive(Clone, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub struct Program {
+    pub hooks: Vec<Vec<Answer>>,
+    pub functions: Vec<Body>,
+    pub main: Vec<Action>,
+    /// After how many allocations the next one fails, for one step of the engine after the other.
+    /// Who is asked is not foreseen then; nothing may break, and nothing may be left.
+    pub short: Vec<u8>,
+}
+
+impl Answer {
+    pub fn tell(&self) -> u32 {
+        u32::from(self.tell & 7)
+    }
+
+    pub fn extent(&self) -> u32 {
+        u32::from(self.extent % 9).saturating_sub(5)
+    }
+
+    pub fn fails(&self, kind: i32) -> bool {
+        // One bit alone does not make it fail.
+        self.fails & 0x80 != 0 && self.fails >> kind & 1 != 0
+    }
+}
+
+impl Program {
+    pub fn shortened(mut self) -> Self {
+        self.functions.truncate(MOST_FUNCTIONS);
+        for body in &mut self.functions {
+            body.parts.truncate(4);
+        }
+        if self.functions.is_empty() {
+            self.functions.push(Body { is_generator: false, parts: Vec::new() });
+        }
+        self.hooks.truncate(MOST_HOOKS);
+        self.hooks.retain(|answers| !answers.is_empty());
+        self
+    }
+
+    pub fn function(&self, number: u8) -> usize {
+        usize::from(number) % self.functions.len()
+    }
+}
+
+/// What happens, as text.
+pub type Log = Vec<String>;
+
+/// How a call ends.
+pub type Came = Result<String, String>;
+
+pub fn shown(came: &Came) -> String {
+    match came {
+        Ok(value) => format!("value {value}"),
+        Err(raised) => format!("raised {raised}"),
+    }
+}
+
+pub fn name_of(function: usize, variant: u8) -> String {
+    format!("f{function}v{variant}")
+}
+
+pub const KINDS: [&str; 5] = ["returned", "raised", "yielded", "resumed", "dropped"];
+
+/// What is compared of an exception: all of those of programs, and the class of the engine's own.
+pub fn comparable(raised: &str) -> String {
+    let class = raised.split(':').next().expect("some text");
+    if class == "ValueError" {
+        raised.to_string()
+    } else {
+        class.to_string()
+    }
+}
