@@ -3,6 +3,7 @@
 use crate::code_extra::Registry;
 use crate::cpython::PyInterpreterState;
 use crate::in_cpython::FrameHookState;
+use crate::mutex::Held;
 
 /// Makes free ones of the frame core's locks, and of the lock under which a thread stops all others of
 /// its interpreter: in this interpreter, and in all that follow it in CPython's list of them. In a
@@ -31,8 +32,8 @@ pub unsafe extern "C" fn _PyRust_ForgetLocks(interpreter: *mut PyInterpreterStat
         // SAFETY: live, as it is in the list. Nobody else reads or writes the locks meanwhile: who has
         // one, or sleeps for it, is not attached, by contract. An unlocked mutex is all zeros.
         unsafe {
-            Registry::of(next).forget_lock();
-            (*FrameHookState::of(next)).watched_lock = 0;
+            Held::forget(Registry::of(next).lock_place());
+            Held::forget(&raw mut (*FrameHookState::of(next)).watched_lock);
             #[cfg(ferrule_free_threaded)]
             (&raw mut (*next).stoptheworld.mutex).write(core::mem::zeroed());
             next = (*next).next;

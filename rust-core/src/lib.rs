@@ -26,6 +26,7 @@ mod frame_hook;
 mod in_cpython;
 mod layout;
 mod memory;
+mod mutex;
 #[cfg_attr(any(test, fuzzing), allow(dead_code))]
 mod object;
 #[cfg(not(any(test, fuzzing)))]

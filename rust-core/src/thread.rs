@@ -56,6 +56,16 @@ impl Thread {
         self.its_state().number()
     }
 
+    /// A stretch of code in which the thread is not stopped begins.
+    ///
+    /// # Safety
+    /// *quiet*: until the result is gone, this thread calls nothing that may wait, or run code of others: Python code,
+    /// destructors of objects, callbacks.
+    #[inline(always)]
+    pub unsafe fn not_stopped(self) -> NotStopped {
+        NotStopped(self)
+    }
+
     /// What can be reached of this thread as of any.
     #[inline(always)]
     pub fn its_state(self) -> ThreadState {
@@ -95,6 +105,23 @@ impl Thread {
     pub fn has_exception(self) -> bool {
         // SAFETY: live by the type's invariant; the field is the thread's own.
         unsafe { !(*self.tstate()).current_exception.is_null() }
+    }
+}
+
+/// A stretch of code in which the calling thread is not stopped, and runs no code of others. What changes with the
+/// world stopped, or by such code, stays as it is meanwhile. So what is found there is borrowed from this, and the
+/// stretch ends where it is dropped, or moved to what runs other code.
+///
+/// # Invariants
+/// As long as this is there the thread calls nothing that may wait, or run code of others.
+#[must_use = "what is found stays only as long as this"]
+pub struct NotStopped(Thread);
+
+impl NotStopped {
+    /// The thread.
+    #[inline(always)]
+    pub fn thread(&self) -> Thread {
+        self.0
     }
 }
 

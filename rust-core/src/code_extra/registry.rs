@@ -15,10 +15,10 @@ use super::error::{Error, Refused};
 use super::fresh::Fresh;
 use super::index::{Index, Key, Tag, MOST_INDICES, NO_INDEX};
 use crate::cpython::{
-    PyCode_Type, PyInterpreterState, PyMem_RawCalloc, PyMem_RawFree, PyMutex_Lock, PyMutex_Unlock,
-    PyObject, PyTypeObject,
+    PyCode_Type, PyInterpreterState, PyMem_RawCalloc, PyMem_RawFree, PyObject, PyTypeObject,
 };
 use crate::in_cpython::{CodeExtraState, FreeFunction, Slot, Table};
+use crate::mutex::Held;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use core::ptr::{null_mut, NonNull};
 
@@ -159,20 +159,16 @@ impl Registry {
         }
     }
 
-    /// Makes the lock a free one.
-    ///
-    /// # Safety
-    /// No other thread exists.
-    pub unsafe fn forget_lock(self) {
-        // SAFETY: live by the type's invariant, and no other thread looks, by contract.
-        unsafe { (*self.state()).lock = 0 };
+    /// Its lock.
+    pub fn lock_place(self) -> *mut u8 {
+        // SAFETY: live by the type's invariant. No reference is made.
+        unsafe { &raw mut (*self.state()).lock }
     }
 
     /// Keeps every other writer of this interpreter out.
     pub fn lock(self) -> Locked {
-        // SAFETY: a PyMutex is one byte, zero when it is free; attached by the type's invariant.
-        unsafe { PyMutex_Lock((&raw mut (*self.state()).lock).cast()) };
-        Locked(self)
+        // SAFETY: *attached* and *live* by the type's invariant. Nothing here locks it twice.
+        Locked(self, unsafe { Held::lock(self.lock_place()) })
     }
 }
 
@@ -181,16 +177,7 @@ impl Registry {
 ///
 /// # Invariants
 /// This thread holds the lock.
-pub(crate) struct Locked(Registry);
-
-impl Drop for Locked {
-    // Inlined, or its symbol would be exported from the interpreter.
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: locked by this thread, in `Registry::lock`.
-        unsafe { PyMutex_Unlock((&raw mut (*self.0.state()).lock).cast()) };
-    }
-}
+pub(crate) struct Locked(Registry, #[allow(dead_code)] Held); // unlocks as it is dropped
 
 impl Locked {
     pub fn registry(&self) -> Registry {

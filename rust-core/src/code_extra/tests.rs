@@ -13,6 +13,7 @@ use super::registry::{Registry, Unusable};
 use super::table::capacity_for;
 use crate::cpython::PyCodeObject;
 use crate::in_cpython::Table;
+use crate::mutex::Held;
 use crate::stand_in::memory::{blocks, with_each_allocation_failing};
 use crate::stand_in::reclaim;
 use crate::stand_in::threads::forget_locks;
@@ -264,7 +265,7 @@ fn a_forked_child_can_take_a_lock_that_was_copied_as_held() {
     // The thread that holds it is not there any more.
     std::mem::forget(registry.lock());
     // SAFETY: no other thread knows the registry.
-    unsafe { registry.forget_lock() };
+    unsafe { Held::forget(registry.lock_place()) };
     forget_locks();
     assert_eq!(set(registry, code, index, 16), Ok(()));
     assert_eq!(get(registry, code, index), Ok(16));

@@ -4,12 +4,12 @@ use super::counted::count_one;
 use super::description::Callee;
 use super::error::{Outcome, Raised};
 use super::hook::Hook;
-use super::offered::Offered;
+use super::offered::{Look, Offered};
 use super::state::visible_if;
 use super::verdict::{
     HookAnswer, Request, Verdict, FRAMEHOOK_PASS, FRAMEHOOK_REPLACE, FRAMEHOOK_RESULT,
 };
-use super::watch::Watch;
+use super::watch::OwnedWatch;
 use super::{replace, settled};
 use crate::code::Code;
 use crate::cpython as c;
@@ -53,14 +53,14 @@ impl Given {
 /// # Safety
 /// `frame` is being offered in this thread.
 #[inline(always)]
-pub(super) unsafe fn call(hook: &Hook, frame: Offered) -> Given {
+pub(super) unsafe fn call(hook: &Hook, frame: Look<'_>) -> Given {
     count_one(&hook.calls);
     // SAFETY: the contract of whoever added the hook; a frame that is offered.
     unsafe {
         match hook.callee {
             Callee::Asked(function) => {
                 let mut answer = HookAnswer::EMPTY;
-                let verdict = function(frame.as_ptr(), hook.user_data, &raw mut answer);
+                let verdict = function(frame.frame().as_ptr(), hook.user_data, &raw mut answer);
                 // Each field by itself, as the hook has written it: a wide read would have to wait
                 // until several writes have come to the memory.
                 let request = Request {
@@ -73,13 +73,13 @@ pub(super) unsafe fn call(hook: &Hook, frame: Offered) -> Given {
             }
             Callee::Extended(function) => {
                 let mut code: *mut PyCodeObject = null_mut();
-                let verdict = function(frame.as_ptr(), hook.user_data, &raw mut code);
+                let verdict = function(frame.frame().as_ptr(), hook.user_data, &raw mut code);
                 // The first edition has no results.
                 let verdict = if verdict == FRAMEHOOK_RESULT { c_int::MAX } else { verdict };
                 Given { verdict, object: code.cast(), request: Request::NOTHING }
             }
             Callee::Simple(function) => {
-                let object: *mut PyObject = function(frame.as_ptr()).cast();
+                let object: *mut PyObject = function(frame.frame().as_ptr()).cast();
                 let verdict = if object.is_null() { FRAMEHOOK_PASS } else { FRAMEHOOK_REPLACE };
                 Given { verdict, object, request: Request::NOTHING }
             }
@@ -93,7 +93,7 @@ pub(super) unsafe fn call(hook: &Hook, frame: Offered) -> Given {
 /// As for [`call`].
 #[cold]
 #[inline(never)]
-unsafe fn call_apart(thread: Thread, hook: &Hook, frame: Offered) -> Given {
+unsafe fn call_apart(thread: Thread, hook: &Hook, frame: Look<'_>) -> Given {
     // SAFETY: the caller's contract.
     visible_if(hook.visible, thread, || unsafe {
         if hook.timed {
@@ -108,7 +108,7 @@ unsafe fn call_apart(thread: Thread, hook: &Hook, frame: Offered) -> Given {
 ///
 /// # Safety
 /// As for [`call`].
-unsafe fn call_timed(hook: &Hook, frame: Offered) -> Given {
+unsafe fn call_timed(hook: &Hook, frame: Look<'_>) -> Given {
     let (mut before, mut after) = (0, 0);
     // SAFETY: reads a clock; a failure leaves 0. Then the caller's contract.
     let given = unsafe {
@@ -127,8 +127,8 @@ pub(super) enum Heeded {
     Passed,
     /// It has settled the code.
     Settled,
-    /// This frame is to run.
-    Replaced(Offered),
+    /// Another frame is to run, which is in the place of the one that was offered.
+    Replaced,
     /// This is the value of the call.
     Answered(Owned),
     /// An exception is set.
@@ -139,11 +139,12 @@ pub(super) enum Heeded {
 ///
 /// # Safety
 /// `frame` is being offered in this thread.
-pub(super) unsafe fn ask(thread: Thread, hook: &Hook, frame: Offered) -> Heeded {
+pub(super) unsafe fn ask(thread: Thread, hook: &Hook, frame: &mut Offered) -> Heeded {
     // SAFETY: the caller's contract.
     unsafe {
         let apart = hook.timed | hook.visible;
-        let given = if apart { call_apart(thread, hook, frame) } else { call(hook, frame) };
+        let given =
+            if apart { call_apart(thread, hook, frame.look()) } else { call(hook, frame.look()) };
         heed(thread, hook, frame, given)
     }
 }
@@ -153,7 +154,7 @@ pub(super) unsafe fn ask(thread: Thread, hook: &Hook, frame: Offered) -> Heeded 
 pub(super) fn begin_watch(
     thread: Thread,
     hook: &Hook,
-    frame: Offered,
+    frame: Look<'_>,
     request: Request,
 ) -> Outcome<()> {
     if request.extent != 0 || !request.makes_sense() || hook.tell.is_none() {
@@ -165,7 +166,12 @@ pub(super) fn begin_watch(
 /// As [`begin_watch`], of whatever is asked for.
 #[cold]
 #[inline(never)]
-fn begin_other_watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) -> Outcome<()> {
+fn begin_other_watch(
+    thread: Thread,
+    hook: &Hook,
+    frame: Look<'_>,
+    request: Request,
+) -> Outcome<()> {
     if request.makes_sense() && (request.tell == 0 || hook.tell.is_some()) {
         return begin_sound_watch(thread, hook, frame, request);
     }
@@ -181,10 +187,15 @@ fn begin_other_watch(thread: Thread, hook: &Hook, frame: Offered, request: Reque
 
 /// As [`begin_watch`], where what is asked for makes sense.
 #[inline(always)]
-fn begin_sound_watch(thread: Thread, hook: &Hook, frame: Offered, request: Request) -> Outcome<()> {
-    match Watch::new(thread, Some(hook), request, frame.code().as_object()) {
+fn begin_sound_watch(
+    thread: Thread,
+    hook: &Hook,
+    frame: Look<'_>,
+    request: Request,
+) -> Outcome<()> {
+    match OwnedWatch::new(thread, Some(hook), request, frame.frame().code().as_object()) {
         Ok(watch) => {
-            watch.link_first(thread, *frame, request);
+            watch.link_first(thread, frame.frame(), request);
             Ok(())
         }
         Err(raised) => {
@@ -201,7 +212,12 @@ fn begin_sound_watch(thread: Thread, hook: &Hook, frame: Offered, request: Reque
 /// `frame` is being offered in this thread, and `hook` has answered just now.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn heed(thread: Thread, hook: &Hook, frame: Offered, given: Given) -> Heeded {
+pub(super) unsafe fn heed(
+    thread: Thread,
+    hook: &Hook,
+    frame: &mut Offered,
+    given: Given,
+) -> Heeded {
     let (verdict, request) = (Verdict::from_c(given.verdict), given.request);
     // SAFETY: NULL, or a reference that is ours.
     let object = unsafe { Owned::new(given.object) };
@@ -217,7 +233,7 @@ pub(super) unsafe fn heed(thread: Thread, hook: &Hook, frame: Offered, given: Gi
     } else if request.is_nothing() {
         Ok(())
     } else {
-        begin_watch(thread, hook, frame, request)
+        begin_watch(thread, hook, frame.look(), request)
     };
     let done = watched.and_then(|()| match (verdict, object) {
         (Some(Verdict::Pass), None) => Ok(Heeded::Passed),
@@ -273,7 +289,7 @@ fn refuse_answer(thread: Thread, hook: &Hook, answer: &Owned) -> Raised {
 ///
 /// # Safety
 /// `frame` is being offered in this thread.
-unsafe fn run(thread: Thread, hook: &Hook, frame: Offered, chosen: &Owned) -> Outcome<Heeded> {
+unsafe fn run(thread: Thread, hook: &Hook, frame: &mut Offered, chosen: &Owned) -> Outcome<Heeded> {
     // SAFETY: a live object, which the caller holds, and a frame that is being offered.
     unsafe {
         let Some(code) = Code::from_object(chosen.as_ptr()) else {
@@ -282,8 +298,8 @@ unsafe fn run(thread: Thread, hook: &Hook, frame: Offered, chosen: &Owned) -> Ou
         if code == frame.code() {
             return Ok(Heeded::Passed);
         }
-        let other = replace::replace(thread, frame, code, hook.name())?;
+        replace::replace(thread, frame, code, hook.name())?;
         count_one(&hook.replacements);
-        Ok(Heeded::Replaced(other))
+        Ok(Heeded::Replaced)
     }
 }

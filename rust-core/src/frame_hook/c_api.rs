@@ -61,10 +61,11 @@ pub(super) unsafe fn read(
 
 /// The handle of a simple hook; `None`: it is not installed.
 fn find(thread: Thread, hook: SimpleHookOrNull) -> Option<c_longlong> {
-    // SAFETY: nothing here waits, or runs Python code.
-    let mut hooks = unsafe { thread.hooks() };
     let callee = Callee::Simple(hook?);
-    hooks.find(|hook| hook.is(callee, null_mut())).map(|hook| hook.id)
+    // SAFETY: *quiet*: fields are read.
+    let quiet = unsafe { thread.not_stopped() };
+    let found = quiet.hooks().find(|hook| hook.is(callee, null_mut()));
+    found.map(|hook| hook.id)
 }
 
 fn id_of(thread: Thread, hook: SimpleHookOrNull) -> Outcome<c_longlong> {

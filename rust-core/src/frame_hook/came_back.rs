@@ -2,16 +2,16 @@
 
 use super::error::{hand_back, Outcome, Raised};
 use super::verdict::Happened;
-use super::watch::{Watch, YIELDS_TO};
+use super::watch::{OwnedWatch, YIELDS_TO};
 use super::watched;
 use crate::cpython as c;
-use crate::cpython::{PyObject, PyThreadState};
+use crate::cpython::{_PyInterpreterFrame, PyObject, PyThreadState};
 use crate::exception::drop_aside;
 use crate::frame::Frame;
 use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::c_uint;
-use core::ptr::null_mut;
+use core::ptr::{null_mut, NonNull};
 
 /// How far ahead of the instruction at which the thread's current frame stands that frame goes on,
 /// in code units. It goes on standing at the call that is over until the next instruction begins:
@@ -48,7 +48,8 @@ pub unsafe fn hand_on(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahe
 pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) -> Ahead {
     // SAFETY: the caller's contract.
     unsafe {
-        let (thread, watch) = (Thread::new(tstate), Watch::of_mark((*tstate).current_frame));
+        let thread = Thread::new(tstate);
+        let watch = arrived((*tstate).current_frame);
         watch.mark().forget_slots();
         if thread.has_exception() {
             came_back_raised(thread, watch);
@@ -65,12 +66,22 @@ pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) -> Ah
     }
 }
 
+/// The watch to whose mark something has come.
+///
+/// # Safety
+/// *mark*: that of a watch, and the frame that was linked to it has come back to it just now.
+#[inline(always)]
+unsafe fn arrived(mark: *mut _PyInterpreterFrame) -> OwnedWatch {
+    // SAFETY: *live*: not ended before something comes to its mark, which *mark* says is now. *only*: it comes once.
+    unsafe { OwnedWatch::from_raw(NonNull::new_unchecked(mark.cast())) }
+}
+
 /// A generator has yielded `value` to a mark. The hook is told, and the value handed on.
 ///
 /// # Safety
 /// The mark is the thread's current frame.
 #[inline(never)]
-unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Ahead {
+unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
     // SAFETY: the caller's contract.
     unsafe {
         match watched::yielded(thread, watch, value) {
@@ -86,12 +97,12 @@ unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Ahead {
 /// # Safety
 /// The mark is the thread's current frame.
 #[inline(always)]
-unsafe fn came_back(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
+unsafe fn came_back(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
     // SAFETY: the caller's contract.
     let told = match unsafe { watch.end_plainly(thread, value.as_ptr()) } {
-        Some(told) => told,
+        Ok(told) => told,
         // SAFETY: as above.
-        None => return unsafe { came_back_otherwise(thread, watch, value) },
+        Err(watch) => return unsafe { came_back_otherwise(thread, watch, value) },
     };
     hand_back(value, told)
 }
@@ -101,7 +112,7 @@ unsafe fn came_back(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned
 /// # Safety
 /// As there.
 #[inline(never)]
-unsafe fn came_back_otherwise(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
+unsafe fn came_back_otherwise(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
     if watch.makes_generator() {
         // SAFETY: the caller's contract.
         return unsafe { made_generator(thread, watch, value) };
@@ -109,7 +120,7 @@ unsafe fn came_back_otherwise(thread: Thread, watch: Watch, value: Owned) -> Out
     let told = watch.tell(thread, Happened::Returned, value.as_ptr());
     // SAFETY: the caller's contract.
     unsafe { watch.step_down(thread) };
-    watched::detach(watch);
+    watched::detach(&watch);
     // SAFETY: nothing leads to it any more: neither frame nor list nor generator.
     unsafe { watch.end(thread) };
     hand_back(value, told)
@@ -122,7 +133,7 @@ unsafe fn came_back_otherwise(thread: Thread, watch: Watch, value: Owned) -> Out
 /// The mark is the thread's current frame.
 #[cold]
 #[inline(never)]
-unsafe fn came_back_raised(thread: Thread, watch: Watch) {
+unsafe fn came_back_raised(thread: Thread, watch: OwnedWatch) {
     // SAFETY: the caller's contract.
     unsafe {
         if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {
@@ -130,7 +141,7 @@ unsafe fn came_back_raised(thread: Thread, watch: Watch) {
         }
         watch.step_down(thread);
     }
-    watched::detach(watch);
+    watched::detach(&watch);
     // SAFETY: nothing leads to it any more: neither frame nor list nor generator.
     unsafe { watch.end(thread) };
 }
@@ -140,22 +151,22 @@ unsafe fn came_back_raised(thread: Thread, watch: Watch) {
 /// # Safety
 /// As there.
 #[inline(never)]
-unsafe fn made_generator(thread: Thread, watch: Watch, generator: Owned) -> Outcome<Owned> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        match watched::attach(thread, watch, &generator) {
-            Ok(true) => {
-                watch.step_down(thread);
-                Ok(generator)
-            }
-            // What is told of such a frame is that it has returned.
-            Ok(false) => came_back_otherwise(thread, watch, generator),
-            Err(raised) => {
-                drop_aside(generator);
-                came_back_raised(thread, watch);
-                Err(raised)
-            }
-        }
+unsafe fn made_generator(thread: Thread, watch: OwnedWatch, generator: Owned) -> Outcome<Owned> {
+    // SAFETY: *current* is the caller's contract, as for the next two: nothing was done where it is not attached.
+    let (watch, refused) = match unsafe { watched::attach(thread, watch, &generator) } {
+        Ok(()) => return Ok(generator),
+        Err(refused) => refused,
+    };
+    match refused {
+        // What is told of such a frame is that it has returned.
+        // SAFETY: as above.
+        Ok(()) => unsafe { came_back_otherwise(thread, watch, generator) },
+        // SAFETY: as above; attached, and without a lock, as Python code has just run.
+        Err(raised) => unsafe {
+            drop_aside(generator);
+            came_back_raised(thread, watch);
+            Err(raised)
+        },
     }
 }
 
@@ -178,7 +189,7 @@ pub unsafe fn pass_marks(
         let mut came = Owned::new(came);
         let mut at = mark.as_ptr();
         while at != caller {
-            let watch = Watch::of_mark(at);
+            let watch = arrived(at);
             thread.set_current_frame(at);
             at = (*at).previous;
             came = match came {

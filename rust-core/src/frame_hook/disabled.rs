@@ -96,7 +96,7 @@ unsafe fn drop_removed(thread: Thread, own: *mut FrameHookThread) {
     unsafe {
         for at in 0..(*own).disabled_count as usize {
             let entry = (*own).disabled.add(at).read();
-            if thread.hooks().any(|hook| hook.id == entry.id) {
+            if thread.not_stopped().hooks().any(|hook| hook.id == entry.id) {
                 (*own).disabled.add(kept).write(entry);
                 kept += 1;
             }

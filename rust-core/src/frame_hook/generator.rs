@@ -8,27 +8,29 @@ use crate::cpython::{PyGenObject, PyObject};
 use crate::frame::Frame;
 use crate::object::Owned;
 use crate::thread::Thread;
+use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 
 /// A generator, coroutine or asynchronous generator.
 ///
 /// # Invariants
-/// Live, and not finished.
+/// Live for `'a`, and not finished.
 #[derive(Clone, Copy)]
-pub struct Generator(NonNull<PyGenObject>);
+pub struct Generator<'a>(NonNull<PyGenObject>, PhantomData<&'a Owned>);
 
-impl Generator {
+impl<'a> Generator<'a> {
     /// # Safety
-    /// As the type's invariant says.
+    /// *live*: as the type's invariant says. Somebody has a reference to it, and keeps that, for as long as the result is
+    /// used.
     pub unsafe fn new(generator: *mut PyObject) -> Self {
-        // SAFETY: not NULL, by contract. All three begin with the same fields.
-        Generator(unsafe { NonNull::new_unchecked(generator.cast()) })
+        // SAFETY: *live*, so not NULL. All three begin with the same fields.
+        Generator(unsafe { NonNull::new_unchecked(generator.cast()) }, PhantomData)
     }
 
     /// `None`: the object is none that has just been made of `code`. An evaluator gives for a frame what
     /// it likes.
-    pub fn if_made_of(code: *mut PyObject, object: &Owned) -> Option<Self> {
+    pub fn if_made_of(code: *mut PyObject, object: &'a Owned) -> Option<Self> {
         let kinds = [&raw mut c::PyGen_Type, &raw mut c::PyCoro_Type, &raw mut c::PyAsyncGen_Type];
         // SAFETY: a live object.
         let kind = unsafe { (*object.as_ptr()).ob_type };
@@ -42,17 +44,14 @@ impl Generator {
     /// The one that a frame lies in.
     ///
     /// # Safety
-    /// The frame's owner is a generator, which is not finished.
+    /// *live*: the frame's owner is a generator, which is not finished, for as long as the result is used.
     pub unsafe fn of_frame(frame: Frame) -> Self {
         check!(
             frame.owner() == crate::frame::Owner::GENERATOR,
             "a frame that lies in no generator"
         );
-        // SAFETY: by contract.
-        unsafe {
-            let start = frame.as_ptr().byte_sub(offset_of!(PyGenObject, gi_iframe));
-            Generator(NonNull::new_unchecked(start.cast()))
-        }
+        // SAFETY: *live*: the frame lies within the generator.
+        unsafe { Self::new(frame.as_ptr().byte_sub(offset_of!(PyGenObject, gi_iframe)).cast()) }
     }
 
     pub fn frame(self) -> Frame {
@@ -96,7 +95,6 @@ impl Generator {
 /// The generator is not finished, and executes nothing of its own while this is used. Where the frame
 /// stands at `resumes_at`, and that is behind a yield, its stack is as before the yield: the value on
 /// top is the one that was sent, or any other.
-#[derive(Clone, Copy)]
 pub struct Resumption {
     pub frame: Frame,
     pub resumes_at: *mut c::_Py_CODEUNIT,
@@ -110,7 +108,7 @@ impl Resumption {
     }
 
     /// Whether the frame was sent to another line.
-    pub fn is_elsewhere(self) -> bool {
+    pub fn is_elsewhere(&self) -> bool {
         self.frame.instruction() != self.resumes_at
     }
 
@@ -122,7 +120,7 @@ impl Resumption {
     ///
     /// # Safety
     /// The generator is marked as one that executes.
-    pub unsafe fn before<T>(self, work: impl FnOnce() -> T) -> T {
+    pub unsafe fn before<T>(&self, work: impl FnOnce() -> T) -> T {
         // SAFETY: an instruction of its code.
         if self.is_elsewhere() || !unsafe { goes_on_at(self.resumes_at) } {
             return work();

@@ -20,9 +20,11 @@ use crate::exception::run_aside;
 use crate::frame::VisitFunction;
 use crate::in_cpython::GROUP_SIZE;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use crate::thread::ThreadState;
+use crate::thread::{NotStopped, ThreadState};
 use core::ffi::{c_char, c_int, c_longlong, c_void};
+use core::marker::PhantomData;
 use core::mem::forget;
+use core::ops::Deref;
 use core::ptr::{null_mut, NonNull};
 
 /// A hook.
@@ -168,14 +170,13 @@ impl Hook {
         })
     }
 
-    /// Begins to use it.
-    ///
-    /// # Safety
-    /// It was not removed, and the thread was not stopped since that was seen.
+    /// Begins to use it, if it is ordinary: such a hook is installed, and so in use by the list.
     #[inline(always)]
-    pub unsafe fn enter_installed(&self) -> HookInUse {
-        self.users.share();
-        HookInUse(NonNull::from(self))
+    pub fn enter_ordinary(&self) -> Option<HookInUse> {
+        self.is_ordinary().then(|| {
+            self.users.share();
+            HookInUse(NonNull::from(self))
+        })
     }
 
     /// Has the word of a watch freed. The thread's exception stays as it is; one that comes out of
@@ -404,14 +405,17 @@ impl HookInUse {
         unsafe { self.0.as_ref() }
     }
 
-    /// Ends the use of a hook that is installed, in one step.
-    ///
-    /// # Safety
-    /// It has not been removed. So the list uses it, too.
+    /// Ends the use of a hook that is ordinary, in one step: the hooks behind it. `Err`: it is of another kind, or was
+    /// removed.
     #[inline(always)]
-    pub unsafe fn leave_installed(self) {
-        let _ = self.get().users.give_up();
-        forget(self);
+    pub fn leave_ordinary(self, quiet: &NotStopped) -> Result<Hooks<'_>, Self> {
+        if !self.get().is_ordinary() {
+            return Err(self);
+        }
+        // SAFETY: ordinary, so it is installed: the list uses it too, and changes when `quiet` is over.
+        let hook = Installed(unsafe { self.into_raw().as_ref() });
+        let _ = hook.users.give_up();
+        Ok(hook.behind(quiet))
     }
 
     /// Ends the use, and begins that of the next hook that was added until `epoch`. Code of the hook's
@@ -472,42 +476,70 @@ pub unsafe fn first_in_use(mut at: Option<NonNull<Hook>>, epoch: u32) -> Option<
     }
 }
 
-/// The installed hooks in order, borrowed.
+/// A hook that is in the list, and stays there while it is borrowed.
+#[derive(Clone, Copy)]
+pub struct Installed<'a>(&'a Hook);
+
+impl<'a> Installed<'a> {
+    pub fn get(self) -> &'a Hook {
+        self.0
+    }
+
+    /// Begins to use it.
+    #[inline(always)]
+    pub fn enter(self) -> HookInUse {
+        self.users.share();
+        HookInUse(NonNull::from(self.0))
+    }
+
+    /// Those behind it.
+    #[inline(always)]
+    fn behind<'b>(self, _quiet: &'b NotStopped) -> Hooks<'b>
+    where
+        'a: 'b,
+    {
+        Hooks { at: self.0.next(), list: PhantomData }
+    }
+}
+
+impl Deref for Installed<'_> {
+    type Target = Hook;
+
+    #[inline(always)]
+    fn deref(&self) -> &Hook {
+        self.0
+    }
+}
+
+/// The installed hooks in order.
+///
+/// # Invariants
+/// `at` is NULL or in the list, which does not change as long as the [`NotStopped`] from which this is borrowed is there.
 #[derive(Clone, Copy)]
 pub struct Hooks<'a> {
-    at: Option<&'a Hook>,
+    at: Option<NonNull<Hook>>,
+    list: PhantomData<&'a NotStopped>,
 }
 
 impl<'a> Hooks<'a> {
     /// # Safety
-    /// `first` begins the list, or is NULL. Nothing of this is used any more when the thread can be
-    /// stopped next, or runs Python code.
+    /// *first*: it begins the list of the calling thread's interpreter, or is NULL.
     #[inline(always)]
-    pub unsafe fn from(first: *mut c_void) -> Self {
-        // SAFETY: by contract.
-        Hooks { at: unsafe { first.cast::<Hook>().as_ref() } }
-    }
-
-    /// Those behind a hook.
-    ///
-    /// # Safety
-    /// It is installed. As for [`from`](Self::from).
-    #[inline(always)]
-    pub unsafe fn behind(hook: &'a Hook) -> Self {
-        // SAFETY: by contract.
-        Hooks { at: hook.next().map(|next| unsafe { next.as_ref() }) }
+    pub unsafe fn from(first: *mut c_void, _quiet: &'a NotStopped) -> Self {
+        // INVARIANT: *first*, and the list changes with the world stopped.
+        Hooks { at: NonNull::new(first.cast()), list: PhantomData }
     }
 }
 
 impl<'a> Iterator for Hooks<'a> {
-    type Item = &'a Hook;
+    type Item = Installed<'a>;
 
     #[inline(always)]
-    fn next(&mut self) -> Option<&'a Hook> {
-        let hook = self.at?;
-        // SAFETY: by the contract of `from`.
-        self.at = hook.next().map(|next| unsafe { next.as_ref() });
-        Some(hook)
+    fn next(&mut self) -> Option<Installed<'a>> {
+        // SAFETY: in the list, by the invariant, so it is live and stays as long as it is borrowed.
+        let hook = unsafe { self.at?.as_ref() };
+        self.at = hook.next();
+        Some(Installed(hook))
     }
 }
 

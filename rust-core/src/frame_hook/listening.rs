@@ -102,11 +102,12 @@ unsafe fn announce_to(one: ThreadState, hook: &Hook, enabled: bool) {
 /// # Safety
 /// Nobody else works on what is that thread's.
 pub unsafe fn set_ends(thread: Thread, one: ThreadState, ends: bool) {
-    // SAFETY: by contract; nothing here waits before the last step, for which the world is stopped.
+    // SAFETY: nobody else works on the thread's, by contract. *quiet*: a field is read, and then the world is stopped.
     unsafe {
         (*one.own()).ends = ends;
-        if thread.hooks().next().is_some() {
-            locked(thread, || thread.hooks().for_each(|hook| refresh(thread, one, hook)));
+        if thread.not_stopped().hooks().next().is_some() {
+            let quiet = || thread.not_stopped();
+            locked(thread, || quiet().hooks().for_each(|hook| refresh(thread, one, &hook)));
         }
     }
 }

@@ -39,6 +39,7 @@ mod hook;
 #[cfg(loom)]
 mod interleavings;
 mod kept;
+mod list;
 mod listening;
 mod monitoring;
 mod offered;

@@ -9,6 +9,7 @@ use crate::cpython::PyObject;
 use crate::frame::{Frame, Owner};
 use crate::object::Owned;
 use crate::reference_count::new_reference;
+use core::marker::PhantomData;
 use core::ops::Deref;
 
 /// `_PyInterpreterFrame.return_offset` means nothing before the frame makes its
@@ -117,12 +118,11 @@ impl SteppedOut {
     }
 }
 
-/// A frame that starts now, and that no hook has seen.
+/// A frame that starts now, and that no hook has seen. [`hide`](Starting::hide) consumes it: a frame is offered once.
 ///
 /// # Invariants
 /// The topmost frame of the calling thread's data stack, at rest: its stack pointer is saved. It
 /// has made no call.
-#[derive(Clone, Copy)]
 pub struct Starting(Frame);
 
 impl Starting {
@@ -152,7 +152,7 @@ impl Starting {
     /// The frame stands before its first instruction. So it counts as incomplete, for any code
     /// and for whoever walks the frames.
     #[inline(always)]
-    pub fn step_back(self) {
+    pub fn step_back(&self) {
         // SAFETY: before the instructions lie other fields of the code object, so the pointer stays
         // in one allocation. Nobody reads through it.
         self.set_instruction(unsafe { self.code().first_instruction().sub(1) });
@@ -177,20 +177,18 @@ impl Deref for Starting {
     }
 }
 
-/// A frame that hooks look at.
+/// The right to show a frame that hooks look at, or to put another one in its place. There is one of it for each frame,
+/// and both consume it or change it: so nothing that was seen of the frame before is used afterwards.
 ///
 /// # Invariants
 /// As those of [`Starting`]; the frame says of itself that it is being offered.
-#[derive(Clone, Copy)]
 pub struct Offered(Frame);
 
 impl Offered {
-    /// `None`: no hook looks at the frame any more.
-    ///
-    /// # Safety
-    /// A hook of the calling thread was asked about the frame, which has not ended.
-    pub unsafe fn if_it_is(frame: Frame) -> Option<Self> {
-        Stage::of(frame).is_being_offered().then_some(Offered(frame))
+    /// What can be read of it.
+    #[inline(always)]
+    pub fn look(&self) -> Look<'_> {
+        Look(self.0, PhantomData)
     }
 
     /// The hooks have looked. The frame goes on, or starts, with the instruction `next`, and is not
@@ -198,32 +196,73 @@ impl Offered {
     #[inline(always)]
     pub fn show(self, next: *mut c::_Py_CODEUNIT) -> Frame {
         self.set_instruction(next);
+        self.keep_hidden()
+    }
+
+    /// The hooks have looked, and nothing of the frame is run: it stays hidden.
+    #[inline(always)]
+    pub fn keep_hidden(self) -> Frame {
         never_offer(*self);
         *self
+    }
+}
+
+impl Deref for Offered {
+    type Target = Frame;
+
+    #[inline(always)]
+    fn deref(&self) -> &Frame {
+        &self.0
+    }
+}
+
+/// What can be read of a frame that hooks look at.
+///
+/// # Invariants
+/// The frame is being offered, and is not shown or replaced as long as the [`Offered`] is borrowed.
+#[derive(Clone, Copy)]
+pub struct Look<'a>(Frame, PhantomData<&'a Offered>);
+
+impl Look<'_> {
+    /// `None`: no hook looks at the frame any more.
+    ///
+    /// # Safety
+    /// - *asked*: a hook of the calling thread was asked about the frame, which has not ended.
+    /// - *returns*: the result is not used any more once the hook returns.
+    pub unsafe fn if_it_is_offered(frame: Frame) -> Option<Self> {
+        // INVARIANT: it says so, and the dispatch goes on when the hook *returns*.
+        Stage::of(frame).is_being_offered().then_some(Look(frame, PhantomData))
+    }
+
+    /// The frame.
+    #[inline(always)]
+    pub fn frame(&self) -> Frame {
+        self.0
     }
 
     /// Whether the slot of parameter `index` holds the cell that the prologue has made for
     /// the argument, and not the argument.
     #[inline(always)]
     pub fn has_cell_at(self, index: usize) -> bool {
-        if Stage::of(*self) != Stage::AfterPrologue
-            || self.code().slot_kind(index) & c::CO_FAST_CELL == 0
+        if Stage::of(self.0) != Stage::AfterPrologue
+            || self.0.code().slot_kind(index) & c::CO_FAST_CELL == 0
         {
             return false;
         }
         // SAFETY: a parameter's slot is one of the frame's; what it holds is live.
         let is_cell = unsafe {
-            self.held(index)
+            self.0
+                .held(index)
                 .is_some_and(|it| (*it.object().as_ptr()).ob_type == &raw mut c::PyCell_Type)
         };
-        is_cell && self.code().prologue_makes_cell(index)
+        is_cell && self.0.code().prologue_makes_cell(index)
     }
 
     /// As [`argument`](Self::argument), borrowed. The frame holds it, or its cell.
     pub fn borrowed_argument(self, index: usize) -> Option<*mut PyObject> {
         // SAFETY: as in `argument`.
         unsafe {
-            let value = self.held(index)?.object().as_ptr();
+            let value = self.0.held(index)?.object().as_ptr();
             if !self.has_cell_at(index) {
                 return Some(value);
             }
@@ -235,25 +274,16 @@ impl Offered {
     /// The value of parameter `index`. `None`: its cell was emptied, by whoever has found it, or
     /// somebody has sent the frame back after it had deleted the variable.
     pub fn argument(self, index: usize) -> Option<Owned> {
-        check!(index < self.code().parameters().count(), "a parameter that the code has not");
+        check!(index < self.0.code().parameters().count(), "a parameter that the code has not");
         // SAFETY: a parameter's slot is one of the frame's; what it holds is live, and a cell where
         // it is said to be one.
         unsafe {
-            let value: *mut PyObject = self.held(index)?.object().as_ptr();
+            let value: *mut PyObject = self.0.held(index)?.object().as_ptr();
             Owned::new(if self.has_cell_at(index) {
                 c::PyCell_Get(value)
             } else {
                 new_reference(value)
             })
         }
-    }
-}
-
-impl Deref for Offered {
-    type Target = Frame;
-
-    #[inline(always)]
-    fn deref(&self) -> &Frame {
-        &self.0
     }
 }

@@ -9,13 +9,18 @@
 //! spared as well. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
 
 use super::error::Outcome;
+use super::list::{behind, enter, leave, Link};
 use super::offered::never_offer;
-use super::watch::Watch;
+use super::scope::Scope;
+use super::verdict::{Request, FRAMEHOOK_NOT_BELOW};
+use super::watch::{is_mark, OwnedWatch, Watch, AT_ROOT, SPARES};
+use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::frame::{Frame, Owner};
 use crate::object::Owned;
-use crate::thread::Thread;
+use crate::thread::{NotStopped, Thread};
+use core::mem::ManuallyDrop;
 use core::ptr::null_mut;
 
 /// Counts calls whose frame has not begun, by 1 or -1, so that [`is_spared`] is asked.
@@ -24,21 +29,59 @@ fn count(thread: Thread, by: i32) {
     unsafe { (*thread.own()).spared = (*thread.own()).spared.wrapping_add_signed(by) };
 }
 
+/// The watches of spared calls that no frame has made: greenlets and threads begin with them.
+fn at_roots(thread: Thread) -> *mut Link<Watch> {
+    // SAFETY: live, as the thread's own state is. No reference is made.
+    unsafe { (&raw mut (*thread.own()).spared_at_roots).cast() }
+}
+
+/// Whether the watch is that of a call of `function` whose frame has not begun.
+fn spares(watch: &Watch, function: *mut PyObject) -> bool {
+    watch.has_state(SPARES) && watch.request().word == function.cast()
+}
+
+/// Leaves the list of the calls that no frame has made, if it is in that.
+fn leave_roots(watch: &Watch) {
+    if watch.has_state(AT_ROOT) {
+        watch.set_state(AT_ROOT, false);
+        // SAFETY: *member*, it says. *alone*: the list of the calling thread, whose state is live: the call that ends
+        // here, or runs, was made with it. Where the thread was cleared meanwhile, nothing begins the list, and those in
+        // it still lead to each other.
+        unsafe { leave(watch) };
+    }
+}
+
 /// The spared call of `function` that `frame` has made, if its own frame has not begun.
-fn call_of(frame: Frame, function: *mut PyObject) -> Option<Watch> {
-    frame.callers().map_while(Watch::at).find(|watch| watch.spares(function))
+fn call_of(frame: Frame, function: *mut PyObject, quiet: &NotStopped) -> Option<&Watch> {
+    frame.callers().map_while(|it| Watch::at(it, quiet)).find(|watch| spares(watch, function))
 }
 
 /// The spared call that this frame is that of. At a mark it starts where a frame has ended: what a
 /// callback or a destructor starts there is none of the calls further down.
-fn spared_call(thread: Thread, frame: Frame) -> Option<Watch> {
+fn spared_call(frame: Frame, quiet: &NotStopped) -> Option<&Watch> {
     for caller in frame.callers() {
-        let call = call_of(caller, frame.function());
-        if call.is_some() || caller.owner() != Owner::C_STACK || Watch::at(caller).is_some() {
+        let call = call_of(caller, frame.function(), quiet);
+        if call.is_some() || caller.owner() != Owner::C_STACK || is_mark(caller) {
             return call;
         }
     }
-    Watch::spared_at_root(thread, frame.function())
+    spared_at_root(frame.function(), quiet)
+}
+
+/// The same of a call that no frame has made, on this stack.
+fn spared_at_root(function: *mut PyObject, quiet: &NotStopped) -> Option<&Watch> {
+    // SAFETY: the calling thread's own list. Those in it are live until their calls end, which is not before `quiet` is
+    // over; each knows its stack since it came into the list.
+    unsafe {
+        let mut at = at_roots(quiet.thread()).read();
+        while let Some(watch) = at.map(|it| it.as_ref()) {
+            if spares(watch, function) && Scope::is_here(watch.scope.get(), quiet.thread()) {
+                return Some(watch);
+            }
+            at = behind(watch);
+        }
+    }
+    None
 }
 
 /// Whether this is the frame of a call that is to be spared, which it is once.
@@ -47,11 +90,77 @@ pub fn is_spared(thread: Thread, frame: Frame) -> bool {
     if unsafe { (*thread.own()).spared } == 0 {
         return false;
     }
-    let Some(call) = spared_call(thread, frame) else { return false };
-    call.has_spared();
+    // SAFETY: *quiet*: frames are walked, and fields of the watch are written.
+    let quiet = unsafe { thread.not_stopped() };
+    let Some(call) = spared_call(frame, &quiet) else { return false };
+    call.set_state(SPARES, false);
+    leave_roots(call);
     count(thread, -1);
     never_offer(frame);
     true
+}
+
+/// A spared call that is under way. It is over as this is dropped.
+///
+/// # Invariants
+/// The watch ends with this. The thread's current frame is, between two runs of code of others, the one that it was as
+/// this began: its mark lies below that, or it was in the list of those that no frame has made.
+struct SparedCall {
+    thread: Thread,
+    watch: ManuallyDrop<OwnedWatch>,
+}
+
+impl SparedCall {
+    /// No hook is asked about the frame of the call that is made now, which runs `function`, if that is
+    /// not NULL; nor about those below it, if `below`.
+    ///
+    /// The mark lies below the thread's current frame, which makes the call, and not above it: CPython
+    /// has functions that look at whatever frame is the current one. Where no frame calls, the watch is
+    /// in a list of the thread's until the call's frame begins, and has the root of the stack.
+    fn begin(thread: Thread, function: *mut PyObject, below: bool) -> Outcome<Self> {
+        let extent = if below { FRAMEHOOK_NOT_BELOW } else { 0 };
+        let request = Request { word: function.cast(), tell: 0, extent };
+        let watch = OwnedWatch::new(thread, None, request, &raw mut c::_Py_NoneStruct)?;
+        watch.set_state(SPARES, !function.is_null());
+        if let Some(calls) = thread.current_frame() {
+            let mark = watch.mark();
+            mark.lead_where(calls);
+            watch.wait_again();
+            watch.expect_return();
+            calls.set_previous(mark.as_ptr());
+        } else if !function.is_null() {
+            watch.set_state(AT_ROOT, true);
+            // SAFETY: the scope is in no list. *alone*: the list is the thread's own. *stays*: in no list, and it leaves
+            // this one in `leave_roots`, before it ends.
+            unsafe {
+                Scope::lies_here(watch.scope.get(), thread);
+                enter(at_roots(thread), watch.as_non_null());
+            }
+        }
+        if below {
+            watch.begin_scope(thread, None);
+        }
+        count(thread, (!function.is_null()).into());
+        Ok(SparedCall { thread, watch: ManuallyDrop::new(watch) })
+    }
+}
+
+impl Drop for SparedCall {
+    #[inline] // or its symbol would be exported
+    fn drop(&mut self) {
+        let (thread, watch) = (self.thread, &self.watch);
+        count(thread, -i32::from(watch.has_state(SPARES)));
+        watch.end_scope();
+        leave_roots(watch);
+        if let Some(calls) = thread.current_frame() {
+            let mark = watch.mark();
+            check!(calls.previous() == Some(mark), "the mark of a spared call lies elsewhere");
+            calls.lead_where(mark);
+            mark.unlink();
+        }
+        // SAFETY: taken once, as this is dropped. *out*: it has left its lists, and its mark was taken out above.
+        unsafe { ManuallyDrop::take(&mut self.watch).end(thread) };
+    }
 }
 
 /// The function of Python that a call of this object runs; NULL: none that is known.
@@ -84,13 +193,10 @@ pub unsafe fn call(
     names: *mut PyObject,
     below: bool,
 ) -> Outcome<Option<Owned>> {
-    // SAFETY: the caller's contract. The function is compared with others, and not read through.
-    let spared = unsafe { Watch::spare(thread, function_of(callable), below) }?;
-    count(thread, spared.still_spares().into());
-    // SAFETY: the caller's contract.
+    // SAFETY: live, as the caller says. The function is compared with others, and not read through.
+    let spared = SparedCall::begin(thread, unsafe { function_of(callable) }, below)?;
+    // SAFETY: the caller's contract is that of the function.
     let result = unsafe { Owned::new(c::PyObject_Vectorcall(callable, arguments, number, names)) };
-    count(thread, -i32::from(spared.still_spares()));
-    // SAFETY: its own call, which has left the current frame as it was.
-    unsafe { spared.spare_no_more(thread) };
+    drop(spared);
     Ok(result)
 }

@@ -5,7 +5,7 @@
 
 use super::description::{Description, Place};
 use super::error::{Outcome, Raised};
-use super::hook::{first_in_use, Hook, HookInUse, Link, NewHook};
+use super::hook::{first_in_use, Hook, HookInUse, Installed, Link, NewHook};
 use super::listening::announce;
 use super::set::put;
 use super::settled;
@@ -68,8 +68,8 @@ impl Refusal {
 
 /// The installed hook with this handle, in use. `None`: there is none.
 pub fn find(thread: Thread, id: c_longlong) -> Option<HookInUse> {
-    // SAFETY: nothing here waits, or runs Python code.
-    unsafe { thread.hooks() }.find(|hook| hook.id == id)?.enter()
+    // SAFETY: *quiet*: fields are read and written.
+    unsafe { thread.not_stopped() }.hooks().find(|hook| hook.id == id).map(Installed::enter)
 }
 
 /// The first installed hook in use, and the epoch of now: what [`HookInUse::into_next`] takes.
@@ -180,7 +180,8 @@ unsafe fn install(
             return Err(Refusal::Closed);
         }
         let wanted = hook.as_ref().map(NewHook::get).ok_or(Refusal::NoMemory)?;
-        let same = thread.hooks().find(|hook| hook.is(wanted.callee, wanted.user_data));
+        let quiet = thread.not_stopped();
+        let same = quiet.hooks().find(|hook| hook.is(wanted.callee, wanted.user_data));
         if let Some(same) = same {
             let blocks = same.blocks.load(Ordering::Relaxed);
             if blocks == 0 || same.owner != wanted.owner {
@@ -270,9 +271,9 @@ pub fn clear(thread: Thread) {
     let now = locked(thread, || {
         // SAFETY: nothing here waits, or runs Python code, and the world is stopped.
         unsafe {
-            for hook in thread.hooks() {
+            for hook in thread.not_stopped().hooks() {
                 hook.set_enabled(false);
-                announce(thread, hook, false);
+                announce(thread, &hook, false);
             }
             (*thread.state()).epoch
         }
@@ -283,8 +284,8 @@ pub fn clear(thread: Thread) {
 /// A thread ends, and with it the hooks that are called in no other. It adds no more of them.
 pub fn remove_those_of(thread: Thread, ending: ThreadState) {
     let is_its = |hook: &Hook| hook.only_in == Some(ending.number());
-    // SAFETY: nothing here waits, or runs Python code.
-    while unsafe { thread.hooks() }.any(is_its) {
+    // SAFETY: *quiet*: fields are read.
+    while unsafe { thread.not_stopped() }.hooks().any(|hook| is_its(&hook)) {
         remove_one(thread, is_its);
     }
 }
@@ -294,12 +295,13 @@ pub fn remove_those_of(thread: Thread, ending: ThreadState) {
 pub fn leave(thread: Thread, owner: u64) -> Option<HookInUse> {
     let is_its = |hook: &Hook| hook.owner == owner && hook.blocks.load(Ordering::Relaxed) != 0;
     locked(thread, || {
-        // SAFETY: nothing here waits, or runs Python code, and the world is stopped.
-        let hook = unsafe { thread.hooks() }.find(|hook| is_its(hook))?;
+        // SAFETY: *quiet*: fields are read and written.
+        let quiet = unsafe { thread.not_stopped() };
+        let hook = quiet.hooks().find(|hook| is_its(hook))?;
         let blocks = hook.blocks.load(Ordering::Relaxed) - 1;
         if blocks != 0 {
             hook.blocks.store(blocks, Ordering::Relaxed);
-            return hook.enter();
+            return Some(hook.enter());
         }
         // SAFETY: the world is stopped.
         let removed = unsafe { take_out(thread, is_its) }?;
@@ -311,7 +313,8 @@ pub fn leave(thread: Thread, owner: u64) -> Option<HookInUse> {
 /// The handle of the hook that blocks of this owner have installed.
 pub fn id_in_blocks(thread: Thread, owner: u64) -> Option<c_longlong> {
     // SAFETY: nothing here waits, or runs Python code.
-    unsafe { thread.hooks() }
+    unsafe { thread.not_stopped() }
+        .hooks()
         .find(|hook| hook.owner == owner && hook.blocks.load(Ordering::Relaxed) != 0)
         .map(|hook| hook.id)
 }

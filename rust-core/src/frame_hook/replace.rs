@@ -146,18 +146,21 @@ impl Taken {
 
     /// `UnboundLocalError` where an argument has lost its value, `MemoryError` without memory. Then
     /// nothing is taken.
-    fn from(thread: Thread, frame: Offered) -> Outcome<Self> {
+    fn from(thread: Thread, frame: &Offered) -> Outcome<Self> {
         let arguments = frame.code().parameters().count();
         let in_use = frame.slots_at_rest();
         // SAFETY: so many slots are in use.
         let word = |slot: usize| unsafe { frame.first_slot().add(slot).read() };
-        let cells = || (0..arguments).filter(|&slot| frame.has_cell_at(slot));
+        let cells = || (0..arguments).filter(|&slot| frame.look().has_cell_at(slot));
         let others = || (arguments..in_use).filter(|&slot| !word(slot).is_empty());
         let mut taken = Taken::with_room(arguments + cells().count() + others().count())
             .ok_or_else(|| Raised::no_memory(thread))?;
         for slot in 0..arguments {
-            let value =
-                if frame.has_cell_at(slot) { slot_with(frame.argument(slot)) } else { word(slot) };
+            let value = if frame.look().has_cell_at(slot) {
+                slot_with(frame.look().argument(slot))
+            } else {
+                word(slot)
+            };
             if value.is_empty() {
                 taken.give_back(frame);
                 return Err(unbound(thread, frame.code(), slot));
@@ -195,16 +198,16 @@ impl Taken {
 
     /// Leaves the frame as it was. Only the new references to values of cells are given up. Each
     /// cell still has its value, so no destructor runs.
-    fn give_back(mut self, frame: Offered) {
+    fn give_back(mut self, frame: &Offered) {
         let known = self.count.min(frame.code().parameters().count());
-        for slot in (0..known).filter(|&slot| frame.has_cell_at(slot)) {
+        for slot in (0..known).filter(|&slot| frame.look().has_cell_at(slot)) {
             // SAFETY: set, and looked at no more.
             drop(unsafe { StackSlot::leave(self.slots().add(slot)) });
         }
     }
 
     /// Moves the arguments, which were those of a frame of `old`, into a new frame.
-    fn place(&mut self, old: Code, made: Offered) {
+    fn place(&mut self, old: Code, made: &Offered) {
         let map = map_of(old, made.code());
         for slot in 0..self.arguments {
             let Some(target) = map.target(slot) else { continue };
@@ -233,7 +236,7 @@ impl Drop for Taken {
     }
 }
 
-/// Puts a frame that runs `new` in the place of `frame`, and returns it, still being offered. On
+/// Puts a frame that runs `new` in the place of `frame`, still being offered. On
 /// failure nothing has changed.
 ///
 /// `name` is the hook's, for the message.
@@ -242,10 +245,10 @@ impl Drop for Taken {
 /// `frame` is being offered in this thread, and the caller holds a reference to `new`.
 pub unsafe fn replace(
     thread: Thread,
-    frame: Offered,
+    frame: &mut Offered,
     new: Code,
     name: *const c_char,
-) -> Outcome<Offered> {
+) -> Outcome<()> {
     let old = frame.code();
     if let Some(why) = obstacle(old, new) {
         return Err(refuse(thread, name, old, new, why));
@@ -253,19 +256,20 @@ pub unsafe fn replace(
     // Nobody finds a frame that is being offered. If somebody has made an object for it all the
     // same, that object gets a copy of the frame as it is now.
     // SAFETY: a frame of this thread, at rest. What runs here cannot see the frame.
-    unsafe { leave_object(*frame) };
+    unsafe { leave_object(**frame) };
     let mut taken = Taken::from(thread, frame)?;
     // SAFETY: what the frame holds is taken.
     let Some(made) = (unsafe { remake(thread, frame, new) }) else {
         taken.give_back(frame);
         return Err(Raised::no_memory(thread));
     };
-    taken.place(old, made);
+    taken.place(old, &made);
+    *frame = made;
     // Destructors may run from here on: the frame is whole again.
     taken.close();
     // SAFETY: the reference was the old frame's.
     unsafe { decref(old.as_object()) };
-    Ok(made)
+    Ok(())
 }
 
 /// Makes a frame that runs `new` where `frame` is, for the same call, hidden and with empty slots.
@@ -274,7 +278,7 @@ pub unsafe fn replace(
 /// # Safety
 /// `frame` is being offered in this thread. The references in its slots and the one to its code are
 /// the caller's from now on.
-unsafe fn remake(thread: Thread, frame: Offered, new: Code) -> Option<Offered> {
+unsafe fn remake(thread: Thread, frame: &Offered, new: Code) -> Option<Offered> {
     // SAFETY: the thread's own state and data stack, and its topmost frame. The two frames may
     // overlap, so what goes on is read before. The reference to the function moves, and that to
     // the locals.
@@ -295,7 +299,7 @@ unsafe fn remake(thread: Thread, frame: Offered, new: Code) -> Option<Offered> {
                 Starting::new(made).hide(Stage::Fresh)
             });
         if is_current {
-            thread.set_current_frame(made.map_or(frame.as_ptr(), |made| made.as_ptr()));
+            thread.set_current_frame(made.as_ref().map_or(frame.as_ptr(), |made| made.as_ptr()));
         }
         made
     }

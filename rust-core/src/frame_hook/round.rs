@@ -8,13 +8,14 @@
 use super::asking::{ask, begin_watch, call, heed, Given, Heeded};
 use super::counted::count_one;
 use super::error::Raised;
-use super::hook::{Hook, HookInUse, Hooks};
+use super::hook::{Hook, HookInUse};
 use super::listening::{enabled_in_first_group, is_open, open_in_first_group};
-use super::offered::{never_offer, starts_within_a_hook, Offered, Stage, Starting};
+use super::offered::{starts_within_a_hook, Offered, Stage, Starting};
 use super::original::is_spared;
 use super::set::HookSet;
 use super::state::{levels, Round};
-use super::watch::Watch;
+use super::verdict::Request;
+use super::watch::{is_mark, Watch};
 use super::{registry, scope, settled};
 use crate::code::Code;
 use crate::cpython as c;
@@ -92,56 +93,50 @@ enum Asked {
 
 /// Calls those hooks of the first group that are open and not in `settled`, in order, as long as they are ordinary and
 /// let the frame run. All that were added until `epoch` are in that group.
-///
-/// # Safety
-/// `frame` is being offered in this thread; the thread was not stopped since `hooks` was got.
 #[inline(always)]
-unsafe fn ask_ordinary(
-    thread: Thread,
-    mut hooks: Hooks<'_>,
-    epoch: u32,
-    settled: u32,
-    frame: Offered,
-) -> Asked {
+fn ask_ordinary(thread: Thread, epoch: u32, settled: u32, frame: Offered) -> (Offered, Asked) {
     let mut watched = false;
-    // SAFETY: what `hooks` leads to is looked at while the thread is not stopped: after a call that is where the hook
-    // that was called is still installed. Each hook that is entered is installed.
+    // SAFETY: *quiet*: fields are read until this is dropped, before a hook is called.
+    let mut quiet = unsafe { thread.not_stopped() };
+    let mut hooks = quiet.hooks();
     while let Some(hook) = hooks.next() {
         // What a hook enables or disables counts at once.
         let open = open_in_first_group(thread) & !settled;
         if hook.bit() & open == 0 || hook.epoch > epoch {
             continue;
         }
-        // SAFETY: in the list just now.
-        let in_use = unsafe { hook.enter_installed() };
+        let in_use = hook.enter();
         if !hook.is_ordinary() {
-            return Asked::UpTo(in_use, None);
+            return (frame, Asked::UpTo(in_use, None));
         }
-        // SAFETY: the caller's contract.
-        let given = unsafe { call(hook, frame) };
+        drop(quiet);
+        // SAFETY: *offered*, says the type.
+        let given = unsafe { call(in_use.get(), frame.look()) };
         if !given.passes(thread) {
-            return match given.into_value(thread) {
+            let asked = match given.into_value(thread) {
                 Ok(value) => Asked::Answered(value, in_use),
                 Err(given) => Asked::UpTo(in_use, Some(given)),
             };
+            return (frame, asked);
         }
-        if !given.request.is_nothing() {
-            if let Err(Raised { .. }) = begin_watch(thread, hook, frame, given.request) {
-                count_one(&hook.errors);
-                return Asked::Failed(in_use);
+        // Field by field, or all three would be stored for hooks that ask for nothing, too.
+        let Request { word, tell, extent } = given.request;
+        if tell | extent != 0 {
+            let request = Request { word, tell, extent };
+            if let Err(Raised { .. }) = begin_watch(thread, in_use.get(), frame.look(), request) {
+                count_one(&in_use.get().errors);
+                return (frame, Asked::Failed(in_use));
             }
             watched = true;
         }
-        if !hook.is_ordinary() {
-            return Asked::Behind(in_use);
-        }
-        // SAFETY: it is ordinary, so it is installed, and so are those behind it now.
-        unsafe {
-            hooks = Hooks::behind(hook);
-            in_use.leave_installed();
-        }
+        // SAFETY: *quiet*, as above.
+        quiet = unsafe { thread.not_stopped() };
+        hooks = match in_use.leave_ordinary(&quiet) {
+            Ok(behind) => behind,
+            Err(in_use) => return (frame, Asked::Behind(in_use)),
+        };
     }
-    Asked::All { watched }
+    (frame, Asked::All { watched })
 }
 
 /// A dispatch that is under way. Ends when it is dropped, and the hook at which it stands goes first.
@@ -181,17 +176,16 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
     let (next, caller) = (frame.instruction(), frame.previous());
     let round = Round::begin(thread);
     let frame = frame.hide(stage);
-    // SAFETY: hidden just now; the thread was not stopped since it has seen the state.
-    let asked = unsafe { ask_ordinary(thread, thread.hooks(), epoch, settled, frame) };
+    let (frame, asked) = ask_ordinary(thread, epoch, settled, frame);
     let under_way = |round| UnderWay { epoch, round, next, caller };
-    let course = || {
+    let course = |frame| {
         let settled = HookSet::of_first_group(settled);
         Course { frame, excluded: &HookSet::NONE, settled, passed: false, replaced: false }
     };
     match asked {
         Asked::All { watched } => {
             if watched {
-                introduce(*frame, caller, false, true);
+                introduce(thread, *frame, caller, false, true);
             }
             drop(round);
             Way::Runs(frame.show(next), Answer::AskAgain)
@@ -205,14 +199,16 @@ pub(super) unsafe fn offer(thread: Thread, frame: Starting, stage: Stage) -> Way
         }
         Asked::UpTo(at, given) => {
             // SAFETY: hidden, and the hook is the one that has answered, or is next.
-            unsafe { go_on_with(thread, under_way(round), at, given, &mut course()) }
+            unsafe { go_on_with(thread, under_way(round), at, given, course(frame)) }
         }
         Asked::Behind(at) => {
-            let mut course = Course { passed: true, ..course() };
+            let course = Course { passed: true, ..course(frame) };
             // SAFETY: hidden just now.
-            unsafe { go_on_behind(thread, under_way(round), at, &mut course) }
+            unsafe { go_on_behind(thread, under_way(round), at, course) }
         }
-        Asked::Failed(at) => end_round(thread, under_way(round), Some(at), &course(), End::Failed),
+        Asked::Failed(at) => {
+            end_round(thread, under_way(round), Some(at), course(frame), End::Failed)
+        }
     }
 }
 
@@ -235,13 +231,13 @@ unsafe fn offer_to_some(thread: Thread, frame: Starting, stage: Stage) -> Way {
     let (next, caller) = (frame.instruction(), frame.previous());
     let round = Round::begin(thread);
     let frame = frame.hide(stage);
-    let mut course = Course { frame, excluded: &excluded, settled, passed: false, replaced: false };
+    let course = Course { frame, excluded: &excluded, settled, passed: false, replaced: false };
     let (first, epoch) = registry::first(thread);
     let under_way = UnderWay { epoch, round, next, caller };
     match first {
         // SAFETY: hidden just now.
-        Some(at) => unsafe { go_on_with(thread, under_way, at, None, &mut course) },
-        None => end_round(thread, under_way, None, &course, End::Runs),
+        Some(at) => unsafe { go_on_with(thread, under_way, at, None, course) },
+        None => end_round(thread, under_way, None, course, End::Runs),
     }
 }
 
@@ -286,16 +282,17 @@ unsafe fn go_on_with(
     under_way: UnderWay,
     at: HookInUse,
     given: Option<Given>,
-    course: &mut Course<'_>,
+    mut course: Course<'_>,
 ) -> Way {
     // Those before it have let the frame run.
-    // SAFETY: the thread is not stopped here.
-    course.passed = unsafe { thread.hooks() }
-        .take_while(|hook| !core::ptr::eq(*hook, at.get()))
-        .any(|hook| course.is_called(thread, hook));
+    // SAFETY: *quiet*: fields are read.
+    course.passed = unsafe { thread.not_stopped() }
+        .hooks()
+        .take_while(|hook| !core::ptr::eq(hook.get(), at.get()))
+        .any(|hook| course.is_called(thread, &hook));
     // SAFETY: the caller's contract.
     unsafe {
-        match ask_one(thread, at.get(), given, course) {
+        match ask_one(thread, at.get(), given, &mut course) {
             None => go_on_behind(thread, under_way, at, course),
             Some(end) => end_round(thread, under_way, Some(at), course, end),
         }
@@ -312,12 +309,12 @@ unsafe fn go_on_behind(
     thread: Thread,
     under_way: UnderWay,
     at: HookInUse,
-    course: &mut Course<'_>,
+    mut course: Course<'_>,
 ) -> Way {
     let mut next = at.into_next(under_way.epoch);
     while let Some(at) = next {
         // SAFETY: the caller's contract.
-        if let Some(end) = unsafe { ask_one(thread, at.get(), None, course) } {
+        if let Some(end) = unsafe { ask_one(thread, at.get(), None, &mut course) } {
             return end_round(thread, under_way, Some(at), course, end);
         }
         next = at.into_next(under_way.epoch);
@@ -338,21 +335,20 @@ unsafe fn ask_one(
 ) -> Option<End> {
     let heeded = match given {
         // SAFETY: the frame is being offered, and this hook has answered just now.
-        Some(given) => unsafe { heed(thread, hook, course.frame, given) },
+        Some(given) => unsafe { heed(thread, hook, &mut course.frame, given) },
         None if !course.is_called(thread, hook) => return None,
         None if !hook.is_ordinary() && is_beyond_limits(thread, hook) => {
             course.passed |= hook.is_enabled();
             return None;
         }
         // SAFETY: the frame is being offered.
-        None => unsafe { ask(thread, hook, course.frame) },
+        None => unsafe { ask(thread, hook, &mut course.frame) },
     };
     match heeded {
         Heeded::Settled => {}
         Heeded::Passed => course.passed = true,
-        Heeded::Replaced(frame) => {
-            course.frame = frame; // perhaps at the same address
-            course.settled = settled::set(thread, frame.code());
+        Heeded::Replaced => {
+            course.settled = settled::set(thread, course.frame.code());
             course.replaced = true;
         }
         Heeded::Answered(value) => return Some(End::Answered(value)),
@@ -375,20 +371,23 @@ fn end_round(
     thread: Thread,
     under_way: UnderWay,
     at: Option<HookInUse>,
-    course: &Course<'_>,
+    course: Course<'_>,
     end: End,
 ) -> Way {
     let next = under_way.next;
-    let &Course { frame, passed, replaced, .. } = course;
+    let Course { frame, passed, replaced, .. } = course;
     // What is not run makes no generator.
-    introduce(*frame, under_way.caller, replaced, matches!(end, End::Runs));
+    introduce(thread, *frame, under_way.caller, replaced, matches!(end, End::Runs));
     // Hooks that were removed meanwhile may go now, and their owners' code runs: within the dispatch, with the frame
     // still hidden.
     drop(at);
     drop(under_way);
     // From here on nothing runs any more that could change what is found.
     match end {
-        End::Runs if replaced => Way::Replaced(frame.show(frame.code().first_instruction())),
+        End::Runs if replaced => {
+            let first = frame.code().first_instruction();
+            Way::Replaced(frame.show(first))
+        }
         End::Runs if passed => Way::Runs(frame.show(next), Answer::AskAgain),
         End::Runs => {
             let frame = frame.show(next);
@@ -396,14 +395,8 @@ fn end_round(
             Way::Runs(frame, standing(thread, frame.code()))
         }
         // What does not run stays hidden: `next` may be of code that was replaced.
-        End::Answered(value) => {
-            never_offer(*frame);
-            Way::Answered(*frame, value)
-        }
-        End::Failed => {
-            never_offer(*frame);
-            Way::Failed(*frame)
-        }
+        End::Answered(value) => Way::Answered(frame.keep_hidden(), value),
+        End::Failed => Way::Failed(frame.keep_hidden()),
     }
 }
 
@@ -426,11 +419,11 @@ pub(super) fn standing(thread: Thread, code: Code) -> Answer {
 /// Says to the watches that have begun in this round what runs, if that is not what they know.
 /// `caller` lay below the frame before it.
 #[inline(always)]
-fn introduce(frame: Frame, caller: Option<Frame>, replaced: bool, runs: bool) {
+fn introduce(thread: Thread, frame: Frame, caller: Option<Frame>, replaced: bool, runs: bool) {
     let makes_generator = runs
         && frame.code().flags() & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR) != 0;
     if replaced || makes_generator {
-        introduce_each(frame, caller, makes_generator);
+        introduce_each(thread, frame, caller, makes_generator);
     }
 }
 
@@ -439,10 +432,14 @@ fn introduce(frame: Frame, caller: Option<Frame>, replaced: bool, runs: bool) {
 /// which a hook in C is told.
 #[cold]
 #[inline(never)]
-fn introduce_each(frame: Frame, caller: Option<Frame>, makes_generator: bool) {
+fn introduce_each(thread: Thread, frame: Frame, caller: Option<Frame>, makes_generator: bool) {
     let mut at = frame.previous();
-    while let Some(watch) = at.filter(|_| at != caller).and_then(Watch::at) {
-        watch.set_code(frame.code(), makes_generator);
-        at = watch.mark().previous();
+    while let Some(mark) = at.filter(|it| at != caller && is_mark(*it)) {
+        // A mark of this round: no frame has come back to it, nor does one that a destructor runs now.
+        at = mark.previous();
+        // SAFETY: *quiet*: the code that the mark had is given up as the last thing.
+        let before = Watch::at(mark, &unsafe { thread.not_stopped() })
+            .map(|watch| watch.set_code(frame.code(), makes_generator));
+        drop(before);
     }
 }

@@ -7,13 +7,14 @@
 //! all others, too, which have no scope of the hook.
 
 use super::hook::Hook;
+use super::list::{behind, enter, leave, Link, Links, Member};
 use super::set::HookSet;
 use super::verdict::{FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW_EVERYWHERE};
 use crate::cpython::_PyStackChunk;
 use crate::data_stack::{DataStack, Slots};
-use crate::thread::{Thread, ThreadState};
+use crate::thread::Thread;
 use core::ffi::c_uint;
-use core::ptr::null_mut;
+use core::ptr::{null, null_mut, NonNull};
 
 /// A scope. It lies in its watch.
 ///
@@ -21,8 +22,7 @@ use core::ptr::null_mut;
 /// While it is in the list of a thread, which `FrameHookThread.scopes` begins, it stays where it
 /// is, that thread alone works on it, and its watch holds its hook.
 pub struct Scope {
-    next: *mut Scope,
-    previous: *mut Scope,
+    links: Links<Scope>,
     root: *mut _PyStackChunk,
     /// Whose it is; NULL: no hook is called.
     hook: *const Hook,
@@ -32,6 +32,14 @@ pub struct Scope {
     /// How many hooks have a scope here: this one, or one around it on the same stack. So a look need not go
     /// through all levels of a recursion. Too many where a scope around this one has ended first.
     hooks_here: u32,
+}
+
+// SAFETY: a field of its own, which nothing else writes while the scope is in the list.
+unsafe impl Member for Scope {
+    #[inline]
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
 }
 
 /// The root chunk of the data stack of now, which is made if there is none; NULL: there is no memory.
@@ -64,7 +72,7 @@ fn root(thread: Thread) -> *mut _PyStackChunk {
 
 /// The scopes of a thread on the stack with that root, the innermost first.
 struct OnStack {
-    next: *mut Scope,
+    next: Link<Scope>,
     root: *mut _PyStackChunk,
 }
 
@@ -72,7 +80,7 @@ impl OnStack {
     /// Those of the stack that the thread is on.
     fn of(thread: Thread, root: *mut _PyStackChunk) -> Self {
         // SAFETY: the calling thread's own.
-        OnStack { next: unsafe { (*thread.own()).scopes.cast() }, root }
+        OnStack { next: NonNull::new(unsafe { (*thread.own()).scopes.cast() }), root }
     }
 }
 
@@ -81,31 +89,27 @@ impl Iterator for OnStack {
 
     #[inline] // or its symbol would be exported
     fn next(&mut self) -> Option<*mut Scope> {
-        // SAFETY: those in the list are live, and this thread's. Nothing is taken out while it is gone over.
-        unsafe {
+        loop {
+            let scope = self.next?;
+            // SAFETY: *alone*: the calling thread's own list. *member*: nothing is taken out while it is gone over, so
+            // those in it are live.
+            let root = unsafe {
+                self.next = behind(scope.as_ref());
+                scope.as_ref().root
+            };
             // One that began where there was no memory for a stack is on each.
-            while !self.next.is_null()
-                && (*self.next).root != self.root
-                && !(*self.next).root.is_null()
-            {
-                self.next = (*self.next).next;
+            if root == self.root || root.is_null() {
+                return Some(scope.as_ptr());
             }
-            let scope = self.next;
-            if scope.is_null() {
-                return None;
-            }
-            self.next = (*scope).next;
-            Some(scope)
         }
     }
 }
 
 impl Scope {
     pub const NONE: Self = Scope {
-        next: null_mut(),
-        previous: null_mut(),
+        links: Links::NONE,
         root: null_mut(),
-        hook: core::ptr::null(),
+        hook: null(),
         kind: 0,
         excludes_all: false,
         hooks_here: 0,
@@ -132,29 +136,24 @@ impl Scope {
     /// Begins for `hook`; for all hooks, if that is `None`.
     ///
     /// # Safety
-    /// `this` is in no list, and stays where it is until [`Scope::end`], as the hook does.
+    /// *stays*: `this` is in no list, and stays where it is until [`Scope::end`], as the hook does.
     pub unsafe fn begin(this: *mut Scope, thread: Thread, hook: Option<&Hook>, kind: c_uint) {
         let root = root_or_made(thread);
-        let outer = OnStack::of(thread, root).next();
-        // SAFETY: live; by contract ours, and the list is the thread's own.
+        // SAFETY: those in the list are live, and the calling thread's own.
+        let outer = OnStack::of(thread, root).next().map(|outer| unsafe { &*outer });
+        let is_new = hook.is_some_and(|hook| of_hook(thread, root, hook).is_none());
+        let scope = Scope {
+            root,
+            hook: hook.map_or(null(), |hook| &raw const *hook),
+            kind,
+            excludes_all: hook.is_none() || outer.is_some_and(|outer| outer.excludes_all),
+            hooks_here: outer.map_or(0, |outer| outer.hooks_here) + u32::from(is_new),
+            ..Scope::NONE
+        };
+        // SAFETY: *stays*. *alone*: the list is the thread's own.
         unsafe {
-            let excludes_all = hook.is_none() || outer.is_some_and(|outer| (*outer).excludes_all);
-            let others = outer.map_or(0, |outer| (*outer).hooks_here);
-            let is_new = hook.is_some_and(|hook| of_hook(thread, root, hook).is_none());
-            let first = (*thread.own()).scopes.cast::<Scope>();
-            *this = Scope {
-                next: first,
-                previous: null_mut(),
-                root,
-                hook: hook.map_or(core::ptr::null(), |hook| &raw const *hook),
-                kind,
-                excludes_all,
-                hooks_here: others + u32::from(is_new),
-            };
-            if let Some(first) = first.as_mut() {
-                first.previous = this;
-            }
-            (*thread.own()).scopes = this.cast();
+            this.write(scope);
+            enter((&raw mut (*thread.own()).scopes).cast(), NonNull::new_unchecked(this));
         }
         if let (Some(hook), FRAMEHOOK_ONLY_BELOW_EVERYWHERE) = (hook, kind) {
             hook.count_for_callees_alone(true);
@@ -164,21 +163,16 @@ impl Scope {
     /// Ends.
     ///
     /// # Safety
-    /// `this` has begun in the thread `of`, and nobody else uses that thread's list.
-    pub unsafe fn end(this: *mut Scope, of: ThreadState) {
-        // SAFETY: in the list, so those beside it are live, and so is its hook.
-        unsafe {
-            let Scope { next, previous, hook, kind, .. } = *this;
-            match previous.as_mut() {
-                Some(previous) => previous.next = next,
-                None => (*of.own()).scopes = next.cast(),
-            }
-            if let Some(next) = next.as_mut() {
-                next.previous = previous;
-            }
-            if let (Some(hook), FRAMEHOOK_ONLY_BELOW_EVERYWHERE) = (hook.as_ref(), kind) {
-                hook.count_for_callees_alone(false);
-            }
+    /// - *begun*: `this` has begun, and not ended.
+    /// - *alone*: the thread in which it has begun is the calling one, or does not run: nobody else uses its list.
+    pub unsafe fn end(this: *const Scope) {
+        // SAFETY: *begun*, so it is a *member*, and its watch has its hook. *alone*.
+        let (hook, kind) = unsafe {
+            leave(&*this);
+            ((*this).hook.as_ref(), (*this).kind)
+        };
+        if let (Some(hook), FRAMEHOOK_ONLY_BELOW_EVERYWHERE) = (hook, kind) {
+            hook.count_for_callees_alone(false);
         }
     }
 }

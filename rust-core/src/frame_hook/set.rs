@@ -1,6 +1,6 @@
 //! Sets of hooks: in memory, and as they are written down for later.
 
-use super::hook::{Hook, Hooks};
+use super::hook::{Hook, Hooks, Installed};
 use crate::in_cpython::{SlotMask, HOOK_GROUPS};
 use crate::thread::Thread;
 use core::ffi::c_void;
@@ -87,7 +87,7 @@ impl SlotMask {
     #[cold]
     #[inline(never)]
     fn valid_of_before(self, hooks: Hooks<'_>, group: usize) -> u32 {
-        let is_meant = |hook: &&Hook| hook.group() == group && hook.epoch <= self.epoch;
+        let is_meant = |hook: &Installed| hook.group() == group && hook.epoch <= self.epoch;
         self.slots & hooks.filter(is_meant).fold(0, |slots, hook| slots | hook.bit())
     }
 

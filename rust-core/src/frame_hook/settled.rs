@@ -1,6 +1,6 @@
 //! Which hooks are disabled for which code objects.
 
-use super::hook::Hook;
+use super::hook::Installed;
 use super::set::HookSet;
 use super::suspended;
 use crate::code::Code;
@@ -53,10 +53,10 @@ fn mask(thread: Thread, code: Code, group: usize) -> SlotMask {
 /// The slots of those hooks of the first group that are disabled for `code`; it has hooks. Needs no lock.
 #[inline(always)]
 pub fn slots_of_first_group(thread: Thread, code: Code) -> u32 {
-    // SAFETY: nothing here waits or runs Python code.
+    // SAFETY: *quiet*: fields are read. The state is live.
     let (settled, suspended) = unsafe {
-        let state = thread.state();
-        let settled = mask(thread, code, 0).valid((*state).epoch, thread.hooks(), 0);
+        let (state, quiet) = (thread.state(), thread.not_stopped());
+        let settled = mask(thread, code, 0).valid((*state).epoch, quiet.hooks(), 0);
         (settled, (*state).suspended_count != 0)
     };
     if suspended {
@@ -80,8 +80,8 @@ pub fn set(thread: Thread, code: Code) -> HookSet {
         if group == 0 && mask == SlotMask::EVERYBODY {
             return HookSet::ALL;
         }
-        // SAFETY: as above.
-        let valid = mask.valid(epoch, unsafe { thread.hooks() }, group);
+        // SAFETY: *quiet*: fields are read.
+        let valid = mask.valid(epoch, unsafe { thread.not_stopped() }.hooks(), group);
         if let Some(slots) = all.group_mut(group) {
             *slots |= valid;
         }
@@ -110,22 +110,21 @@ fn change(
 ///
 /// `ForeignCode`: another interpreter has values on it.
 pub fn settle(thread: Thread, code: Code, id: c_longlong, member: bool) -> Result<(), Error> {
-    let is_it = |hook: &&Hook| hook.id == id;
-    // SAFETY: the thread cannot be stopped before the group is known. A slot does not change.
-    let group = unsafe { thread.hooks() }.find(is_it).map(Hook::group);
+    let is_it = |hook: &Installed| hook.id == id;
+    // SAFETY: *quiet*: fields are read. A slot does not change.
+    let group = unsafe { thread.not_stopped() }.hooks().find(is_it).map(|hook| hook.group());
     let Some(group) = group else { return Ok(()) };
     change(thread, code, group, |mask| {
-        // SAFETY: the thread cannot be stopped before this closure ends. The hooks of now: what those that
-        // were added meanwhile have written down must not get lost.
-        unsafe {
-            let Some(hook) = thread.hooks().find(is_it) else { return mask };
-            if mask == SlotMask::EVERYBODY {
-                return mask;
-            }
-            let epoch = (*thread.state()).epoch;
-            let others = mask.valid(epoch, thread.hooks(), group) & !hook.bit();
-            SlotMask { epoch, slots: if member { others | hook.bit() } else { others } }
-        }
+        // The hooks of now: what those that were added meanwhile have written down must not get lost.
+        // SAFETY: *quiet*: fields are read until this closure ends.
+        let quiet = unsafe { thread.not_stopped() };
+        let Some(hook) = quiet.hooks().find(is_it).filter(|_| mask != SlotMask::EVERYBODY) else {
+            return mask;
+        };
+        // SAFETY: the state is live.
+        let epoch = unsafe { (*thread.state()).epoch };
+        let others = mask.valid(epoch, quiet.hooks(), group) & !hook.bit();
+        SlotMask { epoch, slots: if member { others | hook.bit() } else { others } }
     })
 }
 

@@ -5,7 +5,7 @@ use crate::cpython as c;
 use crate::frame::{Frame, Frames};
 use crate::in_cpython::{FrameHookState, FrameHookThread};
 use crate::sync::Ordering;
-use crate::thread::{Thread, ThreadState};
+use crate::thread::{NotStopped, Thread, ThreadState};
 
 impl Thread {
     /// The interpreter's hooks. `FrameHookState` says who changes what.
@@ -21,17 +21,6 @@ impl Thread {
         self.its_state().own()
     }
 
-    /// The installed hooks in order.
-    ///
-    /// # Safety
-    /// The caller does not use the result any more when the thread can be stopped next: it calls
-    /// nothing that may wait, or run Python code, meanwhile.
-    #[inline(always)]
-    pub(super) unsafe fn hooks<'a>(self) -> Hooks<'a> {
-        // SAFETY: the state is live, and its list changes with the world stopped.
-        unsafe { Hooks::from((*self.state()).hooks) }
-    }
-
     /// The innermost frame of the stack that the thread is on, if there is one.
     #[inline(always)]
     pub(super) fn current_frame(self) -> Option<Frame> {
@@ -43,6 +32,15 @@ impl Thread {
     #[inline(always)]
     pub(super) fn frames(self) -> Frames {
         Frames(self.current_frame())
+    }
+}
+
+impl NotStopped {
+    /// The installed hooks in order.
+    #[inline(always)]
+    pub(super) fn hooks(&self) -> Hooks<'_> {
+        // SAFETY: the state is live; *first* is what the field says.
+        unsafe { Hooks::from((*self.thread().state()).hooks, self) }
     }
 }
 

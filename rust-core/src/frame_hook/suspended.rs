@@ -3,6 +3,7 @@
 //! It changes with the world stopped, and memory is asked for while the world runs.
 
 use super::error::{Outcome, Raised};
+use super::hook::Installed;
 use super::set::HookSet;
 use super::world::{locked, unsettle};
 use crate::code::Code;
@@ -88,15 +89,15 @@ unsafe fn count_end(thread: Thread, id: c_longlong, code: Code) -> Option<Suspen
 #[inline(never)]
 pub fn set_for(thread: Thread, code: Code) -> HookSet {
     let (state, mut set) = (thread.state(), HookSet::NONE);
-    // SAFETY: entries and hooks change with the world stopped only, and this does not wait.
+    // SAFETY: *quiet*: fields are read.
+    let quiet = unsafe { thread.not_stopped() };
+    // SAFETY: the state is live; entries change with the world stopped.
     unsafe {
         for at in 0..(*state).suspended_count {
             let entry = (*state).suspended_codes.add(at);
             if (*entry).code == code.as_ptr() {
-                thread
-                    .hooks()
-                    .filter(|hook| hook.id == (*entry).id)
-                    .for_each(|it| set.put(it, true));
+                let its = |hook: &Installed| hook.id == (*entry).id;
+                quiet.hooks().filter(its).for_each(|hook| set.put(&hook, true));
             }
         }
     }

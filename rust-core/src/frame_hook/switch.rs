@@ -19,9 +19,10 @@ use core::ffi::c_longlong;
 /// Does something to an installed hook while the world is stopped. `None`: it is not installed.
 fn with_hook(thread: Thread, id: c_longlong, work: impl FnOnce(&Hook)) -> Option<()> {
     locked(thread, || {
-        // SAFETY: what is done below does not wait, nor run Python code.
-        let hook = unsafe { thread.hooks() }.find(|hook| hook.id == id)?;
-        work(hook);
+        // SAFETY: *quiet*: what is done below does not wait, nor run Python code.
+        let quiet = unsafe { thread.not_stopped() };
+        let hook = quiet.hooks().find(|hook| hook.id == id)?;
+        work(&hook);
         Some(())
     })
 }
@@ -105,12 +106,15 @@ pub fn suspend_in_thread(thread: Thread, id: c_longlong) -> Outcome<()> {
 /// or that thread is over.
 pub fn resume_in_thread(thread: Thread, id: c_longlong, number: u64) {
     locked(thread, || {
-        // SAFETY: nothing here waits, or runs Python code, and the world is stopped.
+        // SAFETY: *quiet*: fields are read and written.
+        let quiet = unsafe { thread.not_stopped() };
+        let Some(hook) = quiet.hooks().find(|hook| hook.id == id) else { return };
+        // SAFETY: the world is stopped.
         unsafe {
-            let Some(hook) = thread.hooks().find(|hook| hook.id == id) else { return };
-            let one = ThreadState::all(thread).find(|one| one.number() == number);
-            let Some(one) = one else { return };
-            disabled::change(thread, one, hook, |entry| {
+            let Some(one) = ThreadState::all(thread).find(|one| one.number() == number) else {
+                return;
+            };
+            disabled::change(thread, one, &hook, |entry| {
                 entry.blocks = entry.blocks.saturating_sub(1);
             });
         }

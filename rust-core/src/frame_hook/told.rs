@@ -10,7 +10,7 @@ use super::hook::Hook;
 use super::offered::begin_to_tell;
 use super::state::{visible_if, Round};
 use super::verdict::{Happened, HookEvent, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD};
-use super::watch::Watch;
+use super::watch::{OwnedWatch, Watch};
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::exception::{drop_aside, give_context, handling};
@@ -19,52 +19,56 @@ use crate::object::Owned;
 use crate::thread::{Thread, ThreadState};
 use core::ptr::null_mut;
 
-impl Watch {
+impl OwnedWatch {
     /// A frame has returned `value` to the mark of a watch of the plain kind: the hook is told, and
-    /// the watch ends. The frame below is the thread's current one afterwards. `None`: it is of
+    /// the watch ends. The frame below is the thread's current one afterwards. `Err`: it is of
     /// another kind, or is to be told in another way, and nothing was done.
     ///
     /// # Safety
-    /// The mark is the thread's current frame.
+    /// *current*: the mark is the thread's current frame.
     #[inline(always)]
-    pub unsafe fn end_plainly(self, thread: Thread, value: *mut PyObject) -> Option<Outcome<()>> {
+    pub unsafe fn end_plainly(
+        self,
+        thread: Thread,
+        value: *mut PyObject,
+    ) -> Result<Outcome<()>, Self> {
         if !self.is_plain() {
-            return None;
+            return Err(self);
         }
-        let hook = self.hook()?;
-        if !hook.is_ordinary() {
-            return None;
-        }
-        // SAFETY: an ordinary hook is not removed, and who watches without a scope is told, says the invariant
-        // of `Body`.
-        let (in_use, tell) = unsafe { (hook.enter_installed(), hook.tell.unwrap_unchecked()) };
+        // SAFETY: *quiet*: a counter is written.
+        let quiet = unsafe { thread.not_stopped() };
+        let Some(in_use) = self.hook(&quiet).and_then(Hook::enter_ordinary) else {
+            return Err(self);
+        };
+        drop(quiet);
+        // SAFETY: who watches without a scope is told, says the invariant of `Watch`.
+        let tell = unsafe { in_use.get().tell.unwrap_unchecked() };
         self.enter_plainly();
         let went_well = self.tell_here(thread, in_use.get(), tell, value);
         let as_before = self.leave_plainly();
         let outcome = if went_well { Ok(()) } else { Err(failed(thread, in_use.get())) };
-        // SAFETY: the caller's contract. The callback leaves the thread's current frame as it was.
+        // SAFETY: *current*, and the callback leaves the thread's current frame as it was. *plain*, as before. *out*: the
+        // mark is taken out, the list has been left, and no generator is watched.
         unsafe {
             if as_before {
-                self.leave_list();
-                // Nobody reads the mark any more, which is unused memory now.
-                thread.set_current_frame((*self.mark().as_ptr()).previous);
+                self.step_down_plainly(thread);
             } else {
                 self.step_down(thread);
             }
+            self.end_unheld(thread);
         }
-        // SAFETY: the mark was taken out, and the list has been left; no generator is watched. The caller has handed over
-        // the one pointer.
-        unsafe { self.end_unheld(thread) };
         // Last: the user data of a hook that was removed meanwhile is freed, and any code runs.
         drop(in_use);
-        Some(outcome)
+        Ok(outcome)
     }
+}
 
+impl Watch {
     /// Tells the hook at the mark, which is the thread's current frame, that the frame has returned
     /// `value`. Whether all went well.
     #[inline(always)]
     fn tell_here(
-        self,
+        &self,
         thread: Thread,
         hook: &Hook,
         tell: TellFunction,
@@ -78,13 +82,13 @@ impl Watch {
         };
         begin_to_tell(self.mark());
         let round = Round::begin(thread);
-        // SAFETY: the contract of whoever added the hook.
+        // SAFETY: the contract of whoever added the hook, whose user data is there, as it is in use.
         let status = unsafe { tell(&raw const event, hook.user_data) };
         drop(round);
         status == 0 && !thread.has_exception()
     }
 
-    fn wants(self, what: Happened) -> bool {
+    fn wants(&self, what: Happened) -> bool {
         let request = self.request().tell;
         match what {
             Happened::Yielded => request & FRAMEHOOK_TELL_YIELD != 0,
@@ -96,12 +100,15 @@ impl Watch {
     /// Tells the hook, if it wants to be told. No exception is set. The mark is the thread's
     /// current frame meanwhile, so that what starts here is known to start within a hook.
     #[inline(always)]
-    pub fn tell(self, thread: Thread, what: Happened, value: *mut PyObject) -> Outcome<()> {
-        let Some(hook) = self.hook() else { return Ok(()) };
-        let (true, Some(tell)) = (self.wants(what), hook.tell) else { return Ok(()) };
+    pub fn tell(&self, thread: Thread, what: Happened, value: *mut PyObject) -> Outcome<()> {
+        // SAFETY: *quiet*: a counter is written.
+        let quiet = unsafe { thread.not_stopped() };
         // One that was removed is told nothing any more.
-        let Some(in_use) = hook.enter() else { return Ok(()) };
+        let in_use = self.hook(&quiet).filter(|_| self.wants(what)).and_then(Hook::enter);
+        drop(quiet);
+        let Some(in_use) = in_use else { return Ok(()) };
         let hook = in_use.get();
+        let Some(tell) = hook.tell else { return Ok(()) };
         let in_callback = self.enter();
         let event =
             HookEvent { kind: what as i32, value, code: self.code(), word: self.request().word };
@@ -136,7 +143,7 @@ impl Watch {
     /// Tells the hook while the exception `raised` is on its way, and sets that again, or the one
     /// that the hook has raised about it. To the hook it is as within `except`: `raised` is the
     /// context of what it raises, or the end of that one's contexts.
-    pub fn tell_aside(self, thread: Thread, what: Happened, raised: Owned) {
+    pub fn tell_aside(&self, thread: Thread, what: Happened, raised: Owned) {
         let value = if what == Happened::Raised { raised.as_ptr() } else { null_mut() };
         let told = handling(thread, &raised, || {
             let told = self.tell(thread, what, value);
@@ -162,10 +169,13 @@ impl Watch {
     }
 
     /// Tells the hook that the frame was dropped. Where it fails, that is reported.
-    pub fn tell_dropped(self, thread: Thread) {
+    pub fn tell_dropped(&self, thread: Thread) {
         let _ = self.tell(thread, Happened::Dropped, null_mut()).map_err(|Raised { .. }| {
-            let name = self.hook().map_or(c"".as_ptr(), |hook| hook.name().cast());
-            // SAFETY: a format that takes a string; an exception is set.
+            // The report runs code of others, and the name is the hook's.
+            // SAFETY: *quiet*: a counter is written.
+            let hook = self.hook(&unsafe { thread.not_stopped() }).map(Hook::share);
+            let name = hook.as_ref().map_or(c"".as_ptr(), |hook| hook.get().name().cast());
+            // SAFETY: a format that takes a string, which lives; an exception is set.
             unsafe {
                 let text = c"Exception ignored in frame hook %s, told that a frame was dropped";
                 c::PyErr_FormatUnraisable(text.as_ptr(), name);
@@ -196,13 +206,20 @@ fn failed(thread: Thread, hook: &Hook) -> Raised {
 /// calling `thread`. Watches stay where they are, since frames lead to their marks.
 ///
 /// # Safety
-/// Nobody else works on what is that thread's.
+/// *alone*: `ending` is the calling thread, or does not run any more: nobody else works on what is that thread's.
 pub unsafe fn forget_those_of(thread: Thread, ending: ThreadState) {
-    // SAFETY: the caller's contract. Code that runs here may begin watches of frames of its own, and
-    // has ended them when it is over.
-    unsafe {
-        while let Some(watch) = Watch::first_of(ending) {
-            watch.forget(thread, ending, Watch::tell_dropped);
+    loop {
+        // SAFETY: *quiet*: what the watch has is moved, and runs nothing.
+        let quiet = unsafe { thread.not_stopped() };
+        // SAFETY: *alone*. *listed*: it is the first of the list.
+        let forgotten = unsafe {
+            let Some(watch) = Watch::first_of(ending, &quiet) else { return };
+            watch.forget()
+        };
+        drop(quiet);
+        // Code that runs here may begin watches of frames of its own, and has ended them when it is over.
+        if let Some(forgotten) = forgotten {
+            forgotten.tell_dropped(thread);
         }
     }
 }

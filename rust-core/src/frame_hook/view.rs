@@ -1,7 +1,7 @@
 //! What a hook may read of the frame that it is asked about.
 
 use super::error::{Outcome, Raised};
-use super::offered::Offered;
+use super::offered::Look;
 use crate::code::{Code, Parameters};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
@@ -13,21 +13,22 @@ use core::ffi::c_int;
 
 /// A frame while a hook is asked about it.
 #[derive(Clone, Copy)]
-pub struct View {
-    frame: Offered,
+pub struct View<'a> {
+    frame: Look<'a>,
     thread: Thread,
 }
 
-impl View {
+impl View<'_> {
     /// `RuntimeError` where the frame is not being offered.
     ///
     /// # Safety
-    /// The calling thread has an attached thread state, and `frame` is a frame
-    /// that a hook of this thread was asked about and that has not ended since.
+    /// - *asked*: the calling thread has an attached thread state, and `frame` is a frame
+    ///   that a hook of this thread was asked about and that has not ended since.
+    /// - *returns*: the result is not used any more once the hook returns.
     pub unsafe fn new(frame: *mut _PyInterpreterFrame) -> Outcome<Self> {
         // SAFETY: the caller's contract.
         let (thread, offered) =
-            unsafe { (Thread::current(), Offered::if_it_is(Frame::new(frame))) };
+            unsafe { (Thread::current(), Look::if_it_is_offered(Frame::new(frame))) };
         let frame = offered.ok_or_else(|| {
             Raised::runtime_error(
                 thread,
@@ -38,7 +39,7 @@ impl View {
     }
 
     pub fn code(self) -> Code {
-        self.frame.code()
+        self.frame.frame().code()
     }
 
     fn parameters(self) -> Parameters {
@@ -59,17 +60,17 @@ impl View {
 
     pub fn function(self) -> Owned {
         // SAFETY: the frame holds it.
-        unsafe { View::owned(self.frame.function()) }
+        unsafe { View::owned(self.frame.frame().function()) }
     }
 
     pub fn globals(self) -> Owned {
         // SAFETY: the frame's function holds it.
-        unsafe { View::owned((*self.frame.as_ptr()).f_globals) }
+        unsafe { View::owned((*self.frame.frame().as_ptr()).f_globals) }
     }
 
     pub fn builtins(self) -> Owned {
         // SAFETY: the frame's function holds it.
-        unsafe { View::owned((*self.frame.as_ptr()).f_builtins) }
+        unsafe { View::owned((*self.frame.frame().as_ptr()).f_builtins) }
     }
 
     pub fn argument_count(self) -> usize {
@@ -112,7 +113,8 @@ impl View {
         // its code, and other code for the frame has the same ones. Storing under a str in a new
         // dict runs no Python code.
         unsafe {
-            let closure = (*self.frame.function().cast::<c::PyFunctionObject>()).func_closure;
+            let closure =
+                (*self.frame.frame().function().cast::<c::PyFunctionObject>()).func_closure;
             let (code, free) = (self.code(), self.code().free_variables());
             for index in 0..if closure.is_null() { 0 } else { free } {
                 let cell = c::PyTuple_GetItem(closure, index as isize);
@@ -128,7 +130,7 @@ impl View {
 
     /// The mapping of the locals of a module, a class body or `exec`; None: there is none.
     pub fn locals(self) -> Owned {
-        let locals = self.frame.locals();
+        let locals = self.frame.frame().locals();
         // SAFETY: the frame holds it; None lives for ever.
         unsafe { View::owned(if locals.is_null() { &raw mut c::_Py_NoneStruct } else { locals }) }
     }
@@ -136,7 +138,7 @@ impl View {
     /// Whether the frame is below the thread's current one. If not, its hook waits in another
     /// greenlet.
     fn is_on_this_stack(self) -> bool {
-        self.thread.frames().any(|frame| frame == *self.frame)
+        self.thread.frames().any(|frame| frame == self.frame.frame())
     }
 
     /// The code and the line of the frame that has called, as tracebacks show it; None and -1: Python
@@ -149,7 +151,7 @@ impl View {
                 c"this frame belongs to another greenlet: who has called it can be told there alone",
             ));
         }
-        Ok(match self.frame.previous().and_then(Frame::first_complete) {
+        Ok(match self.frame.frame().previous().and_then(Frame::first_complete) {
             // SAFETY: such a frame has code, which it holds.
             Some(caller) => unsafe {
                 let code = caller.code();

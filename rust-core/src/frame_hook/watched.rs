@@ -14,17 +14,19 @@
 use super::error::{hand_back, Outcome, Raised};
 use super::generator::{Generator, Resumption};
 use super::kept::keep;
+use super::list::{enter, take_out, Link, Links, Member};
 use super::listening::{set_active, watched_changed};
 use super::monitoring::{instrument, tell_of_throw};
 use super::resume::{make_first_resume_slow, make_slow};
 use super::verdict::Happened;
-use super::watch::Watch;
+use super::watch::{OwnedWatch, Watch};
 use super::world::locked;
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::exception::{drop_aside, run_aside};
 use crate::frame::{Frame, Owner, VisitFunction};
+use crate::mutex::Held;
 use crate::object::{ForC, Owned};
 use crate::reference_count::{decref, new_reference};
 use crate::tables::{slot, specification, NOT_TO_BE_MADE, NO_SLOT};
@@ -36,20 +38,28 @@ use core::ptr::{null_mut, NonNull};
 /// What a watched generator's frame holds.
 ///
 /// # Invariants
-/// Its watches are a list, in the order in which they are told. Each that is linked owns a reference
+/// Its watches are a list, in the order in which they are told. It has the right to end those that are not linked. Each
+/// that is linked owns a reference
 /// to it: without the GIL, an object that another thread gives up may live on for a while, and may
-/// then be freed by the thread that has made it. `next` and `previous` are guarded by
+/// then be freed by the thread that has made it. `links` is guarded by
 /// `FrameHookState.watched_lock`; all else belongs to the thread that works on the frame.
 #[repr(C)]
 pub struct Watched {
     base: PyObject,
-    first: Option<Watch>,
+    first: Link<Watch>,
     /// The frame that holds it.
     frame: *mut _PyInterpreterFrame,
     /// What was in `f_locals` before, or NULL.
     held: *mut PyObject,
-    next: *mut Watched,
-    previous: *mut Watched,
+    links: Links<Watched>,
+}
+
+// SAFETY: a field of its own, which only the list module writes.
+unsafe impl Member for Watched {
+    #[inline]
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
 }
 
 /// Whether any generator of the interpreter is watched.
@@ -78,38 +88,54 @@ impl Watched {
     /// The type is spelled out: rustc takes what `impl Iterator` leads to for public.
     ///
     /// # Safety
-    /// `this` is live.
-    unsafe fn watches(this: NonNull<Watched>) -> Successors<Watch, fn(&Watch) -> Option<Watch>> {
-        // SAFETY: live, by contract, while the first one is looked up.
-        successors(unsafe { this.as_ref() }.first, |watch| watch.next_told())
+    /// - *live*: `this` is.
+    /// - *works*: the calling thread works on the frame, or was the last to do so. What code of others may end is not
+    ///   used after it.
+    unsafe fn watches<'a>(this: NonNull<Watched>) -> Successors<&'a Watch, NextTold<'a>> {
+        // SAFETY: *live*, and so is each watch in the list: it is taken out before it ends, by the thread that *works*.
+        let next: NextTold<'a> = |watch| watch.next_told().map(|next| unsafe { next.as_ref() });
+        // SAFETY: as above.
+        successors(unsafe { this.as_ref().first.map(|first| first.as_ref()) }, next)
     }
 }
 
+type NextTold<'a> = fn(&&'a Watch) -> Option<&'a Watch>;
+
 /// The frame of `watch` has come to `made`, the generator that its code makes, which is watched from
-/// now on. `false`: it is not watched.
+/// now on: it has the watch, and the frame below the mark is the current one. `Err`: it is not watched, and nothing was
+/// done; with an exception, or without one.
 ///
 /// Code whose locals are in a mapping needs the field itself: a module that awaits. Such a frame has
 /// ended as it has made its coroutine.
-pub fn attach(thread: Thread, watch: Watch, made: &Owned) -> Outcome<bool> {
-    let Some(generator) = Generator::if_made_of(watch.code(), made) else { return Ok(false) };
-    let frame = generator.frame();
-    if frame.code().flags() & c::CO_OPTIMIZED == 0 {
-        return Ok(false);
-    }
-    let watched = match Watched::of(thread, frame) {
-        Some(watched) => watched,
-        None => make(thread, frame)?,
+///
+/// # Safety
+/// *current*: the mark is the thread's current frame.
+pub unsafe fn attach(
+    thread: Thread,
+    watch: OwnedWatch,
+    made: &Owned,
+) -> Result<(), (OwnedWatch, Outcome<()>)> {
+    let frame = Generator::if_made_of(watch.code(), made).map(Generator::frame);
+    let Some(frame) = frame.filter(|it| it.code().flags() & c::CO_OPTIMIZED != 0) else {
+        return Err((watch, Ok(())));
+    };
+    let watched = match Watched::of(thread, frame).map_or_else(|| make(thread, frame), Ok) {
+        Ok(watched) => watched,
+        Err(raised) => return Err((watch, Err(raised))),
     };
     watch.set_next_told(None);
-    // SAFETY: live: the frame holds it.
+    watch.set_watched(watched.as_ptr().cast());
+    // SAFETY: *current*.
+    unsafe { watch.step_down(thread) };
+    let watch = Some(watch.into_raw());
+    // SAFETY: *live*: the frame holds it; *works*: `made` is this thread's, and does not run.
     unsafe {
         match Watched::watches(watched).last() {
-            Some(last) => last.set_next_told(Some(watch)),
-            None => (*watched.as_ptr()).first = Some(watch),
+            Some(last) => last.set_next_told(watch),
+            None => (*watched.as_ptr()).first = watch,
         }
     }
-    watch.set_watched(watched.as_ptr().cast());
-    Ok(true)
+    Ok(())
 }
 
 /// A `Watched` for a generator's frame, which holds it.
@@ -124,17 +150,8 @@ fn make(thread: Thread, frame: Frame) -> Outcome<NonNull<Watched>> {
         (*new.as_ptr()).held = frame.locals();
         (*frame.as_ptr()).f_locals = new.as_ptr().cast();
     }
-    with_list(thread, |first| {
-        // SAFETY: under the lock.
-        unsafe {
-            let new = new.as_ptr();
-            (*new).next = first.read();
-            if let Some(next) = (*new).next.as_mut() {
-                next.previous = new;
-            }
-            first.write(new);
-        }
-    });
+    // SAFETY: *alone*: under the lock. *stays*: an object, which leaves the list as it goes.
+    with_list(thread, |first| unsafe { enter(first, new) });
     make_first_resume_slow(thread, frame.code());
     activate(thread);
     Ok(new)
@@ -157,17 +174,13 @@ fn activate_now(thread: Thread) {
     locked(thread, || unsafe { set_active(thread) });
 }
 
-/// Does something to the interpreter's list.
-fn with_list<T>(thread: Thread, work: impl FnOnce(*mut *mut Watched) -> T) -> T {
+/// Does something to the interpreter's list under its lock, that neither waits nor runs Python code.
+fn with_list<T>(thread: Thread, work: impl FnOnce(*mut Link<Watched>) -> T) -> T {
     let state = thread.state();
-    // SAFETY: the state is live; nothing waits or runs Python code under the lock.
-    unsafe {
-        let lock = (&raw mut (*state).watched_lock).cast();
-        c::PyMutex_Lock(lock);
-        let result = work((&raw mut (*state).watched).cast());
-        c::PyMutex_Unlock(lock);
-        result
-    }
+    // SAFETY: *attached*, says the `Thread`; nothing under the lock takes it. *live*: the interpreter's field.
+    let _held = unsafe { Held::lock(&raw mut (*state).watched_lock) };
+    // SAFETY: the state is live. No reference is made.
+    work(unsafe { (&raw mut (*state).watched).cast() })
 }
 
 /// The generator whose frame this is goes on: its marks are laid below it, if they are not there.
@@ -180,8 +193,8 @@ pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
     // SAFETY: the frame, which has not ended, holds what it is watched by.
     unsafe {
         let at = Resumption::of(frame);
-        let told = lay_marks(thread, at, watched);
-        let ready = get_ready(thread, at, told.is_err());
+        let told = lay_marks(thread, &at, watched);
+        let ready = get_ready(thread, &at, told.is_err());
         told.and(ready)
     }
 }
@@ -193,26 +206,32 @@ pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
 /// As for [`go_on`]; `watched` is what the frame holds.
 #[cold]
 #[inline(never)]
-unsafe fn lay_marks(thread: Thread, at: Resumption, watched: NonNull<Watched>) -> Outcome<()> {
+unsafe fn lay_marks(thread: Thread, at: &Resumption, watched: NonNull<Watched>) -> Outcome<()> {
     let mut outcome = Ok(());
-    // SAFETY: live, as the caller says.
-    unsafe {
-        // The last one to be told first, as when they began to watch: so its scope is around those
-        // of the others, which end before it.
-        let is_new = |watch: &Watch| !watch.is_linked();
-        let (mut first, mut last) = (None, None);
-        while let Some(watch) = Watched::watches(watched).filter(is_new).last() {
+    // The last one to be told first, as when they began to watch: so its scope is around those
+    // of the others, which end before it.
+    let (mut first, mut last) = (None, None);
+    // SAFETY: *live* is the caller's *held*; *works*: the frame is the thread's, and what is done here runs no code of
+    // others.
+    while let Some(watch) = unsafe { Watched::watches(watched) }.filter(|it| !it.is_linked()).last()
+    {
+        let watch = NonNull::from(watch);
+        // SAFETY: *live*, and *only*: the generator has it, as it is not linked. The linked one owns a reference.
+        unsafe {
             new_reference(watched.as_ptr().cast());
-            watch.link(thread, at.frame);
-            last = last.or(Some(watch));
-            first = Some(watch);
+            OwnedWatch::from_raw(watch).link(thread, at.frame);
         }
-        // All of them lie below the frame before the first is told.
-        let mut next = first;
-        while let Some(watch) = next {
-            next = if last == Some(watch) { None } else { watch.next_told() };
-            let told = tell_resumed(thread, at, watch);
-            outcome = outcome.and(told);
+        last = last.or(Some(watch));
+        first = Some(watch);
+    }
+    // All of them lie below the frame before the first is told.
+    let mut next = first;
+    while let Some(watch) = next {
+        // SAFETY: linked, so it is not ended before its frame comes back to it, and that frame does not run now: each
+        // callback leaves the thread's current frame as it was. The rest is the caller's contract.
+        unsafe {
+            next = if last == Some(watch) { None } else { watch.as_ref().next_told() };
+            outcome = outcome.and(tell_resumed(thread, at, watch.as_ref()));
         }
     }
     outcome
@@ -223,7 +242,7 @@ unsafe fn lay_marks(thread: Thread, at: Resumption, watched: NonNull<Watched>) -
 ///
 /// # Safety
 /// As for [`go_on`].
-unsafe fn get_ready(thread: Thread, at: Resumption, is_thrown: bool) -> Outcome<()> {
+unsafe fn get_ready(thread: Thread, at: &Resumption, is_thrown: bool) -> Outcome<()> {
     let frame = at.frame;
     let outcome = instrument(thread, frame);
     if is_thrown {
@@ -245,7 +264,7 @@ unsafe fn get_ready(thread: Thread, at: Resumption, is_thrown: bool) -> Outcome<
 ///
 /// # Safety
 /// As for [`go_on`]; `watch` is one of the frame's.
-unsafe fn tell_resumed(thread: Thread, at: Resumption, watch: Watch) -> Outcome<()> {
+unsafe fn tell_resumed(thread: Thread, at: &Resumption, watch: &Watch) -> Outcome<()> {
     // SAFETY: the caller's contract.
     unsafe {
         at.before(|| match Owned::new(c::PyErr_GetRaisedException()) {
@@ -274,7 +293,7 @@ unsafe fn pop_none(frame: Frame) {
 ///
 /// # Safety
 /// The mark is the thread's current frame.
-pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Owned> {
+pub unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
     let Some(watched) = watch.watched().map(NonNull::cast::<Watched>) else {
         check!(false, "a frame has yielded that is no watched generator's");
         // SAFETY: the caller's contract. Nothing leads to the watch any more.
@@ -294,19 +313,23 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
     // SAFETY: it has just yielded, to this mark, and stands where it goes on.
     let at = unsafe { Resumption::of(frame) };
     // SAFETY: as above.
-    match unsafe { tell_yielded(thread, at, watch, value) } {
+    match unsafe { tell_yielded(thread, &at, &watch, value) } {
         Ok(value) => {
             generator.set_state(state);
-            // SAFETY: where it goes on is an instruction of its code. The mark was linked, and the
-            // reference is its own; the frame has another one.
+            // SAFETY: where it goes on is an instruction of its code. *current* is the caller's contract.
             unsafe {
                 make_slow(at.resumes_at);
                 watch.step_down(thread);
-                if watch.has_hook() {
-                    decref(watched.as_ptr().cast());
-                } else {
-                    // It was forgotten with its thread, and nobody is told of the next run.
-                    detach_from(watched, watch);
+            }
+            if watch.has_hook() {
+                let _ = watch.into_raw(); // the generator has it
+                                          // SAFETY: the reference is that of the linked watch; the frame has another one.
+                unsafe { decref(watched.as_ptr().cast()) };
+            } else {
+                // It was forgotten with its thread, and nobody is told of the next run.
+                // SAFETY: as above; and *out*: nothing leads to it any more.
+                unsafe {
+                    detach_from(watched, &watch);
                     watch.end(thread);
                 }
             }
@@ -314,7 +337,7 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
         }
         Err(raised) => {
             // SAFETY: as above. Its stack fits where it stands.
-            unsafe { throw_into(thread, at, watched, watch) };
+            unsafe { throw_into(thread, &at, watched, watch) };
             Err(raised)
         }
     }
@@ -328,8 +351,8 @@ pub unsafe fn yielded(thread: Thread, watch: Watch, value: Owned) -> Outcome<Own
 /// The generator has just yielded, and is marked as one that executes.
 unsafe fn tell_yielded(
     thread: Thread,
-    at: Resumption,
-    watch: Watch,
+    at: &Resumption,
+    watch: &Watch,
     value: Owned,
 ) -> Outcome<Owned> {
     // SAFETY: there is room where the value was, and until this returns it is taken by `None`.
@@ -360,7 +383,12 @@ unsafe fn tell_yielded(
 ///
 /// # Safety
 /// The generator has yielded to this mark, and `watched` is what its frame holds.
-unsafe fn throw_into(thread: Thread, at: Resumption, watched: NonNull<Watched>, watch: Watch) {
+unsafe fn throw_into(
+    thread: Thread,
+    at: &Resumption,
+    watched: NonNull<Watched>,
+    watch: OwnedWatch,
+) {
     // SAFETY: the caller's contract.
     unsafe {
         watch.wait_again();
@@ -374,15 +402,16 @@ unsafe fn throw_into(thread: Thread, at: Resumption, watched: NonNull<Watched>, 
         at.before(|| c::_PyErr_ChainStackItem());
         // An exception is set, so nothing is lost where one takes its place.
         let _ = lay_marks(thread, at, watched);
-        let _ = tell_resumed(thread, at, watch);
+        let _ = tell_resumed(thread, at, &watch);
         let _ = get_ready(thread, at, true);
     }
+    let _ = watch.into_raw(); // the frame, which goes on above the mark, leads to it
 }
 
 /// The frame of `watch` was left, and its mark taken out. If that was a generator's, nothing leads to
 /// the watch any more. Destructors may run.
 #[inline(always)]
-pub fn detach(watch: Watch) {
+pub fn detach(watch: &Watch) {
     if let Some(watched) = watch.watched() {
         // SAFETY: live: the watch was linked, so it owns a reference.
         unsafe { detach_from(watched.cast(), watch) };
@@ -393,10 +422,10 @@ pub fn detach(watch: Watch) {
 /// `watch` is one of those of `watched`, and gives up its reference to it.
 #[cold]
 #[inline(never)]
-unsafe fn detach_from(watched: NonNull<Watched>, watch: Watch) {
+unsafe fn detach_from(watched: NonNull<Watched>, watch: &Watch) {
     // SAFETY: live, by contract, until the reference is given up.
     unsafe {
-        take_out(watched, watch);
+        drop_from(watched, watch);
         decref(watched.as_ptr().cast());
     }
 }
@@ -406,10 +435,11 @@ unsafe fn detach_from(watched: NonNull<Watched>, watch: Watch) {
 /// # Safety
 /// `watched` is live, and `watch` one of its own. The calling thread works on the frame, or was the
 /// last to do so.
-unsafe fn take_out(watched: NonNull<Watched>, watch: Watch) {
-    // SAFETY: by contract.
+unsafe fn drop_from(watched: NonNull<Watched>, watch: &Watch) {
+    let this = Some(NonNull::from(watch));
+    // SAFETY: *live* and *works* by contract.
     unsafe {
-        match Watched::watches(watched).find(|before| before.next_told() == Some(watch)) {
+        match Watched::watches(watched).find(|before| before.next_told() == this) {
             Some(before) => before.set_next_told(watch.next_told()),
             None => (*watched.as_ptr()).first = watch.next_told(),
         }
@@ -464,23 +494,10 @@ unsafe extern "C" fn traverse(
 /// # Safety
 /// A live `Watched`, which no other thread takes out meanwhile.
 unsafe fn take_out_of_list(thread: Thread, watched: *mut Watched) {
-    let is_last = with_list(thread, |first| {
-        // SAFETY: under the lock; those beside it are live.
-        unsafe {
-            let Watched { next, previous, .. } = *watched;
-            match previous.as_mut() {
-                Some(previous) => previous.next = next,
-                None if *first == watched => *first = next,
-                // It is out already.
-                None => {}
-            }
-            if let Some(next) = next.as_mut() {
-                next.previous = previous;
-            }
-            (*watched).next = null_mut();
-            (*watched).previous = null_mut();
-            (*first).is_null()
-        }
+    // SAFETY: *alone*: under the lock.
+    let is_last = with_list(thread, |first| unsafe {
+        take_out(&*watched);
+        (*first).is_none()
     });
     if is_last && !cfg!(ferrule_free_threaded) {
         // SAFETY: nothing waits, or runs Python code, before the flag is written; the GIL is held.
@@ -496,11 +513,13 @@ unsafe fn take_out_of_list(thread: Thread, watched: *mut Watched) {
 /// # Safety
 /// `watched` is live, and this thread's.
 unsafe fn forget_watches(thread: Thread, watched: NonNull<Watched>) {
-    // SAFETY: by contract. Each is out before it is told, as that runs any code.
+    let waits = |watch: &&Watch| !watch.is_linked() && watch.has_hook();
+    // SAFETY: *live* and *works* by contract. *only*: the generator has those that are not linked, and gives it up. Each
+    // is out before it is told, as that runs any code.
     unsafe {
-        let waits = |watch: &Watch| !watch.is_linked() && watch.has_hook();
         while let Some(watch) = Watched::watches(watched).find(waits) {
-            take_out(watched, watch);
+            drop_from(watched, watch);
+            let watch = OwnedWatch::from_raw(watch.into());
             watch.tell_dropped(thread);
             watch.end(thread);
         }
@@ -536,7 +555,7 @@ pub unsafe extern "C" fn _PyRust_DropGenerator(generator: *mut PyObject) {
 pub fn forget_all(thread: Thread) {
     loop {
         // SAFETY: under the lock.
-        let first = with_list(thread, |first| NonNull::new(unsafe { first.read() }));
+        let first = with_list(thread, |first| unsafe { first.read() });
         let Some(watched) = first else { return };
         // SAFETY: live: no other thread runs any more, and this one has given nothing up since. Who is
         // told may give up the generator, and with it the frame's reference: so there is one more.

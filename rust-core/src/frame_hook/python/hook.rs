@@ -9,7 +9,7 @@ use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::frame_hook::c_api::FrameHookAnswer;
 use crate::frame_hook::description::{Description, EntryFunction, Position};
 use crate::frame_hook::error::{Outcome, Raised};
-use crate::frame_hook::hook::{Hook, HookInUse};
+use crate::frame_hook::hook::{Hook, HookInUse, Installed};
 use crate::frame_hook::registry::{self, Refusal};
 use crate::frame_hook::verdict::Verdict;
 use crate::frame_hook::watched::watched_type;
@@ -209,10 +209,10 @@ fn callable_of(hook: &Hook) -> Option<*mut PyObject> {
 /// # Safety
 /// `callable` is live.
 unsafe fn find(thread: Thread, callable: *mut PyObject) -> Option<c_longlong> {
-    // SAFETY: nothing here waits or runs Python code; a hook keeps its callable alive.
+    // SAFETY: *quiet*: fields are read; a hook keeps its callable alive.
     unsafe {
-        let same = |hook: &&Hook| callable_of(hook).is_some_and(|own| is_same(own, callable));
-        thread.hooks().find(same).map(|hook| hook.id)
+        let same = |hook: &Installed| callable_of(hook).is_some_and(|own| is_same(own, callable));
+        thread.not_stopped().hooks().find(same).map(|hook| hook.id)
     }
 }
 
@@ -249,8 +249,8 @@ pub fn describe_all(thread: Thread) -> Outcome<Owned> {
 
 /// How many hooks come before this one.
 pub fn order_of(thread: Thread, id: c_longlong) -> usize {
-    // SAFETY: nothing here waits or runs Python code.
-    unsafe { thread.hooks() }.take_while(|hook| hook.id != id).count()
+    // SAFETY: *quiet*: fields are read.
+    unsafe { thread.not_stopped() }.hooks().take_while(|hook| hook.id != id).count()
 }
 
 /// A new dict about a hook; `None` with an exception set.

@@ -259,7 +259,7 @@ fn caller(thread: Thread, view: View) -> Outcome<Owned> {
 ///
 /// # Safety
 /// `this` is a `FrameView`.
-unsafe fn view(thread: Thread, this: *mut PyObject) -> Outcome<View> {
+unsafe fn view<'a>(thread: Thread, this: *mut PyObject) -> Outcome<View<'a>> {
     let this = this.cast::<FrameView>();
     // SAFETY: live, by contract.
     if unsafe { (*this).thread } != thread.number() {

@@ -132,7 +132,7 @@ fn a_mask_tells_its_hooks_from_those_that_came_later() {
     let _engine = Engine::start();
     let hooks = [(); 3].map(|()| add(|_| Reply::Pass));
     // SAFETY: nothing is added or removed while the list is gone over; a field of the state.
-    let valid = |mask: SlotMask| unsafe { mask.valid(epoch(), thread().hooks(), 0) };
+    let valid = |mask: SlotMask| unsafe { mask.valid(epoch(), thread().not_stopped().hooks(), 0) };
     let all = SlotMask { epoch: epoch(), slots: 0b111 };
     assert_eq!((valid(SlotMask { epoch: 1, slots: 0b111 }), valid(all)), (0b001, 0b111));
     assert_eq!(remove(hooks[1].id), Ok(()));

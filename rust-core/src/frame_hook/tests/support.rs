@@ -11,7 +11,7 @@ use crate::frame_hook::dispatch::*;
 use crate::frame_hook::round::*;
 use crate::frame_hook::state::levels;
 use crate::frame_hook::verdict::*;
-use crate::frame_hook::watch::{free_unused, Watch};
+use crate::frame_hook::watch::{self, free_unused};
 use crate::frame_hook::{disabled, registry, suspended};
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{decref, incref, name_of};
@@ -472,7 +472,7 @@ pub enum Became {
 /// Whether a frame is the mark of a watch.
 pub fn is_mark(frame: *mut _PyInterpreterFrame) -> bool {
     // SAFETY: a frame of this thread.
-    Watch::at(unsafe { Frame::new(frame) }).is_some()
+    watch::is_mark(unsafe { Frame::new(frame) })
 }
 
 /// The thread's current frame goes on so far ahead of where it stands.

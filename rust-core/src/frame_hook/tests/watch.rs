@@ -43,10 +43,10 @@ fn each_hook_has_a_mark_below_the_frame_and_none_is_left_in_a_list() {
     let frame = function.start("");
     assert_eq!((offer(), marks_below(frame)), (AskAgain, 2));
     // SAFETY: the thread's own list.
-    unsafe { assert!(Watch::first_of(thread().its_state()).is_some()) };
+    unsafe { assert!(Watch::first_of(thread().its_state(), &thread().not_stopped()).is_some()) };
     assert_eq!(caller.end(), Ok("function".to_string()));
     // SAFETY: as above.
-    unsafe { assert!(Watch::first_of(thread().its_state()).is_none()) };
+    unsafe { assert!(Watch::first_of(thread().its_state(), &thread().not_stopped()).is_none()) };
 }
 
 #[test]
@@ -321,7 +321,9 @@ fn what_an_evaluator_runs_comes_back_to_the_marks() {
         assert_eq!(watchers.log.read(), "a?function b?function");
         assert_eq!(current_frame(), caller.frame);
         // SAFETY: the thread's own list.
-        unsafe { assert!(Watch::first_of(thread().its_state()).is_none()) };
+        unsafe {
+            assert!(Watch::first_of(thread().its_state(), &thread().not_stopped()).is_none())
+        };
     }
     assert_eq!(watchers.ends(), [0, 0]);
     assert_eq!(remove(id), Ok(()));

@@ -1,0 +1,97 @@
+//! Intrusive lists: a member can be taken out without a walk, and neither step needs memory.
+//!
+//! ```text
+//!   beginning ──► member ──► member ──► NULL        `next`
+//!       ▲───────────┘ ▲────────┘                    `place`: what leads to a member
+//! ```
+//!
+//! The watches of a thread are such a list, its scopes, the unhooked calls that no frame has made, and the watched
+//! generators of an interpreter. The list of hooks is none: it is read without a lock, and a removed hook keeps its
+//! `next` (`hook`).
+
+use core::cell::Cell;
+use core::ptr::{null_mut, NonNull};
+
+/// What leads to the first member, or to the next one.
+pub type Link<T> = Option<NonNull<T>>;
+
+/// What a member keeps of its list.
+///
+/// # Invariants
+/// Of a member `next` is the member behind it, and `place` points to what leads to it: the list's beginning, or the
+/// `next` of the member before. Of what was never in a list, and of what was [taken out](take_out), `place` is NULL.
+pub struct Links<T> {
+    next: Cell<Link<T>>,
+    place: Cell<*mut Link<T>>,
+}
+
+impl<T> Links<T> {
+    /// Those of what is in no list.
+    pub const NONE: Self = Links { next: Cell::new(None), place: Cell::new(null_mut()) };
+}
+
+/// What can be in a list, in one at a time.
+///
+/// # Safety
+/// `links` returns the same field each time, which nothing else writes while `self` is in a list.
+pub unsafe trait Member: Sized {
+    /// Its links.
+    fn links(&self) -> &Links<Self>;
+}
+
+/// Puts `new` before all others into the list that begins at `beginning`.
+///
+/// # Safety
+/// - *alone*: nobody else uses the list meanwhile: it is the calling thread's, or locked, or its thread is stopped.
+/// - *stays*: `new` is in no list, is live, and stays where it is until it has left. So do the members, and `beginning`
+///   is live as long as there is one.
+#[inline(always)]
+pub unsafe fn enter<T: Member>(beginning: *mut Link<T>, new: NonNull<T>) {
+    // SAFETY: *alone*, and *stays* says that the beginning, `new` and the member behind it are live.
+    unsafe {
+        let next = beginning.replace(Some(new));
+        let links = new.as_ref().links();
+        links.next.set(next);
+        links.place.set(beginning);
+        if let Some(next) = next {
+            next.as_ref().links().place.set(links.next.as_ptr());
+        }
+    }
+}
+
+/// Takes a member out of its list. Its links keep their words, and are not looked at any more.
+///
+/// # Safety
+/// *alone*, as for [`enter`]; *member*: `this` is in a list.
+#[inline(always)]
+pub unsafe fn leave<T: Member>(this: &T) {
+    let (next, place) = (this.links().next.get(), this.links().place.get());
+    // SAFETY: *alone*. By the invariant, and *stays* of `enter`, what leads to a *member* and what is behind it are live.
+    unsafe {
+        place.write(next);
+        if let Some(next) = next {
+            next.as_ref().links().place.set(place);
+        }
+    }
+}
+
+/// As [`leave`], if it is in a list, and remembers that it has left.
+///
+/// # Safety
+/// *alone*, as for [`enter`].
+pub unsafe fn take_out<T: Member>(this: &T) {
+    if !this.links().place.get().is_null() {
+        // SAFETY: *alone*; *member*, since its place is known.
+        unsafe { leave(this) };
+        this.links().place.set(null_mut());
+    }
+}
+
+/// The member behind one.
+///
+/// # Safety
+/// *alone*, as for [`enter`]; *member*, as for [`leave`]. The result is not used once code runs that may take it out.
+#[inline(always)]
+pub unsafe fn behind<T: Member>(this: &T) -> Link<T> {
+    this.links().next.get()
+}

@@ -1,0 +1,15 @@
+//! error: E0502
+//! module: frame_hook/offered.rs
+//! without: pub fn look(&self) -> Look<'_> => pub fn look(&self) -> Look<'static>
+use super::offered::Offered;
+use super::replace::replace;
+use crate::code::Code;
+use crate::object::Owned;
+use crate::thread::Thread;
+
+pub unsafe fn misuse(thread: Thread, offered: &mut Offered, new: Code) -> Option<Owned> {
+    let look = offered.look();
+    #[cfg(not(corrected))]
+    let _ = replace(thread, offered, new, c"".as_ptr());
+    look.argument(0)
+}

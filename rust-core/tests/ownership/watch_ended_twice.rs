@@ -1,0 +1,11 @@
+//! error: E0382
+//! module: frame_hook/watch.rs
+//! without: pub struct OwnedWatch( => #[derive(Clone, Copy)] pub struct OwnedWatch(
+use super::watch::OwnedWatch;
+use crate::thread::Thread;
+
+pub unsafe fn misuse(thread: Thread, watch: OwnedWatch) {
+    watch.end(thread);
+    #[cfg(not(corrected))]
+    watch.end(thread);
+}
