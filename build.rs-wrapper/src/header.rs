@@ -7,19 +7,25 @@ use std::path::Path;
 pub fn write_or_check(check: bool) -> Outcome<()> {
     let root = project_root();
     let core = root.join("rust-core");
-    let internal = cbindgen::Builder::new()
-        .with_crate(&core)
-        .with_config(cbindgen::Config::from_file(core.join("cbindgen.toml"))?);
-    emit(internal, &core.join("include/ferrule_core.h"), check)?;
     let mut public = cbindgen::Builder::new()
         .with_config(cbindgen::Config::from_file(core.join("framehook.toml"))?);
     for file in ["types", "hooks", "frames"] {
         public = public.with_src(core.join(format!("src/frame_hook/c_api/{file}.rs")));
     }
-    emit(public, &root.join("overlay/Include/cpython/framehook.h"), check)
+    let public = emit(public, &root.join("overlay/Include/cpython/framehook.h"), check)?;
+    let mut config = cbindgen::Config::from_file(core.join("cbindgen.toml"))?;
+    // The public header has these.
+    for word in public.split(|c: char| !c.is_alphanumeric() && c != '_') {
+        if let Some(item) = word.strip_prefix("PyUnstable_") {
+            config.export.exclude.extend([word.to_owned(), item.to_owned()]);
+        }
+    }
+    let internal = cbindgen::Builder::new().with_crate(&core).with_config(config);
+    emit(internal, &core.join("include/ferrule_core.h"), check).map(|_| ())
 }
 
-fn emit(builder: cbindgen::Builder, path: &Path, check: bool) -> Outcome<()> {
+/// The text of the header.
+fn emit(builder: cbindgen::Builder, path: &Path, check: bool) -> Outcome<String> {
     let bindings =
         builder.generate().map_err(|e| format!("cbindgen cannot read rust-core: {e}"))?;
     let mut text = Vec::new();
@@ -27,11 +33,12 @@ fn emit(builder: cbindgen::Builder, path: &Path, check: bool) -> Outcome<()> {
     let text = String::from_utf8(text).map_err(|e| format!("the header is not UTF-8: {e}"))?;
     let text = without_safety(&text);
     if !check {
-        return write_if_changed(path, &text);
+        write_if_changed(path, &text)?;
+        return Ok(text);
     }
     let committed = std::fs::read_to_string(path).unwrap_or_default();
     if committed == text {
-        return Ok(());
+        return Ok(text);
     }
     let line = committed.lines().zip(text.lines()).take_while(|(a, b)| a == b).count() + 1;
     Err(format!(

@@ -202,7 +202,7 @@ pub struct FrameHookState {
     pub suspended_count: usize,
     pub suspended_room: usize,
     /// The singleton `SETTLED`, or NULL. A strong reference, set as an atomic, as the next ones.
-    pub settled: *mut PyObject,
+    pub disable_answer: *mut PyObject,
     /// The type of Python's view of a frame, or NULL.
     pub view_type: *mut PyObject,
     /// `IncompatibleCodeError`, or NULL.

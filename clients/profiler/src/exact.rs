@@ -57,11 +57,7 @@ impl<const ARGUMENTS: bool> Exact<ARGUMENTS> {
     /// The first call of this code from where the thread is.
     #[cold]
     #[inline(never)]
-    fn begin_slowly<'py>(
-        &self,
-        code: &Bound<'py, PyCode>,
-        frame: &Frame<'py>,
-    ) -> Answer<'py, u64> {
+    fn begin_slowly<'py>(&self, code: &Bound<'py, PyCode>, frame: &Frame<'py>) -> Answer<'py, u64> {
         let (session, py) = (&*self.0, code.py());
         session.register(py, &HERE, Some((code, frame)));
         let known = session.know(code);

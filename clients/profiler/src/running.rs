@@ -38,8 +38,7 @@ impl<T: Tally> Running<T> {
             return Err(PyRuntimeError::new_err("a profile is started once"));
         }
         self.session.register(py, self.place, None);
-        let installed =
-            Builder::new("ferrule_profiler").install(py, hook(self.session.clone()))?;
+        let installed = Builder::new("ferrule_profiler").install(py, hook(self.session.clone()))?;
         *lock(&self.installed) = Some((installed.id(), Box::new(installed)));
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Unhooked and re-entrant calls, and whether code is compatible.
 
-use crate::raw::Api;
 use crate::install::checked;
+use crate::raw::Api;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyTuple};

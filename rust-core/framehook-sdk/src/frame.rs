@@ -68,11 +68,7 @@ pub struct Frame<'py> {
 impl<'py> Frame<'py> {
     /// # Safety
     /// An entry callback of this thread runs for this frame until the value is dropped.
-    pub(crate) unsafe fn new(
-        py: Python<'py>,
-        api: &'static Api,
-        raw: *mut raw::Frame,
-    ) -> Self {
+    pub(crate) unsafe fn new(py: Python<'py>, api: &'static Api, raw: *mut raw::Frame) -> Self {
         // INVARIANT: by contract.
         Self { py, api, raw }
     }
@@ -115,8 +111,7 @@ impl<'py> Frame<'py> {
     /// How many parameters the code has, `*args` and `**kwargs` included.
     pub fn argument_count(&self) -> usize {
         // SAFETY: by the invariant.
-        let count =
-            unsafe { (self.api.PyUnstable_FrameHook_GetArgumentCount)(self.raw) };
+        let count = unsafe { (self.api.PyUnstable_FrameHook_GetArgumentCount)(self.raw) };
         usize::try_from(count).unwrap_or(0)
     }
 
@@ -132,8 +127,7 @@ impl<'py> Frame<'py> {
     pub fn argument_name(&self, index: usize) -> PyResult<Bound<'py, PyString>> {
         let get = self.api.PyUnstable_FrameHook_GetArgumentName;
         // SAFETY: as in `own`; any index is allowed.
-        let name =
-            unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw, signed(index))) };
+        let name = unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw, signed(index))) };
         Ok(name?.cast_into()?)
     }
 
@@ -184,8 +178,7 @@ impl<'py> Frame<'py> {
         let get = self.api.PyUnstable_FrameHook_GetCaller;
         let mut line: c_int = -1;
         // SAFETY: as in `own`, and there is room for the line.
-        let caller =
-            unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw, &mut line)) }?;
+        let caller = unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw, &mut line)) }?;
         if caller.is_none() {
             return Ok(None);
         }

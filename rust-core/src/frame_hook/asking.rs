@@ -1,23 +1,20 @@
 //! One hook is asked about a frame, and what it answers is done.
 
+use super::c_api::{FrameHookAnswer, FRAMEHOOK_PASS, FRAMEHOOK_RESULT};
 use super::counted::count_one;
-use super::description::Callee;
 use super::error::{Outcome, Raised};
 use super::hook::Hook;
 use super::offered::{Look, Offered};
 use super::state::visible_if;
-use super::verdict::{
-    HookAnswer, Request, Verdict, FRAMEHOOK_PASS, FRAMEHOOK_REPLACE, FRAMEHOOK_RESULT,
-};
+use super::verdict::{Request, Verdict};
 use super::watch::OwnedWatch;
 use super::{replace, settled};
 use crate::code::Code;
 use crate::cpython as c;
-use crate::cpython::{PyCodeObject, PyObject};
+use crate::cpython::PyObject;
 use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::{c_int, CStr};
-use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
 /// What a hook has answered, as C has it. Which of its parts go together is for [`heed`] to see.
@@ -55,35 +52,18 @@ impl Given {
 #[inline(always)]
 pub(super) unsafe fn call(hook: &Hook, frame: Look<'_>) -> Given {
     count_one(&hook.calls);
-    // SAFETY: the contract of whoever added the hook; a frame that is offered.
+    let mut answer = FrameHookAnswer::EMPTY;
+    // SAFETY: the installer's contract; the caller says that the frame is being dispatched.
     unsafe {
-        match hook.callee {
-            Callee::Asked(function) => {
-                let mut answer = HookAnswer::EMPTY;
-                let verdict = function(frame.frame().as_ptr(), hook.user_data, &raw mut answer);
-                // Each field by itself, as the hook has written it: a wide read would have to wait
-                // until several writes have come to the memory.
-                let request = Request {
-                    word: (&raw const answer.word).read_volatile(),
-                    tell: (&raw const answer.tell).read_volatile(),
-                    extent: (&raw const answer.extent).read_volatile(),
-                };
-                let object = (&raw const answer.object).read_volatile();
-                Given { verdict, object, request }
-            }
-            Callee::Extended(function) => {
-                let mut code: *mut PyCodeObject = null_mut();
-                let verdict = function(frame.frame().as_ptr(), hook.user_data, &raw mut code);
-                // The first edition has no results.
-                let verdict = if verdict == FRAMEHOOK_RESULT { c_int::MAX } else { verdict };
-                Given { verdict, object: code.cast(), request: Request::NOTHING }
-            }
-            Callee::Simple(function) => {
-                let object: *mut PyObject = function(frame.frame().as_ptr()).cast();
-                let verdict = if object.is_null() { FRAMEHOOK_PASS } else { FRAMEHOOK_REPLACE };
-                Given { verdict, object, request: Request::NOTHING }
-            }
-        }
+        let verdict = (hook.on_entry)(frame.frame().as_ptr(), hook.user_data, &raw mut answer);
+        // Each field by itself, as the hook has written it: a wide read would have to wait until
+        // several writes have come to the memory.
+        let request = Request {
+            data: (&raw const answer.data).read_volatile(),
+            events: (&raw const answer.events).read_volatile(),
+            scope: (&raw const answer.scope).read_volatile(),
+        };
+        Given { verdict, object: (&raw const answer.object).read_volatile(), request }
     }
 }
 
@@ -157,7 +137,7 @@ pub(super) fn begin_watch(
     frame: Look<'_>,
     request: Request,
 ) -> Outcome<()> {
-    if request.extent != 0 || !request.makes_sense() || hook.tell.is_none() {
+    if request.scope != 0 || !request.makes_sense() || hook.on_event.is_none() {
         return begin_other_watch(thread, hook, frame, request);
     }
     begin_sound_watch(thread, hook, frame, request)
@@ -172,7 +152,7 @@ fn begin_other_watch(
     frame: Look<'_>,
     request: Request,
 ) -> Outcome<()> {
-    if request.makes_sense() && (request.tell == 0 || hook.tell.is_some()) {
+    if request.makes_sense() && (request.events == 0 || hook.on_event.is_some()) {
         return begin_sound_watch(thread, hook, frame, request);
     }
     let raised = complain(
@@ -181,7 +161,7 @@ fn begin_other_watch(
         c"frame hook %s wants to be told what it cannot be told, or has an unknown extent",
     );
     // SAFETY: it came with this answer, and nobody else has it.
-    unsafe { hook.free_word(request.word) };
+    unsafe { hook.free_data(request.data) };
     Err(raised)
 }
 
@@ -200,7 +180,7 @@ fn begin_sound_watch(
         }
         Err(raised) => {
             // SAFETY: it came with this answer, and nobody else has it.
-            unsafe { hook.free_word(request.word) };
+            unsafe { hook.free_data(request.data) };
             Err(raised)
         }
     }
@@ -225,7 +205,7 @@ pub(super) unsafe fn heed(
         // Of an answer that is an error nothing counts.
         if verdict != Some(Verdict::Error) && !request.is_nothing() {
             // SAFETY: it came with this answer, and nobody else has it.
-            unsafe { hook.free_word(request.word) };
+            unsafe { hook.free_data(request.data) };
         }
         Err(Raised::by_cpython(thread))
     } else if verdict == Some(Verdict::Error) {
@@ -239,7 +219,7 @@ pub(super) unsafe fn heed(
         (Some(Verdict::Pass), None) => Ok(Heeded::Passed),
         // What another interpreter owns, and what there is no memory for, is not remembered: the
         // hook will be asked again.
-        (Some(Verdict::Settled), None) => {
+        (Some(Verdict::Disable), None) => {
             Ok(match settled::settle(thread, frame.code(), hook.id, true) {
                 Ok(()) => Heeded::Settled,
                 Err(_) => Heeded::Passed,
@@ -275,7 +255,7 @@ fn refuse_answer(thread: Thread, hook: &Hook, answer: &Owned) -> Raised {
     unsafe {
         c::PyErr_Format(
             c::PyExc_TypeError,
-            c"frame hook %s returned neither None nor framehook.SETTLED nor a code object, but an \
+            c"frame hook %s returned neither None nor framehook.DISABLE nor a function or code object, but an \
               object of type %T"
                 .as_ptr(),
             hook.name(),

@@ -1,7 +1,7 @@
 //! A frame that hooks watch has come back to a mark.
 
 use super::error::{hand_back, Outcome, Raised};
-use super::verdict::Happened;
+use super::verdict::Kind;
 use super::watch::{OwnedWatch, YIELDS_TO};
 use super::watched;
 use crate::cpython as c;
@@ -117,7 +117,7 @@ unsafe fn came_back_otherwise(thread: Thread, watch: OwnedWatch, value: Owned) -
         // SAFETY: the caller's contract.
         return unsafe { made_generator(thread, watch, value) };
     }
-    let told = watch.tell(thread, Happened::Returned, value.as_ptr());
+    let told = watch.tell(thread, Kind::Returned, value.as_ptr());
     // SAFETY: the caller's contract.
     unsafe { watch.step_down(thread) };
     watched::detach(&watch);
@@ -137,7 +137,7 @@ unsafe fn came_back_raised(thread: Thread, watch: OwnedWatch) {
     // SAFETY: the caller's contract.
     unsafe {
         if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {
-            watch.tell_aside(thread, Happened::Raised, raised);
+            watch.tell_aside(thread, Kind::Raised, raised);
         }
         watch.step_down(thread);
     }

@@ -1,105 +1,77 @@
-//! What the caller who adds a hook says of it.
+//! What the caller who installs a hook says of it.
 
-use super::verdict::{HookAnswer, HookEvent};
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
+use super::c_api::{FrameHookEntryFunction, FrameHookEventFunction};
+use super::c_api::{FRAMEHOOK_AFTER, FRAMEHOOK_BEFORE, FRAMEHOOK_FIRST, FRAMEHOOK_LAST};
 use crate::frame::VisitFunction;
 use core::ffi::{c_int, c_longlong, c_void, CStr};
 
-/// A simple hook, as the header has it.
-pub type SimpleHook = unsafe extern "C" fn(*mut _PyInterpreterFrame) -> *mut PyCodeObject;
+pub type EntryFunction = FrameHookEntryFunction;
+pub type EventFunction = FrameHookEventFunction;
 
-/// An extended hook, as the header has it.
-pub type ExtendedHook =
-    unsafe extern "C" fn(*mut _PyInterpreterFrame, *mut c_void, *mut *mut PyCodeObject) -> c_int;
-
-/// A hook of the second edition, as the header has it.
-pub type AskFunction =
-    unsafe extern "C" fn(*mut _PyInterpreterFrame, *mut c_void, *mut HookAnswer) -> c_int;
-
-/// What tells a hook of the second edition what has happened to a frame.
-pub type TellFunction = unsafe extern "C" fn(*const HookEvent, *mut c_void) -> c_int;
-
-/// What shows the collector the objects that the word of a watch refers to.
+/// `traverse_data`, as the header has it.
 pub type TraverseFunction = unsafe extern "C" fn(*mut c_void, VisitFunction, *mut c_void) -> c_int;
 
-/// What is called.
-#[derive(Clone, Copy)]
-pub enum Callee {
-    Asked(AskFunction),
-    Extended(ExtendedHook),
-    Simple(SimpleHook),
-}
-
-/// Where a hook comes among the others: `PyUnstable_FRAMEHOOK_*` in the header.
-pub const FRAMEHOOK_LAST: c_int = 0;
-pub const FRAMEHOOK_FIRST: c_int = 1;
-pub const FRAMEHOOK_BEFORE: c_int = 2;
-pub const FRAMEHOOK_BEHIND: c_int = 3;
-
-/// Where a new hook comes among the others.
+/// The position of a new hook among the others.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Place {
+pub enum Position {
     Last,
     First,
-    /// Before or behind the hook with this handle.
+    /// Right before or after the hook with this id.
     Before(c_longlong),
-    Behind(c_longlong),
+    After(c_longlong),
 }
 
-impl Place {
+impl Position {
     /// `None` for a number that the header does not have.
     pub fn from_c(number: c_int, other: c_longlong) -> Option<Self> {
         match number {
-            FRAMEHOOK_LAST => Some(Place::Last),
-            FRAMEHOOK_FIRST => Some(Place::First),
-            FRAMEHOOK_BEFORE => Some(Place::Before(other)),
-            FRAMEHOOK_BEHIND => Some(Place::Behind(other)),
+            FRAMEHOOK_LAST => Some(Position::Last),
+            FRAMEHOOK_FIRST => Some(Position::First),
+            FRAMEHOOK_BEFORE => Some(Position::Before(other)),
+            FRAMEHOOK_AFTER => Some(Position::After(other)),
             _ => None,
         }
     }
 }
 
-/// What the caller who adds a hook says of it.
+/// What the caller who installs a hook says of it.
 pub struct Description<'a> {
-    pub callee: Callee,
+    pub on_entry: EntryFunction,
     pub user_data: *mut c_void,
     pub free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
     /// UTF-8.
     pub name: &'a CStr,
-    /// Whether to measure the time that it takes.
+    /// Whether the time of its callbacks is measured.
     pub timed: bool,
-    /// Whose `with` blocks install it: a number that no other owner has. 0: it is installed without a
-    /// block.
+    /// The `with` blocks that install it: a number that no other owner has. 0: it is installed without
+    /// a block.
     pub owner: u64,
-    /// Who is told what happens to a frame.
-    pub tell: Option<TellFunction>,
-    /// What frees the word of a watch.
-    pub free_word: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// What shows the collector the objects that a word refers to.
-    pub traverse_word: Option<TraverseFunction>,
-    /// Whether the Python code that it runs is shown to trace, profile and monitoring functions.
+    pub on_event: Option<EventFunction>,
+    pub free_data: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub traverse_data: Option<TraverseFunction>,
+    /// Whether trace, profile and monitoring functions see the Python code that it runs.
     pub visible: bool,
-    /// The `Thread::number` of the only thread in which it is asked.
+    /// The `Thread::number` of the only thread in which it is called.
     pub only_in: Option<u64>,
-    pub place: Place,
+    pub position: Position,
 }
 
 impl<'a> Description<'a> {
-    /// A hook that is asked in all threads, behind all others, and told nothing.
-    pub fn new(callee: Callee, user_data: *mut c_void, name: &'a CStr) -> Self {
+    /// A hook that is called in all threads, after all others, and watches no frame.
+    pub fn new(on_entry: EntryFunction, user_data: *mut c_void, name: &'a CStr) -> Self {
         Description {
-            callee,
+            on_entry,
             user_data,
             free_user_data: None,
             name,
             timed: false,
             owner: 0,
-            tell: None,
-            free_word: None,
-            traverse_word: None,
+            on_event: None,
+            free_data: None,
+            traverse_data: None,
             visible: false,
             only_in: None,
-            place: Place::Last,
+            position: Position::Last,
         }
     }
 }

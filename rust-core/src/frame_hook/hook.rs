@@ -14,7 +14,7 @@
 //! with a reference. A dispatch that holds a hook therefore reaches the rest of the list.
 
 use super::counted::References;
-use super::description::{Callee, Description, TellFunction, TraverseFunction};
+use super::description::{Description, EntryFunction, EventFunction, TraverseFunction};
 use crate::cpython as c;
 use crate::exception::run_aside;
 use crate::frame::VisitFunction;
@@ -44,15 +44,15 @@ pub struct Hook {
     pub slot: u32,
     /// The number of hooks ever added when this one was, itself included.
     pub epoch: u32,
-    pub callee: Callee,
+    pub on_entry: EntryFunction,
     pub user_data: *mut c_void,
     free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
     name: *mut c_char,
     pub timed: bool,
     pub visible: bool,
-    pub tell: Option<TellFunction>,
-    free_word: Option<unsafe extern "C" fn(*mut c_void)>,
-    traverse_word: Option<TraverseFunction>,
+    pub on_event: Option<EventFunction>,
+    free_data: Option<unsafe extern "C" fn(*mut c_void)>,
+    traverse_data: Option<TraverseFunction>,
     /// The `Thread::number` of the only thread in which it is called.
     pub only_in: Option<u64>,
     /// Why it may not be called for a frame though it is open, or not as others are: bits, and above
@@ -179,49 +179,40 @@ impl Hook {
         })
     }
 
-    /// Has the word of a watch freed. The thread's exception stays as it is; one that comes out of
+    /// Frees the data of a watch. The thread's exception stays as it is; one that comes out of
     /// this is reported.
     ///
     /// # Safety
-    /// The word came with an answer of this hook and is freed this once, the thread is attached, and
+    /// The data came with an answer of this hook and is freed this once, the thread is attached, and
     /// no lock is held.
     #[inline(always)]
-    pub unsafe fn free_word(&self, word: *mut c_void) {
-        let Some(free_word) = self.free_word else { return };
+    pub unsafe fn free_data(&self, data: *mut c_void) {
+        let Some(free_data) = self.free_data else { return };
         // SAFETY: the contract of whoever added the hook, and the caller's.
         unsafe {
-            let text = c"Exception ignored in free_word of frame hook %s".as_ptr();
-            run_aside(|| free_word(word), || c::PyErr_FormatUnraisable(text, self.name()));
+            let text = c"Exception ignored in free_data of frame hook %s".as_ptr();
+            run_aside(|| free_data(data), || c::PyErr_FormatUnraisable(text, self.name()));
         }
     }
 
-    /// Shows the collector what the word of a watch refers to.
+    /// Shows the collector what the data of a watch refers to.
     ///
     /// # Safety
-    /// The word came with an answer of this hook and is not freed yet; `visit` and `argument` are the
+    /// The data came with an answer of this hook and is not freed yet; `visit` and `argument` are the
     /// collector's.
-    pub unsafe fn traverse_word(
+    pub unsafe fn traverse_data(
         &self,
-        word: *mut c_void,
+        data: *mut c_void,
         visit: VisitFunction,
         argument: *mut c_void,
     ) -> c_int {
         // SAFETY: the contract of whoever added the hook, and the caller's.
-        self.traverse_word.map_or(0, |traverse| unsafe { traverse(word, visit, argument) })
+        self.traverse_data.map_or(0, |traverse| unsafe { traverse(data, visit, argument) })
     }
 
-    /// Whether it calls this, with this data where it is no simple hook.
-    pub fn is(&self, callee: Callee, user_data: *mut c_void) -> bool {
-        match (self.callee, callee) {
-            (Callee::Simple(one), Callee::Simple(other)) => core::ptr::fn_addr_eq(one, other),
-            (Callee::Extended(one), Callee::Extended(other)) => {
-                core::ptr::fn_addr_eq(one, other) && self.user_data == user_data
-            }
-            (Callee::Asked(one), Callee::Asked(other)) => {
-                core::ptr::fn_addr_eq(one, other) && self.user_data == user_data
-            }
-            _ => false,
-        }
+    /// Whether these are its entry callback and its user data.
+    pub fn is(&self, on_entry: EntryFunction, user_data: *mut c_void) -> bool {
+        core::ptr::fn_addr_eq(self.on_entry, on_entry) && self.user_data == user_data
     }
 }
 
@@ -257,15 +248,15 @@ impl NewHook {
                 id: 0,
                 slot: 0,
                 epoch: 0,
-                callee: description.callee,
+                on_entry: description.on_entry,
                 user_data: description.user_data,
                 free_user_data: description.free_user_data,
                 name: null_mut(),
                 timed: description.timed,
                 visible: description.visible,
-                tell: description.tell,
-                free_word: description.free_word,
-                traverse_word: description.traverse_word,
+                on_event: description.on_event,
+                free_data: description.free_data,
+                traverse_data: description.traverse_data,
                 only_in: description.only_in,
                 special: AtomicU32::new(if description.timed || description.visible {
                     Hook::APART

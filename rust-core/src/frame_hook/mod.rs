@@ -26,7 +26,6 @@
 
 mod asking;
 pub mod c_api;
-pub mod c_api_second;
 mod came_back;
 mod counted;
 mod description;

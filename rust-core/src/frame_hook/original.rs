@@ -8,11 +8,12 @@
 //! it is: where the function adds a hook, and what destroys its locals is the function itself, that is
 //! spared as well. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
 
+use super::c_api::FRAMEHOOK_EXCLUDE_CALLEES;
 use super::error::Outcome;
 use super::list::{behind, enter, leave, Link};
 use super::offered::never_offer;
 use super::scope::Scope;
-use super::verdict::{Request, FRAMEHOOK_NOT_BELOW};
+use super::verdict::Request;
 use super::watch::{is_mark, OwnedWatch, Watch, AT_ROOT, SPARES};
 use crate::check::check;
 use crate::cpython as c;
@@ -37,7 +38,7 @@ fn at_roots(thread: Thread) -> *mut Link<Watch> {
 
 /// Whether the watch is that of a call of `function` whose frame has not begun.
 fn spares(watch: &Watch, function: *mut PyObject) -> bool {
-    watch.has_state(SPARES) && watch.request().word == function.cast()
+    watch.has_state(SPARES) && watch.request().data == function.cast()
 }
 
 /// Leaves the list of the calls that no frame has made, if it is in that.
@@ -118,8 +119,8 @@ impl SparedCall {
     /// has functions that look at whatever frame is the current one. Where no frame calls, the watch is
     /// in a list of the thread's until the call's frame begins, and has the root of the stack.
     fn begin(thread: Thread, function: *mut PyObject, below: bool) -> Outcome<Self> {
-        let extent = if below { FRAMEHOOK_NOT_BELOW } else { 0 };
-        let request = Request { word: function.cast(), tell: 0, extent };
+        let scope = if below { FRAMEHOOK_EXCLUDE_CALLEES } else { 0 };
+        let request = Request { data: function.cast(), events: 0, scope };
         let watch = OwnedWatch::new(thread, None, request, &raw mut c::_Py_NoneStruct)?;
         watch.set_state(SPARES, !function.is_null());
         if let Some(calls) = thread.current_frame() {

@@ -3,7 +3,7 @@
 //! The hooks are a list, which changes with the world stopped. A dispatch that is under way goes on in it: it
 //! passes by what was added since it began, and what was removed. Removing a hook needs no memory.
 
-use super::description::{Description, Place};
+use super::description::{Description, EntryFunction, Position};
 use super::error::{Outcome, Raised};
 use super::hook::{first_in_use, Hook, HookInUse, Installed, Link, NewHook};
 use super::listening::announce;
@@ -15,7 +15,7 @@ use crate::cpython as c;
 use crate::in_cpython::{SlotMask, GROUP_SIZE, HOOK_GROUPS};
 use crate::sync::Ordering;
 use crate::thread::{Thread, ThreadState};
-use core::ffi::{c_longlong, CStr};
+use core::ffi::{c_longlong, c_void, CStr};
 use core::ptr::NonNull;
 
 /// Why a change could not be made, told apart while the world is stopped and
@@ -114,7 +114,7 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
     let id = loop {
         settled::reserve(thread, group).map_err(|error| Raised::by_code_extra(thread, error))?;
         // SAFETY: the world is stopped.
-        match locked(thread, || unsafe { install(thread, &mut hook, description.place) }) {
+        match locked(thread, || unsafe { install(thread, &mut hook, description.position) }) {
             Ok(id) => break id,
             Err(Refusal::NeedsGroup(another)) => group = another,
             // The new hook is dropped here; the user data stays the caller's.
@@ -140,27 +140,39 @@ unsafe fn free_slot(thread: Thread) -> Option<u32> {
     Some((group * GROUP_SIZE) as u32 + slots.trailing_ones())
 }
 
+/// The id of the hook with this entry callback and user data.
+pub fn id_of(
+    thread: Thread,
+    on_entry: EntryFunction,
+    user_data: *mut c_void,
+) -> Option<c_longlong> {
+    // SAFETY: *quiet*: fields are read.
+    let quiet = unsafe { thread.not_stopped() };
+    let found = quiet.hooks().find(|hook| hook.is(on_entry, user_data));
+    found.map(|hook| hook.id)
+}
+
 /// What leads to the place where a hook is to come; `None`: its neighbour is not there.
 ///
 /// # Safety
 /// The world is stopped, and stays so while the result is used.
-unsafe fn link_at<'a>(thread: Thread, place: Place) -> Option<Link<'a>> {
+unsafe fn link_at<'a>(thread: Thread, position: Position) -> Option<Link<'a>> {
     // SAFETY: by contract.
     unsafe {
         let mut link = Link::First(&raw mut (*thread.state()).hooks);
-        if place == Place::First {
+        if position == Position::First {
             return Some(link);
         }
         while let Some(hook) = link.hook() {
-            if place == Place::Before(hook.id) {
+            if position == Position::Before(hook.id) {
                 return Some(link);
             }
             link = Link::Behind(hook);
-            if place == Place::Behind(hook.id) {
+            if position == Position::After(hook.id) {
                 return Some(link);
             }
         }
-        (place == Place::Last).then_some(link)
+        (position == Position::Last).then_some(link)
     }
 }
 
@@ -171,7 +183,7 @@ unsafe fn link_at<'a>(thread: Thread, place: Place) -> Option<Link<'a>> {
 unsafe fn install(
     thread: Thread,
     hook: &mut Option<NewHook>,
-    place: Place,
+    position: Position,
 ) -> Result<c_longlong, Refusal> {
     let state = thread.state();
     // SAFETY: the state is live, and nobody else runs. Nothing here waits, or runs Python code.
@@ -181,7 +193,7 @@ unsafe fn install(
         }
         let wanted = hook.as_ref().map(NewHook::get).ok_or(Refusal::NoMemory)?;
         let quiet = thread.not_stopped();
-        let same = quiet.hooks().find(|hook| hook.is(wanted.callee, wanted.user_data));
+        let same = quiet.hooks().find(|hook| hook.is(wanted.on_entry, wanted.user_data));
         if let Some(same) = same {
             let blocks = same.blocks.load(Ordering::Relaxed);
             if blocks == 0 || same.owner != wanted.owner {
@@ -199,7 +211,7 @@ unsafe fn install(
         if (*state).epoch >= SlotMask::EVERYBODY.epoch - 1 {
             return Err(Refusal::Exhausted);
         }
-        let link = link_at(thread, place).ok_or(Refusal::UnknownNeighbour)?;
+        let link = link_at(thread, position).ok_or(Refusal::UnknownNeighbour)?;
         let new = hook.take().ok_or(Refusal::NoMemory)?;
         (*state).last_id += 1;
         (*state).epoch += 1;

@@ -70,7 +70,7 @@ fn same_name(one: *mut PyObject, other: *mut PyObject) -> bool {
 }
 
 /// Why `new` cannot run in the place of `old`; `None`: it can.
-pub fn obstacle(old: Code, new: Code) -> Option<&'static CStr> {
+pub fn incompatibility(old: Code, new: Code) -> Option<&'static CStr> {
     let (before, after) = (old.parameters(), new.parameters());
     if before.positional != after.positional || before.keyword_only != after.keyword_only {
         return Some(c"it has another number of parameters");
@@ -250,7 +250,7 @@ pub unsafe fn replace(
     name: *const c_char,
 ) -> Outcome<()> {
     let old = frame.code();
-    if let Some(why) = obstacle(old, new) {
+    if let Some(why) = incompatibility(old, new) {
         return Err(refuse(thread, name, old, new, why));
     }
     // Nobody finds a frame that is being offered. If somebody has made an object for it all the

@@ -120,9 +120,9 @@ fn ask_ordinary(thread: Thread, epoch: u32, settled: u32, frame: Offered) -> (Of
             return (frame, asked);
         }
         // Field by field, or all three would be stored for hooks that ask for nothing, too.
-        let Request { word, tell, extent } = given.request;
-        if tell | extent != 0 {
-            let request = Request { word, tell, extent };
+        let Request { data, events, scope } = given.request;
+        if events | scope != 0 {
+            let request = Request { data, events, scope };
             if let Err(Raised { .. }) = begin_watch(thread, in_use.get(), frame.look(), request) {
                 count_one(&in_use.get().errors);
                 return (frame, Asked::Failed(in_use));

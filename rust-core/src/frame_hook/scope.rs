@@ -3,13 +3,13 @@
 //! A scope begins when its frame begins or is resumed, and ends when that is left or suspended. It concerns
 //! one stack: a thread's, or a greenlet's, which has a data stack of its own. So a scope is known by the root
 //! chunk of the data stack that it began on. A stack on which no frame has begun has no chunk yet: it gets
-//! its root then. What a hook says last counts on that stack. `FRAMEHOOK_ONLY_BELOW_EVERYWHERE` is heeded on
+//! its root then. What a hook says last counts on that stack. `FRAMEHOOK_ONLY_CALLEES_EVERYWHERE` is heeded on
 //! all others, too, which have no scope of the hook.
 
+use super::c_api::{FRAMEHOOK_EXCLUDE_CALLEES, FRAMEHOOK_ONLY_CALLEES_EVERYWHERE};
 use super::hook::Hook;
 use super::list::{behind, enter, leave, Link, Links, Member};
 use super::set::HookSet;
-use super::verdict::{FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW_EVERYWHERE};
 use crate::cpython::_PyStackChunk;
 use crate::data_stack::{DataStack, Slots};
 use crate::thread::Thread;
@@ -155,7 +155,7 @@ impl Scope {
             this.write(scope);
             enter((&raw mut (*thread.own()).scopes).cast(), NonNull::new_unchecked(this));
         }
-        if let (Some(hook), FRAMEHOOK_ONLY_BELOW_EVERYWHERE) = (hook, kind) {
+        if let (Some(hook), FRAMEHOOK_ONLY_CALLEES_EVERYWHERE) = (hook, kind) {
             hook.count_for_callees_alone(true);
         }
     }
@@ -171,7 +171,7 @@ impl Scope {
             leave(&*this);
             ((*this).hook.as_ref(), (*this).kind)
         };
-        if let (Some(hook), FRAMEHOOK_ONLY_BELOW_EVERYWHERE) = (hook, kind) {
+        if let (Some(hook), FRAMEHOOK_ONLY_CALLEES_EVERYWHERE) = (hook, kind) {
             hook.count_for_callees_alone(false);
         }
     }
@@ -233,7 +233,7 @@ pub fn excluded(thread: Thread) -> HookSet {
         }
         for scope in EachHook::of(thread, root) {
             if let Some(hook) = (*scope).hook.as_ref() {
-                excluded.put(hook, (*scope).kind == FRAMEHOOK_NOT_BELOW);
+                excluded.put(hook, (*scope).kind == FRAMEHOOK_EXCLUDE_CALLEES);
             }
         }
     }

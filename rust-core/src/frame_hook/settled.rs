@@ -129,7 +129,7 @@ pub fn settle(thread: Thread, code: Code, id: c_longlong, member: bool) -> Resul
 }
 
 /// No hook is ever called for `code`.
-pub fn settle_for_everybody(thread: Thread, code: Code) -> Result<(), Error> {
+pub fn disable_for_all_hooks(thread: Thread, code: Code) -> Result<(), Error> {
     reserve(thread, 0)?;
     change(thread, code, 0, |_| SlotMask::EVERYBODY)
 }

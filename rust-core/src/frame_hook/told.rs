@@ -3,13 +3,14 @@
 //! A mark is the thread's current frame while the hook is told, so that what the hook starts is known to
 //! start within one.
 
+use super::c_api::{FrameHookEvent, FRAMEHOOK_ON_RESUME, FRAMEHOOK_ON_YIELD};
 use super::counted::count_one;
-use super::description::TellFunction;
+use super::description::EventFunction;
 use super::error::{Outcome, Raised};
 use super::hook::Hook;
 use super::offered::begin_to_tell;
 use super::state::{visible_if, Round};
-use super::verdict::{Happened, HookEvent, FRAMEHOOK_TELL_RESUME, FRAMEHOOK_TELL_YIELD};
+use super::verdict::Kind;
 use super::watch::{OwnedWatch, Watch};
 use crate::cpython as c;
 use crate::cpython::PyObject;
@@ -42,7 +43,7 @@ impl OwnedWatch {
         };
         drop(quiet);
         // SAFETY: who watches without a scope is told, says the invariant of `Watch`.
-        let tell = unsafe { in_use.get().tell.unwrap_unchecked() };
+        let tell = unsafe { in_use.get().on_event.unwrap_unchecked() };
         self.enter_plainly();
         let went_well = self.tell_here(thread, in_use.get(), tell, value);
         let as_before = self.leave_plainly();
@@ -71,14 +72,14 @@ impl Watch {
         &self,
         thread: Thread,
         hook: &Hook,
-        tell: TellFunction,
+        tell: EventFunction,
         value: *mut PyObject,
     ) -> bool {
-        let event = HookEvent {
-            kind: Happened::Returned as i32,
+        let event = FrameHookEvent {
+            kind: Kind::Returned as i32,
             value,
             code: self.code(),
-            word: self.request().word,
+            data: self.request().data,
         };
         begin_to_tell(self.mark());
         let round = Round::begin(thread);
@@ -88,11 +89,11 @@ impl Watch {
         status == 0 && !thread.has_exception()
     }
 
-    fn wants(&self, what: Happened) -> bool {
-        let request = self.request().tell;
+    fn wants(&self, what: Kind) -> bool {
+        let request = self.request().events;
         match what {
-            Happened::Yielded => request & FRAMEHOOK_TELL_YIELD != 0,
-            Happened::Resumed => request & FRAMEHOOK_TELL_RESUME != 0,
+            Kind::Yielded => request & FRAMEHOOK_ON_YIELD != 0,
+            Kind::Resumed => request & FRAMEHOOK_ON_RESUME != 0,
             _ => request != 0,
         }
     }
@@ -100,7 +101,7 @@ impl Watch {
     /// Tells the hook, if it wants to be told. No exception is set. The mark is the thread's
     /// current frame meanwhile, so that what starts here is known to start within a hook.
     #[inline(always)]
-    pub fn tell(&self, thread: Thread, what: Happened, value: *mut PyObject) -> Outcome<()> {
+    pub fn tell(&self, thread: Thread, what: Kind, value: *mut PyObject) -> Outcome<()> {
         // SAFETY: *quiet*: a counter is written.
         let quiet = unsafe { thread.not_stopped() };
         // One that was removed is told nothing any more.
@@ -108,10 +109,14 @@ impl Watch {
         drop(quiet);
         let Some(in_use) = in_use else { return Ok(()) };
         let hook = in_use.get();
-        let Some(tell) = hook.tell else { return Ok(()) };
+        let Some(tell) = hook.on_event else { return Ok(()) };
         let in_callback = self.enter();
-        let event =
-            HookEvent { kind: what as i32, value, code: self.code(), word: self.request().word };
+        let event = FrameHookEvent {
+            kind: what as i32,
+            value,
+            code: self.code(),
+            data: self.request().data,
+        };
         // SAFETY: the thread's own state. Who is told leaves the thread's current frame as it was.
         let status = unsafe {
             let before = (*thread.tstate()).current_frame;
@@ -143,8 +148,8 @@ impl Watch {
     /// Tells the hook while the exception `raised` is on its way, and sets that again, or the one
     /// that the hook has raised about it. To the hook it is as within `except`: `raised` is the
     /// context of what it raises, or the end of that one's contexts.
-    pub fn tell_aside(&self, thread: Thread, what: Happened, raised: Owned) {
-        let value = if what == Happened::Raised { raised.as_ptr() } else { null_mut() };
+    pub fn tell_aside(&self, thread: Thread, what: Kind, raised: Owned) {
+        let value = if what == Kind::Raised { raised.as_ptr() } else { null_mut() };
         let told = handling(thread, &raised, || {
             let told = self.tell(thread, what, value);
             if told.is_err() {
@@ -170,7 +175,7 @@ impl Watch {
 
     /// Tells the hook that the frame was dropped. Where it fails, that is reported.
     pub fn tell_dropped(&self, thread: Thread) {
-        let _ = self.tell(thread, Happened::Dropped, null_mut()).map_err(|Raised { .. }| {
+        let _ = self.tell(thread, Kind::Dropped, null_mut()).map_err(|Raised { .. }| {
             // The report runs code of others, and the name is the hook's.
             // SAFETY: *quiet*: a counter is written.
             let hook = self.hook(&unsafe { thread.not_stopped() }).map(Hook::share);

@@ -76,7 +76,7 @@ pub const AT_ROOT: u32 = 32;
 /// The state of a watch that is not linked yet.
 #[inline(always)]
 fn state_of_new(request: Request) -> u32 {
-    if request.extent == 0 {
+    if request.scope == 0 {
         0
     } else {
         HAS_SCOPE
@@ -243,7 +243,7 @@ impl Watch {
 
     pub(super) fn begin_scope(&self, thread: Thread, hook: Option<&Hook>) {
         // SAFETY: *stays*: it lies in the watch, which has the hook, and both stay until `end_scope`.
-        unsafe { Scope::begin(self.scope.get(), thread, hook, self.request().extent) };
+        unsafe { Scope::begin(self.scope.get(), thread, hook, self.request().scope) };
     }
 
     #[inline(always)]
@@ -369,7 +369,7 @@ impl Watch {
         // code of others. The word is the watch's.
         unsafe {
             match (visit(self.code(), argument), &*self.hook.get()) {
-                (0, Some(hook)) => hook.get().traverse_word(self.request().word, visit, argument),
+                (0, Some(hook)) => hook.get().traverse_data(self.request().data, visit, argument),
                 (status, _) => status,
             }
         }
@@ -410,7 +410,7 @@ impl Drop for ForgottenWatch {
         // cell lends is over, as nothing else has this any more.
         unsafe {
             decref(self.0.code());
-            give_up_hook(self.0.hook.get_mut().take(), self.0.request().word);
+            give_up_hook(self.0.hook.get_mut().take(), self.0.request().data);
         }
     }
 }
@@ -569,7 +569,7 @@ impl OwnedWatch {
     /// *out*, as there.
     #[inline(always)]
     pub unsafe fn end_unheld(self, thread: Thread) {
-        let (own, code, word) = (thread.own(), self.code(), self.request().word);
+        let (own, code, word) = (thread.own(), self.code(), self.request().data);
         // SAFETY: read before destructors run, and not read again: *out*, so nothing leads here but `self`.
         let hook = unsafe { self.hook.get().read() };
         let watch = self.into_raw().as_ptr();
@@ -599,7 +599,7 @@ impl OwnedWatch {
 unsafe fn give_up_hook(hook: Option<HookRef>, word: *mut c_void) {
     if let Some(hook) = hook {
         // SAFETY: *once*; who ends a watch is attached.
-        unsafe { hook.get().free_word(word) };
+        unsafe { hook.get().free_data(word) };
     }
 }
 

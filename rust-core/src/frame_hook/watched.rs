@@ -18,7 +18,7 @@ use super::list::{enter, take_out, Link, Links, Member};
 use super::listening::{set_active, watched_changed};
 use super::monitoring::{instrument, tell_of_throw};
 use super::resume::{make_first_resume_slow, make_slow};
-use super::verdict::Happened;
+use super::verdict::Kind;
 use super::watch::{OwnedWatch, Watch};
 use super::world::locked;
 use crate::check::check;
@@ -269,10 +269,10 @@ unsafe fn tell_resumed(thread: Thread, at: &Resumption, watch: &Watch) -> Outcom
     unsafe {
         at.before(|| match Owned::new(c::PyErr_GetRaisedException()) {
             Some(raised) => {
-                watch.tell_aside(thread, Happened::Resumed, raised);
+                watch.tell_aside(thread, Kind::Resumed, raised);
                 Ok(())
             }
-            None => watch.tell(thread, Happened::Resumed, null_mut()),
+            None => watch.tell(thread, Kind::Resumed, null_mut()),
         })
     }
 }
@@ -359,7 +359,7 @@ unsafe fn tell_yielded(
     let told = unsafe {
         at.frame.push(Owned::none(thread));
         at.before(|| {
-            let told = watch.tell(thread, Happened::Yielded, value.as_ptr());
+            let told = watch.tell(thread, Kind::Yielded, value.as_ptr());
             // A value that is given up may run any code: so here, where nobody can close it.
             hand_back(value, told)
         })

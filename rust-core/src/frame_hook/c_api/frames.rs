@@ -156,9 +156,7 @@ pub unsafe extern "C" fn PyUnstable_FrameHook_BorrowArgument(
     index: Py_ssize_t,
 ) -> *mut PyObject {
     // SAFETY: the caller says that the frame has not been left.
-    unsafe { View::new(frame) }
-        .and_then(|view| view.borrowed_argument(index))
-        .unwrap_or(null_mut())
+    unsafe { View::new(frame) }.and_then(|view| view.borrowed_argument(index)).unwrap_or(null_mut())
 }
 
 /// The name of parameter `index`, a str. IndexError: there is no such

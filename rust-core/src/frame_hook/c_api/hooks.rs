@@ -4,7 +4,7 @@ use super::types::*;
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyInterpreterState, PyObject};
-use crate::frame_hook::description::{Description, EntryFunction, Position};
+use crate::frame_hook::description::{Description, Position};
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::registry::{self, Refusal};
 use crate::frame_hook::{original, outside, replace, switch, watched};
@@ -225,9 +225,8 @@ pub unsafe extern "C" fn PyUnstable_FrameHook_Incompatibility(
     reason: *mut *const c_char,
 ) -> c_int {
     // SAFETY: the caller says that the thread is attached and that the objects are live.
-    let (thread, codes) = unsafe {
-        (Thread::current(), (Code::from_object(code), Code::from_object(other)))
-    };
+    let (thread, codes) =
+        unsafe { (Thread::current(), (Code::from_object(code), Code::from_object(other))) };
     let (Some(code), Some(other)) = codes else {
         let Raised { .. } = Raised::type_error(thread, c"two code objects are expected");
         return -1;
@@ -255,9 +254,8 @@ pub unsafe extern "C" fn PyUnstable_FrameHook_CallUnhooked(
     callees: c_int,
 ) -> *mut PyObject {
     // SAFETY: the caller says what `PyObject_Vectorcall` needs.
-    let result = unsafe {
-        original::call(Thread::current(), callable, args, nargsf, kwnames, callees != 0)
-    };
+    let result =
+        unsafe { original::call(Thread::current(), callable, args, nargsf, kwnames, callees != 0) };
     result.ok().flatten().map_or(null_mut(), Owned::into_raw)
 }
 
@@ -368,7 +366,7 @@ pub unsafe extern "C" fn PyUnstable_RemoveFrameHook(
 ) -> c_int {
     // SAFETY: the caller says that the thread is attached.
     status(unsafe { simple(interp, hook) }.and_then(|(thread, data)| {
-        let id = registry::find(thread, call_simple as EntryFunction, data);
+        let id = registry::id_of(thread, call_simple, data);
         registry::remove(thread, id.ok_or_else(|| Refusal::Unknown.raise(thread))?)
     }))
 }

@@ -1,8 +1,7 @@
 //! The C interface: `Include/cpython/framehook.h`, which cbindgen makes from these three files.
 
 mod frames;
-mod hooks;
+pub mod hooks;
 mod types;
 
-pub use hooks::*;
 pub use types::*;

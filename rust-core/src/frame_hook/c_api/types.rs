@@ -160,9 +160,8 @@ pub struct FrameHookDefinition {
     >,
     /// A PyUnstable_FrameHookEventFunction. Without it, `events` of an answer
     /// must be 0.
-    pub on_event: Option<
-        unsafe extern "C" fn(event: *const FrameHookEvent, user_data: *mut c_void) -> c_int,
-    >,
+    pub on_event:
+        Option<unsafe extern "C" fn(event: *const FrameHookEvent, user_data: *mut c_void) -> c_int>,
     /// Passed to both callbacks.
     pub user_data: *mut c_void,
     /// Called once with `user_data` when the hook was removed and no callback

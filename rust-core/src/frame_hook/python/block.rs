@@ -135,11 +135,7 @@ static METHODS: ForC<[c::PyMethodDef; 3]> = ForC::new([
 ]);
 
 static GETTERS: ForC<[c::PyGetSetDef; 2]> = ForC::new([
-    getter!(
-        "_id",
-        "The id of the hook that a block has installed, or None.",
-        id_of_block
-    ),
+    getter!("_id", "The id of the hook that a block has installed, or None.", id_of_block),
     NO_GETTER,
 ]);
 

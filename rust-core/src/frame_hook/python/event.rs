@@ -7,15 +7,15 @@ use super::converted::made;
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::frame::VisitFunction;
+use crate::frame_hook::c_api::FrameHookEvent;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::kept::keep;
-use crate::frame_hook::c_api::FrameHookEvent;
 use crate::object::{ForC, Owned};
 use crate::thread::Thread;
 use core::ffi::{c_int, c_void, CStr};
 use core::ptr::null_mut;
 
-/// The kinds of events, in the order of `Happened`.
+/// The kinds of events, in the order of `Kind`.
 const KINDS: [&CStr; 5] = [c"returned", c"raised", c"yielded", c"resumed", c"dropped"];
 
 /// The event callback of hooks in Python.
@@ -75,7 +75,8 @@ pub unsafe fn watch_data(thread: Thread, items: [*mut PyObject; 4]) -> Outcome<O
     let [callback, data, arguments, caller] = items;
     // SAFETY: live, by contract; then a tuple, which is tracked.
     unsafe {
-        let tuple = made(thread, Owned::new(c::PyTuple_Pack(4, callback, data, arguments, caller)))?;
+        let tuple =
+            made(thread, Owned::new(c::PyTuple_Pack(4, callback, data, arguments, caller)))?;
         c::PyObject_GC_UnTrack(tuple.as_ptr().cast());
         Ok(tuple)
     }
@@ -115,7 +116,10 @@ static FIELDS: ForC<[c::PyStructSequence_Field; 7]> = ForC::new([
     field(c"value", c"the value returned or yielded, or the exception; otherwise None"),
     field(c"code", c"the code object that ran"),
     field(c"data", c"the data given to watch()"),
-    field(c"arguments", c"with watch(arguments=True): a dict of the arguments as they were on entry"),
+    field(
+        c"arguments",
+        c"with watch(arguments=True): a dict of the arguments as they were on entry",
+    ),
     field(c"caller", c"with watch(caller=True): code and line of the caller, as FrameView.caller"),
     c::PyStructSequence_Field { name: null_mut(), doc: null_mut() },
 ]);
@@ -157,8 +161,14 @@ fn make_parts(thread: Thread) -> Option<Owned> {
     let [returned, raised, yielded, resumed, dropped] = KINDS;
     // SAFETY: the description lives for ever; a thread state is attached.
     let kind = unsafe { Owned::new(c::PyStructSequence_NewType(DESCRIPTION.get()).cast()) }?;
-    let parts =
-        [kind, kind_name(returned)?, kind_name(raised)?, kind_name(yielded)?, kind_name(resumed)?, kind_name(dropped)?];
+    let parts = [
+        kind,
+        kind_name(returned)?,
+        kind_name(raised)?,
+        kind_name(yielded)?,
+        kind_name(resumed)?,
+        kind_name(dropped)?,
+    ];
     let [kind, returned, raised, yielded, resumed, dropped] = parts.each_ref().map(Owned::as_ptr);
     // SAFETY: live, and so many; a thread state is attached.
     unsafe { Owned::new(c::PyTuple_Pack(6, kind, returned, raised, yielded, resumed, dropped)) }

@@ -25,7 +25,7 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
         registry::close(thread);
         suspended::forget(thread);
         for place in [
-            &raw mut (*thread.state()).settled,
+            &raw mut (*thread.state()).disable_answer,
             &raw mut (*thread.state()).view_type,
             &raw mut (*thread.state()).incompatible,
             &raw mut (*thread.state()).watched_type,

@@ -62,7 +62,11 @@ pub unsafe fn position_of(
 ///
 /// # Safety
 /// The arguments are a call's.
-unsafe fn incompatibility(thread: Thread, _: *mut PyObject, arguments: Arguments) -> Outcome<Owned> {
+unsafe fn incompatibility(
+    thread: Thread,
+    _: *mut PyObject,
+    arguments: Arguments,
+) -> Outcome<Owned> {
     let [code, other] = exactly(thread, arguments)?;
     // SAFETY: live, as they are arguments.
     let (code, other) = unsafe { (code_of(thread, code)?, code_of(thread, other)?) };

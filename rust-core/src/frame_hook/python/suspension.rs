@@ -266,11 +266,9 @@ static SLOTS: ForC<[c::PyType_Slot; 5]> = ForC::new([
     slot(c::Py_tp_new, new as *mut c_void),
     slot(c::Py_tp_dealloc, drop_suspension as *mut c_void),
     slot(c::Py_tp_methods, METHODS.get().cast()),
-    doc(
-        c"Suspension(id, in_thread, codes, /)\n--\n\nBlocks in which a frame hook is disabled: \
+    doc(c"Suspension(id, in_thread, codes, /)\n--\n\nBlocks in which a frame hook is disabled: \
           in the calling thread only if in_thread is true, and for the code objects of a tuple \
-          only unless codes is None.",
-    ),
+          only unless codes is None."),
     NO_SLOT,
 ]);
 

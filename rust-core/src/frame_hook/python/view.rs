@@ -88,10 +88,7 @@ unsafe fn result(thread: Thread, this: *mut PyObject, value: *mut PyObject) -> O
     unsafe {
         let answer = answer(thread, this)?;
         if !answer.object.is_null() {
-            return Err(Raised::runtime_error(
-                thread,
-                c"this hook has set a result already",
-            ));
+            return Err(Raised::runtime_error(thread, c"this hook has set a result already"));
         }
         answer.object = Owned::share(thread, value).into_raw();
     }
@@ -138,13 +135,15 @@ unsafe fn begin_watch(
         let events = FRAMEHOOK_ON_EXIT
             | if flag(thread, yields)? { FRAMEHOOK_ON_YIELD } else { 0 }
             | if flag(thread, resumes)? { FRAMEHOOK_ON_RESUME } else { 0 };
-        let kept = if flag(thread, with_arguments)? { Some(arguments(thread, this)?) } else { None };
+        let kept =
+            if flag(thread, with_arguments)? { Some(arguments(thread, this)?) } else { None };
         let calls = if flag(thread, with_caller)? {
             Some(caller(thread, view(thread, this)?)?)
         } else {
             None
         };
-        let of = |object: &Option<Owned>| or_none(object.as_ref().map_or(null_mut(), Owned::as_ptr));
+        let of =
+            |object: &Option<Owned>| or_none(object.as_ref().map_or(null_mut(), Owned::as_ptr));
         let data = watch_data(thread, [callback, or_none(data), of(&kept), of(&calls)])?;
         let answer = answer(thread, this)?;
         if answer.events != 0 {

@@ -235,7 +235,7 @@ fn with_memory<T>(work: impl FnOnce() -> T) -> T {
 unsafe extern "C" fn ask(
     frame: *mut _PyInterpreterFrame,
     data: *mut c_void,
-    given: *mut HookAnswer,
+    given: *mut FrameHookAnswer,
 ) -> c_int {
     // SAFETY: a hook of the machine, which is there, and the round's place for the answer.
     let (hook, given) = unsafe { (&*data.cast::<Hook>(), &mut *given) };
@@ -245,7 +245,7 @@ unsafe extern "C" fn ask(
     with_memory(|| machine.asked(hook, frame, given))
 }
 
-unsafe extern "C" fn tell(event: *const HookEvent, data: *mut c_void) -> c_int {
+unsafe extern "C" fn tell(event: *const FrameHookEvent, data: *mut c_void) -> c_int {
     // SAFETY: as above, and an event of a frame that the hook watches.
     let (hook, event) = unsafe { (&*data.cast::<Hook>(), &*event) };
     assert_eq!(hook.freed.get(), 0, "a hook is told that was freed");
@@ -254,7 +254,7 @@ unsafe extern "C" fn tell(event: *const HookEvent, data: *mut c_void) -> c_int {
     with_memory(|| machine.told(hook, event))
 }
 
-unsafe extern "C" fn free_word(word: *mut c_void) {
+unsafe extern "C" fn free_data(word: *mut c_void) {
     // SAFETY: a word of the machine, which is there.
     let word = unsafe { &*word.cast::<Word>() };
     word.freed.set(word.freed.get() + 1);
@@ -290,7 +290,12 @@ impl Machine<'_> {
         self.note(format!("callback {done:?}"));
     }
 
-    fn asked(&self, hook: &Hook, frame: *mut _PyInterpreterFrame, given: &mut HookAnswer) -> c_int {
+    fn asked(
+        &self,
+        hook: &Hook,
+        frame: *mut _PyInterpreterFrame,
+        given: &mut FrameHookAnswer,
+    ) -> c_int {
         let name = Offered(frame).code().expect("code");
         self.note(format!("{} asked {name}", hook.number));
         let (function, _) = self.numbers[&code_of(frame)];
@@ -306,15 +311,15 @@ impl Machine<'_> {
             exceptions::raise_value_error(&format!("asked {}", hook.number));
             return FRAMEHOOK_ERROR;
         }
-        if answer.tell() | answer.extent() != 0 {
+        if answer.events() | answer.scope() != 0 {
             let word = Box::new(Word { answer, freed: Cell::new(0) });
             given.word = (&raw const *word).cast_mut().cast();
             self.words.borrow_mut().push(word);
         }
-        (given.tell, given.extent) = (answer.tell(), answer.extent());
+        (given.tell, given.extent) = (answer.events(), answer.scope());
         match answer.verdict {
             Verdict::Pass | Verdict::Raise => FRAMEHOOK_PASS,
-            Verdict::Settle => FRAMEHOOK_SETTLED,
+            Verdict::Settle => FRAMEHOOK_DISABLE,
             Verdict::Result => {
                 given.object = values::text(&format!("result{}", hook.number));
                 FRAMEHOOK_RESULT
@@ -330,9 +335,9 @@ impl Machine<'_> {
         }
     }
 
-    fn told(&self, hook: &Hook, event: &HookEvent) -> c_int {
+    fn told(&self, hook: &Hook, event: &FrameHookEvent) -> c_int {
         // SAFETY: it is there as long as the machine.
-        let word = unsafe { &*event.word.cast::<Word>() };
+        let word = unsafe { &*event.data.cast::<Word>() };
         assert_eq!(word.freed.get(), 0, "a word comes back that was freed");
         assert!(!exceptions::is_set(), "a hook is told with an exception set");
         let what = match event.kind {
@@ -716,7 +721,7 @@ impl Machine<'_> {
             Place::Last => (0, None),
             Place::First => (1, None),
             Place::Before(which) => (2, self.pick(which)),
-            Place::Behind(which) => (3, self.pick(which)),
+            Position::After(which) => (3, self.pick(which)),
         };
         // Beside nobody is the first.
         let place = if place > 1 && other.is_none() { 1 } else { place };
@@ -726,18 +731,18 @@ impl Machine<'_> {
         let data = Box::new(Hook { machine: machine.cast(), number, hook, freed: Cell::new(0) });
         const FLAGS: [c_uint; 3] =
             [0, FRAMEHOOK_TIMED as c_uint, FRAMEHOOK_VISIBLE | FRAMEHOOK_THIS_THREAD];
-        let definition = HookDefinition {
-            size: size_of::<HookDefinition>(),
+        let definition = FrameHookDefinition {
+            size: size_of::<FrameHookDefinition>(),
             name: c"machine".as_ptr(),
             ask: Some(ask),
             tell: Some(tell),
             user_data: (&raw const *data).cast_mut().cast(),
             free_user_data: Some(free_data),
-            free_word: Some(free_word),
+            free_data: Some(free_data),
             flags: FLAGS[hook % 3],
             place,
             other: other.map_or(0, |it| it.id),
-            traverse_word: None,
+            traverse_data: None,
         };
         // SAFETY: attached, and a definition whose functions keep to the header.
         let id = self

@@ -91,8 +91,8 @@ impl Model<'_> {
                 Level::Spared => return false,
                 Level::Runs(frame) => {
                     for (watcher, answer) in &frame.watches {
-                        if *watcher == hook && answer.extent() != 0 {
-                            asked = answer.extent() >= 2;
+                        if *watcher == hook && answer.scope() != 0 {
+                            asked = answer.scope() >= 2;
                         }
                     }
                 }
@@ -137,9 +137,9 @@ impl Model<'_> {
         // A call that another one's exception has come to has raised.
         let kind = if kind == 0 && raised.is_some() { 1 } else { kind };
         let wants = match kind {
-            2 => answer.tell() & 2 != 0,
-            3 => answer.tell() & 4 != 0,
-            _ => answer.tell() != 0,
+            2 => answer.events() & 2 != 0,
+            3 => answer.events() & 4 != 0,
+            _ => answer.events() != 0,
         };
         if !wants || !self.installed.contains(hook) {
             return raised;
@@ -207,7 +207,7 @@ impl Model<'_> {
             if answer.verdict == Verdict::Raise {
                 return Some(Err(format!("ValueError: asked {}", hook.number)));
             }
-            if answer.tell() != 0 || answer.extent() != 0 {
+            if answer.events() != 0 || answer.scope() != 0 {
                 frame.watches.push((hook, answer.clone()));
             }
             match answer.verdict {
@@ -456,7 +456,7 @@ impl Model<'_> {
             Place::Last => self.installed.len(),
             Place::First => 0,
             Place::Before(which) => neighbour(which).unwrap_or(0),
-            Place::Behind(which) => neighbour(which).map_or(0, |place| place + 1),
+            Position::After(which) => neighbour(which).map_or(0, |place| place + 1),
         };
         self.added += 1;
         let hook = usize::from(hook) % self.program.hooks.len();

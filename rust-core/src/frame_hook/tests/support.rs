@@ -178,7 +178,7 @@ unsafe extern "C" fn ask(
     let reply = ask.expect("a hook whose data was freed is asked")(Offered(frame));
     let (verdict, object) = match reply {
         Reply::Pass => (FRAMEHOOK_PASS, null_mut()),
-        Reply::Settled => (FRAMEHOOK_SETTLED, null_mut()),
+        Reply::Settled => (FRAMEHOOK_DISABLE, null_mut()),
         Reply::Run(code) => (FRAMEHOOK_REPLACE, code.cast()),
         Reply::RunObject(object) => (FRAMEHOOK_REPLACE, object),
         Reply::Raise(text) => {

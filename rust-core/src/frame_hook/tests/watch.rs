@@ -170,7 +170,7 @@ fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
             watchers.add("a", WATCHES);
             let replaces = Wish { verdict: FRAMEHOOK_REPLACE, object, ..WATCHES };
             watchers.add("b", replaces);
-            watchers.add("c", Wish { of: "other", extent: FRAMEHOOK_NOT_BELOW, ..WATCHES });
+            watchers.add("c", Wish { of: "other", extent: FRAMEHOOK_EXCLUDE_CALLEES, ..WATCHES });
             let _below = Below::all_but(size(old.code) + distance + size(main.code));
             let caller = Caller::begin(&main);
             old.start("");
@@ -201,7 +201,7 @@ fn words_are_freed_once_whichever_allocation_fails() {
         let (main, function) = (named("main"), named("function"));
         let other = define(Function { name: "other", stack: 60, ..Function::PLAIN }, "");
         let wish = Wish { verdict: FRAMEHOOK_REPLACE, object: other.code.cast(), ..WATCHES };
-        watchers.add("a", Wish { extent: FRAMEHOOK_ONLY_BELOW, ..WATCHES });
+        watchers.add("a", Wish { extent: FRAMEHOOK_ONLY_CALLEES, ..WATCHES });
         watchers.add("b", wish);
         watchers.add("c", Wish { of: "other", ..WATCHES });
         let caller = Caller::begin(&main);
@@ -249,7 +249,9 @@ fn memory_for_watches_is_kept_for_later_ones() {
 
 #[test]
 fn nobody_is_asked_below_a_frame_and_asked_again_after_it() {
-    for extent in [FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW, FRAMEHOOK_ONLY_BELOW_EVERYWHERE] {
+    for extent in
+        [FRAMEHOOK_EXCLUDE_CALLEES, FRAMEHOOK_ONLY_CALLEES, FRAMEHOOK_ONLY_CALLEES_EVERYWHERE]
+    {
         let mut watchers = Watchers::start();
         let (main, function, other) = (named("main"), named("function"), named("other"));
         watchers.add("a", Wish { extent, ..PASSES });
@@ -262,7 +264,8 @@ fn nobody_is_asked_below_a_frame_and_asked_again_after_it() {
         assert_eq!(inner.call(&other, ""), value("other"));
         drop(inner);
         let inside = watchers.log.read();
-        let expected = if extent == FRAMEHOOK_NOT_BELOW { "b?other" } else { "a?other b?other" };
+        let expected =
+            if extent == FRAMEHOOK_EXCLUDE_CALLEES { "b?other" } else { "a?other b?other" };
         assert_eq!(inside, expected);
         assert_eq!(caller.end(), Ok("function".to_string()));
         assert_eq!(caller.call(&other, ""), value("other"));
@@ -275,9 +278,9 @@ fn nobody_is_asked_below_a_frame_and_asked_again_after_it() {
 #[test]
 fn an_extent_holds_on_its_own_stack_alone() {
     for (extent, here, elsewhere) in [
-        (FRAMEHOOK_NOT_BELOW, "b?other", "a?other b?other"),
-        (FRAMEHOOK_ONLY_BELOW, "a?other b?other", "a?other b?other"),
-        (FRAMEHOOK_ONLY_BELOW_EVERYWHERE, "a?other b?other", "b?other"),
+        (FRAMEHOOK_EXCLUDE_CALLEES, "b?other", "a?other b?other"),
+        (FRAMEHOOK_ONLY_CALLEES, "a?other b?other", "a?other b?other"),
+        (FRAMEHOOK_ONLY_CALLEES_EVERYWHERE, "a?other b?other", "b?other"),
     ] {
         let mut watchers = Watchers::start();
         let (main, function, other) = (named("main"), named("function"), named("other"));
@@ -312,7 +315,7 @@ fn what_an_evaluator_runs_comes_back_to_the_marks() {
     let mut watchers = Watchers::start();
     let (main, function, other) = (named("main"), named("function"), named("other"));
     let object = other.code.cast();
-    let id = watchers.add("a", Wish { extent: FRAMEHOOK_NOT_BELOW, ..PASSES });
+    let id = watchers.add("a", Wish { extent: FRAMEHOOK_EXCLUDE_CALLEES, ..PASSES });
     watchers.add("b", Wish { verdict: FRAMEHOOK_REPLACE, object, ..PASSES });
     let caller = Caller::begin(&main);
     for _ in 0..2 {

@@ -35,7 +35,7 @@ pub const PASSES: Wish = Wish {
     extent: 0,
     fails: None,
 };
-pub const WATCHES: Wish = Wish { tell: FRAMEHOOK_TELL_LEAVE, ..PASSES };
+pub const WATCHES: Wish = Wish { tell: FRAMEHOOK_ON_EXIT, ..PASSES };
 
 /// The word of one watch.
 pub struct Word {
@@ -56,7 +56,7 @@ pub struct Watcher {
 unsafe extern "C" fn ask(
     frame: *mut _PyInterpreterFrame,
     data: *mut c_void,
-    answer: *mut HookAnswer,
+    answer: *mut FrameHookAnswer,
 ) -> c_int {
     // SAFETY: the data of a hook of this test, and the round's place for its answer.
     let (watcher, answer) = unsafe { (&*data.cast::<Watcher>(), &mut *answer) };
@@ -68,10 +68,10 @@ unsafe extern "C" fn ask(
     }
     if wish.tell | wish.extent != 0 {
         let word = Box::new(Word { ends: Cell::new(0), freed: Cell::new(0) });
-        answer.word = (&raw const *word).cast_mut().cast();
+        answer.data = (&raw const *word).cast_mut().cast();
         watcher.words.borrow_mut().push(word);
     }
-    (answer.tell, answer.extent, answer.object) = (wish.tell, wish.extent, wish.object);
+    (answer.events, answer.scope, answer.object) = (wish.tell, wish.extent, wish.object);
     if !wish.object.is_null() {
         // SAFETY: alive; the reference is given away.
         unsafe { incref(wish.object) };
@@ -82,11 +82,11 @@ unsafe extern "C" fn ask(
     wish.verdict
 }
 
-unsafe extern "C" fn tell(event: *const HookEvent, data: *mut c_void) -> c_int {
+unsafe extern "C" fn tell(event: *const FrameHookEvent, data: *mut c_void) -> c_int {
     // SAFETY: as above; an event of a frame that the hook watches.
     let (watcher, event) = unsafe { (&*data.cast::<Watcher>(), &*event) };
     // SAFETY: it is freed with the watcher.
-    let word = unsafe { &*event.word.cast::<Word>() };
+    let word = unsafe { &*event.data.cast::<Word>() };
     assert_eq!(word.freed.get(), 0, "a word comes back that was freed");
     assert!(!exceptions::is_set(), "a hook is told with an exception set");
     let kind = match event.kind {
@@ -104,7 +104,7 @@ unsafe extern "C" fn tell(event: *const HookEvent, data: *mut c_void) -> c_int {
     0
 }
 
-unsafe extern "C" fn free_word(word: *mut c_void) {
+unsafe extern "C" fn free_data(word: *mut c_void) {
     if !word.is_null() {
         // SAFETY: of a watcher, which is there.
         let word = unsafe { &*word.cast::<Word>() };
@@ -143,7 +143,7 @@ impl Watchers {
         let description = Description {
             free_user_data: Some(free_data),
             tell: Some(tell),
-            free_word: Some(free_word),
+            free_data: Some(free_data),
             ..Description::new(Callee::Asked(ask), data, c"watcher")
         };
         match registry::add(thread(), &description) {
