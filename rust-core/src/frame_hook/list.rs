@@ -27,7 +27,9 @@ pub struct Links<T> {
 
 impl<T> Links<T> {
     /// Those of what is in no list.
-    pub const NONE: Self = Links { next: Cell::new(None), place: Cell::new(null_mut()) };
+    pub const fn none() -> Self {
+        Links { next: Cell::new(None), place: Cell::new(null_mut()) }
+    }
 }
 
 /// What can be in a list, in one at a time.
