@@ -20,7 +20,7 @@ const fn unit(code: u32) -> Unit {
 static INSTRUCTIONS: ForC<[Unit; 3]> =
     ForC::new([unit(c::INTERPRETER_EXIT), unit(c::RESERVED), unit(c::RESERVED)]);
 /// So many instructions behind the first one a frame returns to.
-pub const RETURNS_TO: u16 = 1;
+pub(super) const RETURNS_TO: u16 = 1;
 /// So many instructions behind the one that has called a generator it yields to.
 pub const YIELDS_TO: usize = 1 + size_of::<c::_PySendCache>() / size_of::<c::_Py_CODEUNIT>();
 

@@ -9,7 +9,7 @@
 //! spared as well. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
 
 use super::error::Outcome;
-use super::list::{behind, enter, leave, Link};
+use super::list::{behind, enter, leave, Next};
 use super::mark_code::is_mark;
 use super::offered::never_offer;
 use super::scope::Scope;
@@ -31,7 +31,7 @@ fn count(thread: Thread, by: i32) {
 }
 
 /// The watches of spared calls that no frame has made: greenlets and threads begin with them.
-fn at_roots(thread: Thread) -> *mut Link<Watch> {
+fn at_roots(thread: Thread) -> *mut Next<Watch> {
     // SAFETY: live, as the thread's own state is. No reference is made.
     unsafe { (&raw mut (*thread.own()).spared_at_roots).cast() }
 }

@@ -7,7 +7,7 @@
 //! all others, too, which have no scope of the hook.
 
 use super::hook::Hook;
-use super::list::{behind, enter, leave, Link, Links, Member};
+use super::list::{behind, enter, leave, Links, Member, Next};
 use super::set::HookSet;
 use super::verdict::{FRAMEHOOK_NOT_BELOW, FRAMEHOOK_ONLY_BELOW_EVERYWHERE};
 use crate::cpython::_PyStackChunk;
@@ -72,7 +72,7 @@ fn root(thread: Thread) -> *mut _PyStackChunk {
 
 /// The scopes of a thread on the stack with that root, the innermost first.
 struct OnStack {
-    next: Link<Scope>,
+    next: Next<Scope>,
     root: *mut _PyStackChunk,
 }
 

@@ -14,7 +14,7 @@
 
 use super::error::{Outcome, Raised};
 use super::hook::{Hook, HookRef};
-use super::list::{enter, leave, Link, Links, Member};
+use super::list::{enter, leave, Links, Member, Next};
 use super::mark_code::{self, is_mark, RETURNS_TO, YIELDS_TO};
 use super::scope::Scope;
 use super::verdict::Request;
@@ -45,9 +45,9 @@ const HELD: u32 = 4;
 /// Its request has a scope.
 const HAS_SCOPE: u32 = 8;
 /// It is the watch of a spared call whose frame has not begun.
-pub const SPARES: u32 = 16;
+pub(super) const SPARES: u32 = 16;
 /// It is in the list of the spared calls that no frame has made, and whose own has not begun.
-pub const AT_ROOT: u32 = 32;
+pub(super) const AT_ROOT: u32 = 32;
 
 /// The state of a watch that is not linked yet.
 #[inline(always)]
@@ -81,7 +81,7 @@ pub struct Watch {
     /// The object that holds the watch of a generator; NULL: no generator is watched.
     watched: Cell<*mut PyObject>,
     /// The other watches of the same generator, in the order in which they are told. Of unused memory: the next piece.
-    next_told: Cell<Link<Watch>>,
+    next_told: Cell<Next<Watch>>,
     links: Links<Watch>,
     pub(super) scope: UnsafeCell<Scope>,
 }
@@ -189,11 +189,11 @@ impl Watch {
     }
 
     /// The other watches of the same generator.
-    pub fn next_told(&self) -> Link<Watch> {
+    pub fn next_told(&self) -> Next<Watch> {
         self.next_told.get()
     }
 
-    pub fn set_next_told(&self, next: Link<Watch>) {
+    pub fn set_next_told(&self, next: Next<Watch>) {
         self.next_told.set(next);
     }
 
@@ -561,7 +561,7 @@ unsafe fn give_up_hook(hook: Option<HookRef>, word: *mut c_void) {
 }
 
 /// As the lists have it.
-fn raw(watch: Link<Watch>) -> *mut Watch {
+fn raw(watch: Next<Watch>) -> *mut Watch {
     watch.map_or(null_mut(), NonNull::as_ptr)
 }
 
