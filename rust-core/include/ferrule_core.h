@@ -50,76 +50,20 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_LARGEST_GROWN_CHUNK (1024 * 1024)
 
 /*
- Measure the time that the hook takes: `PyUnstable_FRAMEHOOK_TIMED`.
+ One function may run this code, one in the place of the other; the last one fits nowhere.
  */
-#define _PyRust_FRAMEHOOK_TIMED 1
+#define _PyRust_VARIANTS 3
 
-#define _PyRust_FRAMEHOOK_VERSION 2
+#define _PyRust_MISFIT _PyRust_VARIANTS
+
+#define _PyRust_MOST_FUNCTIONS 6
+
+#define _PyRust_MOST_HOOKS 6
 
 /*
- It is asked about frames of the thread that installs it, and no others.
+ So many actions a program does at most.
  */
-#define _PyRust_FRAMEHOOK_THIS_THREAD 2
-
-/*
- The Python code that it runs is shown to trace, profile and monitoring functions.
- */
-#define _PyRust_FRAMEHOOK_VISIBLE 8
-
-/*
- Where a hook comes among the others: `PyUnstable_FRAMEHOOK_*` in the header.
- */
-#define _PyRust_FRAMEHOOK_LAST 0
-
-#define _PyRust_FRAMEHOOK_FIRST 1
-
-#define _PyRust_FRAMEHOOK_BEFORE 2
-
-#define _PyRust_FRAMEHOOK_BEHIND 3
-
-/*
- The verdicts of a hook, `PyUnstable_FRAMEHOOK_*` in the header.
- */
-#define _PyRust_FRAMEHOOK_ERROR -1
-
-#define _PyRust_FRAMEHOOK_PASS 0
-
-#define _PyRust_FRAMEHOOK_REPLACE 1
-
-#define _PyRust_FRAMEHOOK_SETTLED 2
-
-#define _PyRust_FRAMEHOOK_RESULT 3
-
-/*
- What a hook wants to be told of a frame, as bits: `PyUnstable_FRAMEHOOK_TELL_*` in the header.
- */
-#define _PyRust_FRAMEHOOK_TELL_LEAVE 1
-
-#define _PyRust_FRAMEHOOK_TELL_YIELD 2
-
-#define _PyRust_FRAMEHOOK_TELL_RESUME 4
-
-/*
- The scope of a frame: `PyUnstable_FRAMEHOOK_*_BELOW*` in the header.
- */
-#define _PyRust_FRAMEHOOK_NOT_BELOW 1
-
-#define _PyRust_FRAMEHOOK_ONLY_BELOW 2
-
-#define _PyRust_FRAMEHOOK_ONLY_BELOW_EVERYWHERE 3
-
-/*
- What has happened to a frame, `PyUnstable_FRAMEHOOK_*` in the header.
- */
-#define _PyRust_FRAMEHOOK_RETURNED 0
-
-#define _PyRust_FRAMEHOOK_RAISED 1
-
-#define _PyRust_FRAMEHOOK_YIELDED 2
-
-#define _PyRust_FRAMEHOOK_RESUMED 3
-
-#define _PyRust_FRAMEHOOK_DROPPED 4
+#define _PyRust_FUEL 150
 
 /*
  How many slots a [`SlotMask`] has.
@@ -236,9 +180,9 @@ typedef struct _PyRust_Manner _PyRust_Manner;
 typedef struct _PyRust_Owner _PyRust_Owner;
 
 /*
- Where a new hook comes among the others.
+ The position of a new hook among the others.
  */
-typedef struct _PyRust_Place _PyRust_Place;
+typedef struct _PyRust_Position _PyRust_Position;
 
 /*
  One place of the registry.
@@ -249,10 +193,6 @@ typedef struct _PyRust_Slot _PyRust_Slot;
  The header; the entries follow.
  */
 typedef struct _PyRust_Table _PyRust_Table;
-
-typedef PyCodeObject *(*_PyRust_SimpleHookOrNull)(struct _PyInterpreterFrame*);
-
-typedef int (*_PyRust_ExtendedHookOrNull)(struct _PyInterpreterFrame*, void*, PyCodeObject**);
 
 /*
  How far ahead of the instruction at which the thread's current frame stands that frame goes on,
@@ -467,7 +407,7 @@ typedef struct _PyRust_FrameHookState {
   /*
    The singleton `SETTLED`, or NULL. A strong reference, set as an atomic, as the next ones.
    */
-  PyObject *settled;
+  PyObject *disable_answer;
   /*
    The type of Python's view of a frame, or NULL.
    */
@@ -781,142 +721,6 @@ PyFrameObject *_PyFrame_MakeAndSetFrameObject(struct _PyInterpreterFrame *frame)
  slots.
  */
 int _PyFrame_Traverse(struct _PyInterpreterFrame *frame, visitproc visit, void *arg);
-
-/*
- */
-int PyUnstable_AddFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHookOrNull hook);
-
-/*
- */
-int PyUnstable_RemoveFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHookOrNull hook);
-
-/*
- */
-int PyUnstable_ContainsFrameHook(PyInterpreterState *interpreter, _PyRust_SimpleHookOrNull hook);
-
-/*
- */
-int PyUnstable_ClearFrameHooks(PyInterpreterState *interpreter);
-
-/*
- */
-long long PyUnstable_AddFrameHookEx(PyInterpreterState *interpreter,
-                                    _PyRust_ExtendedHookOrNull hook,
-                                    void *user_data,
-                                    void (*free_user_data)(void*),
-                                    const char *name,
-                                    int flags);
-
-/*
- */
-int PyUnstable_RemoveFrameHookEx(PyInterpreterState *interpreter, long long id);
-
-/*
- */
-long long PyUnstable_FrameHook_GetId(PyInterpreterState *interpreter,
-                                     _PyRust_SimpleHookOrNull hook);
-
-/*
- */
-int PyUnstable_EnableFrameHook(PyInterpreterState *interpreter, long long id);
-
-/*
- */
-int PyUnstable_DisableFrameHook(PyInterpreterState *interpreter, long long id);
-
-/*
- */
-int PyUnstable_EnableFrameHookInThread(long long id);
-
-/*
- */
-int PyUnstable_DisableFrameHookInThread(long long id);
-
-/*
- */
-int PyUnstable_EnableFrameHookForCode(long long id, PyObject *code);
-
-/*
- */
-int PyUnstable_DisableFrameHookForCode(long long id, PyObject *code);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_GetCode(struct _PyInterpreterFrame *frame);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_GetFunction(struct _PyInterpreterFrame *frame);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_GetGlobals(struct _PyInterpreterFrame *frame);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_GetBuiltins(struct _PyInterpreterFrame *frame);
-
-/*
- */
-ptrdiff_t PyUnstable_HookFrame_GetArgumentCount(struct _PyInterpreterFrame *frame);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_GetArgument(struct _PyInterpreterFrame *frame, ptrdiff_t index);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_GetArgumentName(struct _PyInterpreterFrame *frame, ptrdiff_t index);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_GetArgumentByName(struct _PyInterpreterFrame *frame, PyObject *name);
-
-int PyUnstable_FrameHook_Version(void);
-
-/*
- */
-long long PyUnstable_InstallFrameHook(PyInterpreterState *interpreter,
-                                      const struct PyUnstable_FrameHookDefinition *definition);
-
-/*
- */
-int PyUnstable_FrameHook_CanStandIn(PyObject *code, PyObject *other, const char **reason);
-
-/*
- */
-PyObject *PyUnstable_FrameHook_CallOriginal(PyObject *callable,
-                                            PyObject *const *arguments,
-                                            size_t nargsf,
-                                            PyObject *names,
-                                            int below);
-
-/*
- */
-PyObject *PyUnstable_FrameHook_CallOutside(PyObject *callable,
-                                           PyObject *const *arguments,
-                                           size_t nargsf,
-                                           PyObject *names);
-
-/*
- */
-int PyUnstable_FrameHook_SetCRecursionRemaining(int levels);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_BorrowArgument(struct _PyInterpreterFrame *frame, ptrdiff_t index);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_GetFreeVariables(struct _PyInterpreterFrame *frame);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_GetLocals(struct _PyInterpreterFrame *frame);
-
-/*
- */
-PyObject *PyUnstable_HookFrame_GetCaller(struct _PyInterpreterFrame *frame, int *line);
 
 /*
  A frame has come back to the mark below it: with a value, which is in the mark's slot, or with

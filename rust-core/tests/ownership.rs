@@ -2,7 +2,7 @@
 //!
 //! Each file in `tests/ownership` is a misuse. Three compilations prove one:
 //! - as it is, it fails with the error that its first line names;
-//! - with `--cfg corrected`, where the misuse is left out, it compiles;
+//! - with `--cfg corrected`, where the misuse is left out, it compiles (with all others at once);
 //! - with the protection taken out of the modules that it names, as its other lines say, it compiles
 //!   too: so it is that protection which stops it, and the test would notice its absence.
 //!
@@ -60,8 +60,8 @@ impl Case {
         self.without.iter().all(|(module, ..)| module == STACK_REF)
     }
 
-    /// The crate that it is compiled in.
-    fn write_crate(&self, directory: &Path, weakened: bool) -> PathBuf {
+    /// The crate that it is compiled in, with other cases of its kind beside it.
+    fn write_crate(&self, directory: &Path, weakened: bool, beside: &[&Case]) -> PathBuf {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let root = directory.join("lib.rs");
         if self.is_of_stack_ref() {
@@ -69,11 +69,16 @@ impl Case {
             fs::copy(sources.join(STACK_REF), directory.join(STACK_REF)).expect("copied");
             edit(&directory.join(STACK_REF), |text| text.replace("pub mod exports;", ""));
             fs::write(&root, BELOW_STACK_REF).expect("written");
-            fs::write(directory.join("case.rs"), &self.text).expect("written");
         } else {
             copy_all(&sources, directory);
-            edit(&directory.join("frame_hook/mod.rs"), |text| text + "mod case;\n");
-            fs::write(directory.join("frame_hook/case.rs"), &self.text).expect("written");
+        }
+        let within = if self.is_of_stack_ref() { "" } else { "frame_hook" };
+        let parent =
+            if within.is_empty() { root.clone() } else { directory.join("frame_hook/mod.rs") };
+        for case in beside.iter().chain([&self]) {
+            edit(&parent, |text| format!("{text}\nmod {};\n", case.name));
+            let file = directory.join(within).join(&case.name).with_extension("rs");
+            fs::write(file, &case.text).expect("written");
         }
         for (module, from, to) in self.without.iter().filter(|_| weakened) {
             edit(&directory.join(module), |text| {
@@ -100,7 +105,6 @@ const BELOW_STACK_REF: &str = "
         pub unsafe fn has_deferred_count(_: *mut PyObject) -> bool { false }
     }
     mod stack_ref;
-    mod case;
 ";
 
 /// What the frame core uses of other crates.
@@ -139,7 +143,9 @@ fn compile(root: &Path, others: &Path, corrected: bool) -> Output {
     // What a case does with an `unsafe fn` is not the point of it.
     rustc.args(["-D", "unused_must_use", "-A", "dead_code", "-A", "unexpected_cfgs"]);
     rustc.args(["-A", "unused_variables", "-A", "unused_imports", "--cap-lints", "forbid"]);
-    rustc.arg("--out-dir").arg(root.parent().expect("a file is in a directory"));
+    let directory = root.ancestors().nth(2).expect("a file is in two directories");
+    rustc.arg("--out-dir").arg(directory);
+    rustc.arg("-C").arg(format!("incremental={}", directory.join("incremental").display()));
     for name in ["memoffset", "static_assertions"] {
         rustc.arg("--extern").arg(format!("{name}={}", others.display()));
     }
@@ -168,8 +174,8 @@ fn text(output: &Output) -> String {
 }
 
 fn check(case: &Case, directory: &Path, others: &Path) {
-    let _ = fs::remove_dir_all(directory);
-    let root = case.write_crate(&directory.join("as_it_is"), false);
+    let sources = directory.join("src");
+    let root = case.write_crate(&sources, false, &[]);
 
     let misuse = compile(&root, others, false);
     assert!(!misuse.status.success(), "{}: the misuse compiles", case.name);
@@ -179,10 +185,7 @@ fn check(case: &Case, directory: &Path, others: &Path) {
     // The error, and the line that says that compiling stopped.
     assert_eq!(errors, 2, "{}: more is wrong than the misuse:\n{message}", case.name);
 
-    let corrected = compile(&root, others, true);
-    assert!(corrected.status.success(), "{}: {}", case.name, text(&corrected));
-
-    let root = case.write_crate(&directory.join("weakened"), true);
+    let root = case.write_crate(&sources, true, &[]);
     let weakened = compile(&root, others, false);
     assert!(
         weakened.status.success(),
@@ -207,14 +210,15 @@ fn misuse_does_not_compile_and_the_types_are_why() {
         .collect();
     let of_stack_ref = cases.iter().filter(|case| case.is_of_stack_ref()).count();
     assert!(of_stack_ref >= 8 && cases.len() >= of_stack_ref + 8, "cases are missing");
-    // A compilation waits for nobody, so two at once are for two processors.
-    let (one, other) = cases.split_at(cases.len() / 2);
-    std::thread::scope(|scope| {
-        for part in [one, other] {
-            let (scratch, others) = (&scratch, &others);
-            scope.spawn(move || {
-                part.iter().for_each(|case| check(case, &scratch.join(&case.name), others));
-            });
-        }
-    });
+    for (kind, of_stack_ref) in [("stack_ref", true), ("whole", false)] {
+        let cases: Vec<_> =
+            cases.iter().filter(|it| it.is_of_stack_ref() == of_stack_ref).collect();
+        // One place for all: what a case does not change is not checked again.
+        let directory = scratch.join(kind);
+        let (first, rest) = cases.split_first().expect("there are cases of each kind");
+        let root = first.write_crate(&directory.join("src"), false, rest);
+        let corrected = compile(&root, &others, true);
+        assert!(corrected.status.success(), "{kind}, corrected: {}", text(&corrected));
+        cases.iter().for_each(|case| check(case, &directory, &others));
+    }
 }

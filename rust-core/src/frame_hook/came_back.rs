@@ -1,8 +1,9 @@
 //! A frame that hooks watch has come back to a mark.
 
 use super::error::{hand_back, Outcome, Raised};
+use super::mark_code::YIELDS_TO;
 use super::verdict::Kind;
-use super::watch::{OwnedWatch, YIELDS_TO};
+use super::watch::OwnedWatch;
 use super::watched;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject, PyThreadState};

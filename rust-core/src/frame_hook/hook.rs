@@ -399,14 +399,15 @@ impl HookInUse {
     /// Ends the use of a hook that is ordinary, in one step: the hooks behind it. `Err`: it is of another kind, or was
     /// removed.
     #[inline(always)]
-    pub fn leave_ordinary(self, quiet: &NotStopped) -> Result<Hooks<'_>, Self> {
+    pub fn leave_ordinary(self, _quiet: &NotStopped) -> Result<Hooks<'_>, Self> {
         if !self.get().is_ordinary() {
             return Err(self);
         }
-        // SAFETY: ordinary, so it is installed: the list uses it too, and changes when `quiet` is over.
-        let hook = Installed(unsafe { self.into_raw().as_ref() });
-        let _ = hook.users.give_up();
-        Ok(hook.behind(quiet))
+        // Ordinary, so it is installed: the list uses it too, and changes when `_quiet` is over.
+        let _ = self.get().users.give_up();
+        let at = self.get().next();
+        forget(self);
+        Ok(Hooks { at, list: PhantomData })
     }
 
     /// Ends the use, and begins that of the next hook that was added until `epoch`. Code of the hook's
@@ -471,25 +472,12 @@ pub unsafe fn first_in_use(mut at: Option<NonNull<Hook>>, epoch: u32) -> Option<
 #[derive(Clone, Copy)]
 pub struct Installed<'a>(&'a Hook);
 
-impl<'a> Installed<'a> {
-    pub fn get(self) -> &'a Hook {
-        self.0
-    }
-
+impl Installed<'_> {
     /// Begins to use it.
     #[inline(always)]
     pub fn enter(self) -> HookInUse {
         self.users.share();
         HookInUse(NonNull::from(self.0))
-    }
-
-    /// Those behind it.
-    #[inline(always)]
-    fn behind<'b>(self, _quiet: &'b NotStopped) -> Hooks<'b>
-    where
-        'a: 'b,
-    {
-        Hooks { at: self.0.next(), list: PhantomData }
     }
 }
 

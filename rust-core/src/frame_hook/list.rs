@@ -13,7 +13,7 @@ use core::cell::Cell;
 use core::ptr::{null_mut, NonNull};
 
 /// What leads to the first member, or to the next one.
-pub type Link<T> = Option<NonNull<T>>;
+pub type Next<T> = Option<NonNull<T>>;
 
 /// What a member keeps of its list.
 ///
@@ -21,13 +21,15 @@ pub type Link<T> = Option<NonNull<T>>;
 /// Of a member `next` is the member behind it, and `place` points to what leads to it: the list's beginning, or the
 /// `next` of the member before. Of what was never in a list, and of what was [taken out](take_out), `place` is NULL.
 pub struct Links<T> {
-    next: Cell<Link<T>>,
-    place: Cell<*mut Link<T>>,
+    next: Cell<Next<T>>,
+    place: Cell<*mut Next<T>>,
 }
 
 impl<T> Links<T> {
     /// Those of what is in no list.
-    pub const NONE: Self = Links { next: Cell::new(None), place: Cell::new(null_mut()) };
+    pub const fn none() -> Self {
+        Links { next: Cell::new(None), place: Cell::new(null_mut()) }
+    }
 }
 
 /// What can be in a list, in one at a time.
@@ -46,7 +48,7 @@ pub unsafe trait Member: Sized {
 /// - *stays*: `new` is in no list, is live, and stays where it is until it has left. So do the members, and `beginning`
 ///   is live as long as there is one.
 #[inline(always)]
-pub unsafe fn enter<T: Member>(beginning: *mut Link<T>, new: NonNull<T>) {
+pub unsafe fn enter<T: Member>(beginning: *mut Next<T>, new: NonNull<T>) {
     // SAFETY: *alone*, and *stays* says that the beginning, `new` and the member behind it are live.
     unsafe {
         let next = beginning.replace(Some(new));
@@ -92,6 +94,6 @@ pub unsafe fn take_out<T: Member>(this: &T) {
 /// # Safety
 /// *alone*, as for [`enter`]; *member*, as for [`leave`]. The result is not used once code runs that may take it out.
 #[inline(always)]
-pub unsafe fn behind<T: Member>(this: &T) -> Link<T> {
+pub unsafe fn behind<T: Member>(this: &T) -> Next<T> {
     this.links().next.get()
 }

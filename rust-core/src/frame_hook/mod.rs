@@ -40,6 +40,7 @@ mod interleavings;
 mod kept;
 mod list;
 mod listening;
+mod mark_code;
 mod monitoring;
 mod offered;
 mod original;

@@ -10,11 +10,12 @@
 
 use super::c_api::FRAMEHOOK_EXCLUDE_CALLEES;
 use super::error::Outcome;
-use super::list::{behind, enter, leave, Link};
+use super::list::{behind, enter, leave, Next};
+use super::mark_code::is_mark;
 use super::offered::never_offer;
 use super::scope::Scope;
 use super::verdict::Request;
-use super::watch::{is_mark, OwnedWatch, Watch, AT_ROOT, SPARES};
+use super::watch::{OwnedWatch, Watch, AT_ROOT, SPARES};
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::PyObject;
@@ -22,7 +23,7 @@ use crate::frame::{Frame, Owner};
 use crate::object::Owned;
 use crate::thread::{NotStopped, Thread};
 use core::mem::ManuallyDrop;
-use core::ptr::null_mut;
+use core::ptr::{null_mut, NonNull};
 
 /// Counts calls whose frame has not begun, by 1 or -1, so that [`is_spared`] is asked.
 fn count(thread: Thread, by: i32) {
@@ -31,7 +32,7 @@ fn count(thread: Thread, by: i32) {
 }
 
 /// The watches of spared calls that no frame has made: greenlets and threads begin with them.
-fn at_roots(thread: Thread) -> *mut Link<Watch> {
+fn at_roots(thread: Thread) -> *mut Next<Watch> {
     // SAFETY: live, as the thread's own state is. No reference is made.
     unsafe { (&raw mut (*thread.own()).spared_at_roots).cast() }
 }
@@ -42,6 +43,7 @@ fn spares(watch: &Watch, function: *mut PyObject) -> bool {
 }
 
 /// Leaves the list of the calls that no frame has made, if it is in that.
+#[inline] // or its symbol would be exported
 fn leave_roots(watch: &Watch) {
     if watch.has_state(AT_ROOT) {
         watch.set_state(AT_ROOT, false);
@@ -135,7 +137,7 @@ impl SparedCall {
             // this one in `leave_roots`, before it ends.
             unsafe {
                 Scope::lies_here(watch.scope.get(), thread);
-                enter(at_roots(thread), watch.as_non_null());
+                enter(at_roots(thread), NonNull::from(&*watch));
             }
         }
         if below {

@@ -10,12 +10,13 @@ use super::counted::count_one;
 use super::error::Raised;
 use super::hook::{Hook, HookInUse};
 use super::listening::{enabled_in_first_group, is_open, open_in_first_group};
+use super::mark_code::is_mark;
 use super::offered::{starts_within_a_hook, Offered, Stage, Starting};
 use super::original::is_spared;
 use super::set::HookSet;
 use super::state::{levels, Round};
 use super::verdict::Request;
-use super::watch::{is_mark, Watch};
+use super::watch::Watch;
 use super::{registry, scope, settled};
 use crate::code::Code;
 use crate::cpython as c;
@@ -288,7 +289,7 @@ unsafe fn go_on_with(
     // SAFETY: *quiet*: fields are read.
     course.passed = unsafe { thread.not_stopped() }
         .hooks()
-        .take_while(|hook| !core::ptr::eq(hook.get(), at.get()))
+        .take_while(|hook| !core::ptr::eq(&raw const **hook, at.get()))
         .any(|hook| course.is_called(thread, &hook));
     // SAFETY: the caller's contract.
     unsafe {

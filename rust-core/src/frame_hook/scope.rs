@@ -8,13 +8,13 @@
 
 use super::c_api::{FRAMEHOOK_EXCLUDE_CALLEES, FRAMEHOOK_ONLY_CALLEES_EVERYWHERE};
 use super::hook::Hook;
-use super::list::{behind, enter, leave, Link, Links, Member};
+use super::list::{behind, enter, leave, Links, Member, Next};
 use super::set::HookSet;
 use crate::cpython::_PyStackChunk;
 use crate::data_stack::{DataStack, Slots};
 use crate::thread::Thread;
 use core::ffi::c_uint;
-use core::ptr::{null, null_mut, NonNull};
+use core::ptr::{null, NonNull};
 
 /// A scope. It lies in its watch.
 ///
@@ -72,7 +72,7 @@ fn root(thread: Thread) -> *mut _PyStackChunk {
 
 /// The scopes of a thread on the stack with that root, the innermost first.
 struct OnStack {
-    next: Link<Scope>,
+    next: Next<Scope>,
     root: *mut _PyStackChunk,
 }
 
@@ -106,14 +106,11 @@ impl Iterator for OnStack {
 }
 
 impl Scope {
-    pub const NONE: Self = Scope {
-        links: Links::NONE,
-        root: null_mut(),
-        hook: null(),
-        kind: 0,
-        excludes_all: false,
-        hooks_here: 0,
-    };
+    /// One that has not begun, which knows its stack.
+    const fn on(root: *mut _PyStackChunk) -> Self {
+        let links = Links::none();
+        Scope { links, root, hook: null(), kind: 0, excludes_all: false, hooks_here: 0 }
+    }
 
     /// Remembers the stack of now, where no scope begins.
     ///
@@ -121,7 +118,7 @@ impl Scope {
     /// `this` is in no list.
     pub unsafe fn lies_here(this: *mut Scope, thread: Thread) {
         // SAFETY: ours, by contract.
-        unsafe { *this = Scope { root: root_or_made(thread), ..Scope::NONE } };
+        unsafe { *this = Scope::on(root_or_made(thread)) };
     }
 
     /// Whether it lies on the stack of now.
@@ -143,12 +140,11 @@ impl Scope {
         let outer = OnStack::of(thread, root).next().map(|outer| unsafe { &*outer });
         let is_new = hook.is_some_and(|hook| of_hook(thread, root, hook).is_none());
         let scope = Scope {
-            root,
             hook: hook.map_or(null(), |hook| &raw const *hook),
             kind,
             excludes_all: hook.is_none() || outer.is_some_and(|outer| outer.excludes_all),
             hooks_here: outer.map_or(0, |outer| outer.hooks_here) + u32::from(is_new),
-            ..Scope::NONE
+            ..Scope::on(root)
         };
         // SAFETY: *stays*. *alone*: the list is the thread's own.
         unsafe {
@@ -165,6 +161,7 @@ impl Scope {
     /// # Safety
     /// - *begun*: `this` has begun, and not ended.
     /// - *alone*: the thread in which it has begun is the calling one, or does not run: nobody else uses its list.
+    #[inline] // or its symbol would be exported
     pub unsafe fn end(this: *const Scope) {
         // SAFETY: *begun*, so it is a *member*, and its watch has its hook. *alone*.
         let (hook, kind) = unsafe {

@@ -1,11 +1,10 @@
 //! A watch: a hook is told what becomes of one frame.
 //!
-//! A watched frame comes back to a *mark*, and not to the frame that has called it. A mark is a
-//! frame without code of its own, as the one at the bottom of each eval loop, and so nobody who
-//! walks frames shows it. Its three instructions are there to be returned to: the second by a frame
-//! that returns, the third by one that yields. The eval loop has Rust run both, and an exception
-//! that comes to a mark too. Rust tells the hook, takes the mark out, and hands on what came to the
-//! frame below. So frames that nobody watches pay nothing.
+//! A watched frame comes back to a *mark*, and not to the frame that has called it. A mark is a frame without code of its
+//! own, as the one at the bottom of each eval loop, and so nobody who walks frames shows it. Its three instructions are
+//! there to be returned to: the second by a frame that returns, the third by one that yields. The eval loop has Rust run
+//! both, and an exception that comes to a mark too. Rust tells the hook, takes the mark out, and hands on what came to
+//! the frame below. So frames that nobody watches pay nothing.
 //!
 //! ```text
 //!   watched frame ──► mark of the last hook that asked ──► mark of the one before ──► caller
@@ -15,46 +14,23 @@
 
 use super::error::{Outcome, Raised};
 use super::hook::{Hook, HookRef};
-use super::list::{enter, leave, Link, Links, Member};
+use super::list::{enter, leave, Links, Member, Next};
+use super::mark_code::{self, is_mark, RETURNS_TO, YIELDS_TO};
 use super::scope::Scope;
 use super::verdict::Request;
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::frame::{Frame, Owner, VisitFunction};
-use crate::object::{ForC, Owned};
+use crate::object::Owned;
 use crate::reference_count::{decref, new_reference};
 use crate::stack_ref::StackSlot;
 use crate::thread::{NotStopped, Thread, ThreadState};
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
-use core::mem::{forget, MaybeUninit};
+use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::ptr::{null_mut, NonNull};
-
-/// An instruction without an argument, as the eval loop reads it.
-#[repr(C, align(2))]
-struct Unit {
-    code: u8,
-    argument: u8,
-}
-
-const fn unit(code: u32) -> Unit {
-    Unit { code: code as u8, argument: 0 }
-}
-
-/// What a mark executes. The first instruction says what kind of frame it is, to whoever looks at
-/// the instruction that has called.
-static INSTRUCTIONS: ForC<[Unit; 3]> =
-    ForC::new([unit(c::INTERPRETER_EXIT), unit(c::RESERVED), unit(c::RESERVED)]);
-/// So many instructions behind the first one a frame returns to.
-const RETURNS_TO: u16 = 1;
-/// So many instructions behind the one that has called a generator it yields to.
-pub const YIELDS_TO: usize = 1 + size_of::<c::_PySendCache>() / size_of::<c::_Py_CODEUNIT>();
-
-fn instructions() -> *mut c::_Py_CODEUNIT {
-    INSTRUCTIONS.get().cast()
-}
 
 /// Its mark lies below the frame, which runs.
 const LINKED: u32 = 1;
@@ -69,9 +45,9 @@ const HELD: u32 = 4;
 /// Its request has a scope.
 const HAS_SCOPE: u32 = 8;
 /// It is the watch of a spared call whose frame has not begun.
-pub const SPARES: u32 = 16;
+pub(super) const SPARES: u32 = 16;
 /// It is in the list of the spared calls that no frame has made, and whose own has not begun.
-pub const AT_ROOT: u32 = 32;
+pub(super) const AT_ROOT: u32 = 32;
 
 /// The state of a watch that is not linked yet.
 #[inline(always)]
@@ -86,11 +62,10 @@ fn state_of_new(request: Request) -> u32 {
 /// A watch, as all see it but who ends it: that takes an [`OwnedWatch`].
 ///
 /// # Invariants
-/// Begins with a frame that is the C stack's, with one slot; so a pointer to the mark is one to the
-/// watch. Of memory that is not used, the slot and `watched` are as in zeros. A watch in
-/// the list of the thread whose frame it watches has its scope in force there. The
-/// hook of a watch without a scope has a function to tell it by. The watch of a spared call has no
-/// hook and is not linked; its word is the function that runs, borrowed, and never read through.
+/// Begins with a frame that is the C stack's, with one slot; so a pointer to the mark is one to the watch. Of memory that
+/// is not used, the slot and `watched` are as in zeros. A watch in the list of the thread whose frame it watches has its
+/// scope in force there. The hook of a watch without a scope has a function to tell it by. The watch of a spared call has
+/// no hook and is not linked; its word is the function that runs, borrowed, and never read through.
 ///
 /// The thread whose frame it watches works on it alone, or another one while this one does not run.
 /// Any callback may change a watch, so all of it is in cells.
@@ -105,9 +80,8 @@ pub struct Watch {
     state: Cell<u32>,
     /// The object that holds the watch of a generator; NULL: no generator is watched.
     watched: Cell<*mut PyObject>,
-    /// The other watches of the same generator, in the order in which they are told. Of memory that
-    /// is not used: the next piece of it.
-    next_told: Cell<Link<Watch>>,
+    /// The other watches of the same generator, in the order in which they are told. Of unused memory: the next piece.
+    next_told: Cell<Next<Watch>>,
     links: Links<Watch>,
     pub(super) scope: UnsafeCell<Scope>,
 }
@@ -120,10 +94,9 @@ unsafe impl Member for Watch {
     }
 }
 
-/// The right to end a watch. There is one of it for each watch. After [`link`](Self::link) the chain
-/// of frames that leads to the mark has it, after [`into_raw`](Self::into_raw) a generator: it is
-/// taken back by [`from_raw`](Self::from_raw) where something comes to the mark, or the generator is
-/// over.
+/// The right to end a watch. There is one of it for each watch. After [`link`](Self::link) the chain of frames that
+/// leads to the mark has it, after [`into_raw`](Self::into_raw) a generator: it is taken back by
+/// [`from_raw`](Self::from_raw) where something comes to the mark, or the generator is over.
 ///
 /// # Invariants
 /// The watch is live, and this is the only one of it.
@@ -139,14 +112,6 @@ impl Deref for OwnedWatch {
         // SAFETY: live by the type's invariant: it is ended by what consumes this. All is in cells.
         unsafe { self.0.as_ref() }
     }
-}
-
-/// Whether a frame is the mark of a watch: no other frame executes these instructions.
-#[inline(always)]
-pub fn is_mark(frame: Frame) -> bool {
-    frame.owner() == Owner::C_STACK
-        && (frame.instruction() as usize).wrapping_sub(instructions() as usize)
-            < size_of::<[Unit; 3]>()
 }
 
 /// So much memory for further watches a thread keeps.
@@ -224,11 +189,11 @@ impl Watch {
     }
 
     /// The other watches of the same generator.
-    pub fn next_told(&self) -> Link<Watch> {
+    pub fn next_told(&self) -> Next<Watch> {
         self.next_told.get()
     }
 
-    pub fn set_next_told(&self, next: Link<Watch>) {
+    pub fn set_next_told(&self, next: Next<Watch>) {
         self.next_told.set(next);
     }
 
@@ -308,7 +273,7 @@ impl Watch {
     #[inline(always)]
     pub fn was_yielded_to(&self) -> bool {
         // SAFETY: one of the three.
-        self.mark().instruction() == unsafe { instructions().add(YIELDS_TO) }
+        self.mark().instruction() == unsafe { mark_code::first().add(YIELDS_TO) }
     }
 
     /// A frame that returns comes to the mark as one that has returned.
@@ -320,7 +285,7 @@ impl Watch {
 
     /// The frame that came to the mark goes on, and will come to it again.
     pub fn wait_again(&self) {
-        self.mark().set_instruction(instructions());
+        self.mark().set_instruction(mark_code::first());
     }
 
     /// The frame is taken for one that never runs again: what the watch has is moved out, for the hook to be told
@@ -359,8 +324,7 @@ impl Watch {
         unsafe { (*self.hook.get()).is_some() }
     }
 
-    /// Shows the collector what the watch of a suspended generator holds; a number other than 0 ends
-    /// it.
+    /// Shows the collector what the watch of a suspended generator holds; a number other than 0 ends it.
     ///
     /// # Safety
     /// *collector*: `visit` and `argument` are the collector's, which runs with every other thread stopped.
@@ -448,17 +412,10 @@ impl OwnedWatch {
         Ok(OwnedWatch(room))
     }
 
-    /// Where it lies, for lists.
-    pub(super) fn as_non_null(&self) -> NonNull<Watch> {
-        self.0
-    }
-
     /// Hands the right to end it to what leads to the watch.
     #[inline(always)]
     pub fn into_raw(self) -> NonNull<Watch> {
-        let watch = self.0;
-        forget(self);
-        watch
+        self.0
     }
 
     /// Takes the right to end a watch from what leads to it.
@@ -509,8 +466,7 @@ impl OwnedWatch {
         }
     }
 
-    /// The frame below the mark becomes the thread's current one. Nothing comes back to the mark any
-    /// more, unless it is linked again.
+    /// The frame below the mark becomes the thread's current one. Nothing comes back to the mark, unless it is linked again.
     ///
     /// # Safety
     /// *current*: the mark is the thread's current frame.
@@ -557,6 +513,7 @@ impl OwnedWatch {
     ///
     /// # Safety
     /// *out*: it is in no list, no generator's either, and its mark lies below no frame.
+    #[inline] // or its symbol would be exported
     pub unsafe fn end(self, thread: Thread) {
         self.watched.set(null_mut());
         // SAFETY: *out*; no object holds it.
@@ -604,7 +561,7 @@ unsafe fn give_up_hook(hook: Option<HookRef>, word: *mut c_void) {
 }
 
 /// As the lists have it.
-fn raw(watch: Link<Watch>) -> *mut Watch {
+fn raw(watch: Next<Watch>) -> *mut Watch {
     watch.map_or(null_mut(), NonNull::as_ptr)
 }
 
@@ -612,8 +569,7 @@ fn raw(watch: Link<Watch>) -> *mut Watch {
 #[cold]
 #[inline(never)]
 fn allocate(thread: Thread) -> Outcome<NonNull<Watch>> {
-    // SAFETY: the raw allocator takes any size at any time. Zeros are valid for all fields but the
-    // owner, which is set.
+    // SAFETY: the raw allocator takes any size at any time. Zeros are valid for all fields but the owner, which is set.
     unsafe {
         let room = NonNull::new(c::PyMem_RawCalloc(1, size_of::<Watch>()).cast::<Watch>())
             .ok_or_else(|| Raised::no_memory(thread))?;
@@ -622,14 +578,14 @@ fn allocate(thread: Thread) -> Outcome<NonNull<Watch>> {
     }
 }
 
-/// Frees the memory that a thread keeps for watches, which keeps no more: it ends. Destructors that run
-/// later may watch frames.
+/// Frees the memory that a thread keeps for watches, which keeps no more: it ends. Destructors that run later may watch
+/// frames.
 ///
 /// # Safety
-/// Nobody else works on that thread's watches.
+/// *alone*: that is the calling thread, or does not run: nobody else works on its watches.
 pub unsafe fn free_unused(thread: ThreadState) {
     let own = thread.own();
-    // SAFETY: the thread's own lists, by contract.
+    // SAFETY: *alone*. Each piece of unused memory leads to the next.
     unsafe {
         (*own).watches = null_mut();
         (*own).scopes = null_mut();

@@ -14,7 +14,7 @@
 use super::error::{hand_back, Outcome, Raised};
 use super::generator::{Generator, Resumption};
 use super::kept::keep;
-use super::list::{enter, take_out, Link, Links, Member};
+use super::list::{enter, take_out, Links, Member, Next};
 use super::listening::{set_active, watched_changed};
 use super::monitoring::{instrument, tell_of_throw};
 use super::resume::{make_first_resume_slow, make_slow};
@@ -46,7 +46,7 @@ use core::ptr::{null_mut, NonNull};
 #[repr(C)]
 pub struct Watched {
     base: PyObject,
-    first: Link<Watch>,
+    first: Next<Watch>,
     /// The frame that holds it.
     frame: *mut _PyInterpreterFrame,
     /// What was in `f_locals` before, or NULL.
@@ -175,7 +175,7 @@ fn activate_now(thread: Thread) {
 }
 
 /// Does something to the interpreter's list under its lock, that neither waits nor runs Python code.
-fn with_list<T>(thread: Thread, work: impl FnOnce(*mut Link<Watched>) -> T) -> T {
+fn with_list<T>(thread: Thread, work: impl FnOnce(*mut Next<Watched>) -> T) -> T {
     let state = thread.state();
     // SAFETY: *attached*, says the `Thread`; nothing under the lock takes it. *live*: the interpreter's field.
     let _held = unsafe { Held::lock(&raw mut (*state).watched_lock) };

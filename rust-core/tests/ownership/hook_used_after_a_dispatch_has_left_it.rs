@@ -1,9 +1,7 @@
 //! error: E0505
 //! module: frame_hook/hook.rs
-//! without: pub fn leave_ordinary(self, quiet: &NotStopped) => pub fn leave_ordinary(&self, quiet: &NotStopped)
-//! without: pub fn leave_ordinary(&self, quiet: &NotStopped) -> Result<Hooks<'_>, Self> => pub fn leave_ordinary<'a>(&self, quiet: &'a NotStopped) -> Result<Hooks<'a>, HookInUse>
+//! without: pub fn leave_ordinary(self, _quiet: &NotStopped) -> Result<Hooks<'_>, Self> => pub fn leave_ordinary<'a>(&self, _quiet: &'a NotStopped) -> Result<Hooks<'a>, HookInUse>
 //! without: return Err(self); => return Err(HookInUse(self.0));
-//! without: self.into_raw().as_ref() => self.0.as_ref()
 use super::hook::HookInUse;
 use crate::thread::NotStopped;
 

@@ -8,10 +8,11 @@ use crate::frame::Frame;
 use crate::frame_hook::c_api::*;
 use crate::frame_hook::came_back::{_PyRust_FrameCameBack, Ahead, HERE};
 use crate::frame_hook::dispatch::*;
+use crate::frame_hook::mark_code;
 use crate::frame_hook::round::*;
 use crate::frame_hook::state::levels;
 use crate::frame_hook::verdict::*;
-use crate::frame_hook::watch::{self, free_unused};
+use crate::frame_hook::watch::free_unused;
 use crate::frame_hook::{disabled, registry, suspended};
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{decref, incref, name_of};
@@ -472,7 +473,7 @@ pub enum Became {
 /// Whether a frame is the mark of a watch.
 pub fn is_mark(frame: *mut _PyInterpreterFrame) -> bool {
     // SAFETY: a frame of this thread.
-    watch::is_mark(unsafe { Frame::new(frame) })
+    mark_code::is_mark(unsafe { Frame::new(frame) })
 }
 
 /// The thread's current frame goes on so far ahead of where it stands.
