@@ -38,9 +38,13 @@ struct Asked<'a, 'py> {
 impl FrameHook for Dynamo {
     type Word = Word;
 
+    /// Whether this thread has a callback, or it is time to switch the hook off.
     #[inline]
     fn listens(&self) -> bool {
-        switch::listens()
+        if switch::is_needed() {
+            return !callback::is_off();
+        }
+        switch::is_idle()
     }
 
     #[inline]
@@ -95,14 +99,10 @@ impl<'py> Asked<'_, 'py> {
     }
 
     fn state(&self) -> PyResult<Option<Bound<'py, CodeState>>> {
-        let found = extra::get(&self.code);
-        if found.is_some() || matches!(self.callback(), Callback::RunOnly) {
-            return Ok(found);
+        if matches!(self.callback(), Callback::RunOnly) {
+            return Ok(extra::get(&self.code));
         }
-        let state = CodeState::new(&self.code, offered::names(self.frame)?)?;
-        let state = state.into_pyobject(self.py())?;
-        extra::set(&self.code, Some(state.clone()))?;
-        Ok(Some(state))
+        extra::get_or_new(&self.code, || offered::names(self.frame)).map(Some)
     }
 
     /// The thread keeps its callback.

@@ -187,13 +187,6 @@ impl CodeState {
         entries.is_some_and(|entries| entries.iter().any(|it| it.is(entry)))
     }
 
-    /// The entry of its region that comes after another one.
-    pub fn after(&self, entry: &Bound<'_, CacheEntry>) -> Option<Py<CacheEntry>> {
-        let entries = self.entries(entry.get().region())?;
-        let at = entries.iter().position(|it| it.is(entry))?;
-        entries.get(at + 1).map(|next| next.clone_ref(entry.py()))
-    }
-
     /// Gives all entries up.
     pub fn clear(&self, py: Python<'_>) {
         let before = std::mem::take(&mut *self.inner());

@@ -1,7 +1,6 @@
 //! Compiled code, and the guards under which it may run.
 
 use crate::call::call;
-use crate::code_state::CodeState;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCode, PyDict};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -171,16 +170,6 @@ impl CacheEntry {
     #[getter]
     fn trace_annotation(&self, py: Python<'_>) -> Py<PyAny> {
         self.annotation(py)
-    }
-
-    /// The entry that is looked at after this one. torch 2.6 goes from one to the next.
-    #[getter]
-    fn next(slf: &Bound<'_, Self>) -> PyResult<Option<Py<Self>>> {
-        let py = slf.py();
-        let manager = slf.get().guard_manager(py).into_bound(py);
-        let state = manager.getattr("extra_state")?;
-        let Ok(state) = state.cast::<CodeState>() else { return Ok(None) };
-        Ok(state.get().after(slf))
     }
 
     #[getter]

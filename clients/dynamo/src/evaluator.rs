@@ -7,9 +7,8 @@
 //! back without a call: while torch compiles, or below a full graph. So a thread is known to be in
 //! none only where none of torch's functions that begin one is on its stack.
 
-use crate::answer;
 use crate::call::call;
-use crate::switch;
+use crate::{switch, torch_2_6};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -57,7 +56,7 @@ pub fn remember(extension: &Bound<'_, PyAny>) -> PyResult<()> {
     if let Some(function) = extension.getattr_opt("set_fullgraph_compiled_frame_count")? {
         SET_FRAME_COUNT.remember(function);
     }
-    answer::remember(extension)
+    torch_2_6::remember(extension)
 }
 
 /// Sets the callback of torch's evaluator in this thread, and returns the one before.

@@ -1,10 +1,13 @@
 //! What is kept with a code object, in one of its extra slots.
 
+use crate::callback::DEFAULT_REGION;
 use crate::code_state::CodeState;
-use pyo3::exceptions::PyRuntimeError;
+use crate::strategy::Strategy;
+use crate::switch;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyWeakrefMethods, PyWeakrefReference};
+use pyo3::types::{PyCode, PyString, PyWeakrefMethods, PyWeakrefReference};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -51,6 +54,54 @@ pub fn get<'py>(code: &Bound<'py, PyCode>) -> Option<Bound<'py, CodeState>> {
         let state = Bound::from_borrowed_ptr_or_opt(code.py(), extra.cast())?;
         Some(state.cast_into_unchecked())
     }
+}
+
+/// The same; made with the names of the parameters, if need be.
+#[inline]
+pub fn get_or_new<'py>(
+    code: &Bound<'py, PyCode>,
+    names: impl FnOnce() -> PyResult<Vec<Py<PyString>>>,
+) -> PyResult<Bound<'py, CodeState>> {
+    if let Some(state) = get(code) {
+        return Ok(state);
+    }
+    let state = CodeState::new(code, names()?)?.into_pyobject(code.py())?;
+    set(code, Some(state.clone()))?;
+    Ok(state)
+}
+
+/// The same of a code object that has no frame now.
+pub fn state_of<'py>(code: &Bound<'py, PyCode>) -> PyResult<Bound<'py, CodeState>> {
+    get_or_new(code, || parameters(code))
+}
+
+/// The names of a code object's parameters, as a frame's arguments have them.
+fn parameters(code: &Bound<'_, PyCode>) -> PyResult<Vec<Py<PyString>>> {
+    let number = |name: &str| code.getattr(name)?.extract::<usize>();
+    let flags = number("co_flags")?;
+    let stars = usize::from(flags & 0x4 != 0) + usize::from(flags & 0x8 != 0);
+    let count = number("co_argcount")? + number("co_kwonlyargcount")? + stars;
+    let names = code.getattr("co_varnames")?.try_iter()?.take(count);
+    names.map(|name| Ok(name?.cast_into::<PyString>()?.unbind())).collect()
+}
+
+pub fn code_of<'a, 'py>(object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyCode>> {
+    object.cast().map_err(|_| PyTypeError::new_err("expected a code object"))
+}
+
+/// Says what is to be done with frames of a code object.
+pub fn set_strategy(code: &Bound<'_, PyCode>, strategy: Strategy) -> PyResult<()> {
+    let state = state_of(code)?;
+    state.get().set_strategy(DEFAULT_REGION, strategy);
+    ask_again(code, &state)
+}
+
+/// What is settled about a code object is open again.
+pub fn ask_again(code: &Bound<'_, PyCode>, state: &Bound<'_, CodeState>) -> PyResult<()> {
+    if state.get().unsettle() {
+        switch::ask_about(code, true)?;
+    }
+    Ok(())
 }
 
 /// The code objects with which something was kept; some of them are gone.

@@ -3,39 +3,16 @@
 use crate::callback::{self, Callback, DEFAULT_REGION};
 use crate::code_state::CodeState;
 use crate::entry::{CacheEntry, PrecompileEntry};
+use crate::extra::{code_of, state_of};
 use crate::strategy::Strategy;
 use crate::{evaluator, extra, settings, switch};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyCode, PyString};
-
-fn code_of<'a, 'py>(object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyCode>> {
-    object.cast().map_err(|_| PyTypeError::new_err("expected a code object"))
-}
+use pyo3::types::{PyBool, PyCode};
 
 fn flag_of(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let flag = object.cast::<PyBool>();
     flag.map(|flag| flag.is_true()).map_err(|_| PyTypeError::new_err("expected True/False"))
-}
-
-/// What is known of a code object; made, if need be.
-fn state_of<'py>(code: &Bound<'py, PyCode>) -> PyResult<Bound<'py, CodeState>> {
-    if let Some(state) = extra::get(code) {
-        return Ok(state);
-    }
-    let state = CodeState::new(code, parameters(code)?)?.into_pyobject(code.py())?;
-    extra::set(code, Some(state.clone()))?;
-    Ok(state)
-}
-
-/// The names of a code object's parameters, as a frame's arguments have them.
-fn parameters(code: &Bound<'_, PyCode>) -> PyResult<Vec<Py<PyString>>> {
-    let number = |name: &str| code.getattr(name)?.extract::<usize>();
-    let flags = number("co_flags")?;
-    let stars = usize::from(flags & 0x4 != 0) + usize::from(flags & 0x8 != 0);
-    let count = number("co_argcount")? + number("co_kwonlyargcount")? + stars;
-    let names = code.getattr("co_varnames")?.try_iter()?.take(count);
-    names.map(|name| Ok(name?.cast_into::<PyString>()?.unbind())).collect()
 }
 
 /// Gives this thread another callback, and returns the one before.
@@ -77,15 +54,7 @@ pub fn reset_code(code: &Bound<'_, PyAny>) -> PyResult<()> {
     let code = code_of(code)?;
     if let Some(state) = extra::get(code) {
         extra::set(code, None)?;
-        ask_again(code, &state)?;
-    }
-    Ok(())
-}
-
-/// What is settled about a code object is open again.
-fn ask_again(code: &Bound<'_, PyCode>, state: &Bound<'_, CodeState>) -> PyResult<()> {
-    if state.get().unsettle() {
-        switch::ask_about(code, true)?;
+        extra::ask_again(code, &state)?;
     }
     Ok(())
 }
@@ -93,19 +62,7 @@ fn ask_again(code: &Bound<'_, PyCode>, state: &Bound<'_, CodeState>) -> PyResult
 /// Says what is to be done with frames of a code object.
 #[pyfunction(name = "set_code_exec_strategy")]
 pub fn set_strategy(code: &Bound<'_, PyAny>, strategy: &Bound<'_, PyAny>) -> PyResult<()> {
-    let code = code_of(code)?;
-    let state = state_of(code)?;
-    state.get().set_strategy(DEFAULT_REGION, Strategy::of(strategy)?);
-    ask_again(code, &state)
-}
-
-/// torch 2.6's word for it: frames of a code object run as they are.
-#[pyfunction]
-pub fn skip_code(code: &Bound<'_, PyAny>) -> PyResult<()> {
-    let code = code_of(code)?;
-    let state = state_of(code)?;
-    state.get().set_strategy(DEFAULT_REGION, Strategy::skipped());
-    ask_again(code, &state)
+    extra::set_strategy(code_of(code)?, Strategy::of(strategy)?)
 }
 
 /// A function of torch that runs for each compiled call, and that torch would skip: the hook is not

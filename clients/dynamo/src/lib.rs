@@ -15,10 +15,12 @@ mod entry;
 mod evaluator;
 mod extra;
 mod functions;
+mod installing;
 mod offered;
 mod settings;
 mod strategy;
 mod switch;
+mod torch_2_6;
 
 use pyo3::prelude::*;
 
@@ -41,10 +43,20 @@ mod _core {
         get_callback, get_region, heed_c_recursion_limit, leave_alone, load_precompiled,
         precompiled_of, reset_code, set_callback, set_frame_count, set_guard_complete_hook,
         set_guard_error_hook, set_lru, set_nested_is_error, set_region, set_skip_unsafe,
-        set_strategy, skip_code, version,
+        set_strategy, version,
     };
+    #[pymodule_export]
+    use crate::installing::{install, uninstall};
     #[pymodule_export]
     use crate::offered::Frame;
     #[pymodule_export]
-    use crate::switch::{forked, install, is_asked, uninstall};
+    use crate::switch::{forked, is_asked};
+    #[pymodule_export]
+    use crate::torch_2_6::skip_code;
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::torch_2_6::link_entries(module.py())
+    }
 }

@@ -1,13 +1,11 @@
-//! The hook of the process: when it is installed, and when it is asked.
+//! Whether the hook of the process is there, and when it is enabled.
 //!
 //! While no thread has a callback, the hook has nothing to say to any frame. To switch it off at
 //! once would be wrong, as switching it on again has each code object be asked about once more, and
 //! a program may come to its compiled function again a moment later. So it stays on until it was
 //! asked in vain for a while. What that costs is a small part of what the next switch would.
 
-use crate::ask::Dynamo;
-use crate::callback;
-use framehook::{Builder, Installed};
+use framehook::{FrameHook, Installed};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
@@ -18,7 +16,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// So often the hook is asked in vain before it is switched off.
 const PATIENCE: u32 = 2_000;
 
-static HOOK: Mutex<Option<Arc<Installed<Dynamo>>>> = Mutex::new(None);
+/// An installed hook, whatever it does.
+trait Hook: Send + Sync {
+    fn enable(&self, py: Python<'_>, on: bool) -> PyResult<()>;
+    fn enable_for(&self, code: &Bound<'_, PyCode>, on: bool) -> PyResult<()>;
+    fn remove(self: Arc<Self>, py: Python<'_>) -> PyResult<()>;
+}
+
+impl<H: FrameHook> Hook for Installed<H> {
+    fn enable(&self, py: Python<'_>, on: bool) -> PyResult<()> {
+        self.enable(py, on)
+    }
+
+    fn enable_for(&self, code: &Bound<'_, PyCode>, on: bool) -> PyResult<()> {
+        self.enable_for(code, on)
+    }
+
+    fn remove(self: Arc<Self>, py: Python<'_>) -> PyResult<()> {
+        match Arc::try_unwrap(self) {
+            Ok(installed) if installed.is_installed() => installed.remove(py),
+            // Another thread is about to switch it; it is removed when that one has.
+            _ => Ok(()),
+        }
+    }
+}
+
+static HOOK: Mutex<Option<Arc<dyn Hook>>> = Mutex::new(None);
 /// How many threads have a callback.
 static THREADS: AtomicIsize = AtomicIsize::new(0);
 thread_local! {
@@ -35,7 +58,7 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 static IN_VAIN: AtomicU32 = AtomicU32::new(0);
 
 /// The hook, taken out of the lock: what is done with it may wait for other threads.
-fn hook() -> Option<Arc<Installed<Dynamo>>> {
+fn hook() -> Option<Arc<dyn Hook>> {
     HOOK.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
@@ -76,13 +99,15 @@ pub fn forked() {
     THREADS.store(COUNTED.get(), Ordering::SeqCst);
 }
 
-/// Whether the hook has something to say about a frame: this thread has a callback, or it is time
-/// to switch the hook off.
+/// Whether some thread has a callback.
 #[inline]
-pub fn listens() -> bool {
-    if THREADS.load(Ordering::Relaxed) != 0 {
-        return !callback::is_off();
-    }
+pub fn is_needed() -> bool {
+    THREADS.load(Ordering::Relaxed) != 0
+}
+
+/// The hook was called in vain once more. Whether that is enough to switch it off.
+#[inline]
+pub fn is_idle() -> bool {
     // Threads may overwrite each other's count: it only matters that it grows.
     let count = IN_VAIN.load(Ordering::Relaxed) + 1;
     IN_VAIN.store(count, Ordering::Relaxed);
@@ -101,32 +126,20 @@ pub fn rest(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Installs the hook. RuntimeError: it is there, or this interpreter has no frame hooks.
-#[pyfunction]
-pub fn install(py: Python<'_>) -> PyResult<()> {
-    if hook().is_some() {
-        return Err(PyRuntimeError::new_err("ferrule_dynamo is installed"));
-    }
-    crate::extra::reserve(py)?;
-    let installed = Builder::new("TorchDynamo").install(py, Dynamo)?;
+/// Takes over a hook that was installed, and is enabled.
+pub fn connect<H: FrameHook>(installed: Installed<H>) {
     IN_VAIN.store(0, Ordering::Relaxed);
     ASKED.store(true, Ordering::SeqCst);
-    let before = HOOK.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::new(installed));
+    let hook = Arc::new(installed);
+    let before = HOOK.lock().unwrap_or_else(PoisonError::into_inner).replace(hook);
     drop(before);
     // From here on torch's functions are those of the hook.
     INSTALLATION.fetch_add(1, Ordering::Relaxed);
     INSTALLED.store(true, Ordering::SeqCst);
-    Ok(())
-}
-
-/// The number of this installation.
-pub fn installation() -> u32 {
-    INSTALLATION.load(Ordering::Relaxed)
 }
 
 /// Removes the hook. RuntimeError: a thread is in a compiled region.
-#[pyfunction]
-pub fn uninstall(py: Python<'_>) -> PyResult<()> {
+pub fn disconnect(py: Python<'_>) -> PyResult<()> {
     if THREADS.load(Ordering::SeqCst) != 0 {
         return Err(PyRuntimeError::new_err("a thread is in a torch.compile region"));
     }
@@ -134,12 +147,12 @@ pub fn uninstall(py: Python<'_>) -> PyResult<()> {
     INSTALLED.store(false, Ordering::SeqCst);
     let hook = HOOK.lock().unwrap_or_else(PoisonError::into_inner).take();
     ASKED.store(false, Ordering::SeqCst);
-    match hook.map(Arc::try_unwrap) {
-        Some(Ok(installed)) if installed.is_installed() => installed.remove(py)?,
-        // Another thread is about to switch it; it is removed when that one has.
-        _ => {}
-    }
-    crate::extra::clear_all(py)
+    hook.map_or(Ok(()), |hook| hook.remove(py))
+}
+
+/// The number of this installation.
+pub fn installation() -> u32 {
+    INSTALLATION.load(Ordering::Relaxed)
 }
 
 /// Whether the hook was installed, and nobody has taken it back.
