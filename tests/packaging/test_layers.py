@@ -1,12 +1,14 @@
 """The modules of the frame core use each other in one direction: the one that ARCHITECTURE.md has in a table.
 
-The graph is made from the text of rust-core/src: from `use` lines and from paths that begin with `crate`, `super`, `self` or
-a module's own child. What only unit tests and fuzz targets compile is left out. A call of a method names no module, and is not seen.
+What only unit tests and fuzz targets compile has no layers, and is left out. That nothing runs in a circle is tested in `test_circles.py`.
 """
 
 import re
 import unittest
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+
+from circles import circles, name_of
+from rust_modules import graph_of, modules_of, sources_in
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "rust-core" / "src"
@@ -16,132 +18,6 @@ ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 TABLE = "| modules of | from the ground up |"
 THE_CRATE = "the crate"
 
-# --- Reading Rust. ----------------------------------------------------------------------------------------------
-
-COMMENT_OR_LITERAL = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|\br(?P<hashes>\#*)".*?"(?P=hashes)|"(?:\\.|[^"\\])*"|'(?:\\.[^']*|[^'\\])'""", re.DOTALL | re.VERBOSE)
-FOR_TESTS = re.compile(r"#\s*\[\s*cfg\s*\(\s*(?:test|fuzzing|any\s*\(\s*test\s*,\s*fuzzing\s*\))\s*\)\s*\]")
-DECLARATION = re.compile(r"\bmod\s+(\w+)\s*;")
-USE = re.compile(r"\buse\s+([^;]+);")
-PATH = re.compile(r"(?<![\w:.])\w+(?:\s*::\s*\w+)+")
-
-
-def item_end(text, start):
-    """Where the item that begins at `start` is over: behind its `;`, or behind its block."""
-    depth, is_use = 0, re.compile(r"\s*(?:pub(?:\([^)]*\))?\s+)?use\b")
-    is_use = is_use.match(re.sub(r"^(\s*#\s*\[[^]]*\])+", "", text[start:]))
-    for position in range(start, len(text)):
-        character = text[position]
-        depth += (character in "([{") - (character in ")]}")
-        if depth == 0 and (character == ";" or character == "}" and not is_use):
-            return position + 1
-    return len(text)
-
-
-def code_of(text):
-    """The text without comments, literals, and what only unit tests and fuzz targets compile."""
-    text = COMMENT_OR_LITERAL.sub(" ", text)
-    while found := FOR_TESTS.search(text):
-        text = text[:found.start()] + text[item_end(text, found.end()):]
-    return text
-
-
-def expanded(tree):
-    """The paths of a `use`: `a::{b, c::d as e}` is `a::b` and `a::c::d`."""
-    prefix, brace, rest = tree.partition("{")
-    if not brace:
-        return [re.sub(r"\s+as\s.*|::self$", "", tree.strip())]
-    parts, depth, part = [], 0, ""
-    for character in rest.rpartition("}")[0]:
-        depth += (character == "{") - (character == "}")
-        if character == "," and depth == 0:
-            parts, part = [*parts, part], ""
-        else:
-            part += character
-    return [prefix.strip() + path for part in [*parts, part] if part.strip() for path in expanded(part)]
-
-
-def paths_in(code):
-    used = [path for tree in USE.findall(code) for path in expanded(tree)]
-    return used + PATH.findall(USE.sub(" ", code))
-
-
-# --- The graph. -------------------------------------------------------------------------------------------------
-
-def modules_of(files):
-    """The code of each module by its name, which is a tuple: () is the crate's root. `files` has texts by path."""
-    modules = {}
-
-    def add(name, path, folder):
-        modules[name] = code_of(files[str(path)])
-        for child in DECLARATION.findall(modules[name]):
-            flat, deep = folder / f"{child}.rs", folder / child / "mod.rs"
-            found = [path for path in (flat, deep) if str(path) in files]
-            if len(found) != 1:
-                raise AssertionError(f"{path} declares the module {child}, and there are {len(found)} files for it")
-            add((*name, child), found[0], folder / child)
-
-    add((), PurePosixPath("lib.rs"), PurePosixPath("."))
-    return modules
-
-
-def target_of(module, path, modules):
-    """The module that a path in `module` leads to; None where it leads out of the crate, or to a name that was brought in."""
-    words = re.split(r"\s*::\s*", path.strip())
-    if words[0] == "crate":
-        place, words = (), words[1:]
-    elif words[0] in ("self", "super"):
-        place = module
-        while words and words[0] in ("self", "super"):
-            place = place[:-1] if words[0] == "super" else place
-            words = words[1:]
-    elif (*module, words[0]) in modules:
-        place = module
-    else:
-        return None
-    while words and (*place, words[0]) in modules:
-        place, words = (*place, words[0]), words[1:]
-    return place
-
-
-def graph_of(modules):
-    """{module: {module that it uses: the path by which it does}}"""
-    graph = {module: {} for module in modules}
-    for module, code in modules.items():
-        for path in paths_in(code):
-            target = target_of(module, path, modules)
-            if target not in (None, module):
-                graph[module].setdefault(target, re.sub(r"\s", "", path))
-    return graph
-
-
-def name_of(module):
-    return "::".join(module) or "lib"
-
-
-def circles(graph):
-    """What to say of circles: the shortest ones, and no two that have a use in common."""
-    found = []
-    for start in graph:
-        ways, seen = [[start]], set()
-        while ways:
-            way = ways.pop(0)
-            if start in graph[way[-1]]:
-                found.append(list(zip(way, [*way[1:], start])))
-                break
-            fresh = [target for target in graph[way[-1]] if target not in seen]
-            seen.update(fresh)
-            ways += [[*way, target] for target in fresh]
-    told, said = set(), []
-    for circle in sorted(found, key=len):
-        if told.isdisjoint(circle):
-            told.update(circle)
-            said.append("a circle:" + "".join(f"\n    {name_of(user)} uses {name_of(used)}: {graph[user][used]}"
-                                              for user, used in circle))
-    return said
-
-
-# --- The layers. ------------------------------------------------------------------------------------------------
 
 def layers_in(page):
     """{room: [the modules of a layer, ...]} from the table, the ground first."""
@@ -181,7 +57,7 @@ def against_layers(graph, rooms):
 
 
 def sources():
-    files = {path.relative_to(SOURCES).as_posix(): path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.rs")}
+    files = sources_in(SOURCES)
     # What bindgen is told to write into the bindings is a part of `cpython`, which includes them.
     written = re.findall(r'"([^"\n]*\bcrate::[^"\n]*)"', BINDINGS.read_text(encoding="utf-8"))
     files["cpython.rs"] += "\n".join(written)
@@ -191,11 +67,6 @@ def sources():
 class FrameCore(unittest.TestCase):
     def setUp(self):
         self.graph = graph_of(modules_of(sources()))
-
-    def test_no_modules_use_each_other_in_a_circle(self):
-        found = circles(self.graph)
-        if found:
-            self.fail("\n".join(["rust-core/src:", *found]))
 
     def test_every_use_goes_down_the_layers_of_architecture_md(self):
         wrong = against_layers(self.graph, layers_in(ARCHITECTURE.read_text(encoding="utf-8")))
