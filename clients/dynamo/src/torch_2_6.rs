@@ -3,6 +3,7 @@
 //! In Python, `_patching.py` knows two functions that it lacks. To serve it no more, delete this
 //! module, what names it, and `Action::SkipUnlessFound`.
 
+use crate::call::call;
 use crate::code_state::CodeState;
 use crate::entry::CacheEntry;
 use crate::extra;
@@ -82,5 +83,5 @@ fn next(entry: &Bound<'_, CacheEntry>) -> PyResult<Option<Py<CacheEntry>>> {
 pub fn link_entries(py: Python<'_>) -> PyResult<()> {
     let property = py.import("builtins")?.getattr("property")?;
     let next = pyo3::wrap_pyfunction!(next, py)?;
-    py.get_type::<CacheEntry>().setattr("next", property.call1((next,))?)
+    py.get_type::<CacheEntry>().setattr("next", call(&property, [&*next])?)
 }
