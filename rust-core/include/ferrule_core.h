@@ -645,16 +645,17 @@ void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
  pushed unchecked. Never fails; costs two loads and a comparison.
 
  # Safety
- `tstate` is the calling thread's own; `size` is not negative.
+ `tstate` is the calling thread's own; `size` is a `co_framesize` or the sum of a few, so not negative.
  */
-bool _PyThreadState_HasStackSpace(PyThreadState *tstate, int size);
+bool _PyThreadState_HasStackSpace(PyThreadState *tstate,
+                                  int size);
 
 /*
  `_PyThreadState_PushFrame`: a frame of `size` slots, not initialized. NULL
  without an exception when memory ran out; the stack is then as before.
 
  # Safety
- `tstate` is the calling thread's own.
+ `tstate` is the calling thread's own; `size` is a `co_framesize`.
  */
 struct _PyInterpreterFrame *_PyThreadState_PushFrame(PyThreadState *tstate, size_t size);
 
@@ -665,9 +666,10 @@ struct _PyInterpreterFrame *_PyThreadState_PushFrame(PyThreadState *tstate, size
  # Safety
  `tstate` is the calling thread's own, and `_PyThreadState_HasStackSpace` was
  true for this frame and those pushed with it, with no push or pop since. Or they
- fitted the current chunk, and what was pushed since is popped again (tier 2).
+ fitted the current chunk, and what was pushed since is popped again (tier 2). `size` is a `co_framesize`.
  */
-struct _PyInterpreterFrame *_PyRust_PushFrameUnchecked(PyThreadState *tstate, int size);
+struct _PyInterpreterFrame *_PyRust_PushFrameUnchecked(PyThreadState *tstate,
+                                                       int size);
 
 /*
  `_PyThreadState_PopFrame`: takes the topmost frame off the data stack. The
@@ -703,8 +705,9 @@ void _PyRust_KeepSpareOnly(PyThreadState *tstate);
  Returns a new reference, or NULL with an exception set.
 
  # Safety
- What `_PyEval_EvalFrameDefault` asks for: `tstate` is the calling thread's own
- and `frame` ready to run and not running. The frame may be freed on return.
+ What `_PyEval_EvalFrameDefault` requires: `tstate` is the calling thread's own, and attached; `frame`
+ is complete, is the thread's, is not linked yet and does not execute. The call takes it over: it may
+ be freed on return.
  */
 PyObject *_PyRust_EvalFrame(PyThreadState *tstate,
                             struct _PyInterpreterFrame *frame,
@@ -715,7 +718,7 @@ PyObject *_PyRust_EvalFrame(PyThreadState *tstate,
  perf trampoline's.
 
  # Safety
- `interp` is live, and the calling thread holds a thread state.
+ `interp` is live, and the calling thread is attached to it, or to one with the same GIL.
  */
 _PyFrameEvalFunction _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState *interp);
 
@@ -727,7 +730,7 @@ _PyFrameEvalFunction _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState *in
  threads on the free-threaded build, unless nothing changes.
 
  # Safety
- `interp` is live, the calling thread holds a thread state, and `eval_frame`
+ `interp` is live, the calling thread is attached to it or to one with the same GIL, and `eval_frame`
  keeps `_PyFrameEvalFunction`'s contract for as long as it is set.
  */
 void _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState *interp,
@@ -740,7 +743,7 @@ void _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState *interp,
  It asks nothing of the evaluator: it sees every frame either way.
 
  # Safety
- `interp` is live, and the calling thread holds a thread state.
+ `interp` is live, and the calling thread is attached to it, or to one with the same GIL.
  */
 void _PyInterpreterState_SetEvalFrameAllowSpecialization(PyInterpreterState *interp,
                                                          int allow_specialization);
@@ -749,7 +752,7 @@ void _PyInterpreterState_SetEvalFrameAllowSpecialization(PyInterpreterState *int
  1 where instructions are specialized for Python functions now, else 0.
 
  # Safety
- `interp` is live, and the calling thread holds a thread state.
+ `interp` is live, and the calling thread is attached to it, or to one with the same GIL.
  */
 int _PyInterpreterState_IsSpecializationEnabled(PyInterpreterState *interp);
 
@@ -758,17 +761,19 @@ int _PyInterpreterState_IsSpecializationEnabled(PyInterpreterState *interp);
  away.
 
  # Safety
- `interp` is live, the calling thread holds a thread state, and `trampoline`
+ `interp` is live, the calling thread is attached to it or to one with the same GIL, and `trampoline`
  runs what `_PyInterpreterState_GetEvalFrameFunc` returns.
  */
-void _PyRust_SetTrampoline(PyInterpreterState *interp, _PyFrameEvalFunction trampoline);
+void _PyRust_SetTrampoline(PyInterpreterState *interp,
+                           _PyFrameEvalFunction trampoline);
 
 /*
  `_PyFrame_HasHiddenLocals`: whether a comprehension that is part of this frame's code has
  variables with a value just now. Never fails; takes a look at each variable.
 
  # Safety
- `frame` is a frame with code.
+ `frame` is a live frame with code whose variables are set: of the calling thread, which executes
+ none of its instructions meanwhile, or of a stopped one. The calling thread is attached.
  */
 bool _PyFrame_HasHiddenLocals(struct _PyInterpreterFrame *frame);
 
@@ -781,8 +786,10 @@ bool _PyFrame_HasHiddenLocals(struct _PyInterpreterFrame *frame);
  fails.
 
  # Safety
- `frame` has the `co_framesize` slots of `code`, which is `func`'s code;
- `null_locals_from` is neither negative nor above `co_nlocalsplus`.
+ `frame` is memory that the calling thread has just pushed or allocated, and to which nothing leads
+ yet. It has the `co_framesize` slots of `code`, which is `func`'s code; both are alive. The references
+ to `func` and `locals` are the caller's to give. `null_locals_from` is neither negative nor above
+ `co_nlocalsplus`. The calling thread is attached.
  */
 void _PyFrame_Initialize(struct _PyInterpreterFrame *frame,
                          PyFunctionObject *func,
@@ -800,8 +807,8 @@ void _PyFrame_Initialize(struct _PyInterpreterFrame *frame,
  without asking for memory: then nothing has changed, and the references stay the caller's.
 
  # Safety
- `tstate` is the calling thread's own; `func` is alive and takes that many arguments; they are
- stack references of this build.
+ `tstate` is the calling thread's own, and attached; `func` is alive and takes that many arguments;
+ they are stack references of this build, and the caller's to give, as is that to `func`.
  */
 struct _PyInterpreterFrame *_PyRust_BeginCall(PyThreadState *tstate,
                                               PyFunctionObject *func,
@@ -814,7 +821,8 @@ struct _PyInterpreterFrame *_PyRust_BeginCall(PyThreadState *tstate,
  locals mapping. From the beginning on, the frame has no slot in use. Destructors may run.
 
  # Safety
- `frame` is a frame that does not execute; the calling thread owns it.
+ `frame` is a live frame that does not execute, and no other thread works on it. The calling thread
+ is attached.
  */
 void _PyFrame_ClearLocals(struct _PyInterpreterFrame *frame);
 
@@ -826,7 +834,7 @@ void _PyFrame_ClearLocals(struct _PyInterpreterFrame *frame);
 
  # Safety
  `frame` is linked from nowhere any more, does not execute, and is the calling thread's; a
- generator that owns it is marked as cleared.
+ generator that owns it is marked as cleared. The calling thread is attached.
  */
 void _PyFrame_ClearExceptCode(struct _PyInterpreterFrame *frame);
 
@@ -837,7 +845,7 @@ void _PyFrame_ClearExceptCode(struct _PyInterpreterFrame *frame);
 
  # Safety
  `tstate` is the calling thread's own. `frame` is its topmost frame on the data stack, is linked
- from nowhere any more and does not execute.
+ from nowhere any more and does not execute. The calling thread is attached.
  */
 void _PyRust_EndCall(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 
@@ -847,9 +855,12 @@ void _PyRust_EndCall(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
  nothing. Never fails.
 
  # Safety
- `source` is a frame at rest, and `target` is memory for a frame of the same code, elsewhere.
+ `source` is a frame at rest that no other thread works on. `target` is memory for a frame of the same
+ code, elsewhere; nothing reads it as a frame yet, and it owns nothing. Nobody reads `source` as an
+ owner of references afterwards.
  */
-void _PyRust_MoveFrame(struct _PyInterpreterFrame *source, struct _PyInterpreterFrame *target);
+void _PyRust_MoveFrame(struct _PyInterpreterFrame *source,
+                       struct _PyInterpreterFrame *target);
 
 /*
  `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame
@@ -857,8 +868,8 @@ void _PyRust_MoveFrame(struct _PyInterpreterFrame *source, struct _PyInterpreter
  no memory. Runs no Python code.
 
  # Safety
- `frame` is complete, its object's memory is not its own, and it has no object yet. A thread
- state is held.
+ `frame` is complete, its object's memory is not its own, and it has no object yet. No other thread
+ works on it. The calling thread is attached.
  */
 PyFrameObject *_PyFrame_MakeAndSetFrameObject(struct _PyInterpreterFrame *frame);
 
@@ -869,7 +880,7 @@ PyFrameObject *_PyFrame_MakeAndSetFrameObject(struct _PyInterpreterFrame *frame)
 
  # Safety
  `frame` is a frame with code, and no thread changes it meanwhile; `visit` takes live objects and
- `arg`.
+ `arg`. The calling thread is attached.
  */
 int _PyFrame_Traverse(struct _PyInterpreterFrame *frame, visitproc visit, void *arg);
 
