@@ -41,7 +41,7 @@ pub fn text_of(object: *mut PyObject) -> Option<String> {
 
 #[no_mangle]
 extern "C" fn PyUnicode_FromString(content: *const c_char) -> *mut PyObject {
-    // SAFETY: a string, by contract.
+    // SAFETY: callers pass a NUL-terminated string, as to CPython's function.
     let content = unsafe { CStr::from_ptr(content) }.to_str();
     match content {
         Ok(_) if !is_allowed() => PyErr_NoMemory(),
