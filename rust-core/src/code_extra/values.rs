@@ -201,8 +201,8 @@ impl Registry {
         loop {
             let stored = {
                 let mut locked = self.lock();
-                // SAFETY: attached by the type's invariant. `store` refuses an index that is not in use,
-                // and `spare` was allocated for `code` by this registry.
+                // SAFETY: attached by the type's invariant. An index that is out of use has no value, and
+                // `store` refuses it; `spare` was allocated for `code` by this registry.
                 unsafe {
                     let value = edit(value_in_use(code, raw));
                     locked.store(code, raw, value, &mut spare)
