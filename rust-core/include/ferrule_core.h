@@ -569,7 +569,8 @@ void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
  `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be
  pushed unchecked. Never fails; costs two loads and a comparison.
  */
-bool _PyThreadState_HasStackSpace(PyThreadState *tstate, int size);
+bool _PyThreadState_HasStackSpace(PyThreadState *tstate,
+                                  int size);
 
 /*
  `_PyThreadState_PushFrame`: a frame of `size` slots, not initialized. NULL
@@ -581,7 +582,8 @@ struct _PyInterpreterFrame *_PyThreadState_PushFrame(PyThreadState *tstate, size
  The push behind `_PyFrame_PushUnchecked`: a frame of `size` slots, not
  initialized. Never NULL.
  */
-struct _PyInterpreterFrame *_PyRust_PushFrameUnchecked(PyThreadState *tstate, int size);
+struct _PyInterpreterFrame *_PyRust_PushFrameUnchecked(PyThreadState *tstate,
+                                                       int size);
 
 /*
  `_PyThreadState_PopFrame`: takes the topmost frame off the data stack. The
@@ -643,7 +645,8 @@ int _PyInterpreterState_IsSpecializationEnabled(PyInterpreterState *interp);
  Puts the perf trampoline's evaluator in front of the evaluator; NULL takes it
  away.
  */
-void _PyRust_SetTrampoline(PyInterpreterState *interp, _PyFrameEvalFunction trampoline);
+void _PyRust_SetTrampoline(PyInterpreterState *interp,
+                           _PyFrameEvalFunction trampoline);
 
 /*
  `_PyFrame_HasHiddenLocals`: whether a comprehension that is part of this frame's code has
@@ -706,7 +709,8 @@ void _PyRust_EndCall(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
  linked to no other frame afterwards; the caller sets its owner. What is left at `source` owns
  nothing. Never fails.
  */
-void _PyRust_MoveFrame(struct _PyInterpreterFrame *source, struct _PyInterpreterFrame *target);
+void _PyRust_MoveFrame(struct _PyInterpreterFrame *source,
+                       struct _PyInterpreterFrame *target);
 
 /*
  `_PyFrame_MakeAndSetFrameObject`: makes the frame's object and returns it, borrowed: the frame

@@ -29,8 +29,9 @@ use crate::mutex::Held;
 pub unsafe extern "C" fn _PyRust_ForgetLocks(interpreter: *mut PyInterpreterState) {
     let mut next = interpreter;
     while !next.is_null() {
-        // SAFETY: live, as it is in the list. Nobody else reads or writes the locks meanwhile: who has
-        // one, or sleeps for it, is not attached, by contract. An unlocked mutex is all zeros.
+        // SAFETY: live, as it is in the list, which the caller says does not change. No other thread is
+        // attached or will be, so none reads or writes a lock, also if it holds it or sleeps for it. An
+        // unlocked mutex is all zeros.
         unsafe {
             Held::forget(Registry::of(next).lock_place());
             Held::forget(&raw mut (*FrameHookState::of(next)).watched_lock);

@@ -41,7 +41,7 @@ pub struct Code(NonNull<PyCodeObject>);
 /// `object` is live.
 #[inline(always)]
 unsafe fn is_code(object: *mut PyObject) -> bool {
-    // SAFETY: live by contract. No type derives from the code type.
+    // SAFETY: the caller passes a live object. No type derives from the code type.
     unsafe { (*object).ob_type == &raw mut c::PyCode_Type }
 }
 
@@ -50,9 +50,9 @@ impl Code {
     /// `code` is a code object that stays alive while the result is used.
     #[inline(always)]
     pub unsafe fn new(code: *mut PyCodeObject) -> Self {
-        // SAFETY: a live object, by contract.
+        // SAFETY: the caller passes a live object.
         check!(unsafe { is_code(code.cast()) }, "what is no code is taken for code");
-        // SAFETY: not NULL, by contract.
+        // SAFETY: the caller passes a code object, which is not NULL.
         Code(unsafe { NonNull::new_unchecked(code) })
     }
 
@@ -62,7 +62,7 @@ impl Code {
     /// `object` is live, and stays so while the result is used.
     #[inline(always)]
     pub unsafe fn from_object(object: *mut PyObject) -> Option<Self> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller passes an object that stays alive while the result is used.
         unsafe { is_code(object).then(|| Code::new(object.cast())) }
     }
 
@@ -143,11 +143,14 @@ impl Code {
         unsafe { c::PyTuple_GetItem((*self.as_ptr()).co_localsplusnames, slot as isize) }
     }
 
-    /// What kind of variable a slot is: `CO_FAST_*`.
+    /// What kind of variable a slot is: `CO_FAST_*`; 0 of a slot that the code does not have.
     #[inline(always)]
     pub fn slot_kind(self, slot: usize) -> u32 {
         check!(slot < self.slots(), "a slot that the code has not");
-        // SAFETY: a bytes object with a byte for each slot, for any code object.
+        if slot >= self.slots() {
+            return 0;
+        }
+        // SAFETY: a bytes object with a byte for each slot, for any code object; `slot` is one of them.
         unsafe {
             let kinds: *mut c::PyBytesObject = (*self.as_ptr()).co_localspluskinds.cast();
             let first: *const u8 = (&raw const (*kinds).ob_sval).cast();

@@ -11,8 +11,8 @@ use crate::cpython::PyObject;
 #[cfg(all(not(any(test, fuzzing)), not(ferrule_free_threaded)))]
 #[inline(always)]
 pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
-    // SAFETY: alive by contract; such an object has the collector's head before it, and is in a
-    // list if it is known.
+    // SAFETY: the caller passes a live object of a kind that has the collector's head before it. Only
+    // threads with this interpreter's GIL write the head.
     unsafe { (*object.cast::<c::PyGC_Head>().sub(1))._gc_next != 0 }
 }
 
@@ -24,7 +24,7 @@ pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
 #[inline(always)]
 pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
     use core::sync::atomic::{AtomicU8, Ordering};
-    // SAFETY: alive by contract; others access the field atomically too.
+    // SAFETY: the caller passes a live object. Other threads write the field too, but atomically.
     let bits = unsafe { AtomicU8::from_ptr(&raw mut (*object).ob_gc_bits) };
     bits.load(Ordering::Relaxed) & (c::_PyGC_BITS_TRACKED as u8) != 0
 }

@@ -51,12 +51,12 @@ pub const HAS_TIER2: bool = cfg!(ferrule_tier2);
 pub unsafe fn free_delayed(block: *mut core::ffi::c_void, bytes: usize) {
     // From 3.13.6 on, CPython wants to know how much memory waits to be freed.
     #[cfg(ferrule_delayed_frees_have_sizes)]
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller is attached, and alone owns the block, to which nothing leads any more.
     unsafe {
         raw::_PyMem_FreeDelayed(block, bytes);
     }
     #[cfg(not(ferrule_delayed_frees_have_sizes))]
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller is attached, and alone owns the block, to which nothing leads any more.
     unsafe {
         let _ = bytes;
         raw::_PyMem_FreeDelayed(block);

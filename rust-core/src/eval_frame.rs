@@ -63,18 +63,19 @@ impl Settings {
 /// The gate of one interpreter.
 ///
 /// # Invariants
-/// Points to a live interpreter state, and the calling thread holds a thread
-/// state (and with it the GIL, where there is one).
+/// Points to a live interpreter state. The calling thread is attached to it, or to one with the same GIL.
+/// So that thread has the GIL, or is one of those that a change stops.
 #[derive(Clone, Copy)]
 struct Gate(NonNull<PyInterpreterState>);
 
 impl Gate {
     /// # Safety
-    /// `interp` is live, and the calling thread holds a thread state.
+    /// `interp` is live, and the calling thread is attached to it, or to one with the same GIL, for as long
+    /// as the result is used.
     unsafe fn of(interp: *mut PyInterpreterState) -> Self {
         check!(!interp.is_null(), "an interpreter is asked for its evaluator, and there is none");
         // SAFETY: a live interpreter is not NULL.
-        // INVARIANT: the caller's contract.
+        // INVARIANT: the caller says that it is live, and the thread attached.
         Gate(unsafe { NonNull::new_unchecked(interp) })
     }
 
@@ -92,7 +93,7 @@ impl Gate {
     }
 
     fn eval_frame(self) -> EvalFrameFunction {
-        // SAFETY: as in `settings`.
+        // SAFETY: live by the type's invariant. Other threads write the field only while this one is stopped.
         unsafe { (*self.0.as_ptr()).eval_frame }
     }
 
@@ -117,9 +118,10 @@ impl Gate {
     }
 
     /// # Safety
-    /// No other thread of the interpreter runs Python code.
+    /// The world is stopped: no other thread of the interpreter runs Python code.
     unsafe fn settle(self, wanted: Settings) {
-        // SAFETY: live by the type's invariant, and nobody else looks.
+        // SAFETY: live by the type's invariant. The caller says that the world is stopped, so no other
+        // thread reads or writes the fields.
         unsafe {
             let interp = self.0.as_ptr();
             let gate = EvalGate::of(interp);
@@ -138,8 +140,9 @@ impl Gate {
 /// Returns a new reference, or NULL with an exception set.
 ///
 /// # Safety
-/// What `_PyEval_EvalFrameDefault` asks for: `tstate` is the calling thread's own
-/// and `frame` ready to run and not running. The frame may be freed on return.
+/// What `_PyEval_EvalFrameDefault` requires: `tstate` is the calling thread's own, and attached; `frame`
+/// is complete, is the thread's, is not linked yet and does not execute. The call takes it over: it may
+/// be freed on return.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
@@ -148,8 +151,8 @@ pub unsafe extern "C" fn _PyRust_EvalFrame(
     frame: *mut _PyInterpreterFrame,
     throwflag: c_int,
 ) -> *mut PyObject {
-    // SAFETY: the caller's contract; the hooks may have put another frame in the place of this one,
-    // and there may be marks below it, which lie upon the thread's current frame.
+    // SAFETY: the caller passes its own, attached thread state and a frame that does not execute. What the
+    // hooks return in its place is such a frame too, and a mark is above the thread's current frame.
     unsafe {
         match offer_before_evaluator(tstate, frame) {
             Before::Evaluate(frame) => evaluate(tstate, frame, throwflag),
@@ -172,8 +175,8 @@ unsafe fn evaluate(
     frame: *mut _PyInterpreterFrame,
     throwflag: c_int,
 ) -> *mut PyObject {
-    // SAFETY: a thread state's interpreter is live, and the thread holds it. The caller's contract
-    // is the evaluator's.
+    // SAFETY: the caller passes its own, attached thread state, whose interpreter is live, and a frame
+    // that does not execute. That is all an evaluator requires.
     unsafe {
         match Gate::of((*tstate).interp).eval_frame() {
             Some(evaluator) => evaluator(tstate, frame, throwflag),
@@ -186,12 +189,12 @@ unsafe fn evaluate(
 /// perf trampoline's.
 ///
 /// # Safety
-/// `interp` is live, and the calling thread holds a thread state.
+/// `interp` is live, and the calling thread is attached to it, or to one with the same GIL.
 #[no_mangle]
 pub unsafe extern "C" fn _PyInterpreterState_GetEvalFrameFunc(
     interp: *mut PyInterpreterState,
 ) -> EvalFrameFunction {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a live interpreter, and is attached.
     let settings = unsafe { Gate::of(interp) }.settings();
     settings.evaluator.or(Some(_PyEval_EvalFrameDefault))
 }
@@ -203,14 +206,14 @@ pub unsafe extern "C" fn _PyInterpreterState_GetEvalFrameFunc(
 /// threads on the free-threaded build, unless nothing changes.
 ///
 /// # Safety
-/// `interp` is live, the calling thread holds a thread state, and `eval_frame`
+/// `interp` is live, the calling thread is attached to it or to one with the same GIL, and `eval_frame`
 /// keeps `_PyFrameEvalFunction`'s contract for as long as it is set.
 #[no_mangle]
 pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameFunc(
     interp: *mut PyInterpreterState,
     eval_frame: EvalFrameFunction,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a live interpreter, and is attached.
     let gate = unsafe { Gate::of(interp) };
     gate.change(|now| {
         let is_none =
@@ -226,13 +229,13 @@ pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameFunc(
 /// It asks nothing of the evaluator: it sees every frame either way.
 ///
 /// # Safety
-/// `interp` is live, and the calling thread holds a thread state.
+/// `interp` is live, and the calling thread is attached to it, or to one with the same GIL.
 #[no_mangle]
 pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameAllowSpecialization(
     interp: *mut PyInterpreterState,
     allow_specialization: c_int,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a live interpreter, and is attached.
     let gate = unsafe { Gate::of(interp) };
     let allow_specialization = allow_specialization != 0;
     gate.change(|now| Settings { allow_specialization, ..now });
@@ -241,12 +244,12 @@ pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameAllowSpecialization(
 /// 1 where instructions are specialized for Python functions now, else 0.
 ///
 /// # Safety
-/// `interp` is live, and the calling thread holds a thread state.
+/// `interp` is live, and the calling thread is attached to it, or to one with the same GIL.
 #[no_mangle]
 pub unsafe extern "C" fn _PyInterpreterState_IsSpecializationEnabled(
     interp: *mut PyInterpreterState,
 ) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a live interpreter, and is attached.
     let gate = unsafe { Gate::of(interp) };
     c_int::from(gate.eval_frame().is_none() || gate.settings().allow_specialization)
 }
@@ -255,14 +258,14 @@ pub unsafe extern "C" fn _PyInterpreterState_IsSpecializationEnabled(
 /// away.
 ///
 /// # Safety
-/// `interp` is live, the calling thread holds a thread state, and `trampoline`
+/// `interp` is live, the calling thread is attached to it or to one with the same GIL, and `trampoline`
 /// runs what `_PyInterpreterState_GetEvalFrameFunc` returns.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_SetTrampoline(
     interp: *mut PyInterpreterState,
     trampoline: EvalFrameFunction,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a live interpreter, and is attached.
     let gate = unsafe { Gate::of(interp) };
     gate.change(|now| Settings { trampoline, ..now });
 }

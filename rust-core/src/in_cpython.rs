@@ -266,7 +266,7 @@ macro_rules! lies_in {
             /// `owner` is live.
             #[inline(always)]
             pub unsafe fn of(owner: *mut $owner) -> *mut Self {
-                // SAFETY: live, by contract. No reference is made: others have pointers to it too.
+                // SAFETY: the caller passes a live owner. No reference is made, as C has pointers to it too.
                 let bytes: *mut $bytes = unsafe { &raw mut (*owner).$field };
                 bytes.cast()
             }

@@ -23,6 +23,7 @@ pub(crate) fn arena_alloc(bytes: usize) -> Option<NonNull<u8>> {
 /// `block` came from the arena allocator with exactly `bytes` bytes, and
 /// nothing refers to it any more.
 pub(crate) unsafe fn arena_free(block: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller's contract is the allocator's.
+    // SAFETY: the caller says that the block came from this allocator with that size, and that nothing
+    // refers to it any more.
     unsafe { _PyObject_VirtualFree(block.as_ptr().cast(), bytes) };
 }

@@ -29,7 +29,7 @@ impl Owned {
     /// # Safety
     /// `object` is a reference that the caller owns, and is not NULL.
     pub unsafe fn from_new_reference(object: *mut PyObject) -> Self {
-        // SAFETY: not NULL, by contract.
+        // SAFETY: the caller says that it is not NULL.
         Owned(unsafe { NonNull::new_unchecked(object) })
     }
 
@@ -38,7 +38,7 @@ impl Owned {
     /// # Safety
     /// `object` is live.
     pub unsafe fn share(_thread: Thread, object: *mut PyObject) -> Self {
-        // SAFETY: live, by contract; a thread state is attached.
+        // SAFETY: the caller passes a live object; `Thread` proves that the thread is attached.
         unsafe {
             c::Py_IncRef(object);
             Owned::from_new_reference(object)

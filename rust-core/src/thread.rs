@@ -23,7 +23,7 @@ impl Thread {
     /// `tstate` is the calling thread's own, attached thread state.
     #[inline(always)]
     pub unsafe fn new(tstate: *mut PyThreadState) -> Self {
-        // SAFETY: never NULL, by contract; a `_PyThreadStateImpl` begins with it.
+        // SAFETY: the caller passes a thread state, which is not NULL and begins a `_PyThreadStateImpl`.
         Thread(unsafe { NonNull::new_unchecked(tstate.cast()) })
     }
 
@@ -31,7 +31,7 @@ impl Thread {
     /// The calling thread has an attached thread state.
     #[inline] // or its symbol would be exported
     pub unsafe fn current() -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller says that a thread state is attached: this is it.
         unsafe { Thread::new(c::PyThreadState_Get()) }
     }
 
@@ -93,10 +93,11 @@ impl Thread {
         self.eval_breaker_word().load(Ordering::Relaxed)
     }
 
-    /// The word itself. It is not kept.
+    /// The word itself.
     #[inline(always)]
-    pub fn eval_breaker_word<'a>(self) -> &'a AtomicUsize {
-        // SAFETY: live by the type's invariant. Other threads write the field, as atomic, too.
+    pub fn eval_breaker_word(&self) -> &AtomicUsize {
+        // SAFETY: live while `self` is used, by the type's invariant. Other threads write the field too, but
+        // atomically.
         unsafe { AtomicUsize::from_ptr(&raw mut (*self.tstate()).eval_breaker) }
     }
 
@@ -137,7 +138,7 @@ impl ThreadState {
     /// # Safety
     /// `tstate` is live as long as the result is used.
     pub unsafe fn new(tstate: *mut PyThreadState) -> Self {
-        // SAFETY: never NULL, by contract; a `_PyThreadStateImpl` begins with it.
+        // SAFETY: the caller passes a thread state, which is not NULL and begins a `_PyThreadStateImpl`.
         ThreadState(unsafe { NonNull::new_unchecked(tstate.cast()) })
     }
 

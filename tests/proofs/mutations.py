@@ -115,9 +115,9 @@ BATCHES = [
          ["interleaved_an_index_that_comes_after_shows_nothing_to_the_one_before"]),
         # The value before is looked up without the lock that the store has.
         (VALUES, """                let mut locked = self.lock();
-                // SAFETY: the caller's contract. An index that""", """                let before = unsafe { value_in_use(code, raw) };
+                // SAFETY: attached by the type's invariant. An index that""", """                let before = unsafe { value_in_use(code, raw) };
                 let mut locked = self.lock();
-                // SAFETY: the caller's contract. An index that""", []),
+                // SAFETY: attached by the type's invariant. An index that""", []),
         (VALUES, "edit(value_in_use(code, raw))", "edit(before)", ["interleaved_what_two_threads_settle_is_settled"]),
     ],
     [

@@ -1,4 +1,10 @@
 //! The C API of `co_extra`, and what the rest of CPython calls.
+//!
+//! # Invariants
+//! - *Attached*: the caller says that the calling thread is attached. So its thread state and its
+//!   interpreter are live, and no table that it finds is freed before it detaches: on the free-threaded
+//!   build old tables wait for all threads (`free_delayed`).
+//! - *Live object*: the caller holds a reference to `code`, or it is being deallocated by the caller.
 
 use super::error::Error;
 use super::index::{Index, MOST_INDICES};
@@ -16,7 +22,7 @@ use core::ptr::null_mut;
 /// # Safety
 /// The calling thread is attached.
 unsafe fn current_registry() -> Registry {
-    // SAFETY: attached by contract, and an interpreter outlives its threads.
+    // SAFETY: *attached*; an interpreter outlives its threads.
     unsafe { Registry::of((*c::PyThreadState_Get()).interp) }
 }
 
@@ -26,7 +32,7 @@ unsafe fn current_registry() -> Registry {
 /// The object is live, and the thread attached.
 #[cold]
 unsafe fn refuse(object: *mut PyObject, function: &CStr) -> c_int {
-    // SAFETY: the formats fit their arguments, and a type has a name.
+    // SAFETY: *attached*, *live object*. The format fits its arguments, and a type has a name.
     unsafe {
         c::PyErr_Format(
             c::PyExc_SystemError,
@@ -45,45 +51,34 @@ unsafe fn refuse(object: *mut PyObject, function: &CStr) -> c_int {
 /// The calling thread is attached.
 #[cold]
 unsafe fn raise(error: Error, function: &CStr, index: isize) -> c_int {
-    // SAFETY: the classes live for ever.
-    let (class, format, one, other) = unsafe {
+    let released = c"%s: code extra index %zd was released";
+    let unknown = c"%s: bad argument to internal function: this interpreter did not hand out \
+                    code extra index %zd (%zd are in use)";
+    let exhausted = c"%s: no more code extra indices: %zd of at most %zd are in use";
+    let foreign = c"%s: no value under code extra index %zd: the code object holds values of \
+                    another interpreter";
+    let finished = c"%s: the interpreter is at its end and has no code extra indices any more";
+    let (format, one, other) = match error {
+        Error::NoMemory => {
+            // SAFETY: *attached*.
+            unsafe { c::PyErr_NoMemory() };
+            return -1;
+        }
+        Error::Released => (released, index, 0),
+        Error::Unknown { in_use } => (unknown, index, in_use as isize),
+        Error::Exhausted { in_use } => (exhausted, in_use as isize, MOST_INDICES as isize),
+        Error::ForeignCode => (foreign, index, 0),
+        Error::Finished => (finished, 0, 0),
+    };
+    // SAFETY: CPython sets these once, before any thread can be attached.
+    let class = unsafe {
         match error {
-            Error::NoMemory => {
-                c::PyErr_NoMemory();
-                return -1;
-            }
-            Error::Released => {
-                (c::PyExc_ValueError, c"%s: code extra index %zd was released", index, 0)
-            }
-            Error::Unknown { in_use } => (
-                c::PyExc_SystemError,
-                c"%s: bad argument to internal function: this interpreter did not hand out \
-                  code extra index %zd (%zd are in use)",
-                index,
-                in_use as isize,
-            ),
-            Error::Exhausted { in_use } => (
-                c::PyExc_RuntimeError,
-                c"%s: no more code extra indices: %zd of at most %zd are in use",
-                in_use as isize,
-                MOST_INDICES as isize,
-            ),
-            Error::ForeignCode => (
-                c::PyExc_RuntimeError,
-                c"%s: no value under code extra index %zd: the code object holds values of \
-                  another interpreter",
-                index,
-                0,
-            ),
-            Error::Finished => (
-                c::PyExc_RuntimeError,
-                c"%s: the interpreter is at its end and has no code extra indices any more",
-                0,
-                0,
-            ),
+            Error::Released => c::PyExc_ValueError,
+            Error::Unknown { .. } => c::PyExc_SystemError,
+            _ => c::PyExc_RuntimeError,
         }
     };
-    // SAFETY: attached by contract. Each format takes a string and at most two such numbers.
+    // SAFETY: *attached*. Each format takes a string and at most two such numbers.
     unsafe { c::PyErr_Format(class, format.as_ptr(), function.as_ptr(), one, other) };
     -1
 }
@@ -101,7 +96,7 @@ unsafe fn raise(error: Error, function: &CStr, index: isize) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_Eval_RequestCodeExtraIndex(free: FreeFunction) -> isize {
     const NAME: &CStr = c"PyUnstable_Eval_RequestCodeExtraIndex";
-    // SAFETY: attached by contract.
+    // SAFETY: *attached*.
     unsafe {
         let index = current_registry().request(free).map(Index::raw);
         index.unwrap_or_else(|error| raise(error, NAME, -1) as isize)
@@ -122,7 +117,7 @@ pub unsafe extern "C" fn PyUnstable_Eval_RequestCodeExtraIndex(free: FreeFunctio
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_Eval_ReleaseCodeExtraIndex(index: isize) -> c_int {
     const NAME: &CStr = c"PyUnstable_Eval_ReleaseCodeExtraIndex";
-    // SAFETY: attached by contract.
+    // SAFETY: *attached*.
     unsafe {
         let released = current_registry().release(index);
         released.map_or_else(|error| raise(error, NAME, index), |()| 0)
@@ -144,17 +139,20 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
     index: isize,
     extra: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's contract; what is no code object goes the other way.
-    unsafe {
+    // SAFETY: *attached*, *live object*. What is no code object takes the other way.
+    let found = unsafe {
         if !is_code_before_any_release(code) {
             return get_after_release(code, index, extra);
         }
-        match find(Code::new(code.cast()), index) {
-            // Volatile only so that it stays a store of its own. Made one with that of
-            // NULL below, it is reached by a jump, which each value found would pay for.
-            Some(value) => extra.write_volatile(value),
-            None => *extra = null_mut(),
-        }
+        find(Code::new(code.cast()), index)
+    };
+    match found {
+        // Volatile only so that it stays a store of its own. Made one with that of
+        // NULL below, it is reached by a jump, which each value found would pay for.
+        // SAFETY: the caller says that `extra` may be written.
+        Some(value) => unsafe { extra.write_volatile(value) },
+        // SAFETY: the caller says that `extra` may be written.
+        None => unsafe { *extra = null_mut() },
     }
     0
 }
@@ -163,10 +161,10 @@ pub unsafe extern "C" fn PyUnstable_Code_GetExtra(
 /// object.
 ///
 /// # Safety
-/// As there.
+/// As for [`PyUnstable_Code_GetExtra`].
 #[inline(never)]
 unsafe fn get_after_release(code: *mut PyObject, index: isize, extra: *mut *mut c_void) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: *attached*, *live object*. The caller says that `extra` may be written.
     unsafe {
         match Code::from_object(code).and_then(|code| find(code, index)) {
             Some(value) => {
@@ -181,12 +179,12 @@ unsafe fn get_after_release(code: *mut PyObject, index: isize, extra: *mut *mut 
 /// [`PyUnstable_Code_GetExtra`] where there is no value: NULL, or an error.
 ///
 /// # Safety
-/// As there.
+/// As for [`PyUnstable_Code_GetExtra`].
 #[cold]
 #[inline(never)]
 unsafe fn get_nothing(code: *mut PyObject, index: isize, extra: *mut *mut c_void) -> c_int {
     const NAME: &CStr = c"PyUnstable_Code_GetExtra";
-    // SAFETY: the caller's contract.
+    // SAFETY: *attached*, *live object*. The caller says that `extra` may be written.
     unsafe {
         *extra = null_mut();
         if Code::from_object(code).is_none() {
@@ -217,7 +215,7 @@ pub unsafe extern "C" fn PyUnstable_Code_SetExtra(
     extra: *mut c_void,
 ) -> c_int {
     const NAME: &CStr = c"PyUnstable_Code_SetExtra";
-    // SAFETY: the caller's contract.
+    // SAFETY: *attached*, *live object*. The registry is that of the calling thread's interpreter.
     unsafe {
         let Some(checked) = Code::from_object(code) else { return refuse(code, NAME) };
         let stored = current_registry().update(checked, index, |_| extra);
@@ -232,7 +230,8 @@ pub unsafe extern "C" fn PyUnstable_Code_SetExtra(
 /// calling thread is attached.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_ForgetCodeExtra(code: *mut PyCodeObject) {
-    // SAFETY: the caller's contract.
+    // SAFETY: *attached*, *live object*: no other thread has a reference, and its memory is freed after
+    // the call.
     unsafe { current_registry().forget(Code::new(code)) };
 }
 
@@ -243,7 +242,7 @@ pub unsafe extern "C" fn _PyRust_ForgetCodeExtra(code: *mut PyCodeObject) {
 /// `code` is a live code object, and the calling thread is attached.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_CodeExtraBytes(code: *mut PyCodeObject) -> usize {
-    // SAFETY: live by contract; a table is not freed while this thread is attached.
+    // SAFETY: *attached*, *live object*.
     unsafe { TableRef::of(Code::new(code)) }.map_or(0, TableRef::bytes)
 }
 
@@ -255,6 +254,6 @@ pub unsafe extern "C" fn _PyRust_CodeExtraBytes(code: *mut PyCodeObject) -> usiz
 /// other thread of it runs any more.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_FinishCodeExtra(interpreter: *mut PyInterpreterState) {
-    // SAFETY: the caller's contract.
+    // SAFETY: *attached*. The caller clears the interpreter, so it is live, and is its last thread.
     unsafe { Registry::of(interpreter).finish() };
 }

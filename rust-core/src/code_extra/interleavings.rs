@@ -115,7 +115,7 @@ impl Place {
 /// # Safety
 /// No thread uses it any more.
 unsafe fn end_of(registry: Registry) {
-    // SAFETY: the caller's contract; from `interpreter`.
+    // SAFETY: the caller says that no thread uses it any more. `interpreter` has made its state.
     unsafe {
         registry.finish();
         over(registry.state());

@@ -41,7 +41,7 @@ pub fn place_of(slot: usize) -> (usize, usize, usize) {
 /// # Safety
 /// The slot is in a segment, which stays while the reference is used.
 unsafe fn key_of<'a>(slot: *mut Slot) -> &'a AtomicUsize {
-    // SAFETY: live by contract; shared only as an atomic.
+    // SAFETY: the caller says that the segment stays. The field is only accessed as an atomic.
     unsafe { AtomicUsize::from_ptr(&raw mut (*slot).key) }
 }
 
@@ -61,7 +61,7 @@ pub(crate) static CODE_TYPE_UNTIL_RELEASE: AtomicPtr<PyTypeObject> =
 /// The object is live.
 #[inline(always)]
 pub unsafe fn is_code_before_any_release(object: *mut PyObject) -> bool {
-    // SAFETY: live by contract.
+    // SAFETY: the caller passes a live object; its type never changes while others may read it so.
     unsafe { (*object).ob_type == CODE_TYPE_UNTIL_RELEASE.load(Ordering::Relaxed) }
 }
 
@@ -79,6 +79,9 @@ pub enum Unusable {
 /// # Invariants
 /// The state is live: it is part of an interpreter that has not been deleted. The calling thread is
 /// attached, if not to that interpreter.
+///
+/// *Under the lock*: `in_use`, `finished`, `first_free`, `tables` and each slot's `free` and `next_free`
+/// are read and written only by the holder of the lock, or by the last thread of the interpreter.
 #[derive(Clone, Copy)]
 pub(crate) struct Registry {
     state: NonNull<CodeExtraState>,
@@ -91,7 +94,7 @@ impl Registry {
     /// # Safety
     /// `interpreter` is live, and the calling thread is attached while it has the registry.
     pub unsafe fn of(interpreter: *mut PyInterpreterState) -> Self {
-        // SAFETY: live by contract; the id never changes.
+        // SAFETY: the caller passes a live interpreter, and is attached. The id never changes.
         unsafe {
             let state = CodeExtraState::of(interpreter);
             Registry::new(state, Tag::of_interpreter((*interpreter).id))
@@ -102,7 +105,7 @@ impl Registry {
     /// `state` is the field of a live interpreter whose tag is `tag`; not NULL. The calling thread
     /// is attached while it has the registry.
     pub unsafe fn new(state: *mut CodeExtraState, tag: Tag) -> Self {
-        // SAFETY: not NULL by contract.
+        // SAFETY: the caller passes a field of an interpreter, which is not NULL.
         Registry { state: unsafe { NonNull::new_unchecked(state) }, tag }
     }
 
@@ -111,7 +114,7 @@ impl Registry {
     /// # Safety
     /// `state` is the field of a live interpreter; not NULL.
     pub unsafe fn sibling(self, state: *mut CodeExtraState) -> Self {
-        // SAFETY: the caller's contract; attached by the type's invariant.
+        // SAFETY: the caller passes the field of a live interpreter; attached by the type's invariant.
         unsafe { Registry::new(state, self.tag) }
     }
 
@@ -132,14 +135,20 @@ impl Registry {
     }
 
     /// A slot that was used before.
-    fn slot(&self, slot: usize) -> *mut Slot {
+    ///
+    /// # Safety
+    /// `slot` is below `count`, or its segment is there.
+    unsafe fn slot(&self, slot: usize) -> *mut Slot {
         let (segment, offset, _) = place_of(slot);
-        // SAFETY: below `count`, so the segment is there.
+        // SAFETY: the caller says that the segment is there; it is never moved or freed before the
+        // interpreter's end. `offset` is within it.
         unsafe { self.segment(segment).load(Ordering::Acquire).add(offset) }
     }
 
-    fn key(&self, slot: usize) -> &AtomicUsize {
-        // SAFETY: below `count`.
+    /// # Safety
+    /// As for [`slot`](Self::slot).
+    unsafe fn key(&self, slot: usize) -> &AtomicUsize {
+        // SAFETY: the caller says that the segment is there, and it stays.
         unsafe { key_of(self.slot(slot)) }
     }
 
@@ -149,7 +158,8 @@ impl Registry {
             index.tag() == self.tag && index.slot() < self.count().load(Ordering::Acquire)
         };
         let index = Index::from_raw(raw).filter(own).ok_or(Unusable::Unknown)?;
-        let key = Key(self.key(index.slot()).load(Ordering::Acquire));
+        // SAFETY: `own` has found the slot below `count`.
+        let key = Key(unsafe { self.key(index.slot()) }.load(Ordering::Acquire));
         if key == Key::live(index) {
             Ok(index)
         } else if index.generation() <= key.index().generation() {
@@ -186,23 +196,23 @@ impl Locked {
 
     /// The head of the list of tables.
     pub fn tables(&mut self) -> &mut *mut Table {
-        // SAFETY: live, and the lock is held: no other reference is in use.
+        // SAFETY: *under the lock*. The borrow of the guard keeps other references away.
         unsafe { &mut (*self.0.state()).tables }
     }
 
     pub fn in_use(&self) -> usize {
-        // SAFETY: live, and the lock is held.
+        // SAFETY: *under the lock*.
         unsafe { (*self.0.state()).in_use }
     }
 
     pub fn finished(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: *under the lock*.
         unsafe { (*self.0.state()).finished }
     }
 
     /// From now on nothing is handed out, and no index is in use.
     pub fn set_finished(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: *under the lock*.
         unsafe { (*self.0.state()).finished = true };
     }
 
@@ -219,7 +229,7 @@ impl Locked {
 
     /// What frees the values under `index`, which this interpreter handed out.
     pub fn free_function(&self, index: Index) -> FreeFunction {
-        // SAFETY: below `count`, and the lock is held.
+        // SAFETY: the index was handed out, so its slot is below `count`. *Under the lock*.
         unsafe { (*self.0.slot(index.slot())).free }
     }
 
@@ -234,7 +244,7 @@ impl Locked {
         }
         let state = self.0.state();
         let exhausted = Error::Exhausted { in_use: self.in_use() };
-        // SAFETY: live, and the lock is held.
+        // SAFETY: *under the lock*.
         let first_free = unsafe { (*state).first_free };
         let count = self.0.count().load(Ordering::Relaxed);
         let index = if !first_free.is_null() {
@@ -242,7 +252,7 @@ impl Locked {
             // SAFETY: the list has slots that were used before.
             let before = Key(unsafe { key_of(first_free) }.load(Ordering::Relaxed)).index();
             let index = before.successor().ok_or(Refused::For(exhausted))?;
-            // SAFETY: as above, and the lock is held.
+            // SAFETY: a slot of that list, so its segment is there. *Under the lock*.
             unsafe { (*state).first_free = (*first_free).next_free };
             index
         } else if count < MOST_INDICES {
@@ -255,14 +265,14 @@ impl Locked {
         } else {
             return Err(Refused::For(exhausted));
         };
-        // SAFETY: the segment is there; the lock is held, and nobody reads the
-        // free function or the list without it.
-        unsafe {
+        // SAFETY: the slot was used before, or its segment was put into its place above. *Under the lock*.
+        let key = unsafe {
             (*self.0.slot(index.slot())).free = free;
             (*state).in_use += 1;
-        }
+            self.0.key(index.slot())
+        };
         // INVARIANT: the key comes before the count that lets readers see it.
-        self.0.key(index.slot()).store(Key::live(index).0, Ordering::Release);
+        key.store(Key::live(index).0, Ordering::Release);
         if index.slot() == count {
             self.0.count().store(count + 1, Ordering::Release);
         }
@@ -273,9 +283,11 @@ impl Locked {
     /// slot is not free yet.
     pub fn retire(&mut self, index: Index) {
         CODE_TYPE_UNTIL_RELEASE.store(null_mut(), Ordering::Release);
-        self.0.key(index.slot()).store(Key::gone(index).0, Ordering::Release);
-        // SAFETY: live, and the lock is held.
-        unsafe { (*self.0.state()).in_use -= 1 };
+        // SAFETY: the index was handed out, so its slot is below `count`. *Under the lock*.
+        unsafe {
+            self.0.key(index.slot()).store(Key::gone(index).0, Ordering::Release);
+            (*self.0.state()).in_use -= 1;
+        }
     }
 
     /// Lets the slot of a retired index be used again. No table has a value
@@ -285,9 +297,9 @@ impl Locked {
             return;
         }
         let state = self.0.state();
-        let slot = self.0.slot(index.slot());
-        // SAFETY: live; the slot was used before, and the lock is held.
+        // SAFETY: the index was handed out, so its slot is below `count`. *Under the lock*.
         unsafe {
+            let slot = self.0.slot(index.slot());
             (*slot).free = None;
             (*slot).next_free = (*state).first_free;
             (*state).first_free = slot;
@@ -302,7 +314,8 @@ impl Locked {
     pub unsafe fn clear(&mut self) -> [*mut Slot; SEGMENTS] {
         let state = self.0.state();
         self.0.count().store(0, Ordering::Relaxed);
-        // SAFETY: live, and the lock is held.
+        // SAFETY: *under the lock*. The caller says that no other thread runs, so nobody reads the
+        // segments without it either.
         unsafe {
             (*state).in_use = 0;
             (*state).first_free = null_mut();

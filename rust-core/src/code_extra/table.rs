@@ -24,6 +24,12 @@
 //!   one value: `live` counts those that are not NULL, `used` the keys. Both
 //!   counts, the list and `code` belong to whoever holds the owner's lock.
 //! - At least one key is `EMPTY` from a capacity of four on.
+//! - *Table while attached*: a table that an attached thread has found in `co_extra` is not freed before
+//!   that thread detaches. With the GIL no other thread of the interpreter runs meanwhile; without it
+//!   an old table waits for the interpreter's threads (`free_delayed`). Interpreters that run at the same
+//!   time share no code object (CPython's rule).
+//! - *Under the lock*: a method that takes the owner's lock as a proof is the only one to access
+//!   `used`, `live`, `code`, `next` and `previous`.
 
 use super::fresh::Fresh;
 use super::index::{Index, Key};
@@ -106,13 +112,12 @@ pub(super) unsafe fn extra_of<'a>(code: Code) -> &'a AtomicPtr<Table> {
 /// The calling thread is attached.
 #[inline(always)]
 pub(super) unsafe fn find(code: Code, index: isize) -> Option<*mut c_void> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `code` is live (the invariant of `Code`), and the reference is used up here.
     let table = unsafe { extra_of(code) }.load(Ordering::Acquire);
     if table.is_null() {
         return None;
     }
-    // SAFETY: a table that was found in `co_extra` is not freed while this
-    // thread is attached; `mask` never changes, and keeps the entry inside.
+    // SAFETY: *table while attached*. `mask` never changes, and keeps the entry inside.
     let entry = unsafe {
         let words = words_to_home(index as usize, (*table).mask);
         &*table.add(1).cast::<usize>().add(words).cast::<Entry>()
@@ -123,12 +128,12 @@ pub(super) unsafe fn find(code: Code, index: isize) -> Option<*mut c_void> {
     }
     // Volatile only so that it is read once more: each of the two is then part of the
     // instruction that uses it, and the value that is found costs an instruction less.
-    // SAFETY: as above.
+    // SAFETY: *table while attached*; `mask` never changes.
     let has_one_place = unsafe { (&raw const (*table).mask).read_volatile() } == 0;
     if has_one_place {
         return None;
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that the thread is attached.
     unsafe { find_further(code, index) }
 }
 
@@ -136,12 +141,12 @@ pub(super) unsafe fn find(code: Code, index: isize) -> Option<*mut c_void> {
 /// found at the first look costs no jump and no stack frame.
 ///
 /// # Safety
-/// As there.
+/// The calling thread is attached.
 #[cold]
 #[inline(never)]
 unsafe fn find_further(code: Code, index: isize) -> Option<*mut c_void> {
     let index = Index::from_raw(index)?;
-    // SAFETY: a table is not freed while this thread is attached.
+    // SAFETY: *table while attached*; the caller says that the thread is.
     let table = unsafe { TableRef::of(code) }?;
     table.entry_of(Key::live(index)).map(|entry| entry.value.load(Ordering::Acquire))
 }
@@ -182,18 +187,19 @@ impl TableRef {
     ) -> Option<Fresh<Table>> {
         let mask = mask_of(capacity);
         let (next, previous) = (null_mut(), null_mut());
-        // SAFETY: the function takes any size. The block is ours, and large enough.
+        // SAFETY: the function takes any size, in an attached thread. What it returns is ours.
+        let fresh: Fresh<Table> =
+            unsafe { Fresh::new(PyMem_Malloc(Table::bytes(capacity)), PyMem_Free)? };
+        // SAFETY: there is room for the header and the entries, and nobody else has seen the block.
         unsafe {
-            let block = PyMem_Malloc(Table::bytes(capacity));
-            let fresh: Fresh<Table> = Fresh::new(block, PyMem_Free)?;
             fresh.get().write(Table { mask, next, previous, owner, code, used: 0, live: 0 });
             let entries = fresh.get().add(1).cast::<Entry>();
             for position in 0..capacity {
                 let key = AtomicUsize::new(Key::EMPTY.0);
                 entries.add(position).write(Entry { key, value: AtomicPtr::new(null_mut()) });
             }
-            Some(fresh)
         }
+        Some(fresh)
     }
 
     /// # Safety
@@ -207,7 +213,7 @@ impl TableRef {
     /// # Safety
     /// It is not freed while the result is used: the calling thread is attached.
     pub(super) unsafe fn of(code: Code) -> Option<Self> {
-        // SAFETY: NULL, or a table, by contract.
+        // SAFETY: `co_extra` is NULL or a table. The caller says that it is not freed while it is used.
         unsafe { TableRef::from_raw(extra_of(code).load(Ordering::Acquire)) }
     }
 
@@ -269,19 +275,19 @@ impl TableRef {
 
     /// How many values there are.
     pub(super) fn live(self, lock: &Locked) -> usize {
-        // SAFETY: live by the type's invariant; the lock is held.
+        // SAFETY: live by the type's invariant. *Under the lock*.
         unsafe { (*self.header(lock)).live as usize }
     }
 
     pub(super) fn has_room(self, lock: &Locked) -> bool {
-        // SAFETY: as above.
+        // SAFETY: live by the type's invariant. *Under the lock*.
         unsafe { ((*self.header(lock)).used as usize) < limit(self.capacity()) }
     }
 
     /// The code object whose table this is; `None`: it has died, or this is a marker.
     pub(super) fn code(self, lock: &Locked) -> Option<Code> {
-        // SAFETY: as above. A code object takes its table out of the list, or takes itself out of
-        // the table, before it dies.
+        // SAFETY: live by the type's invariant. *Under the lock*. A code object takes its table out of the
+        // list, or itself out of the table, before it dies, and needs this lock for either.
         unsafe {
             let code = (*self.header(lock)).code;
             (!code.is_null()).then(|| Code::new(code))
@@ -290,14 +296,15 @@ impl TableRef {
 
     /// The code object dies, and the table stays.
     pub(super) fn forget_code(self, lock: &mut Locked) {
-        // SAFETY: as above.
+        // SAFETY: live by the type's invariant. *Under the lock*.
         unsafe { (*self.header(lock)).code = null_mut() };
     }
 
     /// Puts `value` into an entry of this table; returns the one before.
     fn swap(self, lock: &mut Locked, entry: &Entry, value: *mut c_void) -> *mut c_void {
         let old = entry.value.swap(value, Ordering::AcqRel);
-        // SAFETY: as above. A table has at most 2^21 entries, and `live` counts those with a value.
+        // SAFETY: live by the type's invariant. *Under the lock*. A table has at most 2^21 entries, so
+        // `live` does not overflow.
         unsafe {
             let live = &raw mut (*self.header(lock)).live;
             *live = (*live).wrapping_add(u32::from(!value.is_null()));

@@ -42,8 +42,8 @@ impl Leftover {
             unsafe { free_delayed(table.as_ptr().cast(), table.bytes()) };
         }
         if let (Some(free), false) = (self.free, self.value.is_null()) {
-            // SAFETY: the value was stored for this free function, and whoever takes it out of its
-            // table frees it: this is the one time. Attached by contract; the format fits.
+            // SAFETY: the value was stored for this free function, and was taken out of its table for this
+            // call: it is freed once. The caller is attached and holds no lock; the format fits.
             unsafe {
                 let text = c"Exception ignored in the free function of code extra index %zd";
                 run_aside(
@@ -89,8 +89,8 @@ impl Locked {
         spare: &mut Option<Fresh<Table>>,
     ) -> Result<Leftover, Refused> {
         let index = self.usable(raw).map_err(Refused::For)?;
-        // SAFETY: live by contract. A table stays as long as its owner is locked, or is another
-        // interpreter's, whose tables outlive the borrow of `code`.
+        // SAFETY: live by the invariant of `Code`. The table stays while its owner is locked. If it is
+        // another interpreter's, that one has the same GIL and does not run now (CPython's rule).
         let (extra, old) = unsafe { (extra_of(code), TableRef::of(code)) };
         if let Some(table) = old {
             if table.owner() != self.registry().state() {
@@ -162,7 +162,7 @@ impl Locked {
 /// it.
 #[inline(always)]
 pub unsafe fn value_in_use(code: Code, index: isize) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that the thread is attached.
     unsafe { find(code, index) }.unwrap_or(null_mut())
 }
 
@@ -201,8 +201,8 @@ impl Registry {
         loop {
             let stored = {
                 let mut locked = self.lock();
-                // SAFETY: the caller's contract. An index that is out of use has no value, and is
-                // refused.
+                // SAFETY: attached by the type's invariant. An index that is out of use has no value, and
+                // `store` refuses it; `spare` was allocated for `code` by this registry.
                 unsafe {
                     let value = edit(value_in_use(code, raw));
                     locked.store(code, raw, value, &mut spare)
@@ -277,7 +277,7 @@ impl Registry {
     pub(crate) unsafe fn forget(self, code: Code) {
         let mut from = 0;
         loop {
-            // SAFETY: attached, by contract.
+            // SAFETY: the caller says that the thread is attached.
             let Some(table) = (unsafe { TableRef::of(code) }) else { return };
             if table.owner() != self.state() {
                 // SAFETY: the owner is live: its last act is to take its table away from `code`, and
@@ -288,7 +288,7 @@ impl Registry {
             }
             let taken = {
                 let mut locked = self.lock();
-                // SAFETY: as above.
+                // SAFETY: attached, and the table's owner, if it still is this interpreter, is locked.
                 unsafe { TableRef::of(code) }.and_then(|table| {
                     let (key, value) = table.take_any(&mut locked, &mut from)?;
                     Some(locked.taken(key, value, table))
@@ -328,7 +328,8 @@ impl Registry {
             // SAFETY: no lock is held.
             unsafe { leftover.finish() };
         }
-        // SAFETY: the last thread, by contract. The lock is given back in between.
+        // SAFETY: the caller says that this is the interpreter's last thread, so nobody uses a slot. The
+        // lock is given back in between.
         unsafe {
             let segments = self.lock().clear();
             free_segments(segments);
@@ -343,7 +344,7 @@ impl Registry {
 /// `owner` is live, and was found as the owner of the table of `code`.
 #[cold]
 unsafe fn leave_to_owner(code: Code, owner: *mut CodeExtraState, any: Registry) {
-    // SAFETY: live by contract. The tag is not used for what follows.
+    // SAFETY: the caller says that `owner` is live. The tag is not used for what follows.
     let owner = unsafe { any.sibling(owner) };
     let mut locked = owner.lock();
     // SAFETY: `code` is live, and tables stay while the owner is locked.

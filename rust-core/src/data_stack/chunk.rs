@@ -73,7 +73,8 @@ impl Chunk {
     /// The caller owns the chunk and the list.
     #[inline(always)]
     pub unsafe fn set_previous(self, previous: Option<Chunk>) {
-        // SAFETY: live by the type's invariant; owned by contract.
+        // SAFETY: live by the type's invariant. The caller owns the list, so nobody walks it meanwhile;
+        // out-of-process profilers read chunks, but write none.
         unsafe { (*self.as_ptr()).previous = previous.map_or(null_mut(), Chunk::as_ptr) };
     }
 

@@ -1,4 +1,11 @@
 //! The data stack as C calls it.
+//!
+//! # Invariants
+//! - *Own stack*: the caller passes the calling thread's own state. A data stack is used by its thread
+//!   alone, and no code of others runs within these functions but an arena allocator. So nobody else
+//!   uses the stack during the call.
+//! - *Frame size*: sizes are `co_framesize` of code objects, or sums of a few. CPython keeps the former
+//!   below `INT_MAX / sizeof(PyObject *)`.
 
 use super::stack::{DataStack, Slots};
 use crate::cpython::{_PyInterpreterFrame, PyThreadState};
@@ -8,7 +15,7 @@ use core::ptr::null_mut;
 /// pushed unchecked. Never fails; costs two loads and a comparison.
 ///
 /// # Safety
-/// `tstate` is the calling thread's own; `size` is not negative.
+/// `tstate` is the calling thread's own; `size` is a `co_framesize` or the sum of a few, so not negative.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
@@ -16,22 +23,22 @@ pub unsafe extern "C" fn _PyThreadState_HasStackSpace(
     tstate: *mut PyThreadState,
     size: core::ffi::c_int,
 ) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe { DataStack::of(tstate) }.has_space(Slots::new(size as usize))
+    // SAFETY: *own stack*; *frame size*.
+    unsafe { DataStack::of(tstate).has_space(Slots::new(size as usize)) }
 }
 
 /// `_PyThreadState_PushFrame`: a frame of `size` slots, not initialized. NULL
 /// without an exception when memory ran out; the stack is then as before.
 ///
 /// # Safety
-/// `tstate` is the calling thread's own.
+/// `tstate` is the calling thread's own; `size` is a `co_framesize`.
 #[no_mangle]
 pub unsafe extern "C" fn _PyThreadState_PushFrame(
     tstate: *mut PyThreadState,
     size: usize,
 ) -> *mut _PyInterpreterFrame {
-    // SAFETY: the caller's contract.
-    let pushed = unsafe { DataStack::of(tstate) }.push(Slots::new(size));
+    // SAFETY: *own stack*; *frame size*.
+    let pushed = unsafe { DataStack::of(tstate).push(Slots::new(size)) };
     pushed.map_or(null_mut(), |base| base.as_ptr().cast())
 }
 
@@ -41,7 +48,7 @@ pub unsafe extern "C" fn _PyThreadState_PushFrame(
 /// # Safety
 /// `tstate` is the calling thread's own, and `_PyThreadState_HasStackSpace` was
 /// true for this frame and those pushed with it, with no push or pop since. Or they
-/// fitted the current chunk, and what was pushed since is popped again (tier 2).
+/// fitted the current chunk, and what was pushed since is popped again (tier 2). `size` is a `co_framesize`.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
@@ -49,7 +56,8 @@ pub unsafe extern "C" fn _PyRust_PushFrameUnchecked(
     tstate: *mut PyThreadState,
     size: core::ffi::c_int,
 ) -> *mut _PyInterpreterFrame {
-    // SAFETY: the caller's contract.
+    // SAFETY: *own stack*; *frame size*. The caller says that the frame was admitted, as
+    // `push_unchecked` wants it.
     let base = unsafe { DataStack::of(tstate).push_unchecked(Slots::new(size as usize)) };
     base.as_ptr().cast()
 }
@@ -65,7 +73,8 @@ pub unsafe extern "C" fn _PyThreadState_PopFrame(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: *own stack*. The caller says that `frame` is its topmost one, and cleared: its slots hold
+    // no references.
     unsafe { DataStack::of(tstate).pop(frame.cast()) };
 }
 
@@ -75,7 +84,8 @@ pub unsafe extern "C" fn _PyThreadState_PopFrame(
 /// Nobody else can reach `tstate`'s data stack: it is being torn down.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_ClearDataStack(tstate: *mut PyThreadState) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that the thread state is being torn down: no other thread reaches its data
+    // stack, and no frame on it is alive.
     unsafe { DataStack::of(tstate).clear() };
 }
 
@@ -86,6 +96,7 @@ pub unsafe extern "C" fn _PyRust_ClearDataStack(tstate: *mut PyThreadState) {
 /// is in no function of the data stack.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_KeepSpareOnly(tstate: *mut PyThreadState) {
-    // SAFETY: the caller's contract. Chunks of the reserve hold no frame.
+    // SAFETY: the caller says that the thread is the calling one, waits for the GIL, or is stopped: so it
+    // does not use its data stack now.
     unsafe { DataStack::of(tstate).keep_spare_only() };
 }

@@ -66,6 +66,13 @@ pub struct Thread {
     claimable: usize,
 }
 
+/// A frame of `count` slots.
+pub fn slots(count: usize) -> Slots {
+    assert!(count <= isize::MAX as usize / size_of::<Slot>());
+    // SAFETY: as asserted.
+    unsafe { Slots::new(count) }
+}
+
 impl Thread {
     pub fn new() -> Self {
         // SAFETY: CPython starts from zeros too, as far as the data stack goes.
@@ -92,7 +99,7 @@ impl Thread {
 
     /// As `_PyEvalFramePushAndInit` does; false when memory ran out.
     pub fn push(&mut self, size: usize) -> bool {
-        let Some(base) = self.stack().push(Slots::new(size)) else {
+        let Some(base) = self.stack().push(slots(size)) else {
             assert_eq!(allowed(), Some(0), "there was memory");
             assert_eq!(self.stats().chunks_cached, 0, "what is kept is missing");
             return false;
@@ -104,14 +111,14 @@ impl Thread {
     /// As a specialized call does, for one frame or for two.
     pub fn push_if_space(&mut self, sizes: &[usize]) -> bool {
         let all = sizes.iter().sum();
-        let has_space = self.stack().has_space(Slots::new(all));
+        let has_space = self.stack().has_space(slots(all));
         assert_eq!(has_space, self.would_fit(all));
         if !has_space {
             return false;
         }
         for &size in sizes {
             // SAFETY: there is space for all of them together.
-            let base = unsafe { self.stack().push_unchecked(Slots::new(size)) };
+            let base = unsafe { self.stack().push_unchecked(slots(size)) };
             self.remember(base.as_ptr(), size);
         }
         true
@@ -120,7 +127,7 @@ impl Thread {
     /// As a call does that asks and pushes in one.
     fn push_where_it_fits(&mut self, size: usize) -> bool {
         let fits = self.would_fit(size);
-        let pushed = self.stack().push_if_space(Slots::new(size));
+        let pushed = self.stack().push_if_space(slots(size));
         assert_eq!(pushed.is_some(), fits);
         if let Some(base) = pushed {
             self.remember(base.as_ptr(), size);
@@ -147,7 +154,7 @@ impl Thread {
         frame.check();
         let base = frame.base;
         // SAFETY: it is the topmost frame, and dead where this succeeds.
-        let Some(base) = (unsafe { self.stack().exchange_top(base, Slots::new(size)) }) else {
+        let Some(base) = (unsafe { self.stack().exchange_top(base, slots(size)) }) else {
             return false;
         };
         self.frames.pop();
@@ -517,7 +524,7 @@ impl Thread {
             // One frame, just too large for what is left of the chunk.
             Step::Swing(times) if self.would_fit(self.room()) => {
                 for _ in 0..times {
-                    let size = Slots::new(self.room());
+                    let size = slots(self.room());
                     let base = self.stack().push(size).expect("room in the chunk that is kept");
                     // SAFETY: the topmost frame.
                     unsafe { self.stack().pop(base.as_ptr()) };

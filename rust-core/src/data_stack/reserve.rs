@@ -122,7 +122,7 @@ impl DataStackState {
     /// The chunk is in no list any more, and holds no live frame.
     pub unsafe fn keep(&mut self, chunk: Chunk) {
         if chunk.size() > LARGEST_SPARE_CHUNK {
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller says that the chunk is in no list and holds no live frame.
             unsafe { chunk.free() };
             return;
         }
@@ -140,7 +140,7 @@ impl DataStackState {
             self.behind_count += 1;
             self.behind_bytes += spare.size();
         }
-        // SAFETY: ours, by contract; so is the reserve.
+        // SAFETY: in no list any more, as the caller says, so the chunk is ours; so is the reserve.
         unsafe { chunk.set_previous(behind) };
         // INVARIANT: the two fields change together.
         self.spare = chunk.as_ptr();

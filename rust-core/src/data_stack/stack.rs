@@ -11,14 +11,22 @@ use core::ptr::{null_mut, NonNull};
 /// The size of a frame.
 ///
 /// A type of its own, so that slots and bytes cannot be mixed up.
+///
+/// # Invariants
+/// As many bytes are at most `isize::MAX`. So the number of bytes does not overflow, and is not taken
+/// for a negative one, which would fit anywhere.
 #[derive(Clone, Copy)]
 pub struct Slots(usize);
 
 impl Slots {
     /// A frame of `count` slots, as `co_framesize` counts them. CPython keeps
     /// that below `INT_MAX / sizeof(PyObject *)`.
+    ///
+    /// # Safety
+    /// `count` is at most `isize::MAX / SLOT_BYTES`.
     #[inline(always)]
-    pub fn new(count: usize) -> Self {
+    pub unsafe fn new(count: usize) -> Self {
+        // INVARIANT: the caller says so.
         Slots(count)
     }
 
@@ -40,8 +48,8 @@ impl DataStack {
     /// thread's own, or is being torn down, or its thread waits for the GIL or is stopped.
     #[inline(always)]
     pub unsafe fn of(tstate: *mut PyThreadState) -> Self {
-        // SAFETY: not NULL by contract. CPython allocates every thread state as
-        // a `_PyThreadStateImpl` whose first field is the `PyThreadState`.
+        // SAFETY: the caller passes a thread state, which is not NULL. CPython allocates each as a
+        // `_PyThreadStateImpl`, whose first field is the `PyThreadState`.
         DataStack(unsafe { NonNull::new_unchecked(tstate.cast()) })
     }
 
@@ -183,14 +191,15 @@ impl DataStack {
     ///
     /// # Safety
     /// `base` is where the topmost frame begins, and its slots are dead. The stack is the calling
-    /// thread's own.
+    /// thread's own, and the thread is attached.
     #[inline(always)]
     pub unsafe fn pop(&mut self, base: *mut Slot) {
         check!(self.current().is_some(), "a frame is popped from no chunk");
         // SAFETY: a frame is on the stack, so there is a current chunk.
         let chunk = unsafe { self.current().unwrap_unchecked() };
         if base == chunk.data() {
-            // SAFETY: the topmost frame is the only one in the current chunk.
+            // SAFETY: the topmost frame, whose slots the caller says are dead, is the only one in the
+            // current chunk. The stack is the attached thread's own.
             unsafe { leave_chunk(self) };
         } else {
             check!(
@@ -225,7 +234,7 @@ impl DataStack {
                 self.make_current(below);
                 let pushed = push_slow(self, size);
                 if pushed.is_some() {
-                    // SAFETY: not current any more, and its only frame is dead by contract.
+                    // SAFETY: not current any more. The caller says that the slots of its only frame are dead.
                     unsafe { self.retire(chunk) };
                 } else {
                     self.set_chunk(Some(chunk));
@@ -244,13 +253,16 @@ impl DataStack {
         }
     }
 
-    /// The frame at `base`, whose memory goes, is not the thread's current one any more. It may be:
-    /// `RETURN_GENERATOR` makes the frame below current after it has popped this one, and a signal's
+    /// Makes the frame at `base`, whose memory is given up, not the thread's current one. It may be that:
+    /// `RETURN_GENERATOR` makes the frame below current after it has popped this one, and a signal
     /// handler may walk frames in between.
-    fn step_off(&mut self, base: *mut Slot) {
+    ///
+    /// # Safety
+    /// The stack is the calling thread's own, and the thread is attached.
+    unsafe fn step_off(&mut self, base: *mut Slot) {
         let (tstate, frame) = (self.0.as_ptr().cast::<PyThreadState>(), base.cast());
-        // SAFETY: live by the type's invariant. The thread itself pops, so the field is its own; a
-        // current frame was made, and leads to one that was.
+        // SAFETY: live by the type's invariant. The caller says that the thread itself pops, and it alone
+        // writes the field. A current frame has its fields set, and leads to one that has or to NULL.
         unsafe {
             if (*tstate).current_frame == frame {
                 Thread::new(tstate).set_current_frame((*frame).previous);
@@ -272,7 +284,7 @@ impl DataStack {
     /// The chunk is in no list any more, and holds no live frame.
     unsafe fn retire(&mut self, chunk: Chunk) {
         let state = self.state_mut();
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller says that the chunk is in no list and holds no live frame.
         unsafe { state.keep(chunk) };
         state.count_switch();
     }
@@ -296,10 +308,10 @@ impl DataStack {
             // SAFETY: every chunk has more than one slot.
             None => unsafe { chunk.data().add(1) },
         };
-        // SAFETY: in no list, by contract, and the stack is this thread's.
+        // SAFETY: the caller says that the chunk is in no list, so it is ours; so is the stack.
         unsafe { chunk.set_previous(below) };
         self.set_chunk(Some(chunk));
-        // SAFETY: the frame fits by contract, and slots of a chunk are not NULL.
+        // SAFETY: the caller says that the frame fits the chunk, and slots of a chunk are not NULL.
         unsafe {
             self.set_top(base.add(size.0));
             NonNull::new_unchecked(base)
@@ -312,7 +324,7 @@ impl DataStack {
     /// As for `enter`.
     unsafe fn enter_kept(&mut self, chunk: Chunk, size: Slots) -> NonNull<Slot> {
         self.state_mut().cache_hits += 1;
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller says that the chunk is in no list, and that the frame fits.
         unsafe { self.enter(chunk, size) }
     }
 
@@ -326,8 +338,7 @@ impl DataStack {
         self.set_top(null_mut());
         while let Some(chunk) = next {
             next = chunk.previous();
-            // SAFETY: no frame is alive, by contract, and the thread state no
-            // longer leads to the chunk.
+            // SAFETY: the caller says that no frame is alive. The thread state leads to no chunk any more.
             unsafe { chunk.free() };
         }
         self.state_mut().keep_nothing();
@@ -394,9 +405,9 @@ fn unlikely() {}
 #[inline(never)]
 unsafe fn push_on_spare(stack: &mut DataStack, size: Slots) -> NonNull<Slot> {
     check!(stack.spare_fits(size), "an unchecked push finds no room");
-    // SAFETY: there is one, by contract.
+    // SAFETY: the caller says that there is a spare.
     let spare = unsafe { stack.state_mut().take_spare().unwrap_unchecked() };
-    // SAFETY: in no list any more, and the frame fits.
+    // SAFETY: taken, so in no list any more; the caller says that the frame fits.
     unsafe { stack.enter_kept(spare, size) }
 }
 
@@ -444,19 +455,21 @@ fn push_slow(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
 /// Leaves the current chunk, whose only frame is being popped, for the one below.
 ///
 /// # Safety
-/// There is a current chunk, and no frame in it is alive.
+/// There is a current chunk, and no frame in it is alive. The stack is the calling thread's own, and the
+/// thread is attached.
 #[cold]
 #[inline(never)]
 unsafe fn leave_chunk(stack: &mut DataStack) {
-    // SAFETY: there is a current chunk, by contract.
+    // SAFETY: the caller says that there is a current chunk.
     let chunk = unsafe { stack.current().unwrap_unchecked() };
     let Some(below) = chunk.previous() else {
         // Somebody else's root with a frame at its first slot: keep it.
         stack.set_top(chunk.data());
         return;
     };
-    stack.step_off(chunk.data());
+    // SAFETY: the caller says that the stack is the attached thread's own.
+    unsafe { stack.step_off(chunk.data()) };
     stack.make_current(below);
-    // SAFETY: not current any more, and no frame in it is alive, by contract.
+    // SAFETY: not current any more, and the caller says that no frame in it is alive.
     unsafe { stack.retire(chunk) };
 }

@@ -1,9 +1,8 @@
 //! The data stack: steps by chance against the model, and single facts.
 
-use super::model::{run, set_left_to_claim, Slot, Step, Thread};
+use super::model::{run, set_left_to_claim, slots, Slot, Step, Thread};
 use super::reserve::{KEPT_BEHIND_SPARES, LARGEST_SPARE_CHUNK, SWITCHES_TO_WAIT};
 use super::sizes::LARGEST_GROWN_CHUNK;
-use super::stack::Slots;
 use crate::stand_in::memory::{_PyObject_VirtualAlloc, _PyObject_VirtualFree, allow, arena_bytes};
 use proptest::prelude::*;
 
@@ -73,7 +72,7 @@ fn fill_chunk(thread: &mut Thread, size: usize) -> usize {
 fn a_thread_without_a_stack_has_no_space_and_can_push() {
     allow(None);
     let mut thread = Thread::new();
-    assert!(!thread.stack().has_space(Slots::new(1)));
+    assert!(!thread.stack().has_space(slots(1)));
     assert!(thread.push(20));
     assert_eq!(thread.stats().bytes_held, 16 * 1024);
     thread.finish();
@@ -289,7 +288,7 @@ fn a_frame_too_large_for_any_memory_is_refused() {
     let mut thread = Thread::new();
     assert!(thread.push(20));
     let before = thread.fields().1;
-    assert!(thread.stack().push(Slots::new(usize::MAX / 16)).is_none());
+    assert!(thread.stack().push(slots(usize::MAX / 16)).is_none());
     assert_eq!(thread.fields().1, before);
     thread.finish();
 }

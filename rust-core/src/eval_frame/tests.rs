@@ -71,46 +71,47 @@ proptest! {
         for step in steps {
             let (before, changes) = (model, evaluator_changes());
             // SAFETY: a live interpreter that only this thread knows.
-            unsafe {
-                match step {
-                    Step::Evaluator(which) => {
-                        _PyInterpreterState_SetEvalFrameFunc(interp, functions[which]);
-                        // The trampoline would call itself while it is active.
-                        let is_none = which < 2 || which == 4;
-                        if which == 4 && model.trampoline == 0 {
-                            // Not ours to know then: take it away again.
-                            _PyInterpreterState_SetEvalFrameFunc(interp, None);
-                            model.evaluator = 0;
-                            continue;
-                        }
-                        model.evaluator = if is_none { 0 } else { which };
+            let set = |function| unsafe { _PyInterpreterState_SetEvalFrameFunc(interp, function) };
+            match step {
+                Step::Evaluator(which) => {
+                    set(functions[which]);
+                    // The trampoline would call itself while it is active.
+                    let is_none = which < 2 || which == 4;
+                    if which == 4 && model.trampoline == 0 {
+                        // Not ours to know then: take it away again.
+                        set(None);
+                        model.evaluator = 0;
+                        continue;
                     }
-                    Step::Trampoline(active) => {
-                        _PyRust_SetTrampoline(interp, if active { functions[4] } else { None });
-                        model.trampoline = if active { 4 } else { 0 };
-                    }
-                    Step::Allow(allow) => {
-                        let flag = c_int::from(allow);
-                        _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, flag);
-                        model.allow = allow;
-                    }
+                    model.evaluator = if is_none { 0 } else { which };
+                }
+                Step::Trampoline(active) => {
+                    let function = if active { functions[4] } else { None };
+                    // SAFETY: as for `set`.
+                    unsafe { _PyRust_SetTrampoline(interp, function) };
+                    model.trampoline = if active { 4 } else { 0 };
+                }
+                Step::Allow(allow) => {
+                    let flag = c_int::from(allow);
+                    // SAFETY: as for `set`.
+                    unsafe { _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, flag) };
+                    model.allow = allow;
                 }
             }
             prop_assert!(!is_world_stopped());
             prop_assert_eq!(evaluator_changes() - changes, usize::from(model != before));
             let runs = if model.trampoline != 0 { model.trampoline } else { model.evaluator };
-            // SAFETY: as above.
-            unsafe {
-                prop_assert_eq!(number((*interp).eval_frame), runs);
-                prop_assert_eq!(
-                    number(_PyInterpreterState_GetEvalFrameFunc(interp)), model.evaluator.max(1)
-                );
-                prop_assert_eq!(
-                    _PyInterpreterState_IsSpecializationEnabled(interp),
-                    c_int::from(runs == 0 || model.allow)
-                );
-                prop_assert_eq!(_PyRust_EvalFrame(tstate, null_mut(), 0).addr(), runs.max(1));
-            }
+            // SAFETY: as for `set`. The tests' evaluators read no frame.
+            let (field, got, is_enabled, ran) = unsafe {(
+                (*interp).eval_frame,
+                _PyInterpreterState_GetEvalFrameFunc(interp),
+                _PyInterpreterState_IsSpecializationEnabled(interp),
+                _PyRust_EvalFrame(tstate, null_mut(), 0),
+            )};
+            prop_assert_eq!(number(field), runs);
+            prop_assert_eq!(number(got), model.evaluator.max(1));
+            prop_assert_eq!(is_enabled, c_int::from(runs == 0 || model.allow));
+            prop_assert_eq!(ran.addr(), runs.max(1));
         }
     }
 }

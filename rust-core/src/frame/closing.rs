@@ -16,17 +16,17 @@ pub struct EndOfCall(NonNull<PyThreadState>);
 
 impl EndOfCall {
     /// # Safety
-    /// As the type's invariant says.
+    /// `tstate` is the calling thread's own thread state; it outlives the value.
     #[inline(always)]
     pub unsafe fn new(tstate: *mut PyThreadState) -> Self {
-        // SAFETY: not NULL, by contract.
+        // SAFETY: the caller passes a live thread state, which is not NULL.
         EndOfCall(unsafe { NonNull::new_unchecked(tstate) })
     }
 
     /// Goes one level of C recursion deeper, until what is returned is dropped.
     #[inline(always)]
     pub fn deeper(self) -> Deeper {
-        // SAFETY: live, and the thread's own, by the type's invariant.
+        // SAFETY: live by the type's invariant. Only the thread itself writes its recursion depth.
         unsafe { (*self.0.as_ptr()).c_recursion_remaining -= 1 };
         Deeper(self)
     }
@@ -44,7 +44,7 @@ pub struct Deeper(EndOfCall);
 impl Drop for Deeper {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: as in `deeper`.
+        // SAFETY: live by the invariant of `EndOfCall`. Only the thread itself writes its recursion depth.
         unsafe { (*self.0 .0.as_ptr()).c_recursion_remaining += 1 };
     }
 }

@@ -1,4 +1,9 @@
-//! What evaluators and profilers may ask of a frame: CPython's unstable C interface.
+//! What evaluators and profilers may read of a frame: CPython's unstable C interface.
+//!
+//! # Invariants
+//! - *Readable frame*: the caller passes a live frame of the calling thread, or of a thread that is
+//!   stopped. So no other thread changes the frame while it is read, and nothing here runs code that
+//!   could clear it.
 
 use super::handle::Frame;
 use crate::cpython as c;
@@ -10,24 +15,24 @@ use core::ffi::c_int;
 /// None on the C stack.
 ///
 /// # Safety
-/// `frame` is a live frame; a thread state is held.
+/// `frame` is a live frame of the calling thread, or of a stopped one. The calling thread is attached.
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_InterpreterFrame_GetCode(
     frame: *mut _PyInterpreterFrame,
 ) -> *mut PyObject {
-    // SAFETY: the caller's contract.
+    // SAFETY: *readable frame*. The frame owns its executable, which is alive therefore.
     unsafe { new_reference((*frame).f_executable) }
 }
 
 /// `PyUnstable_InterpreterFrame_GetLasti`: the offset in bytes of the instruction that runs.
 ///
 /// # Safety
-/// `frame` is a live frame with code.
+/// `frame` is a live frame with code, of the calling thread or of a stopped one.
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_InterpreterFrame_GetLasti(
     frame: *mut _PyInterpreterFrame,
 ) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: *readable frame*, which makes the invariant of `Frame`.
     unsafe { Frame::new(frame) }.instruction_offset() as c_int
 }
 
@@ -35,14 +40,14 @@ pub unsafe extern "C" fn PyUnstable_InterpreterFrame_GetLasti(
 /// none.
 ///
 /// # Safety
-/// `frame` is a live frame with code.
+/// `frame` is a live frame with code, of the calling thread or of a stopped one.
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_InterpreterFrame_GetLine(
     frame: *mut _PyInterpreterFrame,
 ) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let frame = Frame::new(frame);
-        c::PyCode_Addr2Line(frame.code().as_ptr(), frame.instruction_offset() as c_int)
-    }
+    // SAFETY: *readable frame*, which makes the invariant of `Frame`.
+    let frame = unsafe { Frame::new(frame) };
+    let (code, offset) = (frame.code().as_ptr(), frame.instruction_offset() as c_int);
+    // SAFETY: the frame owns its code object. Any offset is allowed: one outside has no line.
+    unsafe { c::PyCode_Addr2Line(code, offset) }
 }

@@ -42,15 +42,20 @@ pub unsafe fn first_slot(frame: *mut _PyInterpreterFrame) -> *mut StackSlot {
 /// Points to a `_PyInterpreterFrame` whose fields are set, and that the calling thread alone works
 /// on: its own, or with every other thread stopped. A frame of the C stack runs no code of its own: of
 /// the fields below `previous` those are set that its creator reads, and `code` must not be called.
+///
+/// *Given up with the frame*: the `leave_*` methods take a reference out and leave the field's word in
+/// place. Their caller says that the frame owned the reference and that nobody reads the field as a
+/// reference any more: the frame is unlinked, so samplers and debuggers do not find it, and it has no
+/// frame object, so the collector does not either.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Frame(NonNull<_PyInterpreterFrame>);
 
 impl Frame {
     /// # Safety
-    /// As the type's invariant says.
+    /// `frame` is as the type's invariant says for as long as the result is used.
     #[inline(always)]
     pub unsafe fn new(frame: *mut _PyInterpreterFrame) -> Self {
-        // SAFETY: not NULL, by contract.
+        // SAFETY: the caller passes a frame, which is not NULL.
         Frame(unsafe { NonNull::new_unchecked(frame) })
     }
 
@@ -191,7 +196,8 @@ impl Frame {
     /// The slot is one of the frame's and is set. It keeps its reference while the borrow lives.
     #[inline(always)]
     pub unsafe fn held(&self, i: usize) -> Option<StackRefBorrow<'_>> {
-        // SAFETY: within the frame, by contract, on which this thread alone works.
+        // SAFETY: the caller says that slot `i` is one of the frame's and set. No other thread writes
+        // it (the type's invariant), and the caller keeps its reference for the borrow.
         unsafe { StackSlot::peek(self.first_slot().add(i)) }
     }
 
@@ -220,11 +226,12 @@ impl Frame {
     /// Puts a value onto the stack of a frame at rest.
     ///
     /// # Safety
-    /// There is room for it, and the frame is this thread's.
+    /// The frame has a slot behind those in use.
     #[inline(always)]
     pub unsafe fn push(self, value: Owned) {
         let top = self.slots_at_rest();
-        // SAFETY: by contract.
+        // SAFETY: the caller says that this slot is the frame's. It is not in use, so no reference is
+        // overwritten, and no other thread or collector reads it before `stacktop` includes it.
         unsafe {
             self.first_slot().add(top).write(slot_with(Some(value)));
             (*self.as_ptr()).stacktop = top as i32 + 1;
@@ -251,8 +258,8 @@ impl Frame {
     /// The frame has an object.
     #[inline(always)]
     pub unsafe fn take_object(self) -> StackRef<Untagged> {
-        // SAFETY: live by the type's invariant, and the frame owns the reference, which is not NULL
-        // by contract.
+        // SAFETY: live by the type's invariant. The frame owned the reference, which the caller says is
+        // not NULL, and the field is NULL before anything can run.
         unsafe {
             let object = NonNull::new_unchecked(self.object());
             (*self.as_ptr()).frame_obj = null_mut();
@@ -270,10 +277,11 @@ impl Frame {
     /// Takes the reference to these locals out, if there are any.
     ///
     /// # Safety
-    /// The frame owns the reference.
+    /// The frame owns the reference in the field, if that is not NULL.
     #[inline(always)]
     pub unsafe fn take_locals(self) -> Option<StackRef<Untagged>> {
-        // SAFETY: live by the type's invariant, and the reference is the frame's by contract.
+        // SAFETY: live by the type's invariant. The caller says that the frame owned the reference, and
+        // the field is NULL before a destructor or the collector can read it.
         unsafe {
             let locals = NonNull::new(self.locals());
             (*self.as_ptr()).f_locals = null_mut();
@@ -288,7 +296,7 @@ impl Frame {
     /// The frame owns the reference, and nobody takes the field for filled from now on.
     #[inline(always)]
     pub unsafe fn leave_locals(self) -> Option<StackRef<Untagged>> {
-        // SAFETY: live by the type's invariant, and the reference is the frame's by contract.
+        // SAFETY: *given up with the frame*.
         NonNull::new(self.locals()).map(|it| unsafe { StackRef::steal(it) })
     }
 
@@ -306,8 +314,8 @@ impl Frame {
     /// The frame owns the reference, and nobody takes the field for filled from now on.
     #[inline(always)]
     pub unsafe fn leave_code(self) -> StackRef<Untagged> {
-        // SAFETY: live by the type's invariant; a frame that is not on the C stack runs a code
-        // object; owned by contract.
+        // SAFETY: live by the type's invariant. *Given up with the frame*; a frame that is not on the C
+        // stack has a code object.
         unsafe { StackRef::steal(NonNull::new_unchecked((*self.as_ptr()).f_executable)) }
     }
 
@@ -318,7 +326,7 @@ impl Frame {
     /// The frame owns the reference, and nobody takes the field for filled from now on.
     #[inline(always)]
     pub unsafe fn leave_function(self) -> StackRef<Untagged> {
-        // SAFETY: live by the type's invariant; owned by contract.
+        // SAFETY: *given up with the frame*; a frame that is not on the C stack has a function.
         unsafe { StackRef::steal(NonNull::new_unchecked(self.function())) }
     }
 }

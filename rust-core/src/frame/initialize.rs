@@ -2,6 +2,11 @@
 //!
 //! This runs on every call of a Python function, inlined into the eval loop in
 //! release builds.
+//!
+//! # Invariants
+//! - *New frame*: memory that the calling thread has just pushed or allocated. No frame, thread state
+//!   or frame object leads to it, so no sampler, debugger or collector reads it, and none of its words
+//!   owns a reference.
 
 use super::handle::first_slot;
 use super::slots::{move_slots, write_empty};
@@ -25,8 +30,10 @@ use static_assertions::const_assert_eq;
 /// fails.
 ///
 /// # Safety
-/// `frame` has the `co_framesize` slots of `code`, which is `func`'s code;
-/// `null_locals_from` is neither negative nor above `co_nlocalsplus`.
+/// `frame` is memory that the calling thread has just pushed or allocated, and to which nothing leads
+/// yet. It has the `co_framesize` slots of `code`, which is `func`'s code; both are alive. The references
+/// to `func` and `locals` are the caller's to give. `null_locals_from` is neither negative nor above
+/// `co_nlocalsplus`. The calling thread is attached.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
@@ -37,11 +44,14 @@ pub unsafe extern "C" fn _PyFrame_Initialize(
     code: *mut PyCodeObject,
     null_locals_from: c_int,
 ) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        write_fields(frame, func, locals, code);
-        let locals_and_cells = (*code).co_nlocalsplus;
-        if null_locals_from < locals_and_cells {
+    // SAFETY: the caller passes a *new frame*, live objects, and references that the frame takes over.
+    unsafe { write_fields(frame, func, locals, code) };
+    // SAFETY: the caller says that `code` is alive; the field never changes.
+    let locals_and_cells = unsafe { (*code).co_nlocalsplus };
+    if null_locals_from < locals_and_cells {
+        // SAFETY: the caller says that `null_locals_from` is not negative, so these slots lie among the
+        // first `co_nlocalsplus` ones, which every frame of the code has. *New frame*.
+        unsafe {
             let first = first_slot(frame).add(null_locals_from as usize);
             write_empty(first, (locals_and_cells - null_locals_from) as usize);
         }
@@ -59,26 +69,32 @@ unsafe fn write_fields(
     locals: *mut PyObject,
     code: *mut PyCodeObject,
 ) {
-    // SAFETY: all three are live and the frame is writable, by contract.
+    // SAFETY: *new frame*: writable, and nobody reads it yet. The caller says that `code` is alive.
     unsafe {
         (*frame).f_executable = new_reference(code.cast());
         (*frame).f_funcobj = func.cast();
-        // Both are read before the first is written: they lie side by side in both structures, and
-        // so each is one read and one write.
-        let (globals, builtins) = ((*func).func_globals, (*func).func_builtins);
+    }
+    // Both are read before the first is written: they lie side by side in both structures, and so each
+    // is one read and one write.
+    // SAFETY: the caller says that `func` is alive. Both fields are set when a function is made.
+    let (globals, builtins) = unsafe { ((*func).func_globals, (*func).func_builtins) };
+    // SAFETY: *new frame*. Globals and builtins are borrowed from the function, which the frame owns.
+    unsafe {
         (*frame).f_globals = globals;
         (*frame).f_builtins = builtins;
         (*frame).f_locals = locals;
         (*frame).frame_obj = null_mut();
-        (*frame).instr_ptr = Code::new(code).first_instruction();
-        let [a, b, c, d] = (*code).co_nlocalsplus.to_ne_bytes();
-        let [e, f] = 0u16.to_ne_bytes();
-        let owner = FRAME_OWNED_BY_THREAD as u8;
-        // `stacktop`, `return_offset`, `owner` and a byte that nobody uses, as one write. Where
-        // they lie is asserted below.
-        (&raw mut (*frame).stacktop)
-            .cast::<u64>()
-            .write(u64::from_ne_bytes([a, b, c, d, e, f, owner, 0]));
+    }
+    // SAFETY: the caller says that `code` is alive; the field never changes.
+    let (code, slots) = unsafe { (Code::new(code), (*code).co_nlocalsplus) };
+    let [a, b, c, d] = slots.to_ne_bytes();
+    let [e, f] = 0u16.to_ne_bytes();
+    let last = u64::from_ne_bytes([a, b, c, d, e, f, FRAME_OWNED_BY_THREAD as u8, 0]);
+    // SAFETY: *new frame*. The word is `stacktop`, `return_offset`, `owner` and an unused byte, as one
+    // write: where they lie, and that they are aligned, is asserted below.
+    unsafe {
+        (*frame).instr_ptr = code.first_instruction();
+        (&raw mut (*frame).stacktop).cast::<u64>().write(last);
     }
 }
 
@@ -105,8 +121,8 @@ const_assert_eq!(
 /// without asking for memory: then nothing has changed, and the references stay the caller's.
 ///
 /// # Safety
-/// `tstate` is the calling thread's own; `func` is alive and takes that many arguments; they are
-/// stack references of this build.
+/// `tstate` is the calling thread's own, and attached; `func` is alive and takes that many arguments;
+/// they are stack references of this build, and the caller's to give, as is that to `func`.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
@@ -117,22 +133,28 @@ pub unsafe extern "C" fn _PyRust_BeginCall(
     arguments: *const *mut PyObject,
     count: c_int,
 ) -> *mut _PyInterpreterFrame {
-    // SAFETY: a function has a code object, whose arguments are among its locals. What was pushed
-    // is a frame for that code, which nobody else can see yet.
-    unsafe {
+    // SAFETY: the caller says that `func` is alive; it owns a code object, whose frame size is between 0
+    // and `INT_MAX / 8`. The caller also says that the data stack is the calling thread's own.
+    let (code, pushed) = unsafe {
         let code: *mut PyCodeObject = (*func).func_code.cast();
         let size = Slots::new((*code).co_framesize as usize);
-        let Some(base) = DataStack::of(tstate).push_if_space(size) else { return null_mut() };
-        let frame: *mut _PyInterpreterFrame = base.as_ptr().cast();
-        write_fields(frame, func, null_mut(), code);
-        let slot = first_slot(frame);
-        // Where there is no self, the next write takes this one's place; every frame has a first
-        // slot, used or not.
-        slot.cast::<*mut PyObject>().write_volatile(self_or_null);
-        let slot = slot.add(usize::from(!self_or_null.is_null()));
+        (code, DataStack::of(tstate).push_if_space(size))
+    };
+    let Some(base) = pushed else { return null_mut() };
+    let frame: *mut _PyInterpreterFrame = base.as_ptr().cast();
+    // SAFETY: just pushed, so a *new frame* with the slots of that code. The reference to `func` is the
+    // caller's to give.
+    unsafe { write_fields(frame, func, null_mut(), code) };
+    let has_self = !self_or_null.is_null();
+    // SAFETY: *new frame*. Its first locals are the arguments, as many as the caller passes, and every
+    // frame has a first slot, used or not: without a self, the next write goes to the same slot.
+    unsafe {
+        let first = first_slot(frame);
+        first.cast::<*mut PyObject>().write_volatile(self_or_null);
+        let slot = first.add(usize::from(has_self));
         move_slots(arguments.cast(), slot, count as usize);
-        let filled = count + c_int::from(!self_or_null.is_null());
-        write_empty(slot.add(count as usize), ((*code).co_nlocalsplus - filled) as usize);
-        frame
+        let empty = (*code).co_nlocalsplus - (count + c_int::from(has_self));
+        write_empty(slot.add(count as usize), empty as usize);
     }
+    frame
 }

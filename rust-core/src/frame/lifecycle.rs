@@ -1,4 +1,12 @@
 //! The end of a frame: it is cleared, or moves into its object.
+//!
+//! # Invariants
+//! - *Ending frame*: the caller says that no thread state or frame links to the frame, that it does not
+//!   execute, and that it is the calling thread's. So no sampler or debugger finds it by walking, and
+//!   no other thread works on it. Without a frame object the collector does not find it either.
+//!   Destructors may run any code: what they call is pushed above the frame, whose memory stays.
+//! - *Owned by the frame*: an ending frame owns one reference each to its code, its function, its
+//!   object, its locals, and what its slots in use refer to.
 
 use super::closing::EndOfCall;
 use super::handle::{Frame, Owner};
@@ -17,17 +25,23 @@ use core::mem::offset_of;
 /// locals mapping. From the beginning on, the frame has no slot in use. Destructors may run.
 ///
 /// # Safety
-/// `frame` is a frame that does not execute; the calling thread owns it.
+/// `frame` is a live frame that does not execute, and no other thread works on it. The calling thread
+/// is attached.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
 pub unsafe extern "C" fn _PyFrame_ClearLocals(frame: *mut _PyInterpreterFrame) {
-    // SAFETY: the caller's contract. The slots are out of use before the first destructor runs.
+    // SAFETY: the caller passes a live frame that no other thread works on.
+    let frame = unsafe { Frame::new(frame) };
+    #[cfg(ferrule_checks)]
+    // SAFETY: live by the invariant of `Frame`, and no other thread writes the field.
+    let at_rest = unsafe { (*frame.as_ptr()).stacktop >= 0 };
+    check!(at_rest, "the locals of a frame that executes are cleared");
+    let count = frame.slots_in_use();
+    frame.forget_slots();
+    // SAFETY: the slots below `stacktop` were set, and are out of use before the first destructor runs:
+    // a destructor or the collector that looks at the frame finds none. *Owned by the frame*.
     unsafe {
-        let frame = Frame::new(frame);
-        check!((*frame.as_ptr()).stacktop >= 0, "the locals of a frame that executes are cleared");
-        let count = frame.slots_in_use();
-        frame.forget_slots();
         close_slots(frame.first_slot(), count, drop);
         // Out of the frame first, so that a destructor does not find it.
         drop(frame.take_locals());
@@ -41,12 +55,13 @@ pub unsafe extern "C" fn _PyFrame_ClearLocals(frame: *mut _PyInterpreterFrame) {
 ///
 /// # Safety
 /// `frame` is linked from nowhere any more, does not execute, and is the calling thread's; a
-/// generator that owns it is marked as cleared.
+/// generator that owns it is marked as cleared. The calling thread is attached.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
 pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFrame) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes an *ending frame*, which has an object where `let_go_of_object` is called.
+    // The function is *owned by the frame*, and `_PyFrame_ClearLocals` runs before it is given up.
     unsafe {
         let this = Frame::new(frame);
         #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
@@ -64,7 +79,7 @@ pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFram
 ///
 /// # Safety
 /// `tstate` is the calling thread's own. `frame` is its topmost frame on the data stack, is linked
-/// from nowhere any more and does not execute.
+/// from nowhere any more and does not execute. The calling thread is attached.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
@@ -72,28 +87,45 @@ pub unsafe extern "C" fn _PyRust_EndCall(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) {
-    // SAFETY: the caller's contract. While destructors run, nothing leads to the frame: it is
-    // unlinked, so no walker, sampler or debugger comes to it, and without an object the collector
-    // does not either. It stays where it is: what a destructor calls is pushed above it.
+    // SAFETY: the caller passes the calling thread's own state, and an *ending frame*.
+    let (closing, this) = unsafe { (EndOfCall::new(tstate), Frame::new(frame)) };
+    #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
+    // SAFETY: live, as the caller says.
     unsafe {
-        let closing = EndOfCall::new(tstate);
-        let this = Frame::new(frame);
-        #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
         check_that_it_is_over(this);
-        let moved = !this.object().is_null() && {
-            let _deeper = closing.deeper();
-            let_go_of_object(this)
-        };
-        if !moved {
-            // Nobody can find the frame any more, so its fields keep their words.
-            close_slots(this.first_slot(), this.slots_at_rest(), |held| closing.close(held));
-            if let Some(locals) = this.leave_locals() {
-                closing.close(locals);
-            }
-            closing.close(this.leave_function());
-        }
+    }
+    let moved = !this.object().is_null() && {
+        let _deeper = closing.deeper();
+        // SAFETY: an *ending frame* with an object.
+        unsafe { let_go_of_object(this) }
+    };
+    if !moved {
+        // SAFETY: an *ending frame*, now without an object: nobody finds it, so its fields keep their
+        // words. *Owned by the frame*.
+        unsafe { close_fields(this, closing) };
+    }
+    // SAFETY: *owned by the frame*, also after a move. The frame is the topmost one, as the caller says:
+    // what destructors pushed is popped again.
+    unsafe {
         closing.close(this.leave_code());
         _PyThreadState_PopFrame(tstate, frame);
+    }
+}
+
+/// Gives up all that the frame owns but its code.
+///
+/// # Safety
+/// `frame` is an *ending frame* without an object, and nobody reads its fields as references any more.
+#[inline(always)]
+unsafe fn close_fields(frame: Frame, closing: EndOfCall) {
+    // SAFETY: the slots below `stacktop` are set. *Owned by the frame*; the caller says that nobody
+    // reads a field whose reference is given up.
+    unsafe {
+        close_slots(frame.first_slot(), frame.slots_at_rest(), |held| closing.close(held));
+        if let Some(locals) = frame.leave_locals() {
+            closing.close(locals);
+        }
+        closing.close(frame.leave_function());
     }
 }
 
@@ -104,10 +136,10 @@ pub unsafe extern "C" fn _PyRust_EndCall(
 /// As for [`_PyFrame_ClearExceptCode`], and the frame has an object.
 #[inline(always)]
 unsafe fn let_go_of_object(frame: Frame) -> bool {
-    // SAFETY: the caller's contract. The frame gives the reference up before the object may die, so
-    // it never leads to an object that is gone.
+    // SAFETY: the caller says that there is an object. The field is NULL before the object may die, so
+    // the frame never leads to an object that is gone.
     let object = unsafe { frame.take_object() };
-    // SAFETY: alive, since the reference is ours; the frame is the caller's to give away.
+    // SAFETY: alive, as `object` is a reference to it. It is the object of this *ending frame*.
     unsafe {
         if is_shared(object.object().as_ptr()) {
             take_ownership(FrameObject::new(object.object().cast()), frame);
@@ -136,7 +168,7 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
     );
     if frame.owner() == Owner::GENERATOR && frame.code().flags() & c::CO_OPTIMIZED != 0 {
         // Locals that are in slots need no mapping. What is there instead goes with the generator.
-        // SAFETY: the reference is the frame's.
+        // SAFETY: *owned by the frame*.
         drop(unsafe { frame.take_locals() });
     }
     const BEFORE_SLOTS: usize = offset_of!(_PyInterpreterFrame, localsplus);
@@ -185,7 +217,7 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
 #[inline]
 pub unsafe fn leave_object(frame: Frame) {
     if !frame.object().is_null() {
-        // SAFETY: the caller's contract, and it has an object.
+        // SAFETY: the caller passes a frame at rest that is the calling thread's, and it has an object.
         unsafe { part_from_object(frame) };
     }
 }
@@ -195,48 +227,57 @@ pub unsafe fn leave_object(frame: Frame) {
 #[cold]
 #[inline(never)]
 unsafe fn part_from_object(frame: Frame) {
-    // SAFETY: the caller's contract. The object gets the frame's words, with references of its own
-    // for each.
+    // SAFETY: the caller says that there is an object.
+    let object = unsafe { frame.take_object() };
+    // SAFETY: alive, as `object` is a reference to it. The object takes the frame's words over, with
+    // references of its own for each, and no code runs between counting and moving.
     unsafe {
-        let object = frame.take_object();
         if is_shared(object.object().as_ptr()) {
-            for held in [frame.function(), frame.locals()] {
-                if !held.is_null() {
-                    incref(held);
-                }
-            }
-            for i in 0..frame.slots_in_use() {
-                if let Some(held) = frame.held(i) {
-                    core::mem::forget(held.dup());
-                }
-            }
+            count_again(frame);
             take_ownership(FrameObject::new(object.object().cast()), frame);
         }
-        object.close();
+    }
+    object.close();
+}
+
+/// Takes a second reference to all that the frame owns but its code and its object.
+///
+/// # Safety
+/// `frame` is the calling thread's, at rest: its slots in use are set.
+unsafe fn count_again(frame: Frame) {
+    for held in [frame.function(), frame.locals()] {
+        if !held.is_null() {
+            // SAFETY: alive, as the frame owns a reference.
+            unsafe { incref(held) };
+        }
+    }
+    for i in 0..frame.slots_in_use() {
+        // SAFETY: the caller says that slots in use are set; nothing runs that changes them.
+        if let Some(held) = unsafe { frame.held(i) } {
+            core::mem::forget(held.dup());
+        }
     }
 }
 
 /// What must hold when a frame ends.
 ///
 /// # Safety
-/// `frame` is live.
+/// `frame` is live, and the calling thread is attached.
 #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 unsafe fn check_that_it_is_over(frame: Frame) {
-    // SAFETY: live by contract; who owns a generator's frame is a generator around it.
-    unsafe {
-        check!(
-            frame.owner() != Owner::GENERATOR || {
-                let within = offset_of!(c::PyGenObject, gi_iframe);
-                let generator: *mut c::PyGenObject = frame.as_ptr().byte_sub(within).cast();
-                (*generator).gi_frame_state == c::FRAME_CLEARED
-            },
-            "the frame of a generator ends before the generator"
-        );
-        check!(
-            (*c::PyThreadState_Get()).current_frame != frame.as_ptr(),
-            "a frame ends that destructors can still see"
-        );
-    }
+    // SAFETY: a frame with this owner lies in a generator, which is alive as the frame is.
+    let generator_is_over = || unsafe {
+        let within = offset_of!(c::PyGenObject, gi_iframe);
+        let generator: *mut c::PyGenObject = frame.as_ptr().byte_sub(within).cast();
+        (*generator).gi_frame_state == c::FRAME_CLEARED
+    };
+    check!(
+        frame.owner() != Owner::GENERATOR || generator_is_over(),
+        "the frame of a generator ends before the generator"
+    );
+    // SAFETY: the calling thread is attached, so it has a state, whose current frame is its own.
+    let current = unsafe { (*c::PyThreadState_Get()).current_frame };
+    check!(current != frame.as_ptr(), "a frame ends that destructors can still see");
 }
 
 // A plain reference is what `frame_obj` holds.

@@ -11,7 +11,9 @@ use core::ptr::null_mut;
 /// nothing. Never fails.
 ///
 /// # Safety
-/// `source` is a frame at rest, and `target` is memory for a frame of the same code, elsewhere.
+/// `source` is a frame at rest that no other thread works on. `target` is memory for a frame of the same
+/// code, elsewhere; nothing reads it as a frame yet, and it owns nothing. Nobody reads `source` as an
+/// owner of references afterwards.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
 #[inline(always)]
@@ -19,15 +21,16 @@ pub unsafe extern "C" fn _PyRust_MoveFrame(
     source: *mut _PyInterpreterFrame,
     target: *mut _PyInterpreterFrame,
 ) {
-    // SAFETY: the caller's contract. The structure includes the first slot; whether it is in use or
-    // not, it is memory of both frames.
+    // SAFETY: the caller passes a live frame that no other thread works on.
+    let frame = unsafe { Frame::new(source) };
+    check!(
+        frame.slots_at_rest() >= frame.code().slots(),
+        "a frame without all its locals moves into a generator"
+    );
+    let slots = frame.slots_at_rest();
+    // SAFETY: the caller passes memory for a frame of the same code, elsewhere, that nobody reads yet.
+    // The structure includes the first slot: used or not, it is memory of both frames.
     unsafe {
-        let frame = Frame::new(source);
-        check!(
-            frame.slots_at_rest() >= frame.code().slots(),
-            "a frame without all its locals moves into a generator"
-        );
-        let slots = frame.slots_at_rest();
         target.copy_from_nonoverlapping(source, 1);
         if slots > 1 {
             move_slots(first_slot(source).add(1), first_slot(target).add(1), slots - 1);

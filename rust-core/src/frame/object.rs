@@ -65,12 +65,13 @@ impl FrameObject {
 /// that was set before stays set, and no other one.
 ///
 /// # Safety
-/// `frame` is complete and of a call that goes on. A thread state is held.
+/// `frame` is complete and of a call that goes on. The calling thread is attached.
 #[inline(always)]
 pub unsafe fn of_frame(frame: Frame) -> Option<FrameObject> {
     check!(!frame.is_incomplete(), "an incomplete frame is shown");
     let known = frame.object();
-    // SAFETY: the caller's contract; it has none yet.
+    // SAFETY: the caller says that the frame is complete and of a call, and the thread attached. It has no
+    // object yet.
     let object = if known.is_null() { unsafe { make(frame, Failure::Forgotten) } } else { known };
     NonNull::new(object).map(FrameObject)
 }
@@ -88,13 +89,14 @@ enum Failure {
 /// no memory. Runs no Python code.
 ///
 /// # Safety
-/// `frame` is complete, its object's memory is not its own, and it has no object yet. A thread
-/// state is held.
+/// `frame` is complete, its object's memory is not its own, and it has no object yet. No other thread
+/// works on it. The calling thread is attached.
 #[no_mangle]
 pub unsafe extern "C" fn _PyFrame_MakeAndSetFrameObject(
     frame: *mut _PyInterpreterFrame,
 ) -> *mut PyFrameObject {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a complete frame that has no object and that no other thread works on;
+    // the thread is attached.
     unsafe { make(Frame::new(frame), Failure::Raised) }
 }
 
@@ -105,14 +107,14 @@ unsafe fn make(frame: Frame, failure: Failure) -> *mut PyFrameObject {
     check!(frame.object().is_null(), "a frame gets a second object");
     // Objects are also made while an exception is on its way, and a failing allocation raises
     // another.
-    // SAFETY: a thread state is held, by contract.
+    // SAFETY: the caller says that the thread is attached.
     let raised = unsafe { c::PyErr_GetRaisedException() };
     // SAFETY: a code object. What is made is untracked: the collector does not see it before the
     // frame moves in.
     let object = unsafe { c::_PyFrame_New_NoTrack(frame.code().as_ptr()) };
     if object.is_null() {
         match failure {
-            // SAFETY: a thread state is held. The error of the allocation, which is set, is given
+            // SAFETY: the thread is attached. The error of the allocation, which is set, is given
             // up, and what was handed out above comes back.
             Failure::Forgotten => unsafe {
                 c::PyErr_Clear();

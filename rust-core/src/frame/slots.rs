@@ -23,11 +23,11 @@ pub unsafe fn write_empty(first: *mut StackSlot, count: usize) {
         if i == count {
             return;
         }
-        // SAFETY: below the count, by contract.
+        // SAFETY: `i` is below `count`, and the caller has so many slots here, which own nothing.
         unsafe { first.add(i).write_volatile(StackSlot::EMPTY) };
     }
     if count != FEW_SLOTS {
-        // SAFETY: the caller's contract.
+        // SAFETY: there are more than `FEW_SLOTS` slots (else the loop had returned); these are the rest.
         unsafe { write_many_empty(first.add(FEW_SLOTS), count - FEW_SLOTS) };
     }
 }
@@ -38,7 +38,7 @@ pub unsafe fn write_empty(first: *mut StackSlot, count: usize) {
 #[inline(never)]
 unsafe fn write_many_empty(first: *mut StackSlot, count: usize) {
     for i in 0..count {
-        // SAFETY: between the first and the last slot, by contract.
+        // SAFETY: `i` is below `count`, and the caller has so many slots here, which own nothing.
         unsafe { first.add(i).write(StackSlot::EMPTY) };
     }
 }
@@ -55,12 +55,12 @@ pub unsafe fn move_slots(source: *const StackSlot, target: *mut StackSlot, count
         if i == count {
             return;
         }
-        // SAFETY: within both, by contract. The word at `source` is never used as a reference
-        // again.
+        // SAFETY: `i` is below `count`, and the caller has so many slots in both places, which do not
+        // overlap. What is left at `source` is not used as a reference again.
         unsafe { target.add(i).write_volatile(source.add(i).read()) };
     }
     if count != FEW_SLOTS {
-        // SAFETY: the caller's contract.
+        // SAFETY: there are more than `FEW_SLOTS` slots (else the loop had returned); these are the rest.
         unsafe { move_many(source.add(FEW_SLOTS), target.add(FEW_SLOTS), count - FEW_SLOTS) };
     }
 }
@@ -70,7 +70,7 @@ pub unsafe fn move_slots(source: *const StackSlot, target: *mut StackSlot, count
 #[cold]
 #[inline(never)]
 unsafe fn move_many(source: *const StackSlot, target: *mut StackSlot, count: usize) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller has `count` slots in both places, which do not overlap.
     unsafe { target.copy_from_nonoverlapping(source, count) };
 }
 
@@ -84,7 +84,8 @@ unsafe fn move_many(source: *const StackSlot, target: *mut StackSlot, count: usi
 pub unsafe fn close_slots(first: *mut StackSlot, count: usize, close: impl Fn(StackRef)) {
     let mut i = 0;
     while i < count {
-        // SAFETY: within the slots, by contract, and no one looks at it after.
+        // SAFETY: `i` is below `count`. The caller says that the slots stay where they are and that
+        // nobody reads them as filled, whatever destructors run.
         if let Some(held) = unsafe { StackSlot::leave(first.add(i)) } {
             close(held);
         }
@@ -96,7 +97,7 @@ pub unsafe fn close_slots(first: *mut StackSlot, count: usize, close: impl Fn(St
 pub fn slot_with(value: Option<Owned>) -> StackSlot {
     let mut slot = StackSlot::EMPTY;
     let value = value.and_then(|value| NonNull::new(value.into_raw()));
-    // SAFETY: the reference was the `Owned`'s.
+    // SAFETY: `into_raw` has handed the reference over.
     drop(slot.replace(value.map(|it| unsafe { StackRef::steal(it) })));
     slot
 }

@@ -1,6 +1,8 @@
 //! Frames made by hand, whose objects count references and tell when they die, against what CPython
 //! does with them.
 
+mod calls;
+
 use super::getters::*;
 use super::handle::Frame;
 use super::hidden_locals::_PyFrame_HasHiddenLocals;
@@ -79,11 +81,23 @@ impl Made {
             (*frame).f_locals = made.mapping;
             (*frame).stacktop = PLACES as c_int;
             (*frame).owner = owner;
-            for (i, value) in made.slots.into_iter().enumerate() {
-                slot(frame, i).write(value);
-            }
+        }
+        for (i, value) in made.slots.into_iter().enumerate() {
+            // SAFETY: one of the frame's slots.
+            unsafe { slot(frame, i).write(value) };
         }
         made.at_instruction(FIRST_TRACEABLE + 2)
+    }
+
+    /// Fails where `frame` does not have these slots.
+    fn check_slots(self, frame: *mut _PyInterpreterFrame) {
+        // SAFETY: a live frame of the same code.
+        unsafe {
+            assert_eq!((*frame).stacktop, PLACES as c_int);
+            for (i, value) in self.slots.into_iter().enumerate() {
+                assert_eq!(slot(frame, i).read(), value);
+            }
+        }
     }
 
     fn at_instruction(self, number: usize) -> Self {
@@ -207,18 +221,16 @@ fn an_object_that_nobody_else_has_dies_first_and_is_out_of_the_frame() {
 /// What an object that took its frame over looks like.
 fn check_owns(taken: *mut PyFrameObject, made: Made) {
     // SAFETY: a live frame object with a frame of its own.
-    unsafe {
+    let own = unsafe {
         let own = (*taken).f_frame;
         assert_eq!(own.cast(), (&raw mut (*taken)._f_frame_data));
         assert_eq!((*own).owner, c::FRAME_OWNED_BY_FRAME_OBJECT);
         assert!((*own).previous.is_null() && (*own).frame_obj.is_null());
         assert_eq!((*own).f_executable, made.code.cast());
         assert_eq!(((*own).f_funcobj, (*own).f_locals), (made.function, made.mapping));
-        assert_eq!((*own).stacktop, PLACES as c_int);
-        for (i, value) in made.slots.into_iter().enumerate() {
-            assert_eq!(slot(own, i).read(), value);
-        }
-    }
+        own
+    };
+    made.check_slots(own);
     for it in made.held() {
         assert_eq!((count(it), freed(it)), (2, 0), "moved, neither counted nor closed");
     }
@@ -334,151 +346,6 @@ fn the_error_of_a_failed_allocation_takes_the_exceptions_place() {
         assert_eq!(PyErr_GetRaisedException(), memory_error());
         assert!(raised.is_null() || freed(raised) == 1);
         assert!(made.held().into_iter().all(|it| count(it) == 2));
-    }
-}
-
-// --- The way in, and into a generator. ---
-
-#[test]
-fn a_new_frame_is_empty_where_it_has_no_arguments() {
-    for locals in [1, 3, PLACES, 40] {
-        let code = new_code(locals, 1);
-        let frame: *mut _PyInterpreterFrame =
-            kept_zeros(size_of::<_PyInterpreterFrame>() + locals * 8).cast();
-        // SAFETY: memory for a frame, a function and its slots, as the functions want them.
-        unsafe {
-            frame.cast::<u8>().write_bytes(0xff, FIELDS * 8 + locals * 8);
-            let function: *mut c::PyFunctionObject =
-                kept_zeros(size_of::<c::PyFunctionObject>()).cast();
-            _PyFrame_Initialize(frame, function, null_mut(), code, 1);
-            assert_eq!(count(code.cast()), 2);
-            assert_eq!(slot(frame, 0).read() as usize, usize::MAX);
-            assert!((1..locals).all(|i| slot(frame, i).read().is_null()));
-            assert_eq!(
-                ((*frame).stacktop, (*frame).return_offset, (*frame).owner),
-                (locals as c_int, 0, c::FRAME_OWNED_BY_THREAD)
-            );
-            assert!(Frame::new(frame).is_incomplete());
-        }
-    }
-}
-
-/// Calls until the data stack has been to another chunk and back, with and without a receiver. Each
-/// call gets just what its caller gives up, and its end gives it up.
-#[test]
-fn a_call_begins_with_its_arguments_and_ends_without_them() {
-    let world = World::new();
-    // SAFETY: the thread's own data stack; each frame is the topmost one when it ends.
-    unsafe {
-        let code = new_code(1, 1);
-        let made = function(code, &[]);
-        let none = _PyRust_BeginCall(world.tstate(), made, null_mut(), [].as_ptr(), 0);
-        assert!(none.is_null(), "a call began on no chunk");
-        let bottom = push(function(code, &[]), &[object()]);
-        decref(code.cast());
-        let (mut calls, mut switches) = (vec![bottom], 0);
-        'again: for _ in 0..3 {
-            for locals in (1..40).cycle() {
-                let has_self = locals % 2 == 0;
-                let given: Vec<_> =
-                    (0..locals / 2 + usize::from(has_self)).map(|_| object()).collect();
-                let (receiver, arguments) = given.split_at(usize::from(has_self));
-                let receiver = receiver.first().copied().unwrap_or(null_mut());
-                let callee = function(new_code(locals, 2), &[]);
-                let code: *mut PyCodeObject = (*callee).func_code.cast();
-                let size = (*code).co_framesize;
-                let has_space = _PyThreadState_HasStackSpace(world.tstate(), size);
-                let chunk = (*world.tstate()).datastack_chunk;
-                let pointer = arguments.as_ptr();
-                let length = arguments.len() as c_int;
-                let frame = _PyRust_BeginCall(world.tstate(), callee, receiver, pointer, length);
-                assert_eq!(!frame.is_null(), has_space);
-                if frame.is_null() {
-                    // As the eval loop goes on: with a new chunk.
-                    calls.push(push(callee, &given));
-                    decref(code.cast());
-                    break;
-                }
-                switches += usize::from(chunk != (*world.tstate()).datastack_chunk);
-                decref(code.cast());
-                assert!((*frame).f_locals.is_null() && (*frame).frame_obj.is_null());
-                assert_eq!((*frame).f_executable, code.cast());
-                assert_eq!((*frame).f_funcobj, callee.cast());
-                assert_eq!((*frame).f_globals, (*callee).func_globals);
-                assert_eq!((*frame).f_builtins, (*callee).func_builtins);
-                for i in 0..locals {
-                    let wanted = given.get(i).copied().unwrap_or(null_mut());
-                    assert_eq!(slot(frame, i).read(), wanted);
-                }
-                assert!(given.iter().all(|it| count(*it) == 1));
-                calls.push(frame);
-                if switches == 2 {
-                    break 'again;
-                }
-            }
-            // Back, so that the chunk that was left is the spare.
-            while calls.len() > 1 {
-                _PyRust_EndCall(world.tstate(), calls.pop().expect("there is one"));
-            }
-        }
-        assert_ne!(switches, 0, "no call began on the spare");
-        while let Some(frame) = calls.pop() {
-            _PyRust_EndCall(world.tstate(), frame);
-        }
-        decref(made.cast());
-    }
-}
-
-/// A destructor that runs at the end of a call is one level of C recursion deeper, whatever dies.
-#[test]
-fn a_destructor_at_the_end_of_a_call_has_one_level_of_c_recursion_less() {
-    let world = World::new();
-    let left = {
-        let tstate = world.tstate();
-        // SAFETY: the thread's own.
-        move || unsafe { (*tstate).c_recursion_remaining }
-    };
-    let seen = Rc::new(RefCell::new(Vec::new()));
-    set_destructor(Some(Rc::new({
-        let (seen, left) = (seen.clone(), left);
-        move |_| seen.borrow_mut().push(left())
-    })));
-    // SAFETY: frames of calls, each of which is the topmost one.
-    unsafe {
-        let code = new_code(2, 1);
-        let frame = push(function(code, &[]), &[object()]);
-        decref(code.cast());
-        (*frame).f_locals = object();
-        _PyRust_EndCall(world.tstate(), frame);
-        // The argument, the mapping, the function with what it has, and the code.
-        assert!(seen.borrow().len() >= 4);
-        assert!(seen.take().into_iter().all(|remaining| remaining == left() - 1));
-        set_destructor(None);
-    }
-}
-
-#[test]
-fn a_frame_that_moves_takes_everything_but_the_caller() {
-    for filled in [0, 0b1, 0b101010, u32::MAX] {
-        let made = Made::new(c::FRAME_OWNED_BY_THREAD, filled).called_by(Made::in_a_thread());
-        let target: *mut _PyInterpreterFrame =
-            kept_zeros(size_of::<_PyInterpreterFrame>() + PLACES * 8).cast();
-        // SAFETY: memory for a frame of the same code.
-        unsafe {
-            _PyRust_MoveFrame(made.frame, target);
-            assert!((*target).previous.is_null());
-            assert_eq!((*target).instr_ptr, (*made.frame).instr_ptr);
-            assert_eq!((*target).stacktop, PLACES as c_int);
-            for (i, value) in made.slots.into_iter().enumerate() {
-                assert_eq!(slot(target, i).read(), value);
-            }
-            assert!(made.held().into_iter().all(|it| count(it) == 2));
-            _PyFrame_ClearExceptCode(target);
-        }
-        assert!(
-            made.held().into_iter().all(|it| count(it) == 1),
-            "the new place owns what it holds"
-        );
     }
 }
 

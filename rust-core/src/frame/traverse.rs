@@ -14,7 +14,10 @@ pub type VisitFunction = unsafe extern "C" fn(*mut PyObject, *mut c_void) -> c_i
 type TraverseFunction =
     unsafe extern "C" fn(*mut PyObject, Option<VisitFunction>, *mut c_void) -> c_int;
 
-/// The collector's function, with what it wants to be told besides.
+/// The collector's function, with its argument.
+///
+/// # Invariants
+/// `function` takes any live object with `argument`, and changes no frame.
 #[derive(Clone, Copy)]
 struct Visitor {
     function: VisitFunction,
@@ -22,13 +25,16 @@ struct Visitor {
 }
 
 impl Visitor {
-    /// `Err` with the visitor's number when it has seen enough; NULL is not visited.
+    /// `Err` with the visitor's number where it is not 0; NULL is not visited.
+    ///
+    /// # Safety
+    /// `object` is NULL or alive.
     #[inline(always)]
-    fn visit(self, object: *mut PyObject) -> Result<(), c_int> {
+    unsafe fn visit(self, object: *mut PyObject) -> Result<(), c_int> {
         if object.is_null() {
             return Ok(());
         }
-        // SAFETY: the collector's function takes any live object, with its own argument.
+        // SAFETY: the type's invariant; the caller passes a live object.
         match unsafe { (self.function)(object, self.argument) } {
             0 => Ok(()),
             stop => Err(stop),
@@ -36,11 +42,14 @@ impl Visitor {
     }
 }
 
-/// What frame hooks keep in a generator's frame, in place of its locals, and what shows what that refers
-/// to. It is the frame's alone, and no object of the collector's.
-fn kept_by_hooks(locals: *mut PyObject) -> Option<TraverseFunction> {
-    // SAFETY: NULL or a live object. The collector's thread is attached, and its interpreter has made the
-    // frame.
+/// The `tp_traverse` of what frame hooks keep in a generator's frame in place of its locals; `None` of
+/// anything else. Such an object belongs to the frame alone, and the collector does not track it.
+///
+/// # Safety
+/// `locals` is NULL or alive, and the calling thread is attached.
+unsafe fn kept_by_hooks(locals: *mut PyObject) -> Option<TraverseFunction> {
+    // SAFETY: the caller passes NULL or a live object. The calling thread is attached to the interpreter
+    // that has made the frame, and the field that is read is written before there is such an object.
     unsafe {
         let kind: *mut PyObject = locals.as_ref()?.ob_type.cast();
         let interpreter = Thread::current().interpreter();
@@ -51,25 +60,35 @@ fn kept_by_hooks(locals: *mut PyObject) -> Option<TraverseFunction> {
     }
 }
 
-fn traverse(frame: Frame, visitor: Visitor) -> Result<(), c_int> {
-    visitor.visit(frame.object().cast())?;
+/// Visits all that the frame owns.
+///
+/// # Safety
+/// The calling thread is attached.
+unsafe fn traverse(frame: Frame, visitor: Visitor) -> Result<(), c_int> {
     let locals = frame.locals();
-    match kept_by_hooks(locals) {
-        Some(traverse) => {
-            // SAFETY: the type's own function, for an object of it, with what the collector has given.
-            match unsafe { traverse(locals, Some(visitor.function), visitor.argument) } {
+    // SAFETY: the frame owns its object, its locals, its function and its code; each is NULL or alive,
+    // and no visitor changes the frame. `traverse` is the `tp_traverse` of the type of `locals`.
+    unsafe {
+        visitor.visit(frame.object().cast())?;
+        match kept_by_hooks(locals) {
+            Some(traverse) => match traverse(locals, Some(visitor.function), visitor.argument) {
                 0 => {}
                 stop => return Err(stop),
-            }
+            },
+            None => visitor.visit(locals)?,
         }
-        None => visitor.visit(locals)?,
     }
-    visitor.visit(frame.function())?;
-    visitor.visit(frame.code().as_object())?;
+    // SAFETY: as for the fields before.
+    unsafe {
+        visitor.visit(frame.function())?;
+        visitor.visit(frame.code().as_object())?;
+    }
     for i in 0..frame.slots_in_use() {
-        // SAFETY: a slot in use; a visitor changes no frame.
-        let held = unsafe { frame.held(i) };
-        visitor.visit(held.map_or(null_mut(), |it| it.object().as_ptr()))?;
+        // SAFETY: a slot in use is set, and no visitor changes the frame: the object stays alive.
+        unsafe {
+            let held = frame.held(i);
+            visitor.visit(held.map_or(null_mut(), |it| it.object().as_ptr()))?;
+        }
     }
     Ok(())
 }
@@ -80,16 +99,20 @@ fn traverse(frame: Frame, visitor: Visitor) -> Result<(), c_int> {
 ///
 /// # Safety
 /// `frame` is a frame with code, and no thread changes it meanwhile; `visit` takes live objects and
-/// `arg`.
+/// `arg`. The calling thread is attached.
 #[no_mangle]
 pub unsafe extern "C" fn _PyFrame_Traverse(
     frame: *mut _PyInterpreterFrame,
     visit: VisitFunction,
     arg: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a frame with code that no thread changes meanwhile: its own thread has
+    // the GIL, or the collector has stopped all others.
     let frame = unsafe { Frame::new(frame) };
-    match traverse(frame, Visitor { function: visit, argument: arg }) {
+    // INVARIANT: the caller says that `visit` takes live objects and `arg`.
+    let visitor = Visitor { function: visit, argument: arg };
+    // SAFETY: the caller says that the thread is attached.
+    match unsafe { traverse(frame, visitor) } {
         Ok(()) => 0,
         Err(stop) => stop,
     }

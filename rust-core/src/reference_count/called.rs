@@ -11,6 +11,6 @@ pub use crate::cpython::{Py_DecRef as decref, Py_IncRef as incref};
 #[inline(always)]
 pub unsafe fn decref_within<T>(object: *mut PyObject, enter: impl FnOnce() -> T) {
     let _within = enter();
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a live object and gives up a reference to it, attached.
     unsafe { decref(object) };
 }

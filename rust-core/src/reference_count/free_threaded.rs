@@ -2,6 +2,10 @@
 //!
 //! CPython's own functions take and give up references, since they know the rules for the two
 //! counts. This file only reads counts.
+//!
+//! # Invariants
+//! - *Atomic header*: the caller passes a live object. Other threads write its counts and its collector
+//!   bits meanwhile, but, as CPython's own code does, atomically and in fields of the same size.
 
 pub use super::called::{decref, decref_within, incref};
 use crate::cpython::{_PyGC_BITS_DEFERRED, _Py_REF_SHARED_SHIFT, PyObject};
@@ -16,7 +20,7 @@ const IMMORTAL: u32 = u32::MAX;
 /// `object` is alive.
 #[inline(always)]
 pub unsafe fn is_immortal(object: *mut PyObject) -> bool {
-    // SAFETY: alive by contract; others access the field atomically too.
+    // SAFETY: *atomic header*.
     let local = unsafe { AtomicU32::from_ptr(&raw mut (*object).ob_ref_local) };
     local.load(Ordering::Relaxed) == IMMORTAL
 }
@@ -28,7 +32,7 @@ pub unsafe fn is_immortal(object: *mut PyObject) -> bool {
 /// `object` is alive.
 #[inline(always)]
 pub unsafe fn is_shared(object: *mut PyObject) -> bool {
-    // SAFETY: alive by contract; others access both fields atomically too.
+    // SAFETY: *atomic header*.
     let (local, shared) = unsafe {
         (
             AtomicU32::from_ptr(&raw mut (*object).ob_ref_local).load(Ordering::Relaxed),
@@ -46,7 +50,7 @@ pub unsafe fn is_shared(object: *mut PyObject) -> bool {
 /// `object` is alive.
 #[inline(always)]
 pub unsafe fn has_deferred_count(object: *mut PyObject) -> bool {
-    // SAFETY: alive by contract; others access the field atomically too.
+    // SAFETY: *atomic header*.
     let bits = unsafe { AtomicU8::from_ptr(&raw mut (*object).ob_gc_bits) };
     bits.load(Ordering::Relaxed) & (_PyGC_BITS_DEFERRED as u8) != 0
 }

@@ -3,6 +3,11 @@
 //!
 //! A count has 64 bits. CPython counts in the lower half of them, and the sign of that half marks
 //! an immortal object.
+//!
+//! # Invariants
+//! - *Count under the GIL*: the caller passes a live object, and is attached. No other thread of the
+//!   interpreter accesses the count then. Interpreters share immortal objects alone, each with a GIL of
+//!   its own. Their counts are read here and never written, and no Rust reference to a count is made.
 
 use crate::cpython::{_Py_Dealloc, PyObject};
 
@@ -16,12 +21,10 @@ const IMMORTAL_SINCE_3_14: u32 = 3 << 30;
 /// Takes a reference.
 ///
 /// # Safety
-/// `object` is alive, and a thread state is held.
+/// `object` is alive, and the calling thread is attached.
 #[inline(always)]
 pub unsafe fn incref(object: *mut PyObject) {
-    // SAFETY: alive by contract. The GIL keeps other threads away from the count. Immortal objects
-    // are shared by interpreters, each with a GIL of its own, so no Rust reference to a count is
-    // made. Both halves of the union are plain integers.
+    // SAFETY: *count under the GIL*. Both halves of the union are plain integers.
     unsafe {
         let count = &raw mut (*object).__bindgen_anon_1.ob_refcnt_split[LOW_HALF];
         let next = (*count).wrapping_add(1);
@@ -35,10 +38,10 @@ pub unsafe fn incref(object: *mut PyObject) {
 /// Gives a reference up; the object's destructor may run, and with it any code.
 ///
 /// # Safety
-/// `object` is alive, the caller owns the reference, and a thread state is held.
+/// `object` is alive, the caller owns the reference, and the calling thread is attached.
 #[inline(always)]
 pub unsafe fn decref(object: *mut PyObject) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a live object and gives up a reference to it, attached.
     unsafe { decref_within(object, || ()) };
 }
 
@@ -48,33 +51,36 @@ pub unsafe fn decref(object: *mut PyObject) {
 /// As for `decref`.
 #[inline(always)]
 pub unsafe fn decref_within<T>(object: *mut PyObject, enter: impl FnOnce() -> T) {
-    // SAFETY: as in `incref`. That reference was the last one where both halves are zero.
-    unsafe {
-        let halves = &raw mut (*object).__bindgen_anon_1.ob_refcnt_split;
+    // SAFETY: *count under the GIL*.
+    let halves = unsafe { &raw mut (*object).__bindgen_anon_1.ob_refcnt_split };
+    // The half is read and written as `incref` writes it. A wider load would have to wait until that
+    // narrow store has left the processor's queue.
+    //
+    // The upper half is zero, but for some immortal objects: extensions that were compiled before there
+    // were such objects count in all 64 bits, and so may carry into it. That keeps the object from being
+    // freed here.
+    // SAFETY: *count under the GIL*. Both halves of the union are plain integers.
+    let is_last = unsafe {
         if ((*halves)[LOW_HALF] as i32) < 0 {
             return;
         }
-        // The half is read and written as `incref` writes it. A wider load would have to wait until
-        // that narrow store has left the processor's queue.
-        //
-        // The upper half is zero, but for some immortal objects: extensions that were compiled
-        // before there were such objects count in all 64 bits, and so may carry into it. That keeps
-        // the object from being freed here.
         (*halves)[LOW_HALF] = (*halves)[LOW_HALF].wrapping_sub(1);
-        if (*halves)[LOW_HALF] == 0 && (*halves)[1 - LOW_HALF] == 0 {
-            let _within = enter();
-            _Py_Dealloc(object);
-        }
+        (*halves)[LOW_HALF] == 0 && (*halves)[1 - LOW_HALF] == 0
+    };
+    if is_last {
+        let _within = enter();
+        // SAFETY: the caller's reference was the last one.
+        unsafe { _Py_Dealloc(object) };
     }
 }
 
 /// Whether the object's count never changes.
 ///
 /// # Safety
-/// `object` is alive.
+/// `object` is alive, and the calling thread is attached.
 #[inline(always)]
 pub unsafe fn is_immortal(object: *mut PyObject) -> bool {
-    // SAFETY: alive by contract; the sign of the lower half says it.
+    // SAFETY: *count under the GIL*. The sign of the lower half marks an immortal object.
     let low = unsafe { (*object).__bindgen_anon_1.ob_refcnt_split[LOW_HALF] };
     (low as i32) < 0
 }
@@ -82,17 +88,17 @@ pub unsafe fn is_immortal(object: *mut PyObject) -> bool {
 /// Whether there are more references than one; always of an immortal object.
 ///
 /// # Safety
-/// `object` is alive.
+/// `object` is alive, and the calling thread is attached.
 #[inline(always)]
 pub unsafe fn is_shared(object: *mut PyObject) -> bool {
-    // SAFETY: alive by contract, and the GIL keeps other threads away.
+    // SAFETY: *count under the GIL*.
     unsafe { (*object).__bindgen_anon_1.ob_refcnt > 1 }
 }
 
 /// Whether frames may refer to the object without counting: never with the GIL.
 ///
 /// # Safety
-/// `object` is alive.
+/// `object` is alive, and the calling thread is attached.
 #[inline(always)]
 pub unsafe fn has_deferred_count(_object: *mut PyObject) -> bool {
     false

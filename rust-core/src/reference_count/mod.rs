@@ -47,10 +47,10 @@ pub use model::{decref, decref_within, has_deferred_count, incref, is_immortal, 
 /// Takes a reference, and returns the object.
 ///
 /// # Safety
-/// `object` is alive, and a thread state is held.
+/// `object` is alive, and the calling thread is attached.
 #[inline(always)]
 pub unsafe fn new_reference(object: *mut PyObject) -> *mut PyObject {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a live object, attached.
     unsafe { incref(object) };
     object
 }

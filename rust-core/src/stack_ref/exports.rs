@@ -1,8 +1,14 @@
 //! The helpers that C calls: those of 3.13's `pycore_stackref.h` and those that 3.14 has instead.
 //!
 //! `include/ferrule_stackref.h` gives them the names that CPython's code uses. A macro of C may
-//! evaluate its argument twice; these are functions and do not. All of them want a thread state and
-//! live objects.
+//! evaluate its argument twice; these are functions and do not.
+//!
+//! # Invariants
+//! All callers are attached: a reference is counted, or given up, by the thread that works on the frame.
+//! - *Alive*: the caller passes a word of this build's representation, or an object, and keeps what it
+//!   refers to alive during the call.
+//! - *Own*: the caller passes a reference that it owns, and does not use the word again: the function
+//!   gives the reference up or hands it on.
 
 use super::{InFrame, Native, StackRef, StackRefBorrow, StackSlot};
 use crate::check::check;
@@ -38,10 +44,13 @@ fn give(reference: Ref) -> StackRefBits {
     StackRefBits { bits: reference.into_bits() }
 }
 
-/// The reference of a caller that keeps it.
+/// Calls `use_it` with the reference of a caller that keeps it; `None` of NULL.
+///
+/// # Safety
+/// `reference` is NULL or alive, and is so when `use_it` has returned.
 #[inline(always)]
-fn lent<T>(reference: StackRefBits, use_it: impl FnOnce(Option<&Ref>) -> T) -> T {
-    // SAFETY: a word of this build's representation, as every caller promises; it goes back below.
+unsafe fn lent<T>(reference: StackRefBits, use_it: impl FnOnce(Option<&Ref>) -> T) -> T {
+    // SAFETY: *alive*. The reference stays the caller's: it is neither closed nor counted below.
     let own = unsafe { Ref::from_bits(word(reference)) };
     let result = use_it(own.as_ref());
     if let Some(own) = own {
@@ -57,7 +66,7 @@ fn lent<T>(reference: StackRefBits, use_it: impl FnOnce(Option<&Ref>) -> T) -> T
 #[inline(always)]
 unsafe fn lent_not_null(reference: &StackRefBits) -> StackRefBorrow<'_, Native> {
     check!(word(*reference) != word(NULL), "NULL where a reference must be");
-    // INVARIANT: the caller's word for it.
+    // INVARIANT: the caller says so.
     StackRefBorrow { bits: word(*reference), _of: PhantomData }
 }
 
@@ -77,7 +86,8 @@ fn object_or_null(reference: Option<&Ref>) -> *mut PyObject {
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_Get(reference: StackRefBits) -> *mut PyObject {
-    lent(reference, object_or_null)
+    // SAFETY: *alive*.
+    unsafe { lent(reference, object_or_null) }
 }
 
 /// `PyStackRef_StealRef`: takes the caller's reference over; NULL of NULL.
@@ -89,7 +99,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_Get(reference: StackRefBits) -> *mut P
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_StealRef(object: *mut PyObject) -> StackRefBits {
     match NonNull::new(object) {
-        // SAFETY: the caller's contract.
+        // SAFETY: *own*.
         Some(object) => give(unsafe { Ref::steal(object) }),
         None => NULL,
     }
@@ -103,7 +113,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_StealRef(object: *mut PyObject) -> Sta
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_NewRefDeferred(object: *mut PyObject) -> StackRefBits {
-    // SAFETY: alive and not NULL by contract.
+    // SAFETY: *alive*, and the caller says that it is not NULL.
     give(unsafe { Ref::new(NonNull::new_unchecked(object)) })
 }
 
@@ -116,7 +126,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_NewRefDeferred(object: *mut PyObject) 
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_XNewRefDeferred(object: *mut PyObject) -> StackRefBits {
     match NonNull::new(object) {
-        // SAFETY: alive by contract.
+        // SAFETY: *alive*.
         Some(object) => give(unsafe { Ref::new(object) }),
         None => NULL,
     }
@@ -130,7 +140,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_XNewRefDeferred(object: *mut PyObject)
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_StealObject(reference: StackRefBits) -> *mut PyObject {
-    // SAFETY: the caller's own.
+    // SAFETY: *own*, or NULL.
     match unsafe { Ref::from_bits(word(reference)) } {
         Some(reference) => reference.into_object().as_ptr(),
         None => null_mut(),
@@ -145,7 +155,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_StealObject(reference: StackRefBits) -
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_Incref(reference: StackRefBits) {
-    // SAFETY: alive and not NULL by contract.
+    // SAFETY: *alive*, and the caller says that it is not NULL.
     let _now_the_callers = give(unsafe { lent_not_null(&reference) }.dup());
 }
 
@@ -157,7 +167,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_Incref(reference: StackRefBits) {
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_Decref(reference: StackRefBits) {
-    // SAFETY: the caller's own, and not NULL.
+    // SAFETY: *own*, and the caller says that it is not NULL.
     unsafe { Ref::of_bits(word(reference)) }.close();
 }
 
@@ -169,7 +179,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_Decref(reference: StackRefBits) {
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_XDecref(reference: StackRefBits) {
-    // SAFETY: the caller's own.
+    // SAFETY: *own*, or NULL.
     if let Some(reference) = unsafe { Ref::from_bits(word(reference)) } {
         reference.close();
     }
@@ -183,7 +193,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_XDecref(reference: StackRefBits) {
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_NewRef(reference: StackRefBits) -> StackRefBits {
-    // SAFETY: alive and not NULL by contract.
+    // SAFETY: *alive*, and the caller says that it is not NULL.
     give(unsafe { lent_not_null(&reference) }.dup())
 }
 
@@ -195,10 +205,9 @@ pub unsafe extern "C" fn _PyRust_StackRef_NewRef(reference: StackRefBits) -> Sta
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_XNewRef(reference: StackRefBits) -> StackRefBits {
-    lent(reference, |own| match own {
-        Some(own) => give(own.dup()),
-        None => NULL,
-    })
+    let second = |own: Option<&Ref>| own.map_or(NULL, |own| give(own.dup()));
+    // SAFETY: *alive*.
+    unsafe { lent(reference, second) }
 }
 
 /// `_Py_untag_stack_borrowed`: the objects of `length` references, borrowed.
@@ -213,7 +222,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_UntagBorrowed(
     length: usize,
 ) {
     for i in 0..length {
-        // SAFETY: within both arrays.
+        // SAFETY: `i` is below the length of both arrays. *Alive*, each of them.
         unsafe { target.add(i).write(_PyRust_StackRef_Get(source.add(i).read())) };
     }
 }
@@ -231,7 +240,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_UntagSteal(
     length: usize,
 ) {
     for i in 0..length {
-        // SAFETY: within both arrays.
+        // SAFETY: `i` is below the length of both arrays. *Own*, each of them; each word is used once.
         unsafe { target.add(i).write(_PyRust_StackRef_StealObject(source.add(i).read())) };
     }
 }
@@ -254,7 +263,8 @@ pub extern "C" fn _PyRust_StackRef_IsNull(reference: StackRefBits) -> bool {
 pub unsafe extern "C" fn _PyRust_StackRef_AsPyObjectBorrow(
     reference: StackRefBits,
 ) -> *mut PyObject {
-    lent(reference, object_or_null)
+    // SAFETY: *alive*.
+    unsafe { lent(reference, object_or_null) }
 }
 
 /// 3.14's `PyStackRef_AsPyObjectSteal`: gives the reference back as a counted one.
@@ -267,7 +277,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_AsPyObjectBorrow(
 pub unsafe extern "C" fn _PyRust_StackRef_AsPyObjectSteal(
     reference: StackRefBits,
 ) -> *mut PyObject {
-    // SAFETY: the same contract.
+    // SAFETY: *own*, or NULL.
     unsafe { _PyRust_StackRef_StealObject(reference) }
 }
 
@@ -279,7 +289,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_AsPyObjectSteal(
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_FromPyObjectSteal(object: *mut PyObject) -> StackRefBits {
-    // SAFETY: the same contract.
+    // SAFETY: *own*, or NULL.
     unsafe { _PyRust_StackRef_StealRef(object) }
 }
 
@@ -291,7 +301,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_FromPyObjectSteal(object: *mut PyObjec
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_FromPyObjectNew(object: *mut PyObject) -> StackRefBits {
-    // SAFETY: the same contract.
+    // SAFETY: *alive*, and the caller says that it is not NULL.
     unsafe { _PyRust_StackRef_NewRefDeferred(object) }
 }
 
@@ -305,7 +315,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_FromPyObjectNew(object: *mut PyObject)
 pub unsafe extern "C" fn _PyRust_StackRef_FromPyObjectImmortal(
     object: *mut PyObject,
 ) -> StackRefBits {
-    // SAFETY: immortal by contract, and therefore not NULL.
+    // SAFETY: the caller says that the object is immortal, so it is alive and not NULL.
     give(unsafe { Ref::immortal(NonNull::new_unchecked(object)) })
 }
 
@@ -317,7 +327,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_FromPyObjectImmortal(
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_DUP(reference: StackRefBits) -> StackRefBits {
-    // SAFETY: the same contract.
+    // SAFETY: *alive*, and the caller says that it is not NULL.
     unsafe { _PyRust_StackRef_NewRef(reference) }
 }
 
@@ -329,7 +339,7 @@ pub unsafe extern "C" fn _PyRust_StackRef_DUP(reference: StackRefBits) -> StackR
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_CLOSE(reference: StackRefBits) {
-    // SAFETY: the same contract.
+    // SAFETY: *own*, and the caller says that it is not NULL.
     unsafe { _PyRust_StackRef_Decref(reference) }
 }
 
@@ -341,6 +351,6 @@ pub unsafe extern "C" fn _PyRust_StackRef_CLOSE(reference: StackRefBits) {
 #[inline(always)]
 #[allow(unused_attributes)]
 pub unsafe extern "C" fn _PyRust_StackRef_XCLOSE(reference: StackRefBits) {
-    // SAFETY: the same contract.
+    // SAFETY: *own*, or NULL.
     unsafe { _PyRust_StackRef_XDecref(reference) }
 }

@@ -51,13 +51,13 @@ pub unsafe trait Representation {
     /// Whether a new reference to `object` is tagged instead of counted.
     ///
     /// # Safety
-    /// `object` is alive.
+    /// `object` is alive, and the calling thread is attached.
     unsafe fn tags_new(object: *mut PyObject) -> bool;
 
     /// Whether a reference that is taken over is tagged; only where it does not count anyway.
     ///
     /// # Safety
-    /// `object` is alive.
+    /// `object` is alive, and the calling thread is attached.
     unsafe fn tags_stolen(object: *mut PyObject) -> bool;
 }
 
@@ -103,7 +103,7 @@ unsafe impl Representation for Deferred {
 
     #[inline(always)]
     unsafe fn tags_new(object: *mut PyObject) -> bool {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller passes a live object, attached.
         unsafe { has_deferred_count(object) }
     }
 
@@ -122,13 +122,13 @@ unsafe impl Representation for TaggedImmortal {
 
     #[inline(always)]
     unsafe fn tags_new(object: *mut PyObject) -> bool {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller passes a live object, attached.
         unsafe { is_immortal(object) }
     }
 
     #[inline(always)]
     unsafe fn tags_stolen(object: *mut PyObject) -> bool {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller passes a live object, attached.
         unsafe { is_immortal(object) }
     }
 }
@@ -142,7 +142,7 @@ unsafe impl Representation for TaggedDeferred {
 
     #[inline(always)]
     unsafe fn tags_new(object: *mut PyObject) -> bool {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller passes a live object, attached.
         unsafe { has_deferred_count(object) }
     }
 
@@ -203,22 +203,24 @@ pub struct StackRef<R: Representation = InFrame> {
 
 impl<R: Representation> StackRef<R> {
     /// # Safety
-    /// As the type's invariant says.
+    /// `bits` is a word of representation `R`, not NULL, whose object is alive; unless it is tagged, the
+    /// caller gives up a reference.
     #[inline(always)]
     unsafe fn of_bits(bits: usize) -> Self {
-        // INVARIANT: the caller's word for it.
+        // INVARIANT: the caller says so.
         StackRef { bits, _of: PhantomData }
     }
 
     /// Takes over a reference that the caller owns.
     ///
     /// # Safety
-    /// `object` is alive, and one reference to it is the caller's to give.
+    /// `object` is alive, and one reference to it is the caller's to give. The calling thread is
+    /// attached.
     #[inline(always)]
     pub unsafe fn steal(object: NonNull<PyObject>) -> Self {
         let object = object.as_ptr();
         check!(object as usize & R::TAGS == 0, "a tagged word is taken for an object");
-        // SAFETY: alive by contract.
+        // SAFETY: the caller passes a live object, attached.
         let tag = if unsafe { R::tags_stolen(object) } { R::TAG } else { 0 };
         // SAFETY: the caller's reference is ours now; where it is tagged, it counted for nothing.
         unsafe { Self::of_bits(object as usize | tag) }
@@ -227,17 +229,17 @@ impl<R: Representation> StackRef<R> {
     /// Makes a new reference. Costs a count, or nothing where the object needs none.
     ///
     /// # Safety
-    /// `object` is alive, and a thread state is held.
+    /// `object` is alive, and the calling thread is attached.
     #[inline(always)]
     pub unsafe fn new(object: NonNull<PyObject>) -> Self {
         let object = object.as_ptr();
         check!(object as usize & R::TAGS == 0, "a tagged word is taken for an object");
-        // SAFETY: alive by contract.
+        // SAFETY: the caller passes a live object, attached.
         if unsafe { R::tags_new(object) } {
             // SAFETY: alive, and tagged.
             return unsafe { Self::of_bits(object as usize | R::TAG) };
         }
-        // SAFETY: alive by contract; the reference counted here is the new one.
+        // SAFETY: the caller passes a live object, attached. The reference counted here is the new one.
         unsafe {
             incref(object);
             Self::of_bits(object as usize)
@@ -332,7 +334,7 @@ impl<R: Representation> StackRef<R> {
         if bits == R::NULL {
             None
         } else {
-            // SAFETY: not NULL, and owned by contract.
+            // SAFETY: not NULL. The caller gives up the reference in this word.
             Some(unsafe { Self::of_bits(bits) })
         }
     }
@@ -415,9 +417,9 @@ impl<R: Representation> StackSlot<R> {
     /// stays alive for `'a`.
     #[inline(always)]
     pub unsafe fn peek<'a>(place: *const StackSlot<R>) -> Option<StackRefBorrow<'a, R>> {
-        // SAFETY: initialized, by contract.
+        // SAFETY: the caller passes an initialized slot that nobody writes now.
         let bits = unsafe { (*place).bits };
-        // INVARIANT: not NULL, and alive by contract.
+        // INVARIANT: not NULL, and the caller says that the object stays alive for `'a`.
         (bits != R::NULL).then_some(StackRefBorrow { bits, _of: PhantomData })
     }
 
@@ -429,8 +431,8 @@ impl<R: Representation> StackSlot<R> {
     /// to be given up, or written anew.
     #[inline(always)]
     pub unsafe fn leave(place: *mut StackSlot<R>) -> Option<StackRef<R>> {
-        // SAFETY: by the invariant the slot owned the reference, and by contract it does so no
-        // longer.
+        // SAFETY: the slot owned the reference (its invariant). The caller says that nobody reads the
+        // place as a slot any more, so the reference has one owner.
         unsafe { StackRef::from_bits((*place).bits) }
     }
 

@@ -217,10 +217,12 @@ fn what_c_calls_takes_null_where_c_may_pass_it() {
     use super::exports::*;
     use core::ptr::null_mut;
     // SAFETY: NULL is allowed in each.
+    let (null, deferred) = unsafe {
+        (_PyRust_StackRef_StealRef(null_mut()), _PyRust_StackRef_XNewRefDeferred(null_mut()))
+    };
+    assert!(_PyRust_StackRef_IsNull(null) && _PyRust_StackRef_IsNull(deferred));
+    // SAFETY: NULL is allowed in each.
     unsafe {
-        let null = _PyRust_StackRef_StealRef(null_mut());
-        assert!(_PyRust_StackRef_IsNull(null));
-        assert!(_PyRust_StackRef_IsNull(_PyRust_StackRef_XNewRefDeferred(null_mut())));
         assert!(_PyRust_StackRef_IsNull(_PyRust_StackRef_XNewRef(null)));
         assert!(_PyRust_StackRef_Get(null).is_null());
         assert!(_PyRust_StackRef_StealObject(null).is_null());

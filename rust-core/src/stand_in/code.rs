@@ -141,17 +141,21 @@ impl Function<'_> {
         }
         let star = if self.star.is_empty() { 0 } else { c::CO_VARARGS };
         let double_star = if self.double_star.is_empty() { 0 } else { c::CO_VARKEYWORDS };
-        // SAFETY: a code object made just now.
+        let own = slots.iter().filter(|it| it.1 & LOCAL != 0).count();
+        let kinds: Vec<_> = slots.iter().map(|it| it.1 as u8).collect();
+        // SAFETY: a code object made just now, which nobody else has.
         unsafe {
             (*code).co_flags = (self.flags | star | double_star) as c_int;
             (*code).co_argcount = words(self.positional).len() as c_int;
             (*code).co_kwonlyargcount = words(self.keyword_only).len() as c_int;
             (*code).co_ncellvars = cells.len() as c_int;
             (*code).co_nfreevars = free.len() as c_int;
-            (*code).co_nlocals = slots.iter().filter(|it| it.1 & LOCAL != 0).count() as c_int;
+            (*code).co_nlocals = own as c_int;
+        }
+        // SAFETY: a code object made just now, which nobody else has.
+        unsafe {
             (*code).co_localsplusnames = tuple(slots.iter().map(|it| text(it.0)).collect());
-            (*code).co_localspluskinds =
-                bytes(&slots.iter().map(|it| it.1 as u8).collect::<Vec<_>>());
+            (*code).co_localspluskinds = bytes(&kinds);
             (*code).co_qualname = text(self.name);
         }
         code
@@ -164,7 +168,7 @@ pub fn prologue_of(code: *mut PyCodeObject) -> (Vec<usize>, usize) {
     // SAFETY: a live code object, and its instructions.
     let unit = |number| unsafe { instruction(code, number).cast::<[u8; 2]>().read() };
     let (mut cells, mut argument) = (Vec::new(), 0);
-    // SAFETY: as above.
+    // SAFETY: a live code object.
     let end = unsafe { (*code)._co_firsttraceable as usize };
     for number in 0..end {
         let [instruction, low] = unit(number);

@@ -70,17 +70,16 @@ pub fn memory_error() -> *mut PyObject {
 
 /// Kind and text of an exception, such as "ValueError: no".
 pub fn described(exception: *mut PyObject) -> String {
-    // SAFETY: alive; an object without a type is none of ours.
-    unsafe {
-        let kind = (*exception.cast::<TestObject>()).kind.get();
-        if kind.is_null() {
-            return name_of(exception);
-        }
-        let text = &(*exception.cast::<Exception>()).text;
-        match text.as_str() {
-            "" => type_name(kind),
-            text => format!("{}: {text}", type_name(kind)),
-        }
+    // SAFETY: alive; every object of the tests has this head.
+    let kind = unsafe { (*exception.cast::<TestObject>()).kind.get() };
+    if kind.is_null() {
+        return name_of(exception);
+    }
+    // SAFETY: what has a type and is raised is an `Exception`, and its type has a name.
+    let (name, text) = unsafe { (type_name(kind), &(*exception.cast::<Exception>()).text) };
+    match text.as_str() {
+        "" => name,
+        text => format!("{name}: {text}"),
     }
 }
 
@@ -176,7 +175,7 @@ pub extern "C" fn PyErr_NoMemory() -> *mut PyObject {
 
 #[no_mangle]
 extern "C" fn PyErr_SetString(class: *mut PyObject, text: *const c_char) {
-    // SAFETY: a string, by contract.
+    // SAFETY: callers pass a NUL-terminated string, as to CPython's function.
     raise(class, &unsafe { CStr::from_ptr(text) }.to_string_lossy());
 }
 
@@ -190,7 +189,7 @@ extern "C" fn PyErr_SetObject(class: *mut PyObject, value: *mut PyObject) {
 /// # Safety
 /// The arguments are what the format says, and at most as many as there are here.
 unsafe fn formatted(format: *const c_char, arguments: &[usize]) -> String {
-    // SAFETY: a string, by contract.
+    // SAFETY: the caller passes a NUL-terminated string.
     let format = unsafe { CStr::from_ptr(format) }.to_string_lossy();
     let mut parts = format.split('%');
     let mut text = parts.next().unwrap_or_default().to_string();
@@ -201,10 +200,10 @@ unsafe fn formatted(format: *const c_char, arguments: &[usize]) -> String {
             "zd" => text += &(*argument as isize).to_string(),
             "zu" => text += &argument.to_string(),
             "R" | "U" => text += &name_of(*argument as *mut PyObject),
-            // SAFETY: an object that has a type, by contract.
+            // SAFETY: the caller says that the argument is as the format says: an object with a type.
             "T" => text += &unsafe { type_name((*(*argument as *mut PyObject)).ob_type) },
             _ if directive.ends_with('s') => {
-                // SAFETY: a string, by contract.
+                // SAFETY: the caller says that the argument is as the format says: a string.
                 text += &unsafe { CStr::from_ptr(*argument as *const c_char) }.to_string_lossy();
             }
             _ => panic!("the tests do not know %{directive}"),
@@ -279,7 +278,7 @@ extern "C" fn PyErr_NewExceptionWithDoc(
     if !is_allowed() {
         return PyErr_NoMemory();
     }
-    // SAFETY: a string, by contract.
+    // SAFETY: callers pass a NUL-terminated string, as to CPython's function.
     new_class(unsafe { CStr::from_ptr(name) })
 }
 

@@ -57,19 +57,24 @@ pub fn push(
     function: *mut PyFunctionObject,
     arguments: &[*mut PyObject],
 ) -> *mut _PyInterpreterFrame {
-    // SAFETY: a live function, and the thread's own data stack; as many slots as the code asks for.
-    unsafe {
+    let tstate = PyThreadState_Get();
+    // SAFETY: a live function, and the thread's own data stack.
+    let (code, size, frame) = unsafe {
         let code: *mut PyCodeObject = (*function).func_code.cast();
-        let frame = _PyThreadState_PushFrame(PyThreadState_Get(), (*code).co_framesize as usize);
-        assert!(!frame.is_null(), "no memory for the frame of a test");
-        frame.cast::<usize>().write_bytes(0xfe, (*code).co_framesize as usize);
+        let size = (*code).co_framesize as usize;
+        (code, size, _PyThreadState_PushFrame(tstate, size))
+    };
+    assert!(!frame.is_null(), "no memory for the frame of a test");
+    // SAFETY: a new frame with as many slots as the code asks for.
+    unsafe {
+        frame.cast::<usize>().write_bytes(0xfe, size);
         _PyFrame_Initialize(frame, function, null_mut(), code, arguments.len() as c_int);
         for (i, argument) in arguments.iter().enumerate() {
             slot(frame, i).write(*argument);
         }
-        (*frame).previous = (*PyThreadState_Get()).current_frame;
-        frame
+        (*frame).previous = (*tstate).current_frame;
     }
+    frame
 }
 
 /// Makes a frame the thread's current one.
@@ -101,13 +106,15 @@ pub fn put(frame: *mut _PyInterpreterFrame, value: *mut PyObject, offset: usize)
 /// Runs what stands before `RESUME`, or before `RETURN_GENERATOR`: makes the cells, and takes the
 /// free variables out of the closure.
 pub fn run_prologue(frame: *mut _PyInterpreterFrame) {
-    // SAFETY: a frame that has run nothing yet, of a function with a closure as its code wants it.
+    // SAFETY: a live frame with code.
+    let code: *mut PyCodeObject = unsafe { (*frame).f_executable.cast() };
+    let (cells, end) = prologue_of(code);
+    for number in cells {
+        // SAFETY: a slot of the frame, which has run nothing yet.
+        unsafe { slot(frame, number).write(cell(slot(frame, number).read())) };
+    }
+    // SAFETY: the frame's function, with a closure as its code wants it.
     unsafe {
-        let code: *mut PyCodeObject = (*frame).f_executable.cast();
-        let (cells, end) = prologue_of(code);
-        for number in cells {
-            slot(frame, number).write(cell(slot(frame, number).read()));
-        }
         let closure = (*(*frame).f_funcobj.cast::<PyFunctionObject>()).func_closure;
         let first_free = ((*code).co_nlocalsplus - (*code).co_nfreevars) as usize;
         for (i, cell) in items(closure).into_iter().enumerate() {

@@ -47,18 +47,24 @@ fn of_frame(frame: *mut _PyInterpreterFrame) -> *mut PyGenObject {
 /// its call comes to.
 pub fn make() {
     let tstate = PyThreadState_Get();
-    // SAFETY: the thread's own state, and its current frame, which is the topmost of the data stack.
-    unsafe {
+    // SAFETY: the thread's own state, and its current frame with its code.
+    let (frame, slots) = unsafe {
         let frame = (*tstate).current_frame;
         let code: *mut PyCodeObject = (*frame).f_executable.cast();
-        let slots = (*code).co_framesize as usize * size_of::<usize>();
-        let generator: *mut PyGenObject = with_zeros(&raw mut PyGen_Type, slots);
-        let own = frame_of(generator.cast());
+        (frame, (*code).co_framesize as usize * size_of::<usize>())
+    };
+    let generator: *mut PyGenObject = with_zeros(&raw mut PyGen_Type, slots);
+    let own = frame_of(generator.cast());
+    // SAFETY: a frame that has stopped at `RETURN_GENERATOR`, and a generator for one of its code.
+    let below = unsafe {
         (*frame).instr_ptr = (*frame).instr_ptr.add(1);
-        let below = (*frame).previous;
         _PyRust_MoveFrame(frame, own);
         (*own).owner = c::FRAME_OWNED_BY_GENERATOR;
         (*generator).gi_frame_state = CREATED;
+        (*frame).previous
+    };
+    // SAFETY: the topmost frame of the thread's data stack, which owns nothing any more.
+    unsafe {
         _PyThreadState_PopFrame(tstate, frame);
         (*tstate).current_frame = below;
         put(below, generator.cast(), (*below).return_offset.into());
@@ -86,10 +92,11 @@ pub fn go_on(generator: *mut PyObject) -> bool {
 /// current one then, and is returned with the generator's.
 fn leave(state: i8) -> (*mut _PyInterpreterFrame, *mut _PyInterpreterFrame) {
     let tstate = PyThreadState_Get();
+    // SAFETY: the thread's own state.
+    let frame = unsafe { (*tstate).current_frame };
+    let generator = of_frame(frame);
     // SAFETY: the thread's own state, and a generator that runs.
     unsafe {
-        let frame = (*tstate).current_frame;
-        let generator = of_frame(frame);
         assert_eq!((*generator).gi_frame_state, c::FRAME_EXECUTING);
         (*generator).gi_frame_state = state;
         (*tstate).exc_info = (*generator).gi_exc_state.previous_item;

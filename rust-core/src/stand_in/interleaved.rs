@@ -182,10 +182,10 @@ pub fn share<T>(start: *mut T) {
 
 /// The structure is over: no thread reaches it any more.
 pub unsafe fn over<T>(start: *mut T) {
-    // SAFETY: from `shared`, by contract.
+    // SAFETY: `shared` has made it, the caller says, and no thread uses it any more.
     unsafe { died(start.cast()) };
     now(|it| it.blocks.remove(&(start as usize)));
-    // SAFETY: as above.
+    // SAFETY: `shared` has leaked it from a box, and this is the one time that it is dropped.
     drop(unsafe { Box::from_raw(start) });
 }
 
@@ -333,7 +333,7 @@ pub type AtomicPtr<T> = Atomic<*mut T>;
 
 // SAFETY: loom's threads take turns, and loom's atomic has the value as soon as there are several.
 unsafe impl<W> Sync for Atomic<W> {}
-// SAFETY: as above.
+// SAFETY: loom's threads take turns; the type has no tie to a thread.
 unsafe impl<W> Send for Atomic<W> {}
 
 impl<W: Word> Atomic<W> {
@@ -342,7 +342,7 @@ impl<W: Word> Atomic<W> {
     }
 
     pub unsafe fn from_ptr<'a>(word: *mut W) -> &'a Self {
-        // SAFETY: the layout of `W`; live by contract.
+        // SAFETY: the caller passes a live word, and the type has the layout of `W`.
         unsafe { &*word.cast() }
     }
 

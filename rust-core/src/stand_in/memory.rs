@@ -40,7 +40,7 @@ thread_local! {
 /// # Safety
 /// All zeros are a value of `T`.
 pub unsafe fn zeroed<T>() -> Box<T> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that all zeros are a value of `T`.
     Box::new(unsafe { std::mem::zeroed() })
 }
 

@@ -196,7 +196,7 @@ pub unsafe fn incref(object: *mut PyObject) {
 }
 
 pub unsafe fn decref(object: *mut PyObject) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller gives up a reference to an object of the tests, whose memory stays.
     unsafe { decref_within(object, || ()) };
 }
 

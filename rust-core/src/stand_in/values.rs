@@ -24,7 +24,7 @@ static mut BYTES_TYPE: PyTypeObject = named_type(c"bytes");
 
 #[no_mangle]
 extern "C" fn PyUnicode_FromString(content: *const c_char) -> *mut PyObject {
-    // SAFETY: a string, by contract.
+    // SAFETY: callers pass a NUL-terminated string, as to CPython's function.
     let content = unsafe { CStr::from_ptr(content) }.to_str();
     match content {
         Ok(_) if !is_allowed() => PyErr_NoMemory(),
