@@ -263,7 +263,7 @@ class Hidden(unittest.TestCase):
 
     def test_a_hook_in_c_that_is_asked_and_told(self):
         for flags, expected in ((0, set()), (VISIBLE, RUN), (2, set()), (2 | VISIBLE, RUN), (1, set())):
-            for called in ({"when_asked": helper}, {"when_told": helper}, {"when_asked": helper, "when_told": helper}):
+            for called in ({"on_entry": helper}, {"on_event": helper}, {"on_entry": helper, "on_event": helper}):
                 handles = [datahooks.add(function.__code__, 0, events=7, flags=flags, **called) for function in (f, generator, coroutine)]
                 with self.subTest(flags=flags, called=list(called)):
                     self.check(expected)
