@@ -15,10 +15,12 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-MODULES = ("arenafault", "codeextra", "evaluators", "foreignchunk", "framehooks", "neighbourhooks", "singlestep", "suitehooks",
-           "watchhooks", "wordhooks")
+MODULES = ("arenafault", "codeextra", "datahooks", "evaluators", "foreignchunk", "framehooks", "neighbourhooks", "singlestep",
+           "suitehooks", "watchhooks")
 # Last on the path: an interpreter that has the header finds its own first.
 OVERLAY = os.path.join(ROOT, "overlay", "Include")
+HEADERS = (os.path.join(OVERLAY, "cpython", "framehook.h"), os.path.join(HERE, "hooktesting.h"),
+           os.path.join(HERE, "suitewatch.h"))
 FLAGS = ["-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fno-strict-overflow", "-Wall", "-Wextra", "-Werror"]
 
 FACTS = """
@@ -58,8 +60,7 @@ def build(python, out):
     for name in MODULES:
         source = os.path.join(HERE, name + ".c")
         target = os.path.join(out, name + facts["suffix"])
-        if is_current(target, [source, python, os.path.join(OVERLAY, "cpython", "framehook.h"),
-                               os.path.abspath(__file__)]):
+        if is_current(target, [source, python, *HEADERS, os.path.abspath(__file__)]):
             continue
         # Written beside and moved: another test process may be loading the old one.
         unfinished = f"{target}.{os.getpid()}.tmp"

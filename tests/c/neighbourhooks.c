@@ -1,70 +1,12 @@
 /* neighbourhooks: what hooks written in C do beside others.
  *
- * They look around while a frame is offered, leave in the middle of an answer, come and go by the million, run code
- * of another interpreter, and wait in a thread while the interpreter ends. Every function of frame hooks is looked
- * up at run time, so that the module loads on a stock CPython too.
+ * They look at the stack while a frame is dispatched, remove themselves in an entry callback, are installed and removed
+ * by the million, run code of another interpreter, and wait in a thread while the interpreter ends.
  */
 
-#define _GNU_SOURCE             /* RTLD_DEFAULT */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <cpython/framehook.h>
-#include <dlfcn.h>
+#include "hooktesting.h"
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <string.h>
 #include <unistd.h>
-
-typedef struct _PyInterpreterFrame Frame;
-
-#define FUNCTIONS(X) X(AddFrameHook) X(AddFrameHookEx) X(RemoveFrameHookEx) X(HookFrame_GetCode)
-
-#define MEMBER(name) __typeof__(PyUnstable_##name) *name;
-static struct { FUNCTIONS(MEMBER) } api;
-#undef MEMBER
-
-static bool
-find(const char *name, void *where)
-{
-    void *found = dlsym(RTLD_DEFAULT, name);
-    memcpy(where, &found, sizeof(found));
-    return found != NULL;
-}
-
-static void
-find_functions(void)
-{
-#define FIND(name) find("PyUnstable_" #name, &api.name);
-    FUNCTIONS(FIND)
-#undef FIND
-}
-
-static bool
-is_offered(Frame *frame, PyObject *code)
-{
-    PyObject *offered = api.HookFrame_GetCode(frame);
-    bool same = offered == code;
-    Py_XDECREF(offered);
-    return same;
-}
-
-static PyObject *
-as_handle(PyUnstable_FrameHookId id)
-{
-    return id < 0 ? NULL : PyLong_FromLongLong(id);
-}
-
-/* Adds a hook whose user data is an object; `release` gives its reference back. */
-static PyObject *
-add_with_object(PyUnstable_FrameHookFunction hook, PyObject *data, void (*release)(void *), const char *name)
-{
-    PyUnstable_FrameHookId id = api.AddFrameHookEx(PyInterpreterState_Get(), hook, Py_NewRef(data), release, name, 0);
-    if (id < 0) {
-        Py_DECREF(data);
-    }
-    return as_handle(id);
-}
 
 static void
 release_object(void *object)
@@ -72,9 +14,9 @@ release_object(void *object)
     Py_DECREF((PyObject *)object);
 }
 
-/* ---- A hook that looks around, with no Python frame of its own ------------------------------------------------ */
+/* ---- A hook that looks at the stack, with no Python frame of its own --------------------------------------------- */
 
-/* Takes a reference, and NULL for None. */
+/* Consumes the reference; NULL stands for None. */
 static int
 append(PyObject *list, PyObject *item)
 {
@@ -88,9 +30,9 @@ append(PyObject *list, PyObject *item)
 
 /* User data: (code, replacement or None, list). The list gets what C functions say of the current frame. */
 static int
-look(Frame *frame, void *data, PyCodeObject **replacement)
+look(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
 {
-    if (!is_offered(frame, PyTuple_GET_ITEM(data, 0))) {
+    if (code_of(frame) != PyTuple_GET_ITEM(data, 0)) {
         return PyUnstable_FRAMEHOOK_PASS;
     }
     PyObject *list = PyTuple_GET_ITEM(data, 2);
@@ -105,36 +47,34 @@ look(Frame *frame, void *data, PyCodeObject **replacement)
     if (PyTuple_GET_ITEM(data, 1) == Py_None) {
         return PyUnstable_FRAMEHOOK_PASS;
     }
-    *replacement = (PyCodeObject *)Py_NewRef(PyTuple_GET_ITEM(data, 1));
+    answer->object = Py_NewRef(PyTuple_GET_ITEM(data, 1));
     return PyUnstable_FRAMEHOOK_REPLACE;
 }
 
 static PyObject *
-add_looker(PyObject *module, PyObject *args)
+add_looker(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    (void)module;
     PyObject *code, *replacement, *list;
     if (!PyArg_ParseTuple(args, "OOO!", &code, &replacement, &PyList_Type, &list)) {
         return NULL;
     }
-    return add_with_object(look, args, release_object, "looker");
+    return install_with_object(look, args, release_object, "looker", 0);
 }
 
-/* ---- A hook that leaves while it is asked --------------------------------------------------------------------- */
+/* ---- A hook that removes itself in its callback ------------------------------------------------------------------ */
 
-static _Thread_local long long leaving;     /* the hook that is to leave: a test has one at a time */
+static _Thread_local long long leaving;     /* the id of that hook: a test has one at a time */
 static atomic_int pending_at_free;
 
-/* User data: (code, whether to fail, what to call at the end). */
+/* User data: (code, whether to fail, what to call when it is freed). */
 static int
-leave(Frame *frame, void *data, PyCodeObject **replacement)
+leave(Frame *frame, void *data, PyUnstable_FrameHookAnswer *Py_UNUSED(answer))
 {
-    (void)replacement;
-    if (!is_offered(frame, PyTuple_GET_ITEM(data, 0))) {
+    if (code_of(frame) != PyTuple_GET_ITEM(data, 0)) {
         return PyUnstable_FRAMEHOOK_PASS;
     }
     bool fails = PyTuple_GET_ITEM(data, 1) == Py_True;
-    if (api.RemoveFrameHookEx(PyInterpreterState_Get(), leaving) < 0) {
+    if (PyUnstable_FrameHook_Remove(leaving) < 0) {
         return PyUnstable_FRAMEHOOK_ERROR;
     }
     if (fails) {
@@ -156,74 +96,60 @@ free_and_call(void *data)
 }
 
 static PyObject *
-add_leaving(PyObject *module, PyObject *args)
+add_leaving(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    (void)module;
     PyObject *code, *fails, *at_end;
     if (!PyArg_ParseTuple(args, "OO!O", &code, &PyBool_Type, &fails, &at_end)) {
         return NULL;
     }
-    PyObject *handle = add_with_object(leave, args, free_and_call, "leaving");
-    if (handle != NULL) {
-        leaving = PyLong_AsLongLong(handle);
+    PyObject *id = install_with_object(leave, args, free_and_call, "leaving", 0);
+    if (id != NULL) {
+        leaving = PyLong_AsLongLong(id);
     }
-    return handle;
+    return id;
 }
 
 static PyObject *
-take_pending_at_free(PyObject *module, PyObject *Py_UNUSED(ignored))
+take_pending_at_free(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    (void)module;
     return PyLong_FromLong(atomic_exchange(&pending_at_free, 0));
 }
 
-/* ---- Adding ---------------------------------------------------------------------------------------------------- */
-
-static int
-pass(Frame *frame, void *data, PyCodeObject **replacement)
-{
-    (void)frame, (void)data, (void)replacement;
-    return PyUnstable_FRAMEHOOK_PASS;
-}
+/* ---- Adding ------------------------------------------------------------------------------------------------------ */
 
 static PyObject *
-add_named(PyObject *module, PyObject *name)
+add_named(PyObject *Py_UNUSED(module), PyObject *name)
 {
-    (void)module;
     char *bytes;
     if (PyBytes_AsStringAndSize(name, &bytes, NULL) < 0) {
         return NULL;
     }
-    return add_with_object(pass, name, release_object, bytes);
+    return install_with_object(pass, name, release_object, bytes, 0);
 }
 
 static PyObject *
-add_null(PyObject *module, PyObject *Py_UNUSED(ignored))
+add_null(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    (void)module;
-    if (api.AddFrameHook(PyInterpreterState_Get(), NULL) < 0) {
+    if (PyUnstable_AddFrameHook(PyInterpreterState_Get(), NULL) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
 }
 
 static PyObject *
-add_null_extended(PyObject *module, PyObject *Py_UNUSED(ignored))
+add_null_extended(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    (void)module;
-    return as_handle(api.AddFrameHookEx(PyInterpreterState_Get(), NULL, NULL, NULL, "nothing", 0));
+    return id_or_error(install(.name = "nothing"));
 }
 
-/* churn(count): add and remove a hook so many times; how often that worked. */
+/* churn(count): install and remove a hook so many times; how often that worked. */
 static PyObject *
-churn(PyObject *module, PyObject *number)
+churn(PyObject *Py_UNUSED(module), PyObject *number)
 {
-    (void)module;
     long count = PyLong_AsLong(number), done = 0;
-    PyInterpreterState *interp = PyInterpreterState_Get();
     while (done < count && !PyErr_Occurred()) {
-        PyUnstable_FrameHookId id = api.AddFrameHookEx(interp, pass, NULL, NULL, "churn", 0);
-        if (id < 0 || api.RemoveFrameHookEx(interp, id) < 0) {
+        PyUnstable_FrameHookId id = install(.name = "churn", .on_entry = pass);
+        if (id < 0 || PyUnstable_FrameHook_Remove(id) < 0) {
             break;
         }
         done++;
@@ -232,19 +158,18 @@ churn(PyObject *module, PyObject *number)
     return PyLong_FromLong(done);
 }
 
-/* ---- Code of another interpreter ------------------------------------------------------------------------------ */
+/* ---- Code of another interpreter --------------------------------------------------------------------------------- */
 
 typedef struct {
     PyObject *code;     /* borrowed */
-    long asked;
-} Settler;
+    long calls;         /* of the entry callback, for that code */
+} Counter;
 
 static int
-count_and_settle(Frame *frame, void *data, PyCodeObject **replacement)
+count_and_disable(Frame *frame, void *data, PyUnstable_FrameHookAnswer *Py_UNUSED(answer))
 {
-    (void)replacement;
-    Settler *settler = data;
-    settler->asked += is_offered(frame, settler->code);
+    Counter *counter = data;
+    counter->calls += code_of(frame) == counter->code;
     return PyUnstable_FRAMEHOOK_DISABLE;
 }
 
@@ -274,15 +199,14 @@ take_error(char *text, size_t size)
     PyErr_Clear();
 }
 
-/* run_elsewhere(code, times): run it in a new interpreter that shares this one's GIL and has a hook that settles
-   everything; how often that hook was asked about the code. */
+/* run_elsewhere(code, times): run it in a new interpreter that shares this one's GIL and has a hook that is disabled for
+   each code object; how often that hook was called for the code. */
 static PyObject *
-run_elsewhere(PyObject *module, PyObject *args)
+run_elsewhere(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    (void)module;
     int times;
-    Settler settler = {NULL, 0};
-    if (!PyArg_ParseTuple(args, "O!i", &PyCode_Type, &settler.code, &times)) {
+    Counter counter = {NULL, 0};
+    if (!PyArg_ParseTuple(args, "O!i", &PyCode_Type, &counter.code, &times)) {
         return NULL;
     }
     char problem[300] = "";
@@ -292,11 +216,11 @@ run_elsewhere(PyObject *module, PyObject *args)
         PyThreadState_Swap(own);
         return PyErr_Format(PyExc_RuntimeError, "no interpreter");
     }
-    if (api.AddFrameHookEx(PyInterpreterState_Get(), count_and_settle, &settler, NULL, "settler", 0) < 0) {
+    if (install(.name = "counter", .on_entry = count_and_disable, .user_data = &counter) < 0) {
         take_error(problem, sizeof(problem));
     }
     for (int i = 0; i < times && !problem[0]; i++) {
-        if (!run_code(settler.code)) {
+        if (!run_code(counter.code)) {
             take_error(problem, sizeof(problem));
         }
     }
@@ -305,10 +229,10 @@ run_elsewhere(PyObject *module, PyObject *args)
     if (problem[0]) {
         return PyErr_Format(PyExc_AssertionError, "in the other interpreter: %s", problem);
     }
-    return PyLong_FromLong(settler.asked);
+    return PyLong_FromLong(counter.calls);
 }
 
-/* ---- A thread that the interpreter's end meets in C ------------------------------------------------------------ */
+/* ---- A thread that runs C when the interpreter ends -------------------------------------------------------------- */
 
 static void
 report(void *descriptor)
@@ -321,9 +245,8 @@ report(void *descriptor)
 
 /* call_below(callable, descriptor): a byte is written if the C frame is unwound while the callable runs. */
 static PyObject *
-call_below(PyObject *module, PyObject *args)
+call_below(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    (void)module;
     PyObject *callable, *result;
     int descriptor;
     if (!PyArg_ParseTuple(args, "Oi", &callable, &descriptor)) {
@@ -335,46 +258,20 @@ call_below(PyObject *module, PyObject *args)
     return result;
 }
 
-/* ---- The module ------------------------------------------------------------------------------------------------ */
+/* ---- The module -------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
-    {"add_looker", add_looker, METH_VARARGS, "Install a hook that writes down what C functions say of the frame."},
-    {"add_leaving", add_leaving, METH_VARARGS, "Install a hook that removes itself when it is asked about a code."},
+    {"add_looker", add_looker, METH_VARARGS, "Install a hook that records what C functions return for the frame."},
+    {"add_leaving", add_leaving, METH_VARARGS, "Install a hook that removes itself when it is called for a code."},
     {"take_pending_at_free", take_pending_at_free, METH_NOARGS, "How often user data was freed with an exception set."},
-    {"add_named", add_named, METH_O, "Install a hook whose name is these bytes: its handle."},
-    {"add_null", add_null, METH_NOARGS, "Install no function as a simple hook."},
-    {"add_null_extended", add_null_extended, METH_NOARGS, "Install no function as an extended hook."},
-    {"churn", churn, METH_O, "Add and remove a hook so many times; how often it worked."},
-    {"run_elsewhere", run_elsewhere, METH_VARARGS, "Run a code object in an interpreter with a hook that settles."},
-    {"call_below", call_below, METH_VARARGS, "Call it below a C frame that tells when it is unwound."},
+    {"add_named", add_named, METH_O, "Install a hook whose name is these bytes: its id."},
+    {"add_null", add_null, METH_NOARGS, "Install NULL as a hook of the proposal."},
+    {"add_null_extended", add_null_extended, METH_NOARGS, "Install a definition without an entry callback."},
+    {"churn", churn, METH_O, "Install and remove a hook so many times; how often it worked."},
+    {"run_elsewhere", run_elsewhere, METH_VARARGS, "Run code in another interpreter, where a hook is disabled for it."},
+    {"call_below", call_below, METH_VARARGS, "Call it below a C frame that reports when it is unwound."},
     {NULL, NULL, 0, NULL},
 };
 
-static int
-execute(PyObject *module)
-{
-    (void)module;
-    find_functions();
-    return 0;
-}
-
-static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, execute},
-    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-    {0, NULL},
-};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "neighbourhooks",
-    .m_doc = "What hooks written in C do beside others.",
-    .m_methods = methods,
-    .m_slots = slots,
-};
-
-PyMODINIT_FUNC
-PyInit_neighbourhooks(void)
-{
-    return PyModuleDef_Init(&definition);
-}
+MODULE(neighbourhooks, "What hooks written in C do beside others.",
+       {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED})

@@ -6,29 +6,17 @@
  *   of the copy then: those that run. The hook is disabled for the copies.
  * - "observe" looks for frames, and then does as "copy". On every call C code looks at the topmost frames, and keeps some
  *   beyond their calls. On some calls the function that add() was given looks from Python: see suiteobserver.py.
- * - "pass" lets everything run as it is, and wants to be asked again.
- * - "watch" watches every frame, with yields and resumptions, and checks each call of its callbacks; see below.
- * For a hook in Python that does the same (suitewatcher.py) there are Word, excused() and fatal().
+ * - "pass" lets everything run as it is, and is called each time.
+ * - "watch" watches every frame, with yields and resumptions, and checks each call of its callbacks; see suitewatch.h.
+ * For a hook in Python that does the same (suitewatcher.py) there are FrameData, excused() and fatal().
  * Where the interpreter has no frame hooks, add() does nothing.
  */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_BUILD_CORE_MODULE    /* for what a frame object is about, and whether an interpreter ends */
-#include <Python.h>
-#include <cpython/framehook.h>
-#include <dlfcn.h>
+#define Py_BUILD_CORE_MODULE    /* for what a frame object is about, and whether an interpreter is finalized */
+#include "hooktesting.h"
 #include <internal/pycore_frame.h>
 #include <internal/pycore_interp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <string.h>
-
-typedef struct _PyInterpreterFrame Frame;
-
-static __typeof__(PyUnstable_AddFrameHookEx) *add_hook;
-static __typeof__(PyUnstable_FrameHook_DisableForCode) *disable_for_code;
-static __typeof__(PyUnstable_FrameHook_GetCode) *get_code;
-static __typeof__(PyUnstable_InstallFrameHook) *install_hook;
+#include "suitewatch.h"
 
 /* What a hook knows about a code object. */
 typedef struct {
@@ -84,7 +72,7 @@ make_known(PyObject *code, Copier *copier)
     }
     known->copy = copy;
     if (PyUnstable_Code_SetExtra(copy, copier->index, &is_a_copy) < 0
-        || (copier->id != 0 && disable_for_code(copier->id, copy) < 0))
+        || (copier->id != 0 && PyUnstable_FrameHook_DisableForCode(copier->id, copy) < 0))
     {
         free_known(known);
         return NULL;
@@ -121,7 +109,7 @@ know(PyObject *code, Copier *copier)
 
 /* Has the copy run, if there is one. Without `known` an exception is set. */
 static int
-run_copy(Known *known, PyCodeObject **replacement)
+run_copy(Known *known, PyUnstable_FrameHookAnswer *answer)
 {
     if (known == NULL) {
         /* Tests let allocations fail: those of the hook are not what they are about. */
@@ -134,17 +122,17 @@ run_copy(Known *known, PyCodeObject **replacement)
     if (known->copy == NULL) {
         return PyUnstable_FRAMEHOOK_PASS;
     }
-    *replacement = (PyCodeObject *)Py_NewRef(known->copy);
+    answer->object = Py_NewRef(known->copy);
     return PyUnstable_FRAMEHOOK_REPLACE;
 }
 
 static int
-copy_code(Frame *frame, void *user_data, PyCodeObject **replacement)
+copy_code(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
 {
-    PyObject *code = get_code(frame);
+    PyObject *code = PyUnstable_FrameHook_GetCode(frame);
     Known *known = know(code, user_data);
     Py_DECREF(code);
-    return run_copy(known, replacement);
+    return run_copy(known, answer);
 }
 
 /* ---- Looking for frames --------------------------------------------------------------------------------------- */
@@ -218,10 +206,10 @@ look_from_python(Copier *copier)
 }
 
 static int
-observe_and_copy(Frame *frame, void *user_data, PyCodeObject **replacement)
+observe_and_copy(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
 {
     Copier *copier = user_data;
-    PyObject *code = get_code(frame);
+    PyObject *code = PyUnstable_FrameHook_GetCode(frame);
     Known *known = know(code, copier);
     Py_DECREF(code);
     if (known != NULL && known != &is_a_copy) {
@@ -231,7 +219,7 @@ observe_and_copy(Frame *frame, void *user_data, PyCodeObject **replacement)
             return PyUnstable_FRAMEHOOK_ERROR;
         }
     }
-    return run_copy(known, replacement);
+    return run_copy(known, answer);
 }
 
 /* ---- What dis shows ------------------------------------------------------------------------------------------- */
@@ -267,506 +255,23 @@ show_copies(Py_ssize_t index)
     }
 }
 
-/* ---- Watching every frame --------------------------------------------------------------------------------------- */
-
-/* The hook "watch" gives each frame a word of its own, and asks for all events. Its callbacks end the process if
- * - an event has an unknown kind, another code, no value or one that it should not have, or comes in another interpreter;
- * - the events of a frame are in an order that is impossible, or one follows the frame's end;
- * - a word is freed twice, during a callback for its frame, or before the frame's end was told;
- * - a function's frame ends in another thread than it began in, or is dropped although its thread goes on;
- * - the collector visits a word whose frame is not a suspended generator's;
- * - an answer is not empty, or an exception is set, when a callback is called;
- * - it is called once its user data is freed.
- * At the end of the runtime no word may be left.
- *
- * A word is the number of an entry of a table, below the entry's generation. Entries are used again, and their memory is
- * never freed, so that a wrong word is noticed and leads nowhere. The table has no lock: a child that was forked may be
- * without the thread that held it. Its memory comes from the C library, since tests count what Python's allocators give. */
-
-/* The state of a watched frame. NEW: as yet nobody watches it. OVER: its end was told. */
-enum { WRONG, NEW, PLAIN, CREATED, RUNNING, SUSPENDED, OVER, STATES };
-#define KINDS (PyUnstable_FRAMEHOOK_DROPPED + 1)
-
-/* What an event makes of a state. PLAIN is the frame of code that makes no generator of any kind. */
-static const unsigned char after[STATES][KINDS] = {
-    [PLAIN] = {[PyUnstable_FRAMEHOOK_RETURNED] = OVER,
-               [PyUnstable_FRAMEHOOK_RAISED] = OVER,
-               [PyUnstable_FRAMEHOOK_DROPPED] = OVER},
-    [CREATED] = {[PyUnstable_FRAMEHOOK_RESUMED] = RUNNING, [PyUnstable_FRAMEHOOK_DROPPED] = OVER},
-    [RUNNING] = {[PyUnstable_FRAMEHOOK_RETURNED] = OVER,
-                 [PyUnstable_FRAMEHOOK_RAISED] = OVER,
-                 [PyUnstable_FRAMEHOOK_YIELDED] = SUSPENDED,
-                 [PyUnstable_FRAMEHOOK_DROPPED] = OVER},
-    [SUSPENDED] = {[PyUnstable_FRAMEHOOK_RESUMED] = RUNNING, [PyUnstable_FRAMEHOOK_DROPPED] = OVER},
-};
-static const char *const state_names[STATES] = {"wrong", "new", "plain", "created", "running", "suspended", "over"};
-
-/* Of one interpreter. Never freed, so that a call that comes too late finds it. */
-typedef struct {
-    int64_t interpreter;
-    atomic_bool is_gone;        /* free_user_data was called */
-} Watcher;
-
-typedef struct {
-    atomic_ullong generation;   /* odd: in use */
-    atomic_uint next;           /* free entry, plus 1; 0: none */
-    Watcher *watcher;
-    PyObject *code;             /* borrowed, for its address */
-    uint64_t thread;            /* in which it began */
-    unsigned char state;
-    bool is_told;               /* a callback is under way */
-} Entry;
-
-#define INDEX_BITS 24
-#define INDEX_MASK ((1u << INDEX_BITS) - 1)
-#define CHUNK_BITS 12
-#define CHUNK_ENTRIES (1u << CHUNK_BITS)
-
-static _Atomic(Entry *) chunks[1u << (INDEX_BITS - CHUNK_BITS)];
-static atomic_uint entries_made;
-static atomic_ullong free_head;     /* the first free entry, plus 1, below a number that changes each time */
-static atomic_llong words_in_use;
-
-/* The end of the process. */
-_Py_NO_RETURN static void
-give_up(const char *format, ...)
-{
-    char text[1000];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    _Py_FatalErrorFunc("suitehooks", text);
-}
-
-static Entry *
-entry_at(unsigned int index)
-{
-    _Atomic(Entry *) *place = &chunks[index >> CHUNK_BITS];
-    Entry *chunk = atomic_load(place);
-    if (chunk == NULL) {
-        Entry *made = calloc(CHUNK_ENTRIES, sizeof(Entry));
-        if (made == NULL) {
-            give_up("no memory for words");
-        }
-        if (atomic_compare_exchange_strong(place, &chunk, made)) {
-            chunk = made;
-        }
-        else {
-            free(made);
-        }
-    }
-    return &chunk[index & (CHUNK_ENTRIES - 1)];
-}
-
-static unsigned int
-take_index(void)
-{
-    unsigned long long head = atomic_load(&free_head);
-    while (head & INDEX_MASK) {
-        unsigned int index = (head & INDEX_MASK) - 1;
-        unsigned long long then = ((head >> INDEX_BITS) + 1) << INDEX_BITS | atomic_load(&entry_at(index)->next);
-        if (atomic_compare_exchange_weak(&free_head, &head, then)) {
-            return index;
-        }
-    }
-    unsigned int index = atomic_fetch_add(&entries_made, 1);
-    if (index >= INDEX_MASK) {
-        give_up("too many frames are watched");
-    }
-    return index;
-}
-
-static void
-give_back_index(unsigned int index)
-{
-    unsigned long long head = atomic_load(&free_head), then;
-    do {
-        atomic_store(&entry_at(index)->next, (unsigned int)(head & INDEX_MASK));
-        then = ((head >> INDEX_BITS) + 1) << INDEX_BITS | (index + 1);
-    } while (!atomic_compare_exchange_weak(&free_head, &head, then));
-}
-
-/* The entry of a word that was given and is not freed. */
-static Entry *
-entry_of(void *word, const char *when)
-{
-    uintptr_t number = (uintptr_t)word;
-    unsigned int index = number & INDEX_MASK;
-    Entry *entry = index < atomic_load(&entries_made) ? entry_at(index) : NULL;
-    if (entry == NULL || (entry->generation & (UINTPTR_MAX >> INDEX_BITS)) != number >> INDEX_BITS) {
-        give_up("%s: word %p is freed, or was never given", when, word);
-    }
-    return entry;
-}
-
-/* Whether the calling thread is attached, to the interpreter of that hook. */
-static void
-check_place(Watcher *watcher, const char *when)
-{
-    PyThreadState *thread = PyThreadState_GetUnchecked();
-    if (thread == NULL) {
-        give_up("%s: no thread state is attached", when);
-    }
-    if (PyInterpreterState_GetID(thread->interp) != watcher->interpreter) {
-        give_up("%s: it is another interpreter", when);
-    }
-    if (PyErr_Occurred()) {
-        PyErr_Print();
-        give_up("%s: an exception is set", when);
-    }
-}
-
-static bool
-is_ending(PyInterpreterState *interpreter)
-{
-    return Py_IsFinalizing() || _PyInterpreterState_GetFinalizing(interpreter) != NULL;
-}
-
-/* Whether allocations may be made to fail now: then CPython's allocators are not those of the beginning. */
-static void *first_malloc;
-
-static void *
-current_malloc(void)
-{
-    PyMemAllocatorEx allocator;
-    PyMem_GetAllocator(PYMEM_DOMAIN_RAW, &allocator);
-    return (void *)allocator.malloc;
-}
-
-/* The state in which the watch of a frame begins. A module that awaits makes a coroutine, and its frame has ended then. */
-static unsigned char
-first_state(PyCodeObject *code)
-{
-    int makes_generator = code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
-    return makes_generator && code->co_flags & CO_OPTIMIZED ? CREATED : PLAIN;
-}
-
-/* A new word, for a frame of that code. */
-static void *
-give_word(Watcher *watcher, PyCodeObject *code)
-{
-    unsigned int index = take_index();
-    Entry *entry = entry_at(index);
-    entry->watcher = watcher;
-    entry->code = (PyObject *)code;
-    entry->thread = PyThreadState_Get()->id;
-    entry->state = first_state(code);
-    entry->is_told = false;
-    unsigned long long generation = atomic_fetch_add(&entry->generation, 1) + 1;
-    atomic_fetch_add(&words_in_use, 1);
-    return (void *)((uintptr_t)generation << INDEX_BITS | index);
-}
-
-static int
-watch_frame(Frame *frame, void *user_data, PyUnstable_FrameHookAnswer *answer)
-{
-    Watcher *watcher = user_data;
-    check_place(watcher, "called about a frame");
-    if (atomic_load(&watcher->is_gone)) {
-        give_up("called about a frame: the user data is freed");
-    }
-    if (answer->object != NULL || answer->data != NULL || answer->events != 0 || answer->scope != 0) {
-        give_up("called about a frame: the answer is not empty");
-    }
-    PyObject *code = get_code(frame);
-    if (code == NULL) {
-        give_up("called about a frame: it cannot be read");
-    }
-    answer->data = give_word(watcher, (PyCodeObject *)code);
-    Py_DECREF(code);
-    answer->events = PyUnstable_FRAMEHOOK_ON_EXIT | PyUnstable_FRAMEHOOK_ON_YIELD | PyUnstable_FRAMEHOOK_ON_RESUME;
-    return PyUnstable_FRAMEHOOK_PASS;
-}
-
-/* Whether the event has a value where it should, and none elsewhere. */
-static bool
-has_right_value(const PyUnstable_FrameHookEvent *event)
-{
-    switch (event->kind) {
-    case PyUnstable_FRAMEHOOK_RETURNED:
-    case PyUnstable_FRAMEHOOK_YIELDED:
-        return event->value != NULL && Py_REFCNT(event->value) > 0 && Py_TYPE(event->value) != NULL;
-    case PyUnstable_FRAMEHOOK_RAISED:
-        return event->value != NULL && Py_REFCNT(event->value) > 0 && PyExceptionInstance_Check(event->value);
-    default:
-        return event->value == NULL;
-    }
-}
-
-/* Where a function's frame may end: in its thread. It is dropped with its thread only. */
-static bool
-ends_in_right_thread(Entry *entry, int kind)
-{
-    PyThreadState *thread = PyThreadState_Get();
-    if (is_ending(thread->interp)) {
-        return true;
-    }
-    return (entry->thread == thread->id) == (kind != PyUnstable_FRAMEHOOK_DROPPED);
-}
-
-/* The state after an event; WRONG if that cannot happen in this state. */
-static unsigned char
-next_state(Entry *entry, const PyUnstable_FrameHookEvent *event)
-{
-    if (entry->state == CREATED && event->kind == PyUnstable_FRAMEHOOK_RAISED
-        && PyErr_GivenExceptionMatches(event->value, PyExc_MemoryError))
-    {
-        return OVER;        /* the generator could not be made */
-    }
-    return after[entry->state][event->kind];
-}
-
-static int
-check_event(const PyUnstable_FrameHookEvent *event, void *user_data)
-{
-    Watcher *watcher = user_data;
-    check_place(watcher, "an event");
-    if (event->kind < 0 || event->kind >= KINDS) {
-        give_up("an event: unknown kind %d", event->kind);
-    }
-    Entry *entry = entry_of(event->data, "an event");
-    if (entry->watcher != watcher) {
-        give_up("an event: it is another hook's");
-    }
-    if (atomic_load(&watcher->is_gone)) {
-        give_up("an event: the user data is freed");
-    }
-    if (event->code == NULL || event->code != entry->code || !PyCode_Check(event->code)) {
-        give_up("an event of kind %d: it is not the frame's code", event->kind);
-    }
-    const char *name = PyUnicode_AsUTF8(((PyCodeObject *)event->code)->co_qualname);
-    if (name == NULL) {
-        PyErr_Clear();
-        name = "?";
-    }
-    if (entry->is_told) {
-        give_up("an event of kind %d of %s: another is under way", event->kind, name);
-    }
-    entry->is_told = true;
-    if (!has_right_value(event)) {
-        give_up("an event of kind %d of %s: value %p", event->kind, name, (void *)event->value);
-    }
-    if (entry->state == PLAIN && !ends_in_right_thread(entry, event->kind)) {
-        give_up("an event of kind %d of %s: in thread %llu, began in %llu", event->kind, name,
-                (unsigned long long)PyThreadState_Get()->id, (unsigned long long)entry->thread);
-    }
-    unsigned char next = next_state(entry, event);
-    if (next == WRONG) {
-        give_up("an event of kind %d of %s, which is %s", event->kind, name, state_names[entry->state]);
-    }
-    entry->state = next;
-    entry->is_told = false;
-    return 0;
-}
-
-static void
-free_checked_word(void *word)
-{
-    Entry *entry = entry_of(word, "a word is freed");
-    Watcher *watcher = entry->watcher;
-    check_place(watcher, "a word is freed");
-    if (entry->is_told) {
-        give_up("a word is freed during a callback");
-    }
-    /* Where there is no memory for the watch, or for the generator, the call fails and there is no event. */
-    bool has_begun = entry->state != CREATED && entry->state != PLAIN;
-    bool may_have_failed = !has_begun && current_malloc() != first_malloc;
-    if (entry->state != OVER && !may_have_failed && !atomic_load(&watcher->is_gone)) {
-        give_up("a word is freed while its frame is %s", state_names[entry->state]);
-    }
-    atomic_fetch_add(&entry->generation, 1);
-    atomic_fetch_sub(&words_in_use, 1);
-    give_back_index((uintptr_t)word & INDEX_MASK);
-}
-
-/* The collector comes through a generator that is suspended. */
-static int
-traverse_checked_word(void *word, visitproc visit, void *argument)
-{
-    (void)visit, (void)argument;
-    Entry *entry = entry_of(word, "a word is visited");
-    if (entry->is_told) {
-        give_up("a word is visited during a callback");
-    }
-    if (entry->state != CREATED && entry->state != SUSPENDED) {
-        give_up("a word is visited while its frame is %s", state_names[entry->state]);
-    }
-    return 0;
-}
-
-static void
-free_watcher(void *user_data)
-{
-    Watcher *watcher = user_data;
-    check_place(watcher, "the user data is freed");
-    if (atomic_exchange(&watcher->is_gone, true)) {
-        give_up("the user data is freed twice");
-    }
-}
-
-/* The runtime has ended. */
-static void
-check_that_no_word_is_left(void)
-{
-    long long left = atomic_load(&words_in_use);
-    if (left != 0) {
-        fprintf(stderr, "Fatal Python error: suitehooks: %lld words are not freed at the end\n", left);
-        abort();
-    }
-}
-
-/* What watches the frames of the calling interpreter; NULL with an exception. */
-static Watcher *
-new_watcher(void)
-{
-    Watcher *watcher = calloc(1, sizeof(Watcher));
-    if (watcher == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    watcher->interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
-    return watcher;
-}
-
-static PyUnstable_FrameHookId
-add_watch(const char *name)
-{
-    if (install_hook == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "no frame can be watched here");
-        return -1;
-    }
-    Watcher *watcher = new_watcher();
-    if (watcher == NULL) {
-        return -1;
-    }
-    PyInterpreterState *interpreter = PyInterpreterState_Get();
-    if (interpreter == PyInterpreterState_Main() && Py_AtExit(check_that_no_word_is_left) < 0) {
-        PyErr_SetString(PyExc_RuntimeError, "too many functions are called at the end");
-        free(watcher);
-        return -1;
-    }
-    PyUnstable_FrameHookDefinition definition = {
-        .size = sizeof(definition), .name = name, .on_entry = watch_frame, .on_event = check_event, .user_data = watcher,
-        .free_user_data = free_watcher, .free_data = free_checked_word,
-        .traverse_data = traverse_checked_word,
-    };
-    PyUnstable_FrameHookId id = install_hook(interpreter, &definition);
-    if (id < 0) {
-        free(watcher);
-    }
-    return id;
-}
-
-/* misuse(what, code): a call of a callback of "watch" that must end the process; for the tests of these checks. */
-static PyObject *
-misuse(PyObject *module, PyObject *arguments)
-{
-    (void)module;
-    const char *what;
-    PyObject *code;
-    if (!PyArg_ParseTuple(arguments, "sO!:misuse", &what, &PyCode_Type, &code)) {
-        return NULL;
-    }
-    Watcher *watcher = new_watcher();
-    if (watcher == NULL) {
-        return NULL;
-    }
-    void *word = give_word(watcher, (PyCodeObject *)code);
-    PyUnstable_FrameHookEvent event = {
-        .kind = PyUnstable_FRAMEHOOK_RETURNED, .value = Py_None, .code = code, .word = word,
-    };
-#define IS(name) (strcmp(what, name) == 0)
-    if (IS("unknown kind")) {
-        event.kind = KINDS;
-    }
-    else if (IS("no value")) {
-        event.value = NULL;
-    }
-    else if (IS("no exception")) {
-        event.kind = PyUnstable_FRAMEHOOK_RAISED;
-    }
-    else if (IS("a value of a drop")) {
-        event.kind = PyUnstable_FRAMEHOOK_DROPPED;
-    }
-    else if (IS("order")) {
-        event.kind = PyUnstable_FRAMEHOOK_YIELDED;
-    }
-    else if (IS("other code")) {
-        event.code = NULL;
-    }
-    else if (IS("end twice")) {
-        check_event(&event, watcher);
-    }
-    else if (IS("other thread")) {
-        entry_of(word, what)->thread++;
-    }
-    else if (IS("dropped in its thread")) {
-        event.kind = PyUnstable_FRAMEHOOK_DROPPED;
-        event.value = NULL;
-    }
-    else if (IS("other interpreter")) {
-        watcher->interpreter++;
-    }
-    else if (IS("exception")) {
-        PyErr_SetNone(PyExc_KeyError);
-    }
-    else if (IS("during a callback")) {
-        entry_of(word, what)->is_told = true;
-    }
-    else if (IS("after the user data")) {
-        free_watcher(watcher);
-    }
-    else if (IS("user data twice")) {
-        free_watcher(watcher);
-        free_watcher(watcher);
-    }
-    else if (IS("visited while it runs")) {
-        traverse_checked_word(word, NULL, NULL);
-    }
-    else if (IS("freed early")) {
-        free_checked_word(word);
-    }
-    else if (IS("freed twice") || IS("after the word")) {
-        check_event(&event, watcher);
-        free_checked_word(word);
-        if (IS("freed twice")) {
-            free_checked_word(word);
-        }
-    }
-    else if (IS("freed during a callback")) {
-        entry_of(word, what)->is_told = true;
-        free_checked_word(word);
-    }
-    else if (IS("left")) {
-        Py_AtExit(check_that_no_word_is_left);
-        Py_RETURN_NONE;
-    }
-    else {
-        return PyErr_Format(PyExc_ValueError, "no such misuse: %s", what);
-    }
-#undef IS
-    check_event(&event, watcher);
-    Py_RETURN_NONE;
-}
-
 /* ---- For a hook in Python that watches every frame ---------------------------------------------------------------- */
 
 /* What the module keeps in each interpreter. */
 typedef struct {
-    PyObject *word_type;
+    PyObject *data_type;
     PyObject *frame_hooks;      /* _framecore's function; NULL: no hook in Python watches */
     PyObject *id;               /* of that hook */
     unsigned long long excuses; /* how many of its errors have excused something */
 } State;
 
-/* A word: the state of a frame, which the hook's callback keeps, and its code. Not known to the garbage collector, so that
- * no collection comes at another time. */
+/* The data of a frame: its state, which the event callback updates, and its code. Not tracked by the garbage collector, so
+ * that collections are not shifted. */
 typedef struct {
     PyObject_HEAD
     PyObject *code;
     int state;
-} Word;
+} FrameData;
 
 /* How often the hook in Python has failed; ULLONG_MAX if that cannot be found out. */
 static unsigned long long
@@ -803,91 +308,82 @@ is_excused(State *state)
 }
 
 static PyObject *
-new_word(PyTypeObject *type, PyObject *arguments, PyObject *names)
+new_data(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
     PyObject *code;
-    if (names != NULL || !PyArg_ParseTuple(arguments, "O!:Word", &PyCode_Type, &code)) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "a word has no named arguments");
+    if (names != NULL || !PyArg_ParseTuple(arguments, "O!:FrameData", &PyCode_Type, &code)) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "FrameData has no named arguments");
     }
-    Word *word = (Word *)type->tp_alloc(type, 0);
-    if (word != NULL) {
-        word->code = Py_NewRef(code);
-        word->state = NEW;
+    FrameData *data = (FrameData *)type->tp_alloc(type, 0);
+    if (data != NULL) {
+        data->code = Py_NewRef(code);
+        data->state = NEW;
     }
-    return (PyObject *)word;
+    return (PyObject *)data;
 }
 
 static void
 free_data_object(PyObject *self)
 {
-    Word *word = (Word *)self;
+    FrameData *data = (FrameData *)self;
     PyTypeObject *type = Py_TYPE(self);
-    if (word->state != OVER && word->state != NEW) {
-        bool may_have_failed = (word->state == CREATED || word->state == PLAIN) && current_malloc() != first_malloc;
+    if (data->state != OVER && data->state != NEW) {
+        bool may_have_failed = (data->state == CREATED || data->state == PLAIN) && current_malloc() != first_malloc;
         if (!may_have_failed && !is_excused(PyType_GetModuleState(type))) {
-            give_up("a word is freed while its frame is %s", state_names[word->state]);
+            give_up("data is freed while its frame is %s", state_names[data->state]);
         }
     }
-    Py_XDECREF(word->code);
+    Py_XDECREF(data->code);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
 /* The watch has begun. */
 static PyObject *
-word_begin(PyObject *self, PyObject *ignored)
+data_begin(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    (void)ignored;
-    Word *word = (Word *)self;
-    word->state = first_state((PyCodeObject *)word->code);
+    FrameData *data = (FrameData *)self;
+    data->state = first_state((PyCodeObject *)data->code);
     Py_RETURN_NONE;
 }
 
-static PyMethodDef word_methods[] = {
-    {"begin", word_begin, METH_NOARGS, "The frame is watched from now on."},
+static PyMethodDef data_methods[] = {
+    {"begin", data_begin, METH_NOARGS, "The frame is watched from now on."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef word_members[] = {
-    {"code", Py_T_OBJECT_EX, offsetof(Word, code), Py_READONLY, "the code of the frame"},
-    {"state", Py_T_INT, offsetof(Word, state), 0, "the state of the frame: an index of AFTER"},
+static PyMemberDef data_members[] = {
+    {"code", Py_T_OBJECT_EX, offsetof(FrameData, code), Py_READONLY, "the code of the frame"},
+    {"state", Py_T_INT, offsetof(FrameData, state), 0, "the state of the frame: an index of AFTER"},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot word_slots[] = {
-    {Py_tp_new, new_word},
+static PyType_Slot data_slots[] = {
+    {Py_tp_new, new_data},
     {Py_tp_dealloc, free_data_object},
-    {Py_tp_methods, word_methods},
-    {Py_tp_members, word_members},
+    {Py_tp_methods, data_methods},
+    {Py_tp_members, data_members},
     {0, NULL},
 };
 
-static PyType_Spec word_specification = {
-    .name = "suitehooks.Word",
-    .basicsize = sizeof(Word),
+static PyType_Spec data_specification = {
+    .name = "suitehooks.FrameData",
+    .basicsize = sizeof(FrameData),
     .flags = Py_TPFLAGS_DEFAULT,
-    .slots = word_slots,
+    .slots = data_slots,
 };
 
 /* ---- The module ------------------------------------------------------------------------------------------------ */
 
-static int
-pass(Frame *frame, void *user_data, PyCodeObject **replacement)
-{
-    (void)frame, (void)user_data, (void)replacement;
-    return PyUnstable_FRAMEHOOK_PASS;
-}
-
 static PyObject *
-add(PyObject *module, PyObject *arguments)
+add(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
-    (void)module;
     const char *name;
     PyObject *observe = NULL;
     if (!PyArg_ParseTuple(arguments, "s|O:add", &name, &observe)) {
         return NULL;
     }
-    if (add_hook == NULL) {
+    if (!FrameHook_Available()) {
         Py_RETURN_NONE;
     }
     PyUnstable_FrameHookId id;
@@ -903,8 +399,8 @@ add(PyObject *module, PyObject *arguments)
         copier->index = index;
         copier->observe = Py_XNewRef(observe);
         show_copies(index);
-        id = add_hook(PyInterpreterState_Get(), observe == NULL ? copy_code : observe_and_copy, copier, free_copier,
-                      name, 0);
+        id = install(.name = name, .on_entry = observe == NULL ? copy_code : observe_and_copy, .user_data = copier,
+                     .free_user_data = free_copier);
         if (id < 0) {
             free_copier(copier);
             return NULL;
@@ -912,7 +408,7 @@ add(PyObject *module, PyObject *arguments)
         copier->id = id;
     }
     else if (strcmp(name, "pass") == 0) {
-        id = add_hook(PyInterpreterState_Get(), pass, NULL, NULL, name, 0);
+        id = install(.name = name, .on_entry = pass);
     }
     else if (strcmp(name, "watch") == 0) {
         id = add_watch(name);
@@ -920,13 +416,12 @@ add(PyObject *module, PyObject *arguments)
     else {
         return PyErr_Format(PyExc_ValueError, "no such hook: %s", name);
     }
-    return id < 0 ? NULL : PyLong_FromLongLong(id);
+    return id_or_error(id);
 }
 
 static PyObject *
-alone(PyObject *module, PyObject *ignored)
+alone(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    (void)module, (void)ignored;
     return PyBool_FromLong(PyInterpreterState_Next(PyInterpreterState_Head()) == NULL);
 }
 
@@ -944,25 +439,23 @@ watched_by(PyObject *module, PyObject *arguments)
 }
 
 static PyObject *
-excused(PyObject *module, PyObject *ignored)
+excused(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
-    (void)ignored;
     return PyBool_FromLong(is_excused(PyModule_GetState(module)));
 }
 
 static PyObject *
-fatal(PyObject *module, PyObject *text)
+fatal(PyObject *Py_UNUSED(module), PyObject *text)
 {
-    (void)module;
     const char *bytes = PyUnicode_AsUTF8(text);
     give_up("%s", bytes == NULL ? "?" : bytes);
 }
 
 static PyMethodDef methods[] = {
-    {"add", add, METH_VARARGS, "add(kind[, observe]): install that hook in this interpreter. Its handle; None without "
+    {"add", add, METH_VARARGS, "add(kind[, observe]): install that hook in this interpreter. Its id; None without "
                                "frame hooks. `observe` is for the hook of that name, and gets the topmost frame."},
     {"alone", alone, METH_NOARGS, "Whether there is one interpreter in the process."},
-    {"watched_by", watched_by, METH_VARARGS, "watched_by(handle, frame_hooks): that hook in Python watches all frames. "
+    {"watched_by", watched_by, METH_VARARGS, "watched_by(id, frame_hooks): that hook in Python watches all frames. "
                                              "The function is _framecore's."},
     {"excused", excused, METH_NOARGS, "Whether that hook may have missed an event. Each of its failures excuses one."},
     {"fatal", fatal, METH_O, "End the process with that text."},
@@ -997,31 +490,23 @@ make_after(void)
 static int
 execute(PyObject *module)
 {
-    void *found = dlsym(RTLD_DEFAULT, "PyUnstable_AddFrameHookEx");
-    memcpy(&add_hook, &found, sizeof(found));
-    found = dlsym(RTLD_DEFAULT, "PyUnstable_FrameHook_DisableForCode");
-    memcpy(&disable_for_code, &found, sizeof(found));
-    found = dlsym(RTLD_DEFAULT, "PyUnstable_FrameHook_GetCode");
-    memcpy(&get_code, &found, sizeof(found));
-    found = dlsym(RTLD_DEFAULT, "PyUnstable_InstallFrameHook");
-    memcpy(&install_hook, &found, sizeof(found));
     if (first_malloc == NULL) {
         first_malloc = current_malloc();
     }
     State *state = PyModule_GetState(module);
-    state->word_type = PyType_FromModuleAndSpec(module, &word_specification, NULL);
-    PyObject *table = state->word_type == NULL ? NULL : make_after();
+    state->data_type = PyType_FromModuleAndSpec(module, &data_specification, NULL);
+    PyObject *table = state->data_type == NULL ? NULL : make_after();
     if (PyModule_Add(module, "AFTER", table) < 0) {
         return -1;
     }
-    return PyModule_AddObjectRef(module, "Word", state->word_type);
+    return PyModule_AddObjectRef(module, "FrameData", state->data_type);
 }
 
 static int
 traverse(PyObject *module, visitproc visit, void *arg)
 {
     State *state = PyModule_GetState(module);
-    Py_VISIT(state->word_type);
+    Py_VISIT(state->data_type);
     Py_VISIT(state->frame_hooks);
     Py_VISIT(state->id);
     return 0;
@@ -1031,7 +516,7 @@ static int
 clear(PyObject *module)
 {
     State *state = PyModule_GetState(module);
-    Py_CLEAR(state->word_type);
+    Py_CLEAR(state->data_type);
     Py_CLEAR(state->frame_hooks);
     Py_CLEAR(state->id);
     return 0;

@@ -1,13 +1,6 @@
-/* watchhooks: hooks of the second edition that benchmarks measure, each as small as a hook of its kind can be.
- *
- * Every function is looked up at run time, so that the module loads on a stock CPython too.
- */
+/* watchhooks: hooks that benchmarks measure, each as small as a hook of its kind can be. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <cpython/framehook.h>
-#include <dlfcn.h>
-#include <string.h>
+#include "hooktesting.h"
 
 #ifdef __x86_64__
 #  include <x86intrin.h>
@@ -23,40 +16,34 @@ CLOCK(void)
 }
 #endif
 
-typedef struct _PyInterpreterFrame Frame;
-
-static unsigned long long asked, told, ticks;
+static unsigned long long entries, events, ticks;     /* calls of entry and event callbacks; of the clock */
 
 static int
-passes(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
+passes(Frame *Py_UNUSED(frame), void *Py_UNUSED(data), PyUnstable_FrameHookAnswer *Py_UNUSED(answer))
 {
-    (void)frame, (void)data, (void)answer;
-    asked++;
+    entries++;
     return PyUnstable_FRAMEHOOK_PASS;
 }
 
 static int
-watches(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
+watches(Frame *Py_UNUSED(frame), void *Py_UNUSED(data), PyUnstable_FrameHookAnswer *answer)
 {
-    (void)frame, (void)data;
-    asked++;
+    entries++;
     answer->events = PyUnstable_FRAMEHOOK_ON_EXIT;
     return PyUnstable_FRAMEHOOK_PASS;
 }
 
 static int
-counts(const PyUnstable_FrameHookEvent *event, void *data)
+counts(const PyUnstable_FrameHookEvent *Py_UNUSED(event), void *Py_UNUSED(data))
 {
-    (void)event, (void)data;
-    told++;
+    events++;
     return 0;
 }
 
 static int
-starts_clock(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
+starts_clock(Frame *Py_UNUSED(frame), void *Py_UNUSED(data), PyUnstable_FrameHookAnswer *answer)
 {
-    (void)frame, (void)data;
-    asked++;
+    entries++;
     answer->events = PyUnstable_FRAMEHOOK_ON_EXIT;
     unsigned long long now = CLOCK();
     memcpy(&answer->data, &now, sizeof(answer->data));
@@ -64,28 +51,13 @@ starts_clock(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
 }
 
 static int
-stops_clock(const PyUnstable_FrameHookEvent *event, void *data)
+stops_clock(const PyUnstable_FrameHookEvent *event, void *Py_UNUSED(data))
 {
-    (void)data;
     unsigned long long began = 0;
     memcpy(&began, &event->data, sizeof(event->data));
     ticks += CLOCK() - began;
-    told++;
+    events++;
     return 0;
-}
-
-/* The code of a frame, borrowed. */
-static PyObject *
-code_of(Frame *frame)
-{
-    static PyObject *(*get_code)(Frame *);
-    if (get_code == NULL) {
-        void *found = dlsym(RTLD_DEFAULT, "PyUnstable_FrameHook_GetCode");
-        memcpy(&get_code, &found, sizeof(found));
-    }
-    PyObject *code = get_code(frame);
-    Py_XDECREF(code);
-    return code;
 }
 
 /* Functions, and the two code objects of each. */
@@ -96,9 +68,8 @@ static int swap_count;
 
 /* Has the other code run each time. */
 static int
-exchanges(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
+exchanges(Frame *frame, void *Py_UNUSED(data), PyUnstable_FrameHookAnswer *answer)
 {
-    (void)data;
     PyObject *code = code_of(frame);
     for (int i = 0; i < swap_count; i++) {
         if (code == swaps[i].code) {
@@ -109,7 +80,7 @@ exchanges(Frame *frame, void *data, PyUnstable_FrameHookAnswer *answer)
     return PyUnstable_FRAMEHOOK_DISABLE;
 }
 
-/* Gives None for one function, and settles all others. */
+/* Gives None for one function, and is disabled for all others. */
 static int
 answers(Frame *frame, void *code, PyUnstable_FrameHookAnswer *answer)
 {
@@ -121,35 +92,18 @@ answers(Frame *frame, void *code, PyUnstable_FrameHookAnswer *answer)
 }
 
 static PyObject *
-install(PyUnstable_FrameHookEntryFunction ask, PyUnstable_FrameHookEventFunction tell, void *data)
+add(PyObject *Py_UNUSED(module), PyObject *kind)
 {
-    PyUnstable_FrameHookId (*install_hook)(PyInterpreterState *, const PyUnstable_FrameHookDefinition *);
-    void *found = dlsym(RTLD_DEFAULT, "PyUnstable_InstallFrameHook");
-    if (found == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "this interpreter has no second edition of frame hooks");
-        return NULL;
-    }
-    memcpy(&install_hook, &found, sizeof(found));
-    PyUnstable_FrameHookDefinition definition = {
-        .size = sizeof(definition), .name = "watchhooks", .on_entry = ask, .on_event = tell, .user_data = data,
-    };
-    long long id = install_hook(PyInterpreterState_Get(), &definition);
-    return id < 0 ? NULL : PyLong_FromLongLong(id);
-}
-
-static PyObject *
-add(PyObject *module, PyObject *kind)
-{
-    (void)module;
     static const struct {
         const char *name;
-        PyUnstable_FrameHookEntryFunction ask;
-        PyUnstable_FrameHookEventFunction tell;
+        PyUnstable_FrameHookEntryFunction on_entry;
+        PyUnstable_FrameHookEventFunction on_event;
     } kinds[] = {{"pass", passes, NULL}, {"watch", watches, counts}, {"clock", starts_clock, stops_clock},
                  {"exchange", exchanges, NULL}};
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(kinds); i++) {
         if (PyUnicode_CompareWithASCIIString(kind, kinds[i].name) == 0) {
-            return install(kinds[i].ask, kinds[i].tell, NULL);
+            return id_or_error(install(.name = "watchhooks", .on_entry = kinds[i].on_entry,
+                                       .on_event = kinds[i].on_event));
         }
     }
     return PyErr_Format(PyExc_ValueError, "no hook of that kind: %R", kind);
@@ -157,17 +111,15 @@ add(PyObject *module, PyObject *kind)
 
 /* The code object has to live as long as the hook. */
 static PyObject *
-add_result(PyObject *module, PyObject *code)
+add_result(PyObject *Py_UNUSED(module), PyObject *code)
 {
-    (void)module;
-    return install(answers, NULL, code);
+    return id_or_error(install(.name = "watchhooks", .on_entry = answers, .user_data = code));
 }
 
-/* Two readings of the clock for each of `count` rounds: what the clock alone takes. */
+/* Reads the clock twice, `count` times: what the clock alone takes. */
 static PyObject *
-read_clock(PyObject *module, PyObject *number)
+read_clock(PyObject *Py_UNUSED(module), PyObject *number)
 {
-    (void)module;
     unsigned long long count = PyLong_AsUnsignedLongLong(number);
     for (unsigned long long i = 0; i < count; i++) {
         unsigned long long began = CLOCK();
@@ -178,43 +130,39 @@ read_clock(PyObject *module, PyObject *number)
 
 /* A callback of sys.monitoring that counts, for what frame hooks are compared with. */
 static PyObject *
-note(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+note(PyObject *Py_UNUSED(module), PyObject *const *Py_UNUSED(arguments), Py_ssize_t Py_UNUSED(count))
 {
-    (void)module, (void)arguments, (void)count;
-    told++;
+    events++;
     Py_RETURN_NONE;
 }
 
-/* The same with a clock. Nothing joins a beginning and an end: the tool keeps a stack for each thread,
-   and takes it for granted that frames end in the order in which they began. */
+/* The same with a clock. Nothing joins start and end: the tool keeps a stack for each thread, and assumes that
+   frames end in the reverse order of their starts. */
 #define DEEPEST 4096
 static _Thread_local unsigned long long began_at[DEEPEST];
 static _Thread_local unsigned int depth;
 
 static PyObject *
-note_start(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+note_start(PyObject *Py_UNUSED(module), PyObject *const *Py_UNUSED(arguments), Py_ssize_t Py_UNUSED(count))
 {
-    (void)module, (void)arguments, (void)count;
-    asked++;
+    entries++;
     began_at[depth++ % DEEPEST] = CLOCK();
     Py_RETURN_NONE;
 }
 
 static PyObject *
-note_end(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+note_end(PyObject *Py_UNUSED(module), PyObject *const *Py_UNUSED(arguments), Py_ssize_t Py_UNUSED(count))
 {
-    (void)module, (void)arguments, (void)count;
     ticks += CLOCK() - began_at[--depth % DEEPEST];
-    told++;
+    events++;
     Py_RETURN_NONE;
 }
 
-/* A callback that swaps the code of a function as it begins, for its next call: each time, as a tool
+/* A callback that swaps the code of a function when a frame of it starts, for the next call: each time, as a tool
    does that decides for each call. */
 static PyObject *
-add_swap(PyObject *module, PyObject *args)
+add_swap(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    (void)module;
     PyObject *function, *code, *other;
     if (!PyArg_ParseTuple(args, "OOO", &function, &code, &other)) {
         return NULL;
@@ -230,14 +178,13 @@ add_swap(PyObject *module, PyObject *args)
 }
 
 static PyObject *
-note_and_swap(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+note_and_swap(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t Py_UNUSED(count))
 {
-    (void)module, (void)count;
     for (int i = 0; i < swap_count; i++) {
         PyObject *next = arguments[0] == swaps[i].code ? swaps[i].other
                          : arguments[0] == swaps[i].other ? swaps[i].code : NULL;
         if (next != NULL) {
-            told++;
+            events++;
             if (PyObject_SetAttrString(swaps[i].function, "__code__", next) < 0) {
                 return NULL;
             }
@@ -247,37 +194,24 @@ note_and_swap(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 }
 
 static PyObject *
-counters(PyObject *module, PyObject *Py_UNUSED(ignored))
+counters(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    (void)module;
-    return Py_BuildValue("KKK", asked, told, ticks);
+    return Py_BuildValue("KKK", entries, events, ticks);
 }
 
 static PyMethodDef methods[] = {
-    {"add", add, METH_O, "Install a hook that says 'pass', 'watch' or 'exchange', or reads the 'clock' at both ends; its handle."},
-    {"add_result", add_result, METH_O, "Install a hook that gives None for calls of a code object; its handle."},
+    {"add", add, METH_O, "Install a hook of the kind 'pass', 'watch', 'exchange' or 'clock', which reads the clock on entry "
+                         "and exit; its id."},
+    {"add_result", add_result, METH_O, "Install a hook that gives None for calls of a code object; its id."},
     {"read_clock", read_clock, METH_O, "Read the clock twice, so many times."},
-    {"note", (PyCFunction)(void (*)(void))note, METH_FASTCALL, "Count a call; takes any arguments."},
-    {"note_start", (PyCFunction)(void (*)(void))note_start, METH_FASTCALL, "Read the clock at a beginning."},
-    {"note_end", (PyCFunction)(void (*)(void))note_end, METH_FASTCALL, "Read the clock at an end."},
+    {"note", C_FUNCTION(note), METH_FASTCALL, "Count a call; takes any arguments."},
+    {"note_start", C_FUNCTION(note_start), METH_FASTCALL, "Read the clock when a frame starts."},
+    {"note_end", C_FUNCTION(note_end), METH_FASTCALL, "Read the clock when a frame ends."},
     {"add_swap", add_swap, METH_VARARGS, "add_swap(function, code, other): what is swapped or exchanged."},
-    {"note_and_swap", (PyCFunction)(void (*)(void))note_and_swap, METH_FASTCALL,
-     "Give the function that begins its other code."},
-    {"counters", counters, METH_NOARGS, "Return how often hooks were asked and told, and the clock's ticks."},
+    {"note_and_swap", C_FUNCTION(note_and_swap), METH_FASTCALL, "Give the function that starts its other code."},
+    {"counters", counters, METH_NOARGS, "Return the calls of entry and event callbacks, and the clock's ticks."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-    {0, NULL},
-};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "watchhooks", .m_methods = methods, .m_slots = slots,
-};
-
-PyMODINIT_FUNC
-PyInit_watchhooks(void)
-{
-    return PyModuleDef_Init(&definition);
-}
+MODULE(watchhooks, "Hooks that benchmarks measure.",
+       {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_SUPPORTED})

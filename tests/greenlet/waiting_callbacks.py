@@ -13,8 +13,8 @@ import sys
 import threading
 import weakref
 
+import datahooks
 import greenlet
-import wordhooks
 from showing import check_equal, framehook, run, show_all
 
 KINDS = ("returned", "raised", "yielded", "resumed", "dropped")
@@ -138,27 +138,27 @@ class HookOfC:
     name = "C"
 
     def __init__(self, function, callback, this_thread=False):
-        wordhooks.take_words(), wordhooks.take_data(), wordhooks.take_early()
-        self.freed, self.words = 0, []
-        self.handle = wordhooks.add(function.__code__, 0, tell=7, flags=2 if this_thread else 0,
-                                    when_told=lambda kind: callback(KINDS[kind]))
+        datahooks.take_frames(), datahooks.take_hooks(), datahooks.take_early()
+        self.freed = 0
+        self.handle = datahooks.add(function.__code__, 0, events=7, flags=2 if this_thread else 0,
+                                    on_event=lambda kind: callback(KINDS[kind]))
 
     def is_alive(self):
         gc.collect()
-        self.freed += wordhooks.take_data()[1]
+        self.freed += datahooks.take_hooks()[1]
         return self.freed == 0
 
     def remember(self):
         pass
 
     def word_is_alive(self):
-        # Words cannot be looked at while they are in use: take_early() and `late` say whether one was freed too soon.
+        # The data of a frame cannot be read while it is in use: take_early() and `late` tell whether it was freed too soon.
         return True
 
     def over(self):
         check_equal(self.is_alive(), False)
-        words = wordhooks.take_words()
-        check_equal(({word[2:] for word in words}, self.freed, wordhooks.take_early()), ({(1, 0)}, 1, 0))
+        frames = datahooks.take_frames()
+        check_equal(({frame[2:] for frame in frames}, self.freed, datahooks.take_early()), ({(1, 0)}, 1, 0))
 
 
 HOOKS = (HookOfPython, HookOfC)
@@ -358,8 +358,8 @@ def callbacks_that_never_go_on_keep_their_hook():
                     gc.collect()
                     check_equal((face.name, kind, callback.kinds[-1]), (face.name, kind, kind))
                     if face is HookOfC:
-                        check_equal(wordhooks.take_early(), 0)
-                        check_equal(max([word[3] for word in wordhooks.take_words()], default=0), 0)
+                        check_equal(datahooks.take_early(), 0)
+                        check_equal(max([frame[3] for frame in datahooks.take_frames()], default=0), 0)
                     check_equal((leaf(), list(generator())), ("leaf", [1, 2]))
 
 

@@ -1,8 +1,8 @@
 """The hook "watch-python": it watches every frame, and its callback checks each event.
 
 sitecustomize loads this module, and takes it out of sys.modules. What it uses is in its own namespace, so no test patches
-it. The state of a frame is in its word, of a type in C, which ends the process if it is freed before the frame's end was
-told; see tests/c/suitehooks.c.
+it. The state of a frame is in its data, of a type in C, which ends the process if it is freed before the frame's exit event;
+see tests/c/suitehooks.c.
 """
 
 import framehook
@@ -10,12 +10,12 @@ import framehook
 BaseException = BaseException
 isinstance = isinstance
 
-extension = Word = AFTER = None
+extension = FrameData = AFTER = None
 
 
 def watch_frame(view):
-    word = Word(view.code)
-    view.watch(check_event, word, yields=True, resumes=True)
+    word = FrameData(view.code)
+    view.watch(check_event, word, True, True)
     word.begin()
 
 
@@ -50,7 +50,7 @@ def state_after_miss(event):
 
 def watch(suitehooks):
     """Install the hook in this interpreter; `suitehooks` is the extension."""
-    global extension, Word, AFTER
-    extension, Word, AFTER = suitehooks, suitehooks.Word, suitehooks.AFTER
+    global extension, FrameData, AFTER
+    extension, FrameData, AFTER = suitehooks, suitehooks.FrameData, suitehooks.AFTER
     handle = framehook.add(watch_frame, "watch-python")
     suitehooks.watched_by(handle, framehook.frame_hooks)

@@ -298,7 +298,7 @@ class PythonFace:
     """Hooks through _framecore."""
 
     name = "Python"
-    DISABLE = getattr(framecore, "DISABLE", None)
+    SETTLED = getattr(framecore, "SETTLED", None)
 
     def add(self, hook, name=None):
         return framecore.add_frame_hook(hook, name)
@@ -320,10 +320,10 @@ class PythonFace:
 
 
 class CFace:
-    """Hooks through the extended form of the C interface; each asks a Python callable."""
+    """Hooks installed through the C interface; each calls a Python callable."""
 
     name = "C"
-    DISABLE = "DISABLE"     # the extension interns it: there is one such string
+    SETTLED = "SETTLED"     # the extension interns it: there is one such string
 
     @functools.cached_property
     def c(self):
@@ -353,15 +353,19 @@ class CFace:
 
 
 class SimpleCFace(CFace):
-    """Hooks through the simple form of the C interface, which has no answer DISABLE. There is room for four."""
+    """Hooks of the proposal's form, which can only replace code. There is room for four."""
 
     name = "simple C"
-    DISABLE = None
+    SETTLED = None
 
     def add(self, hook, name=None):
-        slot = next(slot for slot in range(4) if not self.c.contains_simple(slot))
-        self.c.add_simple(slot, functools.partial(hook, CView(self.c)))
-        return self.c.id_of_simple(slot)
+        for slot in range(4):
+            try:
+                self.c.add_simple(slot, functools.partial(hook, CView(self.c)))
+            except ValueError:      # the hook of this slot is installed
+                continue
+            return framecore.frame_hooks()[-1]["id"]
+        raise AssertionError("all four are installed")
 
 
 class HookTestCase(unittest.TestCase):

@@ -52,9 +52,9 @@ framehooks.add_native("pass")
 assert seen == ["one", "block", "pass"], seen
 framehook.remove(one)
 left = [hook.name for hook in framehook.hooks()]
-refused |= {"no", "settle"}
+refused |= {"no", "disable"}
 for add in (lambda: framehook.add(print, "no"), lambda: framehook.hook(print, "no").__enter__(),
-            lambda: framehooks.add_native("settle")):
+            lambda: framehooks.add_native("disable")):
     try:
         add()
     except PermissionError:

@@ -303,13 +303,13 @@ for begin, end in ((lambda: framehook.add(print_nothing), lambda: framehook.clea
 
     def test_a_hook_in_c(self):
         self.check("""
-import wordhooks
+import datahooks
 for function in (plain, generator, coroutine, asynchronous_generator, recursive):
-    handle = wordhooks.add(function.__code__, 0, tell=7)
+    handle = datahooks.add(function.__code__, 0, events=7)
     check()
     framehook.remove(handle)
     gc.collect()
-    assert {word[2:] for word in wordhooks.take_words()} <= {(1, 0)}
+    assert {frame[2:] for frame in datahooks.take_frames()} <= {(1, 0)}
 check()
 """)
 

@@ -101,7 +101,7 @@ class WithoutMemory(HookTestCase):
 
     @in_a_child
     def test_a_call_that_is_settled_without_memory_to_note_it_runs(self):
-        handle = framehooks.add_native("settle")
+        handle = framehooks.add_native("disable")
         try:
             for number in range(1, 20):
                 function = new_function(body="return 5", parameters="")

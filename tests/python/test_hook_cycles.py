@@ -229,20 +229,20 @@ class Cycles(HookTestCase, ProgramTestCase):
 
     def test_user_data_of_a_hook_in_c_goes_with_the_hook(self):
         """The collector cannot look into it; so it does not wait for what the hook has watched."""
-        wordhooks = extension("wordhooks")
+        datahooks = extension("datahooks")
         for kind, (function, run) in KINDS.items():
             with self.subTest(kind):
                 thing = Thing()
-                handle = wordhooks.add(function.__code__, 0, tell=7, keeps=thing)
+                handle = datahooks.add(function.__code__, 0, events=7, keeps=thing)
                 thing.made = run(function())
-                wordhooks.remove(handle)
+                datahooks.remove(handle)
                 reference = weakref.ref(thing)
                 del thing
                 gc.collect()
                 self.assertIsNone(reference())
-                self.assertEqual(wordhooks.take_data(), (1, 1))
-                words = wordhooks.take_words()
-                self.assertEqual([word[2:] for word in words], [(1, 0)])
+                self.assertEqual(datahooks.take_hooks(), (1, 1))
+                frames = datahooks.take_frames()
+                self.assertEqual([frame[2:] for frame in frames], [(1, 0)])
 
     def test_a_child_process_collects_what_its_parent_has_begun(self):
         if not hasattr(os, "fork"):

@@ -396,18 +396,18 @@ class Extents(HookTestCase, ProgramTestCase):
                     self.assertEqual((use(), worker(use)), (["leaf"], ["leaf"]))
 
     def test_extents_of_hooks_in_c(self):
-        wordhooks = extension("wordhooks")
+        datahooks = extension("datahooks")
         (worker,) = self.workers(1)
         for number, in_thread in ((1, 1), (2, 1), (3, 0)):
             # The words count what the hook is asked about.
             def act():
                 worker(inner)
 
-            handle = wordhooks.add(inner.__code__, 0, tell=1, extent=number)
+            handle = datahooks.add(inner.__code__, 0, events=1, scope=number)
             inner(act)
             framehook.remove(handle)
-            self.assertEqual(wordhooks.take_words(), [(1, 0, 1, 0)] * (1 + in_thread), number)
-            self.assertEqual(wordhooks.take_data(), (1, 1))
+            self.assertEqual(datahooks.take_frames(), [(1, 0, 1, 0)] * (1 + in_thread), number)
+            self.assertEqual(datahooks.take_hooks(), (1, 1))
 
     def test_everywhere_of_a_hook_for_one_thread(self):
         (worker,) = self.workers(1)

@@ -125,14 +125,14 @@ def codes_below(code):
 @contextlib.contextmanager
 def hooks_of_c(place):
     """Hooks and callbacks in C that call Python."""
-    wordhooks = extension("wordhooks")
-    handles = [wordhooks.add(code, 0, tell=7, when_asked=helper, when_told=lambda kind: helper()) for code in codes_below(place.__code__)]
+    datahooks = extension("datahooks")
+    handles = [datahooks.add(code, 0, events=7, on_entry=helper, on_event=lambda kind: helper()) for code in codes_below(place.__code__)]
     try:
         yield
     finally:
         for handle in handles:
             framehook.remove(handle)
-        wordhooks.take_words(), wordhooks.take_data()
+        datahooks.take_frames(), datahooks.take_hooks()
 
 
 @contextlib.contextmanager

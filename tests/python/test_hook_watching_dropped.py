@@ -201,27 +201,27 @@ class Dropped(HookTestCase, ProgramTestCase):
                 self.assertIsNone(alive[0](), kind)
 
     def test_a_word_of_c_is_freed_as_the_generator_is_closed(self):
-        wordhooks = extension("wordhooks")
+        datahooks = extension("datahooks")
         for kind in DROPPED:
             function, run = KINDS[kind]
-            handle = wordhooks.add(function.__code__, 0, tell=7)
+            handle = datahooks.add(function.__code__, 0, events=7)
             made = run(function())
             if not hasattr(made, "close"):
                 framehook.remove(handle)
                 del made
                 gc.collect()
-                wordhooks.take_words()
+                datahooks.take_frames()
                 continue
             held = gc.get_objects(), gc.get_referents(made), gc.get_referrers(made)
             made.close()
             # What becomes of a word can be read while it lives on.
-            ((ends, _, freed, late),) = wordhooks.take_words()
+            ((ends, _, freed, late),) = datahooks.take_frames()
             self.assertEqual((ends, freed, late), (1, 1, 0), kind)
             framehook.remove(handle)
             del held, made
             gc.collect()
-            self.assertEqual(wordhooks.take_words(), [])
-        wordhooks.take_data()
+            self.assertEqual(datahooks.take_frames(), [])
+        datahooks.take_hooks()
 
     def test_those_of_each_generator_once_where_all_are_held(self):
         def generator(number):

@@ -321,17 +321,17 @@ class Thousand(HookTestCase, ProgramTestCase):
         self.assertEqual(log, list(range(200)))
 
     def test_hooks_in_c(self):
-        wordhooks = extension("wordhooks")
-        handles = [wordhooks.add(target.__code__, 0, tell=1) for _ in range(MANY)]
+        datahooks = extension("datahooks")
+        handles = [datahooks.add(target.__code__, 0, events=1) for _ in range(MANY)]
         target()
-        self.assertEqual(wordhooks.take_words(), [(1, 0, 1, 0)] * MANY)
+        self.assertEqual(datahooks.take_frames(), [(1, 0, 1, 0)] * MANY)
         for handle in handles[::3]:
-            wordhooks.remove(handle)
+            datahooks.remove(handle)
         target()
-        self.assertEqual(len(wordhooks.take_words()), MANY - len(handles[::3]))
+        self.assertEqual(len(datahooks.take_frames()), MANY - len(handles[::3]))
         framehook.clear()
         gc.collect()
-        self.assertEqual(wordhooks.take_data(), (MANY, MANY))
+        self.assertEqual(datahooks.take_hooks(), (MANY, MANY))
 
     def test_threads_add_and_remove_hundreds_at_once(self):
         failures = []

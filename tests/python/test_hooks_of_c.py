@@ -11,8 +11,8 @@ import unittest
 from support import CFace, SimpleCFace, framecore, in_new_thread, needs_hooks, use_extensions
 
 use_extensions()
+import datahooks
 import evaluators
-import wordhooks
 
 try:
     import framehook
@@ -141,7 +141,7 @@ class WhatCCalls(unittest.TestCase):
         self.assertEqual(set(codes), {made.__code__})
 
 
-VISIBLE = 8
+VISIBLE = 4
 
 
 def helper(*ignored):
@@ -240,8 +240,8 @@ class Hidden(unittest.TestCase):
     """What a hook runs is not shown to tools, in Python and in C, unless it is visible."""
 
     def setUp(self):
-        self.addCleanup(wordhooks.take_data)
-        self.addCleanup(wordhooks.take_words)
+        self.addCleanup(datahooks.take_hooks)
+        self.addCleanup(datahooks.take_frames)
         self.addCleanup(framehook.clear)
 
     def check(self, expected, run=use_all):
@@ -263,8 +263,8 @@ class Hidden(unittest.TestCase):
 
     def test_a_hook_in_c_that_is_asked_and_told(self):
         for flags, expected in ((0, set()), (VISIBLE, RUN), (2, set()), (2 | VISIBLE, RUN), (1, set())):
-            for called in ({"when_asked": helper}, {"when_told": helper}, {"when_asked": helper, "when_told": helper}):
-                handles = [wordhooks.add(function.__code__, 0, tell=7, flags=flags, **called) for function in (f, generator, coroutine)]
+            for called in ({"on_entry": helper}, {"on_event": helper}, {"on_entry": helper, "on_event": helper}):
+                handles = [datahooks.add(function.__code__, 0, events=7, flags=flags, **called) for function in (f, generator, coroutine)]
                 with self.subTest(flags=flags, called=list(called)):
                     self.check(expected)
                 for handle in handles:
@@ -287,7 +287,7 @@ class Hidden(unittest.TestCase):
                         except KeyError:
                             pass
 
-                handles = [wordhooks.add(function.__code__, 0, tell=7, flags=flags, when_told=told) for function in (f, generator, coroutine)]
+                handles = [datahooks.add(function.__code__, 0, events=7, flags=flags, on_event=told) for function in (f, generator, coroutine)]
                 with self.subTest(kind=kind, flags=flags):
                     self.check(expected, run)
                 for handle in handles:
@@ -308,7 +308,7 @@ class Hidden(unittest.TestCase):
 
     def test_beside_an_evaluator_and_in_a_thread(self):
         for flags, expected in ((0, set()), (VISIBLE, RUN)):
-            handles = [wordhooks.add(function.__code__, 0, tell=7, flags=flags, when_asked=helper, when_told=helper)
+            handles = [datahooks.add(function.__code__, 0, events=7, flags=flags, on_entry=helper, on_event=helper)
                        for function in (f, generator, coroutine)]
             in_new_thread(self.check, expected)
             evaluators.set("pass")
@@ -330,7 +330,7 @@ class Hidden(unittest.TestCase):
             for flags, run in ((first, 0), (second, 1)):
                 called = visible_helper if flags else helper
                 for function in f, generator:
-                    wordhooks.add(function.__code__, 0, tell=7, flags=flags, when_asked=called, when_told=called)
+                    datahooks.add(function.__code__, 0, events=7, flags=flags, on_entry=called, on_event=called)
             for tool in TOOLS:
                 self.assertEqual(expected_of(tool), {"visible_helper"}, tool.__name__)
             framehook.clear()
@@ -352,13 +352,13 @@ class Hidden(unittest.TestCase):
 
         expected = events(use_all)
         for function in f, generator, coroutine:
-            wordhooks.add(function.__code__, 0, tell=7, when_asked=helper, when_told=helper)
+            datahooks.add(function.__code__, 0, events=7, on_entry=helper, on_event=helper)
         self.assertEqual(events(use_all), expected)
 
-    def test_the_flag_that_was_before_is_unknown_or_visible(self):
-        for flags in (4, 16, 32, 1 << 31):
+    def test_unknown_flags(self):
+        for flags in (8, 16, 32, 1 << 31):
             with self.assertRaises(ValueError):
-                wordhooks.add(f.__code__, 0, flags=flags)
+                datahooks.add(f.__code__, 0, flags=flags)
         self.assertEqual(framecore.frame_hooks(), [])
 
 

@@ -22,7 +22,7 @@ except ImportError:
 class AtTheEndOfThreads(HookTestCase, ProgramTestCase):
     def test_it_lives_until_a_callback_in_another_thread_has_returned(self):
         """What it watches may go on elsewhere; its thread ends meanwhile."""
-        wordhooks = extension("wordhooks")
+        datahooks = extension("datahooks")
         # Without the GIL the thread that has made a generator destroys it, and that waits here.
         for kind in range(4 if FREE_THREADED else 5):
             inside, goes_on, kept, waited = threading.Event(), threading.Event(), [], []
@@ -34,7 +34,7 @@ class AtTheEndOfThreads(HookTestCase, ProgramTestCase):
                     goes_on.wait(60)
 
             def begin():
-                wordhooks.add(generator.__code__, 0, tell=7, flags=2, when_told=told)
+                datahooks.add(generator.__code__, 0, events=7, flags=2, on_event=told)
                 kept.append(generator())
                 begun.set()
                 ends.wait(60)
@@ -63,12 +63,12 @@ class AtTheEndOfThreads(HookTestCase, ProgramTestCase):
             owner.join()
             del begin, told
             gc.collect()
-            self.assertEqual((framehook.hooks(), wordhooks.take_data()), ([], (1, 0)), kind)
+            self.assertEqual((framehook.hooks(), datahooks.take_hooks()), ([], (1, 0)), kind)
             goes_on.set()
             user.join()
             gc.collect()
-            self.assertEqual((wordhooks.take_data(), wordhooks.take_early()), ((0, 1), 0), kind)
-            ((_, _, freed, late),) = wordhooks.take_words()
+            self.assertEqual((datahooks.take_hooks(), datahooks.take_early()), ((0, 1), 0), kind)
+            ((_, _, freed, late),) = datahooks.take_frames()
             self.assertEqual((freed, late), (1, 0), kind)
 
     @unittest.skipIf(ctypes is None, "needs ctypes")

@@ -398,30 +398,30 @@ class OneThread(HookTestCase, ProgramTestCase):
         self.assertEqual(len(hook.take()), 3)
 
     def test_hooks_in_c(self):
-        wordhooks = extension("wordhooks")
+        datahooks = extension("datahooks")
         this_thread = 2
 
         def work():
             for _ in range(3):
-                wordhooks.add(target.__code__, 0, tell=1, flags=this_thread)
+                datahooks.add(target.__code__, 0, events=1, flags=this_thread)
             target()
             return len(framehook.hooks())
 
         self.assertEqual((in_new_thread(work), framehook.hooks()), (3, []))
         target()
-        self.assertEqual((wordhooks.take_words(), wordhooks.take_data(), wordhooks.take_early()), ([(1, 0, 1, 0)] * 3, (3, 3), 0))
+        self.assertEqual((datahooks.take_frames(), datahooks.take_hooks(), datahooks.take_early()), ([(1, 0, 1, 0)] * 3, (3, 3), 0))
 
         def begin():
-            wordhooks.add(generator.__code__, 0, tell=7, flags=this_thread)
+            datahooks.add(generator.__code__, 0, events=7, flags=this_thread)
             made = generator()
             next(made)
             return made
 
         made = in_new_thread(begin)
-        self.assertEqual((list(made), wordhooks.take_data()), ([2], (1, 1)))
+        self.assertEqual((list(made), datahooks.take_hooks()), ([2], (1, 1)))
         del made
         gc.collect()
-        ((_, _, freed, late),) = wordhooks.take_words()
+        ((_, _, freed, late),) = datahooks.take_frames()
         self.assertEqual((freed, late), (1, 0))
 
 

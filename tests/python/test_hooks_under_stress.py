@@ -9,9 +9,9 @@ from support import FREE_THREADED, ON_STOCK, ProgramTestCase, framecore, make_re
 
 use_extensions()
 import evaluators
+import datahooks
 import framehooks
-import wordhooks
-from test_hook_words import LEAVE, PASS
+from test_hook_data import ON_EXIT, PASS
 
 if not ON_STOCK:
     import framehook
@@ -96,9 +96,9 @@ def add_all_in_python():
 
 def add_all_in_c():
     for code in CODES[:3]:
-        wordhooks.add(code, PASS, tell=LEAVE)
+        datahooks.add(code, PASS, events=ON_EXIT)
     framehooks.add_native("pass")
-    framehooks.add_native("settle")
+    framehooks.add_native("disable")
     framehooks.add_replacer({code: COPIES[code] for code in CODES})
 
 
@@ -106,8 +106,8 @@ def add_all_in_c():
 class StackOverflow(unittest.TestCase):
     def setUp(self):
         self.addCleanup(framecore.clear_frame_hooks)
-        self.addCleanup(wordhooks.take_data)
-        self.addCleanup(wordhooks.take_words)
+        self.addCleanup(datahooks.take_hooks)
+        self.addCleanup(datahooks.take_frames)
         self.addCleanup(evaluators.set, "default")
 
     def test_endless_recursion_is_an_exception_with_hooks_and_evaluators(self):
@@ -122,8 +122,8 @@ class StackOverflow(unittest.TestCase):
                             call()
             evaluators.set("default")
             framecore.clear_frame_hooks()
-            words = wordhooks.take_words()
-            self.assertEqual({word[2:] for word in words}, {(1, 0)} if add is add_all_in_c else set())
+            frames = datahooks.take_frames()
+            self.assertEqual({frame[2:] for frame in frames}, {(1, 0)} if add is add_all_in_c else set())
 
     def test_limits_go_up_and_down_while_hooks_run(self):
         limits, outcomes = random.Random(1), {"value": 0, "RecursionError": 0}

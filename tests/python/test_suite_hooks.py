@@ -124,8 +124,8 @@ WATCHER = LOAD + """
 from collections import namedtuple
 import suitewatcher
 suitewatcher.watch(suitehooks)
-Event = namedtuple("Event", "kind value code word")
-word = suitehooks.Word(called.__code__)
+Event = namedtuple("Event", "kind value code data")
+word = suitehooks.FrameData(called.__code__)
 word.begin()
 """
 
@@ -331,11 +331,11 @@ class WatchingHooks(unittest.TestCase):
             "order": "of kind 2 of called, which is plain", "other code": "not the frame's code",
             "end twice": "which is over", "other thread": "in thread", "dropped in its thread": "in thread",
             "other interpreter": "another interpreter", "exception": "an exception is set",
-            "during a callback": "another is under way", "after the user data": "user data is freed",
+            "during a callback": "another is in progress", "after the user data": "user data is freed",
             "user data twice": "user data is freed twice", "freed early": "freed while its frame is plain",
-            "freed twice": "a word is freed: word .* is freed", "after the word": "an event: word .* is freed",
+            "freed twice": "data is freed: data .* is freed", "after the data": "an event: data .* is freed",
             "freed during a callback": "freed during a callback",
-            "visited while it runs": "visited while its frame is plain", "left": "1 words are not freed at the end",
+            "visited while it runs": "visited while its frame is plain", "left": "data of 1 frames is not freed at the end",
         }.items():
             with self.subTest(what):
                 self.assertFatal(f"{LOAD}suitehooks.misuse({what!r}, called.__code__)", message)

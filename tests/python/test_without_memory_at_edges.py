@@ -15,10 +15,10 @@ from support import (ON_STOCK, ProgramTestCase, attempt, code_named, framecore, 
 use_extensions()
 import arenafault
 import foreignchunk
+import datahooks
 import framehooks
-import wordhooks
 
-from test_hook_words import LEAVE, PASS, DISABLE
+from test_hook_data import DISABLE, ON_EXIT, PASS
 
 if not ON_STOCK:
     import framehook
@@ -108,11 +108,11 @@ class Answers:
 
     def __call__(self, view):
         if view.code is not self.code:
-            return framehook.DISABLE
+            return framehook.SETTLED
         if self.answer == "pass":
             return None
         if self.answer == "settle":
-            return framehook.DISABLE
+            return framehook.SETTLED
         if self.answer == "watch":
             view.watch(self.ended.append)
             self.begun.append(1)
@@ -120,14 +120,14 @@ class Answers:
         return self.answer
 
 
-WORDS = {"watch in C": dict(verdict=PASS, tell=LEAVE), "settle in C": dict(verdict=DISABLE, tell=LEAVE)}
+IN_C = {"watch in C": dict(verdict=PASS, events=ON_EXIT), "disable in C": dict(verdict=DISABLE, events=ON_EXIT)}
 
 
 def install(code, answer):
     """(what removes the hook, and what says how many watches have not ended)."""
-    if answer in WORDS:
-        handle = wordhooks.add(code, **WORDS[answer])
-        return lambda: wordhooks.remove(handle), lambda: sum(word[2:] != (1, 0) for word in wordhooks.take_words())
+    if answer in IN_C:
+        handle = datahooks.add(code, **IN_C[answer])
+        return lambda: datahooks.remove(handle), lambda: sum(frame[2:] != (1, 0) for frame in datahooks.take_frames())
     if isinstance(answer, tuple):
         handle = framehooks.add_replacer({code: answer[1]})
         return lambda: framehooks.remove(handle), lambda: 0
@@ -138,7 +138,7 @@ def install(code, answer):
 
 def each_answer(name):
     code, kind, parameters, _ = CALLS[name]
-    for answer in ("pass", "settle", "watch", *WORDS):
+    for answer in ("pass", "settle", "watch", *IN_C):
         yield answer, answer
     for size, locals_ in (("larger", MANY_LOCALS), ("larger than a chunk", MORE_THAN_A_CHUNK)):
         other = stand_in(kind, locals_, parameters)

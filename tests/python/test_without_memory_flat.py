@@ -16,7 +16,7 @@ from support import (ON_STOCK, ProgramTestCase, attempt, code_named, framecore, 
 
 use_extensions()
 import codeextra
-import wordhooks
+import datahooks
 
 if not ON_STOCK:
     import framehook
@@ -173,10 +173,10 @@ def at_edges():
     return recurse(30, use)
 
 
-def words():
-    wordhooks.add(LEAF, 0, tell=7)
-    wordhooks.add(GENERATOR, 0, tell=7, extent=1)
-    wordhooks.add(GENERATOR, 1, tell=7, object=LARGER[GENERATOR])
+def data_of_c():
+    datahooks.add(LEAF, 0, events=7)
+    datahooks.add(GENERATOR, 0, events=7, scope=1)
+    datahooks.add(GENERATOR, 1, events=7, object=LARGER[GENERATOR])
     return use()
 
 
@@ -193,7 +193,7 @@ MANY = {}
 OPERATIONS = {
     **{f"a hook that {hook.__name__}": beside(hook) for hook in (passes, settles, replaces, watches, limits, gives, looks, adds)},
     "among many": among_many, "calls around a hook": calls_around, "blocks": blocks,
-    "removed while frames are watched": removed_while_watched, "at edges": at_edges, "words of C": words, "values": values,
+    "removed while frames are watched": removed_while_watched, "at edges": at_edges, "data of C": data_of_c, "values": values,
 }
 
 
@@ -201,7 +201,7 @@ def clean_up():
     framecore.clear_frame_hooks()
     FRAMES[0] = None
     ERROR.__traceback__ = ERROR.__context__ = None
-    wordhooks.take_words(), wordhooks.take_data()
+    datahooks.take_frames(), datahooks.take_hooks()
     if INDICES[0] is not None:
         codeextra.release(INDICES[0])
         INDICES[0] = None
