@@ -169,6 +169,7 @@ from measuring import (
     QUIET,
     argument_parser,
     count_work,
+    load_test_module,
     measure_in_turns,
     parse,
     parse_times,
@@ -214,9 +215,6 @@ def child(what, kind, *arguments):
 
 def output_under_debugpy(python, directory, what):
     """What a child prints whose breakpoint debugpy has set, as a client has asked it to."""
-    sys.path.append(os.path.join(ROOT, "tests", "debugger"))
-    from dap_client import Client
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -229,7 +227,7 @@ def output_under_debugpy(python, directory, what):
         stdout=subprocess.PIPE,
         text=True,
     )
-    client = Client(port)
+    client = load_test_module("debugger", "dap_client.py").Client(port)
     client.ask("initialize", adapterID="benchmark", linesStartAt1=True, pathFormat="path")
     attached = client.send("attach", justMyCode=False)
     client.event("initialized")

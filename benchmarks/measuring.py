@@ -131,12 +131,24 @@ def measure_in_turns(names, turns, measure):
     return results
 
 
+def load_test_module(*path):
+    """A module of the tests, which the benchmarks use too."""
+    spec = importlib.util.spec_from_file_location(os.path.splitext(path[-1])[0], os.path.join(ROOT, "tests", *path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def build_clients(python, out):
+    """Build the clients for an interpreter, as packages in a directory; the directory."""
+    subprocess.run([sys.executable, "-m", "tools.clients", "--python", os.path.abspath(python), "--packages",
+                    os.path.abspath(out)], cwd=ROOT, check=True)
+    return out
+
+
 def build_extensions(pythons, place="benchmark"):
     """{which: the directory of the tests' C extensions, built for that interpreter}."""
-    source = os.path.join(ROOT, "tests", "c", "build_extensions.py")
-    spec = importlib.util.spec_from_file_location("build_extensions", source)
-    builder = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(builder)
+    builder = load_test_module("c", "build_extensions.py")
     # Names of one length: where a path is longer, more is copied.
     width = max(map(len, pythons))
     return {which: builder.build(path, os.path.join(ROOT, "build", "test-extensions",

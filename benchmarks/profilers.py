@@ -91,10 +91,9 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 import os
 import subprocess
 
-from measuring import (ROOT, argument_parser, measure_in_turns, parse, parse_times,
+from measuring import (ROOT, argument_parser, build_clients, measure_in_turns, parse, parse_times,
                        pin_to_one_core, print_table, ratio_of_pairs, run, write_json)
 
-sys.path.append(os.path.join(ROOT, "tests", "clients"))
 
 OTHERS = ("viztracer==1.1.1", "trace0==0.1.16")
 ROUNDS = 80
@@ -118,9 +117,7 @@ def main():
     arguments = parse(parser)
     if arguments.instructions:
         parser.error("only times are measured here")
-    from profiler_support import build
-    package = build(arguments.python, os.path.join(ROOT, "build", "test-extensions",
-                                                   "benchmark-profiler"), "extension")
+    package = build_clients(arguments.python, os.path.join(ROOT, "build", "test-extensions", "benchmark-profiler"))
     pythons = {"stock": environment(arguments.stock), "python": arguments.python}
     paths = {"stock": "", "python": package}
     pin_to_one_core()

@@ -32,15 +32,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "tools"), str(HERE)]
 
-import patches  # noqa: E402  (needs the path above)
-from upstream.cache import Cache, default_cache  # noqa: E402
-from upstream.choosing import choose, of_tarball, settled_first  # noqa: E402
-from upstream.files import locked  # noqa: E402
-from upstream.pins import SERIES, Pins  # noqa: E402
-from upstream.telling import FetchError, note  # noqa: E402
-from upstream.tree import finished, make_tree, publish  # noqa: E402
+from tools import patches
+from cpython.upstream.cache import Cache, default_cache
+from cpython.upstream.choosing import choose, of_tarball, settled_first
+from cpython.upstream.files import locked
+from cpython.upstream.pins import SERIES, Pins
+from cpython.upstream.telling import FetchError, note
+from cpython.upstream.tree import finished, make_tree, publish
 
 
 def describe(stamp):

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import places
-from errors import BuildError
-from variants import VARIANTS
+from tools import places
+from tools.errors import BuildError
+from tools.variants import VARIANTS
 
 # Which release is built.
 RELEASE_VARIABLES = ("CPYTHON_VERSION", "CPYTHON_TARBALL", "CPYTHON_DEBIAN", "CPYTHON_SERIES")

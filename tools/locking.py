@@ -4,8 +4,8 @@ import contextlib
 import fcntl
 import os
 
-import places
-import progress
+from tools import places
+from tools import progress
 
 
 @contextlib.contextmanager

@@ -6,12 +6,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import places
-import progress
-from choices import Choices
-from configuring import configure_command, flags_of, is_shared, read_stamp, seen_from
-from environment import for_children, jobs
-from errors import BuildError, cause
+from tools import places
+from tools import progress
+from tools.choices import Choices
+from tools.configuring import configure_command, flags_of, is_shared, read_stamp, seen_from
+from tools.environment import for_children, jobs
+from tools.errors import BuildError, cause
 
 # dtrace compiles a file of its own, with -g and CFLAGS alone. It would say where it was compiled, and so would the build id.
 DTRACE = 'DTRACE=env CFLAGS="$(CFLAGS) -g0" dtrace'

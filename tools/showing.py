@@ -3,14 +3,14 @@
 import json
 import shlex
 
-import choices
-import making
-import places
-import toolchain
-from choices import Choices
-from configuring import is_as_chosen
-from errors import BuildError
-from variants import VARIANTS
+from tools import choices
+from tools import making
+from tools import places
+from tools import toolchain
+from tools.choices import Choices
+from tools.configuring import is_as_chosen
+from tools.errors import BuildError
+from tools.variants import VARIANTS
 
 
 def show() -> None:

@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from errors import BuildError
+from tools.errors import BuildError
 
 OLDEST_RUST = (1, 85)
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tarfile
 
-import patches
+from tools import patches
 
 from .cases import BYTECODES, OPTIMIZER_BYTECODES, regenerate_cases
 from .files import read_json, remove, same, temporary, write_atomically

@@ -6,17 +6,15 @@ import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "browser")]
 
 from PIL import Image
 
 from made_up import make_run
-from pages import DESKTOP, PHONE, PageCase
+from tests.browser.pages import DESKTOP, PHONE, PageCase
 from suite import page
 from suite.results import Results
 
-SHOTS = ROOT / "build" / "logs"     # for a person to look at
+SHOTS = Path(__file__).resolve().parents[2] / "build" / "logs"     # for a person to look at
 
 
 class InBrowser(PageCase):

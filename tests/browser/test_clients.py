@@ -18,11 +18,10 @@ from pathlib import Path
 
 from PIL import Image
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "clients"))
+from pages import DESKTOP, PHONE, PageCase
+from tests.clients.profiler_support import build
 
-from pages import DESKTOP, PHONE, PageCase  # noqa: E402  (needs the path above)
-from profiler_support import build  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 PYTHON = os.environ.get("FERRULE_PYTHON")
 PICTURES = ROOT / ("docs/clients" if os.environ.get("PICTURES") else "build/logs")

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "cpython")]
 
-from upstream.debian import apt_settings, mirrors  # noqa: E402  (needs the path above)
+from cpython.upstream.debian import apt_settings, mirrors
 
 # What dpkg and apt write about themselves, and what is made when something runs.
 PASSING = re.compile(r"^/(proc|sys|dev|tmp|run|root|var/(cache|log|lib/(apt|dpkg|systemd|ucf|texmf)|tmp))(/|$)|/etc/(ld\.so\.cache|\.pwd\.lock)$"

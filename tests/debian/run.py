@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
-from chroot import RELEASES, Chroot, Failed
+from tests.debian.chroot import RELEASES, Chroot, Failed
 
 STOCK, OURS = "/usr/bin/python3.13", "/usr/bin/python3.13-ferrule"
 OWN = "/usr/bin/ferrule-python3.13"

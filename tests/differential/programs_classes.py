@@ -1,6 +1,6 @@
 """Classes of random programs."""
 
-from programs_text import Scope
+from tests.differential.programs_text import Scope
 
 
 class GeneratedClass:

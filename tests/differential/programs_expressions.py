@@ -1,6 +1,6 @@
 """Expressions of random programs: values, calls, comprehensions, and what looks at frames."""
 
-from programs_text import FINALIZERS, LOCALS, Text
+from tests.differential.programs_text import FINALIZERS, LOCALS, Text
 
 
 class Expressions(Text):

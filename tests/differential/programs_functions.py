@@ -1,7 +1,7 @@
 """Functions, generators and coroutines of random programs: how they are defined and used."""
 
-from programs_statements import Statements
-from programs_text import ERRORS, LOCALS, Callable, Scope
+from tests.differential.programs_statements import Statements
+from tests.differential.programs_text import ERRORS, LOCALS, Callable, Scope
 
 FARTHEST_RECURSION = 400
 

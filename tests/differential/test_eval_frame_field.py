@@ -8,8 +8,7 @@ import unittest
 
 from test_abi import FERRULE, ROOT, STOCK, compile_c
 
-sys.path.insert(0, str(ROOT / "tests" / "c"))
-from build_extensions import build
+from tests.c.build_extensions import build
 
 FIELD = """
 #include "Python.h"

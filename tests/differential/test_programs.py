@@ -12,11 +12,10 @@ import unittest
 from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "c"))
-import program_runs
-import programs
-import programs_generator
-from build_extensions import facts_of
+from tests.differential import program_runs
+from tests.differential import programs
+from tests.differential import programs_generator
+from tests.c.build_extensions import facts_of
 
 FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
 STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Mutated source, on stock and on Ferrule side by side: what comes of each of its tests has to be the same.
 
-    python3 tests/fuzz/run.py --python build/ferrule/python --stock build/stock/python --minutes 10
-    python3 tests/fuzz/run.py --python ... --stock ... --seed 4711 --count 1      one of them again
+    python3 -m tests.fuzz.run --python build/ferrule/python --stock build/stock/python --minutes 10
+    python3 -m tests.fuzz.run --python ... --stock ... --seed 4711 --count 1      one of them again
 
 Each seed chooses what is mutated, a test module of CPython's, a module of the standard library or, with --programs, one of a program from
 PyPI (subjects.py); its mutations, a recursion limit, how often the collector runs, and who looks on: a trace, profile or
@@ -27,9 +27,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import processor
-from subjects import FROM_PYPI, LIBRARY, Subject, install
-from worker import chances, look
+from tests.fuzz import processor
+from tests.fuzz.subjects import FROM_PYPI, LIBRARY, Subject, install
+from tests.fuzz.worker import chances, look
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

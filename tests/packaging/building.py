@@ -13,14 +13,13 @@ import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 
-import build  # noqa: E402  (needs the path above)
-import choices  # noqa: E402
-import configuring  # noqa: E402
-import places  # noqa: E402
-import progress  # noqa: E402
-import toolchain  # noqa: E402
+from tools import build
+from tools import choices
+from tools import configuring
+from tools import places
+from tools import progress
+from tools import toolchain
 
 CLANG = toolchain.Compiler(("CC=/llvm/clang", "AR=/llvm/llvm-ar"), True, "clang")
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from building import Case
 
-import build
-import configuring
-import errors
-import making
-import places
-import progress
-import toolchain
-import variants
+from tools import build
+from tools import configuring
+from tools import errors
+from tools import making
+from tools import places
+from tools import progress
+from tools import toolchain
+from tools import variants
 
 
 class Command(Case):

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from building import CONFIGURE, Case
 
-import build
-import choices
-import configuring
-import environment
-import errors
-import places
-import showing
+from tools import build
+from tools import choices
+from tools import configuring
+from tools import environment
+from tools import errors
+from tools import places
+from tools import showing
 
 
 class Environment(Case):

@@ -1,15 +1,12 @@
 """cpython/check_base.py: what is newer than the base, on made-up archives."""
 
 import contextlib
-import importlib.util
 import io
 import unittest
 
-from fetching import Case, REVISION, ROOT
+from cpython import check_base
+from fetching import Case, REVISION
 
-SPEC = importlib.util.spec_from_file_location("check_base", ROOT / "cpython" / "check_base.py")
-check_base = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(check_base)
 
 
 class CheckBase(Case):
@@ -48,7 +45,7 @@ class CheckBase(Case):
         self.lists("3.13.9", "3.13.16")
         code, said = self.check()
         self.assertEqual(code, 1, said)
-        self.assertIn("Debian has 3.13.5-2+deb13u10: python3 cpython/fetch.py --refresh", said)
+        self.assertIn("Debian has 3.13.5-2+deb13u10: python3 -m cpython.fetch --refresh", said)
         self.assertIn("CPython 3.13.16 is out: pin it in cpython/upstream.toml", said)
 
     def test_the_way_that_is_told_brings_the_newer_revision(self):

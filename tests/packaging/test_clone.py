@@ -92,6 +92,7 @@ class Case(unittest.TestCase):
         tree = self.clone / "cpython" / "tree"
         tree.mkdir(parents=True)
         (self.clone / "cpython" / "fetch.py").write_text(FETCH)
+        (self.clone / "cpython" / "__init__.py").touch()
         self.program(tree / "configure", CONFIGURE)
         self.fake = self.base / "fake"
         self.fake.mkdir()

@@ -5,7 +5,7 @@ import shutil
 import unittest
 
 from fetching import Case, REVISION, digest, patch_text
-from upstream import debian
+from cpython.upstream import debian
 
 
 class Debian(Case):

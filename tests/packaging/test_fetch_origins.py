@@ -9,10 +9,10 @@ import tarfile
 import unittest
 from pathlib import Path
 
-from fetching import Case, OLD, REVISION, ROOT, SCRIPT, SOURCE, digest, patch_text, tarball
-from upstream import cache, choosing
-from upstream import files as upstream_files
-from upstream.pins import Pins as UpstreamPins
+from fetching import Case, OLD, REVISION, ROOT, SOURCE, digest, patch_text, tarball
+from cpython.upstream import cache, choosing
+from cpython.upstream import files as upstream_files
+from cpython.upstream.pins import Pins as UpstreamPins
 
 
 class PythonOrg(Case):
@@ -236,9 +236,9 @@ class UserTarball(Case):
 class TwoRuns(Case):
     def start(self):
         return subprocess.Popen(
-            [sys.executable, str(SCRIPT), "--dest", str(self.dest), "--config",
+            [sys.executable, "-m", "cpython.fetch", "--dest", str(self.dest), "--config",
              str(self.config), "--patches", str(self.patches), "--overlay", str(self.overlay)],
-            text=True,
+            text=True, cwd=ROOT,
             env={**os.environ, "FERRULE_CACHE": str(self.cache)},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

@@ -10,8 +10,9 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from fetching import Case, OLD, SOURCE, fetch, patch_text, tarball
-from upstream import cases, python_org, tree
+from cpython import fetch
+from fetching import Case, OLD, SOURCE, patch_text, tarball
+from cpython.upstream import cases, python_org, tree
 
 
 class Tree(Case):

@@ -1,22 +1,12 @@
 """How CPython's suite is judged that runs with frame hooks: tests/hooked."""
 
-import importlib.util
 import os
 import tomllib
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HOOKED = os.path.join(ROOT, "tests", "hooked")
+from tests.hooked import run as hooked
 
-
-def load():
-    spec = importlib.util.spec_from_file_location("hooked_run", os.path.join(HOOKED, "run.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-hooked = load()
+HOOKED = os.path.dirname(hooked.__file__)
 
 
 class Differences(unittest.TestCase):

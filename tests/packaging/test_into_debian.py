@@ -1,6 +1,5 @@
-"""packaging/into_debian.py: Ferrule's series in Debian's own source package of python3.13."""
+"""tools/into_debian.py: Ferrule's series in Debian's own source package of python3.13."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,12 +9,8 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-SPEC = importlib.util.spec_from_file_location("into_debian", ROOT / "packaging" / "into_debian.py")
-path = list(sys.path)
-into_debian = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(into_debian)
-sys.path[:] = path
+from tools import into_debian
+
 RULES = "common_configure_args = \\\n\t--prefix=/usr \\\n\n# FIXME, only temporaray\n#more\n"
 CONTROL = "Source: python3.13\nBuild-Depends: debhelper (>= 11),\n  quilt, autoconf,\n  lsb-release\n"
 

@@ -1,8 +1,7 @@
-"""packaging/release.py: a release is the same wherever it is made, and says whose each part is."""
+"""tools/release.py: a release is the same wherever it is made, and says whose each part is."""
 
 import contextlib
 import email.utils
-import importlib.util
 import io
 import json
 import lzma
@@ -17,13 +16,9 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
+from tools import crate, release
+
 ROOT = Path(__file__).resolve().parents[2]
-path = list(sys.path)
-release, crate = (importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, ROOT / "packaging" / f"{name}.py"))
-                  for name in ("release", "crate"))
-release.__spec__.loader.exec_module(release)
-crate.__spec__.loader.exec_module(crate)
-sys.path[:] = path
 DEBIAN = ROOT / "packaging" / "debian"
 
 

@@ -1,6 +1,5 @@
-"""packaging/sbom.py: a bill of materials that is wrong is not written."""
+"""tools/sbom.py: a bill of materials that is wrong is not written."""
 
-import importlib.util
 import json
 import sys
 import tarfile
@@ -9,13 +8,8 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-from errors import BuildError
-
-spec = importlib.util.spec_from_file_location("sbom", ROOT / "packaging" / "sbom.py")
-sbom = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sbom)
+from tools import sbom
+from tools.errors import BuildError
 
 LOCK = """
 [[package]]

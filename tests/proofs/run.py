@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from mutations import BATCHES
+from tests.proofs.mutations import BATCHES
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "proofs"

@@ -20,16 +20,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "tools"), str(HERE.parent / "cpython")]
 
-import patches  # noqa: E402  (needs the path above)
-from errors import BuildError, explain  # noqa: E402
-from progress import say  # noqa: E402
-from upstream.cases import regenerate_cases  # noqa: E402
-from upstream.files import remove  # noqa: E402
-from upstream.telling import FetchError  # noqa: E402
-from upstream.tree import overlay_files  # noqa: E402
+from tools import patches
+from tools.errors import BuildError, explain
+from tools.progress import say
+from cpython.upstream.cases import regenerate_cases
+from cpython.upstream.files import remove
+from cpython.upstream.telling import FetchError
+from cpython.upstream.tree import overlay_files
 
 COMPONENT = "ferrule"
 NEEDED = ("cargo (>= 1.85)", "rustc (>= 1.85)", "libclang-dev")

@@ -29,28 +29,26 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(ROOT / "tools"), str(ROOT / "cpython")]
+ROOT = Path(__file__).resolve().parent.parent
 
-import patches  # noqa: E402  (needs the path above)
-import sbom  # noqa: E402
-from environment import for_children  # noqa: E402
-from errors import BuildError, explain  # noqa: E402
-from places import BUILD  # noqa: E402
-from progress import say  # noqa: E402
-from upstream.cache import Cache, default_cache  # noqa: E402
-from upstream.choosing import over_network  # noqa: E402
-from upstream.files import remove, sha256  # noqa: E402
-from upstream.pins import Pins  # noqa: E402
-from upstream.telling import FetchError  # noqa: E402
+from tools import patches
+from tools import sbom
+from tools.environment import for_children
+from tools.errors import BuildError, explain
+from tools.places import BUILD
+from tools.progress import say
+from cpython.upstream.cache import Cache, default_cache
+from cpython.upstream.choosing import over_network
+from cpython.upstream.files import remove, sha256
+from cpython.upstream.pins import Pins
+from cpython.upstream.telling import FetchError
 
 NAME = "ferrule"
 DIST = BUILD / "dist"
 # Which crates are compiled: those of the platforms that Ferrule supports.
 PLATFORMS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 # LLVM's profiles, one for each major version that packages are built with.
-PROFILES = HERE / "profile"
+PROFILES = ROOT / "packaging" / "profile"
 # Of a source release, beside the project's own files.
 VENDOR, SOURCES = "vendor", "sources"
 CARGO_CONFIG = f'[source.crates-io]\nreplace-with = "vendored-sources"\n\n[source.vendored-sources]\ndirectory = "{VENDOR}"\n'
@@ -378,7 +376,7 @@ def check_licenses(crates: Path) -> None:
     """Each license of a crate is one whose text is known."""
     for crate in sorted(crates.iterdir()):
         for name in sorted(licenses_in(license_of(crate)) - LICENSE_TEXTS.keys()):
-            raise BuildError(f"the license {name} of {crate.name} is not among those of packaging/release.py: add where its text is")
+            raise BuildError(f"the license {name} of {crate.name} is not among those of tools/release.py: add where its text is")
 
 
 def license_text(name: str, tree: Path) -> str:
@@ -386,7 +384,7 @@ def license_text(name: str, tree: Path) -> str:
     if not text.startswith(COMMON):
         files = sorted(tree.glob(text))
         if not files:
-            raise BuildError(f"the text of the license {name} is not where packaging/release.py looks for it: {text}")
+            raise BuildError(f"the text of the license {name} is not where tools/release.py looks for it: {text}")
         text = files[0].read_text()
         text = text[text.index(LICENSE_BEGINS.get(name, "")):]
     if name == "Apache-2.0-with-LLVM-exception":

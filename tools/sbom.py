@@ -11,7 +11,7 @@ import tarfile
 import tomllib
 from pathlib import Path
 
-from errors import BuildError
+from tools.errors import BuildError
 
 # The crates of ours that something is built of, and where they are.
 MEMBERS = {
