@@ -163,6 +163,7 @@ check-header:
 # The crate is linted with the bindings of build/ferrule, which `all` makes. PyO3 asks an interpreter of 3.13.
 lint: export PYO3_PYTHON = $(CURDIR)/build/ferrule/python
 lint: all
+	@$(PYTHON3) -B -m tools.lint
 	@cargo fmt --check
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
 	@FERRULE_BINDINGS='$(CURDIR)/build/ferrule/rust-core/bindings.rs' RUSTFLAGS='--cfg loom' \

@@ -261,6 +261,22 @@ def count_work(python, few, many, arguments, step=lambda: None):
     return counts[1] - counts[0]
 
 
+def count_each(names, setups, pythons, few, many, arguments):
+    """{benchmark: {setup: Instructions}} for the work alone. `setups` says which of `pythons` each runs on; `arguments` makes
+    the child's arguments of a setup, a benchmark and a number of iterations."""
+    results = {name: {} for name in names}
+    progress = Progress(len(results) * len(setups) * 2)
+    with stripped_copies(pythons) as copies:
+        for setup, which in setups.items():
+            # The first start compiles the modules it imports: not in one of two runs that are compared.
+            run([copies[which], *QUIET, *arguments(setup, next(iter(results)), "1")])
+            for name, counts in results.items():
+                counts[setup] = count_work(copies[which], few, many, lambda count: (*QUIET, *arguments(setup, name, count)),
+                                           lambda: progress.step(f"{setup}, {name}"))
+    progress.end()
+    return results
+
+
 # --- What a person sees. -------------------------------------------------------------------------------------------
 
 def as_time_left(seconds):

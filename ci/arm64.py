@@ -27,12 +27,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-from tests import run as project_tests
 from ci.builds import ARM64, publish, row
-from tests.debian.chroot import Chroot, Failed
 from ci.clone import at_last_commit
+from tests import run as project_tests
+from tests.debian.chroot import Chroot, Failed
 from tests.steps import Counts
+
+ROOT = Path(__file__).resolve().parent.parent
 
 EMULATOR = "/usr/bin/qemu-aarch64-static"
 BINFMT = Path("/proc/sys/fs/binfmt_misc")

@@ -16,10 +16,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-ROOT = Path(__file__).resolve().parent.parent
+from typing import Any
 
 from tests.fuzz import processor
+
+ROOT = Path(__file__).resolve().parent.parent
 
 FUZZ = ROOT / "rust-core" / "fuzz"
 WORK = ROOT / "build" / "fuzz" / "core"
@@ -68,7 +69,7 @@ def prepare() -> None:
                    check=True, stdout=subprocess.DEVNULL)
 
 
-def cargo_fuzz(command: str, target: str, *words: str | Path, **options) -> subprocess.Popen:
+def cargo_fuzz(command: str, target: str, *words: str | Path, **options: Any) -> subprocess.Popen:
     line = ["cargo", "fuzz", command, "--fuzz-dir", FUZZ, "--target-dir", WORK / "cargo", target, *words]
     return subprocess.Popen(line, cwd=ROOT, env=environment, text=True, errors="replace", **options)
 

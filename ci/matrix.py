@@ -24,11 +24,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).resolve().parent.parent
-from tests import run as project_tests
 from ci.builds import BUILDS, PAGE, publish, row
-from tests.debian.chroot import Chroot, Failed
 from ci.clone import at_last_commit
+from tests import run as project_tests
+from tests.debian.chroot import Chroot, Failed
+
+ROOT = Path(__file__).resolve().parent.parent
 
 BELOW = ROOT / "build" / "matrix"
 HOUR = 3600
@@ -116,9 +117,10 @@ def attempt(name: str, groups: tuple[str, ...]) -> tuple[list[tuple[int, int, in
     for what, *words in [("test", *groups)] if groups else [("test", *ALL), ("suite", "--suite")]:
         status, said = place.run(logs / f"{name}-{what}.log", "python3", "tests/run.py", "--python", "build/ferrule/python", *beside, *words)
         found = COUNTS.findall(said)
-        total = tuple(map(int, found[-1])) if found else (0, 1, 0)
-        if status != 0 and total[1] == 0:
-            total = (total[0], 1, total[2])
+        passed, failed, skipped = map(int, found[-1] if found else (0, 1, 0))
+        if status != 0 and failed == 0:
+            failed = 1
+        total = (passed, failed, skipped)
         print(*re.findall(r"^ +failed: .*\n", said, re.M), sep="", end="", flush=True)
         counts.append(total)
         cells.append("{} passed, {} failed, {} skipped".format(*total))

@@ -25,15 +25,15 @@ import sys
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-
+from ci.table import put_rows
 from tests.c import build_extensions
-from tests.real import environments
-from tests.real import outcomes
+from tests.real import environments, outcomes
 from tests.real.environments import PLACE, Missing
 from tests.real.outcomes import FAILED, Outcome
-from ci.table import put_rows
+
+ROOT = Path(__file__).resolve().parent.parent
 
 PAGE = ROOT / "docs" / "real-programs.md"
 PROGRAMS = ROOT / "tests" / "real" / "programs.toml"
@@ -80,7 +80,7 @@ class Program:
 
 
 def programs() -> dict[str, Program]:
-    with open(PROGRAMS, "rb") as file:
+    with PROGRAMS.open("rb") as file:
         groups, entries = (table := tomllib.load(file)).pop("groups"), table
     found = {}
     for name, entry in entries.items():
@@ -88,7 +88,8 @@ def programs() -> dict[str, Program]:
         unpinned = [one for one in [entry["package"], *also] if "==" not in one]
         if unpinned:
             sys.exit(f"real-programs: {PROGRAMS.name} does not pin {', '.join(unpinned)}")
-        found[name] = Program(name=name, also=tuple(also), **{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
+        options: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+        found[name] = Program(name=name, also=tuple(also), **options)
     return found
 
 
@@ -112,7 +113,7 @@ class Trial:
         self.archive = environments.source(program.package, stock) if program.source else None
         extensions = build_extensions.build(str(self.interpreters["ferrule"]), str(PLACE / "hook"))
         suffix = build_extensions.facts_of(str(self.interpreters["ferrule"]))["suffix"]
-        self.hook = {"FERRULE_SUITE_HOOK": "pass", "FERRULE_SUITE_EXTENSION": os.path.join(extensions, f"suitehooks{suffix}")}
+        self.hook = {"FERRULE_SUITE_HOOK": "pass", "FERRULE_SUITE_EXTENSION": f"{extensions}/suitehooks{suffix}"}
         self.expect_sides()
 
     def expect_sides(self) -> None:
@@ -149,7 +150,7 @@ class Trial:
         names = {"python": self.pythons[way], "bin": self.pythons[way].parent, "xml": left, "work": work, "live": ROOT / "tests" / "real" / "live"}
         words = [re.sub(r"\{(\w+)\}", lambda found: str(names[found[1]]), word) for word in words]
         log = self.place / f"{label}.log"
-        with contextlib.ExitStack() as services, open(log, "w") as file:
+        with contextlib.ExitStack() as services, log.open("w") as file:
             variables = self.variables(way)
             for service in program.services:
                 variables.update(services.enter_context(environments.SERVICES[service]()))
@@ -201,7 +202,7 @@ def heed_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def bounded(words: list[str], seconds: int, **options) -> int | None:
+def bounded(words: list[str], seconds: int, **options: Any) -> int | None:
     """The exit status; None where the time was up. What it has started ends with it."""
     with subprocess.Popen(words, start_new_session=True, preexec_fn=heed_signals, **options) as process:
         try:
@@ -237,7 +238,8 @@ def plain(name: str) -> str:
 
 def write_pins(known: dict[str, Program]) -> None:
     """The versions of what programs need and do not name, as they are in the wheels that are there."""
-    versions, needed = {}, set()
+    versions: dict[str, set[str]] = {}
+    needed: set[str] = set()
     for program in known.values():
         named = {plain(one) for one in (program.package, *program.also)}
         found = [path.name.split("-")[:2] for path in (PLACE / program.name / "wheels").glob("*.whl")]
@@ -274,7 +276,7 @@ def main() -> int:
     if not names or (unknown := [name for name in names if name not in known]):
         parser.error("name a program, or all; --list says which there are" if not names else f"there is no program {', '.join(unknown)}")
     interpreters = {"stock": options.stock.absolute(), "ferrule": options.python.absolute()}
-    for side, path in interpreters.items():
+    for path in interpreters.values():
         if not path.exists():
             parser.error(f"there is no {path}: `make release stock-release` makes it")
     total = {True: 0, False: 0, None: 0}
@@ -296,7 +298,7 @@ def main() -> int:
             print(f"  flaky: {seemed}", flush=True)
         if options.publish:
             row = [name, program.version, program.part, *(cell(found[way]) for way in WAYS), told, commit_of(interpreters["ferrule"]), datetime.date.today()]
-            publish({name: f"| {' | '.join(map(str, row))} |"}, list(known))
+            put_rows(PAGE, HEAD, {name: f"| {' | '.join(map(str, row))} |"}, list(known))
     print(f"{total[True]} passed, {total[False]} failed, {total[None]} skipped")
     return 1 if total[False] or not total[True] else 0
 

@@ -12,9 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-
 from tools import sbom
+
+ROOT = Path(__file__).resolve().parent.parent
 
 TOOLS = {"cargo-deny": "0.20.2", "cargo-cyclonedx": "0.5.9"}
 CHECKS = ("bans", "licenses", "sources")

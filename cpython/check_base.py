@@ -18,15 +18,15 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-
 from cpython.upstream.cache import Cache, default_cache
 from cpython.upstream.debian import apt_settings, apt_update, apt_versions, run_apt
 from cpython.upstream.files import read_json
 from cpython.upstream.pins import Pins
 from cpython.upstream.python_org import CONNECT_SECONDS
 from cpython.upstream.telling import Unreachable
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 
 
 def in_debian(pins, release):
@@ -81,7 +81,7 @@ def check_python_org(pins):
 
 def main(argv=None, env=os.environ):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default=str(HERE / "upstream.toml"), metavar="FILE", help="the pins")
+    parser.add_argument("--config", type=Path, default=HERE / "upstream.toml", metavar="FILE", help="the pins")
     pins = Pins(parser.parse_args(argv).config)
     cache = Cache(default_cache(env, ROOT).absolute())
     newer, unreachable = [], 0

@@ -30,16 +30,16 @@ import os
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-
-from tools import patches
 from cpython.upstream.cache import Cache, default_cache
 from cpython.upstream.choosing import choose, of_tarball, settled_first
 from cpython.upstream.files import locked
 from cpython.upstream.pins import SERIES, Pins
 from cpython.upstream.telling import FetchError, note
 from cpython.upstream.tree import finished, make_tree, publish
+from tools import patches
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 
 
 def describe(stamp):
@@ -106,7 +106,7 @@ def arguments(argv):
                         help="the project's patches (default: patches/<major.minor>)")
     parser.add_argument("--overlay", default=str(ROOT / "overlay"), metavar="DIR",
                         help="files to add to the tree as they are (default: overlay)")
-    parser.add_argument("--config", default=str(HERE / "upstream.toml"), metavar="FILE",
+    parser.add_argument("--config", type=Path, default=HERE / "upstream.toml", metavar="FILE",
                         help="the pins (default: cpython/upstream.toml)")
     return parser.parse_args(argv)
 

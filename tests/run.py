@@ -99,8 +99,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tools.progress import heed_interrupts
 from tests.steps import LOGS, Counts, Step, as_duration, say
+from tools.progress import heed_interrupts
 
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 

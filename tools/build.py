@@ -17,15 +17,7 @@ import re
 import subprocess
 import sys
 
-from tools import choices
-from tools import clients
-from tools import installing
-from tools import locking
-from tools import making
-from tools import places
-from tools import progress
-from tools import showing
-from tools import target
+from tools import choices, clients, installing, locking, making, places, progress, showing, target
 from tools.choices import Choices
 from tools.configuring import configure, flags_of, without_rust
 from tools.errors import BuildError, explain

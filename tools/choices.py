@@ -1,7 +1,6 @@
 """What the user chose with ./configure: one record, for every make after it, until it is chosen again."""
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -126,7 +125,7 @@ def read() -> Choices | None:
 def write(chosen: Choices) -> None:
     temporary = record().with_suffix(".tmp")
     temporary.write_text(json.dumps(asdict(chosen), indent=2) + "\n")
-    os.replace(temporary, record())
+    temporary.replace(record())
 
 
 def forget() -> None:

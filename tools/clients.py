@@ -17,10 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tools import making
-from tools import places
-from tools import progress
-from tools import pyo3
+from tools import making, places, progress, pyo3
 from tools.asking import said
 from tools.errors import BuildError, cause
 from tools.variants import VARIANTS
@@ -92,7 +89,7 @@ def put_file(source: Path, target: Path) -> None:
 
 
 def library(client: Path, python: str, profile: str) -> Path:
-    host = re.search(r"^host: (.+)$", said(["rustc", "-vV"]), re.M)[1]
+    host = next(line for line in said(["rustc", "-vV"]).splitlines() if line.startswith("host: ")).removeprefix("host: ")
     built = places.BUILD / "cargo-clients"
     name = f"ferrule_{client.name}"
     command = ["cargo", "build", "--locked", "--package", name, "--profile", profile, "--target", host, "--target-dir", str(built)]
@@ -198,11 +195,12 @@ def main() -> None:
     parser.add_argument("--packages", metavar="DIRECTORY", type=Path, help="the packages alone, into this directory")
     parser.add_argument("--profile", default="extension", help="cargo's, for --packages (default %(default)s)")
     options = parser.parse_args()
+    python = str(Path(options.python).absolute())
     try:
         if options.packages:
-            put_together(os.path.abspath(options.python), options.packages, options.profile)
+            put_together(python, options.packages, options.profile)
         else:
-            wheels(os.path.abspath(options.python), options.only)
+            wheels(python, options.only)
     except subprocess.CalledProcessError as error:
         sys.exit(f"ferrule: this failed: {' '.join(map(str, error.cmd))}")
     except BuildError as error:

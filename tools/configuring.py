@@ -7,9 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tools import places
-from tools import progress
-from tools import toolchain
+from tools import places, progress, toolchain
 from tools.choices import RELEASE_VARIABLES, Choices
 from tools.environment import for_children
 from tools.errors import BuildError, cause

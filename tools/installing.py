@@ -7,11 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools import choices
-from tools import clients
-from tools import making
-from tools import places
-from tools import progress
+from tools import choices, clients, making, places, progress
 from tools.configuring import is_as_chosen
 from tools.environment import for_children, on_command_line
 from tools.errors import BuildError, cause

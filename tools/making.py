@@ -6,8 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tools import places
-from tools import progress
+from tools import places, progress
 from tools.choices import Choices
 from tools.configuring import configure_command, flags_of, is_shared, read_stamp, seen_from
 from tools.environment import for_children, jobs
@@ -120,7 +119,7 @@ def name_plain_tools(directory: Path) -> None:
     """Have sysconfig name the compiler and the archiver as any machine has them."""
     for file in directory.glob("build/lib.*/_sysconfigdata_*.py"):
         text = file.read_text()
-        plain = re.sub(r"(?<=[' ])/usr/lib/llvm-\d+/bin/(%s)(?=[' ])" % "|".join(map(re.escape, PLAIN_TOOLS)),
+        plain = re.sub(r"(?<=[' ])/usr/lib/llvm-\d+/bin/({})(?=[' ])".format("|".join(map(re.escape, PLAIN_TOOLS))),
                        lambda tool: PLAIN_TOOLS[tool[1]], text)
         if plain != text:
             file.write_text(plain)

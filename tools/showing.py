@@ -3,10 +3,7 @@
 import json
 import shlex
 
-from tools import choices
-from tools import making
-from tools import places
-from tools import toolchain
+from tools import choices, making, places, toolchain
 from tools.choices import Choices
 from tools.configuring import is_as_chosen
 from tools.errors import BuildError
@@ -56,7 +53,7 @@ def tools(chosen: Choices) -> str:
         compiler = toolchain.find_compiler(rust.llvm if rust else None, chosen.variables.get("CC"))
     except BuildError as error:
         return str(error)
-    return f"{compiler.description}, " + ("rustc %d.%d (LLVM %d)" % (*rust.version, rust.llvm) if rust else "no rustc")
+    return f"{compiler.description}, " + ("rustc {}.{} (LLVM {})".format(*rust.version, rust.llvm) if rust else "no rustc")
 
 
 def state(variant: str) -> str:

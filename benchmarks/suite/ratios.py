@@ -19,7 +19,8 @@ BEYOND = 1.02           # what is listed by name, either way
 FASTER, SLOWER, SAME, NOISY, FEW = "faster", "slower", "same", "too noisy to tell", "too few pairs to tell"
 
 RULE = (f"A ratio is the median over pairs of neighbouring runs (over links, where each link has several pairs, of which"
-        f" it has the median); its interval is a bootstrap of that median at {CONFIDENCE:.0%}. “Slower” and “faster” mean that the whole interval is on one side of 1.00. Where it includes"
+        f" it has the median); its interval is a bootstrap of that median at {CONFIDENCE:.0%}. “Slower” and “faster” mean that the whole"
+        " interval is on one side of 1.00. Where it includes"
         f" 1.00 it is “same” if at most {WIDEST:.2f} wide, else “too noisy to tell”; fewer than {FEWEST_PAIRS} pairs are"
         f" “too few”.")
 

@@ -7,8 +7,8 @@ of a time that they all had is more alike than the best moment of each.
 
 import concurrent.futures
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import calls
 import code_extra

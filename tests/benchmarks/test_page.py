@@ -1,18 +1,16 @@
 """The benchmarks' page in a real browser, as wide as a phone and as a desktop."""
 
 import io
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-
 from PIL import Image
 
 from made_up import make_run
-from tests.browser.pages import DESKTOP, PHONE, PageCase
 from suite import page
 from suite.results import Results
+from tests.browser.pages import DESKTOP, PHONE, PageCase
 
 SHOTS = Path(__file__).resolve().parents[2] / "build" / "logs"     # for a person to look at
 

@@ -200,6 +200,6 @@ class LikePdbCase(DebuggerCase):
 
     def assert_sessions_like_pdb(self, program, sessions):
         """Each is commands with ";" between them; `q` comes last."""
-        for session in sessions:
-            with self.subTest(session):
-                self.assert_like_pdb(program.path, session.replace(";", "\n") + "\nq\n")
+        for commands in sessions:
+            with self.subTest(commands):
+                self.assert_like_pdb(program.path, commands.replace(";", "\n") + "\nq\n")

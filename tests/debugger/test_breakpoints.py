@@ -5,8 +5,7 @@ import gc
 import sys
 import unittest
 
-from debugger_support import DebuggerCase, Scripted, at, code_dies, local_events, session
-from debugger_support import pdb_session
+from debugger_support import DebuggerCase, Scripted, at, code_dies, local_events, pdb_session, session
 
 TEXT = """
     def add(a, b):              # def add

@@ -3,8 +3,7 @@
 import sys
 import unittest
 
-from debugger_support import (
-    DebuggerCase, LikePdbCase, Scripted, at, local_events, needs_hooks, pdb_session, session)
+from debugger_support import DebuggerCase, LikePdbCase, Scripted, at, local_events, needs_hooks, pdb_session, session
 
 TEXT = """
     def early(n):

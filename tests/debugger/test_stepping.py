@@ -370,6 +370,7 @@ class Coroutines(DebuggerCase):
 class PostMortem(DebuggerCase):
     def test_after_an_exception(self):
         import io
+
         import ferrule_debugger
 
         program = self.program(TEXT)

@@ -31,13 +31,9 @@ import functools
 import os
 import sys
 
-from tests.differential import program_runs
-from tests.differential.program_runs import HERE, ROOT, Way
-
-from tests.differential import hooked_programs_generator
-
-
 from tests.c import build_extensions
+from tests.differential import hooked_programs_generator, program_runs
+from tests.differential.program_runs import HERE, ROOT, Way
 
 WORKER = os.path.join(HERE, "hooked_programs_worker.py")
 MODES = ("none", "native", "pass", "copy", "observe", "observe-copy", "watch", "scope")

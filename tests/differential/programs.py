@@ -14,8 +14,7 @@ The exit code is 0 when all traces were the same, 1 when not, 2 when the interpr
 import os
 import sys
 
-from tests.differential import program_runs
-from tests.differential import programs_generator
+from tests.differential import program_runs, programs_generator
 
 WORKER = os.path.join(program_runs.HERE, "programs_worker.py")
 

@@ -2,12 +2,10 @@
 
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 
 from test_abi import FERRULE, ROOT, STOCK, compile_c
-
 from tests.c.build_extensions import build
 
 FIELD = """

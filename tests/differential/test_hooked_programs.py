@@ -9,9 +9,7 @@ import os
 import unittest
 from dataclasses import replace
 
-from tests.differential import hooked_programs
-from tests.differential import hooked_programs_generator
-from tests.differential import program_runs
+from tests.differential import hooked_programs, hooked_programs_generator, program_runs
 
 FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
 STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])

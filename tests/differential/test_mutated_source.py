@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path

@@ -46,7 +46,8 @@ MODULES = (
     "coroutines", "asyncgen", "context", "contextlib_async", "frame", "sys_setprofile", "sys_settrace", "monitoring", "call", "code",
     "descr", "dict", "weakref", "zip", "types", "inspect", "bdb", "pickle", "json", "re", "gc", "funcattrs", "exceptions",
 )
-HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change", "switch", "switch", "elsewhere", "elsewhere", "elsewhere", "profiler", "profiler", "debugger", "debugger")
+HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change", "switch", "switch",
+         "elsewhere", "elsewhere", "elsewhere", "profiler", "profiler", "debugger", "debugger")
 # Hooks that are those of a client, and its module; and what tests look for that it changes, as its page says: the profiler keeps
 # code alive, and the debugger is one of bdb's, is a tool of sys.monitoring's, and makes objects that the collector counts.
 CLIENTS = {"profiler": "ferrule_profiler", "debugger": "ferrule_debugger"}
@@ -271,7 +272,7 @@ def main() -> int:
     parser.add_argument("--programs", type=Path, metavar="DIR", help="programs from PyPI too, which are installed there")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    options.python, options.stock = os.path.abspath(options.python), os.path.abspath(options.stock)
+    options.python, options.stock = str(Path(options.python).absolute()), str(Path(options.stock).absolute())
     if options.programs:
         options.programs = options.programs.absolute()
         install(options.programs)

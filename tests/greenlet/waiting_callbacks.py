@@ -15,6 +15,7 @@ import weakref
 
 import greenlet
 import wordhooks
+
 from showing import check_equal, framehook, run, show_all
 
 KINDS = ("returned", "raised", "yielded", "resumed", "dropped")

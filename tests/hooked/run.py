@@ -25,9 +25,9 @@ import tomllib
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
-from tests.c import build_extensions
 from tests import run as runner
-from tools.progress import heed_interrupts      # in tools, where `run` looks too
+from tests.c import build_extensions
+from tools.progress import heed_interrupts  # in tools, where `run` looks too
 
 EXPECTED = os.path.join(HERE, "expected.toml")
 # For each hook the names under which expected.toml has what differs.

@@ -6,7 +6,6 @@ CPython's configure is a script that notes how it was called; no compiler runs.
 import contextlib
 import io
 import os
-import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -14,12 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-from tools import build
-from tools import choices
-from tools import configuring
-from tools import places
-from tools import progress
-from tools import toolchain
+from tools import build, choices, configuring, places, progress, toolchain
 
 CLANG = toolchain.Compiler(("CC=/llvm/clang", "AR=/llvm/llvm-ar"), True, "clang")
 

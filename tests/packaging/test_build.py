@@ -8,15 +8,7 @@ import unittest.mock
 from pathlib import Path
 
 from building import Case
-
-from tools import build
-from tools import configuring
-from tools import errors
-from tools import making
-from tools import places
-from tools import progress
-from tools import toolchain
-from tools import variants
+from tools import build, configuring, errors, making, places, progress, toolchain, variants
 
 
 class Command(Case):

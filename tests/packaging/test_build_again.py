@@ -10,14 +10,7 @@ import unittest.mock
 from pathlib import Path
 
 from building import CONFIGURE, Case
-
-from tools import build
-from tools import choices
-from tools import configuring
-from tools import environment
-from tools import errors
-from tools import places
-from tools import showing
+from tools import build, choices, configuring, environment, errors, places, showing
 
 
 class Environment(Case):

@@ -5,8 +5,7 @@ import io
 import unittest
 
 from cpython import check_base
-from fetching import Case, REVISION
-
+from fetching import REVISION, Case
 
 
 class CheckBase(Case):
@@ -26,7 +25,7 @@ class CheckBase(Case):
         self.server.files[""] = "".join(f'<a href="{version}/">{version}/</a>\n' for version in versions).encode()
 
     def offers(self, revision):
-        with open(self.apt / "versions", "a") as file:
+        with (self.apt / "versions").open("a") as file:
             file.write(f"\nPackage: python3.13\nVersion: {revision}\n")
 
     def test_nothing_is_newer(self):

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
 # Another user may not be let into the directory of the one that runs this.
-PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 CAT = shutil.which("cat")
 TOOLS = ("sh make echo sed cat cp mkdir touch rm ln env realpath printf dirname grep test date mv true false sleep chmod ls "
          "tail head gcc ld as").split()
@@ -452,7 +452,7 @@ class Told(Case):
         output = {"cwd": self.clone, "env": self.environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         with subprocess.Popen(["make", "-j2"], **output) as first:
             # Opens once the build has come so far.
-            with open(gate, "w") as opened:
+            with gate.open("w") as opened:
                 with subprocess.Popen(["make", "stock"], **output) as second:
                     said = second.stdout.readline()
                     opened.write("go\n")

@@ -1,6 +1,5 @@
 """tools/deps.sh, with a made-up package manager in front of the real one."""
 
-import os
 import re
 import subprocess
 import tempfile
@@ -191,7 +190,7 @@ class Run(Case):
         self.assertEqual(self.run_it().stdout, "deps: all there\n")
 
     def test_fresh_machine_without_package_lists(self):
-        os.rename(self.state / "available", self.state / "mirror")
+        (self.state / "available").rename(self.state / "mirror")
         self.available({})
         self.put("rust", "")
         self.installed([])

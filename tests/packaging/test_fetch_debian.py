@@ -4,8 +4,8 @@ import os
 import shutil
 import unittest
 
-from fetching import Case, REVISION, digest, patch_text
 from cpython.upstream import debian
+from fetching import REVISION, Case, digest, patch_text
 
 
 class Debian(Case):

@@ -9,10 +9,10 @@ import tarfile
 import unittest
 from pathlib import Path
 
-from fetching import Case, OLD, REVISION, ROOT, SOURCE, digest, patch_text, tarball
 from cpython.upstream import cache, choosing
 from cpython.upstream import files as upstream_files
 from cpython.upstream.pins import Pins as UpstreamPins
+from fetching import OLD, REVISION, ROOT, SOURCE, Case, digest, patch_text, tarball
 
 
 class PythonOrg(Case):
@@ -222,7 +222,7 @@ class UserTarball(Case):
     def test_the_tree_outlives_the_file(self):
         given = self.given(self.data["3.13.15"])
         self.works(CPYTHON_TARBALL=given)
-        os.unlink(given)
+        Path(given).unlink()
         self.works(CPYTHON_TARBALL=given)
         self.assertIn("up to date", self.out)
         self.series(own=patch_text("a.c", 6, "own"))
@@ -245,7 +245,7 @@ class TwoRuns(Case):
     def test_the_second_waits_and_finds_all_done(self):
         self.serve()
         self.dest.mkdir()
-        with open(self.dest / ".lock", "w") as held:
+        with (self.dest / ".lock").open("w") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             runs = [self.start(), self.start()]
             for run in runs:

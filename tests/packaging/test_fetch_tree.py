@@ -11,8 +11,8 @@ from pathlib import Path
 from unittest import mock
 
 from cpython import fetch
-from fetching import Case, OLD, SOURCE, patch_text, tarball
-from cpython.upstream import cases, python_org, tree
+from cpython.upstream import cases, tree
+from fetching import OLD, SOURCE, Case, patch_text, tarball
 
 
 class Tree(Case):
@@ -101,10 +101,12 @@ class Tree(Case):
             def write(self, _):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        def opener(path, mode="r", **more):
-            return Full() if mode == "wb" else open(path, mode, **more)
+        real = Path.open
 
-        with mock.patch.object(python_org, "open", opener, create=True):
+        def opener(path, mode="r", *more, **named):
+            return Full() if mode == "wb" else real(path, mode, *more, **named)
+
+        with mock.patch.object(fetch.Path, "open", opener):
             self.assertEqual(self.run_it(), 1)
         self.assertIn("no space left", self.err)
         self.assert_no_litter()

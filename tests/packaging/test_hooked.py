@@ -1,18 +1,17 @@
 """How CPython's suite is judged that runs with frame hooks: tests/hooked."""
 
-import os
 import tomllib
 import unittest
+from pathlib import Path
 
 from tests.hooked import run as hooked
 
-HOOKED = os.path.dirname(hooked.__file__)
+EXPECTED = Path(hooked.__file__).with_name("expected.toml")
 
 
 class Differences(unittest.TestCase):
     def test_fewer_than_twenty_for_each_hook_and_each_has_its_reason(self):
-        with open(os.path.join(HOOKED, "expected.toml"), "rb") as file:
-            table = tomllib.load(file)
+        table = tomllib.loads(EXPECTED.read_text())
         self.assertLessEqual(set(table), set(hooked.HOOKS))
         for hook in hooked.HOOKS:
             self.assertLess(len(hooked.read_expected(hook)), 20, hook)

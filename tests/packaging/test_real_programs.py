@@ -1,7 +1,5 @@
 """How ci/real-programs reads what test runners leave, and what it takes for a difference."""
 
-import os
-import sys
 import tempfile
 import unittest
 from pathlib import Path

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import unittest
@@ -51,9 +50,9 @@ class Tarballs(Case):
             (top / "sub").mkdir(parents=True)
             for name in ("b", "a", "sub/c") if place == "one" else ("sub/c", "a", "b"):
                 (top / name).write_text(name)
-                os.chmod(top / name, mode)
+                (top / name).chmod(mode)
                 os.utime(top / name, (when, when))
-            os.chmod(top / "b", mode | 0o100)
+            (top / "b").chmod(mode | 0o100)
             (top / "link").symlink_to("a")
             made.append(release.pack(top, self.base / f"{place}.tar.xz").read_bytes())
         self.assertEqual(made[0], made[1])
@@ -112,11 +111,11 @@ class Crates(Case):
         if asked.returncode:
             self.skipTest(f"the crates are not here: {asked.stderr.splitlines()[-1]}")
         crates = json.loads(asked.stdout)["packages"]
-        self.assertLessEqual({"inferno", "pyo3", "bindgen"}, {crate["name"] for crate in crates})
-        for crate in crates:
-            named = release.debian_license(crate["license"].replace("/", " OR "))
+        self.assertLessEqual({"inferno", "pyo3", "bindgen"}, {each["name"] for each in crates})
+        for each in crates:
+            named = release.debian_license(each["license"].replace("/", " OR "))
             for license_ in set(named.replace(",", "").split()) - {"or", "and"}:
-                self.assertIn(license_, release.LICENSE_TEXTS, crate["name"])
+                self.assertIn(license_, release.LICENSE_TEXTS, each["name"])
 
     def test_each_crate_has_a_paragraph_and_each_license_its_text(self):
         self.crate("libc-1", "MIT OR Apache-2.0", LICENSE_MIT="Permission\n\nis granted")

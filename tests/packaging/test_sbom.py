@@ -1,7 +1,6 @@
 """tools/sbom.py: a bill of materials that is wrong is not written."""
 
 import json
-import sys
 import tarfile
 import tempfile
 import unittest

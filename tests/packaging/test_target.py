@@ -4,8 +4,8 @@ import platform
 import unittest
 
 from building import Case
-from tools.errors import BuildError  # building.py has the way to the tools
 from tools import target
+from tools.errors import BuildError  # building.py has the way to the tools
 
 
 class Target(Case):

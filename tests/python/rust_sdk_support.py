@@ -14,7 +14,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from support import ProgramTestCase, ROOT
+from support import ROOT, ProgramTestCase
 
 CRATES = ("rust_hook", "rust_hook_cases")
 OUT = os.path.join(ROOT, "build", "test-extensions", f"rust-{os.getpid()}")

@@ -55,7 +55,7 @@ class Load:
         while time.monotonic() < self.ending:
             try:
                 await self.one_connection()
-            except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
+            except (TimeoutError, OSError, asyncio.IncompleteReadError) as error:
                 self.problems[f"a connection failed: {error!r}"] += 1
 
     async def one_connection(self):
