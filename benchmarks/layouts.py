@@ -24,9 +24,9 @@ def link(python, seed):
     if directory != os.path.join(ROOT, "build", variant):
         raise SystemExit(f"only builds of this tree can be linked again, not {python}")
     name = f"python-layout{seed}"
-    command = [sys.executable, os.path.join(ROOT, "tools", "build.py"), "make", variant,
+    command = [sys.executable, "-m", "tools.build", "make", variant,
                f"BUILDPYTHON={name}", "LINKFORSHARED=" + FLAGS.format(seed=seed), name]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise ChildFailed(f"linking failed: {' '.join(command)}\n{done.stdout[-2000:]}")
     return os.path.join(directory, name)

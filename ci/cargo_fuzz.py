@@ -56,7 +56,7 @@ def has_nightly() -> bool:
 def prepare() -> None:
     bindings = os.environ.get("FERRULE_BINDINGS") or str(ROOT / "build" / "ferrule" / "rust-core" / "bindings.rs")
     if not Path(bindings).is_file():
-        subprocess.run([sys.executable, ROOT / "tools" / "build.py", "make", "ferrule"], check=True)
+        subprocess.run([sys.executable, "-m", "tools.build", "make", "ferrule"], cwd=ROOT, check=True)
     environment.update(FERRULE_BINDINGS=bindings, PATH=f"{TOOLS / 'bin'}{os.pathsep}{os.environ['PATH']}",
                        # The assertions of debug builds too.
                        RUSTFLAGS="--cfg ferrule_checks")
