@@ -27,6 +27,7 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 import os
 import statistics
 import time
+from collections.abc import Iterable
 
 import committed
 import layouts
@@ -36,19 +37,19 @@ SCRIPT = os.path.abspath(__file__)
 DEFAULT_TURNS = 25      # processes for each interpreter
 
 
-def measure_times(pythons, turns):
+def measure_times(pythons: measuring.Pythons, turns: int) -> measuring.Results:
     """Interleaved runs: {benchmark: {"base": [ns], "python": [ns]}}."""
     return measuring.measure_in_turns(pythons, turns, lambda which: measuring.parse_times(
         measuring.run([pythons[which], *measuring.QUIET, SCRIPT, "--child", "times", str(measuring.ITERATIONS), str(measuring.ROUNDS)]).stdout))
 
 
-def measure_instructions(pythons, names=tuple(BENCHMARKS)):
+def measure_instructions(pythons: measuring.Pythons, names: Iterable[str] = tuple(BENCHMARKS)) -> dict[str, dict[str, measuring.Instructions]]:
     """{benchmark: {which: Instructions}} for the work alone."""
     return measuring.count_each(names, dict(zip(pythons, pythons)), pythons, 0, measuring.CALLGRIND_ITERATIONS,
                       lambda which, name, count: (SCRIPT, "--child", name, count))
 
 
-def main():
+def main() -> int:
     parser = measuring.argument_parser("Call microbenchmarks, as ratios against a base.", DEFAULT_TURNS)
     parser.add_argument("--max-ratio", type=float, metavar="X",
                         help="fail when the geometric mean of the ratios is above X")

@@ -15,7 +15,7 @@ import sys
 from workloads import BENCHMARKS, print_times
 
 
-def use_mode(mode, extensions):
+def use_mode(mode: str, extensions: str) -> None:
     if mode == "plain":
         return
     sys.path.insert(0, extensions)
@@ -38,14 +38,15 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 import os
 import statistics
 import time
+from collections.abc import Iterable
 
 import measuring
 
 SCRIPT = os.path.abspath(__file__)
 DEFAULT_TURNS = 15
 # column: (interpreter, mode, the column it is compared with, heading)
-COLUMNS = {
-    "stock": ("base", "plain", None, None),
+COLUMNS: dict[str, tuple[str, str, str | None, str]] = {
+    "stock": ("base", "plain", None, ""),
     "stock, evaluator": ("base", "evaluator", "stock", "evaluator/plain, stock"),
     "plain": ("python", "plain", "stock", "plain/plain of stock"),
     "evaluator": ("python", "evaluator", "plain", "evaluator/plain"),
@@ -53,23 +54,23 @@ COLUMNS = {
 }
 
 
-def measure_times(pythons, extensions, turns):
+def measure_times(pythons: measuring.Pythons, extensions: measuring.Pythons, turns: int) -> measuring.Results:
     """Interleaved runs: {benchmark: {column: [ns]}}."""
-    def measure(column):
+    def measure(column: str) -> dict[str, float]:
         which, mode, *_ = COLUMNS[column]
         return measuring.parse_times(measuring.run([pythons[which], *measuring.QUIET, SCRIPT, "--child", "times", mode, extensions[which],
                                 str(measuring.ITERATIONS), str(measuring.ROUNDS)]).stdout)
     return measuring.measure_in_turns(COLUMNS, turns, measure)
 
 
-def measure_instructions(pythons, extensions, names):
+def measure_instructions(pythons: measuring.Pythons, extensions: measuring.Pythons, names: Iterable[str]) -> measuring.Results:
     """{benchmark: {column: [instructions]}} for the work alone."""
     counts = measuring.count_each(names, {column: which for column, (which, *_) in COLUMNS.items()}, pythons, 0, measuring.CALLGRIND_ITERATIONS,
                         lambda column, name, count: (SCRIPT, "--child", "count", COLUMNS[column][1], extensions[COLUMNS[column][0]], name, count))
     return {name: {column: [counted.all] for column, counted in row.items()} for name, row in counts.items()}
 
 
-def report(results, unit):
+def report(results: measuring.Results, unit: str) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Print the ratios; return {benchmark: {column: ratio}} and the geometric means."""
     compared = {column: against for column, (_, _, against, _) in COLUMNS.items() if against}
     rows = {name: {column: measuring.ratio_of_pairs(found[column], found[against]).median for column, against in compared.items()}
@@ -82,7 +83,7 @@ def report(results, unit):
     return rows, means
 
 
-def main():
+def main() -> int:
     parser = measuring.argument_parser("The cost of a PEP 523 evaluator, as ratios.", DEFAULT_TURNS)
     parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME",
                         help="count only this benchmark's instructions; may be repeated")
