@@ -28,12 +28,12 @@ from ci.builds import BUILDS, PAGE, publish, row
 from ci.clone import at_last_commit
 from tests import run as project_tests
 from tests.debian.chroot import Chroot, Failed
+from tests.steps import Counts
 
 ROOT = Path(__file__).resolve().parent.parent
 
 BELOW = ROOT / "build" / "matrix"
 HOUR = 3600
-COUNTS = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 # All that `make test` runs, but for CPython's tests about frames: they are among those of CPython's whole suite.
 ALL = ("--groups", ",".join(group for group in project_tests.DEFAULT_GROUPS if group != "cpython"))
 # Of the project's tests, those of what depends on how it was built; and those of them that need no stock build beside.
@@ -99,8 +99,8 @@ def alone(name: str) -> Iterator[None]:
         yield
 
 
-def attempt(name: str, groups: tuple[str, ...]) -> tuple[list[tuple[int, int, int]], str]:
-    """The counts of each step, and the row for the table; a build that does not come to be is one failure. Without `groups` all tests
+def attempt(name: str, groups: tuple[str, ...]) -> tuple[Counts, str]:
+    """The counts of all steps, and the row for the table; a build that does not come to be is one failure. Without `groups` all tests
     run, CPython's too."""
     build, logs = BUILDS[name], BELOW / "logs"
     place = Place(name) if build.debian is None else PlaceInDebian(name, build.debian)
@@ -112,20 +112,17 @@ def attempt(name: str, groups: tuple[str, ...]) -> tuple[list[tuple[int, int, in
         if status != 0:
             reason = next((line for line in reversed(said.splitlines()) if line.startswith("ferrule: ")), f"exit status {status}")
             print(f"  FAILED: {reason}", flush=True)
-            return [(0, 1, 0)], row(name, build.flags, place.commit(), f"does not build: {reason}", "")
-    cells, counts = [], []
+            return Counts(failed=1), row(name, build.flags, place.commit(), f"does not build: {reason}", "")
+    cells: list[str] = []
+    total = Counts()
     for what, *words in [("test", *groups)] if groups else [("test", *ALL), ("suite", "--suite")]:
         status, said = place.run(logs / f"{name}-{what}.log", "python3", "tests/run.py", "--python", "build/ferrule/python", *beside, *words)
-        found = COUNTS.findall(said)
-        passed, failed, skipped = map(int, found[-1] if found else (0, 1, 0))
-        if status != 0 and failed == 0:
-            failed = 1
-        total = (passed, failed, skipped)
+        counts = Counts.of_summary(said, status)
         print(*re.findall(r"^ +failed: .*\n", said, re.M), sep="", end="", flush=True)
-        counts.append(total)
-        cells.append("{} passed, {} failed, {} skipped".format(*total))
+        total += counts
+        cells.append(str(counts))
         print(f"  {cells[-1]}", flush=True)
-    return counts, row(name, build.flags, place.commit(), *[*cells, ""][:2])
+    return total, row(name, build.flags, place.commit(), *[*cells, ""][:2])
 
 
 def main() -> int:
@@ -146,25 +143,25 @@ def main() -> int:
     if options.publish and (options.quick or options.short):
         parser.error("--publish is for all tests")
     groups = SHORT if options.short else QUICK if options.quick else ()
-    total, rows = [0, 0, 0], {}
+    total, rows = Counts(), {}
     for name in names:
         print(f"=== {name}: {BUILDS[name].what}", flush=True)
         if BUILDS[name].needs and not shutil.which(BUILDS[name].needs):
             print(f"  skipped: {BUILDS[name].needs} is not there", flush=True)
-            total[2] += 1
+            total.skipped += 1
             continue
         try:
             with alone(name):
                 counts, rows[name] = attempt(name, groups)
         except (Failed, subprocess.SubprocessError) as error:
             print(f"  FAILED: {error}", flush=True)
-            total[1] += 1
+            total.failed += 1
             continue
-        total = [sum(column) for column in zip(total, *counts)]
+        total += counts
         if options.publish:
             publish(rows)
-    print("{} passed, {} failed, {} skipped".format(*total))
-    return 1 if total[1] or not total[0] else 0
+    print(total)
+    return 1 if total.failed or not total.passed else 0
 
 
 if __name__ == "__main__":

@@ -99,8 +99,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.steps import LOGS, Counts, Step, as_duration, say
-from tools.progress import heed_interrupts
+from tests.steps import LOGS, Counts, Step, say
+from tools.progress import clock, heed_interrupts
 
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
@@ -297,10 +297,7 @@ def group_release(options):
 def run_program(name, module, python):
     """A program of tests whose last line is `N passed, N failed, N skipped`."""
     step = Step(name, [sys.executable, "-m", module, "--python", python]).run()
-    found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", step.output, re.MULTILINE)
-    counts = Counts(*map(int, found.groups())) if found else Counts(failed=1)
-    if step.exit_code and not counts.failed:
-        counts.failed = 1
+    counts = Counts.of_summary(step.output, step.exit_code)
     # What its parts print of a test that failed may be far above the end of the log.
     return step.report(counts, [line.strip() for line in step.lines if re.match(r"(FAIL|ERROR): ", line)])
 
@@ -541,7 +538,7 @@ def main():
         total = run_cpython(options, "cpython-suite", [])
     else:
         total = run_groups(options)
-    say(f"({as_duration(time.monotonic() - started)}; logs are in {os.path.relpath(LOGS)})")
+    say(f"({clock(time.monotonic() - started)}; logs are in {os.path.relpath(LOGS)})")
     say(str(total))
     return 0 if total.passed and not total.failed else 1
 

@@ -2,7 +2,6 @@
 
 import io
 import tempfile
-import unittest
 from pathlib import Path
 
 from PIL import Image
@@ -70,7 +69,3 @@ class InBrowser(PageCase):
         shown.locator("summary", has_text="Show the table").click()
         self.assertTrue(shown.get_by_text("recursion").last.is_visible())
         self.assertEqual(self.overflow(shown), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

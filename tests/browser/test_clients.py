@@ -176,7 +176,3 @@ class DebuggersSession(Case):
         shown = self.open((1000, 200), page)
         self.assertIn("p len(groups)\n6\n", shown.locator("pre").inner_text())
         self.picture("debugger", shown, full_page=True)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -114,9 +114,14 @@ def at(name, **options):
 class DebuggerCase(unittest.TestCase):
     """Each test begins without breakpoints, and must leave nothing behind."""
 
+    TEXT = None     # of the program that all tests of a class debug
+
     def setUp(self):
         bdb.Breakpoint.clearBreakpoints()
         self.assertIsNone(session.owner)
+        if self.TEXT:
+            self.source = self.program(self.TEXT)
+            self.names = self.source.load()
 
     def tearDown(self):
         bdb.Breakpoint.clearBreakpoints()

@@ -23,10 +23,7 @@ TEXT = """
 
 
 class Breakpoints(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def test_stops_each_time(self):
         done = self.debug(self.source, self.names["loop"], at("sum"), "continue", arguments=(3,))
@@ -219,10 +216,7 @@ class Breakpoints(DebuggerCase):
 
 
 class AtThePrompt(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def stops_in(self, said):
         return said.count("(%d)add()" % self.source.line("sum"))

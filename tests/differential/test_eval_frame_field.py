@@ -70,7 +70,3 @@ class EvalFrameField(unittest.TestCase):
 
     def test_on_ferrule(self):
         self.assertEqual(self.facts(FERRULE, "ferrule"), ["True"] * 8)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -138,7 +138,3 @@ class HookedPrograms(unittest.TestCase):
         self.assertFalse(any("greenlet(" in program(seed)[0] for seed in range(50)))
         self.assertTrue(any("starve(False" in source for source in sources))
         self.assertFalse(any("starve(" in program(seed, memory="none")[0] for seed in range(50)))
-
-
-if __name__ == "__main__":
-    unittest.main()

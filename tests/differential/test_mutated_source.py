@@ -196,7 +196,3 @@ class T(unittest.TestCase):
         failed = [test for test, what in other.items() if what == "failed"]
         self.assertTrue(failed)
         self.assertTrue(all("Shorten" in test for test in failed), failed)
-
-
-if __name__ == "__main__":
-    unittest.main()

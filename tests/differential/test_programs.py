@@ -103,7 +103,3 @@ class Differences(unittest.TestCase):
         small = program_runs.shrink(source, program_runs.fails_alone(PROGRAMS, OURS))
         self.assertLess(len(small.splitlines()), 5)
         self.assertIn("_framecore", small)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -29,9 +29,7 @@ printf '%s\\n' '*shared*' 'array arraymodule.c' '#math mathmodule.c' '_ssl _ssl.
 
 class Case(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.root = Path(temp.name)
+        self.root = Path(self.enterContext(tempfile.TemporaryDirectory()))
         source = self.root / "build" / "src" / "tree"
         source.mkdir(parents=True)
         (source / "configure").write_text(CONFIGURE)
@@ -50,9 +48,7 @@ class Case(unittest.TestCase):
         self.environment()
 
     def replace(self, target, name, value):
-        patch = unittest.mock.patch.object(target, name, value)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(unittest.mock.patch.object(target, name, value))
 
     def fetch_source(self, chosen):
         self.fetched.append(chosen)
@@ -63,9 +59,7 @@ class Case(unittest.TestCase):
 
     def environment(self, **variables):
         """From here on the environment is this."""
-        patch = unittest.mock.patch.dict(os.environ, {"PATH": os.environ["PATH"], **variables}, clear=True)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(unittest.mock.patch.dict(os.environ, {"PATH": os.environ["PATH"], **variables}, clear=True))
 
     def configure(self, *flags):
         with contextlib.redirect_stdout(io.StringIO()):

@@ -101,9 +101,7 @@ esac
 
 class Case(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.base = Path(temp.name)
+        self.base = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.dest, self.cache = self.base / "src", self.base / "cache"
         self.patches, self.apt = self.base / "patches", self.base / "apt"
         self.patches.mkdir()

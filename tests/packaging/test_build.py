@@ -343,9 +343,7 @@ class Tools(unittest.TestCase):
     """Those of this machine."""
 
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.place = Path(temporary.name)
+        self.place = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def test_the_compiler_and_the_linker_here_know_what_they_are_told(self):
         compiler = toolchain.find_compiler(None)
@@ -361,7 +359,3 @@ class Tools(unittest.TestCase):
                         ["-fuse-ld=lld", *linking, *linking, self.place / "one.o", "-o", self.place / "one"]):
             run = subprocess.run([program, "-O2", "-flto=full", *command], capture_output=True, text=True)
             self.assertEqual((run.returncode, run.stderr), (0, ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -230,7 +230,3 @@ class Again(Case):
         build.clean()
         self.assertEqual({path.name for path in (self.root / "build").iterdir()}, {"src", "choices.json"})
         build.clean()
-
-
-if __name__ == "__main__":
-    unittest.main()

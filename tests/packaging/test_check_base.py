@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import unittest
 
 from cpython import check_base
 from fetching import REVISION, Case
@@ -70,7 +69,3 @@ class CheckBase(Case):
         self.assertIn("python.org could not be asked: ", said)
         self.lists("2.7.18")
         self.assertEqual(self.check()[0], 3)
-
-
-if __name__ == "__main__":
-    unittest.main()

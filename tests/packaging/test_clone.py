@@ -80,9 +80,7 @@ class Case(unittest.TestCase):
     name = "clone"
 
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.base = Path(temp.name)
+        self.base = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.base.chmod(0o755)
         self.clone = self.base / self.name
         self.clone.mkdir()
@@ -471,7 +469,3 @@ class OddPath(Case):
         self.assertIn("the path of this clone has ' ' in it", self.configure(status=1))
         self.assertIn("the path of this clone has ' ' in it", self.make(status=2))
         self.assertEqual(self.lines("fetched"), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

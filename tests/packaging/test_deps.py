@@ -78,10 +78,9 @@ def where(tool):
 
 class Case(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.state = Path(temp.name) / "state"
-        self.bin = Path(temp.name) / "bin"
+        temp = self.enterContext(tempfile.TemporaryDirectory())
+        self.state = Path(temp) / "state"
+        self.bin = Path(temp) / "bin"
         self.state.mkdir()
         self.bin.mkdir()
         for tool in SYSTEM_TOOLS:
@@ -280,7 +279,3 @@ class Usage(Case):
 
     def test_unknown_option(self):
         self.assertEqual(self.run_it("--frobnicate").returncode, 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -167,7 +167,3 @@ class AptSources(unittest.TestCase):
         self.assertIn(("http://a/debian", "trixie", ["main", "contrib"], "/k"),
                       list(debian.one_line_entries(text)))
         self.assertNotIn("http://no/", str(list(debian.one_line_entries(text))))
-
-
-if __name__ == "__main__":
-    unittest.main()

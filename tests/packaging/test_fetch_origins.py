@@ -269,7 +269,3 @@ class Pins(unittest.TestCase):
         for version, origin in pins.default:
             # Nobody gets a release with known holes without having asked for it.
             self.assertTrue(origin == "debian" or not pins.releases[version]["debian_fixes"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import tarfile
-import unittest
 from pathlib import Path
 from unittest import mock
 
@@ -295,7 +294,3 @@ class Overlay(Case):
         self.overlay.rmdir()
         self.assertEqual(self.run_it(), 1)
         self.assertIn("overlay is missing", self.err)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -51,7 +51,3 @@ class Differences(unittest.TestCase):
             file = f"{prefix}test_p.test_x"
             self.assertEqual(hooked.compare(expected, {file}, {}), ([], [("test.test_p.test_x.A.b", file)]))
             self.assertEqual(hooked.compare(expected, {file}, {file: {"test.test_p.test_x.A.b"}}), ([], []))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -16,9 +16,7 @@ CONTROL = "Source: python3.13\nBuild-Depends: debhelper (>= 11),\n  quilt, autoc
 
 class IntoDebian(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.base = Path(temp.name)
+        self.base = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.tree = self.base / "python3.13-3.13.5"
         debian = self.tree / "debian"
         (debian / "patches").mkdir(parents=True)
@@ -125,7 +123,3 @@ class IntoDebian(unittest.TestCase):
         self.release = self.release.rename(self.base / "other-1.tar.xz")
         self.refused("is not a source release of Ferrule")
         self.assertFalse((self.tree / "ferrule").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

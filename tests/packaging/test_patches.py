@@ -442,7 +442,3 @@ class Stat(Case):
         self.put("0001-a.patch", "".join(insertion().splitlines(True)[:-2]))
         self.series("0001-a.patch")
         self.assertIn("cut short", self.command("stat")[2])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -121,7 +121,3 @@ class Pins(unittest.TestCase):
             self.assertIn(program.runner, {"pytest", *outcomes.READERS}, program.name)
             for service in program.services:
                 self.assertIn(service, real_programs.environments.SERVICES)
-
-
-if __name__ == "__main__":
-    unittest.main()

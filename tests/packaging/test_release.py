@@ -23,12 +23,8 @@ DEBIAN = ROOT / "packaging" / "debian"
 
 class Case(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.base = Path(temp.name)
-        patch = unittest.mock.patch.dict(os.environ, {"SOURCE_DATE_EPOCH": "1700000000"})
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.base = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(unittest.mock.patch.dict(os.environ, {"SOURCE_DATE_EPOCH": "1700000000"}))
 
     def crate(self, name, license_="MIT", **files):
         place = self.base / "tree" / "vendor" / name
@@ -262,7 +258,3 @@ class Debian(unittest.TestCase):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
                 release.main(words)
             self.assertIn(" is for ", said.getvalue())
-
-
-if __name__ == "__main__":
-    unittest.main()

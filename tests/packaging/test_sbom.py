@@ -34,9 +34,7 @@ def component(name, version, digest=None):
 
 class Bills(unittest.TestCase):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.tree = Path(temporary.name) / "tree"
+        self.tree = Path(self.enterContext(tempfile.TemporaryDirectory())) / "tree"
         self.tree.mkdir()
         (self.tree / "Cargo.lock").write_text(LOCK)
 
@@ -88,7 +86,3 @@ class Bills(unittest.TestCase):
     def test_one_of_cpython_that_names_nothing_is_refused(self):
         with self.assertRaisesRegex(BuildError, "names no packages"):
             self.write("{}")
-
-
-if __name__ == "__main__":
-    unittest.main()

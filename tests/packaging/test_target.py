@@ -1,7 +1,6 @@
 """Machines that the frame core cannot be built for: said before anything is fetched."""
 
 import platform
-import unittest
 
 from building import Case
 from tools import target
@@ -48,7 +47,3 @@ class Target(Case):
         self.assertEqual(self.fetched, [])
         self.configure("CFLAGS=-m32", "--without-rust-core")
         self.assertEqual(len(self.fetched), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -59,6 +59,18 @@ class Tests(unittest.TestCase):
                 found = counts(output, exit_code)
                 self.assertEqual((found.passed, found.failed, found.skipped), expected)
 
+    def test_what_a_program_of_tests_prints_last(self):
+        for output, exit_code, expected in (
+            ("3 passed, 0 failed, 1 skipped\n", 0, "3 passed, 0 failed, 1 skipped"),
+            ("1 passed, 1 failed, 0 skipped\ntext\n3 passed, 0 failed, 1 skipped\n", 0, "3 passed, 0 failed, 1 skipped"),
+            ("3 passed, 0 failed, 1 skipped\n", 139, "3 passed, 1 failed, 1 skipped"),
+            ("3 passed, 2 failed, 1 skipped\n", 1, "3 passed, 2 failed, 1 skipped"),
+            ("Segmentation fault\n", 139, "0 passed, 1 failed, 0 skipped"),
+            ("", 0, "0 passed, 1 failed, 0 skipped"),
+        ):
+            with self.subTest(output=output):
+                self.assertEqual(str(run.Counts.of_summary(output, exit_code)), expected)
+
     def test_of_greenlets_tests_those_count_as_failed_that_fail_again_alone(self):
         tests = """
 import os, unittest
@@ -106,7 +118,3 @@ class Each(unittest.TestCase):
         with unittest.mock.patch.dict(run.GROUPS, c=beside, python=beside, cpython=alone, leaks=alone):
             total = run.run_groups(types.SimpleNamespace(groups=["cpython", "c", "python", "leaks"], at_once=2))
         self.assertEqual((str(total), over), ("2 passed, 2 failed, 0 skipped", ["beside", "beside", "alone", "alone"]))
-
-
-if __name__ == "__main__":
-    unittest.main()
