@@ -9,7 +9,7 @@ PYTHON3 ?= python3
 # With the `+` a make below has this one's job server; without it `make -n` runs nothing.
 ONLY_SHOWS = $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 # No bytecode beside the tools: root installs from a user's clone, and who owns it could not remove what is root's.
-BUILD = $(if $(ONLY_SHOWS),,+@)$(PYTHON3) -B tools/build.py
+BUILD = $(if $(ONLY_SHOWS),,+@)$(PYTHON3) -B -m tools.build
 FERRULE = build/ferrule/python
 STOCK = build/stock/python
 RELEASE = build/release/python
@@ -59,7 +59,7 @@ test-cpython: all
 	@$(PYTHON3) tests/run.py --suite --python $(FERRULE) --stock $(STOCK) --stock-command 'make stock'
 
 test-hooks: all stock
-	@$(PYTHON3) tests/hooked/run.py --python $(FERRULE) --stock $(STOCK) --hook copy --hook observe --hook pass \
+	@$(PYTHON3) -m tests.hooked.run --python $(FERRULE) --stock $(STOCK) --hook copy --hook observe --hook pass \
 		--hook watch --hook watch-python
 
 test-leaks: debug
@@ -120,7 +120,7 @@ bench-monitoring: release stock-release
 	@$(PYTHON3) benchmarks/beside_monitoring.py --stock $(STOCK_RELEASE) --python $(RELEASE)
 
 clients: all
-	@$(PYTHON3) -B tools/clients.py --python $(FERRULE)
+	@$(PYTHON3) -B -m tools.clients --python $(FERRULE)
 
 bench-profilers: release stock-release
 	@$(PYTHON3) benchmarks/profilers.py --stock $(STOCK_RELEASE) --python $(RELEASE)
@@ -130,13 +130,13 @@ install altinstall: tools-present
 	$(BUILD) $@ '$(VARIANT)'
 
 profile dist: tools-present
-	@$(PYTHON3) -B packaging/release.py $@ $(if $(KEY),--key '$(KEY)')
+	@$(PYTHON3) -B -m tools.release $@ $(if $(KEY),--key '$(KEY)')
 
 deb: tools-present
-	@$(PYTHON3) -B packaging/release.py deb $(if $(DEPS),--install)
+	@$(PYTHON3) -B -m tools.release deb $(if $(DEPS),--install)
 
 show: tools-present
-	@$(PYTHON3) -B tools/build.py show
+	@$(PYTHON3) -B -m tools.build show
 
 deps:
 	@sh tools/deps.sh
@@ -149,10 +149,10 @@ fetch: tools-present
 	$(BUILD) fetch
 
 check-base: tools-present
-	@$(PYTHON3) -B cpython/check_base.py
+	@$(PYTHON3) -B -m cpython.check_base
 
 patch-stat: tools-present
-	@$(PYTHON3) tools/patches.py stat
+	@$(PYTHON3) -m tools.patches stat
 
 header:
 	@build.rs-wrapper/run header
@@ -163,7 +163,7 @@ check-header:
 # The crate is linted with the bindings of build/ferrule, which `all` makes. PyO3 asks an interpreter of 3.13.
 lint: export PYO3_PYTHON = $(CURDIR)/build/ferrule/python
 lint: all
-	@$(PYTHON3) -B tests/proofs/comments.py
+	@$(PYTHON3) -B -m tools.lint
 	@cargo fmt --check
 	@cargo clippy --quiet --locked --all-targets --target-dir build/cargo -- --deny warnings
 	@FERRULE_BINDINGS='$(CURDIR)/build/ferrule/rust-core/bindings.rs' RUSTFLAGS='--cfg loom' \

@@ -99,24 +99,12 @@ BASES = {"stock": "nothing", "python": "no hook"}
 
 
 def child(kind, setup, extensions, *arguments):
-    import gc
     import workloads
     sys.path.append(extensions)
-    workloads.BENCHMARKS = {name: workloads.BENCHMARKS[name] for name in CALLS}
-    gc.disable()
-    if kind == "times":
-        for run in workloads.BENCHMARKS.values():
-            run(20)     # specialized before the tool comes, as in a program that runs
-        SETUPS[setup][1]()
-        workloads.print_times(*map(int, arguments))
-        if setup in BASES.values():
-            import watchhooks
-            print("clock", workloads.best_time(watchhooks.read_clock, 100_000, 10) / 100_000)
-    else:
-        name, iterations = arguments
-        workloads.BENCHMARKS[name](20)
-        SETUPS[setup][1]()
-        workloads.BENCHMARKS[name](int(iterations))
+    workloads.run_setup({name: workloads.BENCHMARKS[name] for name in CALLS}, SETUPS[setup][1], kind, *arguments)
+    if kind == "times" and setup in BASES.values():
+        import watchhooks
+        print("clock", workloads.best_time(watchhooks.read_clock, 100_000, 10) / 100_000)
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
@@ -129,9 +117,7 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 import os
 import statistics
 
-from measuring import (ITERATIONS, QUIET, ROUNDS, Progress, argument_parser, build_extensions,
-                       count_work, measure_in_turns, parse, parse_times, pin_to_one_core, run,
-                       stripped_copies, write_json)
+import measuring
 
 DEFAULT_TURNS = 15
 FEW_ITERATIONS, MANY_ITERATIONS = 20, 60
@@ -146,25 +132,17 @@ def measure_times(pythons, extensions, turns):
     """{benchmark: {setup: [ns of an iteration, one for each turn]}}; "clock" is one of them."""
     def measure(setup):
         which = SETUPS[setup][0]
-        arguments = command("times", setup, extensions[which], ITERATIONS, ROUNDS)
-        return parse_times(run([pythons[which], *QUIET, *arguments]).stdout)
-    return measure_in_turns(SETUPS, turns, measure)
+        arguments = command("times", setup, extensions[which], measuring.ITERATIONS, measuring.ROUNDS)
+        return measuring.parse_times(measuring.run([pythons[which], *measuring.QUIET, *arguments]).stdout)
+    return measuring.measure_in_turns(SETUPS, turns, measure)
 
 
 def measure_instructions(pythons, extensions):
     """{benchmark: {setup: [instructions of an iteration]}}."""
-    results = {name: {} for name in CALLS}
-    progress = Progress(len(CALLS) * len(SETUPS) * 2)
-    with stripped_copies(pythons) as copies:
-        for setup, (which, _) in SETUPS.items():
-            for name in CALLS:
-                counted = count_work(
-                    copies[which], FEW_ITERATIONS, MANY_ITERATIONS, lambda count: [
-                        *QUIET, *command("instructions", setup, extensions[which], name, count)],
-                    lambda: progress.step(f"{setup}, {name}"))
-                results[name][setup] = [counted.all / (MANY_ITERATIONS - FEW_ITERATIONS)]
-    progress.end()
-    return results
+    counts = measuring.count_each(CALLS, {setup: which for setup, (which, _) in SETUPS.items()}, pythons, FEW_ITERATIONS, MANY_ITERATIONS,
+                        lambda setup, name, count: command("instructions", setup, extensions[SETUPS[setup][0]], name, count))
+    iterations = MANY_ITERATIONS - FEW_ITERATIONS
+    return {name: {setup: [counted.all / iterations] for setup, counted in row.items()} for name, row in counts.items()}
 
 
 def costs(results):
@@ -196,15 +174,15 @@ def cost_table(found, digits):
 
 
 def main():
-    parser = argument_parser("Frame hooks beside sys.monitoring.", DEFAULT_TURNS, base="--stock")
-    arguments = parse(parser)
+    parser = measuring.argument_parser("Frame hooks beside sys.monitoring.", DEFAULT_TURNS, base="--stock")
+    arguments = measuring.parse(parser)
     pythons = {"stock": arguments.stock, "python": arguments.python}
-    extensions = build_extensions(pythons)
+    extensions = measuring.build_extensions(pythons)
     if arguments.instructions:
         results = measure_instructions(pythons, extensions)
         print("Instructions of a call, without a tool and then what is added to that\n")
     else:
-        pin_to_one_core()
+        measuring.pin_to_one_core()
         results = measure_times(pythons, extensions, arguments.turns)
         print("Nanoseconds of a call, without a tool and then what is added to that: medians of "
               f"{arguments.turns} turns\n")
@@ -216,9 +194,9 @@ def main():
               ", ".join(f"{statistics.median(clock[base]):.1f} ns ({base})"
                         for base in BASES.values()))
     print("\nWhat is seen\n")
-    print(run([arguments.python, "-s", SEEN]).stdout, end="")
+    print(measuring.run([arguments.python, "-s", SEEN]).stdout, end="")
     if arguments.json:
-        write_json(arguments.json, kind="instructions" if arguments.instructions else "time",
+        measuring.write_json(arguments.json, kind="instructions" if arguments.instructions else "time",
                    pythons=pythons, costs=found, measured=results)
     return 0
 

@@ -27,41 +27,30 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 import os
 import statistics
 import time
+from collections.abc import Iterable
 
 import committed
 import layouts
-from measuring import (CALLGRIND_ITERATIONS, ITERATIONS, QUIET, ROUNDS, Progress, argument_parser, count_work,
-                       measure_in_turns, parse, parse_times, pin_to_one_core, print_counts, print_ratios,
-                       run, stripped_copies, write_json)
+import measuring
 
 SCRIPT = os.path.abspath(__file__)
 DEFAULT_TURNS = 25      # processes for each interpreter
 
 
-def measure_times(pythons, turns):
+def measure_times(pythons: measuring.Pythons, turns: int) -> measuring.Results:
     """Interleaved runs: {benchmark: {"base": [ns], "python": [ns]}}."""
-    return measure_in_turns(pythons, turns, lambda which: parse_times(
-        run([pythons[which], *QUIET, SCRIPT, "--child", "times", str(ITERATIONS), str(ROUNDS)]).stdout))
+    return measuring.measure_in_turns(pythons, turns, lambda which: measuring.parse_times(
+        measuring.run([pythons[which], *measuring.QUIET, SCRIPT, "--child", "times", str(measuring.ITERATIONS), str(measuring.ROUNDS)]).stdout))
 
 
-def measure_instructions(pythons, names=tuple(BENCHMARKS)):
+def measure_instructions(pythons: measuring.Pythons, names: Iterable[str] = tuple(BENCHMARKS)) -> dict[str, dict[str, measuring.Instructions]]:
     """{benchmark: {which: Instructions}} for the work alone."""
-    progress = Progress(len(names) * len(pythons) * 2)
-    results = {name: {} for name in names}
-    with stripped_copies(pythons) as copies:
-        for which, copy in copies.items():
-            # The first start of a fresh build compiles the modules it imports and caches them.
-            run([copy, *QUIET, SCRIPT, "--child", names[0], "0"])
-            for name in names:
-                results[name][which] = count_work(
-                    copy, 0, CALLGRIND_ITERATIONS, lambda count: (*QUIET, SCRIPT, "--child", name, count),
-                    lambda: progress.step(f"{which}, {name}"))
-    progress.end()
-    return results
+    return measuring.count_each(names, dict(zip(pythons, pythons)), pythons, 0, measuring.CALLGRIND_ITERATIONS,
+                      lambda which, name, count: (SCRIPT, "--child", name, count))
 
 
-def main():
-    parser = argument_parser("Call microbenchmarks, as ratios against a base.", DEFAULT_TURNS)
+def main() -> int:
+    parser = measuring.argument_parser("Call microbenchmarks, as ratios against a base.", DEFAULT_TURNS)
     parser.add_argument("--max-ratio", type=float, metavar="X",
                         help="fail when the geometric mean of the ratios is above X")
     layouts.add_argument(parser)
@@ -69,7 +58,7 @@ def main():
                         help="fail when an instruction count is more than 1 %% above its figure in FILE")
     parser.add_argument("--update", metavar="FILE", nargs="?", const=committed.FILE,
                         help="write the instruction counts to FILE")
-    arguments = parse(parser)
+    arguments = measuring.parse(parser)
     if (arguments.committed or arguments.update) and not arguments.instructions:
         parser.error("--committed and --update are about --instructions")
     layouts.check_argument(parser, arguments)
@@ -77,21 +66,21 @@ def main():
     started = time.monotonic()
     if arguments.instructions:
         counts = measure_instructions(pythons)
-        rows = print_counts(f"Instructions for {CALLGRIND_ITERATIONS} iterations, start-up taken off",
+        rows = measuring.print_counts(f"Instructions for {measuring.CALLGRIND_ITERATIONS} iterations, start-up taken off",
                             {name: {which: count.all for which, count in row.items()}
                              for name, row in counts.items()}, "benchmark")
     elif arguments.layouts:
         ratios = layouts.measure(pythons, arguments.layouts, lambda link: measure_times(link, arguments.turns))
         rows = layouts.print_ratios("Time per call benchmark", ratios, arguments.turns)
     else:
-        pin_to_one_core()
-        rows = print_ratios(f"Time per call benchmark, median of {arguments.turns} pairs of processes that took turns",
+        measuring.pin_to_one_core()
+        rows = measuring.print_ratios(f"Time per call benchmark, median of {arguments.turns} pairs of processes that took turns",
                             measure_times(pythons, arguments.turns), "benchmark", "us", scale=1000)
     mean = statistics.geometric_mean(row["ratio"] for row in rows.values())
     print(f"\ngeometric mean of the ratios: {mean:.{4 if arguments.instructions else 3}f}"
           f"   ({time.monotonic() - started:.0f} s)")
     if arguments.json:
-        write_json(arguments.json, kind="instructions" if arguments.instructions else "time", mean_ratio=mean,
+        measuring.write_json(arguments.json, kind="instructions" if arguments.instructions else "time", mean_ratio=mean,
                    pythons=pythons, benchmarks=rows)
     fine = True
     if arguments.max_ratio is not None and mean > arguments.max_ratio:

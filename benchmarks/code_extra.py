@@ -101,8 +101,7 @@ import statistics
 import time
 
 import layouts
-from measuring import (QUIET, Progress, argument_parser, build_extensions, count_work, measure_in_turns, parse,
-                       pin_to_one_core, print_counts, print_ratios, run, stripped_copies, write_json)
+import measuring
 
 SCRIPT = os.path.abspath(__file__)
 CALLS = 2_000_000       # per timing: a few ms
@@ -113,31 +112,23 @@ THREAD_CALLS = 50_000_000
 
 
 def child(python, *arguments):
-    return run([python, *QUIET, SCRIPT, "--child", *map(str, arguments)]).stdout
+    return measuring.run([python, *measuring.QUIET, SCRIPT, "--child", *map(str, arguments)]).stdout
 
 
 def measure_times(pythons, extensions, turns):
-    return measure_in_turns(pythons, turns, lambda which: {
+    return measuring.measure_in_turns(pythons, turns, lambda which: {
         case: float(child(pythons[which], "times", extensions[which], case, CALLS, ROUNDS)) for case in CASES})
 
 
 def measure_instructions(pythons, extensions):
-    results = {case: {} for case in CASES}
-    progress = Progress(len(CASES) * len(pythons) * 2)
-    with stripped_copies(pythons) as copies:
-        for which, copy in copies.items():
-            for case in CASES:
-                counted = count_work(copy, 0, CALLGRIND_CALLS, lambda calls: (
-                    *QUIET, SCRIPT, "--child", "calls", extensions[which], case, calls),
-                    lambda: progress.step(f"{which}, {case}"))
-                results[case][which] = counted.all / CALLGRIND_CALLS
-    progress.end()
-    return results
+    counts = measuring.count_each(CASES, dict(zip(pythons, pythons)), pythons, 0, CALLGRIND_CALLS,
+                        lambda which, case, calls: (SCRIPT, "--child", "calls", extensions[which], case, calls))
+    return {case: {which: counted.all / CALLGRIND_CALLS for which, counted in row.items()} for case, row in counts.items()}
 
 
 def has_gil(python):
     code = "import sys; print(getattr(sys, '_is_gil_enabled', lambda: True)())"
-    return run([python, "-c", code]).stdout.strip() != "False"
+    return measuring.run([python, "-c", code]).stdout.strip() != "False"
 
 
 def report_threads(python, extension, turns):
@@ -145,7 +136,7 @@ def report_threads(python, extension, turns):
     if has_gil(python):
         raise SystemExit(f"{python} has a GIL: build one with --disable-gil")
     speedups = []
-    progress = Progress(turns)
+    progress = measuring.Progress(turns)
     for turn in range(turns):
         one, two = map(float, child(python, "threads", extension, THREAD_CALLS, 3).split())
         speedups.append(2 * one / two)
@@ -157,35 +148,35 @@ def report_threads(python, extension, turns):
 
 
 def main():
-    parser = argument_parser("GetExtra, as ratios against a base.", DEFAULT_TURNS, base_required=False)
+    parser = measuring.argument_parser("GetExtra, as ratios against a base.", DEFAULT_TURNS, base_required=False)
     layouts.add_argument(parser)
     parser.add_argument("--threads", action="store_true", help="two threads against one; needs no base")
-    arguments = parse(parser)
+    arguments = measuring.parse(parser)
     layouts.check_argument(parser, arguments)
     if not arguments.threads and not arguments.base:
         parser.error("--base is missing")
     pythons = {"python": arguments.python}
     if not arguments.threads:
         pythons = {"base": arguments.base, **pythons}
-    extensions = build_extensions(pythons)
+    extensions = measuring.build_extensions(pythons)
     started = time.monotonic()
     if arguments.threads:
         rows = report_threads(arguments.python, extensions["python"], arguments.turns)
     elif arguments.instructions:
-        rows = print_counts("GetExtra, instructions per call with the loop around it",
+        rows = measuring.print_counts("GetExtra, instructions per call with the loop around it",
                             measure_instructions(pythons, extensions), "case", digits=2)
     elif arguments.layouts:
         ratios = layouts.measure(pythons, arguments.layouts,
                                  lambda link: measure_times(link, extensions, arguments.turns))
         rows = layouts.print_ratios("GetExtra, a call with the loop around it", ratios, arguments.turns)
     else:
-        pin_to_one_core()
-        rows = print_ratios(f"GetExtra, ns per call with the loop around it, median of {arguments.turns} pairs of"
+        measuring.pin_to_one_core()
+        rows = measuring.print_ratios(f"GetExtra, ns per call with the loop around it, median of {arguments.turns} pairs of"
                             " processes that took turns", measure_times(pythons, extensions, arguments.turns), "case",
                             "ns", digits=3)
     print(f"({time.monotonic() - started:.0f} s)")
     if arguments.json:
-        write_json(arguments.json, kind="threads" if arguments.threads else "instructions" if arguments.instructions
+        measuring.write_json(arguments.json, kind="threads" if arguments.threads else "instructions" if arguments.instructions
                    else "time", pythons=pythons, benchmarks=rows)
     return 0
 

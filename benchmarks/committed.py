@@ -7,8 +7,12 @@ sum with them would differ between machines. Another compiler makes other code; 
 import json
 import os
 import tomllib
+from collections.abc import Mapping
+from typing import Any
 
-from measuring import CALLGRIND_ITERATIONS, ROOT, run
+from measuring import CALLGRIND_ITERATIONS, ROOT, Instructions, run
+
+Counts = Mapping[str, Mapping[str, Instructions]]
 
 FILE = os.path.join(ROOT, "benchmarks", "instructions.toml")
 UPDATE = "make bench-instructions-update"
@@ -34,16 +38,16 @@ print(json.dumps({
 """
 
 
-def facts_of(python):
+def facts_of(python: str) -> dict[str, Any]:
     """What the figures depend on, beside the project's own code."""
     return json.loads(run([python, "-I", "-c", FACTS]).stdout)
 
 
-def per_iteration(counts):
+def per_iteration(counts: Counts) -> dict[str, float]:
     return {name: round(row["python"].own / CALLGRIND_ITERATIONS) for name, row in counts.items()}
 
 
-def write(path, counts, facts):
+def write(path: str, counts: Counts, facts: Mapping[str, Any]) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(HEADER + "\n[build]\n")
         file.writelines(f"{key} = {json.dumps(value)}\n" for key, value in facts.items())
@@ -51,7 +55,7 @@ def write(path, counts, facts):
         file.writelines(f"{name} = {value}\n" for name, value in per_iteration(counts).items())
 
 
-def check(path, counts, facts):
+def check(path: str, counts: Counts, facts: Mapping[str, Any]) -> tuple[list[str], bool]:
     """Compare with the committed figures: (lines to print, whether all is well)."""
     with open(path, "rb") as file:
         committed = tomllib.load(file)

@@ -82,6 +82,7 @@ def recursion(kind, count):
 
 def timed_recursion(kind):
     from time import process_time_ns
+
     import workloads
 
     def measure():
@@ -98,8 +99,8 @@ def timed_recursion(kind):
 
 
 def timed_condition(kind):
-    from time import process_time_ns
     import bdb
+    from time import process_time_ns
 
     def conditional(debugger):
         debugger.set_break(__file__, line_of("a breakpoint with a condition"), cond="total < 0")
@@ -164,21 +165,7 @@ import socket
 import statistics
 import subprocess
 
-from measuring import (
-    ENVIRONMENT,
-    QUIET,
-    argument_parser,
-    count_work,
-    measure_in_turns,
-    parse,
-    parse_times,
-    pin_to_one_core,
-    print_table,
-    ratio_of_pairs,
-    run,
-    stripped_copies,
-    write_json,
-)
+import measuring
 
 DEFAULT_TURNS = 9
 FEW, MANY = 20, 60
@@ -214,9 +201,6 @@ def child(what, kind, *arguments):
 
 def output_under_debugpy(python, directory, what):
     """What a child prints whose breakpoint debugpy has set, as a client has asked it to."""
-    sys.path.append(os.path.join(ROOT, "tests", "debugger"))
-    from dap_client import Client
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -224,12 +208,12 @@ def output_under_debugpy(python, directory, what):
     process = subprocess.Popen(
         [python, "-s", "-Xfrozen_modules=off", "-m", "debugpy", "--listen", f"127.0.0.1:{port}"]
         + ["--wait-for-client", *child(what, "none")],
-        env={**ENVIRONMENT, "PYTHONPATH": directory},
+        env={**measuring.ENVIRONMENT, "PYTHONPATH": directory},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
     )
-    client = Client(port)
+    client = measuring.load_test_module("debugger", "dap_client.py").Client(port)
     client.ask("initialize", adapterID="benchmark", linesStartAt1=True, pathFormat="path")
     attached = client.send("attach", justMyCode=False)
     client.event("initialized")
@@ -250,10 +234,10 @@ def measure(pythons, what, setups, turns, debugpy):
     def one(setup):
         which, kind = SETUPS[setup]
         if kind == "debugpy":
-            return parse_times(output_under_debugpy(pythons[which], debugpy, what))
-        return parse_times(run([pythons[which], *QUIET, *child(what, kind)]).stdout)
+            return measuring.parse_times(output_under_debugpy(pythons[which], debugpy, what))
+        return measuring.parse_times(measuring.run([pythons[which], *measuring.QUIET, *child(what, kind)]).stdout)
 
-    return measure_in_turns(setups, turns, one)
+    return measuring.measure_in_turns(setups, turns, one)
 
 
 def time_all(pythons, turns, debugpy):
@@ -270,13 +254,13 @@ def time_all(pythons, turns, debugpy):
     )
     rows, ratios = [], {}
     for setup, (python, _) in SETUPS.items():
-        elsewhere = ratio_of_pairs(results["recursion"][setup], results["recursion"][PLAIN[python]])
-        condition = ratio_of_pairs(results["condition"][setup], results["condition"]["stock, pdb"])
+        elsewhere = measuring.ratio_of_pairs(results["recursion"][setup], results["recursion"][PLAIN[python]])
+        condition = measuring.ratio_of_pairs(results["condition"][setup], results["condition"]["stock, pdb"])
         ratios[setup] = {"elsewhere": elsewhere.median, "condition": condition.median}
         for name, of_pdb in SETTING.items():
             if setup in results[name]:
                 pdbs = results[of_pdb]["stock, pdb"]
-                ratios[setup][name] = ratio_of_pairs(results[name][setup], pdbs).median
+                ratios[setup][name] = measuring.ratio_of_pairs(results[name][setup], pdbs).median
         setting = [
             f"{ratios[setup][name]:.2f}" if name in ratios[setup] else "" for name in SETTING
         ]
@@ -290,7 +274,7 @@ def time_all(pythons, turns, debugpy):
             )
         )
     print("elsewhere: over the same interpreter alone; all others: over pdb on stock")
-    print_table(
+    measuring.print_table(
         ("", "elsewhere", "middle half", "condition", *SETTING),
         rows,
     )
@@ -305,17 +289,17 @@ def time_all(pythons, turns, debugpy):
 
 def count_all(pythons):
     counts = {}
-    with stripped_copies(pythons) as copies:
+    with measuring.stripped_copies(pythons) as copies:
         for setup in ("Ferrule", OURS, "stock", "stock, ferrule_debugger", "stock, pdb"):
             python, kind = SETUPS[setup]
-            counts[setup] = count_work(
+            counts[setup] = measuring.count_work(
                 copies[python],
                 FEW,
                 MANY,
-                lambda count, kind=kind: [*QUIET, *child("recursion", kind, count)],
+                lambda count, kind=kind: [*measuring.QUIET, *child("recursion", kind, count)],
             ).all
     ratios = {setup: count / counts[PLAIN[SETUPS[setup][0]]] for setup, count in counts.items()}
-    print_table(
+    measuring.print_table(
         ("instructions of a recursion", "counted", "of none"),
         [(setup, f"{count:,}", f"{ratios[setup]:.4f}") for setup, count in counts.items()],
     )
@@ -326,19 +310,19 @@ def count_all(pythons):
 
 
 def main():
-    parser = argument_parser("What debuggers cost.", DEFAULT_TURNS, base="--stock")
+    parser = measuring.argument_parser("What debuggers cost.", DEFAULT_TURNS, base="--stock")
     parser.add_argument("--check", action="store_true", help="fail where an aim is missed")
     parser.add_argument("--debugpy", metavar="DIRECTORY", help="where debugpy is installed")
-    arguments = parse(parser)
+    arguments = measuring.parse(parser)
     pythons = {"stock": arguments.stock, "python": arguments.python}
     if arguments.instructions:
         found, failures = count_all(pythons)
     else:
-        pin_to_one_core()
+        measuring.pin_to_one_core()
         found, failures = time_all(pythons, arguments.turns, arguments.debugpy)
     print(*(f"above the aim: {failure}" for failure in failures), sep="\n")
     if arguments.json:
-        write_json(
+        measuring.write_json(
             arguments.json, kind="instructions" if arguments.instructions else "time", **found
         )
     return 1 if failures and arguments.check else 0

@@ -129,8 +129,7 @@ import os
 import statistics
 
 import measuring
-from measuring import (Progress, build_extensions, measure_in_turns, named_python, order_of_turn, parse_times,
-                       pin_to_one_core, ratio_of_pairs, run, write_json)
+from measuring import Progress, build_extensions, measure_in_turns, named_python, order_of_turn, parse_times, pin_to_one_core, ratio_of_pairs, run, write_json
 
 DEFAULT_LOCALS = (3, 30, 300)
 DEFAULT_DEPTH = 2000

@@ -13,9 +13,10 @@ import argparse
 import statistics
 import time
 
-import ferrule_dynamo
 import torch
 import torch._dynamo
+
+import ferrule_dynamo
 
 
 def as_it_is(module, inputs):
@@ -59,7 +60,7 @@ def leaf(n):
 def eager():
     """Calls outside of what is compiled."""
     total = 0
-    for n in range(500):
+    for _ in range(500):
         total = leaf(total)
     return total
 

@@ -15,7 +15,7 @@ import sys
 from workloads import BENCHMARKS, print_times
 
 
-def use_mode(mode, extensions):
+def use_mode(mode: str, extensions: str) -> None:
     if mode == "plain":
         return
     sys.path.insert(0, extensions)
@@ -38,16 +38,15 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 import os
 import statistics
 import time
+from collections.abc import Iterable
 
-from measuring import (CALLGRIND_ITERATIONS, ITERATIONS, QUIET, ROUNDS, Progress, argument_parser, build_extensions,
-                       count_work, measure_in_turns, parse, parse_times, pin_to_one_core, print_table, ratio_of_pairs,
-                       run, stripped_copies, write_json)
+import measuring
 
 SCRIPT = os.path.abspath(__file__)
 DEFAULT_TURNS = 15
 # column: (interpreter, mode, the column it is compared with, heading)
-COLUMNS = {
-    "stock": ("base", "plain", None, None),
+COLUMNS: dict[str, tuple[str, str, str | None, str]] = {
+    "stock": ("base", "plain", None, ""),
     "stock, evaluator": ("base", "evaluator", "stock", "evaluator/plain, stock"),
     "plain": ("python", "plain", "stock", "plain/plain of stock"),
     "evaluator": ("python", "evaluator", "plain", "evaluator/plain"),
@@ -55,62 +54,53 @@ COLUMNS = {
 }
 
 
-def measure_times(pythons, extensions, turns):
+def measure_times(pythons: measuring.Pythons, extensions: measuring.Pythons, turns: int) -> measuring.Results:
     """Interleaved runs: {benchmark: {column: [ns]}}."""
-    def measure(column):
+    def measure(column: str) -> dict[str, float]:
         which, mode, *_ = COLUMNS[column]
-        return parse_times(run([pythons[which], *QUIET, SCRIPT, "--child", "times", mode, extensions[which],
-                                str(ITERATIONS), str(ROUNDS)]).stdout)
-    return measure_in_turns(COLUMNS, turns, measure)
+        return measuring.parse_times(measuring.run([pythons[which], *measuring.QUIET, SCRIPT, "--child", "times", mode, extensions[which],
+                                str(measuring.ITERATIONS), str(measuring.ROUNDS)]).stdout)
+    return measuring.measure_in_turns(COLUMNS, turns, measure)
 
 
-def measure_instructions(pythons, extensions, names):
+def measure_instructions(pythons: measuring.Pythons, extensions: measuring.Pythons, names: Iterable[str]) -> measuring.Results:
     """{benchmark: {column: [instructions]}} for the work alone."""
-    results = {name: {} for name in names}
-    progress = Progress(len(names) * len(COLUMNS) * 2)
-    with stripped_copies(pythons) as copies:
-        for name in names:
-            for column, (which, mode, *_) in COLUMNS.items():
-                counted = count_work(
-                    copies[which], 0, CALLGRIND_ITERATIONS,
-                    lambda count: (*QUIET, SCRIPT, "--child", "count", mode, extensions[which], name, count),
-                    lambda: progress.step(f"{name}, {column}"))
-                results[name][column] = [counted.all]
-    progress.end()
-    return results
+    counts = measuring.count_each(names, {column: which for column, (which, *_) in COLUMNS.items()}, pythons, 0, measuring.CALLGRIND_ITERATIONS,
+                        lambda column, name, count: (SCRIPT, "--child", "count", COLUMNS[column][1], extensions[COLUMNS[column][0]], name, count))
+    return {name: {column: [counted.all] for column, counted in row.items()} for name, row in counts.items()}
 
 
-def report(results, unit):
+def report(results: measuring.Results, unit: str) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Print the ratios; return {benchmark: {column: ratio}} and the geometric means."""
     compared = {column: against for column, (_, _, against, _) in COLUMNS.items() if against}
-    rows = {name: {column: ratio_of_pairs(found[column], found[against]).median for column, against in compared.items()}
+    rows = {name: {column: measuring.ratio_of_pairs(found[column], found[against]).median for column, against in compared.items()}
             for name, found in results.items()}
     means = {column: statistics.geometric_mean(row[column] for row in rows.values()) for column in compared}
-    print_table(("benchmark", "stock plain", *(COLUMNS[column][3] for column in compared)),
+    measuring.print_table(("benchmark", "stock plain", *(COLUMNS[column][3] for column in compared)),
                 [*((name, f"{statistics.median(results[name]['stock']):,.0f} {unit}",
                     *(f"{row[column]:.3f}" for column in compared)) for name, row in rows.items()),
                  ("geom. mean", "", *(f"{means[column]:.3f}" for column in compared))])
     return rows, means
 
 
-def main():
-    parser = argument_parser("The cost of a PEP 523 evaluator, as ratios.", DEFAULT_TURNS)
+def main() -> int:
+    parser = measuring.argument_parser("The cost of a PEP 523 evaluator, as ratios.", DEFAULT_TURNS)
     parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME",
                         help="count only this benchmark's instructions; may be repeated")
-    arguments = parse(parser)
+    arguments = measuring.parse(parser)
     pythons = {"base": arguments.base, "python": arguments.python}
-    extensions = build_extensions(pythons)
+    extensions = measuring.build_extensions(pythons)
     started = time.monotonic()
     if arguments.instructions:
-        print(f"Instructions for {CALLGRIND_ITERATIONS} iterations, start-up taken off\n")
+        print(f"Instructions for {measuring.CALLGRIND_ITERATIONS} iterations, start-up taken off\n")
         rows, means = report(measure_instructions(pythons, extensions, arguments.only or list(BENCHMARKS)), "in")
     else:
-        pin_to_one_core()
+        measuring.pin_to_one_core()
         print(f"Time per call benchmark, median of the ratios of {arguments.turns} rounds that took turns\n")
         rows, means = report(measure_times(pythons, extensions, arguments.turns), "ns")
     print(f"({time.monotonic() - started:.0f} s)")
     if arguments.json:
-        write_json(arguments.json, kind="instructions" if arguments.instructions else "time", means=means,
+        measuring.write_json(arguments.json, kind="instructions" if arguments.instructions else "time", means=means,
                    pythons=pythons, benchmarks=rows)
     return 0
 

@@ -11,60 +11,64 @@ Instructions are counted by valgrind in the steady state: a run with few iterati
 
 import sys
 
+SETTLED: object = None      # add_python() has it
 BENCHMARKS = ("recursion", "methods", "properties", "generators", "inits", "empties")
 
 
 # --- In the interpreter that is measured. --------------------------------------------------------------------------
 
-def settle(view):
-    return DISABLE
+def settle(view: object) -> object:
+    return SETTLED
 
 
-def add_native(kind, count=1):
+def add_native(kind: str, count: int = 1) -> None:
     import framehooks
     for _ in range(count):
         framehooks.add_native(kind)
 
 
-def add_exchange(count=1):
+def add_exchange(count: int = 1) -> None:
     """Hooks that have a copy of a function's code run in its place; all but the first come after others that pass."""
     import framehooks
+
     import workloads
     for _ in range(count - 1):
         framehooks.add_native("pass")
     point = workloads.Point
     framehooks.add_replacer({code: code.replace() for code in (
-        workloads.fib.__code__, point.add.__code__, point.total.fget.__code__, workloads.count_to.__code__,
+        workloads.fib.__code__, point.add.__code__, vars(point)["total"].fget.__code__, workloads.count_to.__code__,
         point.__init__.__code__, workloads.empty.__code__)})
 
 
-def add_python():
-    global DISABLE
+def add_python() -> None:
+    global SETTLED
     import framehook
     DISABLE = framehook.DISABLE
     framehook.add(settle)
 
 
-def use_evaluator():
+def use_evaluator() -> None:
     import framehooks
     framehooks.set_evaluator("pass")
 
 
-def add_watcher(kind):
+def add_watcher(kind: str) -> None:
     import watchhooks
     watchhooks.add(kind)
 
 
-def answer_empty():
+def answer_empty() -> None:
     """None is the value of each call of the empty function; other functions are settled."""
     import watchhooks
+
     import workloads
     watchhooks.add_result(workloads.empty.__code__)
 
 
-def use_monitoring():
+def use_monitoring() -> None:
     """A counting tool for the beginnings and ends of the calls that are measured, and of no others."""
     import watchhooks
+
     import workloads
     monitoring, events = sys.monitoring, sys.monitoring.events
     monitoring.use_tool_id(monitoring.PROFILER_ID, "counts")
@@ -73,11 +77,11 @@ def use_monitoring():
     # An exception that leaves a frame is a global event only.
     monitoring.set_events(monitoring.PROFILER_ID, events.PY_UNWIND)
     point = workloads.Point
-    for function in (workloads.fib, point.add, point.total.fget, workloads.count_to, point.__init__, workloads.empty):
+    for function in (workloads.fib, point.add, vars(point)["total"].fget, workloads.count_to, point.__init__, workloads.empty):
         monitoring.set_local_events(monitoring.PROFILER_ID, function.__code__, events.PY_START | events.PY_RETURN)
 
 
-def do_nothing():
+def do_nothing() -> None:
     pass
 
 
@@ -101,22 +105,10 @@ SETUPS = {
 BASE = "stock"
 
 
-def child(kind, setup, extensions, *arguments):
-    import gc
+def child(kind: str, setup: str, extensions: str, *arguments: str) -> None:
     import workloads
     sys.path.append(extensions)
-    workloads.BENCHMARKS = {name: getattr(workloads, name) for name in BENCHMARKS}
-    gc.disable()    # a collection that falls into one of two runs would look like a difference
-    if kind == "times":
-        for run in workloads.BENCHMARKS.values():
-            run(20)     # specialized before the hook comes, as in a program that runs
-        SETUPS[setup][1]()
-        workloads.print_times(*map(int, arguments))
-    else:
-        name, iterations = arguments
-        workloads.BENCHMARKS[name](20)
-        SETUPS[setup][1]()
-        workloads.BENCHMARKS[name](int(iterations))
+    workloads.run_setup({name: getattr(workloads, name) for name in BENCHMARKS}, SETUPS[setup][1], kind, *arguments)
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
@@ -130,59 +122,47 @@ import os
 import statistics
 import time
 
-from measuring import (ITERATIONS, QUIET, ROUNDS, Progress, Ratio, argument_parser, build_extensions, count_work,
-                       measure_in_turns, parse, parse_times, pin_to_one_core, print_table, ratio_of_pairs, run,
-                       stripped_copies, write_json)
+import measuring
 
 DEFAULT_TURNS = 15
+Ratios = dict[str, dict[str, measuring.Ratio]]     # {benchmark: {setup: ratio}}
 FEW_ITERATIONS, MANY_ITERATIONS = 20, 60
 
 
-def command(kind, setup, extensions, *arguments):
+def command(kind: str, setup: str, extensions: str, *arguments: object) -> list[str]:
     """What comes behind the interpreter and its options; `extensions` is the directory of its C extensions."""
     return [os.path.abspath(__file__), "--child", kind, setup, extensions, *map(str, arguments)]
 
 
-def measure_times(pythons, extensions, turns):
+def measure_times(pythons: measuring.Pythons, extensions: measuring.Pythons, turns: int) -> measuring.Results:
     """{benchmark: {setup: [ns, one for each turn]}}."""
-    return measure_in_turns(SETUPS, turns, lambda setup: parse_times(
-        run([pythons[SETUPS[setup][0]], *QUIET,
-             *command("times", setup, extensions[SETUPS[setup][0]], ITERATIONS, ROUNDS)]).stdout))
+    return measuring.measure_in_turns(SETUPS, turns, lambda setup: measuring.parse_times(
+        measuring.run([pythons[SETUPS[setup][0]], *measuring.QUIET,
+             *command("times", setup, extensions[SETUPS[setup][0]], measuring.ITERATIONS, measuring.ROUNDS)]).stdout))
 
 
-def time_ratios(results):
-    return {name: {setup: ratio_of_pairs(times[setup], times[BASE]) for setup in SETUPS}
+def time_ratios(results: measuring.Results) -> Ratios:
+    return {name: {setup: measuring.ratio_of_pairs(times[setup], times[BASE]) for setup in SETUPS}
             for name, times in results.items()}
 
 
-def measure_instructions(pythons, extensions):
+def measure_instructions(pythons: measuring.Pythons, extensions: measuring.Pythons) -> dict[str, dict[str, int]]:
     """{benchmark: {setup: instructions of the iterations in between}}."""
-    results = {name: {} for name in BENCHMARKS}
-    progress = Progress(len(BENCHMARKS) * len(SETUPS) * 2)
-    with stripped_copies(pythons) as copies:
-        for setup, (version, *_) in SETUPS.items():
-            # What it imports may have to be compiled once: not in one of two runs that are compared.
-            run([copies[version], *QUIET, *command("instructions", setup, extensions[version], next(iter(BENCHMARKS)), 1)])
-            for name in BENCHMARKS:
-                counted = count_work(copies[version], FEW_ITERATIONS, MANY_ITERATIONS,
-                                     lambda count: [*QUIET, *command("instructions", setup,
-                                                                     extensions[version], name, count)],
-                                     lambda: progress.step(f"{setup}, {name}"))
-                results[name][setup] = counted.all
-    progress.end()
-    return results
+    counts = measuring.count_each(BENCHMARKS, {setup: which for setup, (which, *_) in SETUPS.items()}, pythons, FEW_ITERATIONS, MANY_ITERATIONS,
+                        lambda setup, name, count: command("instructions", setup, extensions[SETUPS[setup][0]], name, count))
+    return {name: {setup: counted.all for setup, counted in row.items()} for name, row in counts.items()}
 
 
-def instruction_ratios(results):
-    return {name: {setup: Ratio(*(counts[setup] / counts[BASE],) * 3) for setup in SETUPS}
+def instruction_ratios(results: dict[str, dict[str, int]]) -> Ratios:
+    return {name: {setup: measuring.Ratio(*(counts[setup] / counts[BASE],) * 3) for setup in SETUPS}
             for name, counts in results.items()}
 
 
-def report(rows, digits):
+def report(rows: Ratios, digits: int) -> dict[str, float]:
     """Print the table; return {setup: geometric mean}."""
     columns = [setup for setup in SETUPS if setup != BASE]
     means = {setup: statistics.geometric_mean(row[setup].median for row in rows.values()) for setup in columns}
-    print_table(("", *columns),
+    measuring.print_table(("", *columns),
                 [*((name, *(f"{row[setup].median:.{digits}f}" for setup in columns)) for name, row in rows.items()),
                  ("mean", *(f"{means[setup]:.{digits}f}" for setup in columns)),
                  ("aim", *(str(SETUPS[setup][2] or "") for setup in columns))])
@@ -192,28 +172,28 @@ def report(rows, digits):
     return means
 
 
-def main():
-    parser = argument_parser("What frame hooks cost, as ratios against stock CPython.", DEFAULT_TURNS, base="--stock")
+def main() -> int:
+    parser = measuring.argument_parser("What frame hooks cost, as ratios against stock CPython.", DEFAULT_TURNS, base="--stock")
     parser.add_argument("--check", action="store_true", help="fail when a mean is above its aim")
-    arguments = parse(parser)
+    arguments = measuring.parse(parser)
     pythons = {"stock": arguments.stock, "python": arguments.python}
-    extensions = build_extensions(pythons)
+    extensions = measuring.build_extensions(pythons)
     started = time.monotonic()
     if arguments.instructions:
-        results = measure_instructions(pythons, extensions)
+        counts = measure_instructions(pythons, extensions)
         print(f"Instructions of {MANY_ITERATIONS - FEW_ITERATIONS} iterations, as a ratio against stock\n")
-        rows = instruction_ratios(results)
+        rows = instruction_ratios(counts)
         means = report(rows, 4)
     else:
-        pin_to_one_core()
+        measuring.pin_to_one_core()
         results = measure_times(pythons, extensions, arguments.turns)
         print(f"Time, as a ratio against stock: medians of {arguments.turns} turns\n")
         rows = time_ratios(results)
         means = report(rows, 3)
     print(f"({time.monotonic() - started:.0f} s)")
     if arguments.json:
-        write_json(arguments.json, kind="instructions" if arguments.instructions else "time", pythons=pythons,
-                   means=means, ratios=rows, measured=results)
+        measuring.write_json(arguments.json, kind="instructions" if arguments.instructions else "time", pythons=pythons,
+                   means=means, ratios=rows, measured=counts if arguments.instructions else results)
     above = [f"{setup}: {means[setup]:.3f} is above {limit}" for setup, (_, _, limit) in SETUPS.items()
              if limit and means[setup] > limit]
     if arguments.check and above:

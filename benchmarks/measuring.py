@@ -17,9 +17,15 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+Pythons = Mapping[str, str]                 # {name: path}
+Results = dict[str, dict[str, list[float]]]  # {benchmark: {name: [ns, one for each turn]}}
 
 ITERATIONS = 300        # of a call benchmark, per timing: a few ms
 ROUNDS = 10             # timings in one process, the best is kept
@@ -39,7 +45,7 @@ class ChildFailed(SystemExit):
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
 
 
-def run(command, directory=None, timeout=None, **environment):
+def run(command: Sequence[str | Path], directory: str | None = None, timeout: float | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs a command in a small and fixed environment, so that nothing differs between two of them but what is run."""
     try:
         done = subprocess.run(command, cwd=directory, env={**ENVIRONMENT, **environment}, capture_output=True, text=True,
@@ -51,12 +57,12 @@ def run(command, directory=None, timeout=None, **environment):
     return done
 
 
-def took_too_long(command, timeout):
-    return ChildFailed(f"this took more than {timeout} s: {' '.join(command)}")
+def took_too_long(command: Sequence[str | Path], timeout: float | None) -> ChildFailed:
+    return ChildFailed(f"this took more than {timeout} s: {' '.join(map(str, command))}")
 
 
-def failed(command, code, said):
-    return ChildFailed(f"this failed with exit code {code}: {' '.join(command)}\n{said[-2000:]}")
+def failed(command: Sequence[str | Path], code: int, said: str) -> ChildFailed:
+    return ChildFailed(f"this failed with exit code {code}: {' '.join(map(str, command))}\n{said[-2000:]}")
 
 
 class Times(NamedTuple):
@@ -68,7 +74,7 @@ class Times(NamedTuple):
     cpu: float
 
 
-def time_process(command, directory=None, timeout=None, **environment):
+def time_process(command: Sequence[str], directory: str | None = None, timeout: float | None = None, **environment: str) -> Times:
     """Runs a command as `run` does, and measures it."""
     with tempfile.TemporaryFile() as said:
         started = time.perf_counter()
@@ -95,7 +101,7 @@ def time_process(command, directory=None, timeout=None, **environment):
     return Times(took, usage.ru_utime + usage.ru_stime)
 
 
-def pin_to_one_core():
+def pin_to_one_core() -> bool:
     """Keep this process and its children on one core where the system can do so; True if it did."""
     try:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -104,7 +110,7 @@ def pin_to_one_core():
     return True
 
 
-def order_of_turn(names, turn):
+def order_of_turn(names: Iterable[str], turn: int) -> list[str]:
     """The order in which a turn measures: nobody is always the first, or always after the same one."""
     names = list(names)
     shift = turn // 2 % len(names)
@@ -112,15 +118,15 @@ def order_of_turn(names, turn):
     return order[::-1] if turn % 2 else order
 
 
-def parse_times(output):
+def parse_times(output: str) -> dict[str, float]:
     """{name: ns} of a child that prints a name and its ns on each line."""
     return {name: float(ns) for name, ns in (line.rsplit(None, 1) for line in output.splitlines())}
 
 
-def measure_in_turns(names, turns, measure):
+def measure_in_turns(names: Collection[str], turns: int, measure: Callable[[str], Mapping[str, float]]) -> Results:
     """{benchmark: {name: [ns, one for each turn]}}. `measure` takes a name and returns {benchmark: ns} of one fresh
     process, or of several."""
-    results = {}
+    results: Results = {}
     progress = Progress(turns * len(names))
     for turn in range(turns):
         for name in order_of_turn(names, turn):
@@ -131,12 +137,25 @@ def measure_in_turns(names, turns, measure):
     return results
 
 
-def build_extensions(pythons, place="benchmark"):
+def load_test_module(*path: str) -> ModuleType:
+    """A module of the tests, which the benchmarks use too."""
+    spec = importlib.util.spec_from_file_location(os.path.splitext(path[-1])[0], os.path.join(ROOT, "tests", *path))
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def build_clients(python: str, out: str) -> str:
+    """Build the clients for an interpreter, as packages in a directory; the directory."""
+    subprocess.run([sys.executable, "-m", "tools.clients", "--python", os.path.abspath(python), "--packages",
+                    os.path.abspath(out)], cwd=ROOT, check=True)
+    return out
+
+
+def build_extensions(pythons: Pythons, place: str = "benchmark") -> dict[str, str]:
     """{which: the directory of the tests' C extensions, built for that interpreter}."""
-    source = os.path.join(ROOT, "tests", "c", "build_extensions.py")
-    spec = importlib.util.spec_from_file_location("build_extensions", source)
-    builder = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(builder)
+    builder = load_test_module("c", "build_extensions.py")
     # Names of one length: where a path is longer, more is copied.
     width = max(map(len, pythons))
     return {which: builder.build(path, os.path.join(ROOT, "build", "test-extensions",
@@ -153,7 +172,7 @@ class Ratio(NamedTuple):
     high: float
 
 
-def ratio_of_pairs(mine, base):
+def ratio_of_pairs(mine: Iterable[float], base: Iterable[float]) -> Ratio:
     """Pair by pair: what was measured in the same turn is divided."""
     ratios = sorted(a / b for a, b in zip(mine, base, strict=True))
     return Ratio(statistics.median(ratios), ratios[len(ratios) // 4], ratios[3 * len(ratios) // 4])
@@ -169,24 +188,24 @@ class Instructions(NamedTuple):
     all: int
     own: int
 
-    def __sub__(self, other):
+    def __sub__(self, other: "Instructions") -> "Instructions":
         return Instructions(self.all - other.all, self.own - other.own)
 
 
-def require_callgrind():
+def require_callgrind() -> None:
     for tool in ("valgrind", "strip"):
         if not shutil.which(tool):
             raise SystemExit(f"counting instructions needs {tool}")
 
 
 @contextlib.contextmanager
-def stripped_copies(pythons):
+def stripped_copies(pythons: Pythons) -> Iterator[dict[str, str]]:
     """{name: path of a copy without debug information}, for as long as the context lasts.
 
     Valgrind cannot read the debug information of every compiler. The copies lie beside the originals, as a build tree's
     python finds its library that way, and have names of their own, so that two runs in one tree do not meet.
     """
-    copies = {}
+    copies: dict[str, str] = {}
     try:
         for name, python in pythons.items():
             # The name has one length, whatever the process id is: it is a part of argv.
@@ -200,10 +219,10 @@ def stripped_copies(pythons):
                 os.unlink(copy)
 
 
-def own_instructions(profile, path):
+def own_instructions(profile: Iterable[str], path: str) -> int:
     """Sum of what a callgrind profile says was executed in the code of the file `path`, without what that code called."""
     total = 0
-    numbers = {}            # names are given once, by a number: `ob=(3) /usr/lib/...`, later `ob=(3)`
+    numbers: dict[str, str] = {}            # names are given once, by a number: `ob=(3) /usr/lib/...`, later `ob=(3)`
     inside = of_callee = False
     for line in profile:
         if line.startswith(("ob=", "cob=")):
@@ -222,7 +241,7 @@ def own_instructions(profile, path):
     return total
 
 
-def count_instructions(python, *arguments):
+def count_instructions(python: str, *arguments: object) -> Instructions:
     """Instructions of one run of `python` under valgrind."""
     with tempfile.NamedTemporaryFile("r", prefix="callgrind-") as profile:
         # From its own directory and by a short name: argv is then the same for every interpreter.
@@ -234,7 +253,8 @@ def count_instructions(python, *arguments):
         return Instructions(int(found[1]), own_instructions(profile, os.path.realpath(python)))
 
 
-def count_work(python, few, many, arguments, step=lambda: None):
+def count_work(python: str, few: int, many: int, arguments: Callable[[str], Sequence[object]],
+               step: Callable[[], None] = lambda: None) -> Instructions:
     """Instructions of the iterations from `few` to `many`: what start-up takes is in both runs.
 
     `arguments` makes the child's arguments from a number of iterations.
@@ -245,13 +265,30 @@ def count_work(python, few, many, arguments, step=lambda: None):
         step()
     if counts[1].all <= counts[0].all:
         raise SystemExit(f"{python}: {counts[1].all:,} instructions for {many} iterations, {counts[0].all:,} for {few}:"
-                         f" {' '.join(arguments('N'))}")
+                         f" {' '.join(map(str, arguments('N')))}")
     return counts[1] - counts[0]
+
+
+def count_each(names: Iterable[str], setups: Mapping[str, str], pythons: Pythons, few: int, many: int,
+               arguments: Callable[[str, str, str], Sequence[str]]) -> dict[str, dict[str, Instructions]]:
+    """{benchmark: {setup: Instructions}} for the work alone. `setups` says which of `pythons` each runs on; `arguments` makes
+    the child's arguments of a setup, a benchmark and a number of iterations."""
+    results: dict[str, dict[str, Instructions]] = {name: {} for name in names}
+    progress = Progress(len(results) * len(setups) * 2)
+    with stripped_copies(pythons) as copies:
+        for setup, which in setups.items():
+            # The first start compiles the modules it imports: not in one of two runs that are compared.
+            run([copies[which], *QUIET, *arguments(setup, next(iter(results)), "1")])
+            for name, counts in results.items():
+                counts[setup] = count_work(copies[which], few, many, lambda count: (*QUIET, *arguments(setup, name, count)),
+                                           lambda: progress.step(f"{setup}, {name}"))
+    progress.end()
+    return results
 
 
 # --- What a person sees. -------------------------------------------------------------------------------------------
 
-def as_time_left(seconds):
+def as_time_left(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
@@ -260,18 +297,18 @@ class Progress:
 
     BAR = 24
 
-    def __init__(self, total, active=None):
+    def __init__(self, total: float, active: bool | None = None) -> None:
         self.total = total
-        self.done = 0
+        self.done = 0.0
         self.started = time.monotonic()
         self.active = sys.stderr.isatty() if active is None else active
 
-    def step(self, what, amount=1):
+    def step(self, what: str, amount: float = 1) -> None:
         self.done += amount
         passed = time.monotonic() - self.started
         self.show(self.done / self.total, passed / self.done * (self.total - self.done), what)
 
-    def show(self, part, left, what):
+    def show(self, part: float, left: float, what: str) -> None:
         if self.active:
             full = round(self.BAR * min(part, 1))
             bar = "#" * full + "." * (self.BAR - full)
@@ -279,13 +316,13 @@ class Progress:
             sys.stderr.write("\r\x1b[K" + f"[{bar}] {100 * part:3.0f} %  about {as_time_left(left)} left  {what}"[:width])
             sys.stderr.flush()
 
-    def end(self):
+    def end(self) -> None:
         if self.active:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
 
-def print_table(headings, rows):
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Rows of texts under their headings: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(headings, *rows)]
     for row in (headings, *rows):
@@ -293,7 +330,7 @@ def print_table(headings, rows):
                         for place, (text, width) in enumerate(zip(row, widths))).rstrip())
 
 
-def print_ratios(title, results, columns, unit, scale=1, digits=2):
+def print_ratios(title: str, results: Results, columns: str, unit: str, scale: float = 1, digits: int = 2) -> dict[str, dict[str, float]]:
     """Print a table of base, python and ratio; return {benchmark: row} for JSON."""
     print(f"{title}\n")
     rows, lines = {}, []
@@ -309,7 +346,7 @@ def print_ratios(title, results, columns, unit, scale=1, digits=2):
     return rows
 
 
-def print_counts(title, results, columns, digits=0):
+def print_counts(title: str, results: Mapping[str, Mapping[str, float]], columns: str, digits: int = 0) -> dict[str, dict[str, float]]:
     """Print a table of counts; return {benchmark: row} for JSON."""
     print(f"{title}\n")
     rows = {name: {"ratio": counts["python"] / counts["base"], **counts} for name, counts in results.items()}
@@ -319,7 +356,7 @@ def print_counts(title, results, columns, digits=0):
     return rows
 
 
-def write_json(path, **content):
+def write_json(path: str, **content: object) -> None:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.write("\n")
@@ -327,21 +364,21 @@ def write_json(path, **content):
 
 # --- Arguments. ----------------------------------------------------------------------------------------------------
 
-def program(path):
+def program(path: str) -> str:
     path = os.path.abspath(path)
     if not os.access(path, os.X_OK) or os.path.isdir(path):
         raise argparse.ArgumentTypeError(f"no such program: {path}")
     return path
 
 
-def named_python(text):
+def named_python(text: str) -> tuple[str, str]:
     name, separator, path = text.partition("=")
     if not separator:
         name, path = os.path.basename(text), text
     return name, program(path)
 
 
-def argument_parser(description, turns, base="--base", base_required=True):
+def argument_parser(description: str, turns: int, base: str = "--base", base_required: bool = True) -> argparse.ArgumentParser:
     """With what every comparison of two interpreters takes. To be parsed with `parse`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(base, type=program, required=base_required, help="the interpreter to compare with (stock)")
@@ -354,7 +391,7 @@ def argument_parser(description, turns, base="--base", base_required=True):
     return parser
 
 
-def parse(parser):
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.turns = 3

@@ -13,7 +13,6 @@ import statistics
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.append(os.path.join(ROOT, "tests", "clients"))
 
 from pyperformance_once import NotHere, run_script
 
@@ -68,8 +67,7 @@ import argparse
 import subprocess
 import tempfile
 
-from measuring import print_table
-from profiler_support import build
+from measuring import build_clients, print_table
 from suite import environment, pyperformance_tasks
 
 SECONDS = 900
@@ -86,7 +84,7 @@ def main():
     inside, _ = environment.ensure_measured(os.path.basename(os.path.dirname(python)), python)
     measured = {}
     with tempfile.TemporaryDirectory() as directory:
-        packages = build(python, os.path.join(directory, "packages"), "extension")
+        packages = build_clients(python, os.path.join(directory, "packages"))
         for name, benchmark in pyperformance_tasks.scripts(not options.all).items():
             command = [inside, os.path.abspath(__file__), "--child", str(options.turns), benchmark.runscript,
                        *map(str, benchmark.extra_opts or ())]

@@ -10,7 +10,6 @@ ratio against stock without a profiler.
 
 import sys
 
-
 # --- In the interpreter that is measured. --------------------------------------------------------
 
 def nothing():
@@ -39,6 +38,7 @@ def viztracer():
 def trace0():
     import os
     import tempfile
+
     from trace0 import Tracer
     path = os.path.join(tempfile.mkdtemp(), "trace.json")
     tracer = Tracer(path, trace_subprocesses=False)
@@ -66,6 +66,7 @@ CALLS = 8_361
 def child(setup, rounds):
     import gc
     from time import perf_counter_ns
+
     from workloads import fib
     gc.disable()
     fib(16)     # specialized before the profiler comes
@@ -91,10 +92,7 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 import os
 import subprocess
 
-from measuring import (ROOT, argument_parser, measure_in_turns, parse, parse_times,
-                       pin_to_one_core, print_table, ratio_of_pairs, run, write_json)
-
-sys.path.append(os.path.join(ROOT, "tests", "clients"))
+from measuring import ROOT, argument_parser, build_clients, measure_in_turns, parse, parse_times, pin_to_one_core, print_table, ratio_of_pairs, run, write_json
 
 OTHERS = ("viztracer==1.1.1", "trace0==0.1.16")
 ROUNDS = 80
@@ -118,9 +116,7 @@ def main():
     arguments = parse(parser)
     if arguments.instructions:
         parser.error("only times are measured here")
-    from profiler_support import build
-    package = build(arguments.python, os.path.join(ROOT, "build", "test-extensions",
-                                                   "benchmark-profiler"), "extension")
+    package = build_clients(arguments.python, os.path.join(ROOT, "build", "test-extensions", "benchmark-profiler"))
     pythons = {"stock": environment(arguments.stock), "python": arguments.python}
     paths = {"stock": "", "python": package}
     pin_to_one_core()

@@ -25,16 +25,19 @@ import datetime
 import json
 import os
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import layouts
 import measuring
-from measuring import ROOT, ChildFailed, Progress, named_python, order_of_turn, program
+from measuring import ROOT, ChildFailed, Progress, Pythons, named_python, order_of_turn, program
 from suite import environment, machine, page, publish, pyperformance_tasks, tasks
 from suite.results import FACTS, Journal, Results, write_suites
 from workloads import BENCHMARKS as CALLS
 
+Facts = dict[str, Any]      # of a run, as its file has them
 RUNS = Path(ROOT, "build", "bench")
 LATEST = RUNS / "latest"
 MINUTES, QUICK_MINUTES = 34, 4.5        # an hour with the builds, and five minutes without
@@ -47,7 +50,7 @@ NEWS_SECONDS = 30       # between two lines about progress, where there is no te
 class Run:
     """One run: its directory, its journal, and its time."""
 
-    def __init__(self, directory, facts):
+    def __init__(self, directory: Path, facts: Facts) -> None:
         self.directory = directory
         self.facts = facts
         self.journal = Journal(directory)
@@ -57,17 +60,17 @@ class Run:
         self.started = time.monotonic()
         self.progress = Progress(self.budget)
         self.news = self.started
-        self.durations = {}     # {task: [s]}: the same task over all links
+        self.durations: dict[str, list[float]] = {}     # {task: [s]}: the same task over all links
 
     @property
-    def used(self):
+    def used(self) -> float:
         return self.before + time.monotonic() - self.started
 
     @property
-    def left(self):
+    def left(self) -> float:
         return self.budget - self.used
 
-    def tell(self, what):
+    def tell(self, what: str) -> None:
         part = min(self.used / self.budget, 1)
         self.progress.show(part, max(self.left, 0), what)
         now = time.monotonic()
@@ -76,18 +79,18 @@ class Run:
             print(f"{100 * part:3.0f} %  about {measuring.as_time_left(max(self.left, 0))} left  {what}",
                   flush=True)
 
-    def record(self, task, python, round, measure):
+    def record(self, task: str, python: str, round: int, measure: Callable[[], Any]) -> Any:
         """Measure, and write down what came of it; None where it failed."""
         return self.note(task, python, round, *attempt(measure))
 
-    def note(self, task, python, round, outcome, date, seconds):
+    def note(self, task: str, python: str, round: int, outcome: dict[str, Any], date: str, seconds: float) -> Any:
         """Write down what came of an attempt; None where it failed."""
         if "failed" in outcome:
             self.broken.add(task)
         self.journal.add(task=task, python=python, round=round, date=date, seconds=seconds, **outcome)
         return outcome.get("samples")
 
-    def measure(self, task, round):
+    def measure(self, task: tasks.Task, round: int) -> bool:
         """One task under each of its interpreters; False where there is no time for it."""
         if task.name in self.broken:
             return True
@@ -105,13 +108,13 @@ class Run:
         durations += [entry["seconds"] for entry in self.journal.entries[before:]]
         return True
 
-    def measure_in_turns(self, task, pythons, round):
+    def measure_in_turns(self, task: tasks.Task, pythons: Iterable[str], round: int) -> None:
         for python in pythons:
             if task.name not in self.broken:
                 self.tell(f"round {round + 1}  {task.name}  {python}")
                 self.record(task.name, python, round, lambda: task.measure(python, round))
 
-    def measure_together(self, task, pythons, round):
+    def measure_together(self, task: tasks.Task, pythons: Collection[str], round: int) -> None:
         """All at the same time on the one core that this process has."""
         self.tell(f"round {round + 1}  {task.name}")
         attempts = tasks.at_once([partial(attempt, partial(task.measure, python, round)) for python in pythons])
@@ -119,7 +122,7 @@ class Run:
             # Their times overlap: each is noted with its part, as the time of a run is the sum.
             self.note(task.name, python, round, outcome, date, round_seconds(seconds / len(pythons)))
 
-    def write(self):
+    def write(self) -> dict[str, Path]:
         """pyperf's JSON and the facts, as far as the run has come."""
         self.facts["failures"] = {name: text for name, text in self.journal.failures().items()}
         self.facts["seconds"] = round_seconds(self.used)
@@ -127,7 +130,7 @@ class Run:
         return write_suites(self.directory, self.journal.entries, self.facts["metadata"])
 
 
-def attempt(measure, what="samples"):
+def attempt(measure: Callable[[], Any], what: str = "samples") -> tuple[dict[str, Any], str, float]:
     """({what: what came of it} or {"failed": what was said}, when it began, how many seconds it took)"""
     date = datetime.datetime.now().isoformat(timespec="seconds")
     started = time.monotonic()
@@ -138,30 +141,30 @@ def attempt(measure, what="samples"):
     return outcome, date, round_seconds(time.monotonic() - started)
 
 
-def round_seconds(seconds):
+def round_seconds(seconds: float) -> float:
     return round(seconds, 3)
 
 
 @contextlib.contextmanager
-def on_all_cores():
+def on_all_cores() -> Iterator[None]:
     """Not pinned, for as long as the context lasts: for what has threads of its own."""
     pinned = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, range(os.cpu_count()))
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
     try:
         yield
     finally:
         os.sched_setaffinity(0, pinned)
 
 
-def write_facts(directory, facts):
+def write_facts(directory: Path, facts: Facts) -> None:
     unfinished = directory / (FACTS + ".unfinished")
     unfinished.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     unfinished.replace(directory / FACTS)
 
 
-def build_extensions(pythons, facts):
+def build_extensions(pythons: Pythons, facts: Facts) -> dict[str, str]:
     """{name: directory}, without the interpreters that they cannot be built for."""
-    found = {}
+    found: dict[str, str] = {}
     for name, path in pythons.items():
         try:
             found[name] = measuring.build_extensions({name: path}, "suite")[name]
@@ -171,9 +174,9 @@ def build_extensions(pythons, facts):
     return found
 
 
-def make_environments(pythons, facts):
+def make_environments(pythons: Pythons, facts: Facts) -> dict[str, str]:
     """{name: python of its environment} for pyperformance, or nothing."""
-    found = {}
+    found: dict[str, str] = {}
     try:
         for name, path in pythons.items():
             found[name], missing = environment.ensure_measured(name, path)
@@ -185,7 +188,7 @@ def make_environments(pythons, facts):
     return found
 
 
-def make_links(stack, pythons, facts):
+def make_links(stack: contextlib.ExitStack, pythons: Pythons, facts: Facts) -> list[Pythons]:
     """[{name: path}]: the interpreters as they are, then further links of them. Where the linker puts the eval loop moves
     single benchmarks by several per cent, so each round measures another link; the further ones are gone when `stack`
     is closed.
@@ -199,7 +202,7 @@ def make_links(stack, pythons, facts):
     return [pythons]
 
 
-def count_instructions(run, pythons, names):
+def count_instructions(run: Run, pythons: Pythons, names: Sequence[str]) -> None:
     """Once, not in rounds: instructions repeat."""
     wanted = [(name, python) for name in names for python in pythons
               if not run.journal.has(f"instructions {name}", python, 0)]
@@ -213,7 +216,7 @@ def count_instructions(run, pythons, names):
             run.record(f"instructions {name}", python, 0, lambda: [tasks.count_calls(copies[python], name)])
 
 
-def find_calibration(run, environments, base, benchmark):
+def find_calibration(run: Run, environments: Pythons, base: str, benchmark: Any) -> list[dict[str, Any]] | None:
     """How many loops a script of pyperformance gets, from the journal or measured now; None where it does not run."""
     key = f"calibration {benchmark.name}"
     for entry in run.journal.entries:
@@ -226,7 +229,7 @@ def find_calibration(run, environments, base, benchmark):
     return outcome.get("calibration")
 
 
-def go(run):
+def go(run: Run) -> None:
     """Measure until the time is used up."""
     facts = run.facts
     pythons, base, quick = facts["pythons"], facts["base"], facts["quick"]
@@ -243,7 +246,7 @@ def go(run):
     run.progress.end()
 
 
-def measure_rounds(run, links, extensions, environments):
+def measure_rounds(run: Run, links: list[Pythons], extensions: Pythons, environments: Pythons) -> None:
     """Each round over all benchmarks with the next of the links."""
     facts = run.facts
     pythons, base, quick = facts["pythons"], facts["base"], facts["quick"]
@@ -278,23 +281,23 @@ def measure_rounds(run, links, extensions, environments):
         run.write()
 
 
-def scripts_of(names, scripts):
+def scripts_of(names: Collection[str], scripts: Mapping[str, Any]) -> list[Any]:
     """Those that are likely to have benchmarks of these names first: a script calls each of several by its own and more."""
     return [benchmark for _, benchmark in sorted(scripts.items(), key=lambda script: not any(
         name.rpartition("/")[2].startswith(script[0]) for name in names))]
 
 
-def names_of(task):
+def names_of(task: tasks.Task) -> set[str]:
     """What a task may be called: with the group before the slash, and without."""
     return {task.name, task.name.rpartition("/")[2]}
 
 
-def unknown(names, everything):
+def unknown(names: Iterable[str], everything: Iterable[tasks.Task]) -> set[str]:
     """Those that no task has."""
     return set(names).difference(*map(names_of, everything))
 
 
-def choose(everything, names):
+def choose(everything: list[tasks.Task], names: Collection[str]) -> list[tasks.Task]:
     """The tasks of these names; a name of no task ends the run."""
     if wrong := unknown(names, everything):
         raise SystemExit(f"no benchmark is called {', '.join(sorted(wrong))}; there are:\n"
@@ -302,7 +305,7 @@ def choose(everything, names):
     return [task for task in everything if not names_of(task).isdisjoint(names)]
 
 
-def parse_arguments():
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Everything that is measured, in one run.")
     parser.add_argument("--base", metavar="NAME=PATH", type=named_python, help="the interpreter to compare with")
     parser.add_argument("--python", metavar="NAME=PATH", type=named_python, action="append", default=[],
@@ -340,14 +343,14 @@ def parse_arguments():
     return arguments
 
 
-def free_threaded_builds(named):
+def free_threaded_builds(named: Sequence[tuple[str, str]]) -> dict[str, str]:
     if named:
         return dict(named)
     return {name: os.path.join(ROOT, path) for name, path in FREE_THREADED.items()
             if os.access(os.path.join(ROOT, path), os.X_OK)}
 
 
-def start(arguments):
+def start(arguments: argparse.Namespace) -> Run:
     """A new run's directory and facts."""
     pythons = dict([arguments.base, *arguments.python])
     free_threaded = free_threaded_builds(arguments.free_threaded)
@@ -378,7 +381,7 @@ def start(arguments):
     return Run(directory, facts)
 
 
-def resume(directory, minutes=None):
+def resume(directory: Path, minutes: float | None = None) -> Run:
     facts = json.loads((directory / FACTS).read_text(encoding="utf-8"))
     facts["minutes"] = minutes or facts["minutes"]
     for name, path in facts["pythons"].items():
@@ -387,7 +390,7 @@ def resume(directory, minutes=None):
     return Run(directory.resolve(), facts)
 
 
-def main():
+def main() -> int:
     arguments = parse_arguments()
     if arguments.page or arguments.publish:
         directory = arguments.page or arguments.publish

@@ -188,13 +188,30 @@ def best_time(run, count, rounds):
     return best
 
 
-def print_times(iterations, rounds):
+def print_times(iterations, rounds, benchmarks=BENCHMARKS):
     """Print the best ns per iteration for each benchmark."""
     import gc
     gc.disable()
-    for name, run in BENCHMARKS.items():
+    for name, run in benchmarks.items():
         run(20)
         print(name, best_time(run, iterations, rounds) / iterations)
+
+
+def run_setup(benchmarks, prepare, kind, *arguments):
+    """What a child of hooks.py and of beside_monitoring.py measures: "times" of all benchmarks, or one of them so many times.
+    They are specialized before `prepare` adds a tool, as in a program that runs."""
+    import gc
+    gc.disable()    # a collection that falls into one of two runs would look like a difference
+    if kind == "times":
+        for run in benchmarks.values():
+            run(20)
+        prepare()
+        print_times(*map(int, arguments), benchmarks)
+    else:
+        name, iterations = arguments
+        benchmarks[name](20)
+        prepare()
+        benchmarks[name](int(iterations))
 
 
 # --- Deep recursion. -----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import datetime
 from dataclasses import dataclass
 from pathlib import Path
 
-from table import put_rows
+from ci.table import put_rows
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "builds.md"
 HEAD = """# The builds that are tried

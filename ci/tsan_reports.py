@@ -12,14 +12,16 @@ import argparse
 import collections
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ACCESS = re.compile(r"  (?:Previous )?(?:atomic )?(?:read|write) of size", re.IGNORECASE)
 FRAME = re.compile(r"    #\d+ (?P<function>.+) (?P<file>\S+)$")        # as ci/tsan-hooks wants them written
 SHOWN_FRAMES = 4
+Stack = list[tuple[str, str]]
 
 
-def stacks_of(report):
+def stacks_of(report: str) -> Iterator[Stack]:
     """The two accesses of a report, each as a list of (function, file), innermost first."""
     for paragraph in report.split("\n\n"):
         lines = paragraph.splitlines()
@@ -29,20 +31,20 @@ def stacks_of(report):
             yield [(frame["function"], frame["file"]) for frame in found if frame]
 
 
-def place_of(stack):
+def place_of(stack: Stack) -> tuple[str, str]:
     """Where an access is: not in the C library nor in Rust's, but in the function that uses them."""
     return next(((function, file) for function, file in stack if file != "<null>" and not file.startswith("/rustc/")),
                 ("?", "?"))
 
 
-def is_known(report, known):
+def is_known(report: str, known: set[str]) -> bool:
     places = [place_of(stack) for stack in stacks_of(report)]
     return (report.startswith("data race") and len(places) == 2
             and all(file != "?" and "rust-core/" not in file for _, file in places)
             and any(function in known for function, _ in places))
 
 
-def shortened(report):
+def shortened(report: str) -> str:
     """A report without addresses and numbers of threads, so that equal ones are equal."""
     lines = [re.sub(r" \(.*", "", report.splitlines()[0])]
     for stack in stacks_of(report):
@@ -52,7 +54,7 @@ def shortened(report):
     return "\n".join(lines)
 
 
-def main():
+def main() -> bool:
     parser = argparse.ArgumentParser(description="Print what ThreadSanitizer reported and CPython is not known for.")
     parser.add_argument("--known", type=Path, action="append", default=[], help="a list of suppressions for races")
     parser.add_argument("reports", type=Path, nargs="*", metavar="REPORT", help="a log of ThreadSanitizer's")

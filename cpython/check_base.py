@@ -18,16 +18,15 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from cpython.upstream.cache import Cache, default_cache
+from cpython.upstream.debian import apt_settings, apt_update, apt_versions, run_apt
+from cpython.upstream.files import read_json
+from cpython.upstream.pins import Pins
+from cpython.upstream.python_org import CONNECT_SECONDS
+from cpython.upstream.telling import Unreachable
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "tools"), str(HERE)]
-
-from upstream.cache import Cache, default_cache  # noqa: E402  (needs the path above)
-from upstream.debian import apt_settings, apt_update, apt_versions, run_apt  # noqa: E402
-from upstream.files import read_json  # noqa: E402
-from upstream.pins import Pins  # noqa: E402
-from upstream.python_org import CONNECT_SECONDS  # noqa: E402
-from upstream.telling import Unreachable  # noqa: E402
 
 
 def in_debian(pins, release):
@@ -65,7 +64,7 @@ def check_debian(pins, cache):
     print(f"Debian's {release['suite']} has {pins.source} {newest}; the cache has {used or 'none'}")
     if used in (None, newest):
         return None
-    return (f"Debian has {newest}: python3 cpython/fetch.py --refresh, then make test, "
+    return (f"Debian has {newest}: python3 -m cpython.fetch --refresh, then make test, "
             "and a new revision of the packages (docs/packaging.md)")
 
 
@@ -82,7 +81,7 @@ def check_python_org(pins):
 
 def main(argv=None, env=os.environ):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default=str(HERE / "upstream.toml"), metavar="FILE", help="the pins")
+    parser.add_argument("--config", type=Path, default=HERE / "upstream.toml", metavar="FILE", help="the pins")
     pins = Pins(parser.parse_args(argv).config)
     cache = Cache(default_cache(env, ROOT).absolute())
     newer, unreachable = [], 0

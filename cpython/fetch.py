@@ -30,17 +30,16 @@ import os
 import sys
 from pathlib import Path
 
+from cpython.upstream.cache import Cache, default_cache
+from cpython.upstream.choosing import choose, of_tarball, settled_first
+from cpython.upstream.files import locked
+from cpython.upstream.pins import SERIES, Pins
+from cpython.upstream.telling import FetchError, note
+from cpython.upstream.tree import finished, make_tree, publish
+from tools import patches
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "tools"), str(HERE)]
-
-import patches  # noqa: E402  (needs the path above)
-from upstream.cache import Cache, default_cache  # noqa: E402
-from upstream.choosing import choose, of_tarball, settled_first  # noqa: E402
-from upstream.files import locked  # noqa: E402
-from upstream.pins import SERIES, Pins  # noqa: E402
-from upstream.telling import FetchError, note  # noqa: E402
-from upstream.tree import finished, make_tree, publish  # noqa: E402
 
 
 def describe(stamp):
@@ -107,7 +106,7 @@ def arguments(argv):
                         help="the project's patches (default: patches/<major.minor>)")
     parser.add_argument("--overlay", default=str(ROOT / "overlay"), metavar="DIR",
                         help="files to add to the tree as they are (default: overlay)")
-    parser.add_argument("--config", default=str(HERE / "upstream.toml"), metavar="FILE",
+    parser.add_argument("--config", type=Path, default=HERE / "upstream.toml", metavar="FILE",
                         help="the pins (default: cpython/upstream.toml)")
     return parser.parse_args(argv)
 

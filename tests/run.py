@@ -15,9 +15,13 @@ import re
 import sys
 import unittest
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
 # --- Under the interpreter that is tested: run unittest and write down what came of each test. -----------------
 
 PASSED, SKIPPED, FAILED = range(3)
+# What is measured is run as files: their tests import them as they import each other.
+BESIDE = {"benchmarks": (os.path.join(ROOT, "benchmarks"),)}
 
 
 class RecordingResult(unittest.TextTestResult):
@@ -62,7 +66,8 @@ class RecordingResult(unittest.TextTestResult):
 
 
 def unittest_child(report, directory, names):
-    sys.path.insert(0, directory)
+    # This is the one place that says where tests import from: what is beside them, and packages of the root.
+    sys.path[:1] = [directory, *BESIDE.get(os.path.basename(directory), ()), ROOT]
     loader = unittest.TestLoader()
     if names:
         suite = loader.loadTestsFromNames(names)
@@ -76,8 +81,11 @@ def unittest_child(report, directory, names):
     return 0
 
 
-if __name__ == "__main__" and sys.argv[1:2] == ["--unittest"]:
-    sys.exit(unittest_child(sys.argv[2], sys.argv[3], sys.argv[4:]))
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--unittest"]:
+        sys.exit(unittest_child(sys.argv[2], sys.argv[3], sys.argv[4:]))
+    # Run as a file, it has its own directory there.
+    sys.path[0] = ROOT
 
 
 # --- The runner. ------------------------------------------------------------------------------------------------
@@ -91,10 +99,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path += [os.path.join(ROOT, "tools"), os.path.join(ROOT, "tests")]
-from progress import heed_interrupts
-from steps import LOGS, Counts, Step, as_duration, say
+from tests.steps import LOGS, Counts, Step, say
+from tools.progress import clock, heed_interrupts
 
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
@@ -243,8 +249,7 @@ making_environments = threading.Lock()
 
 def run_with_browser(name, *directory, environment=None):
     """Tests that look at a page in a browser, in the benchmarks' environment, which has what drives one."""
-    sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
-    from suite import environment as environments
+    from benchmarks.suite import environment as environments
     try:
         with making_environments:
             environments.ensure_browser_tools()
@@ -289,19 +294,16 @@ def group_release(options):
     return total
 
 
-def run_program(name, program, python):
+def run_program(name, module, python):
     """A program of tests whose last line is `N passed, N failed, N skipped`."""
-    step = Step(name, [sys.executable, os.path.join(ROOT, "tests", *program), "--python", python]).run()
-    found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", step.output, re.MULTILINE)
-    counts = Counts(*map(int, found.groups())) if found else Counts(failed=1)
-    if step.exit_code and not counts.failed:
-        counts.failed = 1
+    step = Step(name, [sys.executable, "-m", module, "--python", python]).run()
+    counts = Counts.of_summary(step.output, step.exit_code)
     # What its parts print of a test that failed may be far above the end of the log.
     return step.report(counts, [line.strip() for line in step.lines if re.match(r"(FAIL|ERROR): ", line)])
 
 
 def group_greenlet(options):
-    return run_program("greenlet", ("greenlet", "run.py"), options.python)
+    return run_program("greenlet", "tests.greenlet.run", options.python)
 
 
 def group_debugger(options):
@@ -310,7 +312,7 @@ def group_debugger(options):
     for name, python in (("debugger", options.python), ("debugger-stock", options.stock)):
         if python:
             total += run_unittest(name, python, os.path.join(ROOT, "tests", "debugger"))
-            total += run_program(f"{name}-cpython", ("debugger", "run_cpython.py"), python)
+            total += run_program(f"{name}-cpython", "tests.debugger.run_cpython", python)
     return total
 
 
@@ -536,7 +538,7 @@ def main():
         total = run_cpython(options, "cpython-suite", [])
     else:
         total = run_groups(options)
-    say(f"({as_duration(time.monotonic() - started)}; logs are in {os.path.relpath(LOGS)})")
+    say(f"({clock(time.monotonic() - started)}; logs are in {os.path.relpath(LOGS)})")
     say(str(total))
     return 0 if total.passed and not total.failed else 1
 

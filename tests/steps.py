@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 
+from tools.progress import clock
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LOGS = os.path.join(ROOT, "build", "logs")
 
@@ -27,6 +29,14 @@ class Counts:
 
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+    @classmethod
+    def of_summary(cls, output, exit_code):
+        """What a program of tests has printed last: `N passed, N failed, N skipped`. One that ended otherwise, or with an error, has failed."""
+        *_, found = [None, *re.finditer(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", output, re.MULTILINE)]
+        counts = cls(*map(int, found.groups())) if found else cls(failed=1)
+        counts.failed = counts.failed or int(exit_code != 0)
+        return counts
 
     @classmethod
     def of_unittest(cls, output, exit_code):
@@ -72,10 +82,6 @@ def show_status(name, text):
         width = shutil.get_terminal_size().columns // max(len(running), 1) - 2
         sys.stdout.write("".join(f"  {text[:width - 2]:{width - 2}}" for text in running.values()).rstrip())
         sys.stdout.flush()
-
-
-def as_duration(seconds):
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 class Step:
@@ -130,10 +136,10 @@ class Step:
                     log.write(self.lines[-1])
                 if terminal and now - told >= 0.2:
                     told = now
-                    show_status(self.name, f"{self.name}  {as_duration(now - started)}  {latest}")
+                    show_status(self.name, f"{self.name}  {clock(now - started)}  {latest}")
                 elif not terminal and now - told >= PROGRESS_SECONDS:
                     told = now
-                    say(f"  {self.name}  {as_duration(now - started)}  {latest}")
+                    say(f"  {self.name}  {clock(now - started)}  {latest}")
             self.exit_code = process.wait()
         if terminal:
             show_status(self.name, "")
@@ -152,7 +158,7 @@ class Step:
 
     def report(self, counts, details=()):
         """One line about the step, and the end of its log when something failed."""
-        took = as_duration(getattr(self, "seconds", 0))
+        took = clock(getattr(self, "seconds", 0))
         with screen:
             say(f"{'FAIL' if counts.failed else 'ok  '}  {self.name}: {counts} ({took})")
             for detail in details:

@@ -2,7 +2,7 @@
 
 import subprocess
 
-from errors import BuildError, cause
+from tools.errors import BuildError, cause
 
 
 def said(command: list[str]) -> str:

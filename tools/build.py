@@ -17,19 +17,11 @@ import re
 import subprocess
 import sys
 
-import choices
-import clients
-import installing
-import locking
-import making
-import places
-import progress
-import showing
-import target
-from choices import Choices
-from configuring import configure, flags_of, without_rust
-from errors import BuildError, explain
-from variants import VARIANTS
+from tools import choices, clients, installing, locking, making, places, progress, showing, target
+from tools.choices import Choices
+from tools.configuring import configure, flags_of, without_rust
+from tools.errors import BuildError, explain
+from tools.variants import VARIANTS
 
 # What configure answers without doing anything.
 QUESTION = re.compile(r"--?(h|he|hel|help|help=.*|vers|versi|versio|version|V)$")
@@ -39,8 +31,8 @@ DEFAULTS = "--defaults"
 def fetch_source(chosen: Choices) -> dict:
     """The patched source's facts; gets and patches it where that is needed."""
     release = {name: chosen.variables.get(name, "") for name in choices.RELEASE_VARIABLES}
-    command = [sys.executable, str(places.ROOT / "cpython" / "fetch.py"), "--dest", str(places.BUILD / "src")]
-    if subprocess.run(command, env={**os.environ, **release}).returncode != 0:
+    command = [sys.executable, "-m", "cpython.fetch", "--dest", str(places.BUILD / "src")]
+    if subprocess.run(command, cwd=places.ROOT, env={**os.environ, **release}).returncode != 0:
         raise BuildError("no CPython source, see above")
     return json.loads(places.source_facts().read_text())
 

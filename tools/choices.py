@@ -1,16 +1,15 @@
 """What the user chose with ./configure: one record, for every make after it, until it is chosen again."""
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import places
-from errors import BuildError
-from variants import VARIANTS
+from tools import places
+from tools.errors import BuildError
+from tools.variants import VARIANTS
 
 # Which release is built.
 RELEASE_VARIABLES = ("CPYTHON_VERSION", "CPYTHON_TARBALL", "CPYTHON_DEBIAN", "CPYTHON_SERIES")
@@ -126,7 +125,7 @@ def read() -> Choices | None:
 def write(chosen: Choices) -> None:
     temporary = record().with_suffix(".tmp")
     temporary.write_text(json.dumps(asdict(chosen), indent=2) + "\n")
-    os.replace(temporary, record())
+    temporary.replace(record())
 
 
 def forget() -> None:

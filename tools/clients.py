@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the clients of frame hooks, in clients/, for one interpreter.
 
-    python3 tools/clients.py --python build/ferrule/python        # wheels, into build/clients
+    python3 -m tools.clients --python build/ferrule/python        # wheels, into build/clients
 
 What is installed with an interpreter takes cargo alone: see put_together(). For the wheels maturin, and setuptools for what
 is Python alone, come from the package index, into an environment of their own.
@@ -17,13 +17,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import making
-import places
-import progress
-import pyo3
-from asking import said
-from errors import BuildError, cause
-from variants import VARIANTS
+from tools import making, places, progress, pyo3
+from tools.asking import said
+from tools.errors import BuildError, cause
+from tools.variants import VARIANTS
 
 MATURIN = "maturin>=1.9,<2"
 # What was chosen for other programs, and would move or change ours; and what makes and compilers of C are told.
@@ -92,7 +89,7 @@ def put_file(source: Path, target: Path) -> None:
 
 
 def library(client: Path, python: str, profile: str) -> Path:
-    host = re.search(r"^host: (.+)$", said(["rustc", "-vV"]), re.M)[1]
+    host = next(line for line in said(["rustc", "-vV"]).splitlines() if line.startswith("host: ")).removeprefix("host: ")
     built = places.BUILD / "cargo-clients"
     name = f"ferrule_{client.name}"
     command = ["cargo", "build", "--locked", "--package", name, "--profile", profile, "--target", host, "--target-dir", str(built)]
@@ -192,12 +189,18 @@ def wheels(python: str, only: str | None) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Builds the wheels of clients/.")
+    parser = argparse.ArgumentParser(description="Builds the clients in clients/: wheels, or packages in a directory.")
     parser.add_argument("--python", required=True, help="the interpreter that they are for")
     parser.add_argument("--only", choices=[client.name for client in sources()], help="one client")
+    parser.add_argument("--packages", metavar="DIRECTORY", type=Path, help="the packages alone, into this directory")
+    parser.add_argument("--profile", default="extension", help="cargo's, for --packages (default %(default)s)")
     options = parser.parse_args()
+    python = str(Path(options.python).absolute())
     try:
-        wheels(os.path.abspath(options.python), options.only)
+        if options.packages:
+            put_together(python, options.packages, options.profile)
+        else:
+            wheels(python, options.only)
     except subprocess.CalledProcessError as error:
         sys.exit(f"ferrule: this failed: {' '.join(map(str, error.cmd))}")
     except BuildError as error:

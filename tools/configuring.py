@@ -7,13 +7,11 @@ import re
 import shutil
 from pathlib import Path
 
-import places
-import progress
-import toolchain
-from choices import RELEASE_VARIABLES, Choices
-from environment import for_children
-from errors import BuildError, cause
-from variants import ALIGNED, BUILT_IN, DEBIAN_BUILT_IN, STOCK, TRAINING, TRAINING_MAY_FAIL, VARIANTS
+from tools import places, progress, toolchain
+from tools.choices import RELEASE_VARIABLES, Choices
+from tools.environment import for_children
+from tools.errors import BuildError, cause
+from tools.variants import ALIGNED, BUILT_IN, DEBIAN_BUILT_IN, STOCK, TRAINING, TRAINING_MAY_FAIL, VARIANTS
 
 
 def without_rust(flags: list[str]) -> bool:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from choices import CONFIGURE_VARIABLES, RELEASE_VARIABLES
+from tools.choices import CONFIGURE_VARIABLES, RELEASE_VARIABLES
 
 
 def split_flags(environment: Mapping[str, str]) -> tuple[str, str]:

@@ -7,14 +7,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import choices
-import clients
-import making
-import places
-import progress
-from configuring import is_as_chosen
-from environment import for_children, on_command_line
-from errors import BuildError, cause
+from tools import choices, clients, making, places, progress
+from tools.configuring import is_as_chosen
+from tools.environment import for_children, on_command_line
+from tools.errors import BuildError, cause
 
 # CPython's targets depend on these. They are there, so make takes them as they are, however old.
 BUILT = ("all", "scripts", "check-clean-src", "Makefile", "python", "python.exe", "pybuilddir.txt")

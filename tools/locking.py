@@ -3,13 +3,13 @@
 import contextlib
 import fcntl
 import os
+from collections.abc import Iterator
 
-import places
-import progress
+from tools import places, progress
 
 
 @contextlib.contextmanager
-def alone():
+def alone() -> Iterator[None]:
     """Keeps other runs out. The lock is on the directory itself, so that who may only read it can take it too."""
     if not places.BUILD.exists():
         yield

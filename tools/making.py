@@ -6,12 +6,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import places
-import progress
-from choices import Choices
-from configuring import configure_command, flags_of, is_shared, read_stamp, seen_from
-from environment import for_children, jobs
-from errors import BuildError, cause
+from tools import places, progress
+from tools.choices import Choices
+from tools.configuring import configure_command, flags_of, is_shared, read_stamp, seen_from
+from tools.environment import for_children, jobs
+from tools.errors import BuildError, cause
 
 # dtrace compiles a file of its own, with -g and CFLAGS alone. It would say where it was compiled, and so would the build id.
 DTRACE = 'DTRACE=env CFLAGS="$(CFLAGS) -g0" dtrace'
@@ -120,7 +119,7 @@ def name_plain_tools(directory: Path) -> None:
     """Have sysconfig name the compiler and the archiver as any machine has them."""
     for file in directory.glob("build/lib.*/_sysconfigdata_*.py"):
         text = file.read_text()
-        plain = re.sub(r"(?<=[' ])/usr/lib/llvm-\d+/bin/(%s)(?=[' ])" % "|".join(map(re.escape, PLAIN_TOOLS)),
+        plain = re.sub(r"(?<=[' ])/usr/lib/llvm-\d+/bin/({})(?=[' ])".format("|".join(map(re.escape, PLAIN_TOOLS))),
                        lambda tool: PLAIN_TOOLS[tool[1]], text)
         if plain != text:
             file.write_text(plain)

@@ -24,6 +24,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,19 +42,23 @@ NOT_INSERTIONS = ("deleted file mode", "rename from", "rename to", "copy from",
                   "copy to", "old mode", "GIT binary patch", "Binary files")
 
 
+# What is told how many of how many are done.
+Progress = Callable[[int, int], None]
+
+
 class PatchError(Exception):
     """Something about the patches that the user has to know."""
 
 
 # ---- which patches ---------------------------------------------------------
 
-def default_directory(version):
+def default_directory(version: str) -> Path:
     return ROOT / "patches" / ".".join(version.split(".")[:2])
 
 
-def read_series(directory):
+def read_series(directory: Path) -> list[str]:
     """The patch names in order; a missing series is an error, an empty one is not."""
-    series = Path(directory) / "series"
+    series = directory / "series"
     try:
         text = series.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -75,7 +80,7 @@ def read_series(directory):
     return names
 
 
-def variant_of(name):
+def variant_of(name: str) -> tuple[str, str | None]:
     """('NNNN-name.patch', '3.13.15') for 'NNNN-name@3.13.15.patch', else (name, None)."""
     match = re.fullmatch(r"(.+)@([0-9][0-9A-Za-z.]*)(\.patch|\.diff)", name)
     if not match:
@@ -83,24 +88,24 @@ def variant_of(name):
     return match[1] + match[3], match[2]
 
 
-def variants(directory):
+def variants(directory: Path) -> dict[tuple[str, str], Path]:
     """Every variant beside the series, as {(base name, version): path}."""
     found = {}
-    for path in sorted(Path(directory).iterdir()):
+    for path in sorted(directory.iterdir()):
         base, version = variant_of(path.name)
         if version:
             found[base, version] = path
     return found
 
 
-def selected(directory, version):
+def selected(directory: Path, version: str) -> list[Path]:
     """Paths of the patches that make up the series for this version."""
     names = read_series(directory)
     special = variants(directory)
-    return [special.get((name, version), Path(directory) / name) for name in names]
+    return [special.get((name, version), directory / name) for name in names]
 
 
-def digest(directory, version, compiled=False):
+def digest(directory: Path, version: str, compiled: bool = False) -> str:
     """Changes whenever a tree would have to be patched differently; where compiled is true, whenever something that is compiled would."""
     total = hashlib.sha256()
     for path in selected(directory, version):
@@ -114,19 +119,20 @@ def digest(directory, version, compiled=False):
 
 # ---- reading a patch -------------------------------------------------------
 
-def strip_first(path):
+def strip_first(path: str) -> str:
     """What -p1 makes of a path in a header line (a tab starts the time stamp)."""
     return path.split("\t")[0].strip().partition("/")[2]
 
 
-def scan(path):
+def scan(path: Path) -> Iterator[tuple[int, str, str | None, str]]:
     """Yield (line number, kind, file, text) of what a patch says.
 
     The kinds: '@' a hunk begins, ' ' context, '+', '-', '!' not an insertion. Hunk
     lengths are followed, since a deleted line may itself look like a header.
     """
-    target, old_left, new_left = None, 0, 0
-    text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    target: str | None = None
+    old_left, new_left = 0, 0
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         if old_left > 0 or new_left > 0:
             kind = line[:1]
@@ -160,7 +166,7 @@ def scan(path):
         raise PatchError(f"{path}: the last hunk is cut short")
 
 
-def files_of(path):
+def files_of(path: Path) -> list[str]:
     """The files a patch writes, relative to the source tree."""
     names = dict.fromkeys(file for _, _, file, _ in scan(path) if file)
     return list(names)
@@ -178,11 +184,11 @@ SYMBOL = r"(?:Py_RUST_CORE|Py_FERRULE_TUNING|Py_FERRULE)"
 DEFINED = rf"defined\s*(?:{SYMBOL}|\(\s*{SYMBOL}\s*\))"
 
 
-def is_c(file):
+def is_c(file: str) -> bool:
     return file.endswith((".c", ".h", ".c.in"))
 
 
-def part_opened(word, condition):
+def part_opened(word: str, condition: str) -> str:
     """What the first part of a conditional needs; EITHER where that is not plain."""
     condition = COMMENT.sub("", condition).strip()
     if word != "if":
@@ -196,7 +202,7 @@ def part_opened(word, condition):
     return EITHER
 
 
-def directives(lines):
+def directives(lines: Iterable[str]) -> Iterator[tuple[str, str | None, str, bool]]:
     """Yield (line, directive or None, the rest of it, whether the line before goes on in this one)."""
     goes_on = False
     for line in lines:
@@ -205,9 +211,10 @@ def directives(lines):
         goes_on = line.endswith("\\")
 
 
-def stock_lines(text):
+def stock_lines(text: str) -> list[str]:
     """The lines of a C file that count where none of the symbols is defined; blank ones do not."""
-    kept, parts = [], []
+    kept: list[str] = []
+    parts: list[str] = []
     for line, word, condition, goes_on in directives(text.split("\n")):
         if word in OPENING:
             parts.append(part_opened(word, condition))
@@ -225,17 +232,17 @@ def stock_lines(text):
 class Opened:
     """A conditional that a patch, or the code around it, has begun."""
 
-    def __init__(self, part, added, number, hunk):
+    def __init__(self, part: str, added: bool, number: int, hunk: int | None) -> None:
         self.part, self.added, self.number, self.hunk = part, added, number, hunk
 
 
-def unguarded(path):
+def unguarded(path: Path) -> Iterator[str]:
     """Complaints about added lines of C that are compiled where there is no Rust core.
 
     A patch shows parts of a file. So a guard may be opened in one hunk and closed
     in another, and one that is upstream's or another patch's counts as far as it is seen.
     """
-    files = {}
+    files: dict[str, list[tuple[int, str, str]]] = {}
     for number, kind, file, text in scan(path):
         if file and is_c(file) and kind in "@ +":
             files.setdefault(file, []).append((number, kind, "" if kind == "@" else text))
@@ -243,9 +250,10 @@ def unguarded(path):
         yield from (f"{path}:{number}: {file}: {why}" for number, why in unguarded_lines(lines))
 
 
-def unguarded_lines(lines):
+def unguarded_lines(lines: list[tuple[int, str, str]]) -> Iterator[tuple[int, str]]:
     """(line number, complaint) for the lines of one file."""
-    stack, hunk = [], None
+    stack: list[Opened] = []
+    hunk: int | None = None
     with_directives = zip(lines, directives(text for _, _, text in lines))
     for (number, kind, text), (_, word, condition, goes_on) in with_directives:
         added, guard = kind == "+", False
@@ -279,20 +287,20 @@ def unguarded_lines(lines):
 
 # ---- apply -----------------------------------------------------------------
 
-def apply_one(source, path):
+def apply_one(source: Path, path: Path) -> None:
     """Apply one patch exactly (fuzz 0); raise with the file and hunk that failed."""
     if shutil.which("patch") is None:
         raise PatchError("the program `patch` is missing: run `make deps`")
     run = subprocess.run(
         ["patch", "-p1", "-F0", "--forward", "--batch", "--no-backup-if-mismatch",
-         "--reject-file=-", "--input", os.path.abspath(path)],
+         "--reject-file=-", "--input", str(path.absolute())],
         cwd=source, env={**os.environ, "LC_ALL": "C"}, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     if run.returncode != 0:
-        raise PatchError(f"{Path(path).name} does not apply: {why(run.stdout)}")
+        raise PatchError(f"{path.name} does not apply: {why(run.stdout)}")
 
 
-def why(output):
+def why(output: str) -> str:
     """Out of patch's output, the files and hunks that failed."""
     file, reasons = "?", []
     for line in output.splitlines():
@@ -310,9 +318,9 @@ def why(output):
     return "; ".join(dict.fromkeys(reasons)) or output.strip()[-400:] or "no reason given"
 
 
-def apply_list(source, paths, progress=None):
+def apply_list(source: Path, paths: Sequence[Path], progress: Progress | None = None) -> list[str]:
     """Apply patches in order; return the files they wrote. Marks the tree on failure."""
-    source, touched = Path(source), {}
+    touched: dict[str, None] = {}
     for done, path in enumerate(paths):
         if progress:
             progress(done, len(paths))
@@ -326,7 +334,7 @@ def apply_list(source, paths, progress=None):
     return list(touched)
 
 
-def read(path):
+def read(path: Path) -> str:
     """A file's text, byte for byte; a file that is not there is empty."""
     try:
         return path.read_bytes().decode(errors="surrogateescape")
@@ -334,9 +342,8 @@ def read(path):
         return ""
 
 
-def apply_series(source, directory, version, progress=None):
+def apply_series(source: Path, directory: Path, version: str, progress: Progress | None = None) -> list[str]:
     """Apply the project's series to a fresh tree; return the files it wrote."""
-    source = Path(source)
     if not source.is_dir():
         raise PatchError(f"{source} is not a directory: run `make fetch` first")
     failed, applied = source / FAILED_MARK, source / APPLIED_MARK
@@ -363,51 +370,53 @@ def apply_series(source, directory, version, progress=None):
 
 # ---- stat ------------------------------------------------------------------
 
-def measure(path):
+def measure(path: Path) -> tuple[int, dict[str | None, int], list[str]]:
     """(added C lines, {other file: added lines}, [complaints]) of one patch."""
-    c_lines, others, complaints = 0, {}, []
+    c_lines = 0
+    others: dict[str | None, int] = {}
+    complaints: list[str] = []
     for number, kind, file, text in scan(path):
         if kind == "-":
             complaints.append(f"{path}:{number}: deletes or rewrites a line of {file}: "
                               f"{text.strip()}")
         elif kind == "!":
             complaints.append(f"{path}:{number}: not an insertion: {text}")
-        elif kind == "+" and is_c(file):
+        elif kind == "+" and file and is_c(file):
             c_lines += 1
         elif kind == "+":
             others[file] = others.get(file, 0) + 1
     return c_lines, others, complaints + list(unguarded(path))
 
 
-def strays(directory, names):
+def strays(directory: Path, names: list[str]) -> Iterator[str]:
     """Patch files that nothing would ever apply."""
-    for path in sorted(Path(directory).iterdir()):
+    for path in sorted(directory.iterdir()):
         base, _ = variant_of(path.name)
         if path.suffix in (".patch", ".diff") and base not in names:
             yield f"{path}: not in the series, nor a variant of a patch that is"
 
 
-def stat(directory, budget, out=print):
+def stat(directory: Path, budget: int, out: Callable[[str], object] = print) -> list[str]:
     """Print the table for one series; return the complaints."""
     names = read_series(directory)
     special = variants(directory)
     complaints = list(strays(directory, names))
     versions = sorted({version for base, version in special if base in names})
-    c_lines = {}
+    c_lines: dict[Path, int] = {}
     out(f"{directory}: added lines")
-    paths = [Path(directory) / name for name in names]
+    paths = [directory / name for name in names]
     for path in paths + [special[key] for key in sorted(special) if key[0] in names]:
         c_lines[path], other, bad = measure(path)
         complaints += bad
         extra = "".join(f", {count} in {file}" for file, count in sorted(other.items()))
         out(f"  {c_lines[path]:5} C  {path.name}{extra}")
-    headers = {}
-    if Path(directory).resolve().is_relative_to(ROOT / "patches"):
+    headers: dict[Path, int] = {}
+    if directory.resolve().is_relative_to(ROOT / "patches"):
         headers = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in HEADERS}
     for path, lines in headers.items():
         out(f"  {lines:5} C  {path.name}")
-    for version in [None] + versions:
-        chosen = [special.get((name, version), Path(directory) / name) for name in names]
+    for version in ["", *versions]:
+        chosen = [special.get((name, version), directory / name) for name in names]
         total = sum(c_lines[path] for path in chosen) + sum(headers.values())
         label = f" for {version}" if version else ""
         out(f"  {total:5} C  in all{label}, of {budget} allowed")
@@ -417,7 +426,7 @@ def stat(directory, budget, out=print):
     return complaints
 
 
-def all_series():
+def all_series() -> list[Path]:
     found = sorted(p for p in (ROOT / "patches").glob("*") if p.is_dir())
     if not found:
         raise PatchError(f"{ROOT / 'patches'} holds no series")
@@ -426,33 +435,33 @@ def all_series():
 
 # ---- command line ----------------------------------------------------------
 
-def arguments(argv):
+def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("apply", help="patch a source tree, fuzz 0")
-    one.add_argument("--source", required=True, metavar="DIR", help="the unpacked tree")
+    one.add_argument("--source", required=True, type=Path, metavar="DIR", help="the unpacked tree")
     one.add_argument("--version", required=True, help="its release, such as 3.13.5")
     two = commands.add_parser("stat", help="count added lines, refuse what is no insertion")
     two.add_argument("--budget", type=int, default=BUDGET, help="added C lines allowed")
     for sub in (one, two):
-        sub.add_argument("--patches", metavar="DIR",
+        sub.add_argument("--patches", metavar="DIR", type=Path,
                          help="the directory of the series (default: patches/<major.minor>)")
     return parser.parse_args(argv)
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     args = arguments(argv)
+    complaints: list[str] = []
     try:
         if args.command == "apply":
-            directory = Path(args.patches or default_directory(args.version))
+            directory = args.patches or default_directory(args.version)
             touched = apply_series(args.source, directory, args.version)
             count = len(selected(directory, args.version))
             print(f"{count} patches for {args.version}: " +
                   (f"wrote {len(touched)} files" if touched else "nothing to do"))
             return 0
-        complaints = []
-        for directory in [Path(args.patches)] if args.patches else all_series():
+        for directory in [args.patches] if args.patches else all_series():
             complaints += stat(directory, args.budget)
     except PatchError as error:
         complaints = [str(error)]

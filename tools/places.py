@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from errors import BuildError
+from tools.errors import BuildError
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"

@@ -7,11 +7,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 SECONDS_BETWEEN_LINES = 30
 
 
-def run(command: list[str], *, label: str, log: Path, **options) -> int:
+def run(command: list[str], *, label: str, log: Path, **options: Any) -> int:
     """Runs `command` and returns its exit status.
 
     On a terminal one line is rewritten; elsewhere a line appears every half
@@ -29,7 +30,7 @@ def run(command: list[str], *, label: str, log: Path, **options) -> int:
     with log.open("wb") as out, subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, **options
     ) as process:
-        for line in process.stdout:
+        for line in process.stdout or ():
             out.write(line)
             out.flush()
             count += 1

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from asking import said
+from tools.asking import said
 
 # PyO3 up to 0.28, which has to be used without the GIL, believes that objects of a build with --with-trace-refs are larger.
 # They are not since CPython 3.13. So it asks no such interpreter, and reads this. It does not ask one for another machine either,

@@ -3,14 +3,11 @@
 import json
 import shlex
 
-import choices
-import making
-import places
-import toolchain
-from choices import Choices
-from configuring import is_as_chosen
-from errors import BuildError
-from variants import VARIANTS
+from tools import choices, making, places, toolchain
+from tools.choices import Choices
+from tools.configuring import is_as_chosen
+from tools.errors import BuildError
+from tools.variants import VARIANTS
 
 
 def show() -> None:
@@ -56,7 +53,7 @@ def tools(chosen: Choices) -> str:
         compiler = toolchain.find_compiler(rust.llvm if rust else None, chosen.variables.get("CC"))
     except BuildError as error:
         return str(error)
-    return f"{compiler.description}, " + ("rustc %d.%d (LLVM %d)" % (*rust.version, rust.llvm) if rust else "no rustc")
+    return f"{compiler.description}, " + ("rustc {}.{} (LLVM {})".format(*rust.version, rust.llvm) if rust else "no rustc")
 
 
 def state(variant: str) -> str:

@@ -5,7 +5,7 @@ import re
 import struct
 import sys
 
-from errors import BuildError
+from tools.errors import BuildError
 
 # What follows `--host=` for machines with pointers of four bytes.
 NARROW = re.compile(r"(i[3-6]86|arm(v[5-8][a-z]*)?|mips(el)?|powerpc|ppc|s390|sparc|riscv32|hppa|m68k|sh4|wasm32)-|.*(-gnux32|-muslx32)$")

@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from errors import BuildError
+from tools.errors import BuildError
 
 OLDEST_RUST = (1, 85)
 
@@ -66,8 +66,7 @@ def find_rust(required: bool = True) -> Rust | None:
     found = Rust((int(version[1]), int(version[2])), int(llvm[1]))
     if required and found.version < OLDEST_RUST:
         raise ToolchainError(
-            "rustc %d.%d is too old: %d.%d or newer is needed, and `make deps` says how to get it"
-            % (found.version + OLDEST_RUST)
+            "rustc {}.{} is too old: {}.{} or newer is needed, and `make deps` says how to get it".format(*found.version, *OLDEST_RUST)
         )
     return found
 
@@ -120,7 +119,8 @@ def clang(major: int) -> Compiler:
     # LLVM by itself takes all for hot that the counts of 99 % of the time came from, inlines there without much restraint, and makes
     # small only what training never ran: an interpreter a third larger, and no faster. So what is hot ends at 95 %, and what training
     # ran least, the last tenth of a per cent, is made small too. -pgo-cold-func-opt is in LLVM since 19.
-    guided = guided_compiler = ()
+    guided: tuple[str, ...] = ()
+    guided_compiler: tuple[str, ...] = ()
     if major >= 19:
         guided = ("-profile-summary-cutoff-hot=950000", "-profile-summary-cutoff-cold=999000")
         guided_compiler = ("-pgo-cold-func-opt=optsize",)

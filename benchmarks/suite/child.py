@@ -166,8 +166,7 @@ FRAMES = {function.__name__.replace("_", " "): function for function in (
 
 def frames(iterations, rounds):
     import workloads
-    workloads.BENCHMARKS = FRAMES
-    workloads.print_times(int(iterations), int(rounds))
+    workloads.print_times(int(iterations), int(rounds), FRAMES)
 
 
 # --- Deep recursion and its memory. --------------------------------------------------------------------------------
@@ -241,6 +240,7 @@ def scaling():
     import gc
     import threading
     from time import perf_counter_ns
+
     from workloads import BENCHMARKS
     gc.disable()
     for name in ("recursion", "methods", "generators"):

@@ -26,23 +26,23 @@ class EnvironmentFailed(Exception):
     """A message that says what could not be made."""
 
 
-def say(text):
+def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def blocks(requirements):
+def blocks(requirements: str) -> list[str]:
     """The requirements of a pinned file, one by one: each with its hashes."""
     with open(requirements, encoding="utf-8") as file:
         text = file.read()
     return re.findall(r"^[A-Za-z0-9].*(?:\n    --hash.*)*", text, re.MULTILINE)
 
 
-def pip(python, *arguments):
+def pip(python: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *arguments],
                           capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
-def install_one_by_one(python, requirements):
+def install_one_by_one(python: str, requirements: str) -> list[str]:
     """What can be installed; returns the names of the rest."""
     missing = []
     for block in blocks(requirements):
@@ -54,7 +54,7 @@ def install_one_by_one(python, requirements):
     return missing
 
 
-def ensure(directory, python, requirements, all_or_nothing=True):
+def ensure(directory: str, python: str, requirements: str, all_or_nothing: bool = True) -> tuple[str, list[str]]:
     """An environment with what a pinned file says; made only where it is not there. Returns (its python, missing)."""
     with open(requirements, "rb") as file:
         stamp = {"python": os.path.realpath(python), "requirements": hashlib.sha256(file.read()).hexdigest()}
@@ -85,11 +85,11 @@ def ensure(directory, python, requirements, all_or_nothing=True):
     return inside, missing
 
 
-def ensure_harness():
+def ensure_harness() -> str:
     return ensure(HARNESS, sys.executable, HARNESS_REQUIREMENTS)[0]
 
 
-def ensure_browser_tools():
+def ensure_browser_tools() -> None:
     """What drives a browser in the tests, installed into the harness's environment; the browser is the system's."""
     python = ensure_harness()
     if subprocess.run([python, "-c", "import playwright"], capture_output=True).returncode:
@@ -100,13 +100,13 @@ def ensure_browser_tools():
                                     + done.stderr[-2000:])
 
 
-def ensure_measured(name, python):
+def ensure_measured(name: str, python: str) -> tuple[str, list[str]]:
     """For one interpreter: (the environment's python, what could not be installed)."""
     return ensure(os.path.join(ROOT, "build", f"bench-env-{name}"), python, PYPERFORMANCE_REQUIREMENTS,
                   all_or_nothing=False)
 
 
-def link_in(inside, python):
+def link_in(inside: str, python: str) -> str:
     """The path of another link of the interpreter whose environment has `inside` as its python."""
     path = os.path.join(os.path.dirname(inside), os.path.basename(python))
     if not os.path.lexists(path):
@@ -114,7 +114,7 @@ def link_in(inside, python):
     return path
 
 
-def enter_harness():
+def enter_harness() -> None:
     """Go on in the harness's environment: starts this program anew there unless it is there already."""
     if os.path.realpath(sys.prefix) != os.path.realpath(HARNESS):
         try:

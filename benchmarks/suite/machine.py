@@ -4,8 +4,12 @@ import json
 import os
 import platform
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from measuring import run
+
+Facts = Mapping[str, Any]       # of a run, as its file has them
 
 FACTS = """
 import json, sys, sysconfig
@@ -25,7 +29,7 @@ print(json.dumps({
 """
 
 
-def first(pattern, path, default="unknown"):
+def first(pattern: str, path: str, default: str = "unknown") -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             found = re.search(pattern, file.read(), re.MULTILINE)
@@ -34,7 +38,7 @@ def first(pattern, path, default="unknown"):
     return found[1].strip('"') if found else default
 
 
-def describe():
+def describe() -> dict[str, Any]:
     memory = int(first(r"^MemTotal:\s*(\d+)", "/proc/meminfo", "0")) / 2 ** 20
     return {
         "cpu": first(r"^model name\s*: (.*)", "/proc/cpuinfo", platform.machine()),
@@ -46,25 +50,25 @@ def describe():
     }
 
 
-def without_paths(flags):
+def without_paths(flags: str) -> str:
     """Flags as they matter to others: not where a tool or a cache lies on this machine."""
     words = re.findall(r"'[^']*'|\S+", flags)
     return " ".join(word.strip("'") for word in words if "/" not in word and not word.strip("'").startswith("FERRULE_"))
 
 
-def describe_python(path):
+def describe_python(path: str) -> dict[str, Any]:
     found = json.loads(run([path, "-c", FACTS]).stdout)
     found["cflags"], found["configure"] = map(without_paths, (found["cflags"], found["configure"]))
     return found
 
 
-def fingerprint(path):
+def fingerprint(path: str) -> dict[str, int]:
     """What changes when the program is built anew."""
     status = os.stat(path)
     return {"bytes": status.st_size, "modified": int(status.st_mtime)}
 
 
-def pyperf_metadata(facts, name):
+def pyperf_metadata(facts: Facts, name: str) -> dict[str, Any]:
     """What holds for every run of one interpreter, in the names that pyperf gives to such things."""
     build = facts["builds"][name]
     return {

@@ -1,13 +1,16 @@
 """The report: what the results say, and one HTML page that shows it and needs nothing else."""
 
 import statistics
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
 import hooks
 from suite import plots, ratios
+from suite.ratios import Ratio
 from suite.results import Results
 
 PAGE = "report.html"
@@ -37,37 +40,37 @@ class Plot:
 class Section:
     title: str
     text: str = ""
-    plots: list = field(default_factory=list)
-    headings: tuple = ()
-    rows: list = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
+    headings: tuple[str, ...] = ()
+    rows: list[Any] = field(default_factory=list)
     after: str = ""
 
 
-def time_text(seconds):
+def time_text(seconds: float) -> str:
     for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
 
 
-def value_text(value, unit):
+def value_text(value: float, unit: str) -> str:
     if unit == "byte":
         return f"{value / 2 ** 20:.1f} MiB"
     return time_text(value) if unit == "second" else f"{value:,.0f}"
 
 
-def ratio_text(ratio, digits=3):
+def ratio_text(ratio: Ratio | None, digits: int = 3) -> str:
     return f"{ratio.value:.{digits}f}" if ratio else "–"
 
 
-def interval_text(ratio):
+def interval_text(ratio: Ratio | None) -> str:
     return f"{ratio.low:.3f} to {ratio.high:.3f}" if ratio else "–"
 
 
 class Report:
     """Everything that the page says, from results alone."""
 
-    def __init__(self, results: Results):
+    def __init__(self, results: Results) -> None:
         self.results = results
         self.facts = results.facts
         self.base = self.facts["base"]
@@ -76,20 +79,20 @@ class Report:
 
     # --- Comparisons.
 
-    def ratio(self, python, name, base_name=None, base=None):
+    def ratio(self, python: str, name: str, base_name: str | None = None, base: str | None = None) -> Ratio | None:
         return ratios.compare(self.results.figures(python, name),
                               self.results.figures(base or self.base, base_name or name), self.facts["layouts"])
 
-    def common(self, python, prefix):
+    def common(self, python: str, prefix: str) -> list[str]:
         mine = set(self.results.names(python, prefix))
         return [name for name in self.results.names(self.base, prefix) if name in mine]
 
-    def mean(self, python, names, base_names=None, base=None):
+    def mean(self, python: str, names: Iterable[str], base_names: Iterable[str] | None = None, base: str | None = None) -> Ratio | None:
         figures = self.results.figures
         return ratios.mean_of(((figures(python, name), figures(base or self.base, base_name))
                                for name, base_name in zip(names, base_names or names)), self.facts["layouts"])
 
-    def ratio_rows(self, prefix):
+    def ratio_rows(self, prefix: str) -> list[tuple[str, list[Ratio | None]]]:
         """[(name, [Ratio or None for each other interpreter])]"""
         return [(name.removeprefix(prefix), [self.ratio(python, name) for python in self.others])
                 for name in self.results.names(self.base, prefix)
@@ -97,10 +100,10 @@ class Report:
 
     # --- Sections.
 
-    def label(self, what="time"):
+    def label(self, what: str = "time") -> str:
         return f"{what} ÷ {what} of {self.base}"
 
-    def figure_rows(self, prefix):
+    def figure_rows(self, prefix: str) -> list[Any]:
         """Rows of a table: one for each benchmark and other interpreter."""
         rows = []
         for python in self.others:
@@ -117,11 +120,11 @@ class Report:
         return rows
 
     @property
-    def figure_headings(self):
+    def figure_headings(self) -> tuple[str, ...]:
         return ("benchmark", *(("python",) if len(self.others) > 1 else ()), self.base,
                 self.others[0] if len(self.others) == 1 else "other", "ratio", "95 % interval", "verdict")
 
-    def pyperformance(self):
+    def pyperformance(self) -> Iterator[Section]:
         rows = self.ratio_rows(PYPERFORMANCE)
         if not rows:
             return
@@ -153,7 +156,7 @@ class Report:
                                   "Ratio and interval of each pyperformance benchmark."))
         yield section
 
-    def calls(self):
+    def calls(self) -> Iterator[Section]:
         rows = self.ratio_rows("calls/")
         if not rows:
             return
@@ -176,7 +179,7 @@ class Report:
             section = Section("Instructions of the same calls", "Counted by valgrind, in one run each, start-up taken off:"
                               " these repeat on a busy machine.")
             for place, python in enumerate(self.others):
-                found = [row[1][place].value for row in counted if row[1][place]]
+                found = [ratio.value for _, row in counted if (ratio := row[place])]
                 if found:
                     section.text += f" {python}: geometric mean {statistics.geometric_mean(found):.4f}."
             section.headings = ("benchmark", "python", self.base, "other", "ratio")
@@ -188,7 +191,7 @@ class Report:
                 "instructions", counted, self.label("instructions"), self.others), "Ratio of instructions of each call."))
             yield section
 
-    def depth(self):
+    def depth(self) -> Iterator[Section]:
         names = self.results.names(self.base, "depth/")
         if not names:
             return
@@ -213,7 +216,7 @@ class Report:
                 f"Cost of a call by depth, {name.removeprefix('depth/')}, on a log axis."))
         yield section
 
-    def hooks(self):
+    def hooks(self) -> Iterator[Section]:
         for python in self.ferrules:
             rows, lines = [], []
             for setup, (role, *_) in hooks.SETUPS.items():
@@ -242,7 +245,7 @@ class Report:
                 section.rows = lines
                 yield section
 
-    def evaluators(self):
+    def evaluators(self) -> Iterator[Section]:
         rows, lines = [], []
         for place, python in enumerate(self.facts["pythons"]):
             for mode in ("evaluator", "allowing"):
@@ -264,7 +267,7 @@ class Report:
             section.headings, section.rows = ("setup", "mean", "95 % interval", "benchmarks"), lines
             yield section
 
-    def plain_groups(self):
+    def plain_groups(self) -> Iterator[Section]:
         for prefix, title, text in PLAIN_GROUPS:
             rows = self.ratio_rows(prefix)
             if rows:
@@ -276,7 +279,7 @@ class Report:
                     self.others), f"{title}: ratios and intervals."))
                 yield section
 
-    def scaling(self):
+    def scaling(self) -> Iterator[Section]:
         section = Section("Two threads without the GIL", "How much more two threads do than one: 2.00 is all there is to"
                           " have. Each calls the same functions, with nothing shared but these.")
         section.headings = ("benchmark", "python", "two against one", "95 % interval")
@@ -291,14 +294,14 @@ class Report:
         if section.rows:
             yield section
 
-    def sections(self):
+    def sections(self) -> Iterator[Section]:
         for part in (self.pyperformance, self.calls, self.depth, self.hooks, self.evaluators, self.plain_groups,
                      self.scaling):
             yield from part()
 
     # --- The run as a whole.
 
-    def noise(self):
+    def noise(self) -> tuple[Any, str]:
         """How far the pairs of one benchmark reach (the median over benchmarks and interpreters), and a sentence about it."""
         of_pairs, of_base = [], []
         for name in self.results.names(self.base):
@@ -319,7 +322,7 @@ class Report:
             text = "The machine was too noisy for figures of a few per cent. " + text
         return middle, text
 
-    def rounds(self):
+    def rounds(self) -> str:
         found = [len(self.results.figures(self.base, name)) for name in self.results.names(self.base)
                  if not name.startswith("instructions/")]
         fewest, most = (min(found), max(found)) if found else (0, 0)
@@ -327,7 +330,7 @@ class Report:
         links = min(self.facts["layouts"], most)
         return f"{text} over {links} links of each build" if links > 1 else text
 
-    def all_figures(self):
+    def all_figures(self) -> list[Any]:
         rows = []
         for python in (*self.facts["pythons"], *self.facts["free_threaded"]):
             for name in self.results.names(python):
@@ -340,20 +343,20 @@ class Report:
         return rows
 
 
-def render(report):
+def render(report: Report) -> str:
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     template = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True,
                                   undefined=jinja2.StrictUndefined).get_template("page.html.jinja")
     return template.render(report=report, facts=report.facts, sections=list(report.sections()), rule=ratios.RULE)
 
 
-def write(results):
+def write(results: Results) -> Path:
     path = results.directory / PAGE
     path.write_text(render(Report(results)), encoding="utf-8")
     return path
 
 
-def summary(results):
+def summary(results: Results) -> str:
     """A few lines for the terminal."""
     report = Report(results)
     lines = []

@@ -2,10 +2,14 @@
 
 import io
 import re
+from collections.abc import Mapping, Sequence
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+
+from suite.ratios import Ratio
 
 WIDTH = 4.6         # inches: 331 points
 COLORS = ("#b3541e", "#1f5fa8", "#3a7d44", "#7a4fa0")     # the base first; told apart without colour by their marks too
@@ -19,7 +23,7 @@ matplotlib.rcParams.update({
 })
 
 
-def as_svg(figure, prefix):
+def as_svg(figure: Figure, prefix: str) -> str:
     """The figure as an SVG element to be put into HTML or written to a file. `prefix` keeps ids apart on one page."""
     out = io.StringIO()
     # No date: the same figures give the same file.
@@ -32,17 +36,17 @@ def as_svg(figure, prefix):
     return re.sub(r"url\(#", f"url(#{prefix}-", text)
 
 
-def plain(value, _):
+def plain(value: float, _: object) -> str:
     return f"{value:g}"
 
 
-def ratio_ticks(low, high):
+def ratio_ticks(low: float, high: float) -> list[float]:
     """Round ratios from 1 outwards, none so near to the one before that their labels would touch."""
     apart = (high / low) ** (1 / 9)
-    ticks = [1]
+    ticks: list[float] = [1]
     for ladder in ((1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 300, 1000),
                    (0.995, 0.99, 0.98, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)):
-        last = 1
+        last: float = 1
         for step in ladder:
             if low <= step <= high and max(step / last, last / step) >= apart:
                 ticks.append(step)
@@ -50,7 +54,7 @@ def ratio_ticks(low, high):
     return sorted(ticks)
 
 
-def ratio_axis(axes, values):
+def ratio_axis(axes: Axes, values: list[float]) -> None:
     """A log axis with plain numbers, and a line at 1.00. A ratio of 2 and one of 1/2 are equally far from it."""
     low, high = min(values + [0.98]), max(values + [1.02])
     axes.set_xscale("log")
@@ -64,13 +68,13 @@ def ratio_axis(axes, values):
     axes.set_axisbelow(True)
 
 
-def ratio_bars(prefix, rows, label, series=None):
+def ratio_bars(prefix: str, rows: Sequence[tuple[str, Sequence[Ratio | None]]], label: str, series: Sequence[str] | None = None) -> str:
     """Horizontal bars from 1.00 to the ratio, with intervals. `rows` is [(name, [Ratio or None, one for each series])]."""
     count = max(len(ratios) for _, ratios in rows)
     height = 0.9 + len(rows) * (0.085 + 0.085 * count)
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.subplots()
-    values = []
+    values: list[float] = []
     for place, (_, ratios) in enumerate(rows):
         for number, ratio in enumerate(ratios):
             if ratio is None:
@@ -93,7 +97,7 @@ def ratio_bars(prefix, rows, label, series=None):
     return as_svg(figure, prefix)
 
 
-def depth_lines(prefix, curves, title):
+def depth_lines(prefix: str, curves: Mapping[str, Sequence[float]], title: str) -> str:
     """Cost of a call by depth on a log axis. `curves` is {interpreter: [ns at each depth]}."""
     figure = Figure(figsize=(WIDTH, 2.5), layout="constrained")
     axes = figure.subplots()
@@ -111,11 +115,11 @@ def depth_lines(prefix, curves, title):
     return as_svg(figure, prefix)
 
 
-def mean_and_parts(prefix, rows, label):
+def mean_and_parts(prefix: str, rows: Sequence[tuple[str, Ratio, Sequence[Ratio], int]], label: str) -> str:
     """A mean with its interval, and the single benchmarks as dots. `rows` is [(name, mean Ratio, [Ratio], colour)]."""
     figure = Figure(figsize=(WIDTH, 0.8 + 0.27 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    values = []
+    values: list[float] = []
     for place, (_, mean, parts, color) in enumerate(rows):
         axes.barh(place, mean.value - 1, left=1, height=0.6, color=COLORS[color], alpha=0.45)
         axes.plot([part.value for part in parts], [place] * len(parts), "o", color=COLORS[color], markersize=2.5,

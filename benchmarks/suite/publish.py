@@ -4,6 +4,7 @@ from pathlib import Path
 
 from measuring import ROOT
 from suite.page import Report
+from suite.results import Results
 
 README = Path(ROOT, "README.md")
 PLOTS = Path(ROOT, "docs", "benchmarks")
@@ -12,7 +13,7 @@ SHOWN = {"pyperformance": "pyperformance, each benchmark", "calls": "Call microb
          "depth-3-locals": "Cost of a call by depth, 3 locals", "hooks": "Frame hooks against PEP 523"}
 
 
-def text(report, names):
+def text(report: Report, names: list[str]) -> str:
     """The README's part."""
     facts = report.facts
     lines = [BEGIN, ""]
@@ -32,7 +33,7 @@ def text(report, names):
     return "\n".join(lines)
 
 
-def publish(results):
+def publish(results: Results) -> list[Path]:
     """Writes the plots and the README's part; returns what was written."""
     if results.facts["quick"] or results.facts["only"]:
         raise SystemExit(f"{results.directory} is not a whole run: what is published comes from `make bench`")

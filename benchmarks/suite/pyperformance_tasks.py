@@ -15,12 +15,14 @@ import random
 import shlex
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pyperf
 from pyperformance._manifest import load_manifest
 
-from measuring import ChildFailed, run, time_process
-from suite.results import sample
+from measuring import ChildFailed, Pythons, run, time_process
+from suite.results import Sample, sample
 from suite.tasks import CPU_CLOCK, TIMEOUT, Task
 
 PREFIX = "pyperformance/"
@@ -41,14 +43,14 @@ QUICK = ("chaos", "comprehensions", "coroutines", "deltablue", "float", "generat
          "pickle_pure_python", "raytrace", "richards")
 
 
-def scripts(quick):
+def scripts(quick: bool) -> dict[str, Any]:
     """{name: benchmark}, as pyperformance lists them."""
     found = {benchmark.name: benchmark for benchmark in load_manifest(None).benchmarks}
     return {name: benchmark for name, benchmark in sorted(found.items()) if not quick or name in QUICK}
 
 
 @contextlib.contextmanager
-def surroundings(python, seed):
+def surroundings(python: str, seed: int) -> Iterator[tuple[str, dict[str, str]]]:
     """(directory, environment) of a process, with nothing of the user's."""
     with tempfile.TemporaryDirectory(prefix="ferrule-bench-") as directory:
         # The directory is the home too: some write to it.
@@ -57,7 +59,7 @@ def surroundings(python, seed):
                           "PADDING": "x" * random.choice(PADDING)}
 
 
-def run_worker(python, benchmark, seed, *options, together=False):
+def run_worker(python: str, benchmark: Any, seed: int, *options: str, together: bool = False) -> list[pyperf.Benchmark]:
     """The pyperf benchmarks that one worker process measured, in the order of its tasks."""
     place, script = os.path.split(benchmark.runscript)
     kind = os.path.basename(place)
@@ -73,16 +75,16 @@ def run_worker(python, benchmark, seed, *options, together=False):
         return pyperf.BenchmarkSuite.load(output).get_benchmarks()
 
 
-def time_command(python, arguments, seed, count, clock):
+def time_command(python: str, arguments: Sequence[str], seed: int, count: int, clock: str) -> list[float]:
     """[s] of each of `count` processes, one after another."""
     with surroundings(python, seed) as (directory, environment):
         found = [time_process([python, *arguments], directory, TIMEOUT, **environment) for _ in range(count)]
     return [getattr(times, clock) for times in found]
 
 
-def calibrate(environments, base, benchmark):
+def calibrate(environments: Pythons, base: str, benchmark: Any) -> list[dict[str, Any]]:
     """[{"name", "loops", "seconds" for one value, "arguments" of the command that it times}] of a script's tasks."""
-    def run_once(name):
+    def run_once(name: str) -> list[pyperf.Benchmark]:
         return run_worker(environments[name], benchmark, 0, "--calibrate-loops", "--warmups=0", "--values=1",
                           f"--min-time={SHORTEST}")
 
@@ -100,18 +102,18 @@ def calibrate(environments, base, benchmark):
     return found
 
 
-def inner_loops(run):
+def inner_loops(run: pyperf.Run) -> int:
     """How often the script itself repeats what one loop is."""
     return run.get_metadata().get("inner_loops", 1)
 
 
-def effort(seconds):
+def effort(seconds: float) -> tuple[int, int]:
     """(warm-ups, values) in a process, by how long one takes: a long value warms up in itself."""
     return (1, 3) if seconds < 0.2 else (1, 1) if seconds < 1 else (0, 1)
 
 
 @functools.cache
-def has_own_networks(python):
+def has_own_networks(python: str) -> bool:
     """Whether this system gives a process of this interpreter a network of its own; containers may not."""
     try:
         run([python, CPU_CLOCK, "--own-network", os.devnull])
@@ -120,27 +122,27 @@ def has_own_networks(python):
     return True
 
 
-def can_be_together(benchmark, pythons):
+def can_be_together(benchmark: Any, pythons: Iterable[str]) -> bool:
     kind = os.path.basename(os.path.dirname(benchmark.runscript))
     return kind not in SERVERS or all(map(has_own_networks, pythons))
 
 
-def make_tasks(environments, benchmark, calibration, together):
+def make_tasks(environments: Pythons, benchmark: Any, calibration: Iterable[dict[str, Any]], together: bool) -> list[Task]:
     """A task for each of a script's tasks. `environments` is {name: python of its environment}."""
     together = together and can_be_together(benchmark, environments.values())
     return [make_task(environments, benchmark, number, together, **found) for number, found in enumerate(calibration)]
 
 
-def make_task(environments, benchmark, number, together, name, loops, seconds, arguments=()):
+def make_task(environments: Pythons, benchmark: Any, number: int, together: bool, name: str, loops: int, seconds: float, arguments: Sequence[str] = ()) -> Task:
     warmups, values = effort(seconds)
     clock = "cpu" if together else "wall"
 
     # The round's hash seed: both of a pair have the same, and no seed decides alone.
-    def measure_command(python, round):
+    def measure_command(python: str, round: int) -> list[Sample]:
         times = time_command(environments[python], arguments, round, loops * (warmups + values), clock)
         return [sample(PREFIX + name, times[loops * warmups:], clock=clock)]
 
-    def measure(python, round):
+    def measure(python: str, round: int) -> list[Sample]:
         measured, = run_worker(environments[python], benchmark, round, f"--worker-task={number}", f"--loops={loops}",
                                f"--warmups={warmups}", f"--values={values}", together=together)
         if measured.get_name() != name:

@@ -7,8 +7,9 @@ of a time that they all had is more alike than the best moment of each.
 
 import concurrent.futures
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Callable
+from typing import Any, TypeVar
 
 import calls
 import code_extra
@@ -16,9 +17,11 @@ import depth
 import evaluator
 import hooks
 import measuring
-from measuring import QUIET, ChildFailed, parse_times, run, time_process
-from suite.results import sample
+from measuring import QUIET, ChildFailed, Pythons, parse_times, run, time_process
+from suite.results import Sample, sample
 
+T = TypeVar("T")
+Measure = Callable[[str, int], list[Sample]]
 CHILD = os.path.join(measuring.ROOT, "benchmarks", "suite", "child.py")
 CPU_CLOCK = os.path.join(os.path.dirname(__file__), "cpu_clock.py")
 TIMEOUT = 300       # s: no task takes a tenth of it
@@ -32,8 +35,8 @@ STARTS = {"python -S -c pass": ("-S", "-c", "pass"), "python -c pass": ("-c", "p
 class Task:
     """`measure(python, round)` returns the samples of one process, or of several of one kind."""
     name: str
-    measure: Callable
-    pythons: tuple
+    measure: Measure
+    pythons: tuple[str, ...]
     pinned: bool = True
     seconds: float = 1.0    # that one process takes, as far as is known before the first
     together: bool = False  # all interpreters' processes at the same time, each measuring its own CPU time
@@ -43,7 +46,7 @@ class Task:
 class Sizes:
     iterations: int
     rounds: int
-    depth_locals: tuple
+    depth_locals: tuple[int, ...]
     extra_calls: int
     starts: int         # one after another, of each kind
 
@@ -52,7 +55,7 @@ FULL = Sizes(iterations=300, rounds=10, depth_locals=(3, 30, 300), extra_calls=5
 QUICK = Sizes(iterations=100, rounds=5, depth_locals=(3, 300), extra_calls=200_000, starts=3)
 
 
-def at_once(measures, together=True):
+def at_once(measures: Sequence[Callable[[], T]], together: bool = True) -> list[T]:
     """What each of some functions without arguments returns, in their order; without `together`, one after another."""
     if not together:
         return [measure() for measure in measures]
@@ -60,7 +63,7 @@ def at_once(measures, together=True):
         return list(pool.map(lambda measure: measure(), measures))
 
 
-def of_lines(prefix, output, rounds=1, clock="wall"):
+def of_lines(prefix: str, output: str, rounds: int = 1, clock: str = "wall") -> list[Sample]:
     """Samples of lines with a name and ns, or bytes where the name says so."""
     found = []
     for name, value in parse_times(output).items():
@@ -71,7 +74,7 @@ def of_lines(prefix, output, rounds=1, clock="wall"):
     return found
 
 
-def make_tasks(pythons, base, extensions, sizes, together):
+def make_tasks(pythons: Pythons, base: str, extensions: Pythons, sizes: Sizes, together: bool) -> list[Task]:
     """Everything but pyperformance. `pythons` is {name: path}, `base` one of the names; `extensions` is
     {name: directory of C extensions}, without those for which they could not be built; `together` says whether what can
     be is measured at the same time."""
@@ -85,25 +88,25 @@ def make_tasks(pythons, base, extensions, sizes, together):
     rounds = 1 if together else sizes.rounds
     iterations, extra_calls = (count * sizes.rounds // rounds for count in (sizes.iterations, sizes.extra_calls))
 
-    def add(name, measure, names=tuple(pythons), together=together, **options):
+    def add(name: str, measure: Measure, names: tuple[str, ...] = tuple(pythons), together: bool = together, **options: Any) -> None:
         if names:
             tasks.append(Task(name, measure, names, together=together, **options))
 
-    def child(python, *arguments, starter=starter):
+    def child(python: str, *arguments: object, starter: tuple[str, ...] = starter) -> str:
         return run([pythons[python], *QUIET, *starter, *map(str, arguments)], timeout=TIMEOUT).stdout
 
-    def add_child(group, *arguments):
+    def add_child(group: str, *arguments: object) -> None:
         add(group, lambda python, round: of_lines(group, child(python, CHILD, *arguments), rounds, clock))
 
-    def add_alone(group, *arguments, **options):
+    def add_alone(group: str, *arguments: str, **options: Any) -> None:
         """In turns, on the wall."""
         add(" ".join((group, *arguments[1:])),
             lambda python, round: of_lines(group, child(python, CHILD, *arguments, starter=())), together=False, **options)
 
-    def times_of(prefix, python, *command):
+    def times_of(prefix: str, python: str, *command: str) -> Callable[[], list[Sample]]:
         return lambda: of_lines(prefix, child(python, *command, iterations, rounds), rounds, clock)
 
-    def call_times(python, round):
+    def call_times(python: str, round: int) -> list[Sample]:
         """Calls, and under an evaluator: all at once, as the one is the yardstick of the other."""
         plain = calls.SCRIPT, "--child", "times"
         parts = [times_of("calls", python, *plain)]
@@ -115,8 +118,8 @@ def make_tasks(pythons, base, extensions, sizes, together):
         return sum(at_once(parts, together), [])
     add("calls", call_times)
 
-    def depth_times(count):
-        def measure(python, round):
+    def depth_times(count: int) -> Measure:
+        def measure(python: str, round: int) -> list[Sample]:
             times = depth.run_sweep(pythons[python], count, depth.DEFAULT_DEPTH)
             # One value for each depth, in order from 0: pyperf has no axes.
             return [sample(f"depth/{count} locals", [ns * NANOSECOND for ns in times], loops=200)]
@@ -128,13 +131,13 @@ def make_tasks(pythons, base, extensions, sizes, together):
 
     add_child("frames", "frames", iterations, rounds)
 
-    def extra_times(python, round):
+    def extra_times(python: str, round: int) -> list[Sample]:
         return [sample(f"code extra/{case}", [float(child(
             python, code_extra.SCRIPT, "--child", "times", extensions[python], case, extra_calls, rounds))
             * NANOSECOND], best_of=rounds, clock=clock) for case in code_extra.CASES]
     add("code extra", extra_times, extended)
 
-    def hook_times(python, round):
+    def hook_times(python: str, round: int) -> list[Sample]:
         own = "stock" if python == base else "python"
         return sum(at_once([times_of(f"hooks/{setup}", python, *hooks.command("times", setup, extensions[python]))
                             for setup, (role, *_) in hooks.SETUPS.items() if role == own], together), [])
@@ -147,7 +150,7 @@ def make_tasks(pythons, base, extensions, sizes, together):
     for what in MEMORY:
         add_alone("memory", "memory", what)
 
-    def start_times(python, round):
+    def start_times(python: str, round: int) -> list[Sample]:
         found = []
         for name, arguments in STARTS.items():
             times = [time_process([pythons[python], "-s", *arguments], timeout=TIMEOUT) for _ in range(sizes.starts)]
@@ -157,14 +160,14 @@ def make_tasks(pythons, base, extensions, sizes, together):
     return tasks
 
 
-def make_scaling_tasks(free_threaded):
+def make_scaling_tasks(free_threaded: Pythons) -> list[Task]:
     """Two threads against one, for {name: path} of builds without the GIL."""
     return [Task("scaling", lambda python, round: of_lines(
         "scaling", run([free_threaded[python], *QUIET, CHILD, "scaling"], timeout=TIMEOUT).stdout, 5),
         tuple(free_threaded), pinned=False)] if free_threaded else []
 
 
-def has_hooks(python):
+def has_hooks(python: str) -> bool:
     try:
         run([python, "-I", "-c", "import framehook"])
     except ChildFailed:
@@ -172,7 +175,7 @@ def has_hooks(python):
     return True
 
 
-def count_calls(copy, name):
+def count_calls(copy: str, name: str) -> Sample:
     """The sample of one call benchmark's instructions, by iteration; of a stripped copy."""
     counted = measuring.count_work(copy, 0, measuring.CALLGRIND_ITERATIONS,
                                    lambda count: (*QUIET, calls.SCRIPT, "--child", name, count))

@@ -1,7 +1,6 @@
 """Downloads that are kept."""
 
 import contextlib
-import os
 from pathlib import Path
 
 from .files import read_json, sha256
@@ -63,8 +62,7 @@ class Cache:
         return Source(release, "python.org", tarball) if tarball else None
 
     def keep(self, path, name):
-        os.replace(path, self.path / name)
-        return self.path / name
+        return path.replace(self.path / name)
 
 
 def default_cache(env, root):

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-import patches
+from tools import patches
 
 from .telling import FetchError
 

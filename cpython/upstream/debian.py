@@ -21,9 +21,7 @@ KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg",
 def run_apt(command, work, env):
     """One apt program's output; its last complaints where it fails."""
     try:
-        run = subprocess.run(command, cwd=work, env=env, stdin=subprocess.DEVNULL,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             text=True, errors="replace", timeout=APT_SECONDS)
+        run = subprocess.run(command, cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=APT_SECONDS)
     except FileNotFoundError:
         raise Unreachable(f"{command[0]} is not on this machine") from None
     except subprocess.TimeoutExpired:
@@ -95,7 +93,7 @@ def mirrors(settings):
 
 
 def stanza(uri, suite, signed_by):
-    keyring = signed_by or next((k for k in KEYRINGS if os.path.exists(k)), "")
+    keyring = signed_by or next((k for k in KEYRINGS if Path(k).exists()), "")
     lines = ["Types: deb-src", f"URIs: {uri}", f"Suites: {suite}", "Components: main"]
     if keyring:
         # A key that stands in the field itself begins on a line of its own.

@@ -13,7 +13,7 @@ from .telling import note
 
 
 def sha256(path):
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -25,18 +25,18 @@ def digest(path):
     for name in sorted(file.relative_to(path).as_posix() for file in path.rglob("*")
                        if file.is_file() or file.is_symlink()):
         file = path / name
-        content = os.readlink(file) if file.is_symlink() else sha256(file)
+        content = file.readlink() if file.is_symlink() else sha256(file)
         total.update(f"{name}\0{content}\n".encode())
     return total.hexdigest()
 
 
 def write_atomically(path, text):
     temp = path.with_name(path.name + ".tmp")
-    with open(temp, "w", encoding="utf-8") as file:
+    with temp.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temp, path)
+    temp.replace(path)
 
 
 def read_json(path):
@@ -72,7 +72,7 @@ def locked(directory):
         yield
         return
     directory.mkdir(parents=True, exist_ok=True)
-    with open(directory / ".lock", "w") as file:
+    with (directory / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

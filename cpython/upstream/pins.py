@@ -14,7 +14,7 @@ class Pins:
     """cpython/upstream.toml, read."""
 
     def __init__(self, path):
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
             content = tomllib.load(file)
         self.releases = {r["version"]: r for r in content["release"]}
         self.default = [(d["version"], d["origin"]) for d in content["default"]]

@@ -23,7 +23,7 @@ def download(release, target):
     note(f"{label} from {release['url'].split('/')[2]}")
     try:
         with urllib.request.urlopen(release["url"], timeout=CONNECT_SECONDS) as answer, \
-                open(target, "wb") as file:
+                target.open("wb") as file:
             total = int(answer.headers.get("Content-Length") or 0)
             while block := answer.read(BLOCK):
                 file.write(block)

@@ -7,8 +7,9 @@ import os
 import shutil
 import subprocess
 import tarfile
+from pathlib import Path
 
-import patches
+from tools import patches
 
 from .cases import BYTECODES, OPTIMIZER_BYTECODES, regenerate_cases
 from .files import read_json, remove, same, temporary, write_atomically
@@ -25,7 +26,7 @@ def unpack(tarball, target, expected):
     size = tarball.stat().st_size
     safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     try:
-        with open(tarball, "rb") as file, tarfile.open(fileobj=file, mode="r:xz") as tar:
+        with tarball.open("rb") as file, tarfile.open(fileobj=file, mode="r:xz") as tar:
             for member in tar:
                 top, *rest = member.name.split("/")
                 if top != expected or ".." in rest:
@@ -48,7 +49,7 @@ def chosen_fixes(fixes, patterns, target):
         for line in read("patches/series").decode().splitlines():
             name = line.split("#", 1)[0].strip()
             if name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
-                path = target / os.path.basename(name)
+                path = target / Path(name).name
                 path.write_bytes(read(f"patches/{name}"))
                 chosen.append(path)
     if not chosen:
@@ -153,7 +154,7 @@ def make_tree(source, pins, directory, overlay, dest):
         except patches.PatchError as error:
             failed = dest / f"{source.name}.failed"
             remove(failed)
-            os.replace(fresh, failed)
+            fresh.replace(failed)
             raise FetchError(f"{error}\nThe half patched tree is left in {failed} "
                              "to look at.") from None
         finally:
@@ -180,8 +181,8 @@ def make_tree(source, pins, directory, overlay, dest):
         write_atomically(fresh / "stamp.json", json.dumps(stamp, indent=2) + "\n")
         # A crash between the two leaves no tree, and the next run makes it.
         if place.exists():
-            os.replace(place, work / "old")
-        os.replace(fresh, place)
+            place.replace(work / "old")
+        fresh.replace(place)
     remove(dest / f"{source.name}.failed")
     return stamp
 

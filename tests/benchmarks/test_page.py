@@ -1,22 +1,17 @@
 """The benchmarks' page in a real browser, as wide as a phone and as a desktop."""
 
 import io
-import sys
 import tempfile
-import unittest
 from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "browser")]
 
 from PIL import Image
 
 from made_up import make_run
-from pages import DESKTOP, PHONE, PageCase
 from suite import page
 from suite.results import Results
+from tests.browser.pages import DESKTOP, PHONE, PageCase
 
-SHOTS = ROOT / "build" / "logs"     # for a person to look at
+SHOTS = Path(__file__).resolve().parents[2] / "build" / "logs"     # for a person to look at
 
 
 class InBrowser(PageCase):
@@ -74,7 +69,3 @@ class InBrowser(PageCase):
         shown.locator("summary", has_text="Show the table").click()
         self.assertTrue(shown.get_by_text("recursion").last.is_visible())
         self.assertEqual(self.overflow(shown), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -16,7 +16,6 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import pyperf
 
@@ -210,9 +209,8 @@ class Verdicts(unittest.TestCase):
 
 class InDirectory(unittest.TestCase):
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = Path(directory.name)
+        directory = self.enterContext(tempfile.TemporaryDirectory())
+        self.directory = Path(directory)
 
 
 class Files(InDirectory):
@@ -552,7 +550,3 @@ class Arguments(unittest.TestCase):
         self.assertIn("no such program", self.refused("--base", "a=/nowhere/python"))
         self.assertIn("above 0", self.refused("--layouts", "0", "--base", "a=/bin/sh", "--python", "b=/bin/sh"))
         self.assertIn("same name", self.refused("--base", "a=/bin/sh", "--python", "a=/bin/sh"))
-
-
-if __name__ == "__main__":
-    unittest.main()

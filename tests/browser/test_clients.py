@@ -11,18 +11,16 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 from PIL import Image
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "clients"))
+from pages import DESKTOP, PHONE, PageCase
+from tests.clients.profiler_support import build
 
-from pages import DESKTOP, PHONE, PageCase  # noqa: E402  (needs the path above)
-from profiler_support import build  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 PYTHON = os.environ.get("FERRULE_PYTHON")
 PICTURES = ROOT / ("docs/clients" if os.environ.get("PICTURES") else "build/logs")
@@ -178,7 +176,3 @@ class DebuggersSession(Case):
         shown = self.open((1000, 200), page)
         self.assertIn("p len(groups)\n6\n", shown.locator("pre").inner_text())
         self.picture("debugger", shown, full_page=True)
-
-
-if __name__ == "__main__":
-    unittest.main()

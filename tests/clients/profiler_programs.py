@@ -266,6 +266,7 @@ def counted_by_cprofile(run, builtins):
 
 def counted_by_ferrule(run, builtins):
     import marshal
+
     import ferrule_profiler
     from ferrule_profiler._formats import pstats
     with ferrule_profiler.profile(builtins=builtins) as profile:

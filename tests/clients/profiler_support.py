@@ -21,12 +21,9 @@ def times_from_a_timer():
 
 def build(python, out, profile="dev"):
     """Build the clients for an interpreter, as packages in a directory; the directory."""
-    tools = os.path.join(ROOT, "tools")
     done = subprocess.run(
-        [sys.executable, "-c", "import pathlib, sys, clients; "
-         "clients.put_together(sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3])",
-         os.path.abspath(python), out, profile],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": tools})
+        [sys.executable, "-m", "tools.clients", "--python", os.path.abspath(python), "--packages", os.path.abspath(out),
+         "--profile", profile], capture_output=True, text=True, cwd=ROOT)
     if done.returncode:
         raise RuntimeError(f"the clients do not build:\n{done.stderr}")
     return out

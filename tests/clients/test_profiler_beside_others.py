@@ -5,20 +5,12 @@ import subprocess
 import sys
 import unittest
 
-from profiler_support import OUT, ROOT, ProfilerTestCase, load
+from profiler_support import OUT, ProfilerTestCase, load
+from tests.python.support import extension_directory
 
 
 def setUpModule():
     load()
-
-
-def extensions():
-    sys.path.insert(0, os.path.join(ROOT, "tests", "python"))
-    try:
-        from support import extension_directory
-    finally:
-        sys.path.pop(0)
-    return extension_directory()
 
 
 class BesideOthers(ProfilerTestCase):
@@ -157,7 +149,7 @@ for options in ({}, {"builtins": True}, {"trace": 100, "arguments": True}, {"cou
 """
 
     def test_counts_are_the_same(self):
-        found = self.run_beside(self.SOURCE, extensions())
+        found = self.run_beside(self.SOURCE, extension_directory())
         self.assertEqual(found, ["True 187", "45"] * 4)
 
 

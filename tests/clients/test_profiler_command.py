@@ -8,8 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from profiler_support import (OUT, STOCK, ProfilerTestCase, build, load, read_stats,
-                              times_from_a_timer)
+from profiler_support import OUT, STOCK, ProfilerTestCase, build, load, read_stats, times_from_a_timer
 
 FIB = "def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
 

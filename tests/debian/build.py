@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from chroot import RELEASES, Chroot, Failed, counted
+from tests.debian.chroot import RELEASES, Chroot, Failed, counted
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = "pkg.ferrule.own"
@@ -27,7 +27,7 @@ HOUR = 3600
 
 
 def source_package(release: int) -> Path:
-    subprocess.run([sys.executable, "-B", ROOT / "packaging/release.py", "source", "--release", str(release)], check=True)
+    subprocess.run([sys.executable, "-B", "-m", "tools.release", "source", "--release", str(release)], cwd=ROOT, check=True)
     tree, = (path for path in (ROOT / "build" / "dist" / f"debian-{release}").iterdir() if path.is_dir())
     return tree
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "cpython")]
 
-from upstream.debian import apt_settings, mirrors  # noqa: E402  (needs the path above)
+from cpython.upstream.debian import apt_settings, mirrors
 
 # What dpkg and apt write about themselves, and what is made when something runs.
 PASSING = re.compile(r"^/(proc|sys|dev|tmp|run|root|var/(cache|log|lib/(apt|dpkg|systemd|ucf|texmf)|tmp))(/|$)|/etc/(ld\.so\.cache|\.pwd\.lock)$"
@@ -98,7 +97,8 @@ class Chroot:
         # A shell starts what is in its background with SIGINT ignored, and Python then cannot interrupt itself. `unshare` takes no notice
         # of other signals: it is killed with this program, however that ends, and what is inside with it.
         done = subprocess.run(
-            ["setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT", "unshare", "--mount", "--pid", "--fork", "--kill-child", *([] if network else ["--net"]),
+            ["setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT", "unshare", "--mount", "--pid", "--fork", "--kill-child",
+             *([] if network else ["--net"]),
              "sh", "-c", script, self.root, *words],
             stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=seconds, **said,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
@@ -117,14 +117,14 @@ class Chroot:
         for directory, names, files in os.walk(self.root):
             inside = "/" + os.path.relpath(directory, self.root)
             names[:] = [name for name in names if not PASSING.match(os.path.normpath(f"{inside}/{name}"))
-                        and not os.path.islink(os.path.join(directory, name)) and name != "__pycache__"]
+                        and not Path(directory, name).is_symlink() and name != "__pycache__"]
             for name in files:
-                path, shown = os.path.join(directory, name), os.path.normpath(f"{inside}/{name}")
+                path, shown = Path(directory, name), os.path.normpath(f"{inside}/{name}")
                 if PASSING.search(shown):
                     continue
-                if os.path.islink(path):
-                    found[shown] = "-> " + os.readlink(path)
-                elif os.path.isfile(path):
-                    with open(path, "rb") as file:
+                if path.is_symlink():
+                    found[shown] = "-> " + str(path.readlink())
+                elif path.is_file():
+                    with path.open("rb") as file:
                         found[shown] = hashlib.file_digest(file, "sha256").hexdigest()
         return found

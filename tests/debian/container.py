@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from chroot import Chroot, Failed, counted, source_release
+from tests.debian.chroot import Chroot, Failed, counted, source_release
 
 BASE, IMAGE = "localhost/debian:trixie-slim", "localhost/ferrule"
 # What a user of the image does first: look at it, make an environment, install into it, and use a hook.

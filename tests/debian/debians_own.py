@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Build Debian's own python3.13 with Ferrule's series in it, and use what came out.
 
-The source package is Debian's of today; packaging/into_debian.py puts the source release of `make dist` into it, and Debian's rules build
+The source package is Debian's of today; tools/into_debian.py puts the source release of `make dist` into it, and Debian's rules build
 it in a fresh Debian 13, without a network. The packages then take the place of Debian's in that chroot.
 
 As root, with debootstrap. --full trains and tests as Debian's own build does, which takes many hours; without it the compiler has no
@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from chroot import Chroot, Failed, counted, source_release
+from tests.debian.chroot import Chroot, Failed, counted, source_release
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUR = 3600
@@ -53,7 +53,7 @@ def source(chroot: Chroot, release: Path) -> Path:
     place.mkdir()
     chroot.run("sh", "-ec", "cd /build && apt-get source --only-source python3.13")
     tree, = (path for path in place.iterdir() if path.is_dir())
-    done = subprocess.run([sys.executable, "-B", ROOT / "packaging/into_debian.py", release, tree], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-B", "-m", "tools.into_debian", release, tree], cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         raise Failed(f"into_debian.py: {done.stdout}{done.stderr}")
     chroot.run("apt-get", "build-dep", "-y", f"/build/{tree.name}", seconds=HOUR)

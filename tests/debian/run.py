@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
-from chroot import RELEASES, Chroot, Failed
+from tests.debian.chroot import RELEASES, Chroot, Failed
 
 STOCK, OURS = "/usr/bin/python3.13", "/usr/bin/python3.13-ferrule"
 OWN = "/usr/bin/ferrule-python3.13"
@@ -149,7 +149,8 @@ def self_contained(chroot: Chroot, packages: Packages) -> str:
     chroot.install(packages.old("ferrule-python3.13"))
     chroot.install(packages.found["ferrule-python3.13"], "libtk8.6")
     said = chroot.run("sh", "-ec", f"{OWN} -c 'import framehook, ssl, sqlite3, ctypes, lzma, dbm.gnu, uuid, bz2, curses, readline, _tkinter,"
-                      f" sys; print(sys.prefix)'; if {OWN} -m ensurepip; then exit 3; fi; rm -rf /tmp/env; {OWN} -m venv /tmp/env; /tmp/env/bin/python -m pip --version; /tmp/env/bin/python -VV").stdout
+                      f" sys; print(sys.prefix)'; if {OWN} -m ensurepip; then exit 3; fi; rm -rf /tmp/env; {OWN} -m venv /tmp/env;"
+                      f" /tmp/env/bin/python -m pip --version; /tmp/env/bin/python -VV").stdout
     expect("/usr/lib/ferrule-python3.13" in said and "pip " in said and "Ferrule" in said, said)
     intact(chroot)
     purge(chroot, "ferrule-python3.13")

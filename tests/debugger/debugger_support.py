@@ -114,9 +114,14 @@ def at(name, **options):
 class DebuggerCase(unittest.TestCase):
     """Each test begins without breakpoints, and must leave nothing behind."""
 
+    TEXT = None     # of the program that all tests of a class debug
+
     def setUp(self):
         bdb.Breakpoint.clearBreakpoints()
         self.assertIsNone(session.owner)
+        if self.TEXT:
+            self.source = self.program(self.TEXT)
+            self.names = self.source.load()
 
     def tearDown(self):
         bdb.Breakpoint.clearBreakpoints()
@@ -200,6 +205,6 @@ class LikePdbCase(DebuggerCase):
 
     def assert_sessions_like_pdb(self, program, sessions):
         """Each is commands with ";" between them; `q` comes last."""
-        for session in sessions:
-            with self.subTest(session):
-                self.assert_like_pdb(program.path, session.replace(";", "\n") + "\nq\n")
+        for commands in sessions:
+            with self.subTest(commands):
+                self.assert_like_pdb(program.path, commands.replace(";", "\n") + "\nq\n")

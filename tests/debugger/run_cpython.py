@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """CPython's test_pdb and test_bdb, with the debugger in the place of pdb and bdb.
 
-    python3 tests/debugger/run_cpython.py --python build/ferrule/python
+    python3 -m tests.debugger.run_cpython --python build/ferrule/python
 
 Nothing is copied: the tests run where CPython has them, and a sitecustomize module puts the
 debugger's classes into `pdb` and `bdb` in every process that they start. What need not pass is in
@@ -15,6 +15,8 @@ import re
 import subprocess
 import sys
 import tomllib
+
+from tests.steps import Counts
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -59,7 +61,7 @@ def problems_of(output):
 
 
 def judge(name, output, expected):
-    """(passed, failed, skipped) of one test file, and what to say."""
+    """The counts of one test file, and what to say."""
     said = []
     found = re.search(r"^Ran (\d+) tests? in", output, re.MULTILINE)
     ran = int(found.group(1)) if found else 0
@@ -76,7 +78,7 @@ def judge(name, output, expected):
     if ran < AT_LEAST[name]:
         said.append(f"FAIL {name}: {ran} tests were run, {AT_LEAST[name]} or more were expected")
         failed += 1
-    return (ran - skipped - len(problems), failed, skipped + len(problems) - len(wrong)), said
+    return Counts(ran - skipped - len(problems), failed, skipped + len(problems) - len(wrong)), said
 
 
 def main():
@@ -90,16 +92,16 @@ def main():
         print(checked.stdout)
         print("the debugger is not in the place of pdb\n0 passed, 1 failed, 0 skipped")
         return 1
-    totals = [0, 0, 0]
+    total = Counts()
     for name in TESTS:
         done = run(options.python, "-m", "unittest", "-v", name)
         counts, said = judge(name, done.stdout, expected.get(name, {}))
-        totals = [total + count for total, count in zip(totals, counts)]
-        if counts[1]:
+        total += counts
+        if counts.failed:
             print(done.stdout)
         print(name, *said, sep="\n  ")
-    print("{} passed, {} failed, {} skipped".format(*totals))
-    return 1 if totals[1] else 0
+    print(total)
+    return 1 if total.failed else 0
 
 
 if __name__ == "__main__":

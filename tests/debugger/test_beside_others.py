@@ -24,10 +24,7 @@ TEXT = """
 
 
 class Tracers(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def test_program_that_traces_itself_keeps_its_tracer(self):
         lines = []
@@ -108,10 +105,10 @@ class Tracers(DebuggerCase):
 
 
 class MonitoringTools(DebuggerCase):
+    TEXT = TEXT
+
     def setUp(self):
         super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
         monitoring = sys.monitoring
         self.tool = monitoring.COVERAGE_ID
         monitoring.use_tool_id(self.tool, "other")

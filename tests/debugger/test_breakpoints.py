@@ -5,8 +5,7 @@ import gc
 import sys
 import unittest
 
-from debugger_support import DebuggerCase, Scripted, at, code_dies, local_events, session
-from debugger_support import pdb_session
+from debugger_support import DebuggerCase, Scripted, at, code_dies, local_events, pdb_session, session
 
 TEXT = """
     def add(a, b):              # def add
@@ -24,10 +23,7 @@ TEXT = """
 
 
 class Breakpoints(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def test_stops_each_time(self):
         done = self.debug(self.source, self.names["loop"], at("sum"), "continue", arguments=(3,))
@@ -220,10 +216,7 @@ class Breakpoints(DebuggerCase):
 
 
 class AtThePrompt(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def stops_in(self, said):
         return said.count("(%d)add()" % self.source.line("sum"))

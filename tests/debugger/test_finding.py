@@ -28,10 +28,7 @@ TEXT = """
 
 
 class Found(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def test_code_that_ran_before(self):
         early = self.names["early"]
@@ -177,10 +174,7 @@ class Found(DebuggerCase):
 
 @needs_hooks
 class BesideOtherHooks(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def replacing(self, code):
         import framehook

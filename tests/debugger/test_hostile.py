@@ -3,8 +3,7 @@
 import sys
 import unittest
 
-from debugger_support import (
-    DebuggerCase, LikePdbCase, Scripted, at, local_events, needs_hooks, pdb_session, session)
+from debugger_support import DebuggerCase, LikePdbCase, Scripted, at, local_events, needs_hooks, pdb_session, session
 
 TEXT = """
     def early(n):
@@ -30,10 +29,7 @@ def free(tools=range(6)):
 
 
 class Monitoring(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def run_after(self, hostile, *actions):
         """Call two functions, the second after something hostile: the debugger."""

@@ -53,10 +53,7 @@ TEXT = """
 
 
 class Stepping(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def stops(self, function, *actions, **options):
         return self.debug(self.source, self.names[function], *actions, **options).stops
@@ -273,10 +270,7 @@ class Stepping(DebuggerCase):
 
 
 class Generators(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def test_breakpoint(self):
         done = self.debug(self.source, self.names["consume"], at("yield 2"), at("numbers last"))
@@ -339,8 +333,6 @@ class Coroutines(DebuggerCase):
 
     def setUp(self):
         super().setUp()
-        self.source = self.program(self.TEXT)
-        self.names = self.source.load()
         self.addCleanup(lambda: __import__("asyncio").set_event_loop_policy(None))
 
     def test_breakpoint_and_next_over_await(self):
@@ -370,6 +362,7 @@ class Coroutines(DebuggerCase):
 class PostMortem(DebuggerCase):
     def test_after_an_exception(self):
         import io
+
         import ferrule_debugger
 
         program = self.program(TEXT)

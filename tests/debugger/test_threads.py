@@ -28,10 +28,7 @@ TEXT = """
 
 
 class Threads(DebuggerCase):
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(TEXT)
-        self.names = self.source.load()
+    TEXT = TEXT
 
     def test_each_stops(self):
         class Where(Scripted):

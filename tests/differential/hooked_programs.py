@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Random programs that frame hooks must not disturb: with a hook on Ferrule they leave the trace of stock without one.
 
-    python3 tests/differential/hooked_programs.py --count 5000
-    python3 tests/differential/hooked_programs.py --modes observe-copy --seed 123 --count 1         one program again
-    python3 tests/differential/hooked_programs.py --modes observe-copy --seed 123 --count 1 --show  and its traces
-    python3 tests/differential/hooked_programs.py --site DIR --leaks 1 --memory endless
-    python3 tests/differential/hooked_programs.py --no-stock --python build/asan/python     crashes and leaks alone
+    python3 -m tests.differential.hooked_programs --count 5000
+    python3 -m tests.differential.hooked_programs --modes observe-copy --seed 123 --count 1         one program again
+    python3 -m tests.differential.hooked_programs --modes observe-copy --seed 123 --count 1 --show  and its traces
+    python3 -m tests.differential.hooked_programs --site DIR --leaks 1 --memory endless
+    python3 -m tests.differential.hooked_programs --no-stock --python build/asan/python     crashes and leaks alone
 
 The programs trace, jump, keep frames, send signals, take turns in threads, change the hooks while they run, and some
 run out of memory at their end; with --site, the directory of an unpacked greenlet, they switch greenlets too. Hooks of
@@ -31,14 +31,9 @@ import functools
 import os
 import sys
 
-import program_runs
-from program_runs import HERE, ROOT, Way
-
-import hooked_programs_generator
-
-sys.path.insert(0, os.path.join(ROOT, "tests", "c"))
-
-import build_extensions
+from tests.c import build_extensions
+from tests.differential import hooked_programs_generator, program_runs
+from tests.differential.program_runs import HERE, ROOT, Way
 
 WORKER = os.path.join(HERE, "hooked_programs_worker.py")
 MODES = ("none", "native", "pass", "copy", "observe", "observe-copy", "watch", "scope")

@@ -11,8 +11,8 @@ A hook leaves some marks that are no mistakes. Nothing of that is in these progr
 - Whether the code that runs is the function's own code object: a hook may have a copy of it run.
 """
 
-import programs_generator
-from programs_text import ERRORS, Scope
+from tests.differential import programs_generator
+from tests.differential.programs_text import ERRORS, Scope
 
 MEMORY = ("windows", "endless", "none")
 SIGNALS = ("stack", "locals", "write", "raise", "call", "keep", "look", "trace", "hooks", "collect")

@@ -15,8 +15,7 @@ import traceback
 import types
 
 import programs_worker as worker
-from programs_worker import (MOST_EVENTS, PROGRAM, Boom, attempt, chain, emit, locals_of, look,
-                             own_frame)
+from programs_worker import MOST_EVENTS, PROGRAM, Boom, attempt, chain, emit, locals_of, look, own_frame
 
 try:
     import _testcapi

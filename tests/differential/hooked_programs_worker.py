@@ -27,8 +27,7 @@ import hooked_programs_helpers as helpers
 import hooked_programs_hooks as hooks
 import hooked_programs_models as models
 import programs_worker as worker
-from hooked_programs_hooks import (answer_nothing, make_copier, make_looker, make_observer,
-                                   read_everything, settle_all)
+from hooked_programs_hooks import answer_nothing, make_copier, make_looker, make_observer, read_everything, settle_all
 from programs_worker import chain, own_frame
 
 SETTLED_REPEATS, REPEATS = 2, 6     # of a program, before memory is measured and while it is

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Random programs that must leave the same trace on stock CPython and on Ferrule.
 
-    python3 tests/differential/programs.py --python build/ferrule/python --stock build/stock/python --count 20000
-    python3 tests/differential/programs.py --seed 123 --count 1         one program again, as a failure tells
-    python3 tests/differential/programs.py --seed 123 --count 1 --show  its source and both traces
-    python3 tests/differential/programs.py --count 500 --stats          what the programs do, and how they end
+    python3 -m tests.differential.programs --python build/ferrule/python --stock build/stock/python --count 20000
+    python3 -m tests.differential.programs --seed 123 --count 1         one program again, as a failure tells
+    python3 -m tests.differential.programs --seed 123 --count 1 --show  its source and both traces
+    python3 -m tests.differential.programs --count 500 --stats          what the programs do, and how they end
 
 Program number N is what seed N gives; `--seed S --count C` runs S to S + C - 1. Many programs share a process; one
 that crashes, hangs or leaves another trace is run again alone, with more time, and then made smaller.
@@ -14,8 +14,7 @@ The exit code is 0 when all traces were the same, 1 when not, 2 when the interpr
 import os
 import sys
 
-import program_runs
-import programs_generator
+from tests.differential import program_runs, programs_generator
 
 WORKER = os.path.join(program_runs.HERE, "programs_worker.py")
 

@@ -1,6 +1,6 @@
 """Classes of random programs."""
 
-from programs_text import Scope
+from tests.differential.programs_text import Scope
 
 
 class GeneratedClass:
@@ -89,7 +89,7 @@ class GeneratedClass:
     def define_del(self, g):
         g.put("def __del__(self):")
         g.depth += 1
-        g.put(f"emit('del', type(self).__name__, chain(sys._getframe()))")
+        g.put("emit('del', type(self).__name__, chain(sys._getframe()))")
         g.put(
             g.pick(("pass", "KEPT.append(sys._getframe())", "SAVED.append(self)",
                     "look(sys._getframe())", "gc.collect()", "raise Boom('__del__')",

@@ -1,6 +1,6 @@
 """Expressions of random programs: values, calls, comprehensions, and what looks at frames."""
 
-from programs_text import FINALIZERS, LOCALS, Text
+from tests.differential.programs_text import FINALIZERS, LOCALS, Text
 
 
 class Expressions(Text):
@@ -113,7 +113,7 @@ class Expressions(Text):
         self.use("callback from C")
         function = self.plain_function(1)
         if function is None:
-            return f"sorted([3, 1, 2], key=lambda n: -n)"
+            return "sorted([3, 1, 2], key=lambda n: -n)"
         return self.pick(
             (f"sorted([2, 1], key=lambda n: (show({function.name}(n)), n))",
              f"list(map({function.name}, (1, 2)))", f"list(filter({function.name}, (0, 5)))",
@@ -130,8 +130,8 @@ class Expressions(Text):
 
     def evaluate(self, scope):
         self.use("eval")
-        return self.pick((f"eval('chain(sys._getframe())')", f"eval('[i for i in range(2)]')",
-                          f"eval('(lambda: sys._getframe().f_lineno)()')",
+        return self.pick(("eval('chain(sys._getframe())')", "eval('[i for i in range(2)]')",
+                          "eval('(lambda: sys._getframe().f_lineno)()')",
                           "eval('v0 + 1', {'v0': 4})", "eval('missing_one', {}, LoggingDict())"))
 
     def arguments(self, callee, scope, depth):

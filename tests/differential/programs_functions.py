@@ -1,7 +1,7 @@
 """Functions, generators and coroutines of random programs: how they are defined and used."""
 
-from programs_statements import Statements
-from programs_text import ERRORS, LOCALS, Callable, Scope
+from tests.differential.programs_statements import Statements
+from tests.differential.programs_text import ERRORS, LOCALS, Callable, Scope
 
 FARTHEST_RECURSION = 400
 
@@ -108,7 +108,7 @@ class Functions(Statements):
             self.pick(("emit('generator raised', _e)", "look_error(_e)", "ERRORS.append(_e)")))
         self.put(
             self.pick((f"GENERATORS.append(locals().get('{name}'))", f"{name} = None",
-                       f"{name} = None", "pass", "GENERATORS.clear()", f"_f = None")))
+                       f"{name} = None", "pass", "GENERATORS.clear()", "_f = None")))
 
     def generator_steps(self, name):
         for _ in range(self.random.randrange(1, 6)):
@@ -207,7 +207,7 @@ class Functions(Statements):
         callee = self.of_kind("asyncgen")
         self.use("async for")
         if callee is None:
-            self.put(f"v3 = [await Suspend(i) for i in range(2)]")
+            self.put("v3 = [await Suspend(i) for i in range(2)]")
             self.assigned(scope, "v3")
             return
         call = f"{callee.name}({self.arguments(callee, scope, 1)})"
@@ -335,7 +335,7 @@ class Functions(Statements):
         # Type parameters have a scope and a frame of their own.
         self.use("type parameters")
         name = self.new_name("generic")
-        self.block(f"def {name}[T](a: T, b=[chain(sys._getframe())]):", f"return a, b")
+        self.block(f"def {name}[T](a: T, b=[chain(sys._getframe())]):", "return a, b")
         self.put(f"emit('generic', {name}(1))")
 
     def swap_code(self):

@@ -5,9 +5,9 @@ it, and then uses them. It ends because no loop is without a bound, and because 
 share a number of calls (`fuel`). What a program does to be seen is defined in programs_worker.py.
 """
 
-from programs_classes import GeneratedClass
-from programs_functions import Functions
-from programs_text import Scope
+from tests.differential.programs_classes import GeneratedClass
+from tests.differential.programs_functions import Functions
+from tests.differential.programs_text import Scope
 
 
 class Generator(Functions):

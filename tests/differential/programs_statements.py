@@ -1,7 +1,7 @@
 """Statements of random programs: assignments, what is done to frames, and blocks."""
 
-from programs_expressions import Expressions
-from programs_text import ERRORS, EVENTS, LOCALS
+from tests.differential.programs_expressions import Expressions
+from tests.differential.programs_text import ERRORS, EVENTS, LOCALS
 
 DEEPEST_BLOCK = 3
 

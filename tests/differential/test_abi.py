@@ -214,7 +214,3 @@ class RustObject(unittest.TestCase):
     def test_sysconfig_tells_the_build_apart(self):
         self.assertEqual(facts(FERRULE, "RUST_CORE"), [1])
         self.assertEqual(facts(STOCK, "RUST_CORE"), [0])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -120,7 +120,3 @@ class CRecursion(unittest.TestCase):
         stock, ferrule = self.seen(STOCK), self.seen(FERRULE)
         self.assertGreater(len(stock), 60)
         self.assertEqual(ferrule, stock)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -19,7 +19,3 @@ class EndsOfCalls(unittest.TestCase):
         stock, ferrule = self.lines(STOCK), self.lines(FERRULE)
         self.assertGreater(len(stock), 10_000)
         self.assertEqual(ferrule, stock)
-
-
-if __name__ == "__main__":
-    unittest.main()

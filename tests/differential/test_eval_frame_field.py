@@ -2,14 +2,11 @@
 
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 
 from test_abi import FERRULE, ROOT, STOCK, compile_c
-
-sys.path.insert(0, str(ROOT / "tests" / "c"))
-from build_extensions import build
+from tests.c.build_extensions import build
 
 FIELD = """
 #include "Python.h"
@@ -73,7 +70,3 @@ class EvalFrameField(unittest.TestCase):
 
     def test_on_ferrule(self):
         self.assertEqual(self.facts(FERRULE, "ferrule"), ["True"] * 8)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,9 +9,7 @@ import os
 import unittest
 from dataclasses import replace
 
-import hooked_programs
-import hooked_programs_generator
-import program_runs
+from tests.differential import hooked_programs, hooked_programs_generator, program_runs
 
 FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
 STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
@@ -140,7 +138,3 @@ class HookedPrograms(unittest.TestCase):
         self.assertFalse(any("greenlet(" in program(seed)[0] for seed in range(50)))
         self.assertTrue(any("starve(False" in source for source in sources))
         self.assertFalse(any("starve(" in program(seed, memory="none")[0] for seed in range(50)))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,26 +1,19 @@
 """Tests of mutated source end on Ferrule as on stock, and a difference would be noticed. `ci/fuzz` runs many more."""
 
 import argparse
-import importlib.util
 import itertools
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
 
-FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
-sys.path.append(str(FUZZ))
-SPEC = importlib.util.spec_from_file_location("mutated", FUZZ / "run.py")
-mutated = importlib.util.module_from_spec(SPEC)
-sys.modules[SPEC.name] = mutated
-SPEC.loader.exec_module(mutated)
-from mutated import Mutant, Outcome, Subject
-from subjects import GREENLET, install
-from worker import LOOKS, look, without_places
+from tests.fuzz import run as mutated
+from tests.fuzz.run import Mutant, Outcome, Subject
+from tests.fuzz.subjects import GREENLET, install
+from tests.fuzz.worker import LOOKS, look, without_places
 
 FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
 STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
@@ -84,7 +77,7 @@ class MutatedSource(unittest.TestCase):
         self.assertEqual(seen, set(itertools.product((True, False), LOOKS, mutated.HOOKS)))
 
     def test_a_seed_gives_one_source(self):
-        texts = {subprocess.run([python, FUZZ / "mutations.py", FUZZ / "worker.py", "7"], capture_output=True, text=True, check=True,
+        texts = {subprocess.run([python, mutated.HERE / "mutations.py", mutated.HERE / "worker.py", "7"], capture_output=True, text=True, check=True,
                                 env={**os.environ, "PYTHONHASHSEED": str(number)}).stdout for number, python in enumerate((STOCK, FERRULE))}
         self.assertEqual(len(texts), 1)
         self.assertIn("def main", texts.pop())
@@ -203,7 +196,3 @@ class T(unittest.TestCase):
         failed = [test for test, what in other.items() if what == "failed"]
         self.assertTrue(failed)
         self.assertTrue(all("Shorten" in test for test in failed), failed)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -11,12 +11,8 @@ import sys
 import unittest
 from unittest import mock
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "c"))
-import program_runs
-import programs
-import programs_generator
-from build_extensions import facts_of
+from tests.c.build_extensions import facts_of
+from tests.differential import program_runs, programs, programs_generator
 
 FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
 STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
@@ -53,8 +49,8 @@ class RandomPrograms(unittest.TestCase):
         self.assertGreater(summary.lines, 50 * COUNT)
 
     def test_a_seed_gives_one_program_on_every_python(self):
-        code = "import programs_generator as g; print([g.program(seed)[0] for seed in range(20)])"
-        texts = [subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, cwd=HERE,
+        code = "from tests.differential import programs_generator as g; print([g.program(seed)[0] for seed in range(20)])"
+        texts = [subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, cwd=program_runs.ROOT,
                                 env={**os.environ, "PYTHONHASHSEED": str(hash_seed)}).stdout
                  for hash_seed, python in enumerate((sys.executable, FERRULE, STOCK))]
         self.assertEqual(texts[0], texts[1])
@@ -107,7 +103,3 @@ class Differences(unittest.TestCase):
         small = program_runs.shrink(source, program_runs.fails_alone(PROGRAMS, OURS))
         self.assertLess(len(small.splitlines()), 5)
         self.assertIn("_framecore", small)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -121,7 +121,3 @@ class StackRefs(unittest.TestCase):
 
     def test_the_total_of_references_stays(self):
         self.assertNotIn(False, self.result["total"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,10 +5,7 @@
 
 import importlib
 import json
-import os
 import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 
 def programs(module):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Mutated source, on stock and on Ferrule side by side: what comes of each of its tests has to be the same.
 
-    python3 tests/fuzz/run.py --python build/ferrule/python --stock build/stock/python --minutes 10
-    python3 tests/fuzz/run.py --python ... --stock ... --seed 4711 --count 1      one of them again
+    python3 -m tests.fuzz.run --python build/ferrule/python --stock build/stock/python --minutes 10
+    python3 -m tests.fuzz.run --python ... --stock ... --seed 4711 --count 1      one of them again
 
 Each seed chooses what is mutated, a test module of CPython's, a module of the standard library or, with --programs, one of a program from
 PyPI (subjects.py); its mutations, a recursion limit, how often the collector runs, and who looks on: a trace, profile or
@@ -27,9 +27,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import processor
-from subjects import FROM_PYPI, LIBRARY, Subject, install
-from worker import chances, look
+from tests.fuzz import processor
+from tests.fuzz.subjects import FROM_PYPI, LIBRARY, Subject, install
+from tests.fuzz.worker import chances, look
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -46,7 +46,8 @@ MODULES = (
     "coroutines", "asyncgen", "context", "contextlib_async", "frame", "sys_setprofile", "sys_settrace", "monitoring", "call", "code",
     "descr", "dict", "weakref", "zip", "types", "inspect", "bdb", "pickle", "json", "re", "gc", "funcattrs", "exceptions",
 )
-HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change", "switch", "switch", "elsewhere", "elsewhere", "elsewhere", "profiler", "profiler", "debugger", "debugger")
+HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change", "switch", "switch",
+         "elsewhere", "elsewhere", "elsewhere", "profiler", "profiler", "debugger", "debugger")
 # Hooks that are those of a client, and its module; and what tests look for that it changes, as its page says: the profiler keeps
 # code alive, and the debugger is one of bdb's, is a tool of sys.monitoring's, and makes objects that the collector counts.
 CLIENTS = {"profiler": "ferrule_profiler", "debugger": "ferrule_debugger"}
@@ -271,7 +272,7 @@ def main() -> int:
     parser.add_argument("--programs", type=Path, metavar="DIR", help="programs from PyPI too, which are installed there")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    options.python, options.stock = os.path.abspath(options.python), os.path.abspath(options.stock)
+    options.python, options.stock = str(Path(options.python).absolute()), str(Path(options.stock).absolute())
     if options.programs:
         options.programs = options.programs.absolute()
         install(options.programs)

@@ -118,8 +118,9 @@ def look_at_frames(also):
 
 def switcher(seed):
     """What goes to another greenlet every so often, which runs for a while, at some depth and in generators, and comes back."""
-    import greenlet
     from _testinternalcapi import get_c_recursion_remaining
+
+    import greenlet
     chance, ident, home = chances("switch", seed).random, threading.get_ident(), greenlet.getcurrent()
 
     def deep(depth):

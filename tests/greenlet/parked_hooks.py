@@ -11,6 +11,7 @@ import weakref
 
 import framehooks
 import greenlet
+
 from showing import check_equal, framehook, run, show_all
 
 DEPTH = 3_000

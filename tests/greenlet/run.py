@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """greenlet on Ferrule: its own tests, many deep stacks that give their memory back, and hooks that switch greenlets.
 
-    python3 tests/greenlet/run.py --python build/ferrule/python
+    python3 -m tests.greenlet.run --python build/ferrule/python
 
 greenlet switches data stacks by exchanging fields of the thread state, and frees those of dead greenlets by itself:
 nothing outside of CPython depends more on how the data stack looks. Its source comes from the package index, once;
@@ -19,10 +19,9 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "tests", "c"), os.path.join(ROOT, "tests")]
 
-import build_extensions
-from steps import Counts
+from tests.c import build_extensions
+from tests.steps import Counts
 
 GREENLET = "3.5.6"
 NEEDED_BY_ITS_TESTS = ("psutil", "objgraph")

@@ -6,6 +6,7 @@ Run by run.py with an interpreter that has greenlet and frame hooks.
 import functools
 
 import greenlet
+
 from showing import check_equal, framehook, run, show_all
 
 MAIN = greenlet.getcurrent()

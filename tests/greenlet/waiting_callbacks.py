@@ -15,6 +15,8 @@ import weakref
 
 import datahooks
 import greenlet
+import wordhooks
+
 from showing import check_equal, framehook, run, show_all
 
 KINDS = ("returned", "raised", "yielded", "resumed", "dropped")

@@ -8,6 +8,7 @@ import random
 import threading
 
 import greenlet
+
 from showing import check_equal, framehook, run, show_all
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs CPython's own tests with a frame hook in every process, and compares with what is expected to differ.
 
-    python3 tests/hooked/run.py --python build/ferrule/python --stock build/stock/python --hook copy
-    python3 tests/hooked/run.py --python build/ferrule/python --stock build/stock/python --hook pass test_frame test_gc
+    python3 -m tests.hooked.run --python build/ferrule/python --stock build/stock/python --hook copy
+    python3 -m tests.hooked.run --python build/ferrule/python --stock build/stock/python --hook pass test_frame test_gc
 
 `copy` has an equal copy of each code object run in its place, `pass` is asked about every frame and changes nothing.
 `observe` looks for frames first, from C and with Python's tools (suiteobserver.py), and then does as `copy`.
@@ -24,11 +24,10 @@ import tomllib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tests", "c")]
 
-import build_extensions
-import run as runner
-from progress import heed_interrupts      # in tools, where `run` looks too
+from tests import run as runner
+from tests.c import build_extensions
+from tools.progress import heed_interrupts  # in tools, where `run` looks too
 
 EXPECTED = os.path.join(HERE, "expected.toml")
 # For each hook the names under which expected.toml has what differs.

@@ -6,21 +6,14 @@ CPython's configure is a script that notes how it was called; no compiler runs.
 import contextlib
 import io
 import os
-import sys
 import tempfile
 import unittest
 import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 
-import build  # noqa: E402  (needs the path above)
-import choices  # noqa: E402
-import configuring  # noqa: E402
-import places  # noqa: E402
-import progress  # noqa: E402
-import toolchain  # noqa: E402
+from tools import build, choices, configuring, places, progress, toolchain
 
 CLANG = toolchain.Compiler(("CC=/llvm/clang", "AR=/llvm/llvm-ar"), True, "clang")
 
@@ -36,9 +29,7 @@ printf '%s\\n' '*shared*' 'array arraymodule.c' '#math mathmodule.c' '_ssl _ssl.
 
 class Case(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.root = Path(temp.name)
+        self.root = Path(self.enterContext(tempfile.TemporaryDirectory()))
         source = self.root / "build" / "src" / "tree"
         source.mkdir(parents=True)
         (source / "configure").write_text(CONFIGURE)
@@ -57,9 +48,7 @@ class Case(unittest.TestCase):
         self.environment()
 
     def replace(self, target, name, value):
-        patch = unittest.mock.patch.object(target, name, value)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(unittest.mock.patch.object(target, name, value))
 
     def fetch_source(self, chosen):
         self.fetched.append(chosen)
@@ -70,9 +59,7 @@ class Case(unittest.TestCase):
 
     def environment(self, **variables):
         """From here on the environment is this."""
-        patch = unittest.mock.patch.dict(os.environ, {"PATH": os.environ["PATH"], **variables}, clear=True)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(unittest.mock.patch.dict(os.environ, {"PATH": os.environ["PATH"], **variables}, clear=True))
 
     def configure(self, *flags):
         with contextlib.redirect_stdout(io.StringIO()):

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import http.server
-import importlib.util
 import io
 import json
 import os
@@ -15,11 +14,9 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+from cpython import fetch
+
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "cpython" / "fetch.py"
-SPEC = importlib.util.spec_from_file_location("fetch", SCRIPT)
-fetch = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(fetch)
 
 SOURCE = "".join(f"line {n}\n" for n in range(1, 13))
 OLD = 1_700_000_000
@@ -104,9 +101,7 @@ esac
 
 class Case(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.base = Path(temp.name)
+        self.base = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.dest, self.cache = self.base / "src", self.base / "cache"
         self.patches, self.apt = self.base / "patches", self.base / "apt"
         self.patches.mkdir()

@@ -8,15 +8,7 @@ import unittest.mock
 from pathlib import Path
 
 from building import Case
-
-import build
-import configuring
-import errors
-import making
-import places
-import progress
-import toolchain
-import variants
+from tools import build, configuring, errors, making, places, progress, toolchain, variants
 
 
 class Command(Case):
@@ -351,9 +343,7 @@ class Tools(unittest.TestCase):
     """Those of this machine."""
 
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.place = Path(temporary.name)
+        self.place = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def test_the_compiler_and_the_linker_here_know_what_they_are_told(self):
         compiler = toolchain.find_compiler(None)
@@ -369,7 +359,3 @@ class Tools(unittest.TestCase):
                         ["-fuse-ld=lld", *linking, *linking, self.place / "one.o", "-o", self.place / "one"]):
             run = subprocess.run([program, "-O2", "-flto=full", *command], capture_output=True, text=True)
             self.assertEqual((run.returncode, run.stderr), (0, ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,14 +10,7 @@ import unittest.mock
 from pathlib import Path
 
 from building import CONFIGURE, Case
-
-import build
-import choices
-import configuring
-import environment
-import errors
-import places
-import showing
+from tools import build, choices, configuring, environment, errors, places, showing
 
 
 class Environment(Case):
@@ -237,7 +230,3 @@ class Again(Case):
         build.clean()
         self.assertEqual({path.name for path in (self.root / "build").iterdir()}, {"src", "choices.json"})
         build.clean()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,15 +1,10 @@
 """cpython/check_base.py: what is newer than the base, on made-up archives."""
 
 import contextlib
-import importlib.util
 import io
-import unittest
 
-from fetching import Case, REVISION, ROOT
-
-SPEC = importlib.util.spec_from_file_location("check_base", ROOT / "cpython" / "check_base.py")
-check_base = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(check_base)
+from cpython import check_base
+from fetching import REVISION, Case
 
 
 class CheckBase(Case):
@@ -29,7 +24,7 @@ class CheckBase(Case):
         self.server.files[""] = "".join(f'<a href="{version}/">{version}/</a>\n' for version in versions).encode()
 
     def offers(self, revision):
-        with open(self.apt / "versions", "a") as file:
+        with (self.apt / "versions").open("a") as file:
             file.write(f"\nPackage: python3.13\nVersion: {revision}\n")
 
     def test_nothing_is_newer(self):
@@ -48,7 +43,7 @@ class CheckBase(Case):
         self.lists("3.13.9", "3.13.16")
         code, said = self.check()
         self.assertEqual(code, 1, said)
-        self.assertIn("Debian has 3.13.5-2+deb13u10: python3 cpython/fetch.py --refresh", said)
+        self.assertIn("Debian has 3.13.5-2+deb13u10: python3 -m cpython.fetch --refresh", said)
         self.assertIn("CPython 3.13.16 is out: pin it in cpython/upstream.toml", said)
 
     def test_the_way_that_is_told_brings_the_newer_revision(self):
@@ -74,7 +69,3 @@ class CheckBase(Case):
         self.assertIn("python.org could not be asked: ", said)
         self.lists("2.7.18")
         self.assertEqual(self.check()[0], 3)
-
-
-if __name__ == "__main__":
-    unittest.main()

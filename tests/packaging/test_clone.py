@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
 # Another user may not be let into the directory of the one that runs this.
-PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 CAT = shutil.which("cat")
 TOOLS = ("sh make echo sed cat cp mkdir touch rm ln env realpath printf dirname grep test date mv true false sleep chmod ls "
          "tail head gcc ld as").split()
@@ -80,9 +80,7 @@ class Case(unittest.TestCase):
     name = "clone"
 
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.base = Path(temp.name)
+        self.base = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.base.chmod(0o755)
         self.clone = self.base / self.name
         self.clone.mkdir()
@@ -92,6 +90,7 @@ class Case(unittest.TestCase):
         tree = self.clone / "cpython" / "tree"
         tree.mkdir(parents=True)
         (self.clone / "cpython" / "fetch.py").write_text(FETCH)
+        (self.clone / "cpython" / "__init__.py").touch()
         self.program(tree / "configure", CONFIGURE)
         self.fake = self.base / "fake"
         self.fake.mkdir()
@@ -451,7 +450,7 @@ class Told(Case):
         output = {"cwd": self.clone, "env": self.environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         with subprocess.Popen(["make", "-j2"], **output) as first:
             # Opens once the build has come so far.
-            with open(gate, "w") as opened:
+            with gate.open("w") as opened:
                 with subprocess.Popen(["make", "stock"], **output) as second:
                     said = second.stdout.readline()
                     opened.write("go\n")
@@ -470,7 +469,3 @@ class OddPath(Case):
         self.assertIn("the path of this clone has ' ' in it", self.configure(status=1))
         self.assertIn("the path of this clone has ' ' in it", self.make(status=2))
         self.assertEqual(self.lines("fetched"), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

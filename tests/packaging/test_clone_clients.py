@@ -1,6 +1,5 @@
 """What `make` builds of clients/, and what `make install` installs of it."""
 
-import os
 import unittest
 
 from test_clone import Case
@@ -71,7 +70,7 @@ class Clients(Case):
         old.write_text("")
         self.make()
         self.make("altinstall", "DESTDIR=../d")
-        self.assertEqual(os.listdir(old.parent), ["__init__.py"])
+        self.assertEqual([path.name for path in old.parent.iterdir()], ["__init__.py"])
 
     def test_stock_and_the_builds_that_are_measured_have_none(self):
         for variant in ("stock", "release", "debug"):

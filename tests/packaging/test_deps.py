@@ -1,6 +1,5 @@
 """tools/deps.sh, with a made-up package manager in front of the real one."""
 
-import os
 import re
 import subprocess
 import tempfile
@@ -79,10 +78,9 @@ def where(tool):
 
 class Case(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.state = Path(temp.name) / "state"
-        self.bin = Path(temp.name) / "bin"
+        temp = self.enterContext(tempfile.TemporaryDirectory())
+        self.state = Path(temp) / "state"
+        self.bin = Path(temp) / "bin"
         self.state.mkdir()
         self.bin.mkdir()
         for tool in SYSTEM_TOOLS:
@@ -191,7 +189,7 @@ class Run(Case):
         self.assertEqual(self.run_it().stdout, "deps: all there\n")
 
     def test_fresh_machine_without_package_lists(self):
-        os.rename(self.state / "available", self.state / "mirror")
+        (self.state / "available").rename(self.state / "mirror")
         self.available({})
         self.put("rust", "")
         self.installed([])
@@ -281,7 +279,3 @@ class Usage(Case):
 
     def test_unknown_option(self):
         self.assertEqual(self.run_it("--frobnicate").returncode, 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

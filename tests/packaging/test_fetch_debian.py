@@ -4,8 +4,8 @@ import os
 import shutil
 import unittest
 
-from fetching import Case, REVISION, digest, patch_text
-from upstream import debian
+from cpython.upstream import debian
+from fetching import REVISION, Case, digest, patch_text
 
 
 class Debian(Case):
@@ -167,7 +167,3 @@ class AptSources(unittest.TestCase):
         self.assertIn(("http://a/debian", "trixie", ["main", "contrib"], "/k"),
                       list(debian.one_line_entries(text)))
         self.assertNotIn("http://no/", str(list(debian.one_line_entries(text))))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,10 +9,10 @@ import tarfile
 import unittest
 from pathlib import Path
 
-from fetching import Case, OLD, REVISION, ROOT, SCRIPT, SOURCE, digest, patch_text, tarball
-from upstream import cache, choosing
-from upstream import files as upstream_files
-from upstream.pins import Pins as UpstreamPins
+from cpython.upstream import cache, choosing
+from cpython.upstream import files as upstream_files
+from cpython.upstream.pins import Pins as UpstreamPins
+from fetching import OLD, REVISION, ROOT, SOURCE, Case, digest, patch_text, tarball
 
 
 class PythonOrg(Case):
@@ -222,7 +222,7 @@ class UserTarball(Case):
     def test_the_tree_outlives_the_file(self):
         given = self.given(self.data["3.13.15"])
         self.works(CPYTHON_TARBALL=given)
-        os.unlink(given)
+        Path(given).unlink()
         self.works(CPYTHON_TARBALL=given)
         self.assertIn("up to date", self.out)
         self.series(own=patch_text("a.c", 6, "own"))
@@ -236,16 +236,16 @@ class UserTarball(Case):
 class TwoRuns(Case):
     def start(self):
         return subprocess.Popen(
-            [sys.executable, str(SCRIPT), "--dest", str(self.dest), "--config",
+            [sys.executable, "-m", "cpython.fetch", "--dest", str(self.dest), "--config",
              str(self.config), "--patches", str(self.patches), "--overlay", str(self.overlay)],
-            text=True,
+            text=True, cwd=ROOT,
             env={**os.environ, "FERRULE_CACHE": str(self.cache)},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def test_the_second_waits_and_finds_all_done(self):
         self.serve()
         self.dest.mkdir()
-        with open(self.dest / ".lock", "w") as held:
+        with (self.dest / ".lock").open("w") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             runs = [self.start(), self.start()]
             for run in runs:
@@ -269,7 +269,3 @@ class Pins(unittest.TestCase):
         for version, origin in pins.default:
             # Nobody gets a release with known holes without having asked for it.
             self.assertTrue(origin == "debian" or not pins.releases[version]["debian_fixes"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import tarfile
-import unittest
 from pathlib import Path
 from unittest import mock
 
-from fetching import Case, OLD, SOURCE, fetch, patch_text, tarball
-from upstream import cases, python_org, tree
+from cpython import fetch
+from cpython.upstream import cases, tree
+from fetching import OLD, SOURCE, Case, patch_text, tarball
 
 
 class Tree(Case):
@@ -100,10 +100,12 @@ class Tree(Case):
             def write(self, _):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        def opener(path, mode="r", **more):
-            return Full() if mode == "wb" else open(path, mode, **more)
+        real = Path.open
 
-        with mock.patch.object(python_org, "open", opener, create=True):
+        def opener(path, mode="r", *more, **named):
+            return Full() if mode == "wb" else real(path, mode, *more, **named)
+
+        with mock.patch.object(fetch.Path, "open", opener):
             self.assertEqual(self.run_it(), 1)
         self.assertIn("no space left", self.err)
         self.assert_no_litter()
@@ -292,7 +294,3 @@ class Overlay(Case):
         self.overlay.rmdir()
         self.assertEqual(self.run_it(), 1)
         self.assertIn("overlay is missing", self.err)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -54,7 +54,3 @@ class Flags(unittest.TestCase):
         status, said = self.configure("--with-cross-lto")
         self.assertNotEqual(status, 0)
         self.assertIn("--with-cross-lto=yes is not possible: the build is made without --with-lto", said)
-
-
-if __name__ == "__main__":
-    unittest.main()

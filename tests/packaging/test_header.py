@@ -25,7 +25,3 @@ class Header(unittest.TestCase):
         said = errors("Py_PYTHON_H", "Py_LIMITED_API=0x030d0000")
         self.assertEqual(len(said), 1, said)
         self.assertIn("not part of the limited API", said[0])
-
-
-if __name__ == "__main__":
-    unittest.main()

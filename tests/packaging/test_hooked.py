@@ -1,28 +1,17 @@
 """How CPython's suite is judged that runs with frame hooks: tests/hooked."""
 
-import importlib.util
-import os
 import tomllib
 import unittest
+from pathlib import Path
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HOOKED = os.path.join(ROOT, "tests", "hooked")
+from tests.hooked import run as hooked
 
-
-def load():
-    spec = importlib.util.spec_from_file_location("hooked_run", os.path.join(HOOKED, "run.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-hooked = load()
+EXPECTED = Path(hooked.__file__).with_name("expected.toml")
 
 
 class Differences(unittest.TestCase):
     def test_fewer_than_twenty_for_each_hook_and_each_has_its_reason(self):
-        with open(os.path.join(HOOKED, "expected.toml"), "rb") as file:
-            table = tomllib.load(file)
+        table = tomllib.loads(EXPECTED.read_text())
         self.assertLessEqual(set(table), set(hooked.HOOKS))
         for hook in hooked.HOOKS:
             self.assertLess(len(hooked.read_expected(hook)), 20, hook)
@@ -62,7 +51,3 @@ class Differences(unittest.TestCase):
             file = f"{prefix}test_p.test_x"
             self.assertEqual(hooked.compare(expected, {file}, {}), ([], [("test.test_p.test_x.A.b", file)]))
             self.assertEqual(hooked.compare(expected, {file}, {file: {"test.test_p.test_x.A.b"}}), ([], []))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,30 +1,22 @@
-"""packaging/into_debian.py: Ferrule's series in Debian's own source package of python3.13."""
+"""tools/into_debian.py: Ferrule's series in Debian's own source package of python3.13."""
 
-import importlib.util
 import json
 import subprocess
-import sys
 import tarfile
 import tempfile
 import unittest
 import unittest.mock
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-SPEC = importlib.util.spec_from_file_location("into_debian", ROOT / "packaging" / "into_debian.py")
-path = list(sys.path)
-into_debian = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(into_debian)
-sys.path[:] = path
+from tools import into_debian
+
 RULES = "common_configure_args = \\\n\t--prefix=/usr \\\n\n# FIXME, only temporaray\n#more\n"
 CONTROL = "Source: python3.13\nBuild-Depends: debhelper (>= 11),\n  quilt, autoconf,\n  lsb-release\n"
 
 
 class IntoDebian(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.base = Path(temp.name)
+        self.base = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.tree = self.base / "python3.13-3.13.5"
         debian = self.tree / "debian"
         (debian / "patches").mkdir(parents=True)
@@ -131,7 +123,3 @@ class IntoDebian(unittest.TestCase):
         self.release = self.release.rename(self.base / "other-1.tar.xz")
         self.refused("is not a source release of Ferrule")
         self.assertFalse((self.tree / "ferrule").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

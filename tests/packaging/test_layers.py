@@ -159,7 +159,3 @@ class MadeUp(unittest.TestCase):
     def test_a_module_without_a_file(self):
         with self.assertRaisesRegex(AssertionError, "lib.rs declares the module gone, and there are 0 files for it"):
             modules_of({"lib.rs": "mod gone;"})
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -21,7 +21,3 @@ class OneRun(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("FAILED: another run of this build is under way", done.stdout)
         self.assertTrue(done.stdout.endswith("0 passed, 1 failed, 0 skipped\n"), done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

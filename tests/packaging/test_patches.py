@@ -1,7 +1,6 @@
 """tools/patches.py: exact application, and the rule that patches only insert what is guarded."""
 
 import contextlib
-import importlib.util
 import io
 import os
 import tempfile
@@ -9,10 +8,9 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
+from tools import patches
+
 ROOT = Path(__file__).resolve().parents[2]
-SPEC = importlib.util.spec_from_file_location("patches", ROOT / "tools" / "patches.py")
-patches = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(patches)
 
 ORIGINAL = "".join(f"line {n}\n" for n in range(1, 21))
 
@@ -444,7 +442,3 @@ class Stat(Case):
         self.put("0001-a.patch", "".join(insertion().splitlines(True)[:-2]))
         self.series("0001-a.patch")
         self.assertIn("cut short", self.command("stat")[2])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -30,9 +30,7 @@ class Versions(unittest.TestCase):
     def setUp(self):
         if rust_llvm() is None:
             self.skipTest("no rustc here")
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.compiler = Path(temp.name) / "cc"
+        self.compiler = Path(self.enterContext(tempfile.TemporaryDirectory())) / "cc"
 
     def says(self, version, lld=""):
         self.compiler.write_text(
@@ -92,7 +90,3 @@ class Linking(unittest.TestCase):
     def test_a_link_that_fails_is_the_reason(self):
         said = probe(self.clang, "-O3 -flto=thin", "-flto=thin -fuse-ld=lld -lferrule-no-such-library")
         self.assertIn("linking a toy", said)
-
-
-if __name__ == "__main__":
-    unittest.main()

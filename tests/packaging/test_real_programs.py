@@ -1,26 +1,12 @@
 """How ci/real-programs reads what test runners leave, and what it takes for a difference."""
 
-import importlib.machinery
-import importlib.util
-import os
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SCRIPT = os.path.join(ROOT, "ci", "real-programs")
-sys.path.insert(0, os.path.join(ROOT, "tests", "real"))
-
-import outcomes
-from outcomes import FAILED, PASSED, SKIPPED, Outcome
-
-sys.dont_write_bytecode, kept = True, sys.dont_write_bytecode
-loader = importlib.machinery.SourceFileLoader("real_programs", SCRIPT)
-real_programs = importlib.util.module_from_spec(importlib.util.spec_from_loader("real_programs", loader))
-sys.modules["real_programs"] = real_programs
-loader.exec_module(real_programs)
-sys.dont_write_bytecode = kept
+from ci import real_programs
+from tests.real import outcomes
+from tests.real.outcomes import FAILED, PASSED, SKIPPED, Outcome
 
 JUNIT = """<testsuites><testsuite><testcase classname="a.T" name="good"/><testcase classname="a.T" name="at[0x7f00deadbeef]"/>
 <testcase classname="a.T" name="bad"><failure message="no"/></testcase><testcase classname="a.T" name="good"><error/></testcase>
@@ -135,7 +121,3 @@ class Pins(unittest.TestCase):
             self.assertIn(program.runner, {"pytest", *outcomes.READERS}, program.name)
             for service in program.services:
                 self.assertIn(service, real_programs.environments.SERVICES)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,8 +1,7 @@
-"""packaging/release.py: a release is the same wherever it is made, and says whose each part is."""
+"""tools/release.py: a release is the same wherever it is made, and says whose each part is."""
 
 import contextlib
 import email.utils
-import importlib.util
 import io
 import json
 import lzma
@@ -10,31 +9,22 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import unittest
 import unittest.mock
 from pathlib import Path
 
+from tools import crate, release
+
 ROOT = Path(__file__).resolve().parents[2]
-path = list(sys.path)
-release, crate = (importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, ROOT / "packaging" / f"{name}.py"))
-                  for name in ("release", "crate"))
-release.__spec__.loader.exec_module(release)
-crate.__spec__.loader.exec_module(crate)
-sys.path[:] = path
 DEBIAN = ROOT / "packaging" / "debian"
 
 
 class Case(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.base = Path(temp.name)
-        patch = unittest.mock.patch.dict(os.environ, {"SOURCE_DATE_EPOCH": "1700000000"})
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.base = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(unittest.mock.patch.dict(os.environ, {"SOURCE_DATE_EPOCH": "1700000000"}))
 
     def crate(self, name, license_="MIT", **files):
         place = self.base / "tree" / "vendor" / name
@@ -56,9 +46,9 @@ class Tarballs(Case):
             (top / "sub").mkdir(parents=True)
             for name in ("b", "a", "sub/c") if place == "one" else ("sub/c", "a", "b"):
                 (top / name).write_text(name)
-                os.chmod(top / name, mode)
+                (top / name).chmod(mode)
                 os.utime(top / name, (when, when))
-            os.chmod(top / "b", mode | 0o100)
+            (top / "b").chmod(mode | 0o100)
             (top / "link").symlink_to("a")
             made.append(release.pack(top, self.base / f"{place}.tar.xz").read_bytes())
         self.assertEqual(made[0], made[1])
@@ -117,11 +107,11 @@ class Crates(Case):
         if asked.returncode:
             self.skipTest(f"the crates are not here: {asked.stderr.splitlines()[-1]}")
         crates = json.loads(asked.stdout)["packages"]
-        self.assertLessEqual({"inferno", "pyo3", "bindgen"}, {crate["name"] for crate in crates})
-        for crate in crates:
-            named = release.debian_license(crate["license"].replace("/", " OR "))
+        self.assertLessEqual({"inferno", "pyo3", "bindgen"}, {each["name"] for each in crates})
+        for each in crates:
+            named = release.debian_license(each["license"].replace("/", " OR "))
             for license_ in set(named.replace(",", "").split()) - {"or", "and"}:
-                self.assertIn(license_, release.LICENSE_TEXTS, crate["name"])
+                self.assertIn(license_, release.LICENSE_TEXTS, each["name"])
 
     def test_each_crate_has_a_paragraph_and_each_license_its_text(self):
         self.crate("libc-1", "MIT OR Apache-2.0", LICENSE_MIT="Permission\n\nis granted")
@@ -268,7 +258,3 @@ class Debian(unittest.TestCase):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
                 release.main(words)
             self.assertIn(" is for ", said.getvalue())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -27,9 +27,7 @@ place.mkdir(parents=True, exist_ok=True)
 
 class Run(unittest.TestCase):
     def setUp(self):
-        temp = tempfile.TemporaryDirectory()
-        self.addCleanup(temp.cleanup)
-        self.base = Path(temp.name)
+        self.base = Path(self.enterContext(tempfile.TemporaryDirectory()))
         wrapper = self.base / "clone" / "build.rs-wrapper"
         wrapper.mkdir(parents=True)
         shutil.copy(ROOT / "build.rs-wrapper" / "run", wrapper / "run")

@@ -1,21 +1,14 @@
-"""packaging/sbom.py: a bill of materials that is wrong is not written."""
+"""tools/sbom.py: a bill of materials that is wrong is not written."""
 
-import importlib.util
 import json
-import sys
 import tarfile
 import tempfile
 import unittest
 import unittest.mock
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-from errors import BuildError
-
-spec = importlib.util.spec_from_file_location("sbom", ROOT / "packaging" / "sbom.py")
-sbom = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sbom)
+from tools import sbom
+from tools.errors import BuildError
 
 LOCK = """
 [[package]]
@@ -41,9 +34,7 @@ def component(name, version, digest=None):
 
 class Bills(unittest.TestCase):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.tree = Path(temporary.name) / "tree"
+        self.tree = Path(self.enterContext(tempfile.TemporaryDirectory())) / "tree"
         self.tree.mkdir()
         (self.tree / "Cargo.lock").write_text(LOCK)
 
@@ -95,7 +86,3 @@ class Bills(unittest.TestCase):
     def test_one_of_cpython_that_names_nothing_is_refused(self):
         with self.assertRaisesRegex(BuildError, "names no packages"):
             self.write("{}")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,11 +1,10 @@
 """Machines that the frame core cannot be built for: said before anything is fetched."""
 
 import platform
-import unittest
 
 from building import Case
-from errors import BuildError  # building.py has the way to the tools
-import target
+from tools import target
+from tools.errors import BuildError  # building.py has the way to the tools
 
 
 class Target(Case):
@@ -48,7 +47,3 @@ class Target(Case):
         self.assertEqual(self.fetched, [])
         self.configure("CFLAGS=-m32", "--without-rust-core")
         self.assertEqual(len(self.fetched), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

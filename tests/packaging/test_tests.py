@@ -1,17 +1,19 @@
 """The tests themselves: no file is too long, and tests/run.py names only modules that exist."""
 
 import contextlib
-import importlib.util
 import io
 import sys
 import tempfile
 import threading
 import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-TESTS = ROOT / "tests"
+from tests import run
+from tests.greenlet import run as greenlet
+
+TESTS = Path(__file__).resolve().parents[2] / "tests"
 MOST_LINES = 600
 
 
@@ -20,14 +22,6 @@ def too_long(directory):
     counts = {path.relative_to(directory).as_posix(): len(path.read_text("utf-8").splitlines())
               for path in directory.rglob("*.py")}
     return {name: count for name, count in sorted(counts.items()) if count > MOST_LINES}
-
-
-def runner(name="run.py"):
-    """A program of tests/ as a module."""
-    spec = importlib.util.spec_from_file_location("tests_run", TESTS / name)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Tests(unittest.TestCase):
@@ -44,12 +38,11 @@ class Tests(unittest.TestCase):
             self.assertEqual(too_long(directory), {"below/long.py": MOST_LINES + 1})
 
     def test_the_runner_names_modules_that_exist(self):
-        run = runner()
         named = {*run.C_MODULES, *run.LEAK_MODULES}
         self.assertEqual(named - set(run.python_modules()), set())
 
     def test_what_unittest_prints(self):
-        counts = runner().Counts.of_unittest
+        counts = run.Counts.of_unittest
         for output, exit_code, expected in (
             ("Ran 5 tests in 0.1s\n\nOK\n", 0, (5, 0, 0)),
             ("Ran 1 test in 0.1s\n\nOK (skipped=1)\n", 0, (0, 0, 1)),
@@ -66,8 +59,19 @@ class Tests(unittest.TestCase):
                 found = counts(output, exit_code)
                 self.assertEqual((found.passed, found.failed, found.skipped), expected)
 
+    def test_what_a_program_of_tests_prints_last(self):
+        for output, exit_code, expected in (
+            ("3 passed, 0 failed, 1 skipped\n", 0, "3 passed, 0 failed, 1 skipped"),
+            ("1 passed, 1 failed, 0 skipped\ntext\n3 passed, 0 failed, 1 skipped\n", 0, "3 passed, 0 failed, 1 skipped"),
+            ("3 passed, 0 failed, 1 skipped\n", 139, "3 passed, 1 failed, 1 skipped"),
+            ("3 passed, 2 failed, 1 skipped\n", 1, "3 passed, 2 failed, 1 skipped"),
+            ("Segmentation fault\n", 139, "0 passed, 1 failed, 0 skipped"),
+            ("", 0, "0 passed, 1 failed, 0 skipped"),
+        ):
+            with self.subTest(output=output):
+                self.assertEqual(str(run.Counts.of_summary(output, exit_code)), expected)
+
     def test_of_greenlets_tests_those_count_as_failed_that_fail_again_alone(self):
-        run = runner("greenlet/run.py")
         tests = """
 import os, unittest
 class Each(unittest.TestCase):
@@ -87,19 +91,18 @@ class Each(unittest.TestCase):
 """
         with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()) as output:
             Path(name, "test_each.py").write_text(tests)
-            done = run.run([sys.executable, "-m", "unittest", "-q", "test_each"], cwd=name)
-            counts = run.outcome(done, "they")
+            done = greenlet.run([sys.executable, "-m", "unittest", "-q", "test_each"], cwd=name)
+            counts = greenlet.outcome(done, "they")
             self.assertEqual(str(counts), "1 passed, 3 failed, 0 skipped")
-            run.judge_alone(sys.executable, done, counts, cwd=name)
+            greenlet.judge_alone(sys.executable, done, counts, cwd=name)
         self.assertEqual(str(counts), "2 passed, 2 failed, 0 skipped")
         for test, times in (("fails_once", 10), ("fails_again_later", 2), ("raises", 0)):
             self.assertIn(f"test_each.Each.test_{test} failed, and then passed {times} times of 10, alone\n", output.getvalue())
         crashed = run.Counts(failed=1)
-        run.judge_alone(None, types.SimpleNamespace(stdout="Segmentation fault\n"), crashed)
+        greenlet.judge_alone(None, types.SimpleNamespace(stdout="Segmentation fault\n"), crashed)
         self.assertEqual(crashed.failed, 1)
 
     def test_groups_run_beside_each_other_and_cpythons_tests_when_they_are_over(self):
-        run = runner()
         self.assertLessEqual({*run.DEFAULT_GROUPS, *run.ALONE}, {*run.GROUPS})
         together, over = threading.Barrier(2, timeout=60), []
 
@@ -112,10 +115,6 @@ class Each(unittest.TestCase):
             over.append("alone")
             return run.Counts(failed=1)
 
-        run.GROUPS.update(c=beside, python=beside, cpython=alone, leaks=alone)
-        total = run.run_groups(types.SimpleNamespace(groups=["cpython", "c", "python", "leaks"], at_once=2))
+        with unittest.mock.patch.dict(run.GROUPS, c=beside, python=beside, cpython=alone, leaks=alone):
+            total = run.run_groups(types.SimpleNamespace(groups=["cpython", "c", "python", "leaks"], at_once=2))
         self.assertEqual((str(total), over), ("2 passed, 2 failed, 0 skipped", ["beside", "beside", "alone", "alone"]))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from mutations import BATCHES
+from tests.proofs.mutations import BATCHES
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "proofs"
@@ -48,7 +48,7 @@ def build():
                COPY / "interleavings" / "Cargo.toml", "--target-dir", WORK / "cargo"]
     bindings = os.environ.get("FERRULE_BINDINGS") or str(ROOT / "build" / "ferrule" / "rust-core" / "bindings.rs")
     environment = {**os.environ, "RUSTFLAGS": "--cfg loom", "FERRULE_BINDINGS": bindings}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     programs = [message["executable"] for message in messages if message.get("executable")]
     if done.returncode or not programs:

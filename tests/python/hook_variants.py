@@ -14,8 +14,7 @@ import sys
 import sysconfig
 import textwrap
 
-from support import (CFace, HookTestCase, ProgramTestCase, PythonFace, SimpleCFace, file_module, framecore, in_a_child,
-                     in_new_thread, use_extensions)
+from support import CFace, HookTestCase, ProgramTestCase, PythonFace, SimpleCFace, file_module, framecore, in_a_child, in_new_thread, use_extensions  # noqa: F401
 
 
 def extension(name):

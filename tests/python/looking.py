@@ -209,7 +209,7 @@ def by_monitoring():
 
 @contextlib.contextmanager
 def by_tracemalloc():
-    import tracemalloc      # cannot be imported in every interpreter
+    import tracemalloc  # cannot be imported in every interpreter
     tracemalloc.start(20)
     try:
         yield lambda: [NAMES.get(frame.filename, frame.filename) for frame in

@@ -14,7 +14,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from support import ProgramTestCase, ROOT
+from support import ROOT, ProgramTestCase
 
 CRATES = ("rust_hook", "rust_hook_cases")
 OUT = os.path.join(ROOT, "build", "test-extensions", f"rust-{os.getpid()}")
@@ -24,11 +24,7 @@ rust_hook = cases = None    # load() imports them
 
 def build():
     """Build both crates as a user would. Returns the directory to import them from."""
-    sys.path.insert(0, os.path.join(ROOT, "tools"))
-    try:
-        import pyo3
-    finally:
-        sys.path.pop(0)
+    from tools import pyo3
     environment = pyo3.environment(sys.executable, Path(OUT))
     environment |= {name: value for name, value in os.environ.items()
                     # Those of a make that runs the tests mean something else to cargo.

@@ -7,7 +7,7 @@ import sys
 import sysconfig
 import unittest
 
-from support import ProgramTestCase, framecore, needs_framecore, needs_stock, run_program, STOCK_PYTHON
+from support import STOCK_PYTHON, ProgramTestCase, framecore, needs_framecore, needs_stock, run_program
 
 
 @needs_framecore

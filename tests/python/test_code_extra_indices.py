@@ -7,8 +7,7 @@ import sys
 import sysconfig
 import unittest
 
-from code_extra_support import (CodeExtraTestCase, FIRST, SECOND, STOCKS_INDICES, THIRD, mended,
-                                new_code)
+from code_extra_support import FIRST, SECOND, STOCKS_INDICES, THIRD, CodeExtraTestCase, mended, new_code
 from support import ON_STOCK, ProgramTestCase, needs_framecore, use_extensions
 
 use_extensions()

@@ -5,7 +5,7 @@ import sys
 import threading
 import unittest
 
-from code_extra_support import CodeExtraTestCase, FIRST, SECOND, THIRD, alone, mended, new_code
+from code_extra_support import FIRST, SECOND, THIRD, CodeExtraTestCase, alone, mended, new_code
 from support import FREE_THREADED, ON_STOCK, _testcapi, needs_failing_allocations, use_extensions
 
 use_extensions()

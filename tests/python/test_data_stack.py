@@ -8,8 +8,17 @@ import traceback
 import types
 import unittest
 
-from support import (KEPT_CHUNKS_BYTES, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, framecore, in_new_thread, make_recursion,
-                     needs_framecore, recursion_limit, use_extensions)
+from support import (
+    KEPT_CHUNKS_BYTES,
+    ROOT_CHUNK_BYTES,
+    SPARE_CHUNK_BYTES,
+    framecore,
+    in_new_thread,
+    make_recursion,
+    needs_framecore,
+    recursion_limit,
+    use_extensions,
+)
 
 use_extensions()
 import arenafault

@@ -3,7 +3,7 @@
 import traceback
 import unittest
 
-from evaluator_scenarios import EvaluatorTestCase, WARM_UP, warm_up
+from evaluator_scenarios import WARM_UP, EvaluatorTestCase, warm_up
 from support import ON_STOCK, use_extensions
 
 use_extensions()

@@ -3,10 +3,8 @@
 import sys
 import unittest
 
-from evaluator_scenarios import (DEEP, EvaluatorTestCase, SCENARIOS, frames_of, functions, inits,
-                                 warm_up)
-from support import (FREE_THREADED, ON_STOCK, in_new_thread, make_recursion, needs_framecore,
-                     recursion_limit, use_extensions)
+from evaluator_scenarios import DEEP, SCENARIOS, EvaluatorTestCase, frames_of, functions, inits, warm_up
+from support import FREE_THREADED, ON_STOCK, in_new_thread, make_recursion, needs_framecore, recursion_limit, use_extensions
 
 use_extensions()
 import evaluators

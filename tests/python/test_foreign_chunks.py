@@ -2,8 +2,18 @@
 
 import unittest
 
-from support import (KEPT_CHUNKS_BYTES, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, ProgramTestCase, framecore, in_new_thread,
-                     make_recursion, needs_framecore, recursion_limit, use_extensions)
+from support import (
+    KEPT_CHUNKS_BYTES,
+    ROOT_CHUNK_BYTES,
+    SPARE_CHUNK_BYTES,
+    ProgramTestCase,
+    framecore,
+    in_new_thread,
+    make_recursion,
+    needs_framecore,
+    recursion_limit,
+    use_extensions,
+)
 
 use_extensions()
 import arenafault

@@ -5,7 +5,7 @@ import sys
 import threading
 import unittest
 
-from rust_sdk_support import HookTestCase, OUT, load, new_function, ten
+from rust_sdk_support import OUT, HookTestCase, load, new_function, ten
 from support import in_new_thread
 
 rust_hook = cases = None

@@ -180,7 +180,6 @@ class Replacing(HookTestCase):
         del second
 
     def test_other_code_is_settled_after_its_first_start(self):
-        import _framecore
         other = new_function("def f(): pass")
         replacement = rust_hook.replace(ten, ten)
         other()

@@ -4,6 +4,7 @@ import gc
 import sys
 import threading
 import unittest
+
 from test.support import get_c_recursion_limit
 
 from rust_sdk_support import HookTestCase, load, new_function, ten

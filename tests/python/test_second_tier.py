@@ -9,7 +9,7 @@ import threading
 import unittest
 import warnings
 
-from support import HookTestCase, ON_STOCK, ProgramTestCase, counter, in_a_child, needs_hooks, new_function
+from support import ON_STOCK, HookTestCase, ProgramTestCase, counter, in_a_child, needs_hooks, new_function
 
 if not ON_STOCK:
     import framehook

@@ -16,7 +16,7 @@ def process(hook, program):
     """The program's process, which has ended, with that hook installed."""
     extension = os.path.join(support.extension_directory(), "suitehooks" + sysconfig.get_config_var("EXT_SUFFIX"))
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, "-c", textwrap.dedent(program)], text=True, capture_output=True,
         env={**os.environ, "PYTHONPATH": HOOKED, "FERRULE_SUITE_HOOK": hook, "FERRULE_SUITE_EXTENSION": extension})
 
 

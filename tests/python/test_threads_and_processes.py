@@ -5,8 +5,17 @@ import sys
 import threading
 import unittest
 
-from support import (KEPT_CHUNKS_BYTES, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, THREAD_STACK_BYTES,
-                     ProgramTestCase, make_recursion, needs_framecore, recursion_limit, use_extensions)
+from support import (
+    KEPT_CHUNKS_BYTES,
+    ROOT_CHUNK_BYTES,
+    SPARE_CHUNK_BYTES,
+    THREAD_STACK_BYTES,
+    ProgramTestCase,
+    make_recursion,
+    needs_framecore,
+    recursion_limit,
+    use_extensions,
+)
 
 use_extensions()
 import arenafault

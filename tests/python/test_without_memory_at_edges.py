@@ -9,8 +9,7 @@ import gc
 import sys
 import unittest
 
-from support import (ON_STOCK, ProgramTestCase, attempt, code_named, framecore, make_recursion, needs_failing_allocations,
-                     needs_hooks, use_extensions)
+from support import ON_STOCK, ProgramTestCase, attempt, code_named, framecore, make_recursion, needs_failing_allocations, needs_hooks, use_extensions
 
 use_extensions()
 import arenafault

@@ -42,7 +42,7 @@ def clean(**more: str) -> dict[str, str]:
 
 def say(words: list, log: Path, seconds: int = 1800, **options) -> None:
     """Runs what is to succeed."""
-    with open(log, "a") as file:
+    with log.open("a") as file:
         file.write(f"$ {' '.join(map(str, words))}\n")
         file.flush()
         try:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A soak: for a while eight threads add and remove tools in a server of asyncio, of which this process asks much.
 
-    python3 tests/soak/run.py --python build/ferrule/python --minutes 60
+    python3 -m tests.soak.run --python build/ferrule/python --minutes 60
 
 Each request must be answered, and rightly. Memory must be flat: of its resident memory, what the server has in the last tenth of
 the time, against what it had in the tenth after the warm-up, in medians. And it must end by itself, with nothing installed and
@@ -21,9 +21,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tests", "c"))
-import build_extensions
-import work
+from tests.c import build_extensions
+from tests.soak import work
 
 CONNECTIONS = 8
 UNDER_WAY = 4               # requests of one connection at a time
@@ -56,7 +55,7 @@ class Load:
         while time.monotonic() < self.ending:
             try:
                 await self.one_connection()
-            except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
+            except (TimeoutError, OSError, asyncio.IncompleteReadError) as error:
                 self.problems[f"a connection failed: {error!r}"] += 1
 
     async def one_connection(self):

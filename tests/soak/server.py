@@ -5,9 +5,9 @@ still installed then, and whatever a thread found wrong, is a problem.
 """
 
 import asyncio
-import cProfile
 import collections
 import contextlib
+import cProfile
 import gc
 import json
 import random
@@ -20,6 +20,7 @@ import types
 
 import codeextra
 import evaluators
+
 import work
 
 try:

@@ -1,6 +1,7 @@
 # needs: python3-cryptography
 """An extension in Rust (PyO3): encryption, signatures, a certificate."""
 import datetime
+
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.fernet import Fernet

@@ -1,12 +1,14 @@
 # needs: python3-gevent
 """A pool of tasks, a queue and a timeout over a server on the loopback."""
 from gevent import monkey
+
 monkey.patch_all()
+import socket
+
 import gevent
 import gevent.pool
 import gevent.queue
 import gevent.server
-import socket
 
 server = gevent.server.StreamServer(("127.0.0.1", 0), lambda connection, address: connection.sendall(connection.recv(10)[::-1]))
 server.start()

@@ -1,6 +1,7 @@
 # needs: python3-greenlet
 """Stacks that are switched in the middle of deep recursions and generators, and one that is never finished."""
 import gc
+
 import greenlet
 
 

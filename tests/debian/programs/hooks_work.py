@@ -2,6 +2,7 @@
 # only: ferrule
 """What is Ferrule's own is there, and nothing of it in the way."""
 import sys
+
 import framehook
 
 seen = []

@@ -2,6 +2,7 @@
 """Drawing, filtering, and a file written and read again."""
 import hashlib
 import io
+
 from PIL import Image, ImageDraw, ImageFilter
 
 image = Image.new("RGB", (200, 100), "white")

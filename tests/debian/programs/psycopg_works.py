@@ -1,11 +1,10 @@
 # needs: python3-psycopg python3-psycopg2 postgresql
 """A PostgreSQL server: parameters, many rows, COPY, a cursor on the server, an error, a notification, asyncio; and no server."""
 import asyncio
-import glob
-import os
 import shutil
 import subprocess
 import tempfile
+from pathlib import Path
 
 import psycopg
 import psycopg2
@@ -53,10 +52,10 @@ def older(where):
 
 
 def main():
-    programs, = glob.glob("/usr/lib/postgresql/*/bin")
+    programs, = Path("/usr/lib/postgresql").glob("*/bin")
     place = tempfile.mkdtemp()
     shutil.chown(place, "postgres")
-    os.chmod(place, 0o755)
+    Path(place).chmod(0o755)
     as_postgres(f"{programs}/initdb", "-D", f"{place}/data", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8")
     options = f"-k {place} -c listen_addresses='' -c fsync=off"
     as_postgres(f"{programs}/pg_ctl", "-D", f"{place}/data", "-o", options, "-l", f"{place}/log", "-w", "start")

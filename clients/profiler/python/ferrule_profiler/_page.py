@@ -64,7 +64,7 @@ def rows(result):
     ordered = sorted_functions(result, "own")
     places = {number: place for place, (number, _) in enumerate(ordered)}
     found, known = [], {}
-    for number, function in ordered:
+    for _, function in ordered:
         found.append([
             function.qualname, function.file, function.line, function.kind, function.calls,
             function.runs, function.recursive, function.raised,

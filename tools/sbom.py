@@ -11,7 +11,7 @@ import tarfile
 import tomllib
 from pathlib import Path
 
-from errors import BuildError
+from tools.errors import BuildError
 
 # The crates of ours that something is built of, and where they are.
 MEMBERS = {
@@ -63,10 +63,11 @@ def write(tree: Path, cpython: Path, out: Path, name: str, epoch: int) -> list[P
     for path in found.values():
         path.unlink()
     with tarfile.open(cpython) as tar:
-        member = next((one for one in tar if one.name.partition("/")[2] == OF_CPYTHON), None)
-        if member is None:
+        listed = next((one for one in tar if one.name.partition("/")[2] == OF_CPYTHON), None)
+        packed = tar.extractfile(listed) if listed else None
+        if packed is None:
             raise BuildError(f"{cpython.name} has no {OF_CPYTHON}")
-        text = tar.extractfile(member).read()
+        text = packed.read()
     if not json.loads(text).get("packages"):
         raise BuildError(f"{OF_CPYTHON} of {cpython.name} names no packages")
     made.append(out / f"{name}.cpython.spdx.json")

@@ -16,7 +16,7 @@ import sys
 import pyperformance_once
 from pyperformance_once import NotHere
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What else differs, with the reason.
 LEFT_OUT = {"coverage": "it looks at the stack and at all modules that are loaded, a profiler's too"}
 
@@ -93,8 +93,6 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 import subprocess
 import tempfile
 
-sys.path.append(os.path.join(ROOT, "benchmarks"))
-
 SECONDS = 600
 
 
@@ -147,7 +145,7 @@ def compare(python, packages, benchmark):
 
 
 def main():
-    from profiler_support import build
+    from measuring import build_clients
     from suite import environment, pyperformance_tasks
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=os.path.join(ROOT, "build", "ferrule", "python"))
@@ -158,7 +156,7 @@ def main():
         print(f"not to be installed here: {', '.join(missing)}", flush=True)
     results = {"same": 0, "different": 0, "left out": 0}
     with tempfile.TemporaryDirectory() as directory:
-        packages = build(os.path.abspath(options.python), directory, "extension")
+        packages = build_clients(os.path.abspath(options.python), directory)
         for name, benchmark in pyperformance_tasks.scripts(False).items():
             if options.programs and name not in options.programs:
                 continue

@@ -28,29 +28,27 @@ import tarfile
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(ROOT / "tools"), str(ROOT / "cpython")]
+from cpython.upstream.cache import Cache, default_cache
+from cpython.upstream.choosing import over_network
+from cpython.upstream.files import remove, sha256
+from cpython.upstream.pins import Pins
+from cpython.upstream.telling import FetchError
+from tools import patches, sbom
+from tools.environment import for_children
+from tools.errors import BuildError, explain
+from tools.places import BUILD
+from tools.progress import say
 
-import patches  # noqa: E402  (needs the path above)
-import sbom  # noqa: E402
-from environment import for_children  # noqa: E402
-from errors import BuildError, explain  # noqa: E402
-from places import BUILD  # noqa: E402
-from progress import say  # noqa: E402
-from upstream.cache import Cache, default_cache  # noqa: E402
-from upstream.choosing import over_network  # noqa: E402
-from upstream.files import remove, sha256  # noqa: E402
-from upstream.pins import Pins  # noqa: E402
-from upstream.telling import FetchError  # noqa: E402
+ROOT = Path(__file__).resolve().parent.parent
 
 NAME = "ferrule"
 DIST = BUILD / "dist"
 # Which crates are compiled: those of the platforms that Ferrule supports.
 PLATFORMS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 # LLVM's profiles, one for each major version that packages are built with.
-PROFILES = HERE / "profile"
+PROFILES = ROOT / "packaging" / "profile"
 # Of a source release, beside the project's own files.
 VENDOR, SOURCES = "vendor", "sources"
 CARGO_CONFIG = f'[source.crates-io]\nreplace-with = "vendored-sources"\n\n[source.vendored-sources]\ndirectory = "{VENDOR}"\n'
@@ -58,7 +56,7 @@ CARGO_CONFIG = f'[source.crates-io]\nreplace-with = "vendored-sources"\n\n[sourc
 OWN_LIBRARY_ONLY = "pkg.ferrule.own"
 
 
-def run(command: list, **options) -> str:
+def run(command: list[Any], **options: Any) -> str:
     """What a command prints; an error that shows what it said."""
     if shutil.which(str(command[0])) is None:
         raise BuildError(f"{command[0]} is not on PATH")
@@ -222,8 +220,9 @@ def pack(directory: Path, target: Path) -> Path:
     when = epoch()
     # What a user set for other files would make another one.
     own = {name: value for name, value in os.environ.items() if name not in ("XZ_OPT", "XZ_DEFAULTS")}
-    with open(temporary, "wb") as written:
+    with temporary.open("wb") as written:
         packed = subprocess.Popen(["xz", "-T1", "-6"], stdin=subprocess.PIPE, stdout=written, env=own)
+    assert packed.stdin is not None
     with tarfile.open(fileobj=packed.stdin, mode="w|", format=tarfile.GNU_FORMAT) as tar:
         for path in [directory, *sorted(directory.rglob("*"))]:
             info = tar.gettarinfo(path, str(path.relative_to(directory.parent)))
@@ -232,14 +231,14 @@ def pack(directory: Path, target: Path) -> Path:
             info.mtime = when
             info.mode = 0o755 if path.is_dir() or info.mode & 0o100 else 0o644
             if info.isreg():
-                with open(path, "rb") as file:
+                with path.open("rb") as file:
                     tar.addfile(info, file)
             else:
                 tar.addfile(info)
     packed.stdin.close()
     if packed.wait() != 0:
         raise BuildError(f"xz failed for {target}")
-    os.replace(temporary, target)
+    temporary.replace(target)
     return target
 
 
@@ -329,7 +328,7 @@ def backport(changelog: Path, release: int) -> None:
     """A revision for an older Debian: lower than that of the newest, so that an upgrade of the system replaces it."""
     first, rest = changelog.read_text().split(")", 1)
     changed = "\n\n  * For an older Debian: the package with a library of its own.\n\n"
-    name, when = re.search(r"^( -- .*>  )(.*)$", rest, re.M).groups()
+    [(name, when), *_] = re.findall(r"^( -- .*>  )(.*)$", rest, re.M)
     # An entry must be newer than the one below it.
     later = email.utils.parsedate_to_datetime(when) + datetime.timedelta(minutes=1)
     signed = name + email.utils.format_datetime(later)
@@ -378,7 +377,7 @@ def check_licenses(crates: Path) -> None:
     """Each license of a crate is one whose text is known."""
     for crate in sorted(crates.iterdir()):
         for name in sorted(licenses_in(license_of(crate)) - LICENSE_TEXTS.keys()):
-            raise BuildError(f"the license {name} of {crate.name} is not among those of packaging/release.py: add where its text is")
+            raise BuildError(f"the license {name} of {crate.name} is not among those of tools/release.py: add where its text is")
 
 
 def license_text(name: str, tree: Path) -> str:
@@ -386,7 +385,7 @@ def license_text(name: str, tree: Path) -> str:
     if not text.startswith(COMMON):
         files = sorted(tree.glob(text))
         if not files:
-            raise BuildError(f"the text of the license {name} is not where packaging/release.py looks for it: {text}")
+            raise BuildError(f"the text of the license {name} is not where tools/release.py looks for it: {text}")
         text = files[0].read_text()
         text = text[text.index(LICENSE_BEGINS.get(name, "")):]
     if name == "Apache-2.0-with-LLVM-exception":
@@ -398,7 +397,7 @@ def license_text(name: str, tree: Path) -> str:
 
 def notices(crate: Path) -> list[str]:
     """What the files of a crate's license say of whose it is; no forms that nobody filled in."""
-    found = {}
+    found: dict[str, None] = {}
     for path in sorted(crate.iterdir()):
         if path.is_file() and path.name.upper().startswith(LICENSE_FILES):
             for line in path.read_text(errors="replace").splitlines():
@@ -422,13 +421,13 @@ def copyright_file(own: Path, tree: Path) -> str:
         authors = ", ".join(name.split("<")[0].strip() for name in package.get("authors", []))
         named = license_of(crate)
         licenses |= licenses_in(named)
-        files, notice, other = OTHERWISE.get(package["name"], ((), "", ""))
+        names, notice, other = OTHERWISE.get(package["name"], ((), "", ""))
         holders = [told for told in notices(crate) if told != notice]
         if authors and not any(authors in told for told in holders):
             holders.append(authors)
         paragraphs.append(paragraph([f"{VENDOR}/{crate.name}/*"], holders or [f"the authors of {package['name']}"], named))
         # Of a crate for another platform these files are not there.
-        files = [f"{VENDOR}/{crate.name}/{name}" for name in files if (crate / name).exists()]
+        files = [f"{VENDOR}/{crate.name}/{name}" for name in names if (crate / name).exists()]
         if files:
             paragraphs.append(paragraph(files, [notice], other))
             licenses.add(other)
@@ -460,7 +459,7 @@ def deb(install: bool) -> None:
     say(f"dpkg-buildpackage: half an hour; log: {log}")
     # What the make that called was given is not for those of the packages.
     environment = {name: value for name, value in for_children().items() if name != "MAKEFLAGS"}
-    with open(log, "w") as file:
+    with log.open("w") as file:
         done = subprocess.run(["dpkg-buildpackage", "-us", "-uc", "-b", *(f"-P{profile}" for profile in profiles)], cwd=tree,
                               stdout=file, stderr=file, env=environment)
     if done.returncode != 0:

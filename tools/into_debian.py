@@ -20,16 +20,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "tools"), str(HERE.parent / "cpython")]
-
-import patches  # noqa: E402  (needs the path above)
-from errors import BuildError, explain  # noqa: E402
-from progress import say  # noqa: E402
-from upstream.cases import regenerate_cases  # noqa: E402
-from upstream.files import remove  # noqa: E402
-from upstream.telling import FetchError  # noqa: E402
-from upstream.tree import overlay_files  # noqa: E402
+from cpython.upstream.cases import regenerate_cases
+from cpython.upstream.files import remove
+from cpython.upstream.telling import FetchError
+from cpython.upstream.tree import overlay_files
+from tools import patches
+from tools.errors import BuildError, explain
+from tools.progress import say
 
 COMPONENT = "ferrule"
 NEEDED = ("cargo (>= 1.85)", "rustc (>= 1.85)", "libclang-dev")
@@ -115,7 +112,7 @@ def add_patches(project: Path, place: Path, version: str) -> list[str]:
 
 def generated_patch(project: Path, tree: Path, version: str) -> str:
     """Of a copy of the tree, patched: `make` does not run the generators, and would compile what they made before."""
-    parts = []
+    parts: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary) / "tree"
         shutil.copytree(tree, copy, symlinks=True, ignore=lambda directory, names: (
@@ -128,7 +125,7 @@ def generated_patch(project: Path, tree: Path, version: str) -> str:
 
 
 def overlay_patch(overlay: Path) -> str:
-    parts = []
+    parts: list[str] = []
     for name in overlay_files(overlay):
         lines = (overlay / name).read_text().splitlines(keepends=True)
         parts += difflib.unified_diff([], lines, "/dev/null", f"b/{name}")

@@ -1,0 +1,1 @@
+"""The pinned releases of CPython, and how to get them."""

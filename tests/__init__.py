@@ -1,0 +1,1 @@
+"""The project's tests: tests/run.py runs them."""

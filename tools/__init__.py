@@ -1,0 +1,1 @@
+"""What builds Ferrule, and what makes releases of it."""

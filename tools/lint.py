@@ -1,0 +1,27 @@
+"""`make lint`, of Python: ruff and mypy by pyproject.toml, in an environment below build/ that is made where it is missing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.suite.environment import EnvironmentFailed, ensure
+from tools.places import BUILD, ROOT
+
+
+def main() -> int:
+    try:
+        python, _ = ensure(str(BUILD / "lint-env"), sys.executable, str(ROOT / "tools" / "requirements-lint.txt"))
+    except EnvironmentFailed as failure:
+        sys.exit(f"ferrule: {failure}")
+    tools, benchmarks = Path(python).parent, ROOT / "benchmarks"
+    mypy: list[str | Path] = [tools / "mypy", "--no-error-summary", "--config-file", ROOT / "pyproject.toml"]
+    # The benchmarks are run as files by a Python 3.13, and import each other as such.
+    checks: list[tuple[Path, list[str | Path]]] = [
+        (ROOT, [tools / "ruff", "check", "--quiet"]), (ROOT, mypy),
+        (benchmarks, [*mypy, "--python-version", "3.13", *sorted(benchmarks.glob("*.py"))])]
+    # Each says what it has found, so that one run shows all.
+    return max([subprocess.run(command, cwd=place).returncode for place, command in checks])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
