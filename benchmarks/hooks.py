@@ -11,14 +11,14 @@ Instructions are counted by valgrind in the steady state: a run with few iterati
 
 import sys
 
-SETTLED: object = None      # add_python() has it
+DISABLE: object = None      # add_python() has it
 BENCHMARKS = ("recursion", "methods", "properties", "generators", "inits", "empties")
 
 
 # --- In the interpreter that is measured. --------------------------------------------------------------------------
 
 def settle(view: object) -> object:
-    return SETTLED
+    return DISABLE
 
 
 def add_native(kind: str, count: int = 1) -> None:
@@ -41,7 +41,7 @@ def add_exchange(count: int = 1) -> None:
 
 
 def add_python() -> None:
-    global SETTLED
+    global DISABLE
     import framehook
     DISABLE = framehook.DISABLE
     framehook.add(settle)

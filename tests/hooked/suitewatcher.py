@@ -15,7 +15,7 @@ extension = FrameData = AFTER = None
 
 def watch_frame(view):
     word = FrameData(view.code)
-    view.watch(check_event, word, True, True)
+    view.watch(check_event, word, yields=True, resumes=True)
     word.begin()
 
 

@@ -298,7 +298,7 @@ class PythonFace:
     """Hooks through _framecore."""
 
     name = "Python"
-    SETTLED = getattr(framecore, "SETTLED", None)
+    DISABLE = getattr(framecore, "DISABLE", None)
 
     def add(self, hook, name=None):
         return framecore.add_frame_hook(hook, name)
@@ -323,7 +323,7 @@ class CFace:
     """Hooks installed through the C interface; each calls a Python callable."""
 
     name = "C"
-    SETTLED = "SETTLED"     # the extension interns it: there is one such string
+    DISABLE = "DISABLE"     # the extension interns it: there is one such string
 
     @functools.cached_property
     def c(self):
@@ -356,7 +356,7 @@ class SimpleCFace(CFace):
     """Hooks of the proposal's form, which can only replace code. There is room for four."""
 
     name = "simple C"
-    SETTLED = None
+    DISABLE = None
 
     def add(self, hook, name=None):
         for slot in range(4):

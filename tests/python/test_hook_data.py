@@ -319,7 +319,7 @@ class DataOfFrames(unittest.TestCase):
             counts.append(datahooks.take_hooks())
 
         import framehook
-        outside = framehook.outside(function)
+        outside = framehook.reentrant(function)
         handle = datahooks.add(function.__code__, PASS, events=EVERYTHING, on_event=on_event)
         run()
         gc.collect()
