@@ -55,7 +55,9 @@ fn without_safety(text: &str) -> String {
         if line.trim().trim_start_matches("* ") == "# Safety" {
             within = true;
             // With the empty line before it.
-            kept.pop_if(|line| matches!(line.trim(), "" | "*"));
+            if kept.last().is_some_and(|line| matches!(line.trim(), "" | "*")) {
+                kept.pop();
+            }
         }
         within &= line.trim() != "*/";
         if !within {

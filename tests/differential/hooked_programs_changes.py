@@ -108,7 +108,8 @@ class Tool:
         if view.code is not self.code:
             return framehook.DISABLE
         way = self.way // 3
-        view.watch(self.told if way & 1 else ignore, [self] if way & 2 else None, bool(way & 4), bool(way & 8))
+        view.watch(self.told if way & 1 else ignore, [self] if way & 2 else None,
+                   yields=bool(way & 4), resumes=bool(way & 8))
         if way & 16:
             view.exclude_callees()
         return None

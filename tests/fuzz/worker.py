@@ -203,7 +203,7 @@ def changing(seed):
             elif what == 7:
                 framehook.reentrant(gc.isenabled)()
             elif what < 24:
-                view.watch(told, None, what % 2 == 0, what % 3 == 0)
+                view.watch(told, None, yields=what % 2 == 0, resumes=what % 3 == 0)
         except (IndexError, ValueError):
             # There is none, or another thread has removed it.
             pass
@@ -285,7 +285,7 @@ class Elsewhere:
         elif what == 1:
             view.exclude_callees()
         if what < 20:
-            view.watch(told, None, what % 2 == 0, what % 3 == 0)
+            view.watch(told, None, yields=what % 2 == 0, resumes=what % 3 == 0)
         if self.chance() < 0.02:
             self.change()
 

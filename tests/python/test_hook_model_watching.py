@@ -275,7 +275,7 @@ def run_real(program, scripts, add, shared):
             if script["verdict"] == "fail":
                 raise Boom("hook %d" % hook)
             if script["watch"]:
-                view.watch(told, script, script["yielded"], script["resumed"])
+                view.watch(told, script, yields=script["yielded"], resumes=script["resumed"])
             if script["extent"]:
                 getattr(view, script["extent"])()
             if script["verdict"] == "settle":

@@ -29,7 +29,7 @@ class Watcher:
 
     def __call__(self, view):
         if view.code in self.codes:
-            view.watch(self.told, self.mark, self.yields, self.resumes)
+            view.watch(self.told, self.mark, yields=self.yields, resumes=self.resumes)
             return self.answer(view) if self.answer else None
 
     def told(self, event):

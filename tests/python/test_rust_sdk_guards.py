@@ -42,7 +42,7 @@ class Guards(HookTestCase):
         import _framecore
         f = new_function("def f(): return 1")
         guard = cases.install("panic", f, None)
-        _framecore.remove_frame_hook(guard.handle())
+        _framecore.remove_frame_hook(guard.id())
         self.assertEqual(f(), 1)
         self.assertFalse(guard.is_installed())
         self.assertRaises(ValueError, guard.enable, True)
@@ -71,7 +71,7 @@ class Guards(HookTestCase):
         guard = cases.install("pass", f, None)
         f()
         self.assertEqual(guard.asked(), 1)
-        for switch in (guard.enable, guard.enable_in_thread, lambda on: guard.enable_for(f, on)):
+        for switch in (guard.enable, guard.enable_in_thread, lambda on: guard.enable_for_code(f, on)):
             before = guard.asked()
             switch(False)
             f()
@@ -83,7 +83,7 @@ class Guards(HookTestCase):
         before = guard.asked()
         in_new_thread(f)
         self.assertEqual(guard.asked(), before + 1)
-        self.assertRaises(TypeError, guard.enable_for, 5, True)
+        self.assertRaises(TypeError, guard.enable_for_code, 5, True)
         guard.remove()
 
     def test_what_a_hook_drops_is_given_back_64_calls_later_at_most(self):
@@ -188,7 +188,7 @@ class Interpreters(HookTestCase):
         generator = generate()
         next(generator)
         guard.drop_detached()
-        assert list(generator) == [] and cases.dropped_words() == 1
+        assert list(generator) == [] and cases.dropped_data() == 1
         """, OUT)
 
     def test_python_ends_while_a_daemon_thread_is_within_a_hook(self):

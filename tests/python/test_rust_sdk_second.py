@@ -43,7 +43,7 @@ class Watching(HookTestCase):
 
     def test_each_word_is_dropped_once_however_the_frame_ends(self):
         f = new_function("def f(x):\n yield x\n yield 1 / x")
-        before = cases.dropped_words()
+        before = cases.dropped_data()
         guard = cases.install("watch", f, None)
         list(f(1))
         with self.assertRaises(ZeroDivisionError):
@@ -52,12 +52,12 @@ class Watching(HookTestCase):
             end(f(1))
         in_new_thread(lambda: list(f(1)))
         gc.collect()
-        self.assertEqual(cases.dropped_words(), before + 6)
+        self.assertEqual(cases.dropped_data(), before + 6)
         guard.remove()
 
     def test_a_hook_that_is_removed_while_frames_run_is_told_of_none_and_lives_until_they_end(self):
         f = new_function("def f():\n yield 1")
-        words, dropped = cases.dropped_words(), cases.dropped()
+        words, dropped = cases.dropped_data(), cases.dropped()
         for way in ("remove", "drop_detached"):
             guard = cases.install("tell panics", f, None)
             generators = [f() for _ in range(3)]
@@ -69,16 +69,16 @@ class Watching(HookTestCase):
             f()    # asks a retired hook, which takes itself out
             del generator, generators
             gc.collect()
-        self.assertEqual((cases.dropped_words(), cases.dropped()), (words + 6, dropped + 2))
+        self.assertEqual((cases.dropped_data(), cases.dropped()), (words + 6, dropped + 2))
 
     def test_a_panic_when_told_fails_the_call(self):
         f = new_function("def f(): return 1")
-        words = cases.dropped_words()
+        words = cases.dropped_data()
         guard = cases.install("tell panics", f, None)
         with self.assertRaisesRegex(RuntimeError, '^frame hook "tell panics" panicked: told$'):
             f()
         guard.remove()
-        self.assertEqual(cases.dropped_words(), words + 1)
+        self.assertEqual(cases.dropped_data(), words + 1)
 
     def test_an_exception_when_told_fails_the_call_and_has_the_raised_one_as_context(self):
         f = new_function("def f(x): return 1 / x")
@@ -109,11 +109,11 @@ class Watching(HookTestCase):
     def test_a_word_that_runs_python_or_panics_when_it_is_dropped(self):
         f = new_function("def f(): return 1")
         numbers = []
-        guard = cases.install("word calls", f, numbers.append)
+        guard = cases.install("data calls", f, numbers.append)
         f(), f()
         guard.remove()
         self.assertEqual(numbers, [1, 2])
-        guard = cases.install("word panics", f, None)
+        guard = cases.install("data panics", f, None)
         self.assertEqual(f(), 1)
         guard.remove()
 
@@ -254,8 +254,8 @@ class Answering(HookTestCase):
         first = cases.install("pass", f, None, name="a")
         cases_of = lambda: [hook.name for hook in framehook.hooks()]
         guards = [first, cases.install("pass", f, None, name="b", first=True),
-                  cases.install("pass", f, None, name="c", before=first.handle()),
-                  cases.install("pass", f, None, name="d", after=first.handle(), timed=True)]
+                  cases.install("pass", f, None, name="c", before=first.id()),
+                  cases.install("pass", f, None, name="d", after=first.id(), timed=True)]
         self.assertEqual(cases_of(), ["b", "c", "a", "d"])
         self.assertRaises(ValueError, cases.install, "pass", f, None, before=1 << 40)
         self.assertRaises(ValueError, cases.install, "pass", f, None, name="zero \0 byte")

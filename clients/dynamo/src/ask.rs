@@ -36,7 +36,7 @@ struct Asked<'a, 'py> {
 }
 
 impl FrameHook for Dynamo {
-    type Word = Word;
+    type Data = Word;
 
     /// Whether this thread has a callback, or it is time to switch the hook off.
     #[inline]
@@ -48,7 +48,7 @@ impl FrameHook for Dynamo {
     }
 
     #[inline]
-    fn ask<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Word>> {
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Word>> {
         // Guards and the compiler run without a callback. Where they raise, it stays so: who has
         // set the callback puts it back.
         let Some(taken) = callback::take() else {
@@ -59,9 +59,9 @@ impl FrameHook for Dynamo {
         asked.answer()
     }
 
-    fn tell(&self, event: &Event<'_, '_, Word>) -> PyResult<()> {
+    fn on_event(&self, event: &Event<'_, '_, Word>) -> PyResult<()> {
         let py = event.py();
-        match event.word() {
+        match event.data() {
             Word::Frame { before, around } => {
                 if let Some(before) = before {
                     callback::replace(py, before.clone_ref(py))?.forget(py);
@@ -116,7 +116,7 @@ impl<'py> Asked<'_, 'py> {
         let strategy = state.get().strategy(self.region);
         if strategy.current == Action::Skip {
             if state.get().settle() {
-                return self.unchanged(Answer::settled());
+                return self.unchanged(Answer::disable());
             }
             return self.runs(strategy.below);
         }

@@ -59,7 +59,7 @@ pub fn compile<'py>(
     let limit = limit_c_recursion(py)?;
     // What torch runs while it compiles may come to compiled functions itself.
     let answer =
-        framehook::outside(callback).call1((frame, entry, state.get().frame_state.bind(py)));
+        framehook::reentrant(callback).call1((frame, entry, state.get().frame_state.bind(py)));
     drop(limit);
     random.restore()?;
     let Said { strategy, applies_to_code, guarded } = Said::of(answer?)?;

@@ -25,11 +25,17 @@ trait Hook: Send + Sync {
 
 impl<H: FrameHook> Hook for Installed<H> {
     fn enable(&self, py: Python<'_>, on: bool) -> PyResult<()> {
-        self.enable(py, on)
+        match on {
+            true => Installed::enable(self, py),
+            false => Installed::disable(self, py),
+        }
     }
 
     fn enable_for(&self, code: &Bound<'_, PyCode>, on: bool) -> PyResult<()> {
-        self.enable_for(code, on)
+        match on {
+            true => self.enable_for_code(code),
+            false => self.disable_for_code(code),
+        }
     }
 
     fn remove(self: Arc<Self>, py: Python<'_>) -> PyResult<()> {

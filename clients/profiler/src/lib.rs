@@ -66,7 +66,7 @@ mod _core {
         }
 
         /// Ends. What is still under way counts until now.
-        fn stop(&self, py: Python<'_>) {
+        fn stop(&self) {
             self.running.stop();
         }
 
@@ -153,7 +153,7 @@ mod _core {
         }
 
         /// Ends.
-        fn stop(&self, py: Python<'_>) {
+        fn stop(&self) {
             self.0.stop();
         }
 

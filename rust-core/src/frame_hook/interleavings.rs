@@ -9,14 +9,15 @@
 //! `stand_in::interleaved` looks at the memory. That the world stops only where a thread says so is
 //! taken from CPython.
 
+use super::c_api::FrameHookAnswer;
 use super::counted::count_one;
-use super::description::{Callee, Description};
+use super::description::Description;
 use super::hook::{Hook, SMALL_ATOMICS};
 use super::registry::{add, clear, close, first, remove};
 use super::settled::{reserve, set, settle};
 use crate::code::Code;
 use crate::code_extra::{Registry, CODE_TYPE_UNTIL_RELEASE};
-use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
+use crate::cpython::_PyInterpreterFrame;
 use crate::in_cpython::{CodeExtraState, FrameHookState};
 use crate::stand_in::code::plain;
 use crate::stand_in::interleaved::{explore, has_small_atomics, running, share};
@@ -25,7 +26,7 @@ use crate::stand_in::World;
 use crate::thread::Thread;
 use loom::thread::{spawn, JoinHandle};
 use std::cell::RefCell;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
 thread_local! {
@@ -43,8 +44,12 @@ fn freed() -> Vec<usize> {
     freed
 }
 
-unsafe extern "C" fn hook(_: *mut _PyInterpreterFrame) -> *mut PyCodeObject {
-    null_mut()
+unsafe extern "C" fn hook(
+    _: *mut _PyInterpreterFrame,
+    _: *mut c_void,
+    _: *mut FrameHookAnswer,
+) -> c_int {
+    FRAMEHOOK_PASS
 }
 
 /// An interpreter whose hooks all threads of the model may reach.
@@ -83,24 +88,9 @@ fn thread() -> Thread {
 
 /// Adds a hook with that user data. Its handle.
 fn add_hook(data: usize) -> i64 {
-    let mut description =
-        Description::new(Callee::Simple(simple(data)), without_provenance_mut(data), c"hook");
+    let mut description = Description::new(hook, without_provenance_mut(data), c"hook");
     description.free_user_data = Some(note);
     add(thread(), &description).ok().expect("memory")
-}
-
-unsafe extern "C" fn other_hook(frame: *mut _PyInterpreterFrame) -> *mut PyCodeObject {
-    // SAFETY: never called; it is here to have another address.
-    unsafe { hook(frame).wrapping_add(1) }
-}
-
-/// Two simple hooks are one if they are one function.
-fn simple(data: usize) -> super::description::SimpleHook {
-    if data % 2 == 0 {
-        hook
-    } else {
-        other_hook
-    }
 }
 
 /// The user data of the hooks that a dispatch comes to.

@@ -3,8 +3,8 @@
 #![deny(unsafe_code)]
 
 use framehook::{
-    can_stand_in, original, Also, Answer, Builder, CRecursion, Event, EventKind, Frame, FrameHook,
-    Installed, Position,
+    incompatibility, unhooked, Also, Answer, Builder, CRecursion, Event, EventKind, Frame,
+    FrameHook, Installed, Position,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,9 +12,9 @@ use pyo3::types::{PyCode, PyDict, PyFunction, PyTuple};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Hooks that have been dropped, and words.
+/// How many hooks and data have been dropped.
 static DROPPED: AtomicI64 = AtomicI64::new(0);
-static DROPPED_WORDS: AtomicI64 = AtomicI64::new(0);
+static DROPPED_DATA: AtomicI64 = AtomicI64::new(0);
 /// Guards that wait to be dropped elsewhere.
 static PARKED: Mutex<Vec<Arc<Installed<Case>>>> = Mutex::new(Vec::new());
 
@@ -34,22 +34,22 @@ fn text_of(object: &Bound<'_, PyAny>, attribute: &str) -> PyResult<String> {
 }
 
 /// What the hooks say with a frame: counted when it is dropped, and then it calls or panics.
-struct Word {
+struct FrameData {
     number: i64,
     at_end: Option<Py<PyAny>>,
     panics: bool,
 }
 
-impl Drop for Word {
+impl Drop for FrameData {
     fn drop(&mut self) {
-        DROPPED_WORDS.fetch_add(1, Ordering::Relaxed);
+        DROPPED_DATA.fetch_add(1, Ordering::Relaxed);
         if let Some(function) = self.at_end.take() {
             Python::attach(|py| {
                 function.call1(py, (self.number,)).unwrap();
             });
         }
         if self.panics {
-            panic!("a word is dropped");
+            panic!("data is dropped");
         }
     }
 }
@@ -69,12 +69,12 @@ impl Case {
         lock(&self.seen).push(text);
     }
 
-    fn word(&self) -> Word {
-        self.word_that(None, false)
+    fn data(&self) -> FrameData {
+        self.data_that(None, false)
     }
 
-    fn word_that(&self, at_end: Option<Py<PyAny>>, panics: bool) -> Word {
-        Word { number: self.asked.load(Ordering::Relaxed), at_end, panics }
+    fn data_that(&self, at_end: Option<Py<PyAny>>, panics: bool) -> FrameData {
+        FrameData { number: self.asked.load(Ordering::Relaxed), at_end, panics }
     }
 
     fn read(&self, frame: &Frame<'_>) -> PyResult<()> {
@@ -110,9 +110,9 @@ impl Case {
 }
 
 impl FrameHook for Case {
-    type Data = Word;
+    type Data = FrameData;
 
-    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, Word>> {
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py, FrameData>> {
         let py = frame.py();
         let code = frame.code()?;
         if !code.is(&self.code) {
@@ -150,20 +150,20 @@ impl FrameHook for Case {
             "result" => Ok(Answer::result(extra.clone())),
             "not below" => Ok(Answer::pass().exclude_callees()),
             "only below" => Ok(Answer::pass().only_callees()),
-            "watch" | "tell panics" | "tell raises" => Ok(Answer::pass().watch(self.word())),
+            "watch" | "tell panics" | "tell raises" => Ok(Answer::pass().watch(self.data())),
             "watch all" | "tell calls" => {
-                Ok(Answer::pass().watch_also(Also::YIELDS | Also::RESUMES, self.word()))
+                Ok(Answer::pass().watch_also(Also::YIELDS | Also::RESUMES, self.data()))
             }
-            "word calls" => {
+            "data calls" => {
                 let at_end = Some(self.extra.clone_ref(py));
-                Ok(Answer::pass().watch(self.word_that(at_end, false)))
+                Ok(Answer::pass().watch(self.data_that(at_end, false)))
             }
-            "word panics" => Ok(Answer::pass().watch(self.word_that(None, true))),
+            "data panics" => Ok(Answer::pass().watch(self.data_that(None, true))),
             other => Err(PyValueError::new_err(format!("no case {other:?}"))),
         }
     }
 
-    fn on_event(&self, event: &Event<'_, '_, Word>) -> PyResult<()> {
+    fn on_event(&self, event: &Event<'_, '_, FrameData>) -> PyResult<()> {
         let number = event.data().number;
         let text = match event.kind() {
             EventKind::Returned(value) => format!("returned {}", value.repr()?),
@@ -183,7 +183,7 @@ impl FrameHook for Case {
             }
             _ => {}
         }
-        assert_eq!(number, event.data().number, "the word is still there");
+        assert_eq!(number, event.data().number, "the data is still there");
         Ok(())
     }
 }
@@ -206,7 +206,7 @@ impl pyo3::PyErrArguments for Badly {
     }
 }
 
-/// Numbers as words: the engine carries them.
+/// Numbers as data: they are not boxed.
 struct Numbers {
     code: Py<PyCode>,
     next: AtomicI64,
@@ -313,7 +313,7 @@ mod rust_hook_cases {
             Ok(lock(&self.get()?.hook().seen).clone())
         }
 
-        fn handle(&self) -> PyResult<i64> {
+        fn id(&self) -> PyResult<i64> {
             Ok(self.get()?.id())
         }
 
@@ -334,15 +334,27 @@ mod rust_hook_cases {
         }
 
         fn enable(&self, py: Python<'_>, on: bool) -> PyResult<()> {
-            self.get()?.enable(py, on)
+            let guard = self.get()?;
+            match on {
+                true => guard.enable(py),
+                false => guard.disable(py),
+            }
         }
 
         fn enable_in_thread(&self, py: Python<'_>, on: bool) -> PyResult<()> {
-            self.get()?.enable_in_thread(py, on)
+            let guard = self.get()?;
+            match on {
+                true => guard.enable_in_thread(py),
+                false => guard.disable_in_thread(py),
+            }
         }
 
-        fn enable_for(&self, function: &Bound<'_, PyAny>, on: bool) -> PyResult<()> {
-            self.get()?.enable_for(&code_of(function)?, on)
+        fn enable_for_code(&self, function: &Bound<'_, PyAny>, on: bool) -> PyResult<()> {
+            let (guard, code) = (self.get()?, code_of(function)?);
+            match on {
+                true => guard.enable_for_code(&code),
+                false => guard.disable_for_code(&code),
+            }
         }
 
         fn drop_detached(&self) -> PyResult<()> {
@@ -465,19 +477,19 @@ mod rust_hook_cases {
     }
 
     #[pyfunction]
-    #[pyo3(signature = (function, below, *arguments, **keywords))]
-    fn call_original<'py>(
+    #[pyo3(signature = (function, callees, *arguments, **keywords))]
+    fn call_unhooked<'py>(
         function: &Bound<'py, PyAny>,
-        below: bool,
+        callees: bool,
         arguments: &Bound<'py, PyTuple>,
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let original = original(function);
-        let original = if below { original.below() } else { original };
+        let call = unhooked(function);
+        let call = if callees { call.and_callees() } else { call };
         match (arguments.is_empty(), keywords) {
-            (true, None) => original.call0(),
-            (false, None) => original.call1(arguments),
-            (_, keywords) => original.call(arguments, keywords),
+            (true, None) => call.call0(),
+            (false, None) => call.call1(arguments),
+            (_, keywords) => call.call(arguments, keywords),
         }
     }
 
@@ -504,7 +516,7 @@ mod rust_hook_cases {
         code: Bound<'_, PyAny>,
         other: Bound<'_, PyAny>,
     ) -> PyResult<Option<&'static str>> {
-        Ok(can_stand_in(&code_of(&code)?, &code_of(&other)?)?.err())
+        incompatibility(&code_of(&code)?, &code_of(&other)?)
     }
 
     #[pyfunction]
@@ -518,8 +530,8 @@ mod rust_hook_cases {
     }
 
     #[pyfunction]
-    fn dropped_words() -> i64 {
-        DROPPED_WORDS.load(Ordering::Relaxed)
+    fn dropped_data() -> i64 {
+        DROPPED_DATA.load(Ordering::Relaxed)
     }
 
     #[pyfunction]

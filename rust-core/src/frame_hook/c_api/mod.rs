@@ -1,6 +1,6 @@
 //! The C interface: `Include/cpython/framehook.h`, which cbindgen makes from these three files.
 
-mod frames;
+pub mod frames;
 pub mod hooks;
 mod types;
 

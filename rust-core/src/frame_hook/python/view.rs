@@ -197,7 +197,7 @@ unsafe fn bind<const N: usize>(
             let name = c::PyTuple_GetItem(names, at);
             c::PyUnicode_CompareWithASCIIString(name, parameter.as_ptr()) == 0
         };
-        match parameters.iter().position(|parameter| is(&parameter)) {
+        match parameters.iter().position(is) {
             // SAFETY: there is an object for each name, after the positions.
             Some(place) if given[place].is_null() => unsafe {
                 given[place] = first.add(count + at as usize).read();

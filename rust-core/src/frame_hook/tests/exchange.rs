@@ -6,7 +6,7 @@
 use super::support::*;
 use crate::cpython as c;
 use crate::cpython::PyCodeObject;
-use crate::frame_hook::c_api_second::PyUnstable_FrameHook_CanStandIn;
+use crate::frame_hook::c_api::hooks::PyUnstable_FrameHook_Incompatibility;
 use crate::stand_in::code::Function;
 use crate::stand_in::frames;
 use crate::stand_in::memory::{allow, allowed};
@@ -291,7 +291,7 @@ pub fn run(input: Input) {
     let mut now = values.clone();
     for (i, pair) in sides.windows(2).enumerate() {
         let next = expected(&pair[0], &pair[1], &now);
-        assert_eq!(can_stand_in(&defined[i], &defined[i + 1]), next.is_some(), "{pair:?}");
+        assert_eq!(is_compatible(&defined[i], &defined[i + 1]), next.is_some(), "{pair:?}");
         let Some(next) = next else {
             outcome = Outcome::Refused;
             break;
@@ -341,11 +341,12 @@ pub fn run(input: Input) {
 }
 
 /// The same as the C interface says it.
-fn can_stand_in(old: &Defined, new: &Defined) -> bool {
+fn is_compatible(old: &Defined, new: &Defined) -> bool {
     let mut why = null_mut::<std::ffi::c_char>().cast_const();
     // SAFETY: live objects, and a place for the reason.
-    let can =
-        unsafe { PyUnstable_FrameHook_CanStandIn(old.code.cast(), new.code.cast(), &raw mut why) };
-    assert_eq!(can == 0, !why.is_null(), "{} and {}", name_of(old.code.cast()), can);
-    can == 1
+    let status = unsafe {
+        PyUnstable_FrameHook_Incompatibility(old.code.cast(), new.code.cast(), &raw mut why)
+    };
+    assert_eq!(status == 1, !why.is_null(), "{} and {}", name_of(old.code.cast()), status);
+    status == 0
 }

@@ -7,12 +7,11 @@ use super::language::{
 };
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
-use crate::frame_hook::c_api::{PyUnstable_ClearFrameHooks, FRAMEHOOK_TIMED};
-use crate::frame_hook::c_api_second::*;
+use crate::frame_hook::c_api::hooks::*;
+use crate::frame_hook::c_api::*;
 use crate::frame_hook::dispatch::{_PyRust_Instrument, _PyRust_OfferFrame};
 use crate::frame_hook::round::Answer as Goes;
 use crate::frame_hook::tests::support::*;
-use crate::frame_hook::verdict::*;
 use crate::in_cpython::FrameHookState;
 use crate::stand_in::code::{instruction, times_unsettled, Function};
 use crate::stand_in::objects::{decref, incref, name_of as text_of};
@@ -192,7 +191,7 @@ pub fn run(program: &Program) -> Log {
     frames::set_call(None);
     memory::allow(None);
     // SAFETY: attached.
-    assert_eq!(unsafe { PyUnstable_ClearFrameHooks(interpreter()) }, 0);
+    assert_eq!(unsafe { PyUnstable_FrameHook_Clear() }, 0);
     assert!(current_frame().is_null());
     for hook in machine.hooks.borrow().iter() {
         assert_eq!(hook.freed.get(), 1, "the user data of hook {}", hook.number);
@@ -232,7 +231,7 @@ fn with_memory<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-unsafe extern "C" fn ask(
+unsafe extern "C" fn on_entry(
     frame: *mut _PyInterpreterFrame,
     data: *mut c_void,
     given: *mut FrameHookAnswer,
@@ -245,7 +244,7 @@ unsafe extern "C" fn ask(
     with_memory(|| machine.asked(hook, frame, given))
 }
 
-unsafe extern "C" fn tell(event: *const FrameHookEvent, data: *mut c_void) -> c_int {
+unsafe extern "C" fn on_event(event: *const FrameHookEvent, data: *mut c_void) -> c_int {
     // SAFETY: as above, and an event of a frame that the hook watches.
     let (hook, event) = unsafe { (&*data.cast::<Hook>(), &*event) };
     assert_eq!(hook.freed.get(), 0, "a hook is told that was freed");
@@ -254,13 +253,13 @@ unsafe extern "C" fn tell(event: *const FrameHookEvent, data: *mut c_void) -> c_
     with_memory(|| machine.told(hook, event))
 }
 
-unsafe extern "C" fn free_data(word: *mut c_void) {
+unsafe extern "C" fn free_data(data: *mut c_void) {
     // SAFETY: a word of the machine, which is there.
-    let word = unsafe { &*word.cast::<Word>() };
-    word.freed.set(word.freed.get() + 1);
+    let data = unsafe { &*data.cast::<Word>() };
+    data.freed.set(data.freed.get() + 1);
 }
 
-unsafe extern "C" fn free_data(data: *mut c_void) {
+unsafe extern "C" fn free_user_data(data: *mut c_void) {
     // SAFETY: a hook of the machine, which is there.
     let hook = unsafe { &*data.cast::<Hook>() };
     hook.freed.set(hook.freed.get() + 1);
@@ -313,10 +312,10 @@ impl Machine<'_> {
         }
         if answer.events() | answer.scope() != 0 {
             let word = Box::new(Word { answer, freed: Cell::new(0) });
-            given.word = (&raw const *word).cast_mut().cast();
+            given.data = (&raw const *word).cast_mut().cast();
             self.words.borrow_mut().push(word);
         }
-        (given.tell, given.extent) = (answer.events(), answer.scope());
+        (given.events, given.scope) = (answer.events(), answer.scope());
         match answer.verdict {
             Verdict::Pass | Verdict::Raise => FRAMEHOOK_PASS,
             Verdict::Settle => FRAMEHOOK_DISABLE,
@@ -688,7 +687,7 @@ impl Machine<'_> {
                 // SAFETY: a live function, which takes no arguments.
                 let result = self.step(|| unsafe {
                     let below = c_int::from(below);
-                    PyUnstable_FrameHook_CallOriginal(callable, [].as_ptr(), 0, null_mut(), below)
+                    PyUnstable_FrameHook_CallUnhooked(callable, [].as_ptr(), 0, null_mut(), below)
                 });
                 return self.called_by_c(result);
             }
@@ -696,7 +695,7 @@ impl Machine<'_> {
                 let callable = self.callable(function);
                 // SAFETY: as above.
                 let result = self.step(|| unsafe {
-                    PyUnstable_FrameHook_CallOutside(callable, [].as_ptr(), 0, null_mut())
+                    PyUnstable_FrameHook_CallReentrant(callable, [].as_ptr(), 0, null_mut())
                 });
                 return self.called_by_c(result);
             }
@@ -721,7 +720,7 @@ impl Machine<'_> {
             Place::Last => (0, None),
             Place::First => (1, None),
             Place::Before(which) => (2, self.pick(which)),
-            Position::After(which) => (3, self.pick(which)),
+            Place::After(which) => (3, self.pick(which)),
         };
         // Beside nobody is the first.
         let place = if place > 1 && other.is_none() { 1 } else { place };
@@ -729,24 +728,22 @@ impl Machine<'_> {
         let hook = usize::from(which) % hooks.len();
         let machine: *const Machine<'_> = self;
         let data = Box::new(Hook { machine: machine.cast(), number, hook, freed: Cell::new(0) });
-        const FLAGS: [c_uint; 3] =
-            [0, FRAMEHOOK_TIMED as c_uint, FRAMEHOOK_VISIBLE | FRAMEHOOK_THIS_THREAD];
+        const FLAGS: [c_uint; 3] = [0, FRAMEHOOK_TIMED, FRAMEHOOK_VISIBLE | FRAMEHOOK_THIS_THREAD];
         let definition = FrameHookDefinition {
             size: size_of::<FrameHookDefinition>(),
             name: c"machine".as_ptr(),
-            ask: Some(ask),
-            tell: Some(tell),
+            on_entry: Some(on_entry),
+            on_event: Some(on_event),
             user_data: (&raw const *data).cast_mut().cast(),
-            free_user_data: Some(free_data),
+            free_user_data: Some(free_user_data),
             free_data: Some(free_data),
             flags: FLAGS[hook % 3],
-            place,
+            position: place,
             other: other.map_or(0, |it| it.id),
             traverse_data: None,
         };
         // SAFETY: attached, and a definition whose functions keep to the header.
-        let id = self
-            .step(|| unsafe { PyUnstable_InstallFrameHook(interpreter(), &raw const definition) });
+        let id = self.step(|| unsafe { PyUnstable_FrameHook_Install(&raw const definition) });
         if !self.done(outcome(if id > 0 { 0 } else { id as c_int })) {
             return;
         }

@@ -56,7 +56,7 @@ pub enum Place {
     Last,
     First,
     Before(u8),
-    Behind(u8),
+    After(u8),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,11 +113,11 @@ pub struct Program {
 }
 
 impl Answer {
-    pub fn tell(&self) -> u32 {
+    pub fn events(&self) -> u32 {
         u32::from(self.tell & 7)
     }
 
-    pub fn extent(&self) -> u32 {
+    pub fn scope(&self) -> u32 {
         u32::from(self.extent % 9).saturating_sub(5)
     }
 

@@ -456,7 +456,7 @@ impl Model<'_> {
             Place::Last => self.installed.len(),
             Place::First => 0,
             Place::Before(which) => neighbour(which).unwrap_or(0),
-            Position::After(which) => neighbour(which).map_or(0, |place| place + 1),
+            Place::After(which) => neighbour(which).map_or(0, |place| place + 1),
         };
         self.added += 1;
         let hook = usize::from(hook) % self.program.hooks.len();

@@ -98,7 +98,7 @@ fn place() -> impl Strategy<Value = Place> {
         3 => Just(Place::Last),
         1 => Just(Place::First),
         1 => any::<u8>().prop_map(Place::Before),
-        1 => any::<u8>().prop_map(Position::After),
+        1 => any::<u8>().prop_map(Place::After),
     ]
 }
 

@@ -2,8 +2,9 @@
 
 use super::support::*;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
+use crate::frame_hook::c_api::hooks::*;
 use crate::frame_hook::c_api::*;
-use crate::frame_hook::description::{Callee, Description};
+use crate::frame_hook::description::Description;
 use crate::frame_hook::registry;
 use crate::stand_in::code::times_unsettled;
 use crate::stand_in::exceptions;
@@ -11,7 +12,7 @@ use crate::stand_in::memory::{self, allow, with_each_allocation_failing};
 use crate::stand_in::threads::Attached;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::rc::Rc;
 
 const NOT_INSTALLED: &str = "ValueError: this frame hook is not installed";
@@ -89,60 +90,67 @@ unsafe extern "C" fn other_simple(_frame: *mut _PyInterpreterFrame) -> *mut PyCo
 unsafe extern "C" fn counting(
     _frame: *mut _PyInterpreterFrame,
     data: *mut c_void,
-    _replacement: *mut *mut PyCodeObject,
+    _answer: *mut FrameHookAnswer,
 ) -> c_int {
     // SAFETY: a test's counter.
     unsafe { *data.cast::<usize>() += 1 };
-    0
+    FRAMEHOOK_PASS
 }
 
 #[test]
-fn a_simple_hook_is_known_by_its_function() {
+fn a_hook_of_the_proposal_is_known_by_its_function() {
     let _engine = Engine::start();
     let function = define(with_parameters(""), "");
     // SAFETY: attached.
     unsafe {
-        let contains = |hook| PyUnstable_ContainsFrameHook(interpreter(), hook);
-        assert_eq!(contains(Some(simple)), 0);
+        let removed = || outcome(PyUnstable_RemoveFrameHook(interpreter(), Some(simple)));
+        assert_eq!(removed(), Err(NOT_INSTALLED.to_string()));
         assert_eq!(outcome(PyUnstable_AddFrameHook(interpreter(), Some(simple))), Ok(()));
-        assert_eq!((contains(Some(simple)), contains(Some(other_simple))), (1, 0));
-        assert_eq!(contains(None), 0);
         let again = PyUnstable_AddFrameHook(interpreter(), Some(simple));
         assert_eq!(outcome(again), Err(INSTALLED.to_string()));
-        assert!(PyUnstable_FrameHook_GetId(interpreter(), Some(simple)) > 0);
         assert!(function.call("").is_ok());
         assert_eq!(outcome(PyUnstable_AddFrameHook(interpreter(), Some(other_simple))), Ok(()));
         assert_eq!(function.call(""), Err("ValueError: from a simple hook".to_string()));
-        let removed = PyUnstable_RemoveFrameHook(interpreter(), Some(other_simple));
-        assert_eq!(outcome(removed), Ok(()));
-        let id = PyUnstable_FrameHook_GetId(interpreter(), Some(other_simple));
-        assert_eq!(outcome(id as c_int), Err(NOT_INSTALLED.to_string()));
+        let other = PyUnstable_RemoveFrameHook(interpreter(), Some(other_simple));
+        assert_eq!(outcome(other), Ok(()));
         assert!(function.call("").is_ok());
+        assert_eq!((removed(), removed()), (Ok(()), Err(NOT_INSTALLED.to_string())));
     }
+}
+
+/// What installing by this definition comes to.
+fn installed(definition: FrameHookDefinition) -> Result<(), String> {
+    // SAFETY: attached; what the definition names is live.
+    let id = unsafe { PyUnstable_FrameHook_Install(&raw const definition) };
+    outcome(if id > 0 { 0 } else { id as c_int })
 }
 
 #[test]
 fn what_makes_no_hook_is_refused() {
     let _engine = Engine::start();
-    let null = "ValueError: a frame hook is a function, not NULL";
-    let unknown = "ValueError: unknown flags for a frame hook";
-    let elsewhere = "RuntimeError: the calling thread belongs to another interpreter";
+    let refused = |text: &str| Err(format!("ValueError: {text}"));
+    let sound = || FrameHookDefinition { on_entry: Some(counting), ..definition() };
+    assert_eq!(installed(definition()), refused("a frame hook needs an entry callback, not NULL"));
+    let size = "a definition of a frame hook begins with its size in bytes";
+    assert_eq!(installed(FrameHookDefinition { size: 8, ..sound() }), refused(size));
+    // SAFETY: attached.
+    let null = unsafe { PyUnstable_FrameHook_Install(null()) };
+    assert_eq!(outcome(null as c_int), refused(size));
+    let flags = FrameHookDefinition { flags: 8, ..sound() };
+    assert_eq!(installed(flags), refused("unknown flags for a frame hook"));
+    let position = FrameHookDefinition { position: 4, ..sound() };
+    assert_eq!(installed(position), refused("unknown position for a frame hook"));
+    let name = FrameHookDefinition { name: c"\xff".as_ptr(), ..sound() };
+    assert_eq!(installed(name), Err("UnicodeDecodeError: not UTF-8".to_string()));
     // SAFETY: attached.
     unsafe {
-        assert_eq!(outcome(PyUnstable_AddFrameHook(interpreter(), None)), Err(null.to_string()));
-        let id = PyUnstable_AddFrameHookEx(interpreter(), None, null_mut(), None, c"".as_ptr(), 0);
-        assert_eq!(outcome(id as c_int), Err(null.to_string()));
-        assert_eq!(try_add_as("flags", 2, |_| Reply::Pass).err(), Some(unknown.to_string()));
+        let null = PyUnstable_AddFrameHook(interpreter(), None);
+        assert_eq!(outcome(null), refused("a frame hook is a function, not NULL"));
         let here = interpreter();
-        let other = Attached::to_interpreter(1);
+        let _other = Attached::to_interpreter(1);
+        let elsewhere = "RuntimeError: the calling thread belongs to another interpreter";
         let status = PyUnstable_AddFrameHook(here, Some(simple));
         assert_eq!(outcome(status), Err(elsewhere.to_string()));
-        assert_eq!(outcome(PyUnstable_ClearFrameHooks(here)), Err(elsewhere.to_string()));
-        assert_eq!(PyUnstable_ContainsFrameHook(here, Some(simple)), 0);
-        drop(other);
-        let name = c"\xff".as_ptr();
-        let id = PyUnstable_AddFrameHookEx(here, Some(counting), null_mut(), None, name, 0);
-        assert_eq!(outcome(id as c_int), Err("UnicodeDecodeError: not UTF-8".to_string()));
     }
 }
 
@@ -227,7 +235,7 @@ fn what_a_hook_leaves_behind_when_it_goes_is_reported_and_no_more() {
             exceptions::raise_value_error("pending");
         }
         // SAFETY: attached.
-        assert_eq!(unsafe { PyUnstable_RemoveFrameHookEx(interpreter(), hook.id) }, 0);
+        assert_eq!(unsafe { PyUnstable_FrameHook_Remove(hook.id) }, 0);
         let pending = is_pending.then(|| "ValueError: pending".to_string());
         assert_eq!(exceptions::taken(), pending);
         assert_eq!(exceptions::unraisable(), [report]);
@@ -390,10 +398,8 @@ fn a_block_that_is_left_removes_its_hook_unless_another_of_its_owners_lasts() {
     let (mut asked, owners) = (0usize, [1u64, 2]);
     let data: *mut usize = &raw mut asked;
     let enter = |owner: u64| {
-        let description = Description {
-            owner,
-            ..Description::new(Callee::Extended(counting), data.cast(), c"block")
-        };
+        let description =
+            Description { owner, ..Description::new(counting, data.cast(), c"block") };
         let id = registry::add(thread(), &description);
         id.map_err(|_| exceptions::taken().expect("an exception"))
     };

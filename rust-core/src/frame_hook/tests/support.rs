@@ -5,13 +5,14 @@ use crate::cpython::{_PyInterpreterFrame, PyThreadState};
 use crate::cpython::{PyCodeObject, PyFunctionObject, PyInterpreterState, PyObject};
 use crate::eval_frame::{_PyInterpreterState_SetEvalFrameFunc, _PyRust_EvalFrame};
 use crate::frame::Frame;
+use crate::frame_hook::c_api::frames::*;
+use crate::frame_hook::c_api::hooks::*;
 use crate::frame_hook::c_api::*;
 use crate::frame_hook::came_back::{_PyRust_FrameCameBack, Ahead, HERE};
 use crate::frame_hook::dispatch::*;
 use crate::frame_hook::mark_code;
 use crate::frame_hook::round::*;
 use crate::frame_hook::state::levels;
-use crate::frame_hook::verdict::*;
 use crate::frame_hook::watch::free_unused;
 use crate::frame_hook::{disabled, registry, suspended};
 use crate::stand_in::code::Function;
@@ -20,7 +21,7 @@ use crate::stand_in::threads::PyThreadState_Get;
 use crate::stand_in::{code, exceptions, frames, memory, values, World};
 use crate::thread::Thread;
 use std::cell::{Cell, RefCell};
-use std::ffi::{c_int, c_longlong, c_void, CString};
+use std::ffi::{c_int, c_longlong, c_uint, c_void, CString};
 use std::ptr::null_mut;
 use std::rc::Rc;
 
@@ -121,27 +122,27 @@ fn told(object: *mut PyObject) -> Result<String, String> {
 impl Offered {
     pub fn code(self) -> Result<String, String> {
         // SAFETY: above.
-        told(unsafe { PyUnstable_HookFrame_GetCode(self.0) })
+        told(unsafe { PyUnstable_FrameHook_GetCode(self.0) })
     }
 
     pub fn count(self) -> isize {
         // SAFETY: above.
-        unsafe { PyUnstable_HookFrame_GetArgumentCount(self.0) }
+        unsafe { PyUnstable_FrameHook_GetArgumentCount(self.0) }
     }
 
     pub fn argument(self, index: isize) -> Result<String, String> {
         // SAFETY: above.
-        told(unsafe { PyUnstable_HookFrame_GetArgument(self.0, index) })
+        told(unsafe { PyUnstable_FrameHook_GetArgument(self.0, index) })
     }
 
     pub fn argument_name(self, index: isize) -> Result<String, String> {
         // SAFETY: above.
-        told(unsafe { PyUnstable_HookFrame_GetArgumentName(self.0, index) })
+        told(unsafe { PyUnstable_FrameHook_GetArgumentName(self.0, index) })
     }
 
     pub fn argument_by(self, name: *mut PyObject) -> Result<String, String> {
         // SAFETY: above; a live object.
-        told(unsafe { PyUnstable_HookFrame_GetArgumentByName(self.0, name) })
+        told(unsafe { PyUnstable_FrameHook_GetArgumentByName(self.0, name) })
     }
 
     pub fn argument_named(self, name: &str) -> Result<String, String> {
@@ -169,10 +170,10 @@ struct UserData {
     at_the_end: RefCell<Option<Box<dyn FnOnce()>>>,
 }
 
-unsafe extern "C" fn ask(
+unsafe extern "C" fn on_entry(
     frame: *mut _PyInterpreterFrame,
     data: *mut c_void,
-    replacement: *mut *mut PyCodeObject,
+    answer: *mut FrameHookAnswer,
 ) -> c_int {
     // SAFETY: the data of a hook that is installed, or was when the round began.
     let ask = unsafe { (*data.cast::<UserData>()).ask.borrow().clone() };
@@ -189,10 +190,10 @@ unsafe extern "C" fn ask(
         Reply::Raw(verdict, object) => (verdict, object),
     };
     if !object.is_null() {
-        // SAFETY: alive; the round's place for it.
+        // SAFETY: alive; the dispatch's answer.
         unsafe {
             incref(object);
-            replacement.write(object.cast());
+            (*answer).object = object;
         }
     }
     verdict
@@ -270,13 +271,26 @@ fn new_data(ask: impl Fn(Offered) -> Reply + 'static) -> *mut UserData {
 fn add_with(
     name: *const std::ffi::c_char,
     data: *mut c_void,
-    flags: c_int,
+    flags: c_uint,
 ) -> Result<c_longlong, String> {
-    // SAFETY: attached; a string or NULL, and data as the functions want it.
-    let id = unsafe {
-        PyUnstable_AddFrameHookEx(interpreter(), Some(ask), data, Some(free), name, flags)
+    let definition = FrameHookDefinition {
+        name,
+        on_entry: Some(on_entry),
+        user_data: data,
+        free_user_data: Some(free),
+        flags,
+        ..definition()
     };
+    // SAFETY: attached; a string or NULL, and data as the functions want it.
+    let id = unsafe { PyUnstable_FrameHook_Install(&raw const definition) };
     outcome(if id > 0 { 0 } else { id as c_int }).map(|()| id)
+}
+
+/// A definition of which only the size is set.
+pub fn definition() -> FrameHookDefinition {
+    // SAFETY: zeros are valid for each field.
+    let zeros: FrameHookDefinition = unsafe { std::mem::zeroed() };
+    FrameHookDefinition { size: size_of::<FrameHookDefinition>(), ..zeros }
 }
 
 /// Adds a hook.
@@ -286,7 +300,7 @@ pub fn try_add(ask: impl Fn(Offered) -> Reply + 'static) -> Result<Added, String
 
 pub fn try_add_as(
     name: &str,
-    flags: c_int,
+    flags: c_uint,
     ask: impl Fn(Offered) -> Reply + 'static,
 ) -> Result<Added, String> {
     let name = CString::new(name).expect("a name");
@@ -310,21 +324,21 @@ pub fn add(ask: impl Fn(Offered) -> Reply + 'static) -> Added {
 
 pub fn remove(id: c_longlong) -> Result<(), String> {
     // SAFETY: attached.
-    outcome(unsafe { PyUnstable_RemoveFrameHookEx(interpreter(), id) })
+    outcome(unsafe { PyUnstable_FrameHook_Remove(id) })
 }
 
 pub fn clear() {
     // SAFETY: attached.
-    assert_eq!(outcome(unsafe { PyUnstable_ClearFrameHooks(interpreter()) }), Ok(()));
+    assert_eq!(outcome(unsafe { PyUnstable_FrameHook_Clear() }), Ok(()));
 }
 
 pub fn enable(id: c_longlong, on: bool) -> Result<(), String> {
     // SAFETY: attached.
     outcome(unsafe {
         if on {
-            PyUnstable_EnableFrameHook(interpreter(), id)
+            PyUnstable_FrameHook_Enable(id)
         } else {
-            PyUnstable_DisableFrameHook(interpreter(), id)
+            PyUnstable_FrameHook_Disable(id)
         }
     })
 }
@@ -333,9 +347,9 @@ pub fn enable_in_thread(id: c_longlong, on: bool) -> Result<(), String> {
     // SAFETY: attached.
     outcome(unsafe {
         if on {
-            PyUnstable_EnableFrameHookInThread(id)
+            PyUnstable_FrameHook_EnableInThread(id)
         } else {
-            PyUnstable_DisableFrameHookInThread(id)
+            PyUnstable_FrameHook_DisableInThread(id)
         }
     })
 }
@@ -344,9 +358,9 @@ pub fn enable_for_code(id: c_longlong, code: *mut PyCodeObject, on: bool) -> Res
     // SAFETY: attached; a live object.
     outcome(unsafe {
         if on {
-            PyUnstable_EnableFrameHookForCode(id, code.cast())
+            PyUnstable_FrameHook_EnableForCode(id, code.cast())
         } else {
-            PyUnstable_DisableFrameHookForCode(id, code.cast())
+            PyUnstable_FrameHook_DisableForCode(id, code.cast())
         }
     })
 }

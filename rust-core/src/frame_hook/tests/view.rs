@@ -1,7 +1,7 @@
 //! What a hook may read of a frame.
 
 use super::support::*;
-use crate::frame_hook::c_api::*;
+use crate::frame_hook::c_api::frames::*;
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{count, decref};
 use crate::stand_in::{exceptions, frames, values};
@@ -101,10 +101,10 @@ fn code_function_globals_and_builtins_are_the_frames_own() {
         // SAFETY: a frame that is offered; new references.
         unsafe {
             let found = [
-                PyUnstable_HookFrame_GetCode(frame.0),
-                PyUnstable_HookFrame_GetFunction(frame.0),
-                PyUnstable_HookFrame_GetGlobals(frame.0),
-                PyUnstable_HookFrame_GetBuiltins(frame.0),
+                PyUnstable_FrameHook_GetCode(frame.0),
+                PyUnstable_FrameHook_GetFunction(frame.0),
+                PyUnstable_FrameHook_GetGlobals(frame.0),
+                PyUnstable_FrameHook_GetBuiltins(frame.0),
             ];
             let wanted =
                 [code.cast(), expected.cast(), (*expected).func_globals, (*expected).func_builtins];
@@ -143,9 +143,9 @@ fn a_frame_can_be_read_until_its_round_is_over() {
         assert_eq!(offered.count(), -1);
         assert_eq!(exceptions::taken(), Some(EXPIRED.to_string()));
         for get in [
-            PyUnstable_HookFrame_GetFunction,
-            PyUnstable_HookFrame_GetGlobals,
-            PyUnstable_HookFrame_GetBuiltins,
+            PyUnstable_FrameHook_GetFunction,
+            PyUnstable_FrameHook_GetGlobals,
+            PyUnstable_FrameHook_GetBuiltins,
         ] {
             // SAFETY: a live frame.
             assert!(unsafe { get(frame) }.is_null());

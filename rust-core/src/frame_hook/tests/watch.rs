@@ -5,8 +5,8 @@ use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
 use super::watchers::{marks_below, named, value, Caller, Watchers, Wish, PASSES, WATCHES};
 use crate::cpython as c;
+use crate::frame_hook::c_api::*;
 use crate::frame_hook::told::forget_those_of;
-use crate::frame_hook::verdict::*;
 use crate::frame_hook::watch::Watch;
 use crate::stand_in::code::Function;
 use crate::stand_in::{exceptions, frames, memory, values};
@@ -170,7 +170,7 @@ fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
             watchers.add("a", WATCHES);
             let replaces = Wish { verdict: FRAMEHOOK_REPLACE, object, ..WATCHES };
             watchers.add("b", replaces);
-            watchers.add("c", Wish { of: "other", extent: FRAMEHOOK_EXCLUDE_CALLEES, ..WATCHES });
+            watchers.add("c", Wish { of: "other", scope: FRAMEHOOK_EXCLUDE_CALLEES, ..WATCHES });
             let _below = Below::all_but(size(old.code) + distance + size(main.code));
             let caller = Caller::begin(&main);
             old.start("");
@@ -201,7 +201,7 @@ fn words_are_freed_once_whichever_allocation_fails() {
         let (main, function) = (named("main"), named("function"));
         let other = define(Function { name: "other", stack: 60, ..Function::PLAIN }, "");
         let wish = Wish { verdict: FRAMEHOOK_REPLACE, object: other.code.cast(), ..WATCHES };
-        watchers.add("a", Wish { extent: FRAMEHOOK_ONLY_CALLEES, ..WATCHES });
+        watchers.add("a", Wish { scope: FRAMEHOOK_ONLY_CALLEES, ..WATCHES });
         watchers.add("b", wish);
         watchers.add("c", Wish { of: "other", ..WATCHES });
         let caller = Caller::begin(&main);
@@ -254,7 +254,7 @@ fn nobody_is_asked_below_a_frame_and_asked_again_after_it() {
     {
         let mut watchers = Watchers::start();
         let (main, function, other) = (named("main"), named("function"), named("other"));
-        watchers.add("a", Wish { extent, ..PASSES });
+        watchers.add("a", Wish { scope: extent, ..PASSES });
         watchers.add("b", PASSES);
         let caller = Caller::begin(&main);
         function.start("");
@@ -284,7 +284,7 @@ fn an_extent_holds_on_its_own_stack_alone() {
     ] {
         let mut watchers = Watchers::start();
         let (main, function, other) = (named("main"), named("function"), named("other"));
-        watchers.add("a", Wish { extent, ..PASSES });
+        watchers.add("a", Wish { scope: extent, ..PASSES });
         watchers.add("b", PASSES);
         let caller = Caller::begin(&main);
         function.start("");
@@ -315,7 +315,7 @@ fn what_an_evaluator_runs_comes_back_to_the_marks() {
     let mut watchers = Watchers::start();
     let (main, function, other) = (named("main"), named("function"), named("other"));
     let object = other.code.cast();
-    let id = watchers.add("a", Wish { extent: FRAMEHOOK_EXCLUDE_CALLEES, ..PASSES });
+    let id = watchers.add("a", Wish { scope: FRAMEHOOK_EXCLUDE_CALLEES, ..PASSES });
     watchers.add("b", Wish { verdict: FRAMEHOOK_REPLACE, object, ..PASSES });
     let caller = Caller::begin(&main);
     for _ in 0..2 {

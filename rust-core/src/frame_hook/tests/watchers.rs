@@ -3,9 +3,9 @@
 use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::frame_hook::description::{Callee, Description};
+use crate::frame_hook::c_api::*;
+use crate::frame_hook::description::Description;
 use crate::frame_hook::registry;
-use crate::frame_hook::verdict::*;
 use crate::stand_in::code::Function;
 use crate::stand_in::objects::{incref, name_of};
 use crate::stand_in::{exceptions, frames, memory, values};
@@ -21,9 +21,9 @@ pub struct Wish {
     pub of: &'static str,
     pub verdict: c_int,
     pub object: *mut PyObject,
-    pub tell: c_uint,
-    pub extent: c_uint,
-    /// Of which event it fails when it is told.
+    pub events: c_uint,
+    pub scope: c_uint,
+    /// The event at which it fails.
     pub fails: Option<c_int>,
 }
 
@@ -31,14 +31,14 @@ pub const PASSES: Wish = Wish {
     of: "function",
     verdict: FRAMEHOOK_PASS,
     object: null_mut(),
-    tell: 0,
-    extent: 0,
+    events: 0,
+    scope: 0,
     fails: None,
 };
-pub const WATCHES: Wish = Wish { tell: FRAMEHOOK_ON_EXIT, ..PASSES };
+pub const WATCHES: Wish = Wish { events: FRAMEHOOK_ON_EXIT, ..PASSES };
 
-/// The word of one watch.
-pub struct Word {
+/// The data of one watch.
+pub struct FrameData {
     ends: Cell<u32>,
     pub freed: Cell<u32>,
 }
@@ -49,16 +49,16 @@ pub struct Watcher {
     wish: Wish,
     pub log: Log,
     #[allow(clippy::vec_box)] // the engine knows where each is
-    words: RefCell<Vec<Box<Word>>>,
+    words: RefCell<Vec<Box<FrameData>>>,
     pub freed: Cell<u32>,
 }
 
-unsafe extern "C" fn ask(
+unsafe extern "C" fn on_entry(
     frame: *mut _PyInterpreterFrame,
     data: *mut c_void,
     answer: *mut FrameHookAnswer,
 ) -> c_int {
-    // SAFETY: the data of a hook of this test, and the round's place for its answer.
+    // SAFETY: the data of a hook of this test, and the dispatch's answer.
     let (watcher, answer) = unsafe { (&*data.cast::<Watcher>(), &mut *answer) };
     let name = Offered(frame).code().expect("code");
     watcher.log.note(&format!("{}?{name}", watcher.name));
@@ -66,12 +66,12 @@ unsafe extern "C" fn ask(
     if name != wish.of {
         return FRAMEHOOK_PASS;
     }
-    if wish.tell | wish.extent != 0 {
-        let word = Box::new(Word { ends: Cell::new(0), freed: Cell::new(0) });
+    if wish.events | wish.scope != 0 {
+        let word = Box::new(FrameData { ends: Cell::new(0), freed: Cell::new(0) });
         answer.data = (&raw const *word).cast_mut().cast();
         watcher.words.borrow_mut().push(word);
     }
-    (answer.events, answer.scope, answer.object) = (wish.tell, wish.extent, wish.object);
+    (answer.events, answer.scope, answer.object) = (wish.events, wish.scope, wish.object);
     if !wish.object.is_null() {
         // SAFETY: alive; the reference is given away.
         unsafe { incref(wish.object) };
@@ -82,18 +82,18 @@ unsafe extern "C" fn ask(
     wish.verdict
 }
 
-unsafe extern "C" fn tell(event: *const FrameHookEvent, data: *mut c_void) -> c_int {
+unsafe extern "C" fn on_event(event: *const FrameHookEvent, data: *mut c_void) -> c_int {
     // SAFETY: as above; an event of a frame that the hook watches.
     let (watcher, event) = unsafe { (&*data.cast::<Watcher>(), &*event) };
     // SAFETY: it is freed with the watcher.
-    let word = unsafe { &*event.data.cast::<Word>() };
-    assert_eq!(word.freed.get(), 0, "a word comes back that was freed");
-    assert!(!exceptions::is_set(), "a hook is told with an exception set");
+    let word = unsafe { &*event.data.cast::<FrameData>() };
+    assert_eq!(word.freed.get(), 0, "data is delivered that was freed");
+    assert!(!exceptions::is_set(), "an event callback is called with an exception set");
     let kind = match event.kind {
         FRAMEHOOK_RETURNED => format!("returned({})", name_of(event.value)),
         FRAMEHOOK_RAISED => format!("raised({})", exceptions::described(event.value)),
         FRAMEHOOK_DROPPED => "dropped".to_string(),
-        other => panic!("nobody has asked to be told of {other}"),
+        other => panic!("nobody has requested the event {other}"),
     };
     word.ends.set(word.ends.get() + 1);
     watcher.log.note(&format!("{}:{}:{kind}", watcher.name, name_of(event.code)));
@@ -104,21 +104,21 @@ unsafe extern "C" fn tell(event: *const FrameHookEvent, data: *mut c_void) -> c_
     0
 }
 
-unsafe extern "C" fn free_data(word: *mut c_void) {
-    if !word.is_null() {
+unsafe extern "C" fn free_data(data: *mut c_void) {
+    if !data.is_null() {
         // SAFETY: of a watcher, which is there.
-        let word = unsafe { &*word.cast::<Word>() };
-        word.freed.set(word.freed.get() + 1);
+        let data = unsafe { &*data.cast::<FrameData>() };
+        data.freed.set(data.freed.get() + 1);
     }
 }
 
-unsafe extern "C" fn free_data(data: *mut c_void) {
+unsafe extern "C" fn free_user_data(data: *mut c_void) {
     // SAFETY: a watcher, whose memory goes with its test.
     let watcher = unsafe { &*data.cast::<Watcher>() };
     watcher.freed.set(watcher.freed.get() + 1);
 }
 
-/// An engine with hooks that watch. No word may be left when it goes.
+/// An engine with hooks that watch. No data may be left when it goes.
 pub struct Watchers {
     pub log: Log,
     #[allow(clippy::vec_box)] // as above
@@ -141,10 +141,10 @@ impl Watchers {
         });
         let data = (&raw const *watcher).cast_mut().cast();
         let description = Description {
-            free_user_data: Some(free_data),
-            tell: Some(tell),
+            free_user_data: Some(free_user_data),
+            on_event: Some(on_event),
             free_data: Some(free_data),
-            ..Description::new(Callee::Asked(ask), data, c"watcher")
+            ..Description::new(on_entry, data, c"watcher")
         };
         match registry::add(thread(), &description) {
             Ok(id) => {
@@ -159,12 +159,12 @@ impl Watchers {
         self.try_add(name, wish).expect("a hook")
     }
 
-    /// How often each word of a watcher was told of an end, and that each was freed once.
+    /// How often the end of each frame was delivered, and that each was freed once.
     pub fn ends(&self) -> Vec<u32> {
         let words = |watcher: &Watcher| {
             let mut ends = Vec::new();
             for word in watcher.words.borrow().iter() {
-                assert_eq!(word.freed.get(), 1, "a word was not freed once");
+                assert_eq!(word.freed.get(), 1, "data was not freed once");
                 ends.push(word.ends.get());
             }
             ends
