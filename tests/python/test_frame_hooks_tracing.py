@@ -293,7 +293,7 @@ class WithinResume(HookTestCase):
     # In C: a hook in Python would come to its own RESUME first.
     HOOKS = {"passes": lambda: collections.deque(maxlen=0).append,
              "settles": lambda: lambda view: framecore.DISABLE,
-             "watches": lambda: operator.methodcaller("watch", collections.deque(maxlen=0).append, None, True, True)}
+             "watches": lambda: operator.methodcaller("watch", collections.deque(maxlen=0).append, None, yields=True, resumes=True)}
 
     def compare(self, run):
         """What run() gives for a new function, cold and warm, is the same beside each kind of hook. Returns that."""

@@ -147,7 +147,7 @@ unsafe fn begin_watch(
         let data = watch_data(thread, [callback, or_none(data), of(&kept), of(&calls)])?;
         let answer = answer(thread, this)?;
         if answer.events != 0 {
-            return Err(Raised::runtime_error(thread, c"this hook watches the frame already"));
+            return Err(Raised::runtime_error(thread, c"this hook watches the frame already: watch() is called once"));
         }
         answer.events = events;
         answer.data = data.into_raw().cast();

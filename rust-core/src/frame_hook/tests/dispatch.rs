@@ -133,8 +133,8 @@ fn answers_that_make_no_sense_fail_the_call() {
     let unknown =
         "SystemError: frame hook test answered with a verdict that is unknown, or does not go \
                    with its object";
-    let no_code = "TypeError: frame hook test returned neither None nor framehook.SETTLED nor a \
-                   code object, but an object of type str";
+    let no_code = "TypeError: frame hook test returned neither None nor framehook.DISABLE nor a \
+                   function or code object, but an object of type str";
     for (reply, expected) in [
         (Reply::Raise("no"), "ValueError: no"),
         (Reply::Raw(-1, null_mut()), no_exception),
