@@ -727,13 +727,6 @@ PyFrameObject *_PyFrame_MakeAndSetFrameObject(struct _PyInterpreterFrame *frame)
 int _PyFrame_Traverse(struct _PyInterpreterFrame *frame, visitproc visit, void *arg);
 
 /*
- A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
- the exception that is set. The hook that watches the frame is told. The thread's current frame is
- the one to go on in afterwards, so far ahead of where it stands.
- */
-_PyRust_Ahead _PyRust_FrameCameBack(PyThreadState *tstate);
-
-/*
  Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
  the hooks. A few instructions where none is called in this thread; a few loads when all have settled its
  code; else what they take.
@@ -749,6 +742,13 @@ struct _PyRust_GoesOn _PyRust_OfferFrame(PyThreadState *tstate,
 int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
                        PyCodeObject *code,
                        PyInterpreterState *interpreter);
+
+/*
+ A generator was finalized and has not come to its end, or was closed before it has begun: its exit callbacks are
+ called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all of
+ that may be. A generator that is resurrected is not watched any more.
+ */
+void _PyRust_DropGenerator(PyObject *generator);
 
 /*
  A thread state is made. It is told what the others were.
@@ -775,11 +775,11 @@ void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
 int _PyRust_HandlePending(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 
 /*
- A generator was finalized and has not come to its end, or was closed before it has begun: its exit callbacks are
- called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all of
- that may be. A generator that is resurrected is not watched any more.
+ A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
+ the exception that is set. The hook that watches the frame is told. The thread's current frame is
+ the one to go on in afterwards, so far ahead of where it stands.
  */
-void _PyRust_DropGenerator(PyObject *generator);
+_PyRust_Ahead _PyRust_FrameCameBack(PyThreadState *tstate);
 
 /*
  What stands before the date in `sys.version`: "Ferrule", its version, and Debian's

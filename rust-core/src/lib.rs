@@ -35,12 +35,12 @@ mod python_api;
 #[allow(dead_code)]
 mod reference_count;
 // There are four representations, and a build uses one.
-#[allow(dead_code)]
-mod stack_ref;
 /// cbindgen:ignore
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(fuzzing, allow(dead_code))] // what only unit tests use
-mod stand_in;
+mod fake_cpython;
+#[allow(dead_code)]
+mod stack_ref;
 mod sync;
 #[cfg_attr(any(test, fuzzing), allow(dead_code, unused_imports, unused_macros))]
 // for what Python sees

@@ -11,6 +11,6 @@ pub use core::sync::atomic::{
 
 #[cfg(test)]
 #[cfg(loom)]
-pub use crate::stand_in::interleaved::{
+pub use crate::fake_cpython::interleaved::{
     AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };

@@ -45,16 +45,16 @@ class Tree(unittest.TestCase):
         for folder, user, used in (
             ("build.rs-wrapper/src", "object", "target"), ("clients/dynamo/src", "installing", "ask"),
             ("clients/profiler/src", "session", "place"), ("rust-core/framehook-sdk/src", "install", "hook"),
-            ("rust-core/src", "stand_in::frames", "stand_in::code"), ("rust-core/src", "reference_count::for_tests", "stand_in::objects"),
+            ("rust-core/src", "fake_cpython::frames", "fake_cpython::code"), ("rust-core/src", "reference_count::for_tests", "fake_cpython::objects"),
             ("rust-core/src", "frame_hook::tests::programs::engine", "frame_hook::tests::programs::language"),
         ):
             self.assertIn(tuple(used.split("::")), graphs[folder][tuple(user.split("::"))], f"{folder}: {user} uses {used}")
         graph = python()
         for user, used in (
-            ("benchmarks/run.py", "benchmarks/suite/environment.py"), ("ci/matrix", "ci/builds.py"),
+            ("benchmarks/run.py", "benchmarks/suite/environment.py"), ("ci/matrix.py", "ci/builds.py"),
             ("clients/debugger/src/ferrule_debugger/session.py", "clients/debugger/src/ferrule_debugger/index.py"),
             ("clients/profiler/python/ferrule_profiler/_result.py", "clients/profiler/python/ferrule_profiler/_export.py"),
-            ("cpython/fetch.py", "tools/patches.py"), ("packaging/release.py", "packaging/sbom.py"),
+            ("cpython/fetch.py", "tools/patches.py"), ("tools/release.py", "tools/sbom.py"),
             ("tests/packaging/test_circles.py", "tests/packaging/circles.py"), ("tests/run.py", "tests/steps.py"),
             ("tools/build.py", "tools/variants.py"),
         ):

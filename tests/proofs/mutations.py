@@ -10,7 +10,7 @@ PARAMETERS = "every_map_of_five_parameters_is_one_to_one_by_name_and_kind"
 SIZES, TABLE, INDEX = "data_stack/sizes.rs", "code_extra/table.rs", "code_extra/index.rs"
 REGISTRY, VALUES, RESERVE = "code_extra/registry.rs", "code_extra/values.rs", "data_stack/reserve.rs"
 COUNTED, HOOK = "frame_hook/counted.rs", "frame_hook/hook.rs"
-DISABLE, MAP = "frame_hook/settled.rs", "frame_hook/parameter_map.rs"
+DISABLE, MAP = "frame_hook/opt_out.rs", "frame_hook/parameter_map.rs"
 
 BATCHES = [
     # --- Arithmetic. ---

@@ -3,8 +3,8 @@
    called again when the frame is left, yields or is resumed. Several hooks work
    side by side.
 
-   Made by cbindgen from rust-core/src/frame_hook/c_api: change it there and run
-   `make header`.
+   Made by cbindgen from rust-core/src/frame_hook (c_types, c_api): change it
+   there and run `make header`.
 
        static int
        on_entry(struct _PyInterpreterFrame *frame, void *user_data,

@@ -6,7 +6,7 @@
 //! - A value stays found while other indices get theirs.
 //! - A value is given to its free function once.
 //! - No table and no segment is freed while a reader may have it. No thread reaches one that was not
-//!   given to it. (`stand_in::interleaved` looks.)
+//!   given to it. (`fake_cpython::interleaved` looks.)
 
 use super::error::Error;
 use super::index::Tag;
@@ -14,9 +14,9 @@ use super::registry::{is_code_before_any_release, Registry, Unusable, CODE_TYPE_
 use super::table::find;
 use crate::code::Code;
 use crate::cpython::{PyCodeObject, PyCode_Type, PyObject};
+use crate::fake_cpython::interleaved::{allocation, died, explore, over, share, shared};
+use crate::fake_cpython::reclaim_interleaved::{attach, begin, detach};
 use crate::in_cpython::CodeExtraState;
-use crate::stand_in::interleaved::{allocation, died, explore, over, share, shared};
-use crate::stand_in::reclaim_interleaved::{attach, begin, detach};
 use crate::sync::{AtomicUsize, Ordering};
 use loom::thread::{spawn, JoinHandle};
 use std::cell::RefCell;

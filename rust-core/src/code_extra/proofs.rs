@@ -1,10 +1,10 @@
-//! What is claimed of indices, of tables and of the registry's slots (`stand_in::claims`).
+//! What is claimed of indices, of tables and of the registry's slots (`fake_cpython::claims`).
 
 use super::index::*;
 use super::registry::{place_of, FIRST_SEGMENT, SEGMENTS};
 use super::table::*;
+use crate::fake_cpython::claims::claims;
 use crate::in_cpython::Table;
-use crate::stand_in::claims::claims;
 
 /// Far more entries than there are indices of all interpreters.
 const MOST_BITS: usize = 44;

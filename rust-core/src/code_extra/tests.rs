@@ -12,11 +12,11 @@ use super::model::{
 use super::registry::{Registry, Unusable};
 use super::table::capacity_for;
 use crate::cpython::PyCodeObject;
+use crate::fake_cpython::memory::{blocks, with_each_allocation_failing};
+use crate::fake_cpython::reclaim;
+use crate::fake_cpython::threads::forget_locks;
 use crate::in_cpython::Table;
 use crate::mutex::Held;
-use crate::stand_in::memory::{blocks, with_each_allocation_failing};
-use crate::stand_in::reclaim;
-use crate::stand_in::threads::forget_locks;
 use proptest::prelude::*;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -7,9 +7,9 @@
 use super::chunk::Chunk;
 use super::reserve::with_left_to_claim;
 use super::sizes::LARGEST_GROWN_CHUNK;
+use crate::fake_cpython::interleaved::{explore, share};
+use crate::fake_cpython::memory::zeroed;
 use crate::in_cpython::DataStackState;
-use crate::stand_in::interleaved::{explore, share};
-use crate::stand_in::memory::zeroed;
 use crate::sync::Ordering;
 use loom::thread::spawn;
 

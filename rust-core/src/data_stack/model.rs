@@ -9,10 +9,10 @@ use super::reserve::with_left_to_claim;
 use super::sizes::LARGEST_GROWN_CHUNK;
 use super::stack::{DataStack, Slots, Stats};
 use crate::cpython::{_PyStackChunk, _PyThreadStateImpl, PyObject, PyThreadState};
-use crate::in_cpython::DataStackState;
-use crate::stand_in::memory::{
+use crate::fake_cpython::memory::{
     _PyObject_VirtualAlloc, _PyObject_VirtualFree, allow, allowed, arena_bytes, zeroed,
 };
+use crate::in_cpython::DataStackState;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,8 +1,8 @@
-//! What is claimed of sizes, of chunks and of what fits (`stand_in::claims`).
+//! What is claimed of sizes, of chunks and of what fits (`fake_cpython::claims`).
 
 use super::sizes::*;
+use crate::fake_cpython::claims::claims;
 use crate::layout::CHUNK_DATA;
-use crate::stand_in::claims::claims;
 
 /// The most slots that C can ask for: an `int`. CPython keeps frames below an eighth of it.
 const MOST_SLOTS: usize = i32::MAX as usize;

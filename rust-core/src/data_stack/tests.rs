@@ -3,7 +3,9 @@
 use super::model::{run, set_left_to_claim, slots, Slot, Step, Thread};
 use super::reserve::{KEPT_BEHIND_SPARES, LARGEST_SPARE_CHUNK, SWITCHES_TO_WAIT};
 use super::sizes::LARGEST_GROWN_CHUNK;
-use crate::stand_in::memory::{_PyObject_VirtualAlloc, _PyObject_VirtualFree, allow, arena_bytes};
+use crate::fake_cpython::memory::{
+    _PyObject_VirtualAlloc, _PyObject_VirtualFree, allow, arena_bytes,
+};
 use proptest::prelude::*;
 
 fn frame_sizes() -> impl Strategy<Value = usize> {

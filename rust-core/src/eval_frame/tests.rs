@@ -7,9 +7,9 @@ use crate::eval_frame::{
     _PyInterpreterState_SetEvalFrameAllowSpecialization, _PyInterpreterState_SetEvalFrameFunc,
     _PyRust_EvalFrame, _PyRust_SetTrampoline,
 };
+use crate::fake_cpython::threads::{_PyEval_EvalFrameDefault, evaluator_changes, is_world_stopped};
+use crate::fake_cpython::World;
 use crate::in_cpython::EvalFrameFunction;
-use crate::stand_in::threads::{_PyEval_EvalFrameDefault, evaluator_changes, is_world_stopped};
-use crate::stand_in::World;
 use proptest::prelude::*;
 use std::ffi::c_int;
 use std::ptr::{null_mut, without_provenance_mut};

@@ -14,17 +14,17 @@ use super::traverse::_PyFrame_Traverse;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyFrameObject, PyObject};
 use crate::data_stack::_PyThreadState_HasStackSpace;
-use crate::stand_in::code::{self, instruction};
-use crate::stand_in::exceptions::{
+use crate::fake_cpython::code::{self, instruction};
+use crate::fake_cpython::exceptions::{
     cleared, memory_error, PyErr_GetRaisedException, PyErr_SetRaisedException,
 };
-use crate::stand_in::frames::{function, push, slot};
-use crate::stand_in::memory::allow;
-use crate::stand_in::objects::{
+use crate::fake_cpython::frames::{function, push, slot};
+use crate::fake_cpython::memory::allow;
+use crate::fake_cpython::objects::{
     count, decref, freed, incref, kept_zeros, object, set_destructor, PyObject_GC_IsTracked,
 };
-use crate::stand_in::values;
-use crate::stand_in::World;
+use crate::fake_cpython::values;
+use crate::fake_cpython::World;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashSet;

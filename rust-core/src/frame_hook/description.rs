@@ -1,7 +1,7 @@
 //! What the caller who installs a hook says of it.
 
-use super::c_api::{FrameHookEntryFunction, FrameHookEventFunction};
-use super::c_api::{FRAMEHOOK_AFTER, FRAMEHOOK_BEFORE, FRAMEHOOK_FIRST, FRAMEHOOK_LAST};
+use super::c_types::{FrameHookEntryFunction, FrameHookEventFunction};
+use super::c_types::{FRAMEHOOK_AFTER, FRAMEHOOK_BEFORE, FRAMEHOOK_FIRST, FRAMEHOOK_LAST};
 use crate::frame::VisitFunction;
 use core::ffi::{c_int, c_longlong, c_void, CStr};
 

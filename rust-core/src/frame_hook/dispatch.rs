@@ -1,257 +1,451 @@
-//! Where the eval loop, an evaluator and instrumentation come to the hooks with a frame.
+//! One round: a frame is offered to each hook in turn.
+//!
+//! A hook that passes on every call pays for this path with each of them. So [`offer`] has all that
+//! such hooks need, a watch that begins, and a value that is given for the call. Where a hook says
+//! something else, or is not asked as others are, [`go_on_with`] has the rest of the round, out of
+//! line.
 
-use super::came_back::{hand_on, pass_marks, Ahead, HERE};
+use super::counted::count_one;
+use super::entry_callback::{ask, begin_watch, call, heed, Given, Heeded};
+use super::entry_frame::{starts_within_a_hook, EntryFrame, NewFrame, Stage};
 use super::error::Raised;
-use super::listening::calls_some;
-use super::offered::{never_offer, Stage, Starting};
-use super::resume::{goes_on_as_if_quick, goes_on_at};
-use super::round::{offer, standing, Answer, Way};
-use super::watched;
+use super::hook::{Hook, HookInUse};
+use super::listening::{enabled_in_first_group, is_open, open_in_first_group};
+use super::set::HookSet;
+use super::shim_code::is_mark;
+use super::state::{levels, Round};
+use super::unhooked::is_spared;
+use super::verdict::Request;
+use super::watch::Watch;
+use super::{opt_out, registry, scope};
+use crate::code::Code;
 use crate::cpython as c;
-use crate::cpython::{
-    _PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject, PyThreadState,
-};
 use crate::frame::Frame;
-use crate::in_cpython::FrameHookState;
 use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::c_int;
-use core::ptr::null_mut;
 
-/// How the eval loop goes on after a frame was offered to the hooks, and how far ahead where that is
-/// elsewhere.
+/// How the eval loop goes on after a frame was offered to the hooks.
 #[repr(C)]
-pub struct GoesOn {
-    pub answer: Answer,
-    pub ahead: Ahead,
+#[derive(Clone, Copy, PartialEq)]
+#[cfg_attr(any(test, fuzzing), derive(Debug))]
+pub enum Answer {
+    /// In the same frame, and nobody wants to see this code object again.
+    Settled = 0,
+    /// In the same frame. The next frame of this code object is to be offered too.
+    AskAgain = 1,
+    /// In the thread's current frame, so many instructions ahead of where that stands; or with the
+    /// exception that is set, in the frame that has called the one that was offered.
+    Elsewhere = 2,
 }
 
-impl From<Answer> for GoesOn {
-    #[inline] // or its symbol would be exported
-    fn from(answer: Answer) -> Self {
-        GoesOn { answer, ahead: HERE }
-    }
+/// How a frame goes on after a round.
+pub(super) enum Way {
+    /// It runs.
+    Runs(Frame, Answer),
+    /// It runs, and is another one.
+    Replaced(Frame),
+    /// It does not run: the call has this value.
+    Answered(Frame, Owned),
+    /// It does not run: an exception is set.
+    Failed(Frame),
 }
 
-/// Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
-/// the hooks. A few instructions where none is called in this thread; a few loads when all have settled its
-/// code; else what they take.
-///
-/// # Safety
-/// `tstate` is the calling thread's own, attached thread state; `frame` is its
-/// current frame, with its stack pointer saved.
-#[no_mangle]
-#[inline(never)] // the eval loop is large enough
-pub unsafe extern "C" fn _PyRust_OfferFrame(
-    tstate: *mut PyThreadState,
-    frame: *mut _PyInterpreterFrame,
-) -> GoesOn {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let (thread, frame) = (Thread::new(tstate), Frame::new(frame));
-        if calls_some(thread) {
-            return offer_current(tstate, frame.as_ptr());
-        }
-        runs(thread, frame, Answer::AskAgain)
-    }
-}
-
-/// As [`_PyRust_OfferFrame`], in a thread in which hooks are called.
-///
-/// # Safety
-/// As there.
-#[inline(never)] // the other case needs none of its registers; as C's, so that it is jumped to
-unsafe extern "C" fn offer_current(
-    tstate: *mut PyThreadState,
-    frame: *mut _PyInterpreterFrame,
-) -> GoesOn {
-    // SAFETY: the caller's contract.
-    let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
-    // SAFETY: a current frame on the data stack is the topmost one there.
-    let Some(starting) = (unsafe { Starting::if_it_starts(frame) }) else {
-        return runs(thread, frame, go_on(thread, frame));
-    };
-    // SAFETY: the current frame is linked.
-    let (frame, value) = match unsafe { offer(thread, starting, Stage::AfterPrologue) } {
-        Way::Runs(frame, answer) => return runs(thread, frame, answer),
-        Way::Replaced(_) => return Answer::Elsewhere.into(),
-        Way::Answered(frame, value) => (frame, Some(value)),
-        Way::Failed(frame) => (frame, None),
-    };
-    // SAFETY: as above.
-    GoesOn { answer: Answer::Elsewhere, ahead: unsafe { give_up(thread, frame, value) } }
-}
-
-/// The frame that was offered goes on behind its `RESUME` or `RETURN_GENERATOR`, or elsewhere.
+/// Whether nobody is to be asked about a frame: a callback of a tracer has started it, or a hook
+/// has, or the call is spared. A greenlet has frames of its own, so a hook that waits in another one
+/// does not count.
 #[inline(always)]
-fn runs(thread: Thread, frame: Frame, answer: Answer) -> GoesOn {
-    if answer == Answer::AskAgain {
-        // SAFETY: it stands there, and neither is the last instruction of its code.
-        unsafe { goes_on_as_if_quick(thread, frame) };
-    }
-    answer.into()
+fn is_off_limits(thread: Thread, frame: Frame) -> bool {
+    // SAFETY: the calling thread's own.
+    let (tracing, spared) = unsafe { ((*thread.tstate()).tracing, (*thread.own()).spared) };
+    // A visible hook is no tracer's, and is counted in the levels alone.
+    (tracing != 0 || levels(thread).0 | spared != 0) && is_not_to_be_offered(thread, frame)
 }
 
-/// A call ends before its frame has run: the frame goes, and the thread is back in what is below,
-/// with the value of the call or the exception that is set. Out of line: frames that run need none
-/// of its registers.
-///
-/// # Safety
-/// `frame` is the thread's current one, the topmost of the data stack.
-#[inline(never)]
-unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) -> Ahead {
-    let tstate = thread.tstate();
-    // SAFETY: what the eval loop does where a call ends. The frame below has called.
-    unsafe {
-        (*tstate).py_recursion_remaining += 1;
-        thread.set_current_frame((*frame.as_ptr()).previous);
-        c::_PyEval_FrameClearAndPop(tstate, frame.as_ptr());
-        value.map_or(HERE, |value| hand_on(thread, value, None))
-    }
-}
-
-/// A frame comes to a `RESUME` that is not to be offered. A generator that goes on: it was offered
-/// when it was made, and may be watched. Or a frame that was offered before, or that a debugger has
-/// sent back.
-#[inline(never)]
-fn go_on(thread: Thread, frame: Frame) -> Answer {
-    if !watched::are_there_any(thread) {
-        // That one goes on, whatever hooks say of its code, is nothing that they are asked about.
-        // SAFETY: the frame stands at an instruction of its code.
-        let goes_on = unsafe { goes_on_at(frame.instruction()) };
-        return if goes_on { Answer::Settled } else { standing(thread, frame.code()) };
-    }
-    let resumes_at = frame.instruction();
-    // SAFETY: the current frame, which has come to an instruction that nothing of it runs before.
-    match unsafe { watched::go_on(thread, frame) } {
-        // A debugger has sent it to another line.
-        Ok(()) if frame.instruction() != resumes_at => Answer::Elsewhere,
-        Ok(()) => Answer::AskAgain,
-        Err(Raised { .. }) => Answer::Elsewhere,
-    }
-}
-
-/// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
-/// set. A frame that is still to be offered is hidden meanwhile. On the free-threaded build the
-/// thread may wait there, and another one may walk its frames.
-///
-/// # Safety
-/// `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the
-/// thread's own.
-#[no_mangle]
-pub unsafe extern "C" fn _PyRust_Instrument(
-    frame: *mut _PyInterpreterFrame,
-    code: *mut PyCodeObject,
-    interpreter: *mut PyInterpreterState,
-) -> c_int {
-    // SAFETY: the caller's contract. Nobody reads slots of the frame here.
-    unsafe {
-        let frame = Frame::new(frame);
-        let next = frame.instruction();
-        if let Some(starting) = Starting::if_it_starts(frame) {
-            starting.step_back();
-        }
-        let status = c::_Py_Instrument(code, interpreter);
-        frame.set_instruction(next);
-        if !(*FrameHookState::of(interpreter)).watched.is_null() {
-            go_on_thrown(frame);
-        }
-        status
-    }
-}
-
-/// A generator goes on with an exception, which is thrown into it: no `RESUME` will say so.
-///
-/// # Safety
-/// `frame` is the calling thread's current frame.
+/// [`is_off_limits`], where a look is worth while.
 #[cold]
 #[inline(never)]
-unsafe fn go_on_thrown(frame: Frame) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let thread = Thread::current();
-        if thread.has_exception() {
-            // A hook that fails raises about the exception that is set.
-            let _ = watched::go_on(thread, frame);
-        }
-    }
+fn is_not_to_be_offered(thread: Thread, frame: Frame) -> bool {
+    // SAFETY: the calling thread's own.
+    let tracing = unsafe { (*thread.tstate()).tracing };
+    let (rounds, hidden) = levels(thread);
+    // Levels of a hook are no tracer's; it may wait in another greenlet. Where no hook
+    // runs, frames far below are not looked at: a spared call whose frame is not offered stays counted.
+    tracing > hidden as c_int
+        || is_spared(thread, frame)
+        || (rounds != 0 && starts_within_a_hook(frame))
 }
 
-/// What becomes of a frame that an evaluator is about to get.
-pub enum Before {
-    /// It is evaluated.
-    Evaluate(*mut _PyInterpreterFrame),
-    /// It is evaluated, and the marks from this one on lie below it.
-    Watched(*mut _PyInterpreterFrame, Frame),
-    /// It is gone, and this is what the call comes to: a new reference, or NULL with an exception.
-    Over(*mut PyObject),
+/// How far the hooks that let a frame run were called.
+enum Asked {
+    All {
+        /// Whether one of them watches the frame.
+        watched: bool,
+    },
+    /// Up to one that has given a value for the call.
+    Answered(Owned, HookInUse),
+    /// Up to this hook, with what that one has answered. `None`: it was not called.
+    UpTo(HookInUse, Option<Given>),
+    /// Up to this one, which was removed or changed as it was called. It has let the frame run.
+    Behind(HookInUse),
+    /// An exception is set: there was no watch to be had.
+    Failed(HookInUse),
 }
 
-/// Offers a frame that an evaluator is about to get, before anything of it has run.
-///
-/// # Safety
-/// `tstate` is the calling thread's own, attached thread state, and `frame` ready
-/// to be evaluated; the caller hands it over.
+/// Calls those hooks of the first group that are open and not in `settled`, in order, as long as they are ordinary and
+/// let the frame run. All that were added until `epoch` are in that group.
 #[inline(always)]
-pub unsafe fn offer_before_evaluator(
-    tstate: *mut PyThreadState,
-    frame: *mut _PyInterpreterFrame,
-) -> Before {
-    // SAFETY: the caller's contract; the state is live.
-    unsafe {
-        let thread = Thread::new(tstate);
-        if calls_some(thread) {
-            offer_fresh(thread, Frame::new(frame))
-        } else {
-            Before::Evaluate(frame)
+fn ask_ordinary(
+    thread: Thread,
+    epoch: u32,
+    settled: u32,
+    frame: EntryFrame,
+) -> (EntryFrame, Asked) {
+    let mut watched = false;
+    // SAFETY: *quiet*: fields are read until this is dropped, before a hook is called.
+    let mut quiet = unsafe { thread.not_stopped() };
+    let mut hooks = quiet.hooks();
+    while let Some(hook) = hooks.next() {
+        // What a hook enables or disables counts at once.
+        let open = open_in_first_group(thread) & !settled;
+        if hook.bit() & open == 0 || hook.epoch > epoch {
+            continue;
         }
-    }
-}
-
-/// [`offer_before_evaluator`] where there may be somebody to ask. Out of line: what calls
-/// it is inlined into the eval loop.
-///
-/// # Safety
-/// As there.
-#[cold]
-#[inline(never)]
-unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Before {
-    // SAFETY: a frame that is about to start is the topmost of the data stack.
-    let Some(starting) = (unsafe { Starting::if_it_starts(frame) }) else {
-        return Before::Evaluate(frame.as_ptr());
-    };
-    if starting.instruction() != starting.code().first_instruction() {
-        return Before::Evaluate(frame.as_ptr());
-    }
-    // Linked meanwhile, so that what runs within a hook can be told by its frames.
-    // SAFETY: the thread's own state and frame. Who is asked leaves the thread's current frame as
-    // it was.
-    let (way, caller) = unsafe {
-        let caller = (*thread.tstate()).current_frame;
-        frame.set_previous(caller);
-        thread.set_current_frame(frame.as_ptr());
-        let way = offer(thread, starting, Stage::Fresh);
-        thread.set_current_frame(caller);
-        (way, caller)
-    };
-    let (Way::Runs(frame, _) | Way::Replaced(frame) | Way::Answered(frame, _) | Way::Failed(frame)) =
-        way;
-    let mark = frame.previous().filter(|below| below.as_ptr() != caller);
-    // SAFETY: the frame was handed over; where it has not run, it is not linked any more.
-    unsafe {
-        let came = match way {
-            Way::Runs(..) | Way::Replaced(_) => {
-                // `RESUME` does not offer it again, even if no hook was asked here.
-                never_offer(frame);
-                return match mark {
-                    Some(mark) => Before::Watched(frame.as_ptr(), mark),
-                    None => Before::Evaluate(frame.as_ptr()),
-                };
+        let in_use = hook.enter();
+        if !hook.is_ordinary() {
+            return (frame, Asked::UpTo(in_use, None));
+        }
+        drop(quiet);
+        // SAFETY: *offered*, says the type.
+        let given = unsafe { call(in_use.get(), frame.look()) };
+        if !given.passes(thread) {
+            let asked = match given.into_value(thread) {
+                Ok(value) => Asked::Answered(value, in_use),
+                Err(given) => Asked::UpTo(in_use, Some(given)),
+            };
+            return (frame, asked);
+        }
+        // Field by field, or all three would be stored for hooks that ask for nothing, too.
+        let Request { data, events, scope } = given.request;
+        if events | scope != 0 {
+            let request = Request { data, events, scope };
+            if let Err(Raised { .. }) = begin_watch(thread, in_use.get(), frame.look(), request) {
+                count_one(&in_use.get().errors);
+                return (frame, Asked::Failed(in_use));
             }
-            Way::Answered(_, value) => value.into_raw(),
-            Way::Failed(_) => null_mut(),
+            watched = true;
+        }
+        // SAFETY: *quiet*, as above.
+        quiet = unsafe { thread.not_stopped() };
+        hooks = match in_use.leave_ordinary(&quiet) {
+            Ok(behind) => behind,
+            Err(in_use) => return (frame, Asked::Behind(in_use)),
         };
-        c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr());
-        Before::Over(mark.map_or(came, |mark| pass_marks(thread.tstate(), mark, came)))
+    }
+    (frame, Asked::All { watched })
+}
+
+/// A dispatch that is under way. Ends when it is dropped, and the hook at which it stands goes first.
+struct UnderWay {
+    /// What was added later is not called.
+    epoch: u32,
+    #[allow(dead_code)] // kept until then
+    round: Round,
+    /// Where the frame that was called goes on.
+    next: *mut c::_Py_CODEUNIT,
+    /// What lay below it before the dispatch.
+    caller: Option<Frame>,
+}
+
+/// Offers a frame that has its arguments and has run nothing but its prologue.
+///
+/// # Safety
+/// `frame` is this thread's, and linked.
+#[inline(always)]
+pub(super) unsafe fn offer(thread: Thread, frame: NewFrame, stage: Stage) -> Way {
+    if is_off_limits(thread, *frame) {
+        return Way::Runs(*frame, Answer::AskAgain);
+    }
+    // SAFETY: the state is live, and the thread's own fields change while this thread is stopped.
+    let (epoch, groups, scopes) = unsafe {
+        let state = thread.state();
+        ((*state).epoch, (*state).groups, !(*thread.own()).scopes.is_null())
+    };
+    if groups > 1 || scopes {
+        // SAFETY: the caller's contract.
+        return unsafe { offer_to_some(thread, frame, stage) };
+    }
+    let settled = opt_out::slots_of_first_group(thread, frame.code());
+    if open_in_first_group(thread) & !settled == 0 {
+        return Way::Runs(*frame, standing(thread, frame.code()));
+    }
+    let (next, caller) = (frame.instruction(), frame.previous());
+    let round = Round::begin(thread);
+    let frame = frame.hide(stage);
+    let (frame, asked) = ask_ordinary(thread, epoch, settled, frame);
+    let under_way = |round| UnderWay { epoch, round, next, caller };
+    let course = |frame| {
+        let settled = HookSet::of_first_group(settled);
+        Course { frame, excluded: &HookSet::NONE, settled, passed: false, replaced: false }
+    };
+    match asked {
+        Asked::All { watched } => {
+            if watched {
+                introduce(thread, *frame, caller, false, true);
+            }
+            drop(round);
+            Way::Runs(frame.show(next), Answer::AskAgain)
+        }
+        Asked::Answered(value, in_use) => {
+            // A hook that was removed meanwhile may go now, and its owner's code runs: within the
+            // dispatch, with the frame still hidden. What does not run makes no generator, so no watch is told of one.
+            drop(in_use);
+            drop(round);
+            Way::Answered(frame.show(next), value)
+        }
+        Asked::UpTo(at, given) => {
+            // SAFETY: hidden, and the hook is the one that has answered, or is next.
+            unsafe { go_on_with(thread, under_way(round), at, given, course(frame)) }
+        }
+        Asked::Behind(at) => {
+            let course = Course { passed: true, ..course(frame) };
+            // SAFETY: hidden just now.
+            unsafe { go_on_behind(thread, under_way(round), at, course) }
+        }
+        Asked::Failed(at) => {
+            end_round(thread, under_way(round), Some(at), course(frame), End::Failed)
+        }
+    }
+}
+
+/// As [`offer`], where there are many hooks, or scopes in this thread.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn offer_to_some(thread: Thread, frame: NewFrame, stage: Stage) -> Way {
+    let settled = opt_out::set(thread, frame.code());
+    let open = HookSet::open(thread).without(&settled);
+    if open.is_empty() {
+        return Way::Runs(*frame, standing(thread, frame.code()));
+    }
+    let excluded = scope::excluded(thread);
+    if open.without(&excluded).is_empty() {
+        return Way::Runs(*frame, Answer::AskAgain);
+    }
+    let (next, caller) = (frame.instruction(), frame.previous());
+    let round = Round::begin(thread);
+    let frame = frame.hide(stage);
+    let course = Course { frame, excluded: &excluded, settled, passed: false, replaced: false };
+    let (first, epoch) = registry::first(thread);
+    let under_way = UnderWay { epoch, round, next, caller };
+    match first {
+        // SAFETY: hidden just now.
+        Some(at) => unsafe { go_on_with(thread, under_way, at, None, course) },
+        None => end_round(thread, under_way, None, course, End::Runs),
+    }
+}
+
+/// A dispatch, as far as it has come.
+struct Course<'a> {
+    /// The frame for which the next hook is called.
+    frame: EntryFrame,
+    /// The hooks that scopes exclude at this place.
+    excluded: &'a HookSet,
+    /// Those that are disabled for the frame's code.
+    settled: HookSet,
+    /// Whether some hook wants to be called again.
+    passed: bool,
+    /// Whether the frame is another one than the one that was called.
+    replaced: bool,
+}
+
+impl Course<'_> {
+    fn is_called(&self, thread: Thread, hook: &Hook) -> bool {
+        is_open(thread, hook) && !self.excluded.has(hook) && !self.settled.has(hook)
+    }
+}
+
+/// How a dispatch has ended.
+enum End {
+    Runs,
+    /// With the value of the call.
+    Answered(Owned),
+    /// An exception is set.
+    Failed,
+}
+
+/// The rest of a dispatch, from the hook `at` on, which has `given` its answer, or was not called
+/// yet.
+///
+/// # Safety
+/// The frame of `course` is being offered in this thread.
+#[cold]
+#[inline(never)]
+unsafe fn go_on_with(
+    thread: Thread,
+    under_way: UnderWay,
+    at: HookInUse,
+    given: Option<Given>,
+    mut course: Course<'_>,
+) -> Way {
+    // Those before it have let the frame run.
+    // SAFETY: *quiet*: fields are read.
+    course.passed = unsafe { thread.not_stopped() }
+        .hooks()
+        .take_while(|hook| !core::ptr::eq(&raw const **hook, at.get()))
+        .any(|hook| course.is_called(thread, &hook));
+    // SAFETY: the caller's contract.
+    unsafe {
+        match ask_one(thread, at.get(), given, &mut course) {
+            None => go_on_behind(thread, under_way, at, course),
+            Some(end) => end_round(thread, under_way, Some(at), course, end),
+        }
+    }
+}
+
+/// The rest of a dispatch, from the hook on that comes behind `at`.
+///
+/// # Safety
+/// As for [`go_on_with`].
+#[cold]
+#[inline(never)]
+unsafe fn go_on_behind(
+    thread: Thread,
+    under_way: UnderWay,
+    at: HookInUse,
+    mut course: Course<'_>,
+) -> Way {
+    let mut next = at.into_next(under_way.epoch);
+    while let Some(at) = next {
+        // SAFETY: the caller's contract.
+        if let Some(end) = unsafe { ask_one(thread, at.get(), None, &mut course) } {
+            return end_round(thread, under_way, Some(at), course, end);
+        }
+        next = at.into_next(under_way.epoch);
+    }
+    end_round(thread, under_way, None, course, End::Runs)
+}
+
+/// Calls a hook, if it is to be called here and for the code that is to run. `given` is what it has answered, if
+/// it was called already. The dispatch ends where there is a result.
+///
+/// # Safety
+/// The frame of `course` is being offered in this thread.
+unsafe fn ask_one(
+    thread: Thread,
+    hook: &Hook,
+    given: Option<Given>,
+    course: &mut Course<'_>,
+) -> Option<End> {
+    let heeded = match given {
+        // SAFETY: the frame is being offered, and this hook has answered just now.
+        Some(given) => unsafe { heed(thread, hook, &mut course.frame, given) },
+        None if !course.is_called(thread, hook) => return None,
+        None if !hook.is_ordinary() && is_beyond_limits(thread, hook) => {
+            course.passed |= hook.is_enabled();
+            return None;
+        }
+        // SAFETY: the frame is being offered.
+        None => unsafe { ask(thread, hook, &mut course.frame) },
+    };
+    match heeded {
+        Heeded::Settled => {}
+        Heeded::Passed => course.passed = true,
+        Heeded::Replaced => {
+            course.settled = opt_out::set(thread, course.frame.code());
+            course.replaced = true;
+        }
+        Heeded::Answered(value) => return Some(End::Answered(value)),
+        Heeded::Failed => return Some(End::Failed),
+    }
+    None
+}
+
+/// Whether a hook is not called here, though it is open.
+#[cold]
+#[inline(never)]
+fn is_beyond_limits(thread: Thread, hook: &Hook) -> bool {
+    !hook.is_enabled() || (hook.is_for_callees_alone() && !scope::has_scope_here(thread, hook))
+}
+
+/// Ends a dispatch in which a hook has done more than to let the frame run.
+#[cold]
+#[inline(never)]
+fn end_round(
+    thread: Thread,
+    under_way: UnderWay,
+    at: Option<HookInUse>,
+    course: Course<'_>,
+    end: End,
+) -> Way {
+    let next = under_way.next;
+    let Course { frame, passed, replaced, .. } = course;
+    // What is not run makes no generator.
+    introduce(thread, *frame, under_way.caller, replaced, matches!(end, End::Runs));
+    // Hooks that were removed meanwhile may go now, and their owners' code runs: within the dispatch, with the frame
+    // still hidden.
+    drop(at);
+    drop(under_way);
+    // From here on nothing runs any more that could change what is found.
+    match end {
+        End::Runs if replaced => {
+            let first = frame.code().first_instruction();
+            Way::Replaced(frame.show(first))
+        }
+        End::Runs if passed => Way::Runs(frame.show(next), Answer::AskAgain),
+        End::Runs => {
+            let frame = frame.show(next);
+            // Hooks may have come and gone meanwhile.
+            Way::Runs(frame, standing(thread, frame.code()))
+        }
+        // What does not run stays hidden: `next` may be of code that was replaced.
+        End::Answered(value) => Way::Answered(frame.keep_hidden(), value),
+        End::Failed => Way::Failed(frame.keep_hidden()),
+    }
+}
+
+/// Whether `code` is of no interest to any hook, in whatever thread.
+#[inline(never)]
+pub(super) fn standing(thread: Thread, code: Code) -> Answer {
+    let (groups, enabled) = enabled_in_first_group(thread);
+    let is_settled = match groups {
+        0 => true,
+        1 => enabled & !opt_out::slots_of_first_group(thread, code) == 0,
+        _ => HookSet::enabled(thread).without(&opt_out::set(thread, code)).is_empty(),
+    };
+    if is_settled {
+        Answer::Settled
+    } else {
+        Answer::AskAgain
+    }
+}
+
+/// Says to the watches that have begun in this round what runs, if that is not what they know.
+/// `caller` lay below the frame before it.
+#[inline(always)]
+fn introduce(thread: Thread, frame: Frame, caller: Option<Frame>, replaced: bool, runs: bool) {
+    let makes_generator = runs
+        && frame.code().flags() & (c::CO_GENERATOR | c::CO_COROUTINE | c::CO_ASYNC_GENERATOR) != 0;
+    if replaced || makes_generator {
+        introduce_each(thread, frame, caller, makes_generator);
+    }
+}
+
+/// [`introduce`], where there is something to say. The marks above the caller are those of this round.
+/// The caller may be a mark itself: of a frame that dies just now and runs a destructor, or one at
+/// which a hook in C is told.
+#[cold]
+#[inline(never)]
+fn introduce_each(thread: Thread, frame: Frame, caller: Option<Frame>, makes_generator: bool) {
+    let mut at = frame.previous();
+    while let Some(mark) = at.filter(|it| at != caller && is_mark(*it)) {
+        // A mark of this round: no frame has come back to it, nor does one that a destructor runs now.
+        at = mark.previous();
+        // SAFETY: *quiet*: the code that the mark had is given up as the last thing.
+        let before = Watch::at(mark, &unsafe { thread.not_stopped() })
+            .map(|watch| watch.set_code(frame.code(), makes_generator));
+        drop(before);
     }
 }

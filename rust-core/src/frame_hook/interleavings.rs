@@ -6,23 +6,23 @@
 //! - Threads that need the index of what is settled agree on one, and keep no other.
 //! - What one thread settles does not undo what another has settled.
 //!
-//! `stand_in::interleaved` looks at the memory. That the world stops only where a thread says so is
+//! `fake_cpython::interleaved` looks at the memory. That the world stops only where a thread says so is
 //! taken from CPython.
 
-use super::c_api::FrameHookAnswer;
+use super::c_types::FrameHookAnswer;
 use super::counted::count_one;
 use super::description::Description;
 use super::hook::{Hook, SMALL_ATOMICS};
+use super::opt_out::{reserve, set, settle};
 use super::registry::{add, clear, close, first, remove};
-use super::settled::{reserve, set, settle};
 use crate::code::Code;
 use crate::code_extra::{Registry, CODE_TYPE_UNTIL_RELEASE};
 use crate::cpython::_PyInterpreterFrame;
+use crate::fake_cpython::code::plain;
+use crate::fake_cpython::interleaved::{explore, has_small_atomics, running, share};
+use crate::fake_cpython::objects::decref;
+use crate::fake_cpython::World;
 use crate::in_cpython::{CodeExtraState, FrameHookState};
-use crate::stand_in::code::plain;
-use crate::stand_in::interleaved::{explore, has_small_atomics, running, share};
-use crate::stand_in::objects::decref;
-use crate::stand_in::World;
 use crate::thread::Thread;
 use loom::thread::{spawn, JoinHandle};
 use std::cell::RefCell;

@@ -24,39 +24,41 @@
 //! code, and that code may add and remove hooks, or let another thread do so. So what
 //! was found before such a call is looked up again after it.
 
-mod asking;
 pub mod c_api;
-mod came_back;
+mod c_types;
 mod counted;
 mod description;
 mod disabled;
 mod dispatch;
+mod entry_callback;
+mod entry_frame;
 mod error;
+mod eval_loop;
 mod generator;
+mod generator_watch;
 mod hook;
 #[cfg(test)]
 #[cfg(loom)]
 mod interleavings;
-mod kept;
 mod list;
 mod listening;
-mod mark_code;
 mod monitoring;
-mod offered;
-mod original;
-mod outside;
+mod notify;
+mod once_cell;
+mod opt_out;
 mod parameter_map;
 #[cfg(test)]
 mod proofs;
 #[cfg(not(any(test, fuzzing)))]
 pub mod python;
+mod reentrant;
 mod registry;
 mod replace;
 mod resume;
-mod round;
+mod return_shim;
 mod scope;
 mod set;
-mod settled;
+mod shim_code;
 mod state;
 mod suspended;
 mod switch;
@@ -64,12 +66,11 @@ mod switch;
 #[cfg(not(loom))]
 #[cfg_attr(fuzzing, allow(dead_code))] // what only unit tests use
 pub mod tests;
-mod told;
+mod unhooked;
 mod verdict;
 mod view;
 mod watch;
-mod watched;
 mod world;
 
-pub use came_back::pass_marks;
-pub use dispatch::{offer_before_evaluator, Before};
+pub use eval_loop::{offer_before_evaluator, Before};
+pub use return_shim::pass_marks;

@@ -1,9 +1,9 @@
-//! What is claimed of sets of hooks (`stand_in::claims`), and a map of parameters against all that
+//! What is claimed of sets of hooks (`fake_cpython::claims`), and a map of parameters against all that
 //! there can be.
 
 use super::parameter_map::{Names, ParameterMap};
+use crate::fake_cpython::claims::claims;
 use crate::in_cpython::SlotMask;
-use crate::stand_in::claims::claims;
 
 claims! {
     claim_a_set_is_read_as_it_was_written(epoch, slots) => {

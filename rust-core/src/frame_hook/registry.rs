@@ -7,8 +7,8 @@ use super::description::{Description, EntryFunction, Position};
 use super::error::{Outcome, Raised};
 use super::hook::{first_in_use, Hook, HookInUse, Installed, Link, NewHook};
 use super::listening::announce;
+use super::opt_out;
 use super::set::put;
-use super::settled;
 use super::state::is_closed;
 use super::world::{locked, unsettle};
 use crate::cpython as c;
@@ -112,7 +112,7 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
     }
     let mut group = 0;
     let id = loop {
-        settled::reserve(thread, group).map_err(|error| Raised::by_code_extra(thread, error))?;
+        opt_out::reserve(thread, group).map_err(|error| Raised::by_code_extra(thread, error))?;
         // SAFETY: the world is stopped.
         match locked(thread, || unsafe { install(thread, &mut hook, description.position) }) {
             Ok(id) => break id,

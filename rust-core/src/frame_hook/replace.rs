@@ -6,9 +6,9 @@
 //! place on the data stack; the arguments are put into that, by name and kind; and
 //! what is left over is given up.
 
+use super::entry_frame::{EntryFrame, NewFrame, Stage};
 use super::error::{Outcome, Raised};
-use super::kept::incompatible_code_error;
-use super::offered::{Offered, Stage, Starting};
+use super::once_cell::incompatible_code_error;
 use super::parameter_map::{Names, ParameterMap};
 use super::view::unbound;
 use crate::code::Code;
@@ -146,7 +146,7 @@ impl Taken {
 
     /// `UnboundLocalError` where an argument has lost its value, `MemoryError` without memory. Then
     /// nothing is taken.
-    fn from(thread: Thread, frame: &Offered) -> Outcome<Self> {
+    fn from(thread: Thread, frame: &EntryFrame) -> Outcome<Self> {
         let arguments = frame.code().parameters().count();
         let in_use = frame.slots_at_rest();
         // SAFETY: so many slots are in use.
@@ -198,7 +198,7 @@ impl Taken {
 
     /// Leaves the frame as it was. Only the new references to values of cells are given up. Each
     /// cell still has its value, so no destructor runs.
-    fn give_back(mut self, frame: &Offered) {
+    fn give_back(mut self, frame: &EntryFrame) {
         let known = self.count.min(frame.code().parameters().count());
         for slot in (0..known).filter(|&slot| frame.look().has_cell_at(slot)) {
             // SAFETY: set, and looked at no more.
@@ -207,7 +207,7 @@ impl Taken {
     }
 
     /// Moves the arguments, which were those of a frame of `old`, into a new frame.
-    fn place(&mut self, old: Code, made: &Offered) {
+    fn place(&mut self, old: Code, made: &EntryFrame) {
         let map = map_of(old, made.code());
         for slot in 0..self.arguments {
             let Some(target) = map.target(slot) else { continue };
@@ -245,7 +245,7 @@ impl Drop for Taken {
 /// `frame` is being offered in this thread, and the caller holds a reference to `new`.
 pub unsafe fn replace(
     thread: Thread,
-    frame: &mut Offered,
+    frame: &mut EntryFrame,
     new: Code,
     name: *const c_char,
 ) -> Outcome<()> {
@@ -278,7 +278,7 @@ pub unsafe fn replace(
 /// # Safety
 /// `frame` is being offered in this thread. The references in its slots and the one to its code are
 /// the caller's from now on.
-unsafe fn remake(thread: Thread, frame: &Offered, new: Code) -> Option<Offered> {
+unsafe fn remake(thread: Thread, frame: &EntryFrame, new: Code) -> Option<EntryFrame> {
     // SAFETY: the thread's own state and data stack, and its topmost frame. The two frames may
     // overlap, so what goes on is read before. The reference to the function moves, and that to
     // the locals.
@@ -296,7 +296,7 @@ unsafe fn remake(thread: Thread, frame: &Offered, new: Code) -> Option<Offered> 
                 _PyFrame_Initialize(made, old.f_funcobj.cast(), old.f_locals, new.as_ptr(), 0);
                 let made = Frame::new(made);
                 made.set_previous(old.previous);
-                Starting::new(made).hide(Stage::Fresh)
+                NewFrame::new(made).hide(Stage::Fresh)
             });
         if is_current {
             thread.set_current_frame(made.as_ref().map_or(frame.as_ptr(), |made| made.as_ptr()));

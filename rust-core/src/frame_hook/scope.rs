@@ -6,7 +6,7 @@
 //! its root then. What a hook says last counts on that stack. `FRAMEHOOK_ONLY_CALLEES_EVERYWHERE` is heeded on
 //! all others, too, which have no scope of the hook.
 
-use super::c_api::{FRAMEHOOK_EXCLUDE_CALLEES, FRAMEHOOK_ONLY_CALLEES_EVERYWHERE};
+use super::c_types::{FRAMEHOOK_EXCLUDE_CALLEES, FRAMEHOOK_ONLY_CALLEES_EVERYWHERE};
 use super::hook::Hook;
 use super::list::{behind, enter, leave, Links, Member, Next};
 use super::set::HookSet;

@@ -10,7 +10,7 @@ use super::listening::announce;
 use super::registry::{self, Refusal};
 use super::resume::make_first_resume_slow;
 use super::world::{locked, unsettle};
-use super::{disabled, settled, suspended};
+use super::{disabled, opt_out, suspended};
 use crate::code::Code;
 use crate::sync::Ordering;
 use crate::thread::{Thread, ThreadState};
@@ -124,7 +124,7 @@ pub fn resume_in_thread(thread: Thread, id: c_longlong, number: u64) {
 /// Enables or disables a hook for a code object.
 pub fn enable_for_code(thread: Thread, id: c_longlong, code: Code, on: bool) -> Outcome<()> {
     installed(thread, registry::find(thread, id))?;
-    let settled = settled::settle(thread, code, id, !on);
+    let settled = opt_out::settle(thread, code, id, !on);
     settled.map_err(|error| Raised::by_code_extra(thread, error))?;
     if on {
         make_first_resume_slow(thread, code);

@@ -1,6 +1,6 @@
 //! The numbers of the C interface as types: verdicts, requests and kinds of events.
 
-use super::c_api::*;
+use super::c_types::*;
 use core::ffi::{c_int, c_uint, c_void};
 
 /// What an entry callback has returned.

@@ -1,7 +1,7 @@
 //! What a hook may read of the frame that it is asked about.
 
+use super::entry_frame::Look;
 use super::error::{Outcome, Raised};
-use super::offered::Look;
 use crate::code::{Code, Parameters};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};

@@ -15,8 +15,8 @@
 use super::error::{Outcome, Raised};
 use super::hook::{Hook, HookRef};
 use super::list::{enter, leave, Links, Member, Next};
-use super::mark_code::{self, is_mark, RETURNS_TO, YIELDS_TO};
 use super::scope::Scope;
+use super::shim_code::{self, is_mark, RETURNS_TO, YIELDS_TO};
 use super::verdict::Request;
 use crate::code::Code;
 use crate::cpython as c;
@@ -273,7 +273,7 @@ impl Watch {
     #[inline(always)]
     pub fn was_yielded_to(&self) -> bool {
         // SAFETY: one of the three.
-        self.mark().instruction() == unsafe { mark_code::first().add(YIELDS_TO) }
+        self.mark().instruction() == unsafe { shim_code::first().add(YIELDS_TO) }
     }
 
     /// A frame that returns comes to the mark as one that has returned.
@@ -285,7 +285,7 @@ impl Watch {
 
     /// The frame that came to the mark goes on, and will come to it again.
     pub fn wait_again(&self) {
-        self.mark().set_instruction(mark_code::first());
+        self.mark().set_instruction(shim_code::first());
     }
 
     /// The frame is taken for one that never runs again: what the watch has is moved out, for the hook to be told

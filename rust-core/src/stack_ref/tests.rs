@@ -1,7 +1,7 @@
 //! Every operation on every kind of object, in all four representations.
 
 use super::*;
-use crate::stand_in::objects::TestObject;
+use crate::fake_cpython::objects::TestObject;
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

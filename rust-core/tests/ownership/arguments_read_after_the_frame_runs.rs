@@ -1,10 +1,10 @@
 //! error: E0505
-//! module: frame_hook/offered.rs
+//! module: frame_hook/entry_frame.rs
 //! without: pub fn look(&self) -> Look<'_> => pub fn look(&self) -> Look<'static>
-use super::offered::Offered;
+use super::offered::EntryFrame;
 use crate::object::Owned;
 
-pub fn misuse(offered: Offered) -> Option<Owned> {
+pub fn misuse(offered: EntryFrame) -> Option<Owned> {
     let (look, next) = (offered.look(), offered.instruction());
     #[cfg(not(corrected))]
     offered.show(next);

@@ -1,13 +1,13 @@
 //! error: E0502
-//! module: frame_hook/offered.rs
+//! module: frame_hook/entry_frame.rs
 //! without: pub fn look(&self) -> Look<'_> => pub fn look(&self) -> Look<'static>
-use super::offered::Offered;
+use super::offered::EntryFrame;
 use super::replace::replace;
 use crate::code::Code;
 use crate::object::Owned;
 use crate::thread::Thread;
 
-pub unsafe fn misuse(thread: Thread, offered: &mut Offered, new: Code) -> Option<Owned> {
+pub unsafe fn misuse(thread: Thread, offered: &mut EntryFrame, new: Code) -> Option<Owned> {
     let look = offered.look();
     #[cfg(not(corrected))]
     let _ = replace(thread, offered, new, c"".as_ptr());

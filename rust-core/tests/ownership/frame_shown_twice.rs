@@ -1,10 +1,10 @@
 //! error: E0382
-//! module: frame_hook/offered.rs
-//! without: pub struct Offered( => #[derive(Clone, Copy)] pub struct Offered(
-use super::offered::Offered;
+//! module: frame_hook/entry_frame.rs
+//! without: pub struct EntryFrame( => #[derive(Clone, Copy)] pub struct EntryFrame(
+use super::offered::EntryFrame;
 use crate::frame::Frame;
 
-pub fn misuse(offered: Offered) -> Frame {
+pub fn misuse(offered: EntryFrame) -> Frame {
     let next = offered.instruction();
     #[cfg(not(corrected))]
     offered.show(next);

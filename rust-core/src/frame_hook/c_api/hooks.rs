@@ -1,13 +1,13 @@
 //! Installing, switching and calling around hooks: part of `cpython/framehook.h`.
 
-use super::types::*;
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyInterpreterState, PyObject};
+use crate::frame_hook::c_types::*;
 use crate::frame_hook::description::{Description, Position};
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::registry::{self, Refusal};
-use crate::frame_hook::{original, outside, replace, switch, watched};
+use crate::frame_hook::{generator_watch, reentrant, replace, switch, unhooked};
 use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::{c_char, c_int, c_longlong, c_uint, c_void, CStr};
@@ -59,7 +59,7 @@ unsafe fn install(thread: Thread, definition: *const FrameHookDefinition) -> Out
         return refuse(c"a frame hook needs an entry callback, not NULL");
     };
     // What a dispatch needs is allocated now, where an error is expected.
-    watched::watched_type(thread)?;
+    generator_watch::watched_type(thread)?;
     // SAFETY: the header wants a string or NULL.
     let name = unsafe { checked_name(thread, definition.name) }?;
     registry::add(
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn PyUnstable_FrameHook_CallUnhooked(
 ) -> *mut PyObject {
     // SAFETY: the caller says what `PyObject_Vectorcall` needs.
     let result =
-        unsafe { original::call(Thread::current(), callable, args, nargsf, kwnames, callees != 0) };
+        unsafe { unhooked::call(Thread::current(), callable, args, nargsf, kwnames, callees != 0) };
     result.ok().flatten().map_or(null_mut(), Owned::into_raw)
 }
 
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn PyUnstable_FrameHook_CallReentrant(
     kwnames: *mut PyObject,
 ) -> *mut PyObject {
     // SAFETY: the caller says what `PyObject_Vectorcall` needs.
-    let result = unsafe { outside::call(Thread::current(), callable, args, nargsf, kwnames) };
+    let result = unsafe { reentrant::call(Thread::current(), callable, args, nargsf, kwnames) };
     result.map_or(null_mut(), Owned::into_raw)
 }
 

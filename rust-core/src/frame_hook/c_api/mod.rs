@@ -1,7 +1,4 @@
-//! The C interface: `Include/cpython/framehook.h`, which cbindgen makes from these three files.
+//! The functions of `Include/cpython/framehook.h`, which cbindgen makes from these files and `c_types`.
 
 pub mod frames;
 pub mod hooks;
-mod types;
-
-pub use types::*;

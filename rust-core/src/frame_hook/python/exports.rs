@@ -3,7 +3,7 @@
 use crate::cpython as c;
 use crate::cpython::PyThreadState;
 use crate::frame_hook::listening::set_ends;
-use crate::frame_hook::{disabled, registry, suspended, told, watch, watched};
+use crate::frame_hook::{disabled, generator_watch, notify, registry, suspended, watch};
 use crate::thread::{Thread, ThreadState};
 use core::ptr::null_mut;
 
@@ -19,8 +19,8 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
         // First: who watches is told that what it watches is over. Were more watched meanwhile, there might
         // be no end.
         set_ends(thread, thread.its_state(), true);
-        watched::forget_all(thread);
-        told::forget_all(thread);
+        generator_watch::forget_all(thread);
+        notify::forget_all(thread);
         set_ends(thread, thread.its_state(), false);
         registry::close(thread);
         suspended::forget(thread);
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooksOfThread(tstate: *mut PyThreadSta
     unsafe {
         let (thread, ending) = (Thread::current(), ThreadState::new(tstate));
         set_ends(thread, ending, true);
-        told::forget_those_of(thread, ending);
+        notify::forget_those_of(thread, ending);
         registry::remove_those_of(thread, ending);
         watch::free_unused(ending);
         disabled::free(ending);

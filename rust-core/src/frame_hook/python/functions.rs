@@ -6,7 +6,7 @@ use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::frame_hook::description::Position;
 use crate::frame_hook::error::{Outcome, Raised};
-use crate::frame_hook::{original, outside, registry, replace, settled, switch};
+use crate::frame_hook::{opt_out, reentrant, registry, replace, switch, unhooked};
 use crate::object::Owned;
 use crate::tables::{method, plain_of_named, Arguments};
 use crate::thread::Thread;
@@ -115,7 +115,7 @@ unsafe extern "C" fn call_unhooked(
             |thread, own, rest, others| {
                 let &[callees, callable] = own;
                 let callees = truth(thread, callees).ok()?;
-                original::call(thread, callable, rest, others, names, callees).ok().flatten()
+                unhooked::call(thread, callable, rest, others, names, callees).ok().flatten()
             },
         )
     }
@@ -131,7 +131,7 @@ unsafe extern "C" fn call_reentrant(
     // SAFETY: called as the table says, so all of it is live.
     unsafe {
         calling(first, count, c"a callable is expected", |thread, &[callable], rest, others| {
-            outside::call(thread, callable, rest, others, names)
+            reentrant::call(thread, callable, rest, others, names)
         })
     }
 }
@@ -167,7 +167,7 @@ fn switched<const N: usize>(
 unsafe fn never_dispatch(thread: Thread, _: *mut PyObject, code: *mut PyObject) -> Outcome<()> {
     // SAFETY: the caller's contract.
     let code = unsafe { code_of(thread, code) }?;
-    settled::disable_for_all_hooks(thread, code)
+    opt_out::disable_for_all_hooks(thread, code)
         .map_err(|error| Raised::by_code_extra(thread, error))
 }
 

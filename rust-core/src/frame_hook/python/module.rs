@@ -8,7 +8,7 @@ use super::{block, suspension};
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::frame_hook::error::{Outcome, Raised};
-use crate::frame_hook::kept::incompatible_code_error;
+use crate::frame_hook::once_cell::incompatible_code_error;
 use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::{c_int, CStr};

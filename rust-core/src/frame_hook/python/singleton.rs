@@ -3,7 +3,7 @@
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::frame_hook::error::Outcome;
-use crate::frame_hook::kept::keep;
+use crate::frame_hook::once_cell::keep;
 use crate::object::{ForC, Owned};
 use crate::tables::*;
 use crate::thread::Thread;

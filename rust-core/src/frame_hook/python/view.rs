@@ -5,12 +5,12 @@ use super::event::watch_data;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::exception::drop_aside;
-use crate::frame_hook::c_api::{
+use crate::frame_hook::c_types::{
     FrameHookAnswer, FRAMEHOOK_EXCLUDE_CALLEES, FRAMEHOOK_ONLY_CALLEES,
     FRAMEHOOK_ONLY_CALLEES_EVERYWHERE, FRAMEHOOK_ON_EXIT, FRAMEHOOK_ON_RESUME, FRAMEHOOK_ON_YIELD,
 };
 use crate::frame_hook::error::{Outcome, Raised};
-use crate::frame_hook::kept::keep;
+use crate::frame_hook::once_cell::keep;
 use crate::frame_hook::view::View;
 use crate::object::{ForC, Owned};
 use crate::tables::*;
@@ -147,7 +147,10 @@ unsafe fn begin_watch(
         let data = watch_data(thread, [callback, or_none(data), of(&kept), of(&calls)])?;
         let answer = answer(thread, this)?;
         if answer.events != 0 {
-            return Err(Raised::runtime_error(thread, c"this hook watches the frame already: watch() is called once"));
+            return Err(Raised::runtime_error(
+                thread,
+                c"this hook watches the frame already: watch() is called once",
+            ));
         }
         answer.events = events;
         answer.data = data.into_raw().cast();

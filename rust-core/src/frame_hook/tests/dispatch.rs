@@ -6,13 +6,13 @@ use crate::code_extra::_PyRust_FinishCodeExtra;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState};
 use crate::eval_frame::_PyInterpreterState_SetEvalFrameFunc;
+use crate::fake_cpython::code::Function;
+use crate::fake_cpython::objects::count;
+use crate::fake_cpython::threads::{Attached, PyThreadState_Get, RESULT_OF_THE_LOOP};
+use crate::fake_cpython::{exceptions, frames, memory, objects, values};
 use crate::frame::{_PyFrame_MakeAndSetFrameObject, Frame};
-use crate::frame_hook::dispatch::_PyRust_Instrument;
+use crate::frame_hook::eval_loop::_PyRust_Instrument;
 use crate::frame_hook::registry;
-use crate::stand_in::code::Function;
-use crate::stand_in::objects::count;
-use crate::stand_in::threads::{Attached, PyThreadState_Get, RESULT_OF_THE_LOOP};
-use crate::stand_in::{exceptions, frames, memory, objects, values};
 use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -447,7 +447,7 @@ fn a_frame_is_linked_and_hidden_while_it_is_offered() {
     let caller = named("caller");
     let bottom = caller.start("");
     let notes = log.clone();
-    let hook = move |frame: Offered| {
+    let hook = move |frame: EntryFrame| {
         // SAFETY: a live frame, which this thread works on.
         unsafe {
             let linked = current_frame() == frame.0 && (*frame.0).previous == bottom;

@@ -6,12 +6,12 @@
 use super::support::*;
 use crate::cpython as c;
 use crate::cpython::PyCodeObject;
+use crate::fake_cpython::code::Function;
+use crate::fake_cpython::frames;
+use crate::fake_cpython::memory::{allow, allowed};
+use crate::fake_cpython::objects::{count, name_of};
+use crate::fake_cpython::threads::PyThreadState_Get;
 use crate::frame_hook::c_api::hooks::PyUnstable_FrameHook_Incompatibility;
-use crate::stand_in::code::Function;
-use crate::stand_in::frames;
-use crate::stand_in::memory::{allow, allowed};
-use crate::stand_in::objects::{count, name_of};
-use crate::stand_in::threads::PyThreadState_Get;
 use std::ptr::null_mut;
 
 /// The slots of the thread's current chunk that are free.

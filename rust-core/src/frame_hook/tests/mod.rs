@@ -5,6 +5,8 @@ mod dispatch;
 pub mod exchange;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod opt_out;
 pub mod programs;
 #[cfg(test)]
 mod random_programs;
@@ -12,8 +14,6 @@ mod random_programs;
 mod registry;
 #[cfg(test)]
 mod replace;
-#[cfg(test)]
-mod settled;
 mod support;
 #[cfg(test)]
 mod switch;

@@ -7,16 +7,16 @@ use super::language::{
 };
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
+use crate::fake_cpython::code::{instruction, times_unsettled, Function};
+use crate::fake_cpython::objects::{decref, incref, name_of as text_of};
+use crate::fake_cpython::threads::PyThreadState_Get;
+use crate::fake_cpython::{exceptions, frames, generators, memory, values};
 use crate::frame_hook::c_api::hooks::*;
-use crate::frame_hook::c_api::*;
-use crate::frame_hook::dispatch::{_PyRust_Instrument, _PyRust_OfferFrame};
-use crate::frame_hook::round::Answer as Goes;
+use crate::frame_hook::c_types::*;
+use crate::frame_hook::dispatch::Answer as Goes;
+use crate::frame_hook::eval_loop::{_PyRust_Instrument, _PyRust_OfferFrame};
 use crate::frame_hook::tests::support::*;
 use crate::in_cpython::FrameHookState;
-use crate::stand_in::code::{instruction, times_unsettled, Function};
-use crate::stand_in::objects::{decref, incref, name_of as text_of};
-use crate::stand_in::threads::PyThreadState_Get;
-use crate::stand_in::{exceptions, frames, generators, memory, values};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_longlong, c_uint, c_void};
@@ -295,7 +295,7 @@ impl Machine<'_> {
         frame: *mut _PyInterpreterFrame,
         given: &mut FrameHookAnswer,
     ) -> c_int {
-        let name = Offered(frame).code().expect("code");
+        let name = EntryFrame(frame).code().expect("code");
         self.note(format!("{} asked {name}", hook.number));
         let (function, _) = self.numbers[&code_of(frame)];
         let answers = &self.program.hooks[hook.hook];

@@ -2,14 +2,14 @@
 
 use super::support::*;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
+use crate::fake_cpython::code::times_unsettled;
+use crate::fake_cpython::exceptions;
+use crate::fake_cpython::memory::{self, allow, with_each_allocation_failing};
+use crate::fake_cpython::threads::Attached;
 use crate::frame_hook::c_api::hooks::*;
-use crate::frame_hook::c_api::*;
+use crate::frame_hook::c_types::*;
 use crate::frame_hook::description::Description;
 use crate::frame_hook::registry;
-use crate::stand_in::code::times_unsettled;
-use crate::stand_in::exceptions;
-use crate::stand_in::memory::{self, allow, with_each_allocation_failing};
-use crate::stand_in::threads::Attached;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};

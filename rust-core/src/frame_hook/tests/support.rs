@@ -4,21 +4,21 @@ use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyThreadState};
 use crate::cpython::{PyCodeObject, PyFunctionObject, PyInterpreterState, PyObject};
 use crate::eval_frame::{_PyInterpreterState_SetEvalFrameFunc, _PyRust_EvalFrame};
+use crate::fake_cpython::code::Function;
+use crate::fake_cpython::objects::{decref, incref, name_of};
+use crate::fake_cpython::threads::PyThreadState_Get;
+use crate::fake_cpython::{code, exceptions, frames, memory, values, World};
 use crate::frame::Frame;
 use crate::frame_hook::c_api::frames::*;
 use crate::frame_hook::c_api::hooks::*;
-use crate::frame_hook::c_api::*;
-use crate::frame_hook::came_back::{_PyRust_FrameCameBack, Ahead, HERE};
+use crate::frame_hook::c_types::*;
 use crate::frame_hook::dispatch::*;
-use crate::frame_hook::mark_code;
-use crate::frame_hook::round::*;
+use crate::frame_hook::eval_loop::*;
+use crate::frame_hook::return_shim::{_PyRust_FrameCameBack, Ahead, HERE};
+use crate::frame_hook::shim_code;
 use crate::frame_hook::state::levels;
 use crate::frame_hook::watch::free_unused;
 use crate::frame_hook::{disabled, registry, suspended};
-use crate::stand_in::code::Function;
-use crate::stand_in::objects::{decref, incref, name_of};
-use crate::stand_in::threads::PyThreadState_Get;
-use crate::stand_in::{code, exceptions, frames, memory, values, World};
 use crate::thread::Thread;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_longlong, c_uint, c_void, CString};
@@ -105,7 +105,7 @@ pub enum Reply {
 
 /// The frame that a hook is asked about.
 #[derive(Clone, Copy)]
-pub struct Offered(pub *mut _PyInterpreterFrame);
+pub struct EntryFrame(pub *mut _PyInterpreterFrame);
 
 /// What an object that the C interface has made is called, or the exception.
 fn told(object: *mut PyObject) -> Result<String, String> {
@@ -119,7 +119,7 @@ fn told(object: *mut PyObject) -> Result<String, String> {
 }
 
 // SAFETY of all: a frame that this thread was asked about, and that is there.
-impl Offered {
+impl EntryFrame {
     pub fn code(self) -> Result<String, String> {
         // SAFETY: above.
         told(unsafe { PyUnstable_FrameHook_GetCode(self.0) })
@@ -160,7 +160,7 @@ impl Offered {
     }
 }
 
-type Ask = Rc<dyn Fn(Offered) -> Reply>;
+type Ask = Rc<dyn Fn(EntryFrame) -> Reply>;
 
 /// What is behind a hook's user data.
 struct UserData {
@@ -177,7 +177,7 @@ unsafe extern "C" fn on_entry(
 ) -> c_int {
     // SAFETY: the data of a hook that is installed, or was when the round began.
     let ask = unsafe { (*data.cast::<UserData>()).ask.borrow().clone() };
-    let reply = ask.expect("a hook whose data was freed is asked")(Offered(frame));
+    let reply = ask.expect("a hook whose data was freed is asked")(EntryFrame(frame));
     let (verdict, object) = match reply {
         Reply::Pass => (FRAMEHOOK_PASS, null_mut()),
         Reply::Settled => (FRAMEHOOK_DISABLE, null_mut()),
@@ -258,7 +258,7 @@ thread_local! {
     static KEPT: Kept = Kept::default();
 }
 
-fn new_data(ask: impl Fn(Offered) -> Reply + 'static) -> *mut UserData {
+fn new_data(ask: impl Fn(EntryFrame) -> Reply + 'static) -> *mut UserData {
     let data = Box::into_raw(Box::new(UserData {
         ask: RefCell::new(Some(Rc::new(ask))),
         freed: Cell::new(0),
@@ -294,14 +294,14 @@ pub fn definition() -> FrameHookDefinition {
 }
 
 /// Adds a hook.
-pub fn try_add(ask: impl Fn(Offered) -> Reply + 'static) -> Result<Added, String> {
+pub fn try_add(ask: impl Fn(EntryFrame) -> Reply + 'static) -> Result<Added, String> {
     try_add_as("test", 0, ask)
 }
 
 pub fn try_add_as(
     name: &str,
     flags: c_uint,
-    ask: impl Fn(Offered) -> Reply + 'static,
+    ask: impl Fn(EntryFrame) -> Reply + 'static,
 ) -> Result<Added, String> {
     let name = CString::new(name).expect("a name");
     let data = new_data(ask);
@@ -318,7 +318,7 @@ pub fn try_add_as(
     }
 }
 
-pub fn add(ask: impl Fn(Offered) -> Reply + 'static) -> Added {
+pub fn add(ask: impl Fn(EntryFrame) -> Reply + 'static) -> Added {
     try_add(ask).expect("a hook")
 }
 
@@ -487,7 +487,7 @@ pub enum Became {
 /// Whether a frame is the mark of a watch.
 pub fn is_mark(frame: *mut _PyInterpreterFrame) -> bool {
     // SAFETY: a frame of this thread.
-    mark_code::is_mark(unsafe { Frame::new(frame) })
+    shim_code::is_mark(unsafe { Frame::new(frame) })
 }
 
 /// The thread's current frame goes on so far ahead of where it stands.

@@ -2,9 +2,9 @@
 
 use super::support::*;
 use crate::code::Code;
+use crate::fake_cpython::memory::allow;
+use crate::fake_cpython::objects::count;
 use crate::frame_hook::switch;
-use crate::stand_in::memory::allow;
-use crate::stand_in::objects::count;
 
 /// A block of any of the three kinds begins, or ends.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! What a hook may read of a frame.
 
 use super::support::*;
+use crate::fake_cpython::code::Function;
+use crate::fake_cpython::objects::{count, decref};
+use crate::fake_cpython::{exceptions, frames, values};
 use crate::frame_hook::c_api::frames::*;
-use crate::stand_in::code::Function;
-use crate::stand_in::objects::{count, decref};
-use crate::stand_in::{exceptions, frames, values};
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -15,7 +15,11 @@ const NO_SUCH_NUMBER: &str = "IndexError: the code has no parameter of that numb
 
 /// What `look` writes down of the frame of a call with these arguments, at its `RESUME` and before
 /// an evaluator.
-fn seen(function: &Defined, arguments: &str, look: impl Fn(Offered) -> String + 'static) -> String {
+fn seen(
+    function: &Defined,
+    arguments: &str,
+    look: impl Fn(EntryFrame) -> String + 'static,
+) -> String {
     let log = Log::default();
     let notes = log.clone();
     let hook = add(move |frame| {
@@ -53,8 +57,8 @@ fn arguments_are_read_by_number_and_by_name() {
         let _engine = Engine::start();
         let closure = if function.free.is_empty() { "" } else { "content" };
         let function = define(function, closure);
-        assert_eq!(seen(&function, arguments, Offered::arguments), expected);
-        let by_name = |frame: Offered| {
+        assert_eq!(seen(&function, arguments, EntryFrame::arguments), expected);
+        let by_name = |frame: EntryFrame| {
             let each = (0..frame.count()).map(|index| {
                 let name = frame.argument_name(index).expect("a name");
                 format!("{name}={}", frame.argument_named(&name).expect("a value"))
@@ -71,7 +75,7 @@ fn there_are_no_other_numbers_and_no_other_names() {
     let function =
         define(Function { locals: "x", cells: "c", free: "f", ..with_parameters("a b") }, "free");
     for index in [-1, 2, 3, isize::MAX, isize::MIN] {
-        let look = move |frame: Offered| {
+        let look = move |frame: EntryFrame| {
             let (value, name) = (frame.argument(index), frame.argument_name(index));
             assert_eq!(value, name);
             value.unwrap_err()
@@ -79,7 +83,7 @@ fn there_are_no_other_numbers_and_no_other_names() {
         assert_eq!(seen(&function, "1 2", look), NO_SUCH_NUMBER);
     }
     for name in ["x", "c", "f", "", "A"] {
-        let look = move |frame: Offered| frame.argument_named(name).unwrap_err();
+        let look = move |frame: EntryFrame| frame.argument_named(name).unwrap_err();
         assert_eq!(
             seen(&function, "1 2", look),
             format!("KeyError: {name}").trim_end_matches(": ")
@@ -87,7 +91,7 @@ fn there_are_no_other_numbers_and_no_other_names() {
     }
     let number = Own(values::tuple(vec![]));
     let key = number.0;
-    let look = move |frame: Offered| frame.argument_by(key).unwrap_err();
+    let look = move |frame: EntryFrame| frame.argument_by(key).unwrap_err();
     assert_eq!(seen(&function, "1 2", look), "TypeError: the name of a parameter is a str");
 }
 
@@ -97,7 +101,7 @@ fn code_function_globals_and_builtins_are_the_frames_own() {
     let function = define(with_parameters("a"), "");
     let expected = function.function.0;
     let code = function.code;
-    let look = move |frame: Offered| {
+    let look = move |frame: EntryFrame| {
         // SAFETY: a frame that is offered; new references.
         unsafe {
             let found = [
@@ -129,7 +133,7 @@ fn a_frame_can_be_read_until_its_round_is_over() {
         Reply::Pass
     });
     let frame = function.start("1");
-    let offered = Offered(frame);
+    let offered = EntryFrame(frame);
     let expired = |what: Result<String, String>| assert_eq!(what, Err(EXPIRED.to_string()));
     for is_over in [false, true] {
         if is_over {
@@ -160,7 +164,7 @@ fn a_caller_that_is_offered_can_be_read_while_its_hook_calls() {
     let _engine = Engine::start();
     let function = define(with_parameters("a"), "");
     let inner = define(with_parameters("b"), "");
-    let look = move |frame: Offered| {
+    let look = move |frame: EntryFrame| {
         inner.call("2").expect("a call");
         frame.arguments()
     };
@@ -194,7 +198,7 @@ fn a_parameter_that_the_prologue_makes_no_cell_of_is_a_plain_argument() {
     let _engine = Engine::start();
     let by_hand = Function { cells: "a b", unmade: "b", ..with_parameters("a b") };
     let function = define(by_hand, "");
-    assert_eq!(seen(&function, "1 2", Offered::arguments), "a=1 b=2");
+    assert_eq!(seen(&function, "1 2", EntryFrame::arguments), "a=1 b=2");
     // Even where the argument is a cell.
     let log = Log::default();
     let notes = log.clone();
@@ -220,7 +224,7 @@ fn cells_beyond_the_first_two_hundred_and_fifty_six_are_found() {
     let values: Vec<String> = (0..300).map(|i| i.to_string()).collect();
     let function =
         define(Function { cells: "p3 p255 p256 p299", ..with_parameters(&names.join(" ")) }, "");
-    let look = |frame: Offered| {
+    let look = |frame: EntryFrame| {
         [3, 4, 255, 256, 257, 299].map(|i| frame.argument(i).expect("a value")).join(" ")
     };
     assert_eq!(seen(&function, &values.join(" "), look), "3 4 255 256 257 299");

@@ -5,11 +5,11 @@ use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
 use super::watchers::{marks_below, named, value, Caller, Watchers, Wish, PASSES, WATCHES};
 use crate::cpython as c;
-use crate::frame_hook::c_api::*;
-use crate::frame_hook::told::forget_those_of;
+use crate::fake_cpython::code::Function;
+use crate::fake_cpython::{exceptions, frames, memory, values};
+use crate::frame_hook::c_types::*;
+use crate::frame_hook::notify::forget_those_of;
 use crate::frame_hook::watch::Watch;
-use crate::stand_in::code::Function;
-use crate::stand_in::{exceptions, frames, memory, values};
 use std::ptr::null_mut;
 
 // --- Who is told what. ---

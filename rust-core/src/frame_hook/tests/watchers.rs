@@ -3,12 +3,12 @@
 use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
-use crate::frame_hook::c_api::*;
+use crate::fake_cpython::code::Function;
+use crate::fake_cpython::objects::{incref, name_of};
+use crate::fake_cpython::{exceptions, frames, memory, values};
+use crate::frame_hook::c_types::*;
 use crate::frame_hook::description::Description;
 use crate::frame_hook::registry;
-use crate::stand_in::code::Function;
-use crate::stand_in::objects::{incref, name_of};
-use crate::stand_in::{exceptions, frames, memory, values};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_longlong, c_uint, c_void};
 use std::ptr::null_mut;
@@ -60,7 +60,7 @@ unsafe extern "C" fn on_entry(
 ) -> c_int {
     // SAFETY: the data of a hook of this test, and the dispatch's answer.
     let (watcher, answer) = unsafe { (&*data.cast::<Watcher>(), &mut *answer) };
-    let name = Offered(frame).code().expect("code");
+    let name = EntryFrame(frame).code().expect("code");
     watcher.log.note(&format!("{}?{name}", watcher.name));
     let wish = watcher.wish;
     if name != wish.of {

@@ -13,10 +13,10 @@
 
 use super::error::{hand_back, Outcome, Raised};
 use super::generator::{Generator, Resumption};
-use super::kept::keep;
 use super::list::{enter, take_out, Links, Member, Next};
 use super::listening::{set_active, watched_changed};
 use super::monitoring::{instrument, tell_of_throw};
+use super::once_cell::keep;
 use super::resume::{make_first_resume_slow, make_slow};
 use super::verdict::Kind;
 use super::watch::{OwnedWatch, Watch};

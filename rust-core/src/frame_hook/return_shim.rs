@@ -1,10 +1,10 @@
 //! A frame that hooks watch has come back to a mark.
 
 use super::error::{hand_back, Outcome, Raised};
-use super::mark_code::YIELDS_TO;
+use super::generator_watch;
+use super::shim_code::YIELDS_TO;
 use super::verdict::Kind;
 use super::watch::OwnedWatch;
-use super::watched;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject, PyThreadState};
 use crate::exception::drop_aside;
@@ -85,7 +85,7 @@ unsafe fn arrived(mark: *mut _PyInterpreterFrame) -> OwnedWatch {
 unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
     // SAFETY: the caller's contract.
     unsafe {
-        match watched::yielded(thread, watch, value) {
+        match generator_watch::yielded(thread, watch, value) {
             Ok(value) => hand_on(thread, value, Some(YIELDS_TO as Ahead)),
             Err(Raised { .. }) => HERE,
         }
@@ -121,7 +121,7 @@ unsafe fn came_back_otherwise(thread: Thread, watch: OwnedWatch, value: Owned) -
     let told = watch.tell(thread, Kind::Returned, value.as_ptr());
     // SAFETY: the caller's contract.
     unsafe { watch.step_down(thread) };
-    watched::detach(&watch);
+    generator_watch::detach(&watch);
     // SAFETY: nothing leads to it any more: neither frame nor list nor generator.
     unsafe { watch.end(thread) };
     hand_back(value, told)
@@ -142,7 +142,7 @@ unsafe fn came_back_raised(thread: Thread, watch: OwnedWatch) {
         }
         watch.step_down(thread);
     }
-    watched::detach(&watch);
+    generator_watch::detach(&watch);
     // SAFETY: nothing leads to it any more: neither frame nor list nor generator.
     unsafe { watch.end(thread) };
 }
@@ -154,7 +154,7 @@ unsafe fn came_back_raised(thread: Thread, watch: OwnedWatch) {
 #[inline(never)]
 unsafe fn made_generator(thread: Thread, watch: OwnedWatch, generator: Owned) -> Outcome<Owned> {
     // SAFETY: *current* is the caller's contract, as for the next two: nothing was done where it is not attached.
-    let (watch, refused) = match unsafe { watched::attach(thread, watch, &generator) } {
+    let (watch, refused) = match unsafe { generator_watch::attach(thread, watch, &generator) } {
         Ok(()) => return Ok(generator),
         Err(refused) => refused,
     };

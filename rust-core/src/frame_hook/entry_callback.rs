@@ -1,14 +1,14 @@
 //! One hook is asked about a frame, and what it answers is done.
 
-use super::c_api::{FrameHookAnswer, FRAMEHOOK_PASS, FRAMEHOOK_RESULT};
+use super::c_types::{FrameHookAnswer, FRAMEHOOK_PASS, FRAMEHOOK_RESULT};
 use super::counted::count_one;
+use super::entry_frame::{EntryFrame, Look};
 use super::error::{Outcome, Raised};
 use super::hook::Hook;
-use super::offered::{Look, Offered};
 use super::state::visible_if;
 use super::verdict::{Request, Verdict};
 use super::watch::OwnedWatch;
-use super::{replace, settled};
+use super::{opt_out, replace};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::PyObject;
@@ -119,7 +119,7 @@ pub(super) enum Heeded {
 ///
 /// # Safety
 /// `frame` is being offered in this thread.
-pub(super) unsafe fn ask(thread: Thread, hook: &Hook, frame: &mut Offered) -> Heeded {
+pub(super) unsafe fn ask(thread: Thread, hook: &Hook, frame: &mut EntryFrame) -> Heeded {
     // SAFETY: the caller's contract.
     unsafe {
         let apart = hook.timed | hook.visible;
@@ -195,7 +195,7 @@ fn begin_sound_watch(
 pub(super) unsafe fn heed(
     thread: Thread,
     hook: &Hook,
-    frame: &mut Offered,
+    frame: &mut EntryFrame,
     given: Given,
 ) -> Heeded {
     let (verdict, request) = (Verdict::from_c(given.verdict), given.request);
@@ -220,7 +220,7 @@ pub(super) unsafe fn heed(
         // What another interpreter owns, and what there is no memory for, is not remembered: the
         // hook will be asked again.
         (Some(Verdict::Disable), None) => {
-            Ok(match settled::settle(thread, frame.code(), hook.id, true) {
+            Ok(match opt_out::settle(thread, frame.code(), hook.id, true) {
                 Ok(()) => Heeded::Settled,
                 Err(_) => Heeded::Passed,
             })
@@ -269,7 +269,12 @@ fn refuse_answer(thread: Thread, hook: &Hook, answer: &Owned) -> Raised {
 ///
 /// # Safety
 /// `frame` is being offered in this thread.
-unsafe fn run(thread: Thread, hook: &Hook, frame: &mut Offered, chosen: &Owned) -> Outcome<Heeded> {
+unsafe fn run(
+    thread: Thread,
+    hook: &Hook,
+    frame: &mut EntryFrame,
+    chosen: &Owned,
+) -> Outcome<Heeded> {
     // SAFETY: a live object, which the caller holds, and a frame that is being offered.
     unsafe {
         let Some(code) = Code::from_object(chosen.as_ptr()) else {

@@ -3,7 +3,7 @@
 //! Frames that a hook starts are offered to nobody. A compiler runs code of others while it is asked
 //! about a frame, and that code may need hooks as it does elsewhere.
 
-use super::offered::{SteppedOut, StepsOut};
+use super::entry_frame::{SteppedOut, StepsOut};
 use super::state::step_out;
 use crate::cpython as c;
 use crate::cpython::PyObject;

@@ -1,7 +1,7 @@
 //! A frame that is being offered, and what tells it from others.
 //!
-//! [`Frame`] is any frame. [`Starting`] is one that hooks may be asked about, and
-//! [`Offered`] one that they look at: only its arguments can be read.
+//! [`Frame`] is any frame. [`NewFrame`] is one that hooks may be asked about, and
+//! [`EntryFrame`] one that they look at: only its arguments can be read.
 
 use crate::check::check;
 use crate::cpython as c;
@@ -29,7 +29,7 @@ pub enum Stage {
     /// Being offered, with nothing but its arguments set.
     Fresh = 0xfffe,
     /// Was offered, and is not offered again.
-    Offered = 0xffff,
+    EntryFrame = 0xffff,
     /// Has made a call.
     Running = 1,
 }
@@ -44,7 +44,7 @@ impl Stage {
             0xfffc => Stage::OutsideFresh,
             0xfffd => Stage::AfterPrologue,
             0xfffe => Stage::Fresh,
-            0xffff => Stage::Offered,
+            0xffff => Stage::EntryFrame,
             _ => Stage::Running,
         }
     }
@@ -77,8 +77,8 @@ pub fn begin_to_tell(mark: Frame) {
 
 /// The frame is not offered any more, whether a hook has seen it or not.
 #[inline(always)]
-pub fn never_offer(frame: Frame) {
-    Stage::Offered.write_to(frame);
+pub fn never_dispatch(frame: Frame) {
+    Stage::EntryFrame.write_to(frame);
 }
 
 /// A frame whose hook may make a call as though it did not run: it is being offered, or its end is
@@ -118,20 +118,20 @@ impl SteppedOut {
     }
 }
 
-/// A frame that starts now, and that no hook has seen. [`hide`](Starting::hide) consumes it: a frame is offered once.
+/// A frame that starts now, and that no hook has seen. [`hide`](NewFrame::hide) consumes it: a frame is offered once.
 ///
 /// # Invariants
 /// The topmost frame of the calling thread's data stack, at rest: its stack pointer is saved. It
 /// has made no call.
-pub struct Starting(Frame);
+pub struct NewFrame(Frame);
 
-impl Starting {
+impl NewFrame {
     /// # Safety
     /// As the type's invariant says.
     #[inline(always)]
     pub unsafe fn new(frame: Frame) -> Self {
         check!(Stage::of(frame) == Stage::New, "a frame that has started is to be offered");
-        Starting(frame)
+        NewFrame(frame)
     }
 
     /// `None`: the frame lies elsewhere, or does not start now. One that was offered, or has made
@@ -146,7 +146,7 @@ impl Starting {
             && Stage::of(frame) == Stage::New
             && frame.object().is_null();
         // SAFETY: looked at just now, and the caller's contract.
-        starts.then(|| unsafe { Starting::new(frame) })
+        starts.then(|| unsafe { NewFrame::new(frame) })
     }
 
     /// The frame stands before its first instruction. So it counts as incomplete, for any code
@@ -160,15 +160,15 @@ impl Starting {
 
     /// The hooks begin to look at the frame, which nobody finds until they have.
     #[inline(always)]
-    pub fn hide(self, stage: Stage) -> Offered {
+    pub fn hide(self, stage: Stage) -> EntryFrame {
         self.step_back();
         stage.write_to(*self);
         // INVARIANT: the stage says so, and the rest holds for a frame that starts.
-        Offered(self.0)
+        EntryFrame(self.0)
     }
 }
 
-impl Deref for Starting {
+impl Deref for NewFrame {
     type Target = Frame;
 
     #[inline(always)]
@@ -181,10 +181,10 @@ impl Deref for Starting {
 /// and both consume it or change it: so nothing that was seen of the frame before is used afterwards.
 ///
 /// # Invariants
-/// As those of [`Starting`]; the frame says of itself that it is being offered.
-pub struct Offered(Frame);
+/// As those of [`NewFrame`]; the frame says of itself that it is being offered.
+pub struct EntryFrame(Frame);
 
-impl Offered {
+impl EntryFrame {
     /// What can be read of it.
     #[inline(always)]
     pub fn look(&self) -> Look<'_> {
@@ -202,12 +202,12 @@ impl Offered {
     /// The hooks have looked, and nothing of the frame is run: it stays hidden.
     #[inline(always)]
     pub fn keep_hidden(self) -> Frame {
-        never_offer(*self);
+        never_dispatch(*self);
         *self
     }
 }
 
-impl Deref for Offered {
+impl Deref for EntryFrame {
     type Target = Frame;
 
     #[inline(always)]
@@ -219,9 +219,9 @@ impl Deref for Offered {
 /// What can be read of a frame that hooks look at.
 ///
 /// # Invariants
-/// The frame is being offered, and is not shown or replaced as long as the [`Offered`] is borrowed.
+/// The frame is being offered, and is not shown or replaced as long as the [`EntryFrame`] is borrowed.
 #[derive(Clone, Copy)]
-pub struct Look<'a>(Frame, PhantomData<&'a Offered>);
+pub struct Look<'a>(Frame, PhantomData<&'a EntryFrame>);
 
 impl Look<'_> {
     /// `None`: no hook looks at the frame any more.

@@ -3,12 +3,12 @@
 //! A mark is the thread's current frame while the hook is told, so that what the hook starts is known to
 //! start within one.
 
-use super::c_api::{FrameHookEvent, FRAMEHOOK_ON_RESUME, FRAMEHOOK_ON_YIELD};
+use super::c_types::{FrameHookEvent, FRAMEHOOK_ON_RESUME, FRAMEHOOK_ON_YIELD};
 use super::counted::count_one;
 use super::description::EventFunction;
+use super::entry_frame::begin_to_tell;
 use super::error::{Outcome, Raised};
 use super::hook::Hook;
-use super::offered::begin_to_tell;
 use super::state::{visible_if, Round};
 use super::verdict::Kind;
 use super::watch::{OwnedWatch, Watch};

@@ -8,12 +8,12 @@
 //! it is: where the function adds a hook, and what destroys its locals is the function itself, that is
 //! spared as well. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
 
-use super::c_api::FRAMEHOOK_EXCLUDE_CALLEES;
+use super::c_types::FRAMEHOOK_EXCLUDE_CALLEES;
+use super::entry_frame::never_dispatch;
 use super::error::Outcome;
 use super::list::{behind, enter, leave, Next};
-use super::mark_code::is_mark;
-use super::offered::never_offer;
 use super::scope::Scope;
+use super::shim_code::is_mark;
 use super::verdict::Request;
 use super::watch::{OwnedWatch, Watch, AT_ROOT, SPARES};
 use crate::check::check;
@@ -99,7 +99,7 @@ pub fn is_spared(thread: Thread, frame: Frame) -> bool {
     call.set_state(SPARES, false);
     leave_roots(call);
     count(thread, -1);
-    never_offer(frame);
+    never_dispatch(frame);
     true
 }
 

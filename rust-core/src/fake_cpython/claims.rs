@@ -34,13 +34,13 @@ macro_rules! claims {
             pub extern "C" fn $name($($number: usize),*) -> u32 {
                 $(
                     if !$assumed {
-                        return $crate::stand_in::claims::OUTSIDE;
+                        return $crate::fake_cpython::claims::OUTSIDE;
                     }
                 )?
                 if $claimed {
-                    $crate::stand_in::claims::HOLDS
+                    $crate::fake_cpython::claims::HOLDS
                 } else {
-                    $crate::stand_in::claims::FAILS
+                    $crate::fake_cpython::claims::FAILS
                 }
             }
         )*
@@ -48,15 +48,15 @@ macro_rules! claims {
         #[test]
         fn claims_hold_for_many_numbers() {
             $({
-                let mut numbers = $crate::stand_in::claims::Numbers(1);
+                let mut numbers = $crate::fake_cpython::claims::Numbers(1);
                 let claim = std::hint::black_box($name as extern "C" fn($(claims!(@ $number)),*) -> u32);
                 let mut held = 0;
                 for _ in 0..100_000 {
                     $(let $number = numbers.next();)*
                     let result = claim($($number),*);
                     let all = [$($number),*];
-                    assert_ne!(result, $crate::stand_in::claims::FAILS, "{} {all:?}", stringify!($name));
-                    held += usize::from(result == $crate::stand_in::claims::HOLDS);
+                    assert_ne!(result, $crate::fake_cpython::claims::FAILS, "{} {all:?}", stringify!($name));
+                    held += usize::from(result == $crate::fake_cpython::claims::HOLDS);
                 }
                 assert!(held > 0, "{} says nothing", stringify!($name));
             })*

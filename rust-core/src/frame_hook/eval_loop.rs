@@ -1,0 +1,257 @@
+//! Where the eval loop, an evaluator and instrumentation come to the hooks with a frame.
+
+use super::dispatch::{offer, standing, Answer, Way};
+use super::entry_frame::{never_dispatch, NewFrame, Stage};
+use super::error::Raised;
+use super::generator_watch;
+use super::listening::calls_some;
+use super::resume::{goes_on_as_if_quick, goes_on_at};
+use super::return_shim::{hand_on, pass_marks, Ahead, HERE};
+use crate::cpython as c;
+use crate::cpython::{
+    _PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject, PyThreadState,
+};
+use crate::frame::Frame;
+use crate::in_cpython::FrameHookState;
+use crate::object::Owned;
+use crate::thread::Thread;
+use core::ffi::c_int;
+use core::ptr::null_mut;
+
+/// How the eval loop goes on after a frame was offered to the hooks, and how far ahead where that is
+/// elsewhere.
+#[repr(C)]
+pub struct GoesOn {
+    pub answer: Answer,
+    pub ahead: Ahead,
+}
+
+impl From<Answer> for GoesOn {
+    #[inline] // or its symbol would be exported
+    fn from(answer: Answer) -> Self {
+        GoesOn { answer, ahead: HERE }
+    }
+}
+
+/// Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
+/// the hooks. A few instructions where none is called in this thread; a few loads when all have settled its
+/// code; else what they take.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, attached thread state; `frame` is its
+/// current frame, with its stack pointer saved.
+#[no_mangle]
+#[inline(never)] // the eval loop is large enough
+pub unsafe extern "C" fn _PyRust_OfferFrame(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) -> GoesOn {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let (thread, frame) = (Thread::new(tstate), Frame::new(frame));
+        if calls_some(thread) {
+            return offer_current(tstate, frame.as_ptr());
+        }
+        runs(thread, frame, Answer::AskAgain)
+    }
+}
+
+/// As [`_PyRust_OfferFrame`], in a thread in which hooks are called.
+///
+/// # Safety
+/// As there.
+#[inline(never)] // the other case needs none of its registers; as C's, so that it is jumped to
+unsafe extern "C" fn offer_current(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) -> GoesOn {
+    // SAFETY: the caller's contract.
+    let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
+    // SAFETY: a current frame on the data stack is the topmost one there.
+    let Some(starting) = (unsafe { NewFrame::if_it_starts(frame) }) else {
+        return runs(thread, frame, go_on(thread, frame));
+    };
+    // SAFETY: the current frame is linked.
+    let (frame, value) = match unsafe { offer(thread, starting, Stage::AfterPrologue) } {
+        Way::Runs(frame, answer) => return runs(thread, frame, answer),
+        Way::Replaced(_) => return Answer::Elsewhere.into(),
+        Way::Answered(frame, value) => (frame, Some(value)),
+        Way::Failed(frame) => (frame, None),
+    };
+    // SAFETY: as above.
+    GoesOn { answer: Answer::Elsewhere, ahead: unsafe { give_up(thread, frame, value) } }
+}
+
+/// The frame that was offered goes on behind its `RESUME` or `RETURN_GENERATOR`, or elsewhere.
+#[inline(always)]
+fn runs(thread: Thread, frame: Frame, answer: Answer) -> GoesOn {
+    if answer == Answer::AskAgain {
+        // SAFETY: it stands there, and neither is the last instruction of its code.
+        unsafe { goes_on_as_if_quick(thread, frame) };
+    }
+    answer.into()
+}
+
+/// A call ends before its frame has run: the frame goes, and the thread is back in what is below,
+/// with the value of the call or the exception that is set. Out of line: frames that run need none
+/// of its registers.
+///
+/// # Safety
+/// `frame` is the thread's current one, the topmost of the data stack.
+#[inline(never)]
+unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) -> Ahead {
+    let tstate = thread.tstate();
+    // SAFETY: what the eval loop does where a call ends. The frame below has called.
+    unsafe {
+        (*tstate).py_recursion_remaining += 1;
+        thread.set_current_frame((*frame.as_ptr()).previous);
+        c::_PyEval_FrameClearAndPop(tstate, frame.as_ptr());
+        value.map_or(HERE, |value| hand_on(thread, value, None))
+    }
+}
+
+/// A frame comes to a `RESUME` that is not to be offered. A generator that goes on: it was offered
+/// when it was made, and may be watched. Or a frame that was offered before, or that a debugger has
+/// sent back.
+#[inline(never)]
+fn go_on(thread: Thread, frame: Frame) -> Answer {
+    if !generator_watch::are_there_any(thread) {
+        // That one goes on, whatever hooks say of its code, is nothing that they are asked about.
+        // SAFETY: the frame stands at an instruction of its code.
+        let goes_on = unsafe { goes_on_at(frame.instruction()) };
+        return if goes_on { Answer::Settled } else { standing(thread, frame.code()) };
+    }
+    let resumes_at = frame.instruction();
+    // SAFETY: the current frame, which has come to an instruction that nothing of it runs before.
+    match unsafe { generator_watch::go_on(thread, frame) } {
+        // A debugger has sent it to another line.
+        Ok(()) if frame.instruction() != resumes_at => Answer::Elsewhere,
+        Ok(()) => Answer::AskAgain,
+        Err(Raised { .. }) => Answer::Elsewhere,
+    }
+}
+
+/// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
+/// set. A frame that is still to be offered is hidden meanwhile. On the free-threaded build the
+/// thread may wait there, and another one may walk its frames.
+///
+/// # Safety
+/// `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the
+/// thread's own.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_Instrument(
+    frame: *mut _PyInterpreterFrame,
+    code: *mut PyCodeObject,
+    interpreter: *mut PyInterpreterState,
+) -> c_int {
+    // SAFETY: the caller's contract. Nobody reads slots of the frame here.
+    unsafe {
+        let frame = Frame::new(frame);
+        let next = frame.instruction();
+        if let Some(starting) = NewFrame::if_it_starts(frame) {
+            starting.step_back();
+        }
+        let status = c::_Py_Instrument(code, interpreter);
+        frame.set_instruction(next);
+        if !(*FrameHookState::of(interpreter)).watched.is_null() {
+            go_on_thrown(frame);
+        }
+        status
+    }
+}
+
+/// A generator goes on with an exception, which is thrown into it: no `RESUME` will say so.
+///
+/// # Safety
+/// `frame` is the calling thread's current frame.
+#[cold]
+#[inline(never)]
+unsafe fn go_on_thrown(frame: Frame) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let thread = Thread::current();
+        if thread.has_exception() {
+            // A hook that fails raises about the exception that is set.
+            let _ = generator_watch::go_on(thread, frame);
+        }
+    }
+}
+
+/// What becomes of a frame that an evaluator is about to get.
+pub enum Before {
+    /// It is evaluated.
+    Evaluate(*mut _PyInterpreterFrame),
+    /// It is evaluated, and the marks from this one on lie below it.
+    Watched(*mut _PyInterpreterFrame, Frame),
+    /// It is gone, and this is what the call comes to: a new reference, or NULL with an exception.
+    Over(*mut PyObject),
+}
+
+/// Offers a frame that an evaluator is about to get, before anything of it has run.
+///
+/// # Safety
+/// `tstate` is the calling thread's own, attached thread state, and `frame` ready
+/// to be evaluated; the caller hands it over.
+#[inline(always)]
+pub unsafe fn offer_before_evaluator(
+    tstate: *mut PyThreadState,
+    frame: *mut _PyInterpreterFrame,
+) -> Before {
+    // SAFETY: the caller's contract; the state is live.
+    unsafe {
+        let thread = Thread::new(tstate);
+        if calls_some(thread) {
+            offer_fresh(thread, Frame::new(frame))
+        } else {
+            Before::Evaluate(frame)
+        }
+    }
+}
+
+/// [`offer_before_evaluator`] where there may be somebody to ask. Out of line: what calls
+/// it is inlined into the eval loop.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Before {
+    // SAFETY: a frame that is about to start is the topmost of the data stack.
+    let Some(starting) = (unsafe { NewFrame::if_it_starts(frame) }) else {
+        return Before::Evaluate(frame.as_ptr());
+    };
+    if starting.instruction() != starting.code().first_instruction() {
+        return Before::Evaluate(frame.as_ptr());
+    }
+    // Linked meanwhile, so that what runs within a hook can be told by its frames.
+    // SAFETY: the thread's own state and frame. Who is asked leaves the thread's current frame as
+    // it was.
+    let (way, caller) = unsafe {
+        let caller = (*thread.tstate()).current_frame;
+        frame.set_previous(caller);
+        thread.set_current_frame(frame.as_ptr());
+        let way = offer(thread, starting, Stage::Fresh);
+        thread.set_current_frame(caller);
+        (way, caller)
+    };
+    let (Way::Runs(frame, _) | Way::Replaced(frame) | Way::Answered(frame, _) | Way::Failed(frame)) =
+        way;
+    let mark = frame.previous().filter(|below| below.as_ptr() != caller);
+    // SAFETY: the frame was handed over; where it has not run, it is not linked any more.
+    unsafe {
+        let came = match way {
+            Way::Runs(..) | Way::Replaced(_) => {
+                // `RESUME` does not offer it again, even if no hook was asked here.
+                never_dispatch(frame);
+                return match mark {
+                    Some(mark) => Before::Watched(frame.as_ptr(), mark),
+                    None => Before::Evaluate(frame.as_ptr()),
+                };
+            }
+            Way::Answered(_, value) => value.into_raw(),
+            Way::Failed(_) => null_mut(),
+        };
+        c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr());
+        Before::Over(mark.map_or(came, |mark| pass_marks(thread.tstate(), mark, came)))
+    }
+}

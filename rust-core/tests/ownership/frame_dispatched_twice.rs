@@ -1,0 +1,13 @@
+//! error: E0382
+//! module: frame_hook/entry_frame.rs
+//! without: pub struct NewFrame( => #[derive(Clone, Copy)] pub struct NewFrame(
+use super::offered::{EntryFrame, Stage, NewFrame};
+
+pub fn misuse(frame: NewFrame) -> (EntryFrame, Option<EntryFrame>) {
+    let offered = frame.hide(Stage::Fresh);
+    #[cfg(not(corrected))]
+    let again = Some(frame.hide(Stage::Fresh));
+    #[cfg(corrected)]
+    let again = None;
+    (offered, again)
+}
