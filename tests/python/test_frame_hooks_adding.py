@@ -204,7 +204,7 @@ class Adding(HookTestCase):
             return answer if view.code is function.__code__ else None
 
         function = new_function()
-        for answer in (0, True, "code", function, object()):
+        for answer in (0, True, "code", len, object()):
             for name in ("the name of a tool", None):
                 with self.subTest(answer=answer, name=name), framehook.hook(a_telling_name, name):
                     with self.assertRaisesRegex(TypeError, name or "a_telling_name") as caught:

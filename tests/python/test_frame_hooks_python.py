@@ -18,7 +18,7 @@ class PythonHooks(HookTestCase):
         def target():
             return "ran"
 
-        answers = [0, True, "code", (), target, object(), framecore.DISABLE, None]
+        answers = [0, True, "code", (), len, object(), framecore.DISABLE, None]
         asked = answers[:]
         framecore.add_frame_hook(lambda view: asked.pop(0)
                                  if view.code is target.__code__ else None)
@@ -27,6 +27,23 @@ class PythonHooks(HookTestCase):
                 target()
             self.assertIn(type(answer).__name__, str(caught.exception))
         self.assertEqual(target(), "ran")
+
+    def test_a_function_is_taken_for_its_code(self):
+        def target():
+            return "ran"
+
+        def other():
+            return "other"
+
+        class Named:
+            def method():
+                return "method"
+
+        answers = [other, Named().method, Named.method, other.__code__]
+        asked = answers[:]
+        framecore.add_frame_hook(lambda view: asked.pop(0) if view.code is target.__code__ else None)
+        self.assertEqual([target() for _ in answers], ["other", "method", "method", "other"])
+        self.assertEqual(asked, [])
 
     def test_callables_of_other_kinds(self):
         class Callable:

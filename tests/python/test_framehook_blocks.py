@@ -160,7 +160,7 @@ class TwiceInOneAnswer(HookTestCase):
             for second in extents:
                 found = self.outcome(first, second)
                 self.assertEqual(found[0], "error")
-                self.assertRegex(found[1], "below")
+                self.assertRegex(found[1], "callees")
             self.assertEqual(self.outcome(first), "ran")
             # A watch and a result go with it.
             self.assertEqual(self.outcome(first, lambda view: view.watch(lambda event: None), lambda view: view.result(3)), 3)

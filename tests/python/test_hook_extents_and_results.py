@@ -588,8 +588,8 @@ class OrderAndReading(unittest.TestCase):
             thread.join()
         self.assertEqual(failures, [])
 
-    def test_the_edition(self):
-        self.assertEqual(framehook.version, 2)
+    def test_the_version(self):
+        self.assertEqual(framehook.version, 1)
 
 
 if __name__ == "__main__":

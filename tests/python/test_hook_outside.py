@@ -213,7 +213,7 @@ class Outside(unittest.TestCase):
         self.assertEqual(names_of(target, work), ["target", "helper", "leaf"])
 
     def test_the_function_of_c(self):
-        call = ctypes.pythonapi.PyUnstable_FrameHook_CallOutside
+        call = ctypes.pythonapi.PyUnstable_FrameHook_CallReentrant
         call.restype = ctypes.py_object
         call.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
         values = []

@@ -44,7 +44,7 @@ class Loading(ProgramTestCase):
 
     @needs_framecore
     def test_ferrule_has_hooks(self):
-        self.assertEqual(rust_hook.version(), 2)
+        self.assertEqual(rust_hook.version(), 1)
 
     def test_wrong_arguments_raise_type_error(self):
         for call in (lambda: rust_hook.version(1), lambda: rust_hook.replace(ten, len),

@@ -373,7 +373,7 @@ mod rust_hook_cases {
     }
 
     #[pyfunction]
-    #[pyo3(signature = (kind, function, extra, *, first = false, before = None, behind = None,
+    #[pyo3(signature = (kind, function, extra, *, first = false, before = None, after = None,
                         this_thread = false, visible = false, timed = false, name = None))]
     #[allow(clippy::too_many_arguments)]
     fn install(
@@ -383,7 +383,7 @@ mod rust_hook_cases {
         extra: Py<PyAny>,
         first: bool,
         before: Option<i64>,
-        behind: Option<i64>,
+        after: Option<i64>,
         this_thread: bool,
         visible: bool,
         timed: bool,
@@ -397,7 +397,7 @@ mod rust_hook_cases {
             seen: Mutex::default(),
             own_guard: Mutex::default(),
         };
-        let place = match (first, before, behind) {
+        let place = match (first, before, after) {
             (true, _, _) => Position::First,
             (_, Some(other), _) => Position::Before(other),
             (_, _, Some(other)) => Position::After(other),
