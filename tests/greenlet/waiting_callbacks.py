@@ -15,7 +15,6 @@ import weakref
 
 import datahooks
 import greenlet
-import wordhooks
 
 from showing import check_equal, framehook, run, show_all
 

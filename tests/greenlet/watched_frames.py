@@ -296,7 +296,8 @@ def an_extent_for_everywhere_ends_with_the_greenlet_that_dies():
 
 
 def extents_of_two_greenlets_that_end_in_another_order():
-    for limits in ("exclude_callees", "only_callees"), ("only_callees_everywhere", "exclude_callees"), ("only_callees_everywhere",) * 2, ("exclude_callees",) * 2:
+    for limits in (("exclude_callees", "only_callees"), ("only_callees_everywhere", "exclude_callees"),
+                   ("only_callees_everywhere",) * 2, ("exclude_callees",) * 2):
         hooks = [Watching(recurse, leaf, limit=limit) for limit in limits]
         with framehook.hook(hooks[0]), framehook.hook(hooks[1]):
             first, second = greenlet.greenlet(recurse), greenlet.greenlet(recurse)

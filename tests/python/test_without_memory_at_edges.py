@@ -13,8 +13,8 @@ from support import ON_STOCK, ProgramTestCase, attempt, code_named, framecore, m
 
 use_extensions()
 import arenafault
-import foreignchunk
 import datahooks
+import foreignchunk
 import framehooks
 
 from test_hook_data import DISABLE, ON_EXIT, PASS

@@ -9,7 +9,7 @@
 //! `fake_cpython::interleaved` looks at the memory. That the world stops only where a thread says so is
 //! taken from CPython.
 
-use super::c_types::FrameHookAnswer;
+use super::c_types::{FrameHookAnswer, FRAMEHOOK_PASS};
 use super::counted::count_one;
 use super::description::Description;
 use super::hook::{Hook, SMALL_ATOMICS};
