@@ -124,7 +124,7 @@ LEAK_MODULES = (
     "test_framehook", "test_hook_model", "test_hook_model_watching", "test_hook_watching",
     "test_hook_watching_generators", "test_hook_watching_changes", "test_hook_watching_tools",
     "test_hook_watching_failures", "test_hook_watching_jumps",
-    "test_hook_watching_processes", "test_hook_extents_and_results", "test_hook_data",
+    "test_hook_watching_processes", "test_hook_scopes_and_results", "test_hook_data",
     "test_frame_hooks_blocks_elsewhere", "test_hook_pending_calls", "test_hooks_of_c",
 )
 

@@ -1,4 +1,4 @@
-"""Frame hooks, second edition: a hook is told, once, how a frame that it watches was left."""
+"""Frame hooks: one exit event for each watched frame."""
 
 import contextlib
 import faulthandler

@@ -1,4 +1,4 @@
-"""Frame hooks, second edition: generators, coroutines and asynchronous generators that hooks watch."""
+"""Frame hooks: watched generators, coroutines and asynchronous generators."""
 
 import ast
 import asyncio

@@ -35,7 +35,7 @@ class Loading(ProgramTestCase):
         self.assertEqual(rust_hook.version(), 0)
         for install in (rust_hook.count_calls, lambda: rust_hook.replace(ten, ten)):
             with self.assertRaisesRegex(RuntimeError,
-                                        "no frame hooks .PyUnstable_AddFrameHookEx is missing"):
+                                        "no frame hooks .PyUnstable_FrameHook_Version is missing"):
                 install()
         dropped = cases.dropped()
         with self.assertRaisesRegex(RuntimeError, "no frame hooks"):

@@ -189,7 +189,7 @@ pub fn clear_precompiled(code: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// The edition of frame hooks that this interpreter has; 0: none.
+/// The version of frame hooks that this interpreter has; 0: none.
 #[pyfunction]
 pub fn version() -> u32 {
     framehook::version()

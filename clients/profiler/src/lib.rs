@@ -203,7 +203,7 @@ mod _core {
         crate::program::run_function(function.py(), function, arguments)
     }
 
-    /// The edition of frame hooks that this interpreter has; 0: none.
+    /// The version of frame hooks that this interpreter has; 0: none.
     #[pyfunction]
     fn version() -> u32 {
         framehook::version()

@@ -1,7 +1,7 @@
 //! error: E0505
 //! module: frame_hook/entry_frame.rs
 //! without: pub fn look(&self) -> Look<'_> => pub fn look(&self) -> Look<'static>
-use super::offered::EntryFrame;
+use super::entry_frame::EntryFrame;
 use crate::object::Owned;
 
 pub fn misuse(offered: EntryFrame) -> Option<Owned> {

@@ -1,7 +1,7 @@
 //! error: E0382
 //! module: frame_hook/entry_frame.rs
 //! without: pub struct NewFrame( => #[derive(Clone, Copy)] pub struct NewFrame(
-use super::offered::{EntryFrame, Stage, NewFrame};
+use super::entry_frame::{EntryFrame, Stage, NewFrame};
 
 pub fn misuse(frame: NewFrame) -> (EntryFrame, Option<EntryFrame>) {
     let offered = frame.hide(Stage::Fresh);

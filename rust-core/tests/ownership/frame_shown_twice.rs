@@ -1,7 +1,7 @@
 //! error: E0382
 //! module: frame_hook/entry_frame.rs
 //! without: pub struct EntryFrame( => #[derive(Clone, Copy)] pub struct EntryFrame(
-use super::offered::EntryFrame;
+use super::entry_frame::EntryFrame;
 use crate::frame::Frame;
 
 pub fn misuse(offered: EntryFrame) -> Frame {

@@ -39,8 +39,8 @@ os.register_at_fork(after_in_child=_core.forked)
 
 def missing():
     """What this process lacks for an installation, as a sentence; None: nothing."""
-    if _core.version() < 2:
-        return "this interpreter has no frame hooks of the second edition: it is not Ferrule"
+    if _core.version() == 0:
+        return "this interpreter has no frame hooks: it is not Ferrule"
     return None
 
 

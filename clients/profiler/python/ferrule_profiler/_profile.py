@@ -26,8 +26,6 @@ def available():
     if _core.version() == 0:
         return ("this interpreter has no frame hooks: they are a part of Ferrule"
                 f" (this is {sys.version.split()[0]}, {sys.executable})")
-    if _core.version() < 2:
-        return "this interpreter has the first edition of frame hooks; the second one is needed"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Frame hooks, second edition: extents, results, the way round, order, and what a view reads."""
+"""Frame hooks: scopes, results, unhooked calls, order, and what a view reads."""
 
 import contextlib
 import copy

@@ -1,4 +1,4 @@
-"""The crate framehook: what came with the second edition of frame hooks."""
+"""The crate framehook: events, scopes, results, positions, and calls around hooks."""
 
 import gc
 import sys
