@@ -130,7 +130,7 @@ mod rust_hook {
         }
     }
 
-    /// The edition of frame hooks that this interpreter has; 0: none.
+    /// The version of frame hooks that this interpreter has; 0: none.
     #[pyfunction]
     fn version() -> u32 {
         framehook::version()
