@@ -42,7 +42,8 @@ def watches(view: framehook.FrameView) -> framehook.Disable | None:
         return framehook.DISABLE
     view.exclude_callees()
     view.watch(on_event, [1.0], yields=True, resumes=True, arguments=True, caller=True)
-    return view.result(framehook.unhooked(len, callees=True)("abc"))
+    view.result(framehook.unhooked(str.upper, callees=True)("abc"))
+    return None
 
 
 with framehook.hook(count, "counter") as counter:
