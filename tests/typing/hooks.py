@@ -30,6 +30,22 @@ def settles(view: framehook.FrameView) -> Any:
     return framehook.DISABLE
 
 
+def on_event(event: framehook.FrameEvent) -> None:
+    if event.kind == "returned" and event.arguments is not None and event.caller is not None:
+        code, line = event.caller
+        assert_type(code, types.CodeType | None)
+        assert_type(line, int)
+
+
+def watches(view: framehook.FrameView) -> framehook.Disable | None:
+    if framehook.incompatibility(view.code, count) is None:
+        return framehook.DISABLE
+    view.exclude_callees()
+    view.watch(on_event, [1.0], yields=True, resumes=True, arguments=True, caller=True)
+    view.result(framehook.unhooked(str.upper, callees=True)("abc"))
+    return None
+
+
 with framehook.hook(count, "counter") as counter:
     sorted(["b", "a"], key=lambda word: word.upper())
     assert_type(counter.id, int)
