@@ -14,12 +14,14 @@ extern "C" fn PyType_FromSpec(spec: *mut PyType_Spec) -> *mut PyObject {
         return PyErr_NoMemory();
     }
     let kind: *mut PyTypeObject = with_zeros(null_mut(), 0);
-    // SAFETY: a type made just now, and a specification, which lives for ever; its slots end with
-    // one that is 0.
-    unsafe {
+    // SAFETY: a type made just now, and a specification, which lives for ever.
+    let mut slot = unsafe {
         (*kind).tp_name = (*spec).name;
         (*kind).tp_basicsize = (*spec).basicsize as isize;
-        let mut slot = (*spec).slots;
+        (*spec).slots
+    };
+    // SAFETY: the slots end with one that is 0. This one has a destructor, as its number says.
+    unsafe {
         while (*slot).slot != 0 {
             if (*slot).slot == Py_tp_dealloc as c_int {
                 (*kind).tp_dealloc = std::mem::transmute::<*mut c_void, destructor>((*slot).pfunc);
