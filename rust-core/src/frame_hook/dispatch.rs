@@ -1,9 +1,8 @@
-//! One round: a frame is offered to each hook in turn.
+//! One dispatch: the entry callback of each hook is called in turn.
 //!
-//! A hook that passes on every call pays for this path with each of them. So [`offer`] has all that
-//! such hooks need, a watch that begins, and a value that is given for the call. Where a hook says
-//! something else, or is not asked as others are, [`go_on_with`] has the rest of the round, out of
-//! line.
+//! A hook that passes pays for this path on every call. So [`offer`] contains what such hooks need: calling them,
+//! beginning a watch, and a result. Any other answer, and hooks that are not called in the ordinary way, are left to
+//! [`go_on_with`], which is out of line.
 
 use super::counted::count_one;
 use super::entry_callback::{ask, begin_watch, call, heed, Given, Heeded};

@@ -1,4 +1,4 @@
-//! One hook is asked about a frame, and what it answers is done.
+//! Calls one hook's entry callback, and executes its answer.
 
 use super::c_types::{FrameHookAnswer, FRAMEHOOK_PASS, FRAMEHOOK_RESULT};
 use super::counted::count_one;

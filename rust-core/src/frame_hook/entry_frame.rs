@@ -1,7 +1,7 @@
-//! A frame that is being offered, and what tells it from others.
+//! A frame that is being dispatched, and how it is recognized.
 //!
-//! [`Frame`] is any frame. [`NewFrame`] is one that hooks may be asked about, and
-//! [`EntryFrame`] one that they look at: only its arguments can be read.
+//! [`Frame`] is any frame. [`NewFrame`] is one that may be dispatched, and [`EntryFrame`] one whose entry callbacks
+//! run: only its arguments can be read. `return_offset` holds the stage ([`Stage`]).
 
 use crate::check::check;
 use crate::cpython as c;

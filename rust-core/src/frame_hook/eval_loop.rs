@@ -1,4 +1,6 @@
-//! Where the eval loop, an evaluator and instrumentation come to the hooks with a frame.
+//! Where the eval loop, an evaluator and instrumentation enter Rust with a frame.
+//!
+//! The callers are `ferrule_eval_loop.h` (`RESUME`, `RETURN_GENERATOR`, `_Py_Instrument`) and `eval_frame`.
 
 use super::dispatch::{offer, standing, Answer, Way};
 use super::entry_frame::{never_dispatch, NewFrame, Stage};

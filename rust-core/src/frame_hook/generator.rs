@@ -1,5 +1,5 @@
-//! A generator, coroutine or asynchronous generator from outside: its state, its frame, and where that
-//! goes on.
+//! A generator, coroutine or asynchronous generator from outside: its state, its frame, and the instruction
+//! at which it is resumed.
 
 use super::resume::goes_on_at;
 use crate::check::check;

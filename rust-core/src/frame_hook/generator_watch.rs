@@ -1,15 +1,16 @@
 //! Watched generators, coroutines and asynchronous generators.
 //!
-//! The frame of one comes and goes. Its marks lie below it only while it runs; between two runs a
-//! [`Watched`] keeps its watches. That is an object, which the frame holds in `f_locals`: code whose
-//! locals are in slots has no other use for the field. So it is found from the frame, it costs
-//! nothing where there is none, and it goes when the frame does, whatever ends that.
+//! A generator frame is linked only while it runs, and so are its return shims. Between two runs a [`Watched`] keeps the
+//! watches. The frame holds this object in `f_locals`, a field that code with fast locals does not use. So it is found
+//! in one read, costs nothing where there is none, and dies with the frame.
 //!
-//! The collector does not know the object, so that nobody finds it in a list and keeps it. What it
-//! refers to is shown as the frame's own (`frame::traverse`).
+//! The collector does not track the object, so that no list of it yields a reference. `frame::traverse` visits what it
+//! refers to, as the frame's own.
 //!
-//! Frames that go on are noticed by `RESUME`, not by its quick form. While any generator is watched,
-//! no `RESUME` becomes quick, and where a watched one is to go on, it is made slow.
+//! `RESUME` notices that a watched frame is resumed; `RESUME_CHECK` does not. While any generator is watched, no
+//! `RESUME` is specialized, and the one at which a watched generator will be resumed is de-specialized.
+//!
+//! What a yield does is described in `docs/internals/frame-hooks.md`.
 
 use super::error::{hand_back, Outcome, Raised};
 use super::generator::{Generator, Resumption};

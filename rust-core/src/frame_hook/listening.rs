@@ -1,8 +1,8 @@
 //! Which hooks are called in which thread.
 //!
-//! Each thread has the set at hand, and a flag that tells whether there is anything to do in it. So a hook of one
-//! thread, or one that is disabled in a thread, costs the other threads, or that thread, a call that returns at
-//! once, in code that it wants to see.
+//! Each thread has the set of its open hooks, and a flag for whether Rust has anything to do in it. So a hook of one
+//! thread, or one that is disabled in a thread, costs the others, or that thread, a call that returns at once, and only
+//! in code for which it is not disabled.
 //!
 //! ```text
 //!   installed ── not removed, not disabled ──► enabled ── of all threads ──► everywhere

@@ -1,4 +1,4 @@
-//! What monitoring, trace and profile functions learn of a generator that hooks watch.
+//! What monitoring, trace and profile functions see of a watched generator.
 
 use super::error::{Outcome, Raised};
 use crate::cpython as c;

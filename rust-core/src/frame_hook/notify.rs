@@ -1,7 +1,7 @@
-//! Telling a hook what has become of the frame that it watches.
+//! Calls a hook's event callback for a frame that it watches.
 //!
-//! A mark is the thread's current frame while the hook is told, so that what the hook starts is known to
-//! start within one.
+//! The return shim is the thread's current frame during the callback, so that frames above it are recognized as
+//! starting within a callback.
 
 use super::c_types::{FrameHookEvent, FRAMEHOOK_ON_RESUME, FRAMEHOOK_ON_YIELD};
 use super::counted::count_one;

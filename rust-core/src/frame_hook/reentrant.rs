@@ -1,7 +1,7 @@
-//! Calls that a hook makes as though it did not run.
+//! Re-entrant calls: calls from within a callback for which hooks are dispatched as if it did not run.
 //!
-//! Frames that a hook starts are offered to nobody. A compiler runs code of others while it is asked
-//! about a frame, and that code may need hooks as it does elsewhere.
+//! Frames above a callback are not dispatched. A compiler runs foreign code in its entry callback, and that code may
+//! need hooks as it does elsewhere.
 
 use super::entry_frame::{SteppedOut, StepsOut};
 use super::state::step_out;

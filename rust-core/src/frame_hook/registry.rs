@@ -1,7 +1,7 @@
 //! Adding hooks, and removing them.
 //!
-//! The hooks are a list, which changes with the world stopped. A dispatch that is under way goes on in it: it
-//! passes by what was added since it began, and what was removed. Removing a hook needs no memory.
+//! The hooks are a linked list, which changes with the world stopped. A dispatch in progress continues in it, and
+//! skips hooks that were added since it began or removed. Removing a hook needs no memory.
 
 use super::description::{Description, EntryFunction, Position};
 use super::error::{Outcome, Raised};

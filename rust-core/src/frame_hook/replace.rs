@@ -1,10 +1,9 @@
 //! Other code for a frame that has not run yet.
 //!
-//! Before the first instruction only the arguments are set, so the new frame may
-//! look quite different: more locals, other cells, another stack. Four steps: what
-//! the frame holds is taken out of it; a frame for the other code is made in its
-//! place on the data stack; the arguments are put into that, by name and kind; and
-//! what is left over is given up.
+//! Before the first instruction only the arguments are set, so the new frame may differ: more locals, other cells,
+//! another stack size. Four steps: the old frame's references are taken out of it; a frame for the other code is made
+//! in its place on the data stack; the arguments are stored into it by name and kind; and what is left over is
+//! released.
 
 use super::entry_frame::{EntryFrame, NewFrame, Stage};
 use super::error::{Outcome, Raised};

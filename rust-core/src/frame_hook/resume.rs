@@ -1,4 +1,4 @@
-//! The two forms of `RESUME`: the quick one asks nobody.
+//! The two forms of `RESUME`: only the unspecialized one dispatches hooks.
 
 use super::world::{locked, unsettle};
 use crate::code::Code;

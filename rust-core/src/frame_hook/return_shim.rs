@@ -1,4 +1,4 @@
-//! A frame that hooks watch has come back to a mark.
+//! A watched frame has been left to its return shim, by a return, a yield or an exception.
 
 use super::error::{hand_back, Outcome, Raised};
 use super::generator_watch;

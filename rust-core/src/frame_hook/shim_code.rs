@@ -1,4 +1,4 @@
-//! What a mark executes, a return shim below a watched frame; and so, what tells it from other frames.
+//! The instructions of a return shim, by which it is also recognized.
 
 use crate::cpython as c;
 use crate::frame::{Frame, Owner};

@@ -1,6 +1,6 @@
-//! The list of code objects about which blocks keep hooks from being asked.
+//! The list of code objects for which `with` blocks disable hooks.
 //!
-//! It changes with the world stopped, and memory is asked for while the world runs.
+//! It changes with the world stopped; memory is allocated while the world runs.
 
 use super::error::{Outcome, Raised};
 use super::hook::Installed;

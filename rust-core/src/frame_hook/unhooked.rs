@@ -1,12 +1,11 @@
-//! Calls about which no hook is asked.
+//! Unhooked calls: no hook is dispatched for the frame of the call.
 //!
-//! A replacement whose guard has failed calls the original, and must not get itself again. The call
-//! lays a mark below the frame that makes it, and so the frame that it begins is known: it is the
-//! first one of its function directly above. What runs before it begins, a destructor say, has another
-//! function, or is further up; what binds the arguments may be the function itself, which is spared
-//! then in its own place. A frame that nobody was asked about, as there was no hook, leaves the mark as
-//! it is: where the function adds a hook, and what destroys its locals is the function itself, that is
-//! spared as well. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
+//! A replacement whose guard has failed calls the original function, and must not be replaced again. A return shim
+//! is linked below the frame that makes the call, and marks the call's frame: the first one of its function directly
+//! above. A destructor that runs before it has another function, or is further up. Code that binds the arguments may be
+//! the function itself, which is not dispatched then either. A frame that was never dispatched, because there was no
+//! hook, leaves the shim as it is: if the function adds a hook and a destructor of its locals is the function
+//! itself, that is unhooked as well. A greenlet that is suspended meanwhile keeps its shim with its frames.
 
 use super::c_types::FRAMEHOOK_EXCLUDE_CALLEES;
 use super::entry_frame::never_dispatch;

@@ -1,4 +1,4 @@
-//! What a hook may read of the frame that it is asked about.
+//! What an entry callback may read of its frame.
 
 use super::entry_frame::Look;
 use super::error::{Outcome, Raised};

@@ -1,16 +1,16 @@
-//! A watch: a hook is told what becomes of one frame.
+//! A watch delivers exit callbacks for one frame.
 //!
-//! A watched frame comes back to a *mark*, and not to the frame that has called it. A mark is a frame without code of its
-//! own, as the one at the bottom of each eval loop, and so nobody who walks frames shows it. Its three instructions are
-//! there to be returned to: the second by a frame that returns, the third by one that yields. The eval loop has Rust run
-//! both, and an exception that comes to a mark too. Rust tells the hook, takes the mark out, and hands on what came to
-//! the frame below. So frames that nobody watches pay nothing.
+//! A watched frame returns to a *return shim* instead of its caller. A shim is a frame without code of its own, like
+//! the one at the bottom of each eval loop, which frame walkers skip. A frame that returns continues at its second
+//! instruction, and one that yields at its third. The eval loop calls Rust for both, and for an exception that reaches
+//! a shim. Rust calls the hook's event callback, unlinks the shim, and hands the value or exception on to the frame
+//! below. Frames that are not watched pay nothing.
 //!
 //! ```text
-//!   watched frame ──► mark of the last hook that asked ──► mark of the one before ──► caller
+//!   watched frame ──► shim of the hook called last ──► shim of the one before ──► caller
 //! ```
 //!
-//! Several hooks have a mark each. The one that asked last is told first.
+//! Each hook has a shim of its own. Exit callbacks run in the reverse order of entry callbacks.
 
 use super::error::{Outcome, Raised};
 use super::hook::{Hook, HookRef};

@@ -1,4 +1,4 @@
-//! Changes that concern every thread of an interpreter.
+//! Changes that all threads of an interpreter must see at once.
 
 use crate::cpython as c;
 use crate::thread::Thread;

@@ -1,4 +1,4 @@
-//! What passes between Python and the hooks: results, arguments, ids and code.
+//! Conversions between Python and the hooks: results, arguments, ids and code.
 
 use crate::code::Code;
 use crate::cpython as c;

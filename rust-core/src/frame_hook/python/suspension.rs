@@ -1,6 +1,6 @@
-//! The blocks of `with` statements in which a hook is disabled.
+//! The `with` blocks in which a hook is disabled.
 //!
-//! Both ends are functions of Rust, for the reason that `block` gives.
+//! Both ends are Rust, for the reason given in `block`.
 
 use super::converted::{code_of, exactly, id_number, is_a, made, truth};
 use crate::code::Code;
