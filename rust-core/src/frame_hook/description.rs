@@ -34,7 +34,7 @@ impl Position {
     }
 }
 
-/// What the caller who installs a hook says of it.
+/// A hook's definition.
 pub struct Description<'a> {
     pub on_entry: EntryFunction,
     pub user_data: *mut c_void,

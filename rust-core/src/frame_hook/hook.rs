@@ -493,7 +493,8 @@ impl Deref for Installed<'_> {
 /// The installed hooks in order.
 ///
 /// # Invariants
-/// `at` is NULL or in the list, which does not change as long as the [`NotStopped`] from which this is borrowed is there.
+/// `at` is NULL or in the list, which does not change as long as the [`NotStopped`] from which this is borrowed is
+/// there.
 #[derive(Clone, Copy)]
 pub struct Hooks<'a> {
     at: Option<NonNull<Hook>>,

@@ -5,9 +5,9 @@
 //!       ▲───────────┘ ▲────────┘                    `place`: what leads to a member
 //! ```
 //!
-//! Such lists are the watches of a thread, its scopes, its unhooked calls without a frame below, and the watched generators
-//! of an interpreter. The list of hooks is another kind: it is read without a lock, and a removed hook keeps its
-//! `next` (`hook`).
+//! Such lists are the watches of a thread, its scopes, its unhooked calls without a frame below, and the watched
+//! generators of an interpreter. The list of hooks is another kind: it is read without a lock, and a removed hook keeps
+//! its `next` (`hook`).
 
 use core::cell::Cell;
 use core::ptr::{null_mut, NonNull};

@@ -10,8 +10,8 @@ use crate::cpython::PyObject;
 use crate::object::Owned;
 use crate::thread::Thread;
 
-/// The frame whose hook makes this call: the innermost one on this stack that is being offered, or
-/// whose end is told of.
+/// The frame whose callback makes this call: the innermost one on this stack that is being dispatched, or a shim at
+/// which an event callback runs.
 fn asked_about(thread: Thread) -> Option<StepsOut> {
     thread.frames().find_map(StepsOut::if_it_is_offered)
 }

@@ -235,13 +235,13 @@ impl Drop for Taken {
     }
 }
 
-/// Puts a frame that runs `new` in the place of `frame`, still being offered. On
+/// Puts a frame that runs `new` in the place of `frame`, still being dispatched. On
 /// failure nothing has changed.
 ///
 /// `name` is the hook's, for the message.
 ///
 /// # Safety
-/// `frame` is being offered in this thread, and the caller holds a reference to `new`.
+/// `frame` is being dispatched in this thread, and the caller holds a reference to `new`.
 pub unsafe fn replace(
     thread: Thread,
     frame: &mut EntryFrame,
@@ -275,7 +275,7 @@ pub unsafe fn replace(
 /// `None` without memory; then nothing has changed.
 ///
 /// # Safety
-/// `frame` is being offered in this thread. The references in its slots and the one to its code are
+/// `frame` is being dispatched in this thread. The references in its slots and the one to its code are
 /// the caller's from now on.
 unsafe fn remake(thread: Thread, frame: &EntryFrame, new: Code) -> Option<EntryFrame> {
     // SAFETY: the thread's own state and data stack, and its topmost frame. The two frames may

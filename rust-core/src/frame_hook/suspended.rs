@@ -14,7 +14,7 @@ use crate::thread::Thread;
 use core::ffi::{c_longlong, c_void};
 use core::ptr::null_mut;
 
-/// A block begins in which a hook is not asked about a code object.
+/// Begins a block in which a hook is not called for a code object.
 pub fn begin(thread: Thread, id: c_longlong, code: Code) -> Outcome<()> {
     loop {
         // SAFETY: the world is stopped.

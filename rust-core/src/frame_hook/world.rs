@@ -29,7 +29,7 @@ pub fn locked<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Makes every code object be asked about once more.
+/// Makes each code object execute the slow RESUME once more.
 ///
 /// # Safety
 /// The world is stopped.

@@ -50,8 +50,8 @@ unsafe fn call(thread: Thread, event: &FrameHookEvent) -> Outcome<Owned> {
     }
 }
 
-/// Whether the collector has cleared a function, which CPython cannot call then: a generator that was resurrected as it was
-/// finalized, and goes in a cycle, is dropped while the rest of that is cleared.
+/// Whether the collector has cleared a function, which CPython cannot call then: a generator that was resurrected as it
+/// was finalized, and goes in a cycle, is dropped while the rest of that is cleared.
 ///
 /// # Safety
 /// `callback` is live.
