@@ -85,7 +85,7 @@ bench-compare: $(if $(wildcard $(PGO)),pgo,release)
 bench-resume:
 	$(BENCH) --resume
 
-# After `make bench` on a quiet machine: its plots go to docs/benchmarks/, its figures into README.md.
+# After `make bench` on a quiet machine: its plots go to docs/benchmarks/, its figures into docs/benchmarks.md.
 bench-publish:
 	$(BENCH) --publish
 

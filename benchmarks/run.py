@@ -6,7 +6,7 @@
     python3 benchmarks/run.py --base ... --python ... --only scimark_lu --minutes 5
     python3 benchmarks/run.py --resume                  # goes on with the last run
     python3 benchmarks/run.py --page DIRECTORY          # makes its page anew
-    python3 benchmarks/run.py --publish DIRECTORY       # its plots and figures go into docs/ and README.md
+    python3 benchmarks/run.py --publish DIRECTORY       # its plots and figures go into docs/
 
 Rounds go over all benchmarks again and again until the time is used up; in each, the interpreters run every benchmark at the
 same time on one core, or take turns. docs/benchmarks.md tells how to read what comes out.
@@ -331,7 +331,7 @@ def parse_arguments() -> argparse.Namespace:
                       help="go on with a run that was interrupted (default: the last one)")
     what.add_argument("--page", metavar="DIRECTORY", nargs="?", type=Path, const=LATEST, help="make a run's page anew")
     what.add_argument("--publish", metavar="DIRECTORY", nargs="?", type=Path, const=LATEST,
-                      help="copy a run's plots to docs/ and its figures to README.md")
+                      help="copy a run's plots to docs/benchmarks/ and its figures to docs/benchmarks.md")
     arguments = parser.parse_args()
     if not (arguments.resume or arguments.page or arguments.publish) and not (arguments.base and arguments.python):
         parser.error("--base and --python are needed")

@@ -1,4 +1,4 @@
-"""What the README shows of a run: its main plots as files, and its figures between two marks."""
+"""What docs/benchmarks.md shows of a run: its main plots as files, and its figures between two marks."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from measuring import ROOT
 from suite.page import Report
 from suite.results import Results
 
-README = Path(ROOT, "README.md")
+PAGE = Path(ROOT, "docs", "benchmarks.md")
 PLOTS = Path(ROOT, "docs", "benchmarks")
 BEGIN, END = "<!-- benchmarks: begin (make bench-publish) -->", "<!-- benchmarks: end -->"
 SHOWN = {"pyperformance": "pyperformance, each benchmark", "calls": "Call microbenchmarks",
@@ -14,7 +14,7 @@ SHOWN = {"pyperformance": "pyperformance, each benchmark", "calls": "Call microb
 
 
 def text(report: Report, names: list[str]) -> str:
-    """The README's part."""
+    """The page's part."""
     facts = report.facts
     lines = [BEGIN, ""]
     for section in (*report.pyperformance(), *report.calls()):
@@ -23,7 +23,7 @@ def text(report: Report, names: list[str]) -> str:
             lines += ["| beyond 1.02 | ratio | 95 % interval |", "|---|---|---|",
                       *(f"| {name}{f' ({python})' if len(report.others) > 1 else ''} | {ratio} | {interval} |"
                         for name, python, ratio, interval, _ in section.rows), ""]
-    lines += [f"![{SHOWN[name]}](docs/benchmarks/{name}.svg)" for name in names]
+    lines += [f"![{SHOWN[name]}](benchmarks/{name}.svg)" for name in names]
     lines += ["", f"{report.noise()[1]} Measured on {facts['date'][:10]} with `{facts['command']}`, {report.rounds()},"
               f" on {facts['machine']['cpu']}, {facts['machine']['cores']} cores"
               f"{' of a virtual machine' if facts['machine']['virtual'] else ''}, {facts['machine']['os']};"
@@ -34,7 +34,7 @@ def text(report: Report, names: list[str]) -> str:
 
 
 def publish(results: Results) -> list[Path]:
-    """Writes the plots and the README's part; returns what was written."""
+    """Writes the plots and the page's part; returns what was written."""
     if results.facts["quick"] or results.facts["only"]:
         raise SystemExit(f"{results.directory} is not a whole run: what is published comes from `make bench`")
     report = Report(results)
@@ -44,10 +44,10 @@ def publish(results: Results) -> list[Path]:
     for name, svg in found.items():
         written.append(PLOTS / f"{name}.svg")
         written[-1].write_text(svg, encoding="utf-8")
-    readme = README.read_text(encoding="utf-8")
-    before, begin, rest = readme.partition(BEGIN)
+    page = PAGE.read_text(encoding="utf-8")
+    before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise SystemExit(f"README.md lacks its marks: {BEGIN} and {END}")
-    README.write_text(before + text(report, [name for name in SHOWN if name in found]) + after, encoding="utf-8")
-    return [*written, README]
+        raise SystemExit(f"{PAGE} lacks its marks: {BEGIN} and {END}")
+    PAGE.write_text(before + text(report, [name for name in SHOWN if name in found]) + after, encoding="utf-8")
+    return [*written, PAGE]

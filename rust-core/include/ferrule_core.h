@@ -151,20 +151,20 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_FRAME_SIZEOF 80
 
 /*
- How the eval loop goes on after a frame was offered to the hooks.
+ How the eval loop continues after a dispatch.
  */
 typedef enum _PyRust_Answer {
   /*
-   In the same frame, and nobody wants to see this code object again.
+   In the same frame. All hooks are disabled for the code object: `RESUME` may be specialized.
    */
   _PyRust_Answer_Settled = 0,
   /*
-   In the same frame. The next frame of this code object is to be offered too.
+   In the same frame. The next frame of this code object is dispatched too.
    */
   _PyRust_Answer_AskAgain = 1,
   /*
-   In the thread's current frame, so many instructions ahead of where that stands; or with the
-   exception that is set, in the frame that has called the one that was offered.
+   In the thread's current frame, so many instructions ahead of its `instr_ptr`; or with the exception that is
+   set, in the caller of the dispatched frame.
    */
   _PyRust_Answer_Elsewhere = 2,
 } _PyRust_Answer;
@@ -195,15 +195,13 @@ typedef struct _PyRust_Slot _PyRust_Slot;
 typedef struct _PyRust_Table _PyRust_Table;
 
 /*
- How far ahead of the instruction at which the thread's current frame stands that frame goes on,
- in code units. It goes on standing at the call that is over until the next instruction begins:
- monitoring tells of a line by the instruction that a frame comes from.
+ How far ahead of `instr_ptr` the thread's current frame continues, in code units. `instr_ptr` stays at the CALL
+ until the next instruction starts, so that LINE events are right.
  */
 typedef unsigned int _PyRust_Ahead;
 
 /*
- How the eval loop goes on after a frame was offered to the hooks, and how far ahead where that is
- elsewhere.
+ How the eval loop continues after a dispatch; `ahead` is for [`Answer::Elsewhere`].
  */
 typedef struct _PyRust_GoesOn {
   enum _PyRust_Answer answer;
@@ -727,17 +725,17 @@ PyFrameObject *_PyFrame_MakeAndSetFrameObject(struct _PyInterpreterFrame *frame)
 int _PyFrame_Traverse(struct _PyInterpreterFrame *frame, visitproc visit, void *arg);
 
 /*
- Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
- the hooks. A few instructions where none is called in this thread; a few loads when all have settled its
- code; else what they take.
+ Dispatches the hooks for the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`. Takes a few
+ instructions if no hook is called in this thread, a few loads if all are disabled for the code, else the time of
+ the callbacks.
  */
 struct _PyRust_GoesOn _PyRust_OfferFrame(PyThreadState *tstate,
                                          struct _PyInterpreterFrame *frame);
 
 /*
- `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
- set. A frame that is still to be offered is hidden meanwhile. On the free-threaded build the
- thread may wait there, and another one may walk its frames.
+ `_Py_Instrument` for the code of a frame at a `RESUME`: 0, or -1 with an exception set. A frame that is still to be
+ dispatched is hidden meanwhile: on the free-threaded build the thread may wait here while another one walks its
+ frames.
  */
 int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
                        PyCodeObject *code,
@@ -745,8 +743,8 @@ int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
 
 /*
  A generator was finalized and has not come to its end, or was closed before it has begun: its exit callbacks are
- called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all of
- that may be. A generator that is resurrected is not watched any more.
+ called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all
+ of that may be. A generator that is resurrected is not watched any more.
  */
 void _PyRust_DropGenerator(PyObject *generator);
 
@@ -767,17 +765,15 @@ void _PyRust_FiniFrameHooks(PyThreadState *tstate);
 void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
 
 /*
- `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signals'
- handlers, the collector and other threads run, and may change hooks and events.
-
- One that is at its `RESUME` goes on behind it afterwards: see [`goes_on_as_if_quick`].
+ `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signal handlers, the collector
+ and other threads run, and may change hooks and events. Then does what [`goes_on_as_if_quick`] describes.
  */
-int _PyRust_HandlePending(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+int _PyRust_HandlePending(PyThreadState *tstate,
+                          struct _PyInterpreterFrame *frame);
 
 /*
- A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
- the exception that is set. The hook that watches the frame is told. The thread's current frame is
- the one to go on in afterwards, so far ahead of where it stands.
+ A frame has been left to the return shim below it, which is current: with a value in the shim's slot, or with the
+ exception that is set. Calls the event callback. Returns the offset at which the then current frame continues.
  */
 _PyRust_Ahead _PyRust_FrameCameBack(PyThreadState *tstate);
 

@@ -142,7 +142,7 @@ class Dropped(HookTestCase, ProgramTestCase):
         more = [type(one) for one in referents if one is not thing and one is not callback]
         for cls in others:
             more.remove(cls)
-        self.assertLessEqual(set(more), {types.CodeType, types.FunctionType, types.NoneType}, more)
+        self.assertLessEqual(set(more), {types.CodeType, types.FunctionType}, more)
 
     def test_what_a_watch_keeps_is_among_the_generator_s_referents(self):
         self.in_each_surrounding(self.refers_to_what_it_keeps)

@@ -1,4 +1,4 @@
-//! Counts of references to what is no Python object.
+//! Reference counts of things that are no Python objects.
 
 use crate::sync::{AtomicU64, Ordering};
 

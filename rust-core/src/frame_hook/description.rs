@@ -1,4 +1,4 @@
-//! What the caller who installs a hook says of it.
+//! A hook's definition, as its owner passes it.
 
 use super::c_types::{FrameHookEntryFunction, FrameHookEventFunction};
 use super::c_types::{FRAMEHOOK_AFTER, FRAMEHOOK_BEFORE, FRAMEHOOK_FIRST, FRAMEHOOK_LAST};
@@ -34,7 +34,7 @@ impl Position {
     }
 }
 
-/// What the caller who installs a hook says of it.
+/// A hook's definition.
 pub struct Description<'a> {
     pub on_entry: EntryFunction,
     pub user_data: *mut c_void,

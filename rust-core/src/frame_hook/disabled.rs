@@ -1,4 +1,4 @@
-//! The hooks that are disabled in one thread: a short list of its own.
+//! The hooks that are disabled in one thread: a short list per thread.
 
 use super::error::{Outcome, Raised};
 use super::hook::Hook;

@@ -1,9 +1,8 @@
-//! One round: a frame is offered to each hook in turn.
+//! One dispatch: the entry callback of each hook is called in turn.
 //!
-//! A hook that passes on every call pays for this path with each of them. So [`offer`] has all that
-//! such hooks need, a watch that begins, and a value that is given for the call. Where a hook says
-//! something else, or is not asked as others are, [`go_on_with`] has the rest of the round, out of
-//! line.
+//! A hook that passes pays for this path on every call. So [`offer`] contains what such hooks need: calling them,
+//! beginning a watch, and a result. Any other answer, and hooks that are not called in the ordinary way, are left to
+//! [`go_on_with`], which is out of line.
 
 use super::counted::count_one;
 use super::entry_callback::{ask, begin_watch, call, heed, Given, Heeded};
@@ -25,21 +24,21 @@ use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::c_int;
 
-/// How the eval loop goes on after a frame was offered to the hooks.
+/// How the eval loop continues after a dispatch.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(any(test, fuzzing), derive(Debug))]
 pub enum Answer {
-    /// In the same frame, and nobody wants to see this code object again.
+    /// In the same frame. All hooks are disabled for the code object: `RESUME` may be specialized.
     Settled = 0,
-    /// In the same frame. The next frame of this code object is to be offered too.
+    /// In the same frame. The next frame of this code object is dispatched too.
     AskAgain = 1,
-    /// In the thread's current frame, so many instructions ahead of where that stands; or with the
-    /// exception that is set, in the frame that has called the one that was offered.
+    /// In the thread's current frame, so many instructions ahead of its `instr_ptr`; or with the exception that is
+    /// set, in the caller of the dispatched frame.
     Elsewhere = 2,
 }
 
-/// How a frame goes on after a round.
+/// The outcome of a dispatch for its frame.
 pub(super) enum Way {
     /// It runs.
     Runs(Frame, Answer),
@@ -51,9 +50,8 @@ pub(super) enum Way {
     Failed(Frame),
 }
 
-/// Whether nobody is to be asked about a frame: a callback of a tracer has started it, or a hook
-/// has, or the call is spared. A greenlet has frames of its own, so a hook that waits in another one
-/// does not count.
+/// True if dispatch is suppressed: a tracer's callback or a hook has started the frame, or the call is unhooked. A
+/// greenlet has frames of its own, so a callback that waits in another one does not count.
 #[inline(always)]
 fn is_off_limits(thread: Thread, frame: Frame) -> bool {
     // SAFETY: the calling thread's own.
@@ -145,19 +143,19 @@ fn ask_ordinary(
     (frame, Asked::All { watched })
 }
 
-/// A dispatch that is under way. Ends when it is dropped, and the hook at which it stands goes first.
+/// A dispatch in progress. It ends when this is dropped; the hook at which it stands is released first.
 struct UnderWay {
     /// What was added later is not called.
     epoch: u32,
     #[allow(dead_code)] // kept until then
     round: Round,
-    /// Where the frame that was called goes on.
+    /// The instruction at which the called frame continues.
     next: *mut c::_Py_CODEUNIT,
     /// What lay below it before the dispatch.
     caller: Option<Frame>,
 }
 
-/// Offers a frame that has its arguments and has run nothing but its prologue.
+/// Dispatches the hooks for a frame that has its arguments and has executed nothing but its prologue.
 ///
 /// # Safety
 /// `frame` is this thread's, and linked.
@@ -280,7 +278,7 @@ enum End {
 /// yet.
 ///
 /// # Safety
-/// The frame of `course` is being offered in this thread.
+/// The frame of `course` is being dispatched in this thread.
 #[cold]
 #[inline(never)]
 unsafe fn go_on_with(
@@ -332,7 +330,7 @@ unsafe fn go_on_behind(
 /// it was called already. The dispatch ends where there is a result.
 ///
 /// # Safety
-/// The frame of `course` is being offered in this thread.
+/// The frame of `course` is being dispatched in this thread.
 unsafe fn ask_one(
     thread: Thread,
     hook: &Hook,
@@ -422,8 +420,8 @@ pub(super) fn standing(thread: Thread, code: Code) -> Answer {
     }
 }
 
-/// Says to the watches that have begun in this round what runs, if that is not what they know.
-/// `caller` lay below the frame before it.
+/// Sets the code of the watches that began in this dispatch to the code that runs, if that is another. `caller` was
+/// below the frame before it.
 #[inline(always)]
 fn introduce(thread: Thread, frame: Frame, caller: Option<Frame>, replaced: bool, runs: bool) {
     let makes_generator = runs
@@ -433,9 +431,8 @@ fn introduce(thread: Thread, frame: Frame, caller: Option<Frame>, replaced: bool
     }
 }
 
-/// [`introduce`], where there is something to say. The marks above the caller are those of this round.
-/// The caller may be a mark itself: of a frame that dies just now and runs a destructor, or one at
-/// which a hook in C is told.
+/// [`introduce`], if the code is another. The shims above the caller are those of this dispatch. The caller may be a
+/// shim itself: of a frame that is being destroyed and runs a destructor, or one at which an event callback in C runs.
 #[cold]
 #[inline(never)]
 fn introduce_each(thread: Thread, frame: Frame, caller: Option<Frame>, makes_generator: bool) {

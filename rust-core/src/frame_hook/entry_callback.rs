@@ -1,4 +1,4 @@
-//! One hook is asked about a frame, and what it answers is done.
+//! Calls one hook's entry callback, and executes its answer.
 
 use super::c_types::{FrameHookAnswer, FRAMEHOOK_PASS, FRAMEHOOK_RESULT};
 use super::counted::count_one;
@@ -17,7 +17,7 @@ use crate::thread::Thread;
 use core::ffi::{c_int, CStr};
 use core::sync::atomic::Ordering;
 
-/// What a hook has answered, as C has it. Which of its parts go together is for [`heed`] to see.
+/// A hook's answer in C's form, unvalidated; [`heed`] validates.
 pub(super) struct Given {
     verdict: c_int,
     /// What is to run, and may be no code; or the value of the call. A reference, or NULL.
@@ -26,14 +26,13 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Whether the hook lets the frame run and says nothing of its code: most do so nearly always.
+    /// Whether the hook passes and changes nothing, as most do nearly always.
     #[inline(always)]
     pub(super) fn passes(&self, thread: Thread) -> bool {
         self.verdict == FRAMEHOOK_PASS && self.object.is_null() && !thread.has_exception()
     }
 
-    /// The value of the call, where the hook gives one and asks for nothing else; else what was
-    /// given.
+    /// The result of the call, if the hook gives one and requests nothing else; otherwise the answer.
     #[inline(always)]
     pub(super) fn into_value(self, thread: Thread) -> Result<Owned, Self> {
         if self.verdict != FRAMEHOOK_RESULT || !self.request.is_nothing() || thread.has_exception()
@@ -48,7 +47,7 @@ impl Given {
 /// Calls one hook.
 ///
 /// # Safety
-/// `frame` is being offered in this thread.
+/// `frame` is being dispatched in this thread.
 #[inline(always)]
 pub(super) unsafe fn call(hook: &Hook, frame: Look<'_>) -> Given {
     count_one(&hook.calls);
@@ -101,13 +100,13 @@ unsafe fn call_timed(hook: &Hook, frame: Look<'_>) -> Given {
     given
 }
 
-/// What one hook's answer means for the round.
+/// What one hook's answer means for the dispatch.
 pub(super) enum Heeded {
-    /// It wants to be asked again.
+    /// It passes, and is called for the next frame too.
     Passed,
-    /// It has settled the code.
+    /// It is disabled for the code object.
     Settled,
-    /// Another frame is to run, which is in the place of the one that was offered.
+    /// Another frame runs in the place of the dispatched one.
     Replaced,
     /// This is the value of the call.
     Answered(Owned),
@@ -118,7 +117,7 @@ pub(super) enum Heeded {
 /// Asks one hook, of whatever kind, and does what it has answered.
 ///
 /// # Safety
-/// `frame` is being offered in this thread.
+/// `frame` is being dispatched in this thread.
 pub(super) unsafe fn ask(thread: Thread, hook: &Hook, frame: &mut EntryFrame) -> Heeded {
     // SAFETY: the caller's contract.
     unsafe {
@@ -143,7 +142,7 @@ pub(super) fn begin_watch(
     begin_sound_watch(thread, hook, frame, request)
 }
 
-/// As [`begin_watch`], of whatever is asked for.
+/// As [`begin_watch`], of any request.
 #[cold]
 #[inline(never)]
 fn begin_other_watch(
@@ -165,7 +164,7 @@ fn begin_other_watch(
     Err(raised)
 }
 
-/// As [`begin_watch`], where what is asked for makes sense.
+/// As [`begin_watch`], of a valid request.
 #[inline(always)]
 fn begin_sound_watch(
     thread: Thread,
@@ -189,7 +188,7 @@ fn begin_sound_watch(
 /// Does what a hook has answered.
 ///
 /// # Safety
-/// `frame` is being offered in this thread, and `hook` has answered just now.
+/// `frame` is being dispatched in this thread, and `hook` has answered just now.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn heed(
@@ -268,7 +267,7 @@ fn refuse_answer(thread: Thread, hook: &Hook, answer: &Owned) -> Raised {
 /// Has what a hook has chosen run in the place of the frame's own code.
 ///
 /// # Safety
-/// `frame` is being offered in this thread.
+/// `frame` is being dispatched in this thread.
 unsafe fn run(
     thread: Thread,
     hook: &Hook,

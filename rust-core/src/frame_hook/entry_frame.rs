@@ -1,7 +1,7 @@
-//! A frame that is being offered, and what tells it from others.
+//! A frame that is being dispatched, and how it is recognized.
 //!
-//! [`Frame`] is any frame. [`NewFrame`] is one that hooks may be asked about, and
-//! [`EntryFrame`] one that they look at: only its arguments can be read.
+//! [`Frame`] is any frame. [`NewFrame`] is one that may be dispatched, and [`EntryFrame`] one whose entry callbacks
+//! run: only its arguments can be read. `return_offset` holds the stage ([`Stage`]).
 
 use crate::check::check;
 use crate::cpython as c;
@@ -12,23 +12,21 @@ use crate::reference_count::new_reference;
 use core::marker::PhantomData;
 use core::ops::Deref;
 
-/// `_PyInterpreterFrame.return_offset` means nothing before the frame makes its
-/// first call, and a frame is made with 0 in it. A call writes another number than
-/// 0 there, and none of the numbers below. Until then it tells where a frame stands.
+/// The stage of a frame, in `_PyInterpreterFrame.return_offset`, which has no meaning before the frame makes its first
+/// call. A frame is created with 0 there; a call writes neither 0 nor one of the numbers below.
 #[repr(u16)]
 #[derive(Clone, Copy, PartialEq)]
 pub enum Stage {
-    /// Not offered yet, and no call made.
+    /// Not dispatched yet, and no call made.
     New = 0,
-    /// As the two below, but the hook that looks at it makes a call as though it did not.
+    /// As the two below, during a re-entrant call.
     OutsideAfterPrologue = 0xfffb,
     OutsideFresh = 0xfffc,
-    /// Being offered, with the prologue behind it: cells and free variables are
-    /// in place.
+    /// Being dispatched after its prologue: cells and free variables are in place.
     AfterPrologue = 0xfffd,
-    /// Being offered, with nothing but its arguments set.
+    /// Being dispatched with nothing but its arguments set.
     Fresh = 0xfffe,
-    /// Was offered, and is not offered again.
+    /// Was dispatched, and never is again.
     EntryFrame = 0xffff,
     /// Has made a call.
     Running = 1,
@@ -55,37 +53,35 @@ impl Stage {
         unsafe { (*frame.as_ptr()).return_offset = self as u16 };
     }
 
-    /// Whether hooks look at the frame now.
+    /// Whether the frame is being dispatched.
     #[inline(always)]
     fn is_being_offered(self) -> bool {
         matches!(self, Stage::Fresh | Stage::AfterPrologue)
     }
 }
 
-/// Whether hooks look at a frame that this one was called from, directly or not: this
-/// one starts within a hook.
+/// Whether a frame below this one is being dispatched, or is the shim of a running event callback: this frame starts
+/// within a callback.
 pub fn starts_within_a_hook(frame: Frame) -> bool {
     frame.callers().any(|caller| Stage::of(caller).is_being_offered())
 }
 
-/// Hooks are told of what has happened to a frame, at the mark below it; or they have been. What
-/// starts meanwhile starts within a hook.
+/// An event callback is about to run at a shim. Frames above it start within a callback.
 #[inline(always)]
 pub fn begin_to_tell(mark: Frame) {
     Stage::AfterPrologue.write_to(mark);
 }
 
-/// The frame is not offered any more, whether a hook has seen it or not.
+/// The frame is not dispatched from now on.
 #[inline(always)]
 pub fn never_dispatch(frame: Frame) {
     Stage::EntryFrame.write_to(frame);
 }
 
-/// A frame whose hook may make a call as though it did not run: it is being offered, or its end is
-/// told of.
+/// A frame whose callback may make a re-entrant call: it is being dispatched, or is the shim of an event callback.
 ///
 /// # Invariants
-/// The frame is live as long as the hook runs, and says of itself that it is being offered.
+/// The frame is live as long as the hook runs, and says of itself that it is being dispatched.
 pub struct StepsOut(Frame, Stage);
 
 /// A frame whose hook makes such a call. What starts meanwhile does not start within that hook.
@@ -118,7 +114,7 @@ impl SteppedOut {
     }
 }
 
-/// A frame that starts now, and that no hook has seen. [`hide`](NewFrame::hide) consumes it: a frame is offered once.
+/// A frame that starts now and was not dispatched. [`hide`](NewFrame::hide) consumes it: a frame is dispatched once.
 ///
 /// # Invariants
 /// The topmost frame of the calling thread's data stack, at rest: its stack pointer is saved. It
@@ -134,7 +130,7 @@ impl NewFrame {
         NewFrame(frame)
     }
 
-    /// `None`: the frame lies elsewhere, or does not start now. One that was offered, or has made
+    /// `None`: the frame lies elsewhere, or does not start now. One that was dispatched, or has made
     /// a call, says so itself. One that a debugger has sent back to its first line has a frame
     /// object.
     ///
@@ -158,7 +154,7 @@ impl NewFrame {
         self.set_instruction(unsafe { self.code().first_instruction().sub(1) });
     }
 
-    /// The hooks begin to look at the frame, which nobody finds until they have.
+    /// Begins the dispatch: frame walkers skip the frame until that ends.
     #[inline(always)]
     pub fn hide(self, stage: Stage) -> EntryFrame {
         self.step_back();
@@ -181,7 +177,7 @@ impl Deref for NewFrame {
 /// and both consume it or change it: so nothing that was seen of the frame before is used afterwards.
 ///
 /// # Invariants
-/// As those of [`NewFrame`]; the frame says of itself that it is being offered.
+/// As those of [`NewFrame`]; the frame says of itself that it is being dispatched.
 pub struct EntryFrame(Frame);
 
 impl EntryFrame {
@@ -219,7 +215,7 @@ impl Deref for EntryFrame {
 /// What can be read of a frame that hooks look at.
 ///
 /// # Invariants
-/// The frame is being offered, and is not shown or replaced as long as the [`EntryFrame`] is borrowed.
+/// The frame is being dispatched, and is not shown or replaced as long as the [`EntryFrame`] is borrowed.
 #[derive(Clone, Copy)]
 pub struct Look<'a>(Frame, PhantomData<&'a EntryFrame>);
 

@@ -1,4 +1,4 @@
-//! Exceptions, as a type: whoever holds a [`Raised`] knows that one is set.
+//! Exceptions as a type: a [`Raised`] proves that one is set.
 
 use crate::code_extra::Error;
 use crate::cpython as c;

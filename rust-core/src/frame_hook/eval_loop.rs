@@ -1,4 +1,6 @@
-//! Where the eval loop, an evaluator and instrumentation come to the hooks with a frame.
+//! Where the eval loop, an evaluator and instrumentation enter Rust with a frame.
+//!
+//! The callers are `ferrule_eval_loop.h` (`RESUME`, `RETURN_GENERATOR`, `_Py_Instrument`) and `eval_frame`.
 
 use super::dispatch::{offer, standing, Answer, Way};
 use super::entry_frame::{never_dispatch, NewFrame, Stage};
@@ -18,8 +20,7 @@ use crate::thread::Thread;
 use core::ffi::c_int;
 use core::ptr::null_mut;
 
-/// How the eval loop goes on after a frame was offered to the hooks, and how far ahead where that is
-/// elsewhere.
+/// How the eval loop continues after a dispatch; `ahead` is for [`Answer::Elsewhere`].
 #[repr(C)]
 pub struct GoesOn {
     pub answer: Answer,
@@ -33,9 +34,9 @@ impl From<Answer> for GoesOn {
     }
 }
 
-/// Offers the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`, to
-/// the hooks. A few instructions where none is called in this thread; a few loads when all have settled its
-/// code; else what they take.
+/// Dispatches the hooks for the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`. Takes a few
+/// instructions if no hook is called in this thread, a few loads if all are disabled for the code, else the time of
+/// the callbacks.
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state; `frame` is its
@@ -82,7 +83,7 @@ unsafe extern "C" fn offer_current(
     GoesOn { answer: Answer::Elsewhere, ahead: unsafe { give_up(thread, frame, value) } }
 }
 
-/// The frame that was offered goes on behind its `RESUME` or `RETURN_GENERATOR`, or elsewhere.
+/// The dispatched frame continues after its `RESUME` or `RETURN_GENERATOR`, or elsewhere.
 #[inline(always)]
 fn runs(thread: Thread, frame: Frame, answer: Answer) -> GoesOn {
     if answer == Answer::AskAgain {
@@ -92,9 +93,8 @@ fn runs(thread: Thread, frame: Frame, answer: Answer) -> GoesOn {
     answer.into()
 }
 
-/// A call ends before its frame has run: the frame goes, and the thread is back in what is below,
-/// with the value of the call or the exception that is set. Out of line: frames that run need none
-/// of its registers.
+/// Ends a call before its frame has run: clears the frame, and makes the caller current, with the value of the call or
+/// with the exception that is set. Out of line: frames that run need none of its registers.
 ///
 /// # Safety
 /// `frame` is the thread's current one, the topmost of the data stack.
@@ -110,9 +110,8 @@ unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) -> Ahead {
     }
 }
 
-/// A frame comes to a `RESUME` that is not to be offered. A generator that goes on: it was offered
-/// when it was made, and may be watched. Or a frame that was offered before, or that a debugger has
-/// sent back.
+/// A frame executes a `RESUME` at which it is not dispatched: a generator is resumed, which may be watched; or the
+/// frame was dispatched before, or a debugger has sent it back.
 #[inline(never)]
 fn go_on(thread: Thread, frame: Frame) -> Answer {
     if !generator_watch::are_there_any(thread) {
@@ -131,9 +130,9 @@ fn go_on(thread: Thread, frame: Frame) -> Answer {
     }
 }
 
-/// `_Py_Instrument` for the code of a frame that stands at a `RESUME`: 0, or -1 with an exception
-/// set. A frame that is still to be offered is hidden meanwhile. On the free-threaded build the
-/// thread may wait there, and another one may walk its frames.
+/// `_Py_Instrument` for the code of a frame at a `RESUME`: 0, or -1 with an exception set. A frame that is still to be
+/// dispatched is hidden meanwhile: on the free-threaded build the thread may wait here while another one walks its
+/// frames.
 ///
 /// # Safety
 /// `frame` is the calling thread's current frame, `code` is its code, and `interpreter` is the
@@ -160,7 +159,7 @@ pub unsafe extern "C" fn _PyRust_Instrument(
     }
 }
 
-/// A generator goes on with an exception, which is thrown into it: no `RESUME` will say so.
+/// A generator is resumed by an exception that is thrown in, which executes no `RESUME`.
 ///
 /// # Safety
 /// `frame` is the calling thread's current frame.
@@ -181,13 +180,13 @@ unsafe fn go_on_thrown(frame: Frame) {
 pub enum Before {
     /// It is evaluated.
     Evaluate(*mut _PyInterpreterFrame),
-    /// It is evaluated, and the marks from this one on lie below it.
+    /// It is evaluated, and the return shims from this one on lie below it.
     Watched(*mut _PyInterpreterFrame, Frame),
     /// It is gone, and this is what the call comes to: a new reference, or NULL with an exception.
     Over(*mut PyObject),
 }
 
-/// Offers a frame that an evaluator is about to get, before anything of it has run.
+/// Dispatches the hooks for a frame that an evaluator is about to get, before anything of it has run.
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state, and `frame` ready
@@ -208,8 +207,8 @@ pub unsafe fn offer_before_evaluator(
     }
 }
 
-/// [`offer_before_evaluator`] where there may be somebody to ask. Out of line: what calls
-/// it is inlined into the eval loop.
+/// [`offer_before_evaluator`] in a thread in which hooks are called. Out of line: its caller is inlined into the eval
+/// loop.
 ///
 /// # Safety
 /// As there.

@@ -1,5 +1,5 @@
-//! A generator, coroutine or asynchronous generator from outside: its state, its frame, and where that
-//! goes on.
+//! A generator, coroutine or asynchronous generator from outside: its state, its frame, and the instruction
+//! at which it is resumed.
 
 use super::resume::goes_on_at;
 use crate::check::check;
@@ -21,8 +21,8 @@ pub struct Generator<'a>(NonNull<PyGenObject>, PhantomData<&'a Owned>);
 
 impl<'a> Generator<'a> {
     /// # Safety
-    /// *live*: as the type's invariant says. Somebody has a reference to it, and keeps that, for as long as the result is
-    /// used.
+    /// *live*: as the type's invariant says. Somebody has a reference to it, and keeps that, for as long as the result
+    /// is used.
     pub unsafe fn new(generator: *mut PyObject) -> Self {
         // SAFETY: *live*, so not NULL. All three begin with the same fields.
         Generator(unsafe { NonNull::new_unchecked(generator.cast()) }, PhantomData)
@@ -69,10 +69,10 @@ impl<'a> Generator<'a> {
         unsafe { (*self.0.as_ptr()).gi_frame_state = state };
     }
 
-    /// Goes on, in the place of whoever it has just yielded to.
+    /// Re-enters the generator on the current thread, right after its yield.
     ///
     /// # Safety
-    /// It has just yielded, and the mark that it has come to is the thread's current frame.
+    /// It has just yielded, and the shim that it has come to is the thread's current frame.
     pub unsafe fn go_on(self, thread: Thread) {
         // SAFETY: what the eval loop does where a generator goes on, on the thread's own state.
         unsafe {
@@ -87,9 +87,9 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// A generator's frame between two runs, and the instruction that it goes on at.
+/// A generator's frame between two runs, and the instruction at which it is resumed.
 ///
-/// A debugger may send the frame to another line while hooks are told. It goes on there then.
+/// A debugger may send the frame to another line during a callback. It is resumed there then.
 ///
 /// # Invariants
 /// The generator is not finished, and executes nothing of its own while this is used. Where the frame
@@ -112,11 +112,11 @@ impl Resumption {
         self.frame.instruction() != self.resumes_at
     }
 
-    /// Runs `work`, and meanwhile nobody can close the generator: CPython closes one that stands at the
-    /// `RESUME` behind a yield though it executes. So it stands at the yield itself.
+    /// Runs `work` with the frame at the yield instead of the `RESUME` after it: CPython closes a generator at such a
+    /// `RESUME` although it executes.
     ///
-    /// A debugger may send it to another line from within `work`, and it stands there afterwards. That
-    /// takes from its stack what the other line has no use for, by what lies there before a yield.
+    /// A debugger may send the frame to another line within `work`, and it stays there. The jump drops stack items that
+    /// the other line does not need, by the stack before a yield.
     ///
     /// # Safety
     /// The generator is marked as one that executes.

@@ -1,15 +1,16 @@
 //! Watched generators, coroutines and asynchronous generators.
 //!
-//! The frame of one comes and goes. Its marks lie below it only while it runs; between two runs a
-//! [`Watched`] keeps its watches. That is an object, which the frame holds in `f_locals`: code whose
-//! locals are in slots has no other use for the field. So it is found from the frame, it costs
-//! nothing where there is none, and it goes when the frame does, whatever ends that.
+//! A generator frame is linked only while it runs, and so are its return shims. Between two runs a [`Watched`] keeps
+//! the watches. The frame holds this object in `f_locals`, a field that code with fast locals does not use. So it is
+//! found in one read, costs nothing where there is none, and dies with the frame.
 //!
-//! The collector does not know the object, so that nobody finds it in a list and keeps it. What it
-//! refers to is shown as the frame's own (`frame::traverse`).
+//! The collector does not track the object, so that no list of it yields a reference. `frame::traverse` visits what it
+//! refers to, as the frame's own.
 //!
-//! Frames that go on are noticed by `RESUME`, not by its quick form. While any generator is watched,
-//! no `RESUME` becomes quick, and where a watched one is to go on, it is made slow.
+//! `RESUME` notices that a watched frame is resumed; `RESUME_CHECK` does not. While any generator is watched, no
+//! `RESUME` is specialized, and the one at which a watched generator will be resumed is de-specialized.
+//!
+//! What a yield does is described in `docs/internals/frame-hooks.md`.
 
 use super::error::{hand_back, Outcome, Raised};
 use super::generator::{Generator, Resumption};
@@ -102,14 +103,14 @@ impl Watched {
 type NextTold<'a> = fn(&&'a Watch) -> Option<&'a Watch>;
 
 /// The frame of `watch` has come to `made`, the generator that its code makes, which is watched from
-/// now on: it has the watch, and the frame below the mark is the current one. `Err`: it is not watched, and nothing was
+/// now on: it has the watch, and the frame below the shim is the current one. `Err`: it is not watched, and nothing was
 /// done; with an exception, or without one.
 ///
 /// Code whose locals are in a mapping needs the field itself: a module that awaits. Such a frame has
 /// ended as it has made its coroutine.
 ///
 /// # Safety
-/// *current*: the mark is the thread's current frame.
+/// *current*: the shim is the thread's current frame.
 pub unsafe fn attach(
     thread: Thread,
     watch: OwnedWatch,
@@ -157,8 +158,8 @@ fn make(thread: Thread, frame: Frame) -> Outcome<NonNull<Watched>> {
     Ok(new)
 }
 
-/// Has the eval loop say when generators go on. It does so already while any hook is enabled, but the
-/// one that has asked for this may have been disabled since.
+/// Makes the eval loop report resumed generators. It does so already while any hook is enabled, but the hook that began
+/// the watch may have been disabled since.
 #[inline(always)]
 fn activate(thread: Thread) {
     // SAFETY: the state is live. The flag changes with the world stopped, and this thread runs.
@@ -183,8 +184,7 @@ fn with_list<T>(thread: Thread, work: impl FnOnce(*mut Next<Watched>) -> T) -> T
     work(unsafe { (&raw mut (*state).watched).cast() })
 }
 
-/// The generator whose frame this is goes on: its marks are laid below it, if they are not there.
-/// Hooks that want to know are told.
+/// A generator is resumed: its return shims are linked below the frame, and resume callbacks are called.
 ///
 /// # Safety
 /// `frame` is the thread's current frame, its stack pointer is saved, and it executes nothing yet.
@@ -199,8 +199,8 @@ pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
     }
 }
 
-/// The marks of a generator that goes on are laid below its frame, those that are not there, and hooks
-/// that want to know are told. `Err`: a hook has failed where none was.
+/// Links the shims of a resumed generator that are not linked yet, and calls resume callbacks. `Err`: a callback has
+/// failed while no exception was set.
 ///
 /// # Safety
 /// As for [`go_on`]; `watched` is what the frame holds.
@@ -237,8 +237,8 @@ unsafe fn lay_marks(thread: Thread, at: &Resumption, watched: NonNull<Watched>) 
     outcome
 }
 
-/// Makes a generator's frame ready to go on, as everybody was told that it does. With `is_thrown` the
-/// exception that is set is a hook's, and nobody but hooks knows yet that it is thrown in.
+/// Prepares a generator's frame to execute after the resume callbacks. With `is_thrown` the exception that is set is a
+/// hook's, and tools do not know yet that it is thrown in.
 ///
 /// # Safety
 /// As for [`go_on`].
@@ -259,8 +259,8 @@ unsafe fn get_ready(thread: Thread, at: &Resumption, is_thrown: bool) -> Outcome
     outcome
 }
 
-/// Tells one hook that the generator whose frame this is goes on, also where an exception is thrown
-/// into it. `Err`: the hook has failed where none was.
+/// Calls one hook's resume callback, also if an exception is thrown in. `Err`: it has failed while no exception was
+/// set.
 ///
 /// # Safety
 /// As for [`go_on`]; `watch` is one of the frame's.
@@ -287,12 +287,12 @@ unsafe fn pop_none(frame: Frame) {
     unsafe { (*frame.as_ptr()).stacktop = top as i32 - 1 };
 }
 
-/// A generator has yielded `value` to the mark of `watch`. The mark is taken out, and the value is to
-/// be handed on. `Err`: the hook has failed, and its exception is to be thrown into the generator,
-/// which is the thread's current frame again.
+/// A generator has yielded `value` to the shim of `watch`. Calls the yield callback and unlinks the shim; the value is
+/// to be handed on. `Err`: the callback has failed, its exception is to be raised at the yield, and the generator is
+/// the thread's current frame again.
 ///
 /// # Safety
-/// The mark is the thread's current frame.
+/// The shim is the thread's current frame.
 pub unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
     let Some(watched) = watch.watched().map(NonNull::cast::<Watched>) else {
         check!(false, "a frame has yielded that is no watched generator's");
@@ -343,9 +343,8 @@ pub unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcom
     }
 }
 
-/// Tells one hook that the generator whose frame this is has yielded `value`, which is handed back.
-/// `Err`: the hook has failed, or the generator was sent to another line. Its stack is as before then,
-/// or as the other line needs it.
+/// Calls one hook's yield callback, and returns the value. `Err`: the callback has failed, or the generator was sent to
+/// another line. The stack is as before then, or as the other line needs it.
 ///
 /// # Safety
 /// The generator has just yielded, and is marked as one that executes.
@@ -377,12 +376,11 @@ unsafe fn tell_yielded(
     Err(Raised::runtime_error(thread, text))
 }
 
-/// A generator that has yielded to the mark of `watch` goes on at once, and the exception that is set
-/// is to be thrown into it. Hooks that want to know are told: those whose marks it has passed, and
-/// then this one. Whoever fails now has its exception thrown instead.
+/// Re-enters a generator that has yielded to the shim of `watch`, with the exception that is set. Calls resume
+/// callbacks: of the shims already passed, then of this one. A callback that fails replaces the exception.
 ///
 /// # Safety
-/// The generator has yielded to this mark, and `watched` is what its frame holds.
+/// The generator has yielded to this shim, and `watched` is what its frame holds.
 unsafe fn throw_into(
     thread: Thread,
     at: &Resumption,
@@ -408,8 +406,8 @@ unsafe fn throw_into(
     let _ = watch.into_raw(); // the frame, which goes on above the mark, leads to it
 }
 
-/// The frame of `watch` was left, and its mark taken out. If that was a generator's, nothing leads to
-/// the watch any more. Destructors may run.
+/// The frame of `watch` was left and its shim unlinked. Detaches the watch from its generator, if it has one.
+/// Destructors may run.
 #[inline(always)]
 pub fn detach(watch: &Watch) {
     if let Some(watched) = watch.watched() {
@@ -469,9 +467,9 @@ unsafe extern "C" fn deallocate(this: *mut PyObject) {
     }
 }
 
-/// Shows the collector what is held between two runs of the generator: code, words, and what the field
-/// of the frame held before. While it runs, its marks have its watches, as its slots have what it works
-/// on: neither is shown. Called with the frame that holds it, which refers to nothing else through it.
+/// Visits what is owned between two runs of the generator: code, user data, and what the frame's field held before. A
+/// linked watch belongs to its shim and is not visited, like the slots of a running frame. Called with the frame that
+/// holds the object, which refers to nothing else through it.
 unsafe extern "C" fn traverse(
     this: *mut PyObject,
     visit: VisitFunction,
@@ -506,9 +504,9 @@ unsafe fn take_out_of_list(thread: Thread, watched: *mut Watched) {
     }
 }
 
-/// The frame is over, and was not left: it was suspended. Those who watch it are told.
+/// The suspended frame never runs again: drop callbacks are called.
 ///
-/// Watches that are linked stay: their frames run, and will never come back, or tell by themselves.
+/// Linked watches stay: their frames run, but return no more.
 ///
 /// # Safety
 /// `watched` is live, and this thread's.
@@ -527,8 +525,8 @@ unsafe fn forget_watches(thread: Thread, watched: NonNull<Watched>) {
 }
 
 /// A generator was finalized and has not come to its end, or was closed before it has begun: its exit callbacks are
-/// called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all of
-/// that may be. A generator that is resurrected is not watched any more.
+/// called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all
+/// of that may be. A generator that is resurrected is not watched any more.
 ///
 /// # Safety
 /// `generator` is a live generator, coroutine or asynchronous generator; the calling thread is attached.
@@ -551,7 +549,7 @@ pub unsafe extern "C" fn _PyRust_DropGenerator(generator: *mut PyObject) {
     }
 }
 
-/// The interpreter ends: whatever is watched is over.
+/// At the interpreter's end: drops all watched generators.
 pub fn forget_all(thread: Thread) {
     loop {
         // SAFETY: under the lock.

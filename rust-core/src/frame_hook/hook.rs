@@ -6,12 +6,12 @@
 //!   a watch, a removed hook before it ────────────┴─► HookRef ──► the block
 //! ```
 //!
-//! A hook may be called as long as there is a [`HookInUse`]. The last of them that goes has the user data
-//! freed. That is when the hook was removed and nothing calls it any more: what it still watches does not
-//! keep the user data, which may lead to what it watches. The last [`HookRef`] frees the block.
+//! A hook may be called as long as there is a [`HookInUse`]; the last one frees the user data. That happens when the
+//! hook was removed and no callback of it runs. Its watches do not keep the user data, which may lead to what they
+//! watch. The last [`HookRef`] frees the block.
 //!
-//! The list changes with the world stopped. A hook that was removed keeps its way to the next one of then,
-//! with a reference. A dispatch that holds a hook therefore reaches the rest of the list.
+//! The list changes with the world stopped. A removed hook keeps `next` as it was, with a reference, so that a
+//! dispatch that holds the hook reaches the rest of the list.
 
 use super::counted::References;
 use super::description::{Description, EntryFunction, EventFunction, TraverseFunction};
@@ -493,7 +493,8 @@ impl Deref for Installed<'_> {
 /// The installed hooks in order.
 ///
 /// # Invariants
-/// `at` is NULL or in the list, which does not change as long as the [`NotStopped`] from which this is borrowed is there.
+/// `at` is NULL or in the list, which does not change as long as the [`NotStopped`] from which this is borrowed is
+/// there.
 #[derive(Clone, Copy)]
 pub struct Hooks<'a> {
     at: Option<NonNull<Hook>>,

@@ -1,13 +1,13 @@
-//! Hooks that come and go, in every order of the threads' steps, by loom (`ci/proofs`).
+//! Adding and removing hooks during dispatches, in every order of the threads' steps, by loom (`ci/proofs`).
 //!
-//! What must hold, whatever the order:
-//! - A dispatch goes through the hooks that were there as it began, but for those that were removed meanwhile. None of
-//!   them is freed, nor its user data, while it is called. Each is freed once.
-//! - Threads that need the index of what is settled agree on one, and keep no other.
-//! - What one thread settles does not undo what another has settled.
+//! Whatever the order:
+//! - A dispatch calls the hooks that were installed when it began, except those removed meanwhile. No hook and no user
+//!   data is freed while the hook is called. Each is freed once.
+//! - Threads that need the index of the opt-out masks agree on one, and keep no other.
+//! - Disabling in one thread does not undo disabling in another.
 //!
-//! `fake_cpython::interleaved` looks at the memory. That the world stops only where a thread says so is
-//! taken from CPython.
+//! `fake_cpython::interleaved` checks the memory. That the world stops only where a thread allows it is assumed of
+//! CPython.
 
 use super::c_types::{FrameHookAnswer, FRAMEHOOK_PASS};
 use super::counted::count_one;

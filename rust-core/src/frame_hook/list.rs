@@ -1,13 +1,13 @@
-//! Intrusive lists: a member can be taken out without a walk, and neither step needs memory.
+//! Intrusive lists: a member is removed without a walk, and no operation allocates.
 //!
 //! ```text
 //!   beginning ──► member ──► member ──► NULL        `next`
 //!       ▲───────────┘ ▲────────┘                    `place`: what leads to a member
 //! ```
 //!
-//! The watches of a thread are such a list, its scopes, the unhooked calls that no frame has made, and the watched
-//! generators of an interpreter. The list of hooks is none: it is read without a lock, and a removed hook keeps its
-//! `next` (`hook`).
+//! Such lists are the watches of a thread, its scopes, its unhooked calls without a frame below, and the watched
+//! generators of an interpreter. The list of hooks is another kind: it is read without a lock, and a removed hook keeps
+//! its `next` (`hook`).
 
 use core::cell::Cell;
 use core::ptr::{null_mut, NonNull};

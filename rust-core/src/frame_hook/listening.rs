@@ -1,8 +1,8 @@
 //! Which hooks are called in which thread.
 //!
-//! Each thread has the set at hand, and a flag that tells whether there is anything to do in it. So a hook of one
-//! thread, or one that is disabled in a thread, costs the other threads, or that thread, a call that returns at
-//! once, in code that it wants to see.
+//! Each thread has the set of its open hooks, and a flag for whether Rust has anything to do in it. So a hook of one
+//! thread, or one that is disabled in a thread, costs the others, or that thread, a call that returns at once, and only
+//! in code for which it is not disabled.
 //!
 //! ```text
 //!   installed ── not removed, not disabled ──► enabled ── of all threads ──► everywhere
@@ -17,8 +17,8 @@ use crate::in_cpython::{FrameHookState, FrameHookThread, HOOK_GROUPS};
 use crate::thread::{Thread, ThreadState};
 use core::ffi::c_longlong;
 
-/// Whether Rust has something to do in a thread: some hook is called there, or some generator is watched, which that thread
-/// may resume.
+/// Whether Rust has something to do in a thread: some hook is called there, or some generator is watched, which that
+/// thread may resume.
 ///
 /// # Safety
 /// The world is stopped, or the state does not change meanwhile.
@@ -96,8 +96,8 @@ unsafe fn announce_to(one: ThreadState, hook: &Hook, enabled: bool) {
     }
 }
 
-/// A thread ends, and no hook is called in it, whatever is added or enabled. Or it does not end after all. Where there is
-/// no hook, no thread is stopped for that.
+/// A thread ends, and no hook is called in it, whatever is added or enabled. Or it does not end after all. Where there
+/// is no hook, no thread is stopped for that.
 ///
 /// # Safety
 /// Nobody else works on what is that thread's.
@@ -146,8 +146,8 @@ pub unsafe fn set_active(thread: Thread) {
     }
 }
 
-/// As [`set_active`], where whether any generator is watched has changed, and nothing else: nothing is to be done where all
-/// threads listen anyway.
+/// As [`set_active`], where whether any generator is watched has changed, and nothing else: nothing is to be done where
+/// all threads listen anyway.
 ///
 /// # Safety
 /// As there.

@@ -1,28 +1,30 @@
-//! Frame hooks: tools that look at a frame before its first instruction.
+//! Frame hooks: entry callbacks before a frame's first instruction, exit callbacks when it is left.
 //!
 //! ```text
-//!   RESUME, RETURN_GENERATOR ──► dispatch ──► round ──► hook       who is asked, in which order
-//!                                               │ └───► settled    who has settled which code
-//!                                               └───► asking ──► view      what a hook may read
-//!                                                        │ └───► replace   other code to run
-//!   a watched frame ends ──► came_back ──► watch ◄───────┘
-//!   c_api, python ──► registry, switch, settled, view
+//!   RESUME, RETURN_GENERATOR ──► eval_loop ──► dispatch ──► hook         in the order of the list
+//!                                                │ └──────► opt_out      disabled for the code?
+//!                                                └──► entry_callback ──► view      what it may read
+//!                                                         │ └──────────► replace   other code to run
+//!   a watched frame is left ──► return_shim ──► watch ◄───┘
+//!                                  └──► notify    the event callback
+//!   c_api, python ──► registry, switch, opt_out, view
 //! ```
 //!
-//! Where a hook is asked costs nothing to those who have none: the eval loop's
-//! `RESUME` asks, and its quick form `RESUME_CHECK` does not. Adding a hook raises
-//! the instrumentation version, as a monitoring tool does, so that every code
-//! object meets `RESUME` once more. Where all hooks have settled, `RESUME` becomes
-//! quick again; where one wants to be asked each time, it stays.
+//! A hook costs nothing in code for which it is disabled. `RESUME` dispatches hooks, and its specialized form
+//! `RESUME_CHECK` does not. Adding a hook bumps the instrumentation version, as a monitoring tool does, so that each
+//! code object executes `RESUME` once more. If all hooks are disabled for the code, it is specialized again; otherwise
+//! it stays.
 //!
-//! At that point the frame's prologue has run: cells are made, free variables are
-//! in place. Nobody has seen them, so `view` looks through them and `replace`
-//! takes them back. A generator's frame moves into its object before `RESUME`,
-//! so there `RETURN_GENERATOR` asks.
+//! The frame's prologue has run by then: cells exist and free variables are in place. Nothing has seen them, so `view`
+//! looks through them and `replace` takes them back. A generator's frame moves into its object before `RESUME`, so
+//! `RETURN_GENERATOR` dispatches it.
 //!
-//! Any call into CPython that gives up a reference or makes an object may run Python
-//! code, and that code may add and remove hooks, or let another thread do so. So what
-//! was found before such a call is looked up again after it.
+//! Hooks are a linked list, which changes with the world stopped. A dispatch walks it and holds the hook that it calls.
+//!
+//! A call into CPython that releases a reference or allocates an object may run Python code, which may add and remove
+//! hooks, or let another thread do so. What was found before such a call is looked up again after it.
+//!
+//! `docs/internals/frame-hooks.md` describes the mechanisms.
 
 pub mod c_api;
 mod c_types;

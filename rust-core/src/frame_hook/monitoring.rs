@@ -1,4 +1,4 @@
-//! What monitoring, trace and profile functions learn of a generator that hooks watch.
+//! What monitoring, trace and profile functions see of a watched generator.
 
 use super::error::{Outcome, Raised};
 use crate::cpython as c;
@@ -9,8 +9,8 @@ use crate::thread::Thread;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Brings the code of a frame that goes on up to date with monitoring. Who was told may have changed
-/// that, and CPython then looks for running code in the frames from the mark down.
+/// Brings a resumed frame's code up to date with monitoring, which callbacks may have changed: CPython then looks for
+/// running code in the frames from the shim down.
 pub fn instrument(thread: Thread, frame: Frame) -> Outcome<()> {
     let code = frame.code().as_ptr();
     let wanted = thread.eval_breaker();
@@ -27,8 +27,8 @@ pub fn instrument(thread: Thread, frame: Frame) -> Outcome<()> {
     }
 }
 
-/// Tools are told that the exception that is set is thrown into a generator that stands at `at`, as
-/// where that is done with `throw()`. One that fails has its own exception thrown.
+/// Reports `PY_THROW` for the exception that is set, thrown into a generator at `at`, as `throw()` does. A tool that
+/// fails replaces the exception.
 ///
 /// # Safety
 /// `frame` is the thread's current frame, with its stack pointer saved, and no lock is held.

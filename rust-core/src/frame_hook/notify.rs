@@ -1,7 +1,7 @@
-//! Telling a hook what has become of the frame that it watches.
+//! Calls a hook's event callback for a frame that it watches.
 //!
-//! A mark is the thread's current frame while the hook is told, so that what the hook starts is known to
-//! start within one.
+//! The return shim is the thread's current frame during the callback, so that frames above it are recognized as
+//! starting within a callback.
 
 use super::c_types::{FrameHookEvent, FRAMEHOOK_ON_RESUME, FRAMEHOOK_ON_YIELD};
 use super::counted::count_one;
@@ -21,12 +21,11 @@ use crate::thread::{Thread, ThreadState};
 use core::ptr::null_mut;
 
 impl OwnedWatch {
-    /// A frame has returned `value` to the mark of a watch of the plain kind: the hook is told, and
-    /// the watch ends. The frame below is the thread's current one afterwards. `Err`: it is of
-    /// another kind, or is to be told in another way, and nothing was done.
+    /// A frame has returned `value` to the shim of a plain watch: calls the exit callback and ends the watch. The frame
+    /// below is current afterwards. `Err`: the watch is of another kind, and nothing was done.
     ///
     /// # Safety
-    /// *current*: the mark is the thread's current frame.
+    /// *current*: the shim is the thread's current frame.
     #[inline(always)]
     pub unsafe fn end_plainly(
         self,
@@ -65,8 +64,8 @@ impl OwnedWatch {
 }
 
 impl Watch {
-    /// Tells the hook at the mark, which is the thread's current frame, that the frame has returned
-    /// `value`. Whether all went well.
+    /// Calls the event callback at the shim, which is the thread's current frame, for a frame that has returned
+    /// `value`. Returns whether it succeeded.
     #[inline(always)]
     fn tell_here(
         &self,
@@ -98,8 +97,8 @@ impl Watch {
         }
     }
 
-    /// Tells the hook, if it wants to be told. No exception is set. The mark is the thread's
-    /// current frame meanwhile, so that what starts here is known to start within a hook.
+    /// Calls the event callback, if the hook requested the event. No exception is set. The shim is the thread's current
+    /// frame meanwhile, so that frames above start within a callback.
     #[inline(always)]
     pub fn tell(&self, thread: Thread, what: Kind, value: *mut PyObject) -> Outcome<()> {
         // SAFETY: *quiet*: a counter is written.
@@ -145,9 +144,9 @@ impl Watch {
         Err(if self.watched().is_some() { raised.but_no_end(thread) } else { raised })
     }
 
-    /// Tells the hook while the exception `raised` is on its way, and sets that again, or the one
-    /// that the hook has raised about it. To the hook it is as within `except`: `raised` is the
-    /// context of what it raises, or the end of that one's contexts.
+    /// Calls the event callback while `raised` propagates, and sets that again, or the callback's own exception. To the
+    /// callback it is as within `except`: `raised` becomes the context of its exception, or the end of that one's
+    /// contexts.
     pub fn tell_aside(&self, thread: Thread, what: Kind, raised: Owned) {
         let value = if what == Kind::Raised { raised.as_ptr() } else { null_mut() };
         let told = handling(thread, &raised, || {
@@ -173,7 +172,7 @@ impl Watch {
         }
     }
 
-    /// Tells the hook that the frame was dropped. Where it fails, that is reported.
+    /// Calls the drop callback. A failure is reported as unraisable.
     pub fn tell_dropped(&self, thread: Thread) {
         let _ = self.tell(thread, Kind::Dropped, null_mut()).map_err(|Raised { .. }| {
             // The report runs code of others, and the name is the hook's.
@@ -189,7 +188,7 @@ impl Watch {
     }
 }
 
-/// A hook that was told of a frame has failed: there is an exception, of its own or about that.
+/// An event callback has failed: makes sure that an exception is set.
 #[cold]
 #[inline(never)]
 fn failed(thread: Thread, hook: &Hook) -> Raised {
@@ -207,8 +206,8 @@ fn failed(thread: Thread, hook: &Hook) -> Raised {
     Raised::by_cpython(thread)
 }
 
-/// The frames that `ending` has begun and not left never run again: who watches them is told, in the
-/// calling `thread`. Watches stay where they are, since frames lead to their marks.
+/// The unfinished frames of `ending` never run again: drop callbacks are called in the calling `thread`. Shims stay,
+/// since frames lead to them.
 ///
 /// # Safety
 /// *alone*: `ending` is the calling thread, or does not run any more: nobody else works on what is that thread's.
@@ -229,7 +228,7 @@ pub unsafe fn forget_those_of(thread: Thread, ending: ThreadState) {
     }
 }
 
-/// The interpreter ends, and no other thread of it runs any more.
+/// At the interpreter's end, when no other thread of it runs.
 pub fn forget_all(thread: Thread) {
     // SAFETY: no thread state comes or goes any more.
     unsafe { ThreadState::all(thread).for_each(|ending| forget_those_of(thread, ending)) };

@@ -1,4 +1,4 @@
-//! Objects that are made when they are first needed, and kept until the interpreter ends.
+//! Objects that are created on first use, and kept until the interpreter ends.
 
 use super::error::{Outcome, Raised};
 use super::state::is_closed;

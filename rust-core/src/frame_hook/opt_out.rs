@@ -1,4 +1,4 @@
-//! Which hooks are disabled for which code objects.
+//! Per-code opt-out: a mask of disabled hooks for each group of slots, in the code's extra slots.
 
 use super::hook::Installed;
 use super::set::HookSet;

@@ -1,6 +1,6 @@
 //! Which parameter of one code object gets the argument of which parameter of another.
 //!
-//! Nothing but whether names are equal matters. So `proofs` tries every pattern of equal names.
+//! Only the equality of names matters. So `proofs` tries every pattern of equal names.
 
 /// Names of parameters, by slot.
 pub trait Names {

@@ -1,5 +1,5 @@
-//! What is claimed of sets of hooks (`fake_cpython::claims`), and a map of parameters against all that
-//! there can be.
+//! What is claimed of sets of hooks (`fake_cpython::claims`), and maps of parameters against all possible
+//! ones.
 
 use super::parameter_map::{Names, ParameterMap};
 use crate::fake_cpython::claims::claims;

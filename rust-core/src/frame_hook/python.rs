@@ -1,9 +1,9 @@
-//! Python's face.
+//! The Python interface.
 //!
 //! ```text
 //!   functions, exports ──► hook ──► view, singleton ──► converted
 //!   block, suspension ──► hook         what `with` statements use
-//!   module                             what `_framecore` has of all this
+//!   module                             the rest of `_framecore`
 //! ```
 
 mod block;

@@ -1,7 +1,7 @@
-//! Calls that a hook makes as though it did not run.
+//! Re-entrant calls: calls from within a callback for which hooks are dispatched as if it did not run.
 //!
-//! Frames that a hook starts are offered to nobody. A compiler runs code of others while it is asked
-//! about a frame, and that code may need hooks as it does elsewhere.
+//! Frames above a callback are not dispatched. A compiler runs foreign code in its entry callback, and that code may
+//! need hooks as it does elsewhere.
 
 use super::entry_frame::{SteppedOut, StepsOut};
 use super::state::step_out;
@@ -10,8 +10,8 @@ use crate::cpython::PyObject;
 use crate::object::Owned;
 use crate::thread::Thread;
 
-/// The frame whose hook makes this call: the innermost one on this stack that is being offered, or
-/// whose end is told of.
+/// The frame whose callback makes this call: the innermost one on this stack that is being dispatched, or a shim at
+/// which an event callback runs.
 fn asked_about(thread: Thread) -> Option<StepsOut> {
     thread.frames().find_map(StepsOut::if_it_is_offered)
 }

@@ -1,7 +1,7 @@
 //! Adding hooks, and removing them.
 //!
-//! The hooks are a list, which changes with the world stopped. A dispatch that is under way goes on in it: it
-//! passes by what was added since it began, and what was removed. Removing a hook needs no memory.
+//! The hooks are a linked list, which changes with the world stopped. A dispatch in progress continues in it, and
+//! skips hooks that were added since it began or removed. Removing a hook needs no memory.
 
 use super::description::{Description, EntryFunction, Position};
 use super::error::{Outcome, Raised};
@@ -18,8 +18,7 @@ use crate::thread::{Thread, ThreadState};
 use core::ffi::{c_longlong, c_void, CStr};
 use core::ptr::NonNull;
 
-/// Why a change could not be made, told apart while the world is stopped and
-/// raised when it runs again.
+/// Why a change was refused: determined while the world is stopped, raised when it runs again.
 pub enum Refusal {
     NoMemory,
     TooMany,
@@ -303,7 +302,7 @@ pub fn remove_those_of(thread: Thread, ending: ThreadState) {
 }
 
 /// A block of this owner ends. The end of its last block removes the hook. Returns the hook, in use;
-/// `None` where somebody else has removed it already. Needs no memory.
+/// `None` if another thread has removed it already. Needs no memory.
 pub fn leave(thread: Thread, owner: u64) -> Option<HookInUse> {
     let is_its = |hook: &Hook| hook.owner == owner && hook.blocks.load(Ordering::Relaxed) != 0;
     locked(thread, || {

@@ -1,10 +1,9 @@
 //! Other code for a frame that has not run yet.
 //!
-//! Before the first instruction only the arguments are set, so the new frame may
-//! look quite different: more locals, other cells, another stack. Four steps: what
-//! the frame holds is taken out of it; a frame for the other code is made in its
-//! place on the data stack; the arguments are put into that, by name and kind; and
-//! what is left over is given up.
+//! Before the first instruction only the arguments are set, so the new frame may differ: more locals, other cells,
+//! another stack size. Four steps: the old frame's references are taken out of it; a frame for the other code is made
+//! in its place on the data stack; the arguments are stored into it by name and kind; and what is left over is
+//! released.
 
 use super::entry_frame::{EntryFrame, NewFrame, Stage};
 use super::error::{Outcome, Raised};
@@ -236,13 +235,13 @@ impl Drop for Taken {
     }
 }
 
-/// Puts a frame that runs `new` in the place of `frame`, still being offered. On
+/// Puts a frame that runs `new` in the place of `frame`, still being dispatched. On
 /// failure nothing has changed.
 ///
 /// `name` is the hook's, for the message.
 ///
 /// # Safety
-/// `frame` is being offered in this thread, and the caller holds a reference to `new`.
+/// `frame` is being dispatched in this thread, and the caller holds a reference to `new`.
 pub unsafe fn replace(
     thread: Thread,
     frame: &mut EntryFrame,
@@ -276,7 +275,7 @@ pub unsafe fn replace(
 /// `None` without memory; then nothing has changed.
 ///
 /// # Safety
-/// `frame` is being offered in this thread. The references in its slots and the one to its code are
+/// `frame` is being dispatched in this thread. The references in its slots and the one to its code are
 /// the caller's from now on.
 unsafe fn remake(thread: Thread, frame: &EntryFrame, new: Code) -> Option<EntryFrame> {
     // SAFETY: the thread's own state and data stack, and its topmost frame. The two frames may

@@ -1,4 +1,4 @@
-//! The two forms of `RESUME`: the quick one asks nobody.
+//! The two forms of `RESUME`: only the unspecialized one dispatches hooks.
 
 use super::world::{locked, unsettle};
 use crate::code::Code;
@@ -10,7 +10,7 @@ use core::ffi::c_int;
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// Lets the eval loop ask Rust when it comes to this `RESUME`. Returns whether it was quick.
+/// De-specializes RESUME_CHECK to RESUME. Returns whether it was specialized.
 ///
 /// # Safety
 /// `at` is one of the instructions of live code.
@@ -24,7 +24,7 @@ pub unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) -> bool {
     is_quick
 }
 
-/// The byte that says what an instruction does. Other threads may execute and write it.
+/// The opcode of an instruction. Other threads may execute and write it.
 ///
 /// # Safety
 /// `at` is one of the instructions of code that lives as long as `'a`.
@@ -44,14 +44,12 @@ unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
     u32::from(unsafe { opcode(at) }.load(Ordering::Relaxed)) == kind
 }
 
-/// A frame goes on behind its `RESUME`, which stays slow. Monitoring is told of it as though it were
-/// quick by now.
+/// Works around gh-155992: LINE is reported as if RESUME were specialized.
 ///
-/// CPython does not tell of a line that begins behind a quick `RESUME` on that one's own line
-/// (python/cpython#155992), and without a hook each is quick once it has run. So a frame that is to
-/// go on there is said to come from the instruction that it goes on at. Nothing is quick without the
-/// GIL. Where anything is pending, handlers run at the `RESUME` first, and are to see the frame
-/// there: [`_PyRust_HandlePending`] comes after them.
+/// CPython does not report a line that begins after RESUME_CHECK on its own line, and without a hook each RESUME is
+/// specialized once it has run. So a frame that continues after a RESUME is reported as coming from the next
+/// instruction. There is no RESUME_CHECK without the GIL. If anything is pending, handlers run at the RESUME first and
+/// must see the frame there; [`_PyRust_HandlePending`] does this after them.
 ///
 /// # Safety
 /// `frame` is the calling thread's current one, and stands at an instruction of its code that is not
@@ -65,8 +63,7 @@ pub unsafe fn goes_on_as_if_quick(thread: Thread, frame: Frame) {
     }
 }
 
-/// Whether the instruction behind the one at which a frame stands tells of a line, as if that were
-/// quick.
+/// Whether the next instruction reports a line.
 ///
 /// # Safety
 /// The frame stands at an instruction of its code that is not the last one.
@@ -84,10 +81,8 @@ fn is_anything_pending(thread: Thread) -> bool {
     thread.eval_breaker() & ((1 << c::_PY_EVAL_EVENTS_BITS) - 1) != 0
 }
 
-/// `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signals'
-/// handlers, the collector and other threads run, and may change hooks and events.
-///
-/// One that is at its `RESUME` goes on behind it afterwards: see [`goes_on_as_if_quick`].
+/// `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signal handlers, the collector
+/// and other threads run, and may change hooks and events. Then does what [`goes_on_as_if_quick`] describes.
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state; `frame` is its current frame, and
@@ -112,7 +107,7 @@ pub unsafe extern "C" fn _PyRust_HandlePending(
     }
 }
 
-/// [`goes_on_as_if_quick`] where the next instruction tells of a line.
+/// [`goes_on_as_if_quick`] if the next instruction reports a line.
 ///
 /// # Safety
 /// As there.
@@ -134,7 +129,7 @@ unsafe fn comes_from_the_same_line(frame: Frame) {
     }
 }
 
-/// Lets frames of `code` that begin come to the hooks. An exception that is set stays.
+/// De-specializes the first RESUME of `code`, so that its frames are dispatched. An exception that is set stays.
 pub fn make_first_resume_slow(thread: Thread, code: Code) {
     // SAFETY: it has such an instruction.
     let was_quick = code.prologue().is_some() && unsafe { make_slow(code.first_resume()) };

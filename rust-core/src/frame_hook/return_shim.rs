@@ -1,4 +1,4 @@
-//! A frame that hooks watch has come back to a mark.
+//! A watched frame has been left to its return shim, by a return, a yield or an exception.
 
 use super::error::{hand_back, Outcome, Raised};
 use super::generator_watch;
@@ -14,16 +14,15 @@ use crate::thread::Thread;
 use core::ffi::c_uint;
 use core::ptr::{null_mut, NonNull};
 
-/// How far ahead of the instruction at which the thread's current frame stands that frame goes on,
-/// in code units. It goes on standing at the call that is over until the next instruction begins:
-/// monitoring tells of a line by the instruction that a frame comes from.
+/// How far ahead of `instr_ptr` the thread's current frame continues, in code units. `instr_ptr` stays at the CALL
+/// until the next instruction starts, so that LINE events are right.
 pub type Ahead = c_uint;
 
-/// Where it stands; or, with an exception that is set, anywhere.
+/// Offset 0; ignored when an exception is set.
 pub(super) const HERE: Ahead = 0;
 
-/// Puts a value onto the stack of the thread's current frame, which goes on `ahead` of where it
-/// stands, or where its call says. Returns that.
+/// Pushes a value onto the stack of the thread's current frame, which continues `ahead` of its call, or at its
+/// `return_offset`. Returns that offset.
 ///
 /// # Safety
 /// That frame has called, or has asked a generator for a value; its stack pointer is saved.
@@ -37,12 +36,11 @@ pub unsafe fn hand_on(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahe
     }
 }
 
-/// A frame has come back to the mark below it: with a value, which is in the mark's slot, or with
-/// the exception that is set. The hook that watches the frame is told. The thread's current frame is
-/// the one to go on in afterwards, so far ahead of where it stands.
+/// A frame has been left to the return shim below it, which is current: with a value in the shim's slot, or with the
+/// exception that is set. Calls the event callback. Returns the offset at which the then current frame continues.
 ///
 /// # Safety
-/// `tstate` is the calling thread's own, attached thread state; its current frame is a mark of this
+/// `tstate` is the calling thread's own, attached thread state; its current frame is a shim of this
 /// crate.
 #[no_mangle]
 #[inline(never)] // the eval loop is large enough
@@ -67,7 +65,7 @@ pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) -> Ah
     }
 }
 
-/// The watch to whose mark something has come.
+/// The watch whose shim has been reached.
 ///
 /// # Safety
 /// *mark*: that of a watch, and the frame that was linked to it has come back to it just now.
@@ -77,10 +75,10 @@ unsafe fn arrived(mark: *mut _PyInterpreterFrame) -> OwnedWatch {
     unsafe { OwnedWatch::from_raw(NonNull::new_unchecked(mark.cast())) }
 }
 
-/// A generator has yielded `value` to a mark. The hook is told, and the value handed on.
+/// A generator has yielded `value` to a shim. Calls the yield callback and hands the value on.
 ///
 /// # Safety
-/// The mark is the thread's current frame.
+/// The shim is the thread's current frame.
 #[inline(never)]
 unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
     // SAFETY: the caller's contract.
@@ -92,11 +90,11 @@ unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
     }
 }
 
-/// A frame has returned `value` to a mark. The hook is told, and the frame below is the thread's
-/// current one afterwards; the value to hand on to it, or an exception.
+/// A frame has returned `value` to a shim. Calls the exit callback. The frame below is current afterwards; returns the
+/// value for it, or an exception.
 ///
 /// # Safety
-/// The mark is the thread's current frame.
+/// The shim is the thread's current frame.
 #[inline(always)]
 unsafe fn came_back(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
     // SAFETY: the caller's contract.
@@ -127,11 +125,10 @@ unsafe fn came_back_otherwise(thread: Thread, watch: OwnedWatch, value: Owned) -
     hand_back(value, told)
 }
 
-/// An exception, which is set, has come to a mark. The hook is told, and the frame below is the
-/// thread's current one afterwards.
+/// The exception that is set has reached a shim. Calls the exit callback. The frame below is current afterwards.
 ///
 /// # Safety
-/// The mark is the thread's current frame.
+/// The shim is the thread's current frame.
 #[cold]
 #[inline(never)]
 unsafe fn came_back_raised(thread: Thread, watch: OwnedWatch) {
@@ -171,11 +168,11 @@ unsafe fn made_generator(thread: Thread, watch: OwnedWatch, generator: Owned) ->
     }
 }
 
-/// A call that an evaluator has run, or that was over before, comes to the marks below it: a new
-/// reference or NULL with an exception, and the same for who has called.
+/// Passes the result of a call that an evaluator has run, or that ended before, through the shims below it: a new
+/// reference, or NULL with an exception. Returns the same for the caller.
 ///
 /// # Safety
-/// `tstate` is the calling thread's own, attached thread state. `mark` is the first of the marks
+/// `tstate` is the calling thread's own, attached thread state. `mark` is the first of the shims
 /// upon its current frame, and the call is over.
 #[cold]
 #[inline(never)]

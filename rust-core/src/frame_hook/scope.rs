@@ -1,10 +1,9 @@
-//! Scopes: while a frame runs, a hook is not called for its callees, or is called for them alone.
+//! Scopes: while a frame runs, a hook is not called for its callees, or is called for them only.
 //!
-//! A scope begins when its frame begins or is resumed, and ends when that is left or suspended. It concerns
-//! one stack: a thread's, or a greenlet's, which has a data stack of its own. So a scope is known by the root
-//! chunk of the data stack that it began on. A stack on which no frame has begun has no chunk yet: it gets
-//! its root then. What a hook says last counts on that stack. `FRAMEHOOK_ONLY_CALLEES_EVERYWHERE` is heeded on
-//! all others, too, which have no scope of the hook.
+//! A scope begins when its frame starts or is resumed, and ends when that is left or suspended. It is in force on one
+//! stack: a thread's, or a greenlet's, which has a data stack of its own. So a scope is known by the root chunk of the
+//! data stack on which it began. A stack without a chunk gets its root then. The innermost scope of a hook on a stack
+//! wins. `FRAMEHOOK_ONLY_CALLEES_EVERYWHERE` also holds on all stacks without a scope of the hook.
 
 use super::c_types::{FRAMEHOOK_EXCLUDE_CALLEES, FRAMEHOOK_ONLY_CALLEES_EVERYWHERE};
 use super::hook::Hook;

@@ -1,4 +1,4 @@
-//! Sets of hooks: in memory, and as they are written down for later.
+//! Sets of hooks by slot: in memory, and as stored with an epoch.
 
 use super::hook::{Hook, Hooks, Installed};
 use crate::in_cpython::{SlotMask, HOOK_GROUPS};

@@ -1,4 +1,4 @@
-//! What a mark executes, a return shim below a watched frame; and so, what tells it from other frames.
+//! The instructions of a return shim, by which it is also recognized.
 
 use crate::cpython as c;
 use crate::frame::{Frame, Owner};
@@ -15,13 +15,13 @@ const fn unit(code: u32) -> Unit {
     Unit { code: code as u8, argument: 0 }
 }
 
-/// What a mark executes. The first instruction says what kind of frame it is, to whoever looks at
-/// the instruction that has called.
+/// The instructions of a shim. The first, `INTERPRETER_EXIT`, shows what kind of frame it is to readers of the
+/// instruction at which a caller stands.
 static INSTRUCTIONS: ForC<[Unit; 3]> =
     ForC::new([unit(c::INTERPRETER_EXIT), unit(c::RESERVED), unit(c::RESERVED)]);
-/// So many instructions behind the first one a frame returns to.
+/// The offset from the first instruction at which a returning frame continues.
 pub(super) const RETURNS_TO: u16 = 1;
-/// So many instructions behind the one that has called a generator it yields to.
+/// The offset from the calling instruction at which a yielding generator's frame continues.
 pub const YIELDS_TO: usize = 1 + size_of::<c::_PySendCache>() / size_of::<c::_Py_CODEUNIT>();
 
 /// The first one.
@@ -29,7 +29,7 @@ pub fn first() -> *mut c::_Py_CODEUNIT {
     INSTRUCTIONS.get().cast()
 }
 
-/// Whether a frame is the mark of a watch: no other frame executes these instructions.
+/// Whether a frame is a return shim: no other frame executes these instructions.
 #[inline(always)]
 pub fn is_mark(frame: Frame) -> bool {
     frame.owner() == Owner::C_STACK

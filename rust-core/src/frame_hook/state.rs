@@ -1,4 +1,4 @@
-//! What the hooks of an interpreter and of a thread share, as the calling thread reaches it.
+//! The state of an interpreter's and a thread's hooks, as the calling thread reaches it.
 
 use super::hook::Hooks;
 use crate::cpython as c;

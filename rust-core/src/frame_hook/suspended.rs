@@ -1,6 +1,6 @@
-//! The list of code objects about which blocks keep hooks from being asked.
+//! The list of code objects for which `with` blocks disable hooks.
 //!
-//! It changes with the world stopped, and memory is asked for while the world runs.
+//! It changes with the world stopped; memory is allocated while the world runs.
 
 use super::error::{Outcome, Raised};
 use super::hook::Installed;
@@ -14,7 +14,7 @@ use crate::thread::Thread;
 use core::ffi::{c_longlong, c_void};
 use core::ptr::null_mut;
 
-/// A block begins in which a hook is not asked about a code object.
+/// Begins a block in which a hook is not called for a code object.
 pub fn begin(thread: Thread, id: c_longlong, code: Code) -> Outcome<()> {
     loop {
         // SAFETY: the world is stopped.

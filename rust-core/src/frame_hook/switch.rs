@@ -1,8 +1,8 @@
-//! Hooks that are disabled: in all threads, in one, or for a code object.
+//! Disabling hooks: in all threads, in one, or for a code object.
 //!
-//! Each of the three can be switched off and on, and can be switched off by blocks. Blocks nest, in
-//! one thread and across threads: the last one that ends puts back what the first one found. What a
-//! block has begun, its end takes back without memory, in whatever thread that is.
+//! Each of the three can be switched off and on, and by blocks. Blocks nest, in one thread and across threads: the
+//! last one to end restores the state that the first one found. The end of a block needs no memory, in
+//! whatever thread it runs.
 
 use super::error::{Outcome, Raised};
 use super::hook::Hook;

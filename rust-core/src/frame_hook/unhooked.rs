@@ -1,12 +1,11 @@
-//! Calls about which no hook is asked.
+//! Unhooked calls: no hook is dispatched for the frame of the call.
 //!
-//! A replacement whose guard has failed calls the original, and must not get itself again. The call
-//! lays a mark below the frame that makes it, and so the frame that it begins is known: it is the
-//! first one of its function directly above. What runs before it begins, a destructor say, has another
-//! function, or is further up; what binds the arguments may be the function itself, which is spared
-//! then in its own place. A frame that nobody was asked about, as there was no hook, leaves the mark as
-//! it is: where the function adds a hook, and what destroys its locals is the function itself, that is
-//! spared as well. A greenlet that waits meanwhile keeps its mark, as it keeps its frames.
+//! A replacement whose guard has failed calls the original function, and must not be replaced again. A return shim
+//! is linked below the frame that makes the call, and marks the call's frame: the first one of its function directly
+//! above. A destructor that runs before it has another function, or is further up. Code that binds the arguments may be
+//! the function itself, which is not dispatched then either. A frame that was never dispatched, because there was no
+//! hook, leaves the shim as it is: if the function adds a hook and a destructor of its locals is the function
+//! itself, that is unhooked as well. A greenlet that is suspended meanwhile keeps its shim with its frames.
 
 use super::c_types::FRAMEHOOK_EXCLUDE_CALLEES;
 use super::entry_frame::never_dispatch;
@@ -31,7 +30,7 @@ fn count(thread: Thread, by: i32) {
     unsafe { (*thread.own()).spared = (*thread.own()).spared.wrapping_add_signed(by) };
 }
 
-/// The watches of spared calls that no frame has made: greenlets and threads begin with them.
+/// The watches of unhooked calls that no frame has made: greenlets and threads begin with them.
 fn at_roots(thread: Thread) -> *mut Next<Watch> {
     // SAFETY: live, as the thread's own state is. No reference is made.
     unsafe { (&raw mut (*thread.own()).spared_at_roots).cast() }
@@ -54,12 +53,12 @@ fn leave_roots(watch: &Watch) {
     }
 }
 
-/// The spared call of `function` that `frame` has made, if its own frame has not begun.
+/// The unhooked call of `function` that `frame` has made, if its own frame has not begun.
 fn call_of(frame: Frame, function: *mut PyObject, quiet: &NotStopped) -> Option<&Watch> {
     frame.callers().map_while(|it| Watch::at(it, quiet)).find(|watch| spares(watch, function))
 }
 
-/// The spared call that this frame is that of. At a mark it starts where a frame has ended: what a
+/// The unhooked call that this frame is that of. At a shim it starts where a frame has ended: what a
 /// callback or a destructor starts there is none of the calls further down.
 fn spared_call(frame: Frame, quiet: &NotStopped) -> Option<&Watch> {
     for caller in frame.callers() {
@@ -87,7 +86,7 @@ fn spared_at_root(function: *mut PyObject, quiet: &NotStopped) -> Option<&Watch>
     None
 }
 
-/// Whether this is the frame of a call that is to be spared, which it is once.
+/// Whether this is the frame of an unhooked call. True once for each call.
 pub fn is_spared(thread: Thread, frame: Frame) -> bool {
     // SAFETY: the calling thread's own.
     if unsafe { (*thread.own()).spared } == 0 {
@@ -103,11 +102,11 @@ pub fn is_spared(thread: Thread, frame: Frame) -> bool {
     true
 }
 
-/// A spared call that is under way. It is over as this is dropped.
+/// An unhooked call in progress. It ends when this is dropped.
 ///
 /// # Invariants
 /// The watch ends with this. The thread's current frame is, between two runs of code of others, the one that it was as
-/// this began: its mark lies below that, or it was in the list of those that no frame has made.
+/// this began: its shim lies below that, or it was in the list of those that no frame has made.
 struct SparedCall {
     thread: Thread,
     watch: ManuallyDrop<OwnedWatch>,
@@ -117,7 +116,7 @@ impl SparedCall {
     /// No hook is asked about the frame of the call that is made now, which runs `function`, if that is
     /// not NULL; nor about those below it, if `below`.
     ///
-    /// The mark lies below the thread's current frame, which makes the call, and not above it: CPython
+    /// The shim lies below the thread's current frame, which makes the call, and not above it: CPython
     /// has functions that look at whatever frame is the current one. Where no frame calls, the watch is
     /// in a list of the thread's until the call's frame begins, and has the root of the stack.
     fn begin(thread: Thread, function: *mut PyObject, below: bool) -> Outcome<Self> {
@@ -184,7 +183,7 @@ unsafe fn function_of(callable: *mut PyObject) -> *mut PyObject {
     }
 }
 
-/// Calls a function without asking any hook about its frame; nor about those below it, if `below`.
+/// Calls a function without dispatching hooks for its frame; with `below`, nor for its callees.
 ///
 /// # Safety
 /// As for `PyObject_Vectorcall`.

@@ -1,4 +1,4 @@
-//! What a hook may read of the frame that it is asked about.
+//! What an entry callback may read of its frame.
 
 use super::entry_frame::Look;
 use super::error::{Outcome, Raised};
@@ -11,7 +11,7 @@ use crate::reference_count::new_reference;
 use crate::thread::Thread;
 use core::ffi::c_int;
 
-/// A frame while a hook is asked about it.
+/// A frame while an entry callback reads it.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     frame: Look<'a>,

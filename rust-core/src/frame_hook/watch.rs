@@ -1,16 +1,16 @@
-//! A watch: a hook is told what becomes of one frame.
+//! A watch delivers exit callbacks for one frame.
 //!
-//! A watched frame comes back to a *mark*, and not to the frame that has called it. A mark is a frame without code of its
-//! own, as the one at the bottom of each eval loop, and so nobody who walks frames shows it. Its three instructions are
-//! there to be returned to: the second by a frame that returns, the third by one that yields. The eval loop has Rust run
-//! both, and an exception that comes to a mark too. Rust tells the hook, takes the mark out, and hands on what came to
-//! the frame below. So frames that nobody watches pay nothing.
+//! A watched frame returns to a *return shim* instead of its caller. A shim is a frame without code of its own, like
+//! the one at the bottom of each eval loop, which frame walkers skip. A frame that returns continues at its second
+//! instruction, and one that yields at its third. The eval loop calls Rust for both, and for an exception that reaches
+//! a shim. Rust calls the hook's event callback, unlinks the shim, and hands the value or exception on to the frame
+//! below. Frames that are not watched pay nothing.
 //!
 //! ```text
-//!   watched frame ──► mark of the last hook that asked ──► mark of the one before ──► caller
+//!   watched frame ──► shim of the hook called last ──► shim of the one before ──► caller
 //! ```
 //!
-//! Several hooks have a mark each. The one that asked last is told first.
+//! Each hook has a shim of its own. Exit callbacks run in the reverse order of entry callbacks.
 
 use super::error::{Outcome, Raised};
 use super::hook::{Hook, HookRef};
@@ -32,11 +32,11 @@ use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::ptr::{null_mut, NonNull};
 
-/// Its mark lies below the frame, which runs.
+/// Its shim is linked below the frame, which runs.
 const LINKED: u32 = 1;
 /// It is in the list of the thread whose frame it watches.
 const LISTED: u32 = 64;
-/// A callback of it is under way. What the watch has is not given up meanwhile.
+/// An event callback of it runs. The watch's hook and data are not released meanwhile.
 const IN_CALLBACK: u32 = 128;
 /// The frame makes a generator when it runs, and that is watched then.
 const MAKES_GENERATOR: u32 = 2;
@@ -44,9 +44,9 @@ const MAKES_GENERATOR: u32 = 2;
 const HELD: u32 = 4;
 /// Its request has a scope.
 const HAS_SCOPE: u32 = 8;
-/// It is the watch of a spared call whose frame has not begun.
+/// It belongs to an unhooked call whose frame has not begun.
 pub(super) const SPARES: u32 = 16;
-/// It is in the list of the spared calls that no frame has made, and whose own has not begun.
+/// It is in the list of unhooked calls without a frame below, whose own frame has not begun.
 pub(super) const AT_ROOT: u32 = 32;
 
 /// The state of a watch that is not linked yet.
@@ -59,20 +59,21 @@ fn state_of_new(request: Request) -> u32 {
     }
 }
 
-/// A watch, as all see it but who ends it: that takes an [`OwnedWatch`].
+/// A watch, for everything but ending it, which takes an [`OwnedWatch`].
 ///
 /// # Invariants
-/// Begins with a frame that is the C stack's, with one slot; so a pointer to the mark is one to the watch. Of memory that
-/// is not used, the slot and `watched` are as in zeros. A watch in the list of the thread whose frame it watches has its
-/// scope in force there. The hook of a watch without a scope has a function to tell it by. The watch of a spared call has
-/// no hook and is not linked; its word is the function that runs, borrowed, and never read through.
+/// Begins with a frame that is the C stack's, with one slot; so a pointer to the shim is one to the watch. Of memory
+/// that is not used, the slot and `watched` are as in zeros. A watch in the list of the thread whose frame it watches
+/// has its scope in force there. The hook of a watch without a scope has a function to tell it by. The watch of a
+/// unhooked call has no hook and is not linked; its user data is the function that runs, borrowed, and never
+/// dereferenced.
 ///
 /// The thread whose frame it watches works on it alone, or another one while this one does not run.
 /// Any callback may change a watch, so all of it is in cells.
 #[repr(C)]
 pub struct Watch {
     mark: UnsafeCell<_PyInterpreterFrame>,
-    /// `None` where nobody is told: a call is spared, or the interpreter or the thread is over.
+    /// `None` if no callback is to be called: an unhooked call, or the interpreter or thread has ended.
     hook: UnsafeCell<Option<HookRef>>,
     request: Cell<Request>,
     /// What is true of it, as bits: [`LINKED`], [`LISTED`], [`IN_CALLBACK`], [`MAKES_GENERATOR`],
@@ -95,8 +96,8 @@ unsafe impl Member for Watch {
 }
 
 /// The right to end a watch. There is one of it for each watch. After [`link`](Self::link) the chain of frames that
-/// leads to the mark has it, after [`into_raw`](Self::into_raw) a generator: it is taken back by
-/// [`from_raw`](Self::from_raw) where something comes to the mark, or the generator is over.
+/// leads to the shim has it, after [`into_raw`](Self::into_raw) a generator: it is taken back by
+/// [`from_raw`](Self::from_raw) where something comes to the shim, or the generator is over.
 ///
 /// # Invariants
 /// The watch is live, and this is the only one of it.
@@ -127,14 +128,14 @@ impl Watch {
         self.state.get() & bit != 0
     }
 
-    /// The mark.
+    /// The return shim.
     #[inline(always)]
     pub fn mark(&self) -> Frame {
         // SAFETY: all its fields that have a meaning are set.
         unsafe { Frame::new((&raw const *self).cast_mut().cast()) }
     }
 
-    /// The watch of a mark.
+    /// The watch of a return shim.
     #[inline(always)]
     pub fn at(frame: Frame, _quiet: &NotStopped) -> Option<&Self> {
         // SAFETY: a watch begins with its mark. It is live: the frame is, and nothing comes back to it, which alone
@@ -151,7 +152,7 @@ impl Watch {
         unsafe { (*self.hook.get()).as_ref() }.map(HookRef::get)
     }
 
-    /// What the hook has asked for.
+    /// The hook's request.
     #[inline(always)]
     pub fn request(&self) -> Request {
         self.request.get()
@@ -176,7 +177,7 @@ impl Watch {
         }
     }
 
-    /// Whether what comes back is a generator that is to be watched. Says so once.
+    /// Whether the frame returns a generator that is to be watched. Resets that.
     #[inline(always)]
     pub fn makes_generator(&self) -> bool {
         let makes_generator = self.has_state(MAKES_GENERATOR);
@@ -219,7 +220,7 @@ impl Watch {
         }
     }
 
-    /// Takes the watch out of the list of the thread that it is in; its scope ends. The mark stays
+    /// Takes the watch out of the list of the thread that it is in; its scope ends. The shim stays
     /// where it was.
     ///
     /// # Safety
@@ -233,7 +234,7 @@ impl Watch {
         self.end_scope();
     }
 
-    /// Whether all there is to such a watch is that its hook is told.
+    /// Whether the watch is plain: ending it means calling its exit callback, and nothing else.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         self.state.get() == LINKED | LISTED
@@ -269,31 +270,30 @@ impl Watch {
         self.set_state(IN_CALLBACK, before);
     }
 
-    /// Whether what came to the mark came from a generator that is suspended.
+    /// Whether the shim was reached by the yield of a generator.
     #[inline(always)]
     pub fn was_yielded_to(&self) -> bool {
         // SAFETY: one of the three.
         self.mark().instruction() == unsafe { shim_code::first().add(YIELDS_TO) }
     }
 
-    /// A frame that returns comes to the mark as one that has returned.
+    /// A frame that returns continues at the shim's second instruction.
     #[inline(always)]
     pub fn expect_return(&self) {
         // SAFETY: this thread's frame.
         unsafe { (*self.mark().as_ptr()).return_offset = RETURNS_TO };
     }
 
-    /// The frame that came to the mark goes on, and will come to it again.
+    /// The frame that was left to the shim runs again, and will return to it.
     pub fn wait_again(&self) {
         self.mark().set_instruction(shim_code::first());
     }
 
-    /// The frame is taken for one that never runs again: what the watch has is moved out, for the hook to be told
-    /// and to be given up. Where a callback of it is under way, in a greenlet, the callback needs all that: the watch
-    /// only leaves the list, and goes on as ever if the callback returns.
+    /// The frame never runs again: moves the watch's hook and data out, for the drop callback. If a callback of it runs
+    /// in a greenlet, that needs them: the watch only leaves the list, and continues as usual if the callback returns.
     ///
-    /// The mark stays as it was, since frames lead to it. They may come back to it after all, while the
-    /// hook is told or later: a greenlet can still be switched to. Nobody is told of that any more.
+    /// The shim stays, since frames lead to it. They may still return to it, during the callback or later: a greenlet
+    /// can be switched to. No event is delivered for that.
     ///
     /// # Safety
     /// - *listed*: the watch is in the list of a thread, which ends.
@@ -318,7 +318,7 @@ impl Watch {
         Some(ForgottenWatch(forgotten))
     }
 
-    /// Whether somebody is to be told, or was removed.
+    /// Whether it has a hook, removed or not.
     pub fn has_hook(&self) -> bool {
         // SAFETY: nothing runs before the reference is over; as in `hook`.
         unsafe { (*self.hook.get()).is_some() }
@@ -350,9 +350,9 @@ impl Watch {
     }
 }
 
-/// What a watch had whose frame never runs again: a watch with a mark of its own, to which nothing leads but while the
-/// hook is told. Frames that begin above it meanwhile have ended by then. Other threads walk this one's frames while it
-/// stands still, and keep no pointer to a mark.
+/// The hook and data of a watch whose frame never runs again, with a shim of its own, which is linked only during the
+/// drop callback. Frames above it have ended by then. Other threads walk this one's frames while it is stopped, and
+/// keep no pointer to a shim.
 ///
 /// # Invariants
 /// Has a reference to its code, and in its cell the hook that the watch had.
@@ -422,7 +422,7 @@ impl OwnedWatch {
     ///
     /// # Safety
     /// - *live*: `watch` was returned by [`into_raw`](Self::into_raw), or linked, and not ended since.
-    /// - *only*: nothing else takes it from there: something has come to the mark, or the generator, which does not
+    /// - *only*: nothing else takes it from there: something has come to the shim, or the generator, which does not
     ///   run, gives it up.
     #[inline(always)]
     pub unsafe fn from_raw(watch: NonNull<Watch>) -> Self {
@@ -430,7 +430,7 @@ impl OwnedWatch {
         OwnedWatch(watch)
     }
 
-    /// Puts the mark between `frame` and the one that has called it. The scope begins.
+    /// Puts the shim between `frame` and the one that has called it. The scope begins.
     ///
     /// The chain of frames leads to the watch from now on, and ends it.
     #[inline(always)]
@@ -466,10 +466,11 @@ impl OwnedWatch {
         }
     }
 
-    /// The frame below the mark becomes the thread's current one. Nothing comes back to the mark, unless it is linked again.
+    /// The frame below the shim becomes the thread's current one. Nothing comes back to the shim, unless it is linked
+    /// again.
     ///
     /// # Safety
-    /// *current*: the mark is the thread's current frame.
+    /// *current*: the shim is the thread's current frame.
     #[inline(always)]
     pub unsafe fn step_down(&self, thread: Thread) {
         if self.has_state(LISTED) {
@@ -482,7 +483,7 @@ impl OwnedWatch {
         self.mark().unlink();
     }
 
-    /// [`step_down`](Self::step_down) of a watch of the plain kind, which ends then: nobody reads its mark any more.
+    /// [`step_down`](Self::step_down) of a watch of the plain kind, which ends then: nobody reads its shim any more.
     ///
     /// # Safety
     /// *current*, as there; *plain*: it is of that kind, so it is listed.
@@ -496,7 +497,7 @@ impl OwnedWatch {
         }
     }
 
-    /// What has come to the mark: the value that is in its slot.
+    /// The value that the frame has left in the shim's slot.
     ///
     /// # Safety
     /// *set*: something has come to it, and was not taken yet.
@@ -512,7 +513,7 @@ impl OwnedWatch {
     /// Ends the watch. Destructors may run.
     ///
     /// # Safety
-    /// *out*: it is in no list, no generator's either, and its mark lies below no frame.
+    /// *out*: it is in no list, no generator's either, and its shim lies below no frame.
     #[inline] // or its symbol would be exported
     pub unsafe fn end(self, thread: Thread) {
         self.watched.set(null_mut());
@@ -548,7 +549,7 @@ impl OwnedWatch {
     }
 }
 
-/// Frees the word of a watch, and gives up its hook.
+/// Frees the user data of a watch, and releases its hook.
 ///
 /// # Safety
 /// *once*: they are the watch's, and this is done once, without a lock.

@@ -1,4 +1,4 @@
-//! Changes that concern every thread of an interpreter.
+//! Changes that all threads of an interpreter must see at once.
 
 use crate::cpython as c;
 use crate::thread::Thread;
@@ -29,7 +29,7 @@ pub fn locked<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Makes every code object be asked about once more.
+/// Makes each code object execute the slow RESUME once more.
 ///
 /// # Safety
 /// The world is stopped.

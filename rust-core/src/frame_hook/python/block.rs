@@ -1,8 +1,7 @@
-//! The blocks of `with` statements that install a hook: what `framehook.hook` is made of.
+//! The `with` blocks that install a hook: what `framehook.hook` is made of.
 //!
-//! Both ends of a block are functions of Rust, not of Python. The end of a block has to work
-//! where there is no memory, and Python code that runs for the first time needs some: the
-//! instrumentation of its code object. The methods themselves are bound where the block begins.
+//! Both ends of a block are Rust, not Python. A block's end must work without memory, and Python code that runs for
+//! the first time needs some, to instrument its code object. The methods are bound where the block begins.
 
 use super::converted::{exactly, is_a, made, truth};
 use super::functions::position_of;

@@ -1,4 +1,4 @@
-//! What passes between Python and the hooks: results, arguments, ids and code.
+//! Conversions between Python and the hooks: results, arguments, ids and code.
 
 use crate::code::Code;
 use crate::cpython as c;
@@ -75,7 +75,7 @@ pub unsafe fn id_number(thread: Thread, object: *mut PyObject) -> Outcome<c_long
     }
 }
 
-/// The code object that somebody has given.
+/// The code object of an argument.
 ///
 /// # Safety
 /// `object` is live, and stays so while the result is used.

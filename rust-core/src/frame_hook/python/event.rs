@@ -50,8 +50,8 @@ unsafe fn call(thread: Thread, event: &FrameHookEvent) -> Outcome<Owned> {
     }
 }
 
-/// Whether the collector has cleared a function, which CPython cannot call then: a generator that was resurrected as it was
-/// finalized, and goes in a cycle, is dropped while the rest of that is cleared.
+/// Whether the collector has cleared a function, which CPython cannot call then: a generator that was resurrected as it
+/// was finalized, and goes in a cycle, is dropped while the rest of that is cleared.
 ///
 /// # Safety
 /// `callback` is live.
@@ -93,7 +93,14 @@ pub unsafe extern "C" fn traverse_data(
     }
     for at in 0..4 {
         // SAFETY: called by the collector, with what `watch_data` has made.
-        let stop = unsafe { visit(c::PyTuple_GetItem(data.cast(), at), argument) };
+        let stop = unsafe {
+            let item = c::PyTuple_GetItem(data.cast(), at);
+            // None is immortal, and no generator without a hook would refer to it.
+            if item == &raw mut c::_Py_NoneStruct {
+                continue;
+            }
+            visit(item, argument)
+        };
         if stop != 0 {
             return stop;
         }

@@ -1,4 +1,4 @@
-//! What CPython itself calls: at the end of the interpreter, and of a thread.
+//! Functions that CPython calls at the end of the interpreter, and of a thread.
 
 use crate::cpython as c;
 use crate::cpython::PyThreadState;

@@ -1,4 +1,4 @@
-//! Hooks that are Python callables: what calls them, and how they are found again.
+//! Hooks that are Python callables: how they are called, and found again.
 
 use super::converted::{id_number, is_a, made};
 use super::event::{event_type, free_data, on_event, traverse_data};

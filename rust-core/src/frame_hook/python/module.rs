@@ -1,4 +1,4 @@
-//! What the module `_framecore` has of frame hooks beside its functions.
+//! The parts of `_framecore` for frame hooks beside its functions.
 
 use super::converted::made;
 use super::event::event_type;

@@ -1,6 +1,6 @@
-//! The blocks of `with` statements in which a hook is disabled.
+//! The `with` blocks in which a hook is disabled.
 //!
-//! Both ends are functions of Rust, for the reason that `block` gives.
+//! Both ends are Rust, for the reason given in `block`.
 
 use super::converted::{code_of, exactly, id_number, is_a, made, truth};
 use crate::code::Code;
@@ -18,8 +18,8 @@ use core::ptr::null_mut;
 /// Blocks in which a hook is disabled.
 ///
 /// # Invariants
-/// Nothing but `began_in` and what belongs to it changes once Python has the object. It owns a reference to `codes`, which are code
-/// objects. These are not the collector's, so no cycle of references leads through here.
+/// Nothing but `began_in` and what belongs to it changes once Python has the object. It owns a reference to `codes`,
+/// which are code objects. These are not the collector's, so no cycle of references leads through here.
 #[repr(C)]
 struct Suspension {
     base: PyObject,
@@ -28,8 +28,8 @@ struct Suspension {
     in_thread: bool,
     /// About the code objects of this tuple only; NULL: about all.
     codes: *mut PyObject,
-    /// The `Thread::number` of the threads in which blocks have begun that have not ended, the last one last. So many, in a block of memory with room for so many. They change with the
-    /// world stopped.
+    /// The `Thread::number` of the threads in which blocks have begun that have not ended, the last one last. So many,
+    /// in a block of memory with room for so many. They change with the world stopped.
     began_in: *mut u64,
     count: usize,
     room: usize,

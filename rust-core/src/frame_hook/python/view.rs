@@ -1,4 +1,4 @@
-//! The view of a frame that a hook in Python gets.
+//! The view of a frame that a Python hook is called with.
 
 use super::converted::{made, truth};
 use super::event::watch_data;
