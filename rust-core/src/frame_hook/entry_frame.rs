@@ -141,7 +141,9 @@ impl NewFrame {
         let starts = frame.owner() == Owner::THREAD
             && Stage::of(frame) == Stage::New
             && frame.object().is_null();
-        // SAFETY: looked at just now, and the caller's contract.
+        // SAFETY: stage and owner were read just now, and no other thread changes them. The caller
+        // says that the frame is its own, at rest, and the topmost one if it lies on the data
+        // stack.
         starts.then(|| unsafe { NewFrame::new(frame) })
     }
 

@@ -47,7 +47,9 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) -> GoesOn {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that
+    // `frame` is its current frame. So no other thread links or clears it; those that walk frames
+    // do so while this one is stopped.
     unsafe {
         let (thread, frame) = (Thread::new(tstate), Frame::new(frame));
         if calls_some(thread) {
@@ -66,7 +68,8 @@ unsafe extern "C" fn offer_current(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) -> GoesOn {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that
+    // `frame` is its current frame, so that no other thread links or clears it.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
     // SAFETY: a current frame on the data stack is the topmost one there.
     let Some(starting) = (unsafe { NewFrame::if_it_starts(frame) }) else {
@@ -79,7 +82,8 @@ unsafe extern "C" fn offer_current(
         Way::Answered(frame, value) => (frame, Some(value)),
         Way::Failed(frame) => (frame, None),
     };
-    // SAFETY: as above.
+    // SAFETY: the frame that the dispatch returns is the thread's current one, and the topmost of
+    // the data stack, also if it was replaced. Callbacks pop the frames that they push.
     GoesOn { answer: Answer::Elsewhere, ahead: unsafe { give_up(thread, frame, value) } }
 }
 
@@ -143,7 +147,9 @@ pub unsafe extern "C" fn _PyRust_Instrument(
     code: *mut PyCodeObject,
     interpreter: *mut PyInterpreterState,
 ) -> c_int {
-    // SAFETY: the caller's contract. Nobody reads slots of the frame here.
+    // SAFETY: the caller says that `frame` is the thread's current one, `code` its code, and
+    // `interpreter` the thread's own. So frame and code stay, even if `_Py_Instrument` waits for
+    // other threads. Nothing here reads slots of the frame, whose stack pointer may not be saved.
     unsafe {
         let frame = Frame::new(frame);
         let next = frame.instruction();
@@ -166,7 +172,9 @@ pub unsafe extern "C" fn _PyRust_Instrument(
 #[cold]
 #[inline(never)]
 unsafe fn go_on_thrown(frame: Frame) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `frame` is the thread's current one. Here an exception is set
+    // only if the eval loop was entered to throw it into a generator. Then the frame has executed
+    // nothing, and its stack pointer is still the saved one.
     unsafe {
         let thread = Thread::current();
         if thread.has_exception() {
@@ -196,7 +204,8 @@ pub unsafe fn offer_before_evaluator(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) -> Before {
-    // SAFETY: the caller's contract; the state is live.
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and hands
+    // the frame over, so that nothing else clears it. The state is live.
     unsafe {
         let thread = Thread::new(tstate);
         if calls_some(thread) {

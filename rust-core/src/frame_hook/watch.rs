@@ -392,7 +392,7 @@ impl OwnedWatch {
         // SAFETY: the calling thread's own list, which no other thread reads.
         let kept = unsafe { NonNull::new((*own).unused_watches.cast::<Watch>()) };
         let room = match kept {
-            // SAFETY: as above; each piece leads to the next.
+            // SAFETY: the calling thread's own list; each piece leads to the next.
             Some(kept) => unsafe {
                 (*own).unused_watches = raw(kept.as_ref().next_told()).cast();
                 (*own).unused_count -= 1;
