@@ -114,7 +114,7 @@ fn ask_ordinary(
             return (frame, Asked::UpTo(in_use, None));
         }
         drop(quiet);
-        // SAFETY: *dispatched*, says the type.
+        // SAFETY: *dispatched* (`entry_callback`), says the type.
         let given = unsafe { call(in_use.get(), frame.look()) };
         if !given.passes(thread) {
             let asked = match given.into_value(thread) {
@@ -341,14 +341,14 @@ unsafe fn ask_one(
     course: &mut Course<'_>,
 ) -> Option<End> {
     let heeded = match given {
-        // SAFETY: the frame is being offered, and this hook has answered just now.
+        // SAFETY: *dispatched*, says the caller, and this hook has answered just now.
         Some(given) => unsafe { heed(thread, hook, &mut course.frame, given) },
         None if !course.is_called(thread, hook) => return None,
         None if !hook.is_ordinary() && is_beyond_limits(thread, hook) => {
             course.passed |= hook.is_enabled();
             return None;
         }
-        // SAFETY: the frame is being offered.
+        // SAFETY: *dispatched*, says the caller.
         None => unsafe { ask(thread, hook, &mut course.frame) },
     };
     match heeded {
@@ -441,7 +441,8 @@ fn introduce(thread: Thread, frame: Frame, caller: Option<Frame>, replaced: bool
 fn introduce_each(thread: Thread, frame: Frame, caller: Option<Frame>, makes_generator: bool) {
     let mut at = frame.previous();
     while let Some(mark) = at.filter(|it| at != caller && is_mark(*it)) {
-        // A mark of this round: no frame has come back to it, nor does one that a destructor runs now.
+        // A return shim of this dispatch: no frame was left to it, nor is one that a destructor
+        // runs now.
         at = mark.previous();
         // SAFETY: *quiet*: the code that the return shim had is given up as the last thing.
         let before = Watch::at(mark, &unsafe { thread.not_stopped() })

@@ -1,4 +1,8 @@
 //! Calls one hook's entry callback, and executes its answer.
+//!
+//! A clause that safety comments cite: *dispatched*: `frame` is being dispatched in this thread.
+//! Only its [`EntryFrame`] can show or replace it, which no callback has. Frame walkers, in this
+//! thread and in others, skip it: it counts as incomplete.
 
 use super::c_types::{FrameHookAnswer, FRAMEHOOK_PASS, FRAMEHOOK_RESULT};
 use super::counted::count_one;
@@ -47,7 +51,7 @@ impl Given {
 /// Calls one hook.
 ///
 /// # Safety
-/// `frame` is being dispatched in this thread.
+/// *dispatched*.
 #[inline(always)]
 pub(super) unsafe fn call(hook: &Hook, frame: Look<'_>) -> Given {
     count_one(&hook.calls);
@@ -120,7 +124,7 @@ pub(super) enum Heeded {
 /// Asks one hook, of whatever kind, and does what it has answered.
 ///
 /// # Safety
-/// `frame` is being dispatched in this thread.
+/// *dispatched*.
 pub(super) unsafe fn ask(thread: Thread, hook: &Hook, frame: &mut EntryFrame) -> Heeded {
     // SAFETY: *dispatched*, says the caller, and still so after the callback, which cannot show or
     // replace the frame: that takes the `EntryFrame`. `given` is this hook's answer of just now.
@@ -192,7 +196,7 @@ fn begin_sound_watch(
 /// Does what a hook has answered.
 ///
 /// # Safety
-/// `frame` is being dispatched in this thread, and `hook` has answered just now.
+/// *dispatched*, and `hook` has answered just now.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn heed(
@@ -271,14 +275,14 @@ fn refuse_answer(thread: Thread, hook: &Hook, answer: &Owned) -> Raised {
 /// Has what a hook has chosen run in the place of the frame's own code.
 ///
 /// # Safety
-/// `frame` is being dispatched in this thread.
+/// *dispatched*.
 unsafe fn run(
     thread: Thread,
     hook: &Hook,
     frame: &mut EntryFrame,
     chosen: &Owned,
 ) -> Outcome<Heeded> {
-    // SAFETY: a live object, which the caller holds, and a frame that is being offered.
+    // SAFETY: a live object, which the caller holds. *dispatched*, says the caller.
     unsafe {
         let Some(code) = Code::from_object(chosen.as_ptr()) else {
             return Err(refuse_answer(thread, hook, chosen));

@@ -225,7 +225,8 @@ impl Look<'_> {
     /// `None`: no hook looks at the frame any more.
     ///
     /// # Safety
-    /// - *asked*: a hook of the calling thread was asked about the frame, which has not ended.
+    /// - *dispatched*: an entry callback of the calling thread was called with the frame, which has
+    ///   not been left since.
     /// - *returns*: the result is not used any more once the hook returns.
     pub unsafe fn if_it_is_offered(frame: Frame) -> Option<Self> {
         // INVARIANT: it says so, and the dispatch goes on when the hook *returns*.

@@ -48,8 +48,9 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     frame: *mut _PyInterpreterFrame,
 ) -> GoesOn {
     // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that
-    // `frame` is its current frame. So no other thread links or clears it; those that walk frames
-    // do so while this one is stopped.
+    // `frame` is its current frame. So no other thread links or clears it. Others only read it:
+    // Python's frame walkers while this one is stopped; faulthandler and samplers at any time, as
+    // CPython's own frames.
     unsafe {
         let (thread, frame) = (Thread::new(tstate), Frame::new(frame));
         if calls_some(thread) {
@@ -232,7 +233,7 @@ unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Before {
         return Before::Evaluate(frame.as_ptr());
     }
     // Linked meanwhile, so that what runs within a hook can be told by its frames.
-    // SAFETY: the thread's own state and frame. Who is asked leaves the thread's current frame as
+    // SAFETY: the thread's own state and frame. Entry callbacks leave the thread's current frame as
     // it was.
     let (way, caller) = unsafe {
         let caller = (*thread.tstate()).current_frame;
@@ -249,7 +250,7 @@ unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Before {
     unsafe {
         let came = match way {
             Way::Runs(..) | Way::Replaced(_) => {
-                // `RESUME` does not offer it again, even if no hook was asked here.
+                // `RESUME` does not dispatch it again, even if no hook was called here.
                 never_dispatch(frame);
                 return match mark {
                     Some(mark) => Before::Watched(frame.as_ptr(), mark),

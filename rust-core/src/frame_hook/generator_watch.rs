@@ -316,7 +316,7 @@ pub unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcom
     let state = generator.state();
     // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first.
     generator.set_state(c::FRAME_EXECUTING);
-    // SAFETY: it has just yielded, to this mark, and stands where it goes on.
+    // SAFETY: it has just yielded, to this shim, and stands where it goes on.
     let at = unsafe { Resumption::of(frame) };
     // SAFETY: it has just yielded to this shim, which is current, says the caller, and is marked as
     // executing since: callbacks cannot resume or close it.

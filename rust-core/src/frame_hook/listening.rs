@@ -90,7 +90,7 @@ pub unsafe fn announce(thread: Thread, hook: &Hook, enabled: bool) {
 /// # Safety
 /// The world is stopped.
 unsafe fn announce_to(one: ThreadState, hook: &Hook, enabled: bool) {
-    // SAFETY: the world is stopped, says the caller, so the thread neither reads nor writes its
+    // SAFETY: the world is stopped, says the caller, so no other thread reads or writes these
     // fields.
     unsafe {
         let open =
@@ -122,8 +122,8 @@ pub unsafe fn set_ends(thread: Thread, one: ThreadState, ends: bool) {
 /// The world is stopped: the interpreter's state is written, and must not change between what is read of it and the
 /// thread's flag.
 pub unsafe fn refresh(thread: Thread, one: ThreadState, hook: &Hook) {
-    // SAFETY: the world is stopped, says the caller, so no thread reads its flag or changes what it
-    // follows from.
+    // SAFETY: the world is stopped, says the caller, so no other thread reads a flag or changes
+    // what that follows from.
     unsafe {
         announce_to(one, hook, hook.is_enabled());
         let own = one.own();

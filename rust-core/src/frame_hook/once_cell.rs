@@ -19,8 +19,8 @@ pub unsafe fn keep(
     make: impl FnOnce() -> *mut PyObject,
 ) -> Outcome<*mut PyObject> {
     // SAFETY: the caller says that `place` is a field of the interpreter's state, and that `make`
-    // returns NULL or a new reference. Other threads use the field as an atomic. On a free-threaded
-    // build one may be faster: then what it made stays.
+    // returns NULL or a new reference. On a free-threaded build another thread may be faster, hence
+    // the atomic: then what that one made stays.
     unsafe {
         let place = AtomicPtr::from_ptr(place);
         let kept = place.load(Ordering::Acquire);

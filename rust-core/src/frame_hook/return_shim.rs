@@ -1,4 +1,12 @@
 //! A watched frame has been left to its return shim, by a return, a yield or an exception.
+//!
+//! Clauses that safety comments cite:
+//! - *reached*: `mark` is the shim of a watch, and the frame linked to it has been left to it just
+//!   now.
+//! - *current*: the shim of `watch` is the thread's current frame. No other thread links or clears
+//!   this one's frames. Others only read them: Python's frame walkers while this one is stopped;
+//!   faulthandler and samplers at any time, as CPython's own frames. Python code that a callback or
+//!   a destructor runs leaves the current frame as it was.
 
 use super::error::{hand_back, Outcome, Raised};
 use super::generator_watch;
@@ -25,7 +33,7 @@ pub(super) const HERE: Ahead = 0;
 /// `return_offset`. Returns that offset.
 ///
 /// # Safety
-/// That frame has called, or has asked a generator for a value; its stack pointer is saved.
+/// That frame has called, or has sent to a generator; its stack pointer is saved.
 #[inline(always)]
 pub unsafe fn hand_on(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahead {
     // SAFETY: the caller says that the frame has called, or has sent to a generator, so there is
@@ -71,7 +79,7 @@ pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) -> Ah
 /// The watch whose shim has been reached.
 ///
 /// # Safety
-/// *mark*: that of a watch, and the frame that was linked to it has come back to it just now.
+/// *reached*.
 #[inline(always)]
 unsafe fn arrived(mark: *mut _PyInterpreterFrame) -> OwnedWatch {
     // SAFETY: *live*: not ended before its shim is *reached*, which is now. *only*: it is reached
@@ -82,7 +90,7 @@ unsafe fn arrived(mark: *mut _PyInterpreterFrame) -> OwnedWatch {
 /// A generator has yielded `value` to a shim. Calls the yield callback and hands the value on.
 ///
 /// # Safety
-/// The shim is the thread's current frame.
+/// *current*.
 #[inline(never)]
 unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
     // SAFETY: *current*, says the caller. The frame that is current afterwards has sent to the
@@ -99,7 +107,7 @@ unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
 /// value for it, or an exception.
 ///
 /// # Safety
-/// The shim is the thread's current frame.
+/// *current*.
 #[inline(always)]
 unsafe fn came_back(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
     // SAFETY: *current*, says the caller; nothing has run since.
@@ -133,7 +141,7 @@ unsafe fn came_back_otherwise(thread: Thread, watch: OwnedWatch, value: Owned) -
 /// The exception that is set has reached a shim. Calls the exit callback. The frame below is current afterwards.
 ///
 /// # Safety
-/// The shim is the thread's current frame.
+/// *current*.
 #[cold]
 #[inline(never)]
 unsafe fn came_back_raised(thread: Thread, watch: OwnedWatch) {

@@ -160,7 +160,8 @@ impl Drop for SparedCall {
             calls.lead_where(mark);
             mark.unlink();
         }
-        // SAFETY: taken once, as this is dropped. *out*: it has left its lists, and its mark was taken out above.
+        // SAFETY: taken once, as this is dropped. *out*: it has left its lists, and its shim was
+        // taken out above.
         unsafe { ManuallyDrop::take(&mut self.watch).end(thread) };
     }
 }

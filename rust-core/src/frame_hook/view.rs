@@ -19,11 +19,11 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// `RuntimeError` where the frame is not being offered.
+    /// `RuntimeError` where the frame is not being dispatched.
     ///
     /// # Safety
-    /// - *asked*: the calling thread has an attached thread state, and `frame` is a frame
-    ///   that a hook of this thread was asked about and that has not ended since.
+    /// - *dispatched*: the calling thread has an attached thread state, and an entry callback of it
+    ///   was called with `frame`, which has not been left since.
     /// - *returns*: the result is not used any more once the hook returns.
     pub unsafe fn new(frame: *mut _PyInterpreterFrame) -> Outcome<Self> {
         // SAFETY: *dispatched*, says the caller: the thread is attached, and the frame live.
