@@ -173,9 +173,7 @@ pub unsafe extern "C" fn _PyRust_Instrument(
 #[cold]
 #[inline(never)]
 unsafe fn go_on_thrown(frame: Frame) {
-    // SAFETY: the caller says that `frame` is the thread's current one. Here an exception is set
-    // only if the eval loop was entered to throw it into a generator. Then the frame has executed
-    // nothing, and its stack pointer is still the saved one.
+    // SAFETY: the caller's contract.
     unsafe {
         let thread = Thread::current();
         if thread.has_exception() {
