@@ -15,7 +15,8 @@ use core::ptr::null_mut;
 /// # Safety
 /// The thread of `own` does not use the list meanwhile, or is the calling one.
 unsafe fn find(own: *mut FrameHookThread, id: c_longlong) -> Option<*mut DisabledHook> {
-    // SAFETY: the caller's contract; so many entries are there.
+    // SAFETY: the caller says that the list is the calling thread's, or that its thread does not
+    // use it meanwhile. So many entries are there.
     unsafe {
         (0..(*own).disabled_count as usize)
             .map(|at| (*own).disabled.add(at))
@@ -35,8 +36,8 @@ pub unsafe fn change(
     edit: impl FnOnce(&mut DisabledHook),
 ) {
     let own = one.own();
-    // SAFETY: by contract, no other thread uses the list; nothing here waits, or runs Python code. The last entry
-    // takes the place of the one that goes.
+    // SAFETY: the world is stopped, says the caller, so no other thread uses the list; nothing here
+    // waits, or runs Python code. The last entry takes the place of the one that goes.
     unsafe {
         let Some(entry) = find(own, hook.id) else { return };
         edit(&mut *entry);
@@ -92,7 +93,8 @@ pub fn add(thread: Thread, hook: &Hook, edit: impl FnOnce(&mut DisabledHook)) ->
 /// `own` is the calling thread's.
 unsafe fn drop_removed(thread: Thread, own: *mut FrameHookThread) {
     let mut kept = 0;
-    // SAFETY: by contract. Nothing here waits, or runs Python code; what is kept moves down.
+    // SAFETY: the caller says that the list is the calling thread's. Other threads use it with this
+    // one stopped, and nothing here waits, or runs Python code. What is kept moves down.
     unsafe {
         for at in 0..(*own).disabled_count as usize {
             let entry = (*own).disabled.add(at).read();
@@ -111,7 +113,8 @@ unsafe fn drop_removed(thread: Thread, own: *mut FrameHookThread) {
 /// Nobody else works on what is that thread's.
 pub unsafe fn free(one: ThreadState) {
     let own = one.own();
-    // SAFETY: by contract.
+    // SAFETY: the caller says that nothing else works on what is that thread's. Other threads read
+    // the list with the world stopped, and nothing here waits for that.
     unsafe {
         c::PyMem_RawFree((*own).disabled.cast());
         (*own).disabled = null_mut();

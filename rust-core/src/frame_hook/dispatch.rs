@@ -114,7 +114,7 @@ fn ask_ordinary(
             return (frame, Asked::UpTo(in_use, None));
         }
         drop(quiet);
-        // SAFETY: *offered*, says the type.
+        // SAFETY: *dispatched* (`entry_callback`), says the type.
         let given = unsafe { call(in_use.get(), frame.look()) };
         if !given.passes(thread) {
             let asked = match given.into_value(thread) {
@@ -133,7 +133,8 @@ fn ask_ordinary(
             }
             watched = true;
         }
-        // SAFETY: *quiet*, as above.
+        // SAFETY: *quiet*: the use of the hook ends and the next one is looked up, before a hook is
+        // called.
         quiet = unsafe { thread.not_stopped() };
         hooks = match in_use.leave_ordinary(&quiet) {
             Ok(behind) => behind,
@@ -170,7 +171,7 @@ pub(super) unsafe fn offer(thread: Thread, frame: NewFrame, stage: Stage) -> Way
         ((*state).epoch, (*state).groups, !(*thread.own()).scopes.is_null())
     };
     if groups > 1 || scopes {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller says that `frame` is this thread's, and linked. Nothing has run since.
         return unsafe { offer_to_some(thread, frame, stage) };
     }
     let settled = opt_out::slots_of_first_group(thread, frame.code());
@@ -294,7 +295,8 @@ unsafe fn go_on_with(
         .hooks()
         .take_while(|hook| !core::ptr::eq(&raw const **hook, at.get()))
         .any(|hook| course.is_called(thread, &hook));
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that the frame of `course` is being dispatched in this thread.
+    // Callbacks cannot show or replace it: that takes its `EntryFrame`.
     unsafe {
         match ask_one(thread, at.get(), given, &mut course) {
             None => go_on_behind(thread, under_way, at, course),
@@ -317,7 +319,8 @@ unsafe fn go_on_behind(
 ) -> Way {
     let mut next = at.into_next(under_way.epoch);
     while let Some(at) = next {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller says that the frame of `course` is being dispatched in this thread.
+        // The callbacks before this one could not show it: that takes its `EntryFrame`.
         if let Some(end) = unsafe { ask_one(thread, at.get(), None, &mut course) } {
             return end_round(thread, under_way, Some(at), course, end);
         }
@@ -338,14 +341,14 @@ unsafe fn ask_one(
     course: &mut Course<'_>,
 ) -> Option<End> {
     let heeded = match given {
-        // SAFETY: the frame is being offered, and this hook has answered just now.
+        // SAFETY: *dispatched*, says the caller, and this hook has answered just now.
         Some(given) => unsafe { heed(thread, hook, &mut course.frame, given) },
         None if !course.is_called(thread, hook) => return None,
         None if !hook.is_ordinary() && is_beyond_limits(thread, hook) => {
             course.passed |= hook.is_enabled();
             return None;
         }
-        // SAFETY: the frame is being offered.
+        // SAFETY: *dispatched*, says the caller.
         None => unsafe { ask(thread, hook, &mut course.frame) },
     };
     match heeded {
@@ -438,9 +441,10 @@ fn introduce(thread: Thread, frame: Frame, caller: Option<Frame>, replaced: bool
 fn introduce_each(thread: Thread, frame: Frame, caller: Option<Frame>, makes_generator: bool) {
     let mut at = frame.previous();
     while let Some(mark) = at.filter(|it| at != caller && is_mark(*it)) {
-        // A mark of this round: no frame has come back to it, nor does one that a destructor runs now.
+        // A return shim of this dispatch: no frame was left to it, nor is one that a destructor
+        // runs now.
         at = mark.previous();
-        // SAFETY: *quiet*: the code that the mark had is given up as the last thing.
+        // SAFETY: *quiet*: the code that the return shim had is given up as the last thing.
         let before = Watch::at(mark, &unsafe { thread.not_stopped() })
             .map(|watch| watch.set_code(frame.code(), makes_generator));
         drop(before);

@@ -1,4 +1,8 @@
 //! Calls one hook's entry callback, and executes its answer.
+//!
+//! A clause that safety comments cite: *dispatched*: `frame` is being dispatched in this thread.
+//! Only its [`EntryFrame`] can show or replace it, which no callback has. Frame walkers, in this
+//! thread and in others, skip it: it counts as incomplete.
 
 use super::c_types::{FrameHookAnswer, FRAMEHOOK_PASS, FRAMEHOOK_RESULT};
 use super::counted::count_one;
@@ -47,12 +51,13 @@ impl Given {
 /// Calls one hook.
 ///
 /// # Safety
-/// `frame` is being dispatched in this thread.
+/// *dispatched*.
 #[inline(always)]
 pub(super) unsafe fn call(hook: &Hook, frame: Look<'_>) -> Given {
     count_one(&hook.calls);
     let mut answer = FrameHookAnswer::EMPTY;
-    // SAFETY: the installer's contract; the caller says that the frame is being dispatched.
+    // SAFETY: the definition's owner says that `on_entry` takes such arguments. *dispatched*, says
+    // the caller. The callback writes to `answer` until it returns, and from no other greenlet.
     unsafe {
         let verdict = (hook.on_entry)(frame.frame().as_ptr(), hook.user_data, &raw mut answer);
         // Each field by itself, as the hook has written it: a wide read would have to wait until
@@ -73,7 +78,8 @@ pub(super) unsafe fn call(hook: &Hook, frame: Look<'_>) -> Given {
 #[cold]
 #[inline(never)]
 unsafe fn call_apart(thread: Thread, hook: &Hook, frame: Look<'_>) -> Given {
-    // SAFETY: the caller's contract.
+    // SAFETY: *dispatched*, says the caller. Tools that see the callback's code skip the frame,
+    // which counts as incomplete.
     visible_if(hook.visible, thread, || unsafe {
         if hook.timed {
             call_timed(hook, frame)
@@ -89,7 +95,8 @@ unsafe fn call_apart(thread: Thread, hook: &Hook, frame: Look<'_>) -> Given {
 /// As for [`call`].
 unsafe fn call_timed(hook: &Hook, frame: Look<'_>) -> Given {
     let (mut before, mut after) = (0, 0);
-    // SAFETY: reads a clock; a failure leaves 0. Then the caller's contract.
+    // SAFETY: the clock writes to a local variable; a failure leaves 0. *dispatched*, says the
+    // caller.
     let given = unsafe {
         c::PyTime_PerfCounterRaw(&raw mut before);
         let given = call(hook, frame);
@@ -117,9 +124,10 @@ pub(super) enum Heeded {
 /// Asks one hook, of whatever kind, and does what it has answered.
 ///
 /// # Safety
-/// `frame` is being dispatched in this thread.
+/// *dispatched*.
 pub(super) unsafe fn ask(thread: Thread, hook: &Hook, frame: &mut EntryFrame) -> Heeded {
-    // SAFETY: the caller's contract.
+    // SAFETY: *dispatched*, says the caller, and still so after the callback, which cannot show or
+    // replace the frame: that takes the `EntryFrame`. `given` is this hook's answer of just now.
     unsafe {
         let apart = hook.timed | hook.visible;
         let given =
@@ -188,7 +196,7 @@ fn begin_sound_watch(
 /// Does what a hook has answered.
 ///
 /// # Safety
-/// `frame` is being dispatched in this thread, and `hook` has answered just now.
+/// *dispatched*, and `hook` has answered just now.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn heed(
@@ -224,7 +232,7 @@ pub(super) unsafe fn heed(
                 Err(_) => Heeded::Passed,
             })
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: *dispatched*, says the caller; the answer's reference keeps `object` alive.
         (Some(Verdict::Replace), Some(object)) => unsafe { run(thread, hook, frame, &object) },
         (Some(Verdict::Result), Some(value)) => Ok(Heeded::Answered(value)),
         _ => Err(complain(
@@ -267,14 +275,14 @@ fn refuse_answer(thread: Thread, hook: &Hook, answer: &Owned) -> Raised {
 /// Has what a hook has chosen run in the place of the frame's own code.
 ///
 /// # Safety
-/// `frame` is being dispatched in this thread.
+/// *dispatched*.
 unsafe fn run(
     thread: Thread,
     hook: &Hook,
     frame: &mut EntryFrame,
     chosen: &Owned,
 ) -> Outcome<Heeded> {
-    // SAFETY: a live object, which the caller holds, and a frame that is being offered.
+    // SAFETY: a live object, which the caller holds. *dispatched*, says the caller.
     unsafe {
         let Some(code) = Code::from_object(chosen.as_ptr()) else {
             return Err(refuse_answer(thread, hook, chosen));

@@ -141,7 +141,9 @@ impl NewFrame {
         let starts = frame.owner() == Owner::THREAD
             && Stage::of(frame) == Stage::New
             && frame.object().is_null();
-        // SAFETY: looked at just now, and the caller's contract.
+        // SAFETY: stage and owner were read just now, and no other thread changes them. The caller
+        // says that the frame is its own, at rest, and the topmost one if it lies on the data
+        // stack.
         starts.then(|| unsafe { NewFrame::new(frame) })
     }
 
@@ -223,7 +225,8 @@ impl Look<'_> {
     /// `None`: no hook looks at the frame any more.
     ///
     /// # Safety
-    /// - *asked*: a hook of the calling thread was asked about the frame, which has not ended.
+    /// - *dispatched*: an entry callback of the calling thread was called with the frame, which has
+    ///   not been left since.
     /// - *returns*: the result is not used any more once the hook returns.
     pub unsafe fn if_it_is_offered(frame: Frame) -> Option<Self> {
         // INVARIANT: it says so, and the dispatch goes on when the hook *returns*.

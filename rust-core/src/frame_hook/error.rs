@@ -62,7 +62,8 @@ impl Raised {
     /// # Safety
     /// `kind` is an exception class.
     unsafe fn with_text(_thread: Thread, kind: *mut PyObject, text: &CStr) -> Self {
-        // SAFETY: a class, by contract, and NUL-terminated UTF-8.
+        // SAFETY: the caller says that `kind` is an exception class; the text is NUL-terminated
+        // UTF-8.
         unsafe { c::PyErr_SetString(kind, text.as_ptr()) };
         Raised(())
     }

@@ -47,7 +47,10 @@ pub unsafe extern "C" fn _PyRust_OfferFrame(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) -> GoesOn {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that
+    // `frame` is its current frame. So no other thread links or clears it. Others only read it:
+    // Python's frame walkers while this one is stopped; faulthandler and samplers at any time, as
+    // CPython's own frames.
     unsafe {
         let (thread, frame) = (Thread::new(tstate), Frame::new(frame));
         if calls_some(thread) {
@@ -66,7 +69,8 @@ unsafe extern "C" fn offer_current(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) -> GoesOn {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that
+    // `frame` is its current frame, so that no other thread links or clears it.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
     // SAFETY: a current frame on the data stack is the topmost one there.
     let Some(starting) = (unsafe { NewFrame::if_it_starts(frame) }) else {
@@ -79,7 +83,8 @@ unsafe extern "C" fn offer_current(
         Way::Answered(frame, value) => (frame, Some(value)),
         Way::Failed(frame) => (frame, None),
     };
-    // SAFETY: as above.
+    // SAFETY: the frame that the dispatch returns is the thread's current one, and the topmost of
+    // the data stack, also if it was replaced. Callbacks pop the frames that they push.
     GoesOn { answer: Answer::Elsewhere, ahead: unsafe { give_up(thread, frame, value) } }
 }
 
@@ -143,7 +148,9 @@ pub unsafe extern "C" fn _PyRust_Instrument(
     code: *mut PyCodeObject,
     interpreter: *mut PyInterpreterState,
 ) -> c_int {
-    // SAFETY: the caller's contract. Nobody reads slots of the frame here.
+    // SAFETY: the caller says that `frame` is the thread's current one, `code` its code, and
+    // `interpreter` the thread's own. So frame and code stay, even if `_Py_Instrument` waits for
+    // other threads. Nothing here reads slots of the frame, whose stack pointer may not be saved.
     unsafe {
         let frame = Frame::new(frame);
         let next = frame.instruction();
@@ -196,7 +203,8 @@ pub unsafe fn offer_before_evaluator(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) -> Before {
-    // SAFETY: the caller's contract; the state is live.
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and hands
+    // the frame over, so that nothing else clears it. The state is live.
     unsafe {
         let thread = Thread::new(tstate);
         if calls_some(thread) {
@@ -223,7 +231,7 @@ unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Before {
         return Before::Evaluate(frame.as_ptr());
     }
     // Linked meanwhile, so that what runs within a hook can be told by its frames.
-    // SAFETY: the thread's own state and frame. Who is asked leaves the thread's current frame as
+    // SAFETY: the thread's own state and frame. Entry callbacks leave the thread's current frame as
     // it was.
     let (way, caller) = unsafe {
         let caller = (*thread.tstate()).current_frame;
@@ -240,7 +248,7 @@ unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Before {
     unsafe {
         let came = match way {
             Way::Runs(..) | Way::Replaced(_) => {
-                // `RESUME` does not offer it again, even if no hook was asked here.
+                // `RESUME` does not dispatch it again, even if no hook was called here.
                 never_dispatch(frame);
                 return match mark {
                     Some(mark) => Before::Watched(frame.as_ptr(), mark),

@@ -95,7 +95,8 @@ impl Watched {
     unsafe fn watches<'a>(this: NonNull<Watched>) -> Successors<&'a Watch, NextTold<'a>> {
         // SAFETY: *live*, and so is each watch in the list: it is taken out before it ends, by the thread that *works*.
         let next: NextTold<'a> = |watch| watch.next_told().map(|next| unsafe { next.as_ref() });
-        // SAFETY: as above.
+        // SAFETY: *live*, and so is the first watch: only the thread that *works* takes one out of
+        // the list.
         successors(unsafe { this.as_ref().first.map(|first| first.as_ref()) }, next)
     }
 }
@@ -211,8 +212,8 @@ unsafe fn lay_marks(thread: Thread, at: &Resumption, watched: NonNull<Watched>) 
     // The last one to be told first, as when they began to watch: so its scope is around those
     // of the others, which end before it.
     let (mut first, mut last) = (None, None);
-    // SAFETY: *live* is the caller's *held*; *works*: the frame is the thread's, and what is done here runs no code of
-    // others.
+    // SAFETY: *live*: the caller says that the frame holds `watched`. *works*: the frame is the
+    // thread's, and what is done here runs no code of others.
     while let Some(watch) = unsafe { Watched::watches(watched) }.filter(|it| !it.is_linked()).last()
     {
         let watch = NonNull::from(watch);
@@ -227,8 +228,9 @@ unsafe fn lay_marks(thread: Thread, at: &Resumption, watched: NonNull<Watched>) 
     // All of them lie below the frame before the first is told.
     let mut next = first;
     while let Some(watch) = next {
-        // SAFETY: linked, so it is not ended before its frame comes back to it, and that frame does not run now: each
-        // callback leaves the thread's current frame as it was. The rest is the caller's contract.
+        // SAFETY: linked, so it is not ended before its frame comes back to it, and that frame does
+        // not run now: each callback leaves the thread's current frame as it was. The caller says
+        // that the frame is current, and executes nothing yet.
         unsafe {
             next = if last == Some(watch) { None } else { watch.as_ref().next_told() };
             outcome = outcome.and(tell_resumed(thread, at, watch.as_ref()));
@@ -247,7 +249,9 @@ unsafe fn get_ready(thread: Thread, at: &Resumption, is_thrown: bool) -> Outcome
     let outcome = instrument(thread, frame);
     if is_thrown {
         let thrown_at = frame.instruction();
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller says that `frame` is the thread's current one, with its stack pointer
+        // saved. So its generator is marked as executing. No lock is held, as callbacks have just
+        // run.
         unsafe { at.before(|| tell_of_throw(thread, frame, thrown_at)) };
     }
     if thread.has_exception() && at.is_elsewhere() {
@@ -265,7 +269,8 @@ unsafe fn get_ready(thread: Thread, at: &Resumption, is_thrown: bool) -> Outcome
 /// # Safety
 /// As for [`go_on`]; `watch` is one of the frame's.
 unsafe fn tell_resumed(thread: Thread, at: &Resumption, watch: &Watch) -> Outcome<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that the frame is the thread's current one, and executes nothing yet.
+    // Its generator is marked as executing, so a callback cannot resume or close it.
     unsafe {
         at.before(|| match Owned::new(c::PyErr_GetRaisedException()) {
             Some(raised) => {
@@ -296,7 +301,8 @@ unsafe fn pop_none(frame: Frame) {
 pub unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
     let Some(watched) = watch.watched().map(NonNull::cast::<Watched>) else {
         check!(false, "a frame has yielded that is no watched generator's");
-        // SAFETY: the caller's contract. Nothing leads to the watch any more.
+        // SAFETY: the caller says that the shim is the thread's current frame. Nothing leads to the
+        // watch any more.
         unsafe {
             watch.step_down(thread);
             watch.end(thread);
@@ -310,13 +316,15 @@ pub unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcom
     let state = generator.state();
     // Meanwhile nobody can have it go on, or close it: all its hooks are to be told first.
     generator.set_state(c::FRAME_EXECUTING);
-    // SAFETY: it has just yielded, to this mark, and stands where it goes on.
+    // SAFETY: it has just yielded, to this shim, and stands where it goes on.
     let at = unsafe { Resumption::of(frame) };
-    // SAFETY: as above.
+    // SAFETY: it has just yielded to this shim, which is current, says the caller, and is marked as
+    // executing since: callbacks cannot resume or close it.
     match unsafe { tell_yielded(thread, &at, &watch, value) } {
         Ok(value) => {
             generator.set_state(state);
-            // SAFETY: where it goes on is an instruction of its code. *current* is the caller's contract.
+            // SAFETY: where it goes on is an instruction of its code. *current*, says the caller:
+            // the callback leaves the thread's current frame as it was.
             unsafe {
                 make_slow(at.resumes_at);
                 watch.step_down(thread);
@@ -327,7 +335,8 @@ pub unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcom
                 unsafe { decref(watched.as_ptr().cast()) };
             } else {
                 // It was forgotten with its thread, and nobody is told of the next run.
-                // SAFETY: as above; and *out*: nothing leads to it any more.
+                // SAFETY: the linked watch owns a reference to `watched`, which is given up here;
+                // the frame has another one. *out*: nothing leads to the watch any more.
                 unsafe {
                     detach_from(watched, &watch);
                     watch.end(thread);
@@ -336,7 +345,8 @@ pub unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcom
             Ok(value)
         }
         Err(raised) => {
-            // SAFETY: as above. Its stack fits where it stands.
+            // SAFETY: it has yielded to this shim, which is current, and its frame holds `watched`,
+            // as it has not ended. Its stack fits where it stands.
             unsafe { throw_into(thread, &at, watched, watch) };
             Err(raised)
         }
@@ -387,7 +397,9 @@ unsafe fn throw_into(
     watched: NonNull<Watched>,
     watch: OwnedWatch,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that the generator has yielded to this shim, and that its frame holds
+    // `watched`. It is marked as executing, so nothing else resumes or closes it. Behind `go_on`
+    // its frame is the thread's current one, and executes nothing yet.
     unsafe {
         watch.wait_again();
         Generator::of_frame(at.frame).go_on(thread);
@@ -421,7 +433,8 @@ pub fn detach(watch: &Watch) {
 #[cold]
 #[inline(never)]
 unsafe fn detach_from(watched: NonNull<Watched>, watch: &Watch) {
-    // SAFETY: live, by contract, until the reference is given up.
+    // SAFETY: the caller says that `watch` is one of those of `watched` and owns a reference to it,
+    // so it is live until `decref`. The thread *works*: the frame has run above the shim in it.
     unsafe {
         drop_from(watched, watch);
         decref(watched.as_ptr().cast());
@@ -435,7 +448,8 @@ unsafe fn detach_from(watched: NonNull<Watched>, watch: &Watch) {
 /// last to do so.
 unsafe fn drop_from(watched: NonNull<Watched>, watch: &Watch) {
     let this = Some(NonNull::from(watch));
-    // SAFETY: *live* and *works* by contract.
+    // SAFETY: *live*, says the caller, and the thread *works* on the frame: no other one changes
+    // the list.
     unsafe {
         match Watched::watches(watched).find(|before| before.next_told() == this) {
             Some(before) => before.set_next_told(watch.next_told()),
@@ -512,8 +526,9 @@ unsafe fn take_out_of_list(thread: Thread, watched: *mut Watched) {
 /// `watched` is live, and this thread's.
 unsafe fn forget_watches(thread: Thread, watched: NonNull<Watched>) {
     let waits = |watch: &&Watch| !watch.is_linked() && watch.has_hook();
-    // SAFETY: *live* and *works* by contract. *only*: the generator has those that are not linked, and gives it up. Each
-    // is out before it is told, as that runs any code.
+    // SAFETY: *live*, says the caller, and this thread's, so it *works*. *only*: the generator has
+    // those that are not linked, and gives it up. Each is out before it is told, as that runs any
+    // code.
     unsafe {
         while let Some(watch) = Watched::watches(watched).find(waits) {
             drop_from(watched, watch);
@@ -532,8 +547,9 @@ unsafe fn forget_watches(thread: Thread, watched: NonNull<Watched>) {
 /// `generator` is a live generator, coroutine or asynchronous generator; the calling thread is attached.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_DropGenerator(generator: *mut PyObject) {
-    // SAFETY: by contract. The state is there also where it is finished, and nothing else is read of it then. Who is told
-    // may give up the frame's reference: so there is one more.
+    // SAFETY: the caller says that the generator is live and the thread attached. The state is
+    // there also where it is finished, and nothing else is read of it then. Who is told may give up
+    // the frame's reference: so there is one more.
     unsafe {
         let thread = Thread::current();
         let generator = Generator::new(generator);

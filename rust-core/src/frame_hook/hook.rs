@@ -188,7 +188,8 @@ impl Hook {
     #[inline(always)]
     pub unsafe fn free_data(&self, data: *mut c_void) {
         let Some(free_data) = self.free_data else { return };
-        // SAFETY: the contract of whoever added the hook, and the caller's.
+        // SAFETY: the hook's owner says that `free_data` takes such data; the caller says that it
+        // is freed this once, by an attached thread without a lock, as any code may run.
         unsafe {
             let text = c"Exception ignored in free_data of frame hook %s".as_ptr();
             run_aside(|| free_data(data), || c::PyErr_FormatUnraisable(text, self.name()));
@@ -206,7 +207,8 @@ impl Hook {
         visit: VisitFunction,
         argument: *mut c_void,
     ) -> c_int {
-        // SAFETY: the contract of whoever added the hook, and the caller's.
+        // SAFETY: the hook's owner says that `traverse_data` takes such data; the caller says that
+        // it is not freed yet. The collector, which calls this, runs no Python code meanwhile.
         self.traverse_data.map_or(0, |traverse| unsafe { traverse(data, visit, argument) })
     }
 
@@ -308,7 +310,8 @@ impl NewHook {
     /// # Safety
     /// The data is the hook's; the thread is attached, and holds no lock.
     pub unsafe fn free_user_data(self) {
-        // SAFETY: by contract; nobody else knows of the hook.
+        // SAFETY: the caller says that the data is the hook's, and that the thread is attached,
+        // without a lock. Nothing else knows of the hook, so the data is freed this once.
         unsafe { free_user_data(self.get()) };
     }
 }
@@ -325,7 +328,8 @@ impl Drop for NewHook {
 /// Nobody refers to the hook any more.
 #[inline] // or its symbol would be exported
 unsafe fn free_block(hook: NonNull<Hook>) {
-    // SAFETY: by contract. Both blocks came from the raw allocator, or are NULL.
+    // SAFETY: the caller says that nothing refers to the hook any more. Both blocks came from the
+    // raw allocator, or are NULL.
     unsafe {
         c::PyMem_RawFree(hook.as_ref().name.cast());
         c::PyMem_RawFree(hook.as_ptr().cast());
@@ -340,7 +344,8 @@ unsafe fn free_block(hook: NonNull<Hook>) {
 #[inline] // or its symbol would be exported
 unsafe fn free_user_data(hook: &Hook) {
     let Some(free_user_data) = hook.free_user_data else { return };
-    // SAFETY: the contract of whoever added the hook, and the caller's.
+    // SAFETY: the hook's owner says that `free_user_data` takes its data; the caller says that it
+    // is freed this once, by an attached thread without a lock, as any code may run.
     unsafe {
         let text = c"Exception ignored in free_user_data of frame hook %s".as_ptr();
         run_aside(
@@ -443,7 +448,8 @@ impl Drop for HookInUse {
 #[inline] // or its symbol would be exported
 unsafe fn retire(hook: NonNull<Hook>) {
     let last = HookRef(hook);
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that nothing uses the hook any more, so its data is freed this once;
+    // the thread is attached, and holds no lock. `last` keeps the block.
     unsafe { free_user_data(last.get()) };
 }
 
@@ -452,8 +458,9 @@ unsafe fn retire(hook: NonNull<Hook>) {
 /// # Safety
 /// `at` is in the list, or was and is referred to.
 pub unsafe fn first_in_use(mut at: Option<NonNull<Hook>>, epoch: u32) -> Option<HookInUse> {
-    // SAFETY: by contract. Nothing here waits or runs Python code, so an installed hook stays; a removed
-    // one owns a reference to the next.
+    // SAFETY: the caller says that `at` is in the list, or was and is referred to. Nothing here
+    // waits or runs Python code, so an installed hook stays; a removed one owns a reference to the
+    // next.
     unsafe {
         while let Some(hook) = at {
             let hook = hook.as_ref();
@@ -544,7 +551,8 @@ impl<'a> Link<'a> {
     /// # Safety
     /// The world is stopped, and the list is live.
     pub unsafe fn hook(self) -> Option<&'a Hook> {
-        // SAFETY: by contract.
+        // SAFETY: the world is stopped, says the caller, so no other thread changes or frees the
+        // list.
         unsafe {
             match self {
                 Link::First(place) => place.read().cast::<Hook>().as_ref(),
@@ -558,7 +566,8 @@ impl<'a> Link<'a> {
     /// # Safety
     /// The world is stopped, and the list is live.
     pub unsafe fn put(self, new: HookInUse) {
-        // SAFETY: by contract. The list uses the hook from now on.
+        // SAFETY: the world is stopped, says the caller, so no other thread walks the list. It uses
+        // the hook from now on.
         unsafe {
             let behind = self.hook().map_or(null_mut(), |hook| (&raw const *hook).cast_mut());
             let new = new.into_raw();
@@ -572,7 +581,8 @@ impl<'a> Link<'a> {
     /// # Safety
     /// As above, and there is one.
     pub unsafe fn take(self) -> Option<HookInUse> {
-        // SAFETY: by contract. The removed hook keeps its way on, with a reference.
+        // SAFETY: the world is stopped, says the caller, so no other thread walks the list. The
+        // removed hook keeps its way on, with a reference.
         unsafe {
             let hook = self.hook()?;
             let next = hook.next();

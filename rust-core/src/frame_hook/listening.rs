@@ -23,7 +23,8 @@ use core::ffi::c_longlong;
 /// # Safety
 /// The world is stopped, or the state does not change meanwhile.
 unsafe fn listens(state: *mut FrameHookState, open: &[u32; HOOK_GROUPS]) -> bool {
-    // SAFETY: by contract.
+    // SAFETY: the caller says that the world is stopped, or that the state does not change
+    // meanwhile.
     unsafe { !(*state).watched.is_null() || !is_empty(open) }
 }
 
@@ -61,7 +62,8 @@ pub fn is_open(thread: Thread, hook: &Hook) -> bool {
 /// # Safety
 /// The world is stopped.
 unsafe fn is_disabled_in(state: ThreadState, id: c_longlong) -> bool {
-    // SAFETY: the caller's contract; so many entries are there.
+    // SAFETY: the world is stopped, says the caller, so the thread does not change its list; so
+    // many entries are there.
     unsafe {
         let own = state.own();
         (0..(*own).disabled_count as usize).any(|at| (*(*own).disabled.add(at)).id == id)
@@ -88,7 +90,8 @@ pub unsafe fn announce(thread: Thread, hook: &Hook, enabled: bool) {
 /// # Safety
 /// The world is stopped.
 unsafe fn announce_to(one: ThreadState, hook: &Hook, enabled: bool) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the world is stopped, says the caller, so no other thread reads or writes these
+    // fields.
     unsafe {
         let open =
             enabled && hook.is_for(one) && !(*one.own()).ends && !is_disabled_in(one, hook.id);
@@ -102,7 +105,8 @@ unsafe fn announce_to(one: ThreadState, hook: &Hook, enabled: bool) {
 /// # Safety
 /// Nobody else works on what is that thread's.
 pub unsafe fn set_ends(thread: Thread, one: ThreadState, ends: bool) {
-    // SAFETY: nobody else works on the thread's, by contract. *quiet*: a field is read, and then the world is stopped.
+    // SAFETY: the caller says that nothing else works on what is the thread's. *quiet*: a field is
+    // read, and then the world is stopped.
     unsafe {
         (*one.own()).ends = ends;
         if thread.not_stopped().hooks().next().is_some() {
@@ -118,7 +122,8 @@ pub unsafe fn set_ends(thread: Thread, one: ThreadState, ends: bool) {
 /// The world is stopped: the interpreter's state is written, and must not change between what is read of it and the
 /// thread's flag.
 pub unsafe fn refresh(thread: Thread, one: ThreadState, hook: &Hook) {
-    // SAFETY: the caller's contract; the flag changes with the world stopped.
+    // SAFETY: the world is stopped, says the caller, so no other thread reads a flag or changes
+    // what that follows from.
     unsafe {
         announce_to(one, hook, hook.is_enabled());
         let own = one.own();
@@ -133,7 +138,8 @@ pub unsafe fn refresh(thread: Thread, one: ThreadState, hook: &Hook) {
 /// No other thread of the interpreter runs.
 pub unsafe fn set_active(thread: Thread) {
     let state = thread.state();
-    // SAFETY: the caller's contract; the state is live.
+    // SAFETY: the caller says that no other thread of the interpreter runs, so none changes its
+    // fields; the state is live.
     unsafe {
         let enabled = !is_empty(&(*state).enabled);
         (*state).active = enabled || !(*state).watched.is_null();
@@ -153,7 +159,7 @@ pub unsafe fn set_active(thread: Thread) {
 /// As there.
 pub unsafe fn watched_changed(thread: Thread) {
     let state = thread.state();
-    // SAFETY: the caller's contract; the state is live.
+    // SAFETY: the caller says that no other thread of the interpreter runs; the state is live.
     unsafe {
         if (*state).some_listen_not || !(*state).active {
             set_active(thread);

@@ -40,8 +40,10 @@ pub unsafe fn tell_of_throw(thread: Thread, frame: Frame, at: *mut c::_Py_CODEUN
     if !is_wanted || frame.code().flags() & c::CO_NO_MONITORING_EVENTS != 0 {
         return;
     }
-    // SAFETY: by contract. The exception is this function's own meanwhile. Tools run Python code, which
-    // may do anything but end the frame, since it executes; nothing that was read of it is used later.
+    // SAFETY: the caller says that `frame` is the thread's current one, with its stack pointer
+    // saved, and that no lock is held. The exception is this function's own meanwhile. Tools run
+    // Python code, which may do anything but end the frame, since it executes; nothing that was
+    // read of it is used later.
     unsafe {
         let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) else { return };
         let (tstate, exception) = (thread.tstate(), raised.as_ptr());

@@ -47,8 +47,9 @@ impl OwnedWatch {
         let went_well = self.tell_here(thread, in_use.get(), tell, value);
         let as_before = self.leave_plainly();
         let outcome = if went_well { Ok(()) } else { Err(failed(thread, in_use.get())) };
-        // SAFETY: *current*, and the callback leaves the thread's current frame as it was. *plain*, as before. *out*: the
-        // mark is taken out, the list has been left, and no generator is watched.
+        // SAFETY: *current*, and the callback leaves the thread's current frame as it was. *plain*,
+        // as it is still. *out*: the shim is unlinked, the list has been left, and no generator is
+        // watched.
         unsafe {
             if as_before {
                 self.step_down_plainly(thread);
@@ -82,7 +83,8 @@ impl Watch {
         };
         begin_to_tell(self.mark());
         let round = Round::begin(thread);
-        // SAFETY: the contract of whoever added the hook, whose user data is there, as it is in use.
+        // SAFETY: the hook's owner says that `on_event` takes such an event. The user data is
+        // there, as the hook is in use.
         let status = unsafe { tell(&raw const event, hook.user_data) };
         drop(round);
         status == 0 && !thread.has_exception()

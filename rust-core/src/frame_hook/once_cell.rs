@@ -18,8 +18,9 @@ pub unsafe fn keep(
     place: *mut *mut PyObject,
     make: impl FnOnce() -> *mut PyObject,
 ) -> Outcome<*mut PyObject> {
-    // SAFETY: the caller's contract. Another thread may have been faster, on a
-    // free-threaded build: then what it made stays.
+    // SAFETY: the caller says that `place` is a field of the interpreter's state, and that `make`
+    // returns NULL or a new reference. On a free-threaded build another thread may be faster, hence
+    // the atomic: then what that one made stays.
     unsafe {
         let place = AtomicPtr::from_ptr(place);
         let kept = place.load(Ordering::Acquire);

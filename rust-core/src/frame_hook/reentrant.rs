@@ -51,7 +51,8 @@ pub unsafe fn call(
     names: *mut PyObject,
 ) -> Option<Owned> {
     let outside = asked_about(thread).map(|frame| Outside::begin(thread, frame));
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says what `PyObject_Vectorcall` needs: the callable, the arguments and the
+    // names are live. The callback that makes this call has not returned, so its frame is live.
     let result = unsafe { Owned::new(c::PyObject_Vectorcall(callable, arguments, count, names)) };
     drop(outside);
     result

@@ -156,7 +156,8 @@ pub fn id_of(
 /// # Safety
 /// The world is stopped, and stays so while the result is used.
 unsafe fn link_at<'a>(thread: Thread, position: Position) -> Option<Link<'a>> {
-    // SAFETY: by contract.
+    // SAFETY: the world is stopped, says the caller, and stays so while the result is used: no
+    // other thread adds or removes a hook.
     unsafe {
         let mut link = Link::First(&raw mut (*thread.state()).hooks);
         if position == Position::First {
@@ -246,7 +247,8 @@ unsafe fn take_slot(thread: Thread, hook: &Hook, taken: bool) {
 /// # Safety
 /// The world is stopped.
 unsafe fn take_out(thread: Thread, goes: impl Fn(&Hook) -> bool) -> Option<HookInUse> {
-    // SAFETY: by contract. Nothing here waits, or runs Python code.
+    // SAFETY: the world is stopped, says the caller, and nothing here waits, or runs Python code:
+    // no other thread adds, removes or walks hooks.
     unsafe {
         let mut link = Link::First(&raw mut (*thread.state()).hooks);
         while !goes(link.hook()?) {

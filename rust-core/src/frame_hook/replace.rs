@@ -252,7 +252,7 @@ pub unsafe fn replace(
     if let Some(why) = incompatibility(old, new) {
         return Err(refuse(thread, name, old, new, why));
     }
-    // Nobody finds a frame that is being offered. If somebody has made an object for it all the
+    // Nobody finds a frame that is being dispatched. If somebody has made an object for it all the
     // same, that object gets a copy of the frame as it is now.
     // SAFETY: a frame of this thread, at rest. What runs here cannot see the frame.
     unsafe { leave_object(**frame) };

@@ -15,10 +15,11 @@ use core::sync::atomic::{AtomicU8, Ordering};
 /// # Safety
 /// `at` is one of the instructions of live code.
 pub unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) -> bool {
-    // SAFETY: by contract.
+    // SAFETY: the caller says that `at` is one of the instructions of live code.
     let is_quick = unsafe { is_at(at, c::RESUME_CHECK) };
     if is_quick {
-        // SAFETY: as above. Both numbers mean the same to who executes it meanwhile.
+        // SAFETY: live, says the caller. RESUME and RESUME_CHECK mean the same to a thread that
+        // executes the instruction meanwhile.
         unsafe { opcode(at).store(c::RESUME as u8, Ordering::Relaxed) };
     }
     is_quick
@@ -30,7 +31,8 @@ pub unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) -> bool {
 /// `at` is one of the instructions of code that lives as long as `'a`.
 #[inline(always)]
 unsafe fn opcode<'a>(at: *mut c::_Py_CODEUNIT) -> &'a AtomicU8 {
-    // SAFETY: by contract.
+    // SAFETY: the caller says that the code lives as long as `'a`. Other threads may read and write
+    // the opcode meanwhile, hence the atomic.
     unsafe { AtomicU8::from_ptr((&raw mut (*at).op.code).cast()) }
 }
 
@@ -40,7 +42,7 @@ unsafe fn opcode<'a>(at: *mut c::_Py_CODEUNIT) -> &'a AtomicU8 {
 /// `at` is one of the instructions of live code.
 #[inline(always)]
 unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
-    // SAFETY: by contract.
+    // SAFETY: the caller says that `at` is one of the instructions of live code.
     u32::from(unsafe { opcode(at) }.load(Ordering::Relaxed)) == kind
 }
 
@@ -56,9 +58,11 @@ unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
 /// the last one.
 #[inline(always)]
 pub unsafe fn goes_on_as_if_quick(thread: Thread, frame: Frame) {
-    // SAFETY: by contract.
+    // SAFETY: the caller says that the frame stands at an instruction of its code that is not the
+    // last one. The frame executes, so its code stays.
     if unsafe { tells_of_a_line_next(frame) } && !is_anything_pending(thread) {
-        // SAFETY: as above.
+        // SAFETY: the frame stands where it stood, at an instruction that is not the last one:
+        // nothing has run since.
         unsafe { comes_from_the_same_line(frame) };
     }
 }
@@ -69,7 +73,7 @@ pub unsafe fn goes_on_as_if_quick(thread: Thread, frame: Frame) {
 /// The frame stands at an instruction of its code that is not the last one.
 #[inline(always)]
 unsafe fn tells_of_a_line_next(frame: Frame) -> bool {
-    // SAFETY: by contract, there is one more instruction.
+    // SAFETY: the caller says that there is one more instruction.
     cfg!(not(ferrule_free_threaded))
         && unsafe { is_at(frame.instruction().add(1), c::INSTRUMENTED_LINE) }
 }
@@ -92,7 +96,8 @@ pub unsafe extern "C" fn _PyRust_HandlePending(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) -> c_int {
-    // SAFETY: the caller's contract. No `RESUME` is the last instruction of its code. The frame
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that
+    // `frame` is its current frame. No `RESUME` is the last instruction of its code. The frame
     // executes, so it and its code stay, and it does not go on meanwhile.
     unsafe {
         let frame = Frame::new(frame);
@@ -120,7 +125,8 @@ unsafe fn comes_from_the_same_line(frame: Frame) {
         unsafe { c::PyCode_Addr2Line(code.as_ptr(), offset as c_int) }
     };
     let offset = frame.instruction_offset();
-    // SAFETY: by contract. One that is instrumented tells of the line in any case.
+    // SAFETY: the caller says that the frame stands at an instruction of its code that is not the
+    // last one. One that is instrumented tells of the line in any case.
     unsafe {
         let width = size_of::<c::_Py_CODEUNIT>() as isize;
         if is_at(at, c::RESUME) && line(offset) == line(offset + width) {
@@ -146,6 +152,7 @@ pub fn make_first_resume_slow(thread: Thread, code: Code) {
 /// # Safety
 /// A frame that goes on or begins stands there.
 pub unsafe fn goes_on_at(instruction: *mut c::_Py_CODEUNIT) -> bool {
-    // SAFETY: an instruction of live code, by contract; arguments do not change.
+    // SAFETY: the caller says that a frame stands at this instruction, so its code is live;
+    // arguments do not change.
     unsafe { (*instruction).op.arg & 3 != 0 }
 }

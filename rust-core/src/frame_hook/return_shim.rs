@@ -1,4 +1,12 @@
 //! A watched frame has been left to its return shim, by a return, a yield or an exception.
+//!
+//! Clauses that safety comments cite:
+//! - *reached*: `mark` is the shim of a watch, and the frame linked to it has been left to it just
+//!   now.
+//! - *current*: the shim of `watch` is the thread's current frame. No other thread links or clears
+//!   this one's frames. Others only read them: Python's frame walkers while this one is stopped;
+//!   faulthandler and samplers at any time, as CPython's own frames. Python code that a callback or
+//!   a destructor runs leaves the current frame as it was.
 
 use super::error::{hand_back, Outcome, Raised};
 use super::generator_watch;
@@ -25,10 +33,11 @@ pub(super) const HERE: Ahead = 0;
 /// `return_offset`. Returns that offset.
 ///
 /// # Safety
-/// That frame has called, or has asked a generator for a value; its stack pointer is saved.
+/// That frame has called, or has sent to a generator; its stack pointer is saved.
 #[inline(always)]
 pub unsafe fn hand_on(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahead {
-    // SAFETY: the caller's contract: there is room for the value.
+    // SAFETY: the caller says that the frame has called, or has sent to a generator, so there is
+    // room for the value; its stack pointer is saved.
     unsafe {
         let frame = Frame::new((*thread.tstate()).current_frame);
         frame.push(value);
@@ -45,7 +54,9 @@ pub unsafe fn hand_on(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahe
 #[no_mangle]
 #[inline(never)] // the eval loop is large enough
 pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) -> Ahead {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that its
+    // current frame is a shim: *reached*, since the eval loop calls this once for each frame that
+    // is left to one, and *current*. Unless an exception is set, the value is in its slot.
     unsafe {
         let thread = Thread::new(tstate);
         let watch = arrived((*tstate).current_frame);
@@ -68,20 +79,22 @@ pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) -> Ah
 /// The watch whose shim has been reached.
 ///
 /// # Safety
-/// *mark*: that of a watch, and the frame that was linked to it has come back to it just now.
+/// *reached*.
 #[inline(always)]
 unsafe fn arrived(mark: *mut _PyInterpreterFrame) -> OwnedWatch {
-    // SAFETY: *live*: not ended before something comes to its mark, which *mark* says is now. *only*: it comes once.
+    // SAFETY: *live*: not ended before its shim is *reached*, which is now. *only*: it is reached
+    // once.
     unsafe { OwnedWatch::from_raw(NonNull::new_unchecked(mark.cast())) }
 }
 
 /// A generator has yielded `value` to a shim. Calls the yield callback and hands the value on.
 ///
 /// # Safety
-/// The shim is the thread's current frame.
+/// *current*.
 #[inline(never)]
 unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
-    // SAFETY: the caller's contract.
+    // SAFETY: *current*, says the caller. The frame that is current afterwards has sent to the
+    // generator.
     unsafe {
         match generator_watch::yielded(thread, watch, value) {
             Ok(value) => hand_on(thread, value, Some(YIELDS_TO as Ahead)),
@@ -94,13 +107,13 @@ unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
 /// value for it, or an exception.
 ///
 /// # Safety
-/// The shim is the thread's current frame.
+/// *current*.
 #[inline(always)]
 unsafe fn came_back(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
-    // SAFETY: the caller's contract.
+    // SAFETY: *current*, says the caller; nothing has run since.
     let told = match unsafe { watch.end_plainly(thread, value.as_ptr()) } {
         Ok(told) => told,
-        // SAFETY: as above.
+        // SAFETY: *current* still: `end_plainly` has done nothing if it returns the watch.
         Err(watch) => return unsafe { came_back_otherwise(thread, watch, value) },
     };
     hand_back(value, told)
@@ -113,11 +126,11 @@ unsafe fn came_back(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<
 #[inline(never)]
 unsafe fn came_back_otherwise(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
     if watch.makes_generator() {
-        // SAFETY: the caller's contract.
+        // SAFETY: *current*, says the caller; nothing has run since.
         return unsafe { made_generator(thread, watch, value) };
     }
     let told = watch.tell(thread, Kind::Returned, value.as_ptr());
-    // SAFETY: the caller's contract.
+    // SAFETY: *current*, says the caller, and after the callback too.
     unsafe { watch.step_down(thread) };
     generator_watch::detach(&watch);
     // SAFETY: nothing leads to it any more: neither frame nor list nor generator.
@@ -128,11 +141,12 @@ unsafe fn came_back_otherwise(thread: Thread, watch: OwnedWatch, value: Owned) -
 /// The exception that is set has reached a shim. Calls the exit callback. The frame below is current afterwards.
 ///
 /// # Safety
-/// The shim is the thread's current frame.
+/// *current*.
 #[cold]
 #[inline(never)]
 unsafe fn came_back_raised(thread: Thread, watch: OwnedWatch) {
-    // SAFETY: the caller's contract.
+    // SAFETY: *current*, says the caller, and after the callback too. The exception is this
+    // function's own meanwhile.
     unsafe {
         if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {
             watch.tell_aside(thread, Kind::Raised, raised);
@@ -150,16 +164,17 @@ unsafe fn came_back_raised(thread: Thread, watch: OwnedWatch) {
 /// As there.
 #[inline(never)]
 unsafe fn made_generator(thread: Thread, watch: OwnedWatch, generator: Owned) -> Outcome<Owned> {
-    // SAFETY: *current* is the caller's contract, as for the next two: nothing was done where it is not attached.
+    // SAFETY: *current*, says the caller.
     let (watch, refused) = match unsafe { generator_watch::attach(thread, watch, &generator) } {
         Ok(()) => return Ok(generator),
         Err(refused) => refused,
     };
     match refused {
         // What is told of such a frame is that it has returned.
-        // SAFETY: as above.
+        // SAFETY: *current* still: `attach` has done nothing if it returns the watch.
         Ok(()) => unsafe { came_back_otherwise(thread, watch, generator) },
-        // SAFETY: as above; attached, and without a lock, as Python code has just run.
+        // SAFETY: *current* still, and after the destructors too; attached, and without a lock, as
+        // Python code has just run.
         Err(raised) => unsafe {
             drop_aside(generator);
             came_back_raised(thread, watch);
@@ -181,7 +196,10 @@ pub unsafe fn pass_marks(
     mark: Frame,
     came: *mut PyObject,
 ) -> *mut PyObject {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, that the
+    // shims from `mark` on lie upon its current frame, and that the call is over. So each is
+    // *reached* in turn, and *current* once it is set so. What is below it is read before its watch
+    // ends.
     unsafe {
         let (thread, caller) = (Thread::new(tstate), (*tstate).current_frame);
         let mut came = Owned::new(came);

@@ -116,7 +116,7 @@ impl Scope {
     /// # Safety
     /// `this` is in no list.
     pub unsafe fn lies_here(this: *mut Scope, thread: Thread) {
-        // SAFETY: ours, by contract.
+        // SAFETY: the caller says that `this` is in no list, so nothing else reads or writes it.
         unsafe { *this = Scope::on(root_or_made(thread)) };
     }
 
@@ -125,7 +125,8 @@ impl Scope {
     /// # Safety
     /// The calling thread's, and it knows its stack.
     pub unsafe fn is_here(this: *mut Scope, thread: Thread) -> bool {
-        // SAFETY: live, by contract.
+        // SAFETY: the caller says that `this` is the calling thread's: it is live, and no other
+        // thread writes it.
         unsafe { (*this).root == root(thread) }
     }
 

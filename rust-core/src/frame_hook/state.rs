@@ -149,7 +149,7 @@ pub fn visible_if<T>(visible: bool, thread: Thread, work: impl FnOnce() -> T) ->
     unsafe { (*thread.tstate()).tracing -= 1 };
     let result = work();
     add_levels(thread, ONE_HIDDEN);
-    // SAFETY: as above.
+    // SAFETY: the calling thread's own again, whatever `work` has run.
     unsafe { (*thread.tstate()).tracing += 1 };
     result
 }

@@ -41,7 +41,7 @@ unsafe fn settle_switch(thread: Thread, hook: &Hook) {
     if on == hook.is_enabled() {
         return;
     }
-    // SAFETY: by contract.
+    // SAFETY: the world is stopped, says the caller, and the hook is installed.
     unsafe {
         hook.set_enabled(on);
         announce(thread, hook, on);

@@ -160,7 +160,8 @@ impl Drop for SparedCall {
             calls.lead_where(mark);
             mark.unlink();
         }
-        // SAFETY: taken once, as this is dropped. *out*: it has left its lists, and its mark was taken out above.
+        // SAFETY: taken once, as this is dropped. *out*: it has left its lists, and its shim was
+        // taken out above.
         unsafe { ManuallyDrop::take(&mut self.watch).end(thread) };
     }
 }
@@ -170,7 +171,8 @@ impl Drop for SparedCall {
 /// # Safety
 /// `callable` is live.
 unsafe fn function_of(callable: *mut PyObject) -> *mut PyObject {
-    // SAFETY: live, by contract. Who is of the type of methods has their layout.
+    // SAFETY: the caller says that `callable` is live. Who is of the type of methods has their
+    // layout.
     unsafe {
         let is_method = (*callable).ob_type == &raw mut c::PyMethod_Type;
         let function =
@@ -197,7 +199,8 @@ pub unsafe fn call(
 ) -> Outcome<Option<Owned>> {
     // SAFETY: live, as the caller says. The function is compared with others, and not read through.
     let spared = SparedCall::begin(thread, unsafe { function_of(callable) }, below)?;
-    // SAFETY: the caller's contract is that of the function.
+    // SAFETY: the caller says what `PyObject_Vectorcall` needs: the callable, the arguments and the
+    // names are live.
     let result = unsafe { Owned::new(c::PyObject_Vectorcall(callable, arguments, number, names)) };
     drop(spared);
     Ok(result)

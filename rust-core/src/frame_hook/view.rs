@@ -19,14 +19,15 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// `RuntimeError` where the frame is not being offered.
+    /// `RuntimeError` where the frame is not being dispatched.
     ///
     /// # Safety
-    /// - *asked*: the calling thread has an attached thread state, and `frame` is a frame
-    ///   that a hook of this thread was asked about and that has not ended since.
+    /// - *dispatched*: the calling thread has an attached thread state, and an entry callback of it
+    ///   was called with `frame`, which has not been left since.
     /// - *returns*: the result is not used any more once the hook returns.
     pub unsafe fn new(frame: *mut _PyInterpreterFrame) -> Outcome<Self> {
-        // SAFETY: the caller's contract.
+        // SAFETY: *dispatched*, says the caller: the thread is attached, and the frame live.
+        // *returns*, too.
         let (thread, offered) =
             unsafe { (Thread::current(), Look::if_it_is_offered(Frame::new(frame))) };
         let frame = offered.ok_or_else(|| {
@@ -179,7 +180,7 @@ impl View<'_> {
     /// # Safety
     /// `name` is a live object.
     pub unsafe fn argument_by_name(self, name: *mut PyObject) -> Outcome<Owned> {
-        // SAFETY: live by contract.
+        // SAFETY: the caller says that `name` is live.
         if unsafe { c::PyType_IsSubtype((*name).ob_type, &raw mut c::PyUnicode_Type) } == 0 {
             return Err(Raised::type_error(self.thread, c"the name of a parameter is a str"));
         }

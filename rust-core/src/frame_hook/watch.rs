@@ -138,8 +138,8 @@ impl Watch {
     /// The watch of a return shim.
     #[inline(always)]
     pub fn at(frame: Frame, _quiet: &NotStopped) -> Option<&Self> {
-        // SAFETY: a watch begins with its mark. It is live: the frame is, and nothing comes back to it, which alone
-        // ends the watch, before `_quiet` is over.
+        // SAFETY: a watch begins with its shim. It is live: the frame is, and nothing comes back to
+        // it, which alone ends the watch, before `_quiet` is over.
         is_mark(frame).then(|| unsafe { &*frame.as_ptr().cast::<Self>() })
     }
 
@@ -169,7 +169,8 @@ impl Watch {
     #[must_use]
     pub fn set_code(&self, code: Code, makes_generator: bool) -> Owned {
         self.set_state(MAKES_GENERATOR, makes_generator);
-        // SAFETY: live objects, and the mark is this thread's. The reference that it had is handed out.
+        // SAFETY: live objects, and the shim is this thread's. The reference that it had is handed
+        // out.
         unsafe {
             let before = Owned::from_new_reference(self.code());
             (*self.mark.get()).f_executable = new_reference(code.as_object());
@@ -310,7 +311,7 @@ impl Watch {
         forgotten.request.set(self.request());
         forgotten.watched.set(self.watched.get());
         // SAFETY: the new one is ours, and *alone* on this one. What `hook` lends of it is over, since that lasts for a
-        // stretch in which this does not run. The code is live, as the mark has it.
+        // stretch in which this does not run. The code is live, as the shim has it.
         unsafe {
             (*forgotten.mark.get()).f_executable = new_reference(self.code());
             *forgotten.hook.get() = (*self.hook.get()).take();
@@ -392,7 +393,7 @@ impl OwnedWatch {
         // SAFETY: the calling thread's own list, which no other thread reads.
         let kept = unsafe { NonNull::new((*own).unused_watches.cast::<Watch>()) };
         let room = match kept {
-            // SAFETY: as above; each piece leads to the next.
+            // SAFETY: the calling thread's own list; each piece leads to the next.
             Some(kept) => unsafe {
                 (*own).unused_watches = raw(kept.as_ref().next_told()).cast();
                 (*own).unused_count -= 1;
@@ -474,7 +475,8 @@ impl OwnedWatch {
     #[inline(always)]
     pub unsafe fn step_down(&self, thread: Thread) {
         if self.has_state(LISTED) {
-            // SAFETY: *listed*, it says; *alone*: of a mark that is *current* the thread is the calling one.
+            // SAFETY: *listed*, it says; *alone*: of a shim that is *current* the thread is the
+            // calling one.
             unsafe { self.unlist() };
         }
         self.set_state(LINKED, false);
@@ -489,8 +491,8 @@ impl OwnedWatch {
     /// *current*, as there; *plain*: it is of that kind, so it is listed.
     #[inline(always)]
     pub unsafe fn step_down_plainly(&self, thread: Thread) {
-        // SAFETY: *member* is *plain*, *alone*: of a mark that is *current* the thread is the calling one. Who is below
-        // is a frame that goes on.
+        // SAFETY: *member* is *plain*, *alone*: of a shim that is *current* the thread is the
+        // calling one. Who is below is a frame that goes on.
         unsafe {
             leave(&**self);
             thread.set_current_frame((*self.mark().as_ptr()).previous);

@@ -16,7 +16,8 @@ unsafe fn read(
     frame: *mut _PyInterpreterFrame,
     part: impl FnOnce(View) -> Outcome<Owned>,
 ) -> *mut PyObject {
-    // SAFETY: the frame is live, by contract; `View` checks that it is being dispatched.
+    // SAFETY: the caller says that the frame has not been left, so it is live; `View` checks that
+    // it is being dispatched.
     unsafe { View::new(frame) }.and_then(part).map_or(null_mut(), Owned::into_raw)
 }
 

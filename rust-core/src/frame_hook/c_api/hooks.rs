@@ -27,7 +27,8 @@ unsafe fn checked_name<'a>(thread: Thread, name: *const c_char) -> Outcome<&'a C
     if name.is_null() {
         return Ok(c"(unnamed)");
     }
-    // SAFETY: a string, by contract.
+    // SAFETY: the caller says that `name`, which is not NULL here, is a NUL-terminated string that
+    // lives as long as the result.
     unsafe {
         match Owned::new(c::PyUnicode_FromString(name)) {
             Some(_) => Ok(CStr::from_ptr(name)),
@@ -289,7 +290,8 @@ pub unsafe extern "C" fn PyUnstable_FrameHook_CallReentrant(
 /// The calling thread has an attached thread state.
 #[no_mangle]
 pub unsafe extern "C" fn PyUnstable_FrameHook_SetCRecursionRemaining(levels: c_int) -> c_int {
-    // SAFETY: the thread is attached, by contract. It alone uses the field, and runs nothing else meanwhile.
+    // SAFETY: the caller says that the thread is attached. It alone uses the field, and runs
+    // nothing else meanwhile.
     unsafe {
         let remaining = &raw mut (*Thread::current().tstate()).c_recursion_remaining;
         remaining.replace(levels)

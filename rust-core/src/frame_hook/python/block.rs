@@ -33,7 +33,8 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 /// # Safety
 /// `this` is a [`HookBlock`].
 unsafe fn number_of(this: *mut PyObject) -> u64 {
-    // SAFETY: live, by contract, and written as an atomic only.
+    // SAFETY: the caller says that `this` is a `HookBlock`, a live one. Threads write the number as
+    // an atomic only.
     let number = unsafe { AtomicU64::from_ptr(&raw mut (*this.cast::<HookBlock>()).number) };
     if number.load(Ordering::Relaxed) == 0 {
         let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
@@ -49,7 +50,8 @@ unsafe fn number_of(this: *mut PyObject) -> u64 {
 /// `object` is live.
 unsafe fn attribute(thread: Thread, object: *mut PyObject, name: &CStr) -> Outcome<Owned> {
     let name = made(thread, Owned::interned(thread, name))?;
-    // SAFETY: live, by contract; a thread state is attached.
+    // SAFETY: the caller says that `object` is live, and keeps it while a `__getattr__` runs; a
+    // thread state is attached.
     made(thread, unsafe { Owned::new(c::PyObject_GetAttr(object, name.as_ptr())) })
 }
 
@@ -58,7 +60,8 @@ unsafe fn attribute(thread: Thread, object: *mut PyObject, name: &CStr) -> Outco
 /// # Safety
 /// `this` is a [`HookBlock`].
 unsafe fn manner_of(thread: Thread, this: *mut PyObject) -> Outcome<Manner> {
-    // SAFETY: live, by contract; the tuple keeps its items alive.
+    // SAFETY: the caller says that `this` is a `HookBlock`, and keeps it. `manner` keeps the tuple
+    // and so its items, whatever a `__bool__` or `__index__` runs.
     unsafe {
         let manner = attribute(thread, this, c"_manner")?;
         if !is_a(manner.as_ptr(), &raw mut c::PyTuple_Type) || c::PyTuple_Size(manner.as_ptr()) != 4
@@ -78,7 +81,8 @@ unsafe fn manner_of(thread: Thread, this: *mut PyObject) -> Outcome<Manner> {
 /// # Safety
 /// `this` is a [`HookBlock`].
 unsafe fn enter(thread: Thread, this: *mut PyObject) -> Outcome<Owned> {
-    // SAFETY: live, by contract.
+    // SAFETY: the caller says that `this` is a `HookBlock`, and keeps it. What its attributes are
+    // is kept here until the hook is added.
     unsafe {
         let callable = attribute(thread, this, c"callable")?;
         let name = attribute(thread, this, c"name")?;
@@ -94,7 +98,7 @@ unsafe fn enter(thread: Thread, this: *mut PyObject) -> Outcome<Owned> {
 /// # Safety
 /// `this` is a [`HookBlock`].
 unsafe fn leave(thread: Thread, this: *mut PyObject) -> Outcome<()> {
-    // SAFETY: by contract.
+    // SAFETY: the caller says that `this` is a `HookBlock`, a live one.
     let number = unsafe { number_of(this) };
     let before = registry::id_in_blocks(thread, number).and_then(|id| registry::find(thread, id));
     let (order, enabled) = before
@@ -103,7 +107,8 @@ unsafe fn leave(thread: Thread, this: *mut PyObject) -> Outcome<()> {
     let Some(left) = registry::leave(thread, number) else { return Ok(()) };
     let told = made(thread, describe(thread, &left, order, enabled))?;
     let name = made(thread, Owned::interned(thread, c"_last"))?;
-    // SAFETY: live, by contract; a thread state is attached.
+    // SAFETY: the caller says that `this` is a `HookBlock`, and keeps it while a `__setattr__`
+    // runs; a thread state is attached.
     match unsafe { c::PyObject_SetAttr(this, name.as_ptr(), told.as_ptr()) } {
         0 => Ok(()),
         _ => Err(Raised::by_cpython(thread)),

@@ -50,7 +50,7 @@ pub fn exactly<const N: usize>(
 /// # Safety
 /// `object` is live.
 pub unsafe fn truth(thread: Thread, object: *mut PyObject) -> Outcome<bool> {
-    // SAFETY: live, by contract.
+    // SAFETY: the caller says that `object` is live, and keeps it while a `__bool__` runs.
     match unsafe { c::PyObject_IsTrue(object) } {
         -1 => Err(Raised::by_cpython(thread)),
         other => Ok(other != 0),
@@ -62,7 +62,7 @@ pub unsafe fn truth(thread: Thread, object: *mut PyObject) -> Outcome<bool> {
 /// # Safety
 /// `object` is live.
 pub unsafe fn id_number(thread: Thread, object: *mut PyObject) -> Outcome<c_longlong> {
-    // SAFETY: live, by contract.
+    // SAFETY: the caller says that `object` is live, and keeps it while an `__index__` runs.
     unsafe {
         if (*object).ob_type == &raw mut c::PyBool_Type {
             return Err(Refusal::Unknown.raise(thread));
@@ -80,7 +80,7 @@ pub unsafe fn id_number(thread: Thread, object: *mut PyObject) -> Outcome<c_long
 /// # Safety
 /// `object` is live, and stays so while the result is used.
 pub unsafe fn code_of(thread: Thread, object: *mut PyObject) -> Outcome<Code> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `object` is live, and stays so while the result is used.
     unsafe {
         Code::from_object(object).ok_or_else(|| {
             let text = c"a code object, or a function that has one, is expected, not %T";
@@ -95,6 +95,6 @@ pub unsafe fn code_of(thread: Thread, object: *mut PyObject) -> Outcome<Code> {
 /// # Safety
 /// `object` is live.
 pub unsafe fn is_a(object: *mut PyObject, kind: *mut c::PyTypeObject) -> bool {
-    // SAFETY: live, by contract.
+    // SAFETY: the caller says that `object` is live. No Python code runs here.
     unsafe { c::PyType_IsSubtype((*object).ob_type, kind) != 0 }
 }

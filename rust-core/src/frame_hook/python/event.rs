@@ -56,7 +56,7 @@ unsafe fn call(thread: Thread, event: &FrameHookEvent) -> Outcome<Owned> {
 /// # Safety
 /// `callback` is live.
 unsafe fn is_cleared(callback: *mut PyObject) -> bool {
-    // SAFETY: live, by contract. Who is of these types has their layout.
+    // SAFETY: the caller says that `callback` is live. Who is of these types has their layout.
     unsafe {
         let is_method = (*callback).ob_type == &raw mut c::PyMethod_Type;
         let function =
@@ -73,7 +73,7 @@ unsafe fn is_cleared(callback: *mut PyObject) -> bool {
 /// The objects are live.
 pub unsafe fn watch_data(thread: Thread, items: [*mut PyObject; 4]) -> Outcome<Owned> {
     let [callback, data, arguments, caller] = items;
-    // SAFETY: live, by contract; then a tuple, which is tracked.
+    // SAFETY: the caller says that the objects are live; then a tuple, which is tracked.
     unsafe {
         let tuple =
             made(thread, Owned::new(c::PyTuple_Pack(4, callback, data, arguments, caller)))?;

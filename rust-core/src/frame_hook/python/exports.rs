@@ -13,7 +13,8 @@ use core::ptr::null_mut;
 /// `tstate` is the calling thread's own, attached thread state.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one. Each field
+    // is emptied before its object is given up, as that may run any code.
     unsafe {
         let thread = Thread::new(tstate);
         // First: who watches is told that what it watches is over. Were more watched meanwhile, there might
@@ -46,7 +47,8 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
 /// An attached thread calls this; `tstate` belongs to its interpreter and runs nothing any more.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_FiniFrameHooksOfThread(tstate: *mut PyThreadState) {
-    // SAFETY: the caller's contract: nobody else works on what is that thread's.
+    // SAFETY: the caller says that this thread is attached, and that `tstate` belongs to its
+    // interpreter and runs nothing any more. So nothing else works on what is that thread's.
     unsafe {
         let (thread, ending) = (Thread::current(), ThreadState::new(tstate));
         set_ends(thread, ending, true);

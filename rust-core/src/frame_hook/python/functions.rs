@@ -50,7 +50,7 @@ pub unsafe fn position_of(
     number: *mut PyObject,
     other: *mut PyObject,
 ) -> Outcome<Position> {
-    // SAFETY: live, by contract.
+    // SAFETY: the caller says that both are live, and keeps them while an `__index__` runs.
     let (number, other) = unsafe { (id_number(thread, number)?, id_of(thread, other)?) };
     c_int::try_from(number)
         .ok()
@@ -88,7 +88,7 @@ unsafe fn calling<const N: usize>(
     expected: &'static CStr,
     work: impl FnOnce(Thread, &[*mut PyObject; N], *const *mut PyObject, usize) -> Option<Owned>,
 ) -> *mut PyObject {
-    // SAFETY: attached, by contract.
+    // SAFETY: the caller says that CPython calls this with a thread state attached.
     let thread = unsafe { Thread::current() };
     let Some(others) = (count as usize).checked_sub(N) else {
         let Raised { .. } = Raised::type_error(thread, expected);
@@ -143,7 +143,7 @@ pub unsafe fn remove_frame_hook(
     _: *mut PyObject,
     hook: *mut PyObject,
 ) -> Outcome<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `hook` is live, and keeps it while an `__index__` runs.
     registry::remove(thread, unsafe { id_of(thread, hook) }?)
 }
 
@@ -165,7 +165,8 @@ fn switched<const N: usize>(
 /// # Safety
 /// `code` is live.
 unsafe fn never_dispatch(thread: Thread, _: *mut PyObject, code: *mut PyObject) -> Outcome<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `code` is live. It is an argument, so it stays while the result
+    // is used.
     let code = unsafe { code_of(thread, code) }?;
     opt_out::disable_for_all_hooks(thread, code)
         .map_err(|error| Raised::by_code_extra(thread, error))

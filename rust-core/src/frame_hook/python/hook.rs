@@ -42,7 +42,8 @@ unsafe fn call_hook(
     callable: *mut PyObject,
     answer: &mut FrameHookAnswer,
 ) -> Outcome<Verdict> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `frame` is being dispatched in this thread, and that `callable`
+    // is live. The hook, which is in use, keeps it, even if it is removed meanwhile.
     let said = unsafe { call_with_view(thread, callable, frame, answer) }?;
     Ok(if is_disable(thread, &said) {
         Verdict::Disable
@@ -103,7 +104,8 @@ pub unsafe fn add(
     name: *mut PyObject,
     manner: Manner,
 ) -> Outcome<c_longlong> {
-    // SAFETY: the caller's contract, and a thread state is attached.
+    // SAFETY: the caller says that `callable` is live, and `name` NULL or live, and keeps both, as
+    // Python code may run; a thread state is attached. `named` keeps the text until it is copied.
     unsafe {
         if c::PyCallable_Check(callable) == 0 {
             c::PyErr_Format(
@@ -158,7 +160,8 @@ pub unsafe fn add(
 /// `callable` is live, and a thread state is attached.
 unsafe fn name_of(thread: Thread, callable: *mut PyObject) -> Outcome<Owned> {
     let attribute = made(thread, Owned::interned(thread, c"__qualname__"))?;
-    // SAFETY: live, by contract.
+    // SAFETY: the caller says that `callable` is live, and keeps it while a `__getattr__` or
+    // `__repr__` runs.
     unsafe {
         let mut name = null_mut();
         let found = c::PyObject_GetOptionalAttr(callable, attribute.as_ptr(), &raw mut name);
@@ -180,7 +183,7 @@ unsafe fn name_of(thread: Thread, callable: *mut PyObject) -> Outcome<Owned> {
 /// # Safety
 /// Both are live.
 unsafe fn is_same(one: *mut PyObject, other: *mut PyObject) -> bool {
-    // SAFETY: live, by contract. Who is of the type of methods has their layout.
+    // SAFETY: the caller says that both are live. Who is of the type of methods has their layout.
     unsafe {
         let both = |kind: *mut c::PyTypeObject| (*one).ob_type == kind && (*other).ob_type == kind;
         if one == other {
@@ -221,13 +224,13 @@ unsafe fn find(thread: Thread, callable: *mut PyObject) -> Option<c_longlong> {
 /// # Safety
 /// `hook` is live.
 pub unsafe fn id_of(thread: Thread, hook: *mut PyObject) -> Outcome<c_longlong> {
-    // SAFETY: live, by contract.
+    // SAFETY: the caller says that `hook` is live. No Python code runs here.
     if let Some(id) = unsafe { find(thread, hook) } {
         return Ok(id);
     }
-    // SAFETY: live, by contract.
+    // SAFETY: the caller says that `hook` is live. No Python code has run since.
     if unsafe { c::PyIndex_Check(hook) } != 0 {
-        // SAFETY: as above.
+        // SAFETY: the caller says that `hook` is live, and keeps it while an `__index__` runs.
         return unsafe { id_number(thread, hook) };
     }
     Err(Refusal::Unknown.raise(thread))

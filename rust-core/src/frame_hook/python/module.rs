@@ -22,7 +22,7 @@ pub unsafe extern "C" fn fill_module(module: *mut PyObject) -> c_int {
 /// # Safety
 /// `module` is a module.
 unsafe fn fill(thread: Thread, module: *mut PyObject) -> Outcome<()> {
-    // SAFETY: a module, by contract, a string and a live object.
+    // SAFETY: the caller says that `module` is a module; a string and a live object.
     let add = |name: &CStr, object| match unsafe {
         c::PyModule_AddObjectRef(module, name.as_ptr(), object)
     } {

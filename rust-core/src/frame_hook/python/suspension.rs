@@ -54,8 +54,9 @@ unsafe fn make(
     kind: *mut PyTypeObject,
     arguments: *mut PyObject,
 ) -> Outcome<Owned> {
-    // SAFETY: the caller's contract. The tuple keeps the arguments alive, and a tuple of code
-    // objects those. The new object is nobody else's yet, and zeros are valid for it.
+    // SAFETY: the caller says that `kind` is the type and `arguments` a tuple. That keeps the
+    // arguments alive, and a tuple of code objects those. The new object is nobody else's yet, and
+    // zeros are valid for it.
     unsafe {
         if c::PyTuple_Size(arguments) != 3 {
             return Err(Raised::type_error(
@@ -90,8 +91,8 @@ unsafe fn make(
 /// # Safety
 /// `tuple` is live.
 unsafe fn count_of(thread: Thread, tuple: *mut PyObject) -> Outcome<isize> {
-    // SAFETY: live, by contract. Only a tuple, or an instance of a class that is derived from it,
-    // has a size here that is not -1.
+    // SAFETY: the caller says that `tuple` is live. Only a tuple, or an instance of a class that is
+    // derived from it, has a size here that is not -1.
     unsafe {
         if !is_a(tuple, &raw mut c::PyTuple_Type) {
             return Err(Raised::type_error(thread, c"a tuple of code objects is expected"));
@@ -115,7 +116,8 @@ unsafe extern "C" fn drop_suspension(this: *mut PyObject) {
 /// `this` is a `Suspension`, and live as long as the call lasts.
 unsafe fn suspend(thread: Thread, this: *mut PyObject, begins: bool) -> Outcome<()> {
     let this = this.cast::<Suspension>();
-    // SAFETY: by contract.
+    // SAFETY: the caller says that `this` is live as long as the call lasts. Other threads that
+    // begin or end blocks of it change it with the world stopped.
     unsafe {
         if begins {
             note_begin(thread, this)?;
@@ -135,7 +137,8 @@ unsafe fn suspend(thread: Thread, this: *mut PyObject, begins: bool) -> Outcome<
 /// # Safety
 /// `this` is live as long as the call lasts.
 unsafe fn suspend_now(thread: Thread, this: *mut Suspension) -> Outcome<()> {
-    // SAFETY: live, by contract; these do not change. `codes` is NULL or a tuple of code objects, which keeps them alive.
+    // SAFETY: the caller says that `this` is live; these fields do not change. `codes` is NULL or a
+    // tuple of code objects, which keeps them alive.
     unsafe {
         let (id, in_thread, codes) = ((*this).id, (*this).in_thread, (*this).codes);
         match (codes.is_null(), in_thread) {
@@ -151,7 +154,8 @@ unsafe fn suspend_now(thread: Thread, this: *mut Suspension) -> Outcome<()> {
 /// # Safety
 /// As there.
 unsafe fn resume_now(thread: Thread, this: *mut Suspension, number: u64) {
-    // SAFETY: as above.
+    // SAFETY: the caller says that `this` is live; these fields do not change, and `this` keeps
+    // `codes`.
     unsafe {
         let (id, in_thread, codes) = ((*this).id, (*this).in_thread, (*this).codes);
         match (codes.is_null(), in_thread) {
@@ -169,7 +173,8 @@ unsafe fn resume_now(thread: Thread, this: *mut Suspension, number: u64) {
 unsafe fn note_begin(thread: Thread, this: *mut Suspension) -> Outcome<()> {
     let mut spare: (*mut u64, usize) = (null_mut(), 0);
     loop {
-        // SAFETY: live, by contract; the world is stopped. There is room for so many numbers.
+        // SAFETY: the caller says that `this` is live; the world is stopped, so no other thread
+        // writes it. There is room for so many numbers.
         let wanted = locked(thread, || unsafe {
             if (*this).count == (*this).room && spare.1 > (*this).room {
                 let (block, room) = spare;
@@ -204,8 +209,8 @@ unsafe fn note_begin(thread: Thread, this: *mut Suspension) -> Outcome<()> {
 /// # Safety
 /// `this` is live as long as the call lasts.
 unsafe fn note_end(thread: Thread, this: *mut Suspension) -> Option<u64> {
-    // SAFETY: live, by contract; the world is stopped. So many numbers are there, and those behind the one that goes
-    // move down.
+    // SAFETY: the caller says that `this` is live; the world is stopped, so no other thread writes
+    // it. So many numbers are there, and those behind the one that goes move down.
     locked(thread, || unsafe {
         let last = (*this).count.checked_sub(1)?;
         let is_own = |at: &usize| (*this).began_in.add(*at).read() == thread.number();
@@ -223,7 +228,8 @@ unsafe fn note_end(thread: Thread, this: *mut Suspension) -> Option<u64> {
 /// # Safety
 /// `codes` is a tuple of code objects, and live as long as the call lasts.
 unsafe fn suspend_for_codes(thread: Thread, id: c_longlong, codes: *mut PyObject) -> Outcome<()> {
-    // SAFETY: the caller's contract; below the count.
+    // SAFETY: the caller says that `codes` is a tuple of code objects, live as long as the call
+    // lasts; below the count.
     unsafe {
         for at in 0..c::PyTuple_Size(codes) {
             let code = Code::new(c::PyTuple_GetItem(codes, at).cast());
@@ -240,7 +246,7 @@ unsafe fn suspend_for_codes(thread: Thread, id: c_longlong, codes: *mut PyObject
 /// As there; there are so many.
 unsafe fn resume_for_codes(thread: Thread, id: c_longlong, codes: *mut PyObject, count: isize) {
     for at in 0..count {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller says that `codes` is such a tuple, with `count` items or more.
         let code = unsafe { Code::new(c::PyTuple_GetItem(codes, at).cast()) };
         switch::resume_for_code(thread, id, code);
     }

@@ -74,7 +74,8 @@ pub unsafe fn call_with_view(
 /// # Safety
 /// `this` is a `FrameView`.
 unsafe fn answer<'a>(thread: Thread, this: *mut PyObject) -> Outcome<&'a mut FrameHookAnswer> {
-    // SAFETY: the caller's contract. It is a part of the view, and like that this thread's alone.
+    // SAFETY: the caller says that `this` is a `FrameView`. The answer is a part of the view, and
+    // like that this thread's alone.
     unsafe {
         view(thread, this)?;
         Ok(&mut (*this.cast::<FrameView>()).answer)
@@ -84,7 +85,8 @@ unsafe fn answer<'a>(thread: Thread, this: *mut PyObject) -> Outcome<&'a mut Fra
 /// # Safety
 /// `this` is a `FrameView`, and `value` is live.
 unsafe fn result(thread: Thread, this: *mut PyObject, value: *mut PyObject) -> Outcome<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller says that `this` is a `FrameView`, and that `value` is live. No Python
+    // code runs here.
     unsafe {
         let answer = answer(thread, this)?;
         if !answer.object.is_null() {
@@ -127,7 +129,8 @@ unsafe fn begin_watch(
             object
         }
     };
-    // SAFETY: NULL or live, by contract. `answer` is used before any Python code can run.
+    // SAFETY: the caller says that `this` is a `FrameView`, and that the arguments are NULL or
+    // live; the call keeps them. `answer` is used before any Python code can run.
     unsafe {
         if callback.is_null() || c::PyCallable_Check(callback) == 0 {
             return Err(Raised::type_error(thread, c"the callback of watch() must be callable"));
@@ -163,7 +166,7 @@ unsafe fn begin_watch(
 /// # Safety
 /// NULL or live.
 unsafe fn flag(thread: Thread, object: *mut PyObject) -> Outcome<bool> {
-    // SAFETY: live unless NULL, by contract.
+    // SAFETY: the caller says that `object` is live unless NULL.
     Ok(!object.is_null() && unsafe { truth(thread, object) }?)
 }
 
@@ -214,7 +217,7 @@ unsafe fn bind<const N: usize>(
 /// # Safety
 /// `this` is a `FrameView`.
 unsafe fn set_scope(thread: Thread, this: *mut PyObject, scope: c_uint) -> Outcome<()> {
-    // SAFETY: a view, by contract; nothing runs before the last use.
+    // SAFETY: the caller says that `this` is a `FrameView`; nothing runs before the last use.
     let answer = unsafe { answer(thread, this) }?;
     if answer.scope != 0 {
         return Err(Raised::runtime_error(
@@ -263,7 +266,8 @@ fn caller(thread: Thread, view: View) -> Outcome<Owned> {
 /// `this` is a `FrameView`.
 unsafe fn view<'a>(thread: Thread, this: *mut PyObject) -> Outcome<View<'a>> {
     let this = this.cast::<FrameView>();
-    // SAFETY: live, by contract.
+    // SAFETY: the caller says that `this` is a `FrameView`, a live one. Any thread may read the
+    // number, which never changes.
     if unsafe { (*this).thread } != thread.number() {
         return Err(Raised::runtime_error(
             thread,
@@ -294,7 +298,8 @@ fn names(thread: Thread, view: View) -> Outcome<Owned> {
 /// # Safety
 /// `this` is a `FrameView`, and `key` is live.
 unsafe fn argument(thread: Thread, this: *mut PyObject, key: *mut PyObject) -> Outcome<Owned> {
-    // SAFETY: live, by contract.
+    // SAFETY: the caller says that `this` is a `FrameView` and `key` live; the call keeps both
+    // while an `__index__` runs, and the view is looked at afterwards.
     unsafe {
         if c::PyIndex_Check(key) == 0 {
             return view(thread, this)?.argument_by_name(key);
@@ -312,7 +317,8 @@ unsafe fn argument(thread: Thread, this: *mut PyObject, key: *mut PyObject) -> O
 /// `this` is a `FrameView`.
 unsafe fn arguments(thread: Thread, this: *mut PyObject) -> Outcome<Owned> {
     let dict = made(thread, Owned::dict(thread))?;
-    // SAFETY: the caller's contract. Storing under a str in a new dict runs no Python code.
+    // SAFETY: the caller says that `this` is a `FrameView`. Storing under a str in a new dict runs
+    // no Python code.
     let view = unsafe { view(thread, this) }?;
     for index in 0..view.argument_count() as isize {
         let Some(value) = view.argument_if_any(index)? else { continue };
