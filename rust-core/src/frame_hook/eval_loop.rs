@@ -151,36 +151,40 @@ pub unsafe extern "C" fn _PyRust_Instrument(
     // SAFETY: the caller says that `frame` is the thread's current one, `code` its code, and
     // `interpreter` the thread's own. So frame and code stay, even if `_Py_Instrument` waits for
     // other threads. Nothing here reads slots of the frame, whose stack pointer may not be saved.
-    unsafe {
-        let frame = Frame::new(frame);
+    let (thread, frame, watches) = unsafe {
+        let state = FrameHookState::of(interpreter);
+        (Thread::current(), Frame::new(frame), !(*state).watched.is_null())
+    };
+    // One that is set before is thrown in. One that is set after it means that there was no memory.
+    let is_thrown_in = watches && thread.has_exception();
+    // SAFETY: the current frame and its code, as the caller says.
+    let status = unsafe {
         let next = frame.instruction();
         if let Some(starting) = NewFrame::if_it_starts(frame) {
             starting.step_back();
         }
         let status = c::_Py_Instrument(code, interpreter);
         frame.set_instruction(next);
-        if !(*FrameHookState::of(interpreter)).watched.is_null() {
-            go_on_thrown(frame);
-        }
         status
+    };
+    if is_thrown_in {
+        // SAFETY: an exception is set only when the eval loop is entered to throw it in. It has not
+        // loaded the frame's stack pointer then, which is saved.
+        unsafe { go_on_thrown(thread, frame) };
     }
+    status
 }
 
 /// A generator is resumed by an exception that is thrown in, which executes no `RESUME`.
 ///
 /// # Safety
-/// `frame` is the calling thread's current frame.
+/// `frame` is the calling thread's current frame, and its stack pointer is saved.
 #[cold]
 #[inline(never)]
-unsafe fn go_on_thrown(frame: Frame) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let thread = Thread::current();
-        if thread.has_exception() {
-            // A hook that fails raises about the exception that is set.
-            let _ = generator_watch::go_on(thread, frame);
-        }
-    }
+unsafe fn go_on_thrown(thread: Thread, frame: Frame) {
+    // SAFETY: the caller says that it is the current frame, with its stack pointer saved. It executes
+    // nothing before it handles the exception. A hook that fails raises about that exception.
+    let _ = unsafe { generator_watch::go_on(thread, frame) };
 }
 
 /// What becomes of a frame that an evaluator is about to get.
