@@ -1,5 +1,7 @@
 """Counts who calls whom, in all threads."""
-import collections, threading
+import collections
+import threading
+
 import framehook
 
 # No two threads change the same Counter.

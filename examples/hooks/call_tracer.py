@@ -1,5 +1,7 @@
 """Prints each call and how it ends, indented by depth."""
-import inspect, threading
+import inspect
+import threading
+
 import framehook
 
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR

@@ -1,5 +1,7 @@
 """Reports calls that take long, and coroutines that block their event loop."""
-import asyncio, time
+import asyncio
+import time
+
 import framehook
 
 LIMIT = 0.2     # seconds

@@ -1,5 +1,9 @@
 """Measures what each generator and coroutine takes without the time in which it is suspended."""
-import asyncio, inspect, threading, time
+import asyncio
+import inspect
+import threading
+import time
+
 import framehook
 
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
