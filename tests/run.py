@@ -65,6 +65,23 @@ class RecordingResult(unittest.TextTestResult):
         self.record(test, FAILED)
 
 
+# A test that is skipped for a reason that begins so is about the other interpreter. It is not collected: a skip in the totals is a check that
+# could not be made.
+ABOUT_ANOTHER = ("only on Ferrule", "only on stock")
+
+
+def about_this(suite):
+    """The tests of the suite, and of suites within it, without those about the other interpreter."""
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from about_this(test)
+            continue
+        # unittest keeps the reason on the class or on the method.
+        places = type(test), getattr(test, test._testMethodName, None)
+        if not any(getattr(place, "__unittest_skip_why__", "").startswith(ABOUT_ANOTHER) for place in places):
+            yield test
+
+
 def unittest_child(report, directory, names):
     # This is the one place that says where tests import from: what is beside them, and packages of the root.
     sys.path[:1] = [directory, *BESIDE.get(os.path.basename(directory), ()), ROOT]
@@ -73,6 +90,7 @@ def unittest_child(report, directory, names):
         suite = loader.loadTestsFromNames(names)
     else:
         suite = loader.discover(directory, top_level_dir=directory)
+    suite = unittest.TestSuite(about_this(suite))
     # The log ends with the slowest tests, where unittest can tell.
     slowest = {"durations": 15} if sys.version_info >= (3, 12) else {}
     result = unittest.TextTestRunner(verbosity=2, resultclass=RecordingResult, **slowest).run(suite)

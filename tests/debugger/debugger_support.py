@@ -25,7 +25,7 @@ from ferrule_debugger.session import session
 has_hooks = ferrule_debugger.missing() is None
 # Once a thread was started, CPython 3.13 without the GIL keeps every code object for ever.
 code_dies = unittest.skipIf(sysconfig.get_config_var("Py_GIL_DISABLED"), "code is never freed")
-needs_hooks = unittest.skipUnless(has_hooks, "this interpreter has no frame hooks")
+needs_hooks = unittest.skipUnless(has_hooks, "only on Ferrule: this interpreter has no frame hooks")
 
 
 class Program:

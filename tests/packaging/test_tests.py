@@ -41,6 +41,27 @@ class Tests(unittest.TestCase):
         named = {*run.C_MODULES, *run.LEAK_MODULES}
         self.assertEqual(named - set(run.python_modules()), set())
 
+    def test_tests_about_the_other_interpreter_are_not_collected(self):
+        class Each(unittest.TestCase):
+            def test_here(self):
+                pass
+
+            @unittest.skip("only on stock")
+            def test_on_stock(self):
+                pass
+
+            @unittest.skip("needs a printer")
+            def test_skipped(self):
+                pass
+
+        @unittest.skip("only on Ferrule: hooks")
+        class Hooks(Each):
+            pass
+
+        load = unittest.defaultTestLoader.loadTestsFromTestCase
+        suite = unittest.TestSuite([unittest.TestSuite([load(Each)]), load(Hooks)])
+        self.assertEqual([test._testMethodName for test in run.about_this(suite)], ["test_here", "test_skipped"])
+
     def test_what_unittest_prints(self):
         counts = run.Counts.of_unittest
         for output, exit_code, expected in (

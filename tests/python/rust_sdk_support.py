@@ -14,7 +14,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from support import ROOT, ProgramTestCase
+from support import ROOT, ProgramTestCase, needs_hooks
 
 CRATES = ("rust_hook", "rust_hook_cases")
 OUT = os.path.join(ROOT, "build", "test-extensions", f"rust-{os.getpid()}")
@@ -72,12 +72,11 @@ def ten():
     return 10
 
 
+@needs_hooks
 class HookTestCase(ProgramTestCase):
-    """Is skipped without frame hooks, and fails a test that leaves one behind."""
+    """Fails a test that leaves a hook behind."""
 
     def setUp(self):
-        if not rust_hook.version():
-            self.skipTest("this interpreter has no frame hooks")
         self.addCleanup(self.no_hooks_left)
 
     def no_hooks_left(self):

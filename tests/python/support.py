@@ -1,7 +1,7 @@
 """What the tests in this directory share.
 
 They run under the interpreter that they test. The same files also run on a stock build, with
-FERRULE_TESTS_ON_STOCK=1, where everything about _framecore is skipped: so a test of CPython's behaviour proves
+FERRULE_TESTS_ON_STOCK=1, where everything about _framecore is left out: so a test of CPython's behaviour proves
 itself against CPython.
 """
 
@@ -32,7 +32,10 @@ FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 # How deep calls can nest that go through C where nothing is specialized, as without the GIL: debug builds have room for 500 calls of C.
 DEPTH_THROUGH_C = 120 if FREE_THREADED and hasattr(sys, "gettotalrefcount") else 1_000
 
-needs_framecore = unittest.skipIf(ON_STOCK, "stock CPython has no _framecore")
+# tests/run.py does not collect tests that are skipped for reasons with these beginnings.
+needs_framecore = unittest.skipIf(ON_STOCK, "only on Ferrule: stock CPython has no _framecore")
+needs_hooks = unittest.skipIf(ON_STOCK, "only on Ferrule: stock CPython has no frame hooks")
+about_stock = unittest.skipUnless(ON_STOCK, "only on stock")
 # What stock gets wrong without a crash ends its debug build in an assertion.
 not_on_stock_debug = unittest.skipIf(ON_STOCK and hasattr(sys, "gettotalrefcount"), "ends stock's debug build in an assertion of CPython's")
 needs_stock = unittest.skipIf(STOCK_PYTHON is None, "no stock build to compare with: STOCK_PYTHON is not set")
@@ -210,8 +213,6 @@ class Thing:
 # --- Frame hooks. -------------------------------------------------------------------------------------------------
 
 WARM = 200      # calls after which a call is specialized
-
-needs_hooks = unittest.skipIf(ON_STOCK, "stock CPython has no frame hooks")
 
 
 def code_of(thing):

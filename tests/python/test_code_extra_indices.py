@@ -8,7 +8,7 @@ import sysconfig
 import unittest
 
 from code_extra_support import FIRST, SECOND, STOCKS_INDICES, THIRD, CodeExtraTestCase, mended, new_code
-from support import ON_STOCK, ProgramTestCase, needs_framecore, use_extensions
+from support import ON_STOCK, ProgramTestCase, about_stock, needs_framecore, use_extensions
 
 use_extensions()
 import codeextra
@@ -249,7 +249,7 @@ class Release(CodeExtraTestCase):
 
 
 class StockStaysStock(unittest.TestCase):
-    @unittest.skipUnless(ON_STOCK, "about the stock build")
+    @about_stock
     def test_stock_has_no_release(self):
         self.assertFalse(codeextra.has_release())
         with self.assertRaises(NotImplementedError):

@@ -163,7 +163,7 @@ class PythonFramesInGdb(unittest.TestCase):
     def test_walking_frames(self):
         self.assertEqual(self.walked("sys._getframe()", ""), "innermost middle <lambda> | method <module> |")
 
-    @unittest.skipIf(support.ON_STOCK, "stock CPython has no frame hooks")
+    @support.needs_hooks
     def test_marks_of_watched_frames_are_passed_by(self):
         self.assertEqual(self.walked("sys._getframe()", ", watching"), "innermost middle <lambda> | method <module> |")
         # The frame that ends is not seen any more.

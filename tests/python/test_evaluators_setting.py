@@ -4,7 +4,7 @@ import threading
 import unittest
 
 from evaluator_scenarios import EvaluatorTestCase, warm_up
-from support import FREE_THREADED, ON_STOCK, needs_framecore, specialized, use_extensions
+from support import FREE_THREADED, ON_STOCK, about_stock, needs_framecore, specialized, use_extensions
 
 use_extensions()
 import evaluators
@@ -46,7 +46,7 @@ class SettingAndGetting(EvaluatorTestCase):
         evaluators.set("default")
         self.assertEqual(evaluators.specialization_enabled(), 1)
 
-    @unittest.skipUnless(ON_STOCK, "Ferrule has the function")
+    @about_stock
     def test_stock_cannot_allow_specialization(self):
         self.assertRaises(NotImplementedError, evaluators.allow_specialization, True)
 

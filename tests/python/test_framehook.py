@@ -13,7 +13,7 @@ import threading
 import unittest
 import weakref
 
-from support import FREE_THREADED, HookTestCase, ON_STOCK, ROOT, extension_directory, framecore, in_new_thread, needs_hooks
+from support import FREE_THREADED, HookTestCase, ON_STOCK, ROOT, about_stock, extension_directory, framecore, in_new_thread, needs_hooks
 
 if not ON_STOCK:
     import framehook
@@ -45,7 +45,7 @@ except ImportError as error:
         self.assertIn("Ferrule", message)
         self.assertIn(os.path.basename(sys.executable), message)
 
-    @unittest.skipUnless(ON_STOCK, "for stock CPython")
+    @about_stock
     def test_stock_cannot_import_it(self):
         with self.assertRaises(ImportError):
             import framehook

@@ -191,7 +191,7 @@ class EveryInstruction(SteppedTestCase):
             many_calls()
         self.look(expected)
 
-    @unittest.skipIf(support.ON_STOCK, "stock gives the chunk back before it leaves the frame")
+    @unittest.skipIf(support.ON_STOCK, "only on Ferrule: stock gives the chunk back before it leaves the frame")
     def test_a_generator_whose_frame_fills_a_chunk(self):
         singlestep.run(lambda: fills(1) and None)
 

@@ -10,7 +10,7 @@ import unittest
 import weakref
 
 from rust_sdk_support import HookTestCase, load, new_function, ten
-from support import FREE_THREADED, ON_STOCK, ProgramTestCase, needs_framecore
+from support import FREE_THREADED, ProgramTestCase, about_stock, needs_framecore
 
 rust_hook = cases = None
 
@@ -30,7 +30,7 @@ class Loading(ProgramTestCase):
                           "time_calls", "version"})
         self.assertEqual(rust_hook.count_calls.__text_signature__, "()")
 
-    @unittest.skipUnless(ON_STOCK, "about stock CPython")
+    @about_stock
     def test_stock_has_no_hooks_and_says_so(self):
         self.assertEqual(rust_hook.version(), 0)
         for install in (rust_hook.count_calls, lambda: rust_hook.replace(ten, ten)):
