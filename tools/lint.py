@@ -1,4 +1,4 @@
-"""`make lint`, of Python: ruff and mypy by pyproject.toml, in an environment below build/ that is made where it is missing."""
+"""`make lint`, of Python: ruff, mypy and pyright by pyproject.toml, in an environment below build/ that is made where it is missing."""
 
 import subprocess
 import sys
@@ -18,7 +18,9 @@ def main() -> int:
     # The benchmarks are run as files by a Python 3.13, and import each other as such.
     checks: list[tuple[Path, list[str | Path]]] = [
         (ROOT, [tools / "ruff", "check", "--quiet"]), (ROOT, mypy),
-        (benchmarks, [*mypy, "--python-version", "3.13", *sorted(benchmarks.glob("*.py"))])]
+        (benchmarks, [*mypy, "--python-version", "3.13", *sorted(benchmarks.glob("*.py"))]),
+        (ROOT, ["env", f"MYPYPATH={ROOT / 'overlay' / 'Lib'}", *mypy, "--python-version", "3.13", "--strict", ROOT / "tests" / "typing" / "hooks.py"]),
+        (ROOT, [tools / "pyright", "--warnings"])]
     # Each says what it has found, so that one run shows all.
     return max([subprocess.run(command, cwd=place).returncode for place, command in checks])
 

@@ -46,6 +46,14 @@ def watches(view: framehook.FrameView) -> framehook.Disable | None:
     return None
 
 
+def answers(view: framehook.FrameView) -> None:
+    return view.result(view.argument(0))
+
+
+def answers_once(view: framehook.FrameView) -> framehook.Disable | None:
+    return view.result(1) if view.argument_names else framehook.DISABLE
+
+
 with framehook.hook(count, "counter") as counter:
     sorted(["b", "a"], key=lambda word: word.upper())
     assert_type(counter.id, int)
