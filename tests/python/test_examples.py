@@ -72,6 +72,11 @@ class HookTools(ProgramTestCase):
             # Without the GIL, the thread that made a generator frees it.
             "countdown": f"0.0 s in 1 steps, dropped in {'MainThread' if FREE_THREADED else 'worker'}"})
 
+    def test_fake_calls(self):
+        """Answered in one thread alone; a hook after it is called for what was not answered, and for the outermost calls."""
+        self.assertEqual(self.lines("fake_calls.py"), [
+            "the page at /a", "a fake of /a", "another thread: connect", "MainThread: test", "a fake of /a"])
+
 
 if __name__ == "__main__":
     unittest.main()
