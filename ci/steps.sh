@@ -1,5 +1,6 @@
 # For scripts that run several commands, one after the other: `. ci/steps.sh`, `step COMMAND...` for each, and `total` at the end.
 # `step_before MINUTES COMMAND...` is a step that is skipped on a machine so slow that as many minutes have gone by.
+# `begin COMMAND...` runs a command beside the steps that follow, for what keeps one processor busy; `step begun` waits for it and counts it.
 # Every step runs, so that one failure does not hide another; any failure fails the whole. The last line is the counts over all.
 started=$(date +%s)
 passed=0 failed=0 skipped=0
@@ -38,6 +39,21 @@ step_before() {
         echo "=== $*  SKIPPED: $(minutes) minutes have gone by"
         skipped=$((skipped + 1))
     fi
+}
+
+begin() {
+    echo "=== $*  begins  [$(minutes) min]"
+    beside=$(mktemp -d)
+    { "$@" >"$beside/log" 2>&1; echo $? >"$beside/status"; } &
+}
+
+begun() {
+    # A step runs in a shell of its own, which cannot wait for this one's process.
+    until [ -s "$beside/status" ]; do
+        sleep 1
+    done
+    cat "$beside/log"
+    return "$(cat "$beside/status")"
 }
 
 total() {
