@@ -50,7 +50,7 @@ run: deps all
 	@$(FERRULE) examples/tour.py
 
 test: deps all stock
-	@$(PYTHON3) tests/run.py --python $(FERRULE) --stock $(STOCK) $(WITHOUT:%=--without %)
+	@$(PYTHON3) tests/run.py --python $(FERRULE) --stock $(STOCK)
 
 test-release: release stock-release
 	@$(PYTHON3) tests/run.py --python $(RELEASE) --stock $(STOCK_RELEASE) --groups release

@@ -531,16 +531,15 @@ def parse_arguments():
                         help="how to build the stock one, when it is needed and not there (build/stock/python)")
     parser.add_argument("--groups", default=",".join(DEFAULT_GROUPS),
                         help=f"some of {', '.join(GROUPS)} (default %(default)s)")
-    parser.add_argument("--without", metavar="GROUP", action="append", default=[], help="all but this one; may be given again")
     parser.add_argument("--suite", action="store_true", help="CPython's whole test suite instead")
     parser.add_argument("--jobs", type=positive, default=2, help="processes for CPython's tests (default %(default)s)")
     parser.add_argument("--at-once", type=positive, default=min(2, os.cpu_count() or 1), metavar="N",
                         help="groups of the project's own tests beside each other (default %(default)s)")
     options = parser.parse_args()
-    options.groups = [name for name in options.groups.split(",") if name and name not in options.without]
-    unknown = [name for name in (*options.groups, *options.without) if name not in GROUPS]
+    options.groups = [name for name in options.groups.split(",") if name]
+    unknown = [name for name in options.groups if name not in GROUPS]
     if unknown or not options.groups:
-        parser.error(f"--groups and --without take some of {', '.join(GROUPS)}")
+        parser.error(f"--groups takes some of {', '.join(GROUPS)}")
     if options.stock and not os.access(options.stock, os.X_OK):
         if not (options.suite or options.stock_command):
             parser.error(f"--stock {options.stock}: no such program")
