@@ -68,6 +68,8 @@ test-leaks: debug
 # Of the benchmarks' two environments, the one that measures is made with $(PYTHON3); see docs/benchmarks.md.
 BENCH = @$(PYTHON3) benchmarks/run.py
 LAYOUTS = 8
+# A group of benchmarks alone.
+GROUP = $(BENCH) --command 'make $@' --no-pyperformance --minutes 5 --base stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
 
 bench: release stock-release free-threaded stock-free-threaded
 	$(BENCH) --command 'make bench' --layouts $(LAYOUTS) --base stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
@@ -93,28 +95,27 @@ bench-requirements:
 	@sh benchmarks/pin_requirements.sh $(PYTHON3) $(STOCK_RELEASE)
 
 bench-instructions-update: release stock-release
-	@$(PYTHON3) benchmarks/calls.py --instructions --update --base $(STOCK_RELEASE) --python $(RELEASE)
+	@$(PYTHON3) benchmarks/calls.py --update --base $(STOCK_RELEASE) --python $(RELEASE)
 
 bench-depth: release stock-release
-	@$(PYTHON3) benchmarks/depth.py --python stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
-	@$(PYTHON3) benchmarks/depth.py --descents --python stock=$(STOCK_RELEASE) --python ferrule=$(RELEASE)
+	$(GROUP) --only 'depth 3' --only 'depth 30' --only 'depth 300' --only descents
 
 bench-calls: release stock-release
-	@$(PYTHON3) benchmarks/calls.py --layouts 6 --turns 15 --base $(STOCK_RELEASE) --python $(RELEASE)
+	$(GROUP) --layouts 6 --only calls
 
 bench-parts: release stock-release release-untuned stock-tuned
-	@$(PYTHON3) benchmarks/calls.py --instructions --base $(STOCK_RELEASE) --python build/stock-tuned/python
-	@$(PYTHON3) benchmarks/calls.py --instructions --base $(STOCK_RELEASE) --python build/release-untuned/python
-	@$(PYTHON3) benchmarks/calls.py --instructions --base $(STOCK_RELEASE) --python $(RELEASE)
+	@$(PYTHON3) benchmarks/calls.py --base $(STOCK_RELEASE) --python build/stock-tuned/python
+	@$(PYTHON3) benchmarks/calls.py --base $(STOCK_RELEASE) --python build/release-untuned/python
+	@$(PYTHON3) benchmarks/calls.py --base $(STOCK_RELEASE) --python $(RELEASE)
 
 bench-evaluator: release stock-release
-	@$(PYTHON3) benchmarks/evaluator.py --base $(STOCK_RELEASE) --python $(RELEASE)
+	$(GROUP) --only calls
 
 bench-code-extra: release stock-release
-	@$(PYTHON3) benchmarks/code_extra.py --layouts 6 --turns 10 --base $(STOCK_RELEASE) --python $(RELEASE)
+	$(GROUP) --layouts 6 --only 'code extra'
 
 bench-hooks: release stock-release
-	@$(PYTHON3) benchmarks/hooks.py --stock $(STOCK_RELEASE) --python $(RELEASE)
+	$(GROUP) --only hooks
 
 bench-monitoring: release stock-release
 	@$(PYTHON3) benchmarks/beside_monitoring.py --stock $(STOCK_RELEASE) --python $(RELEASE)

@@ -174,7 +174,7 @@ def cost_table(found, digits):
 
 
 def main():
-    parser = measuring.argument_parser("Frame hooks beside sys.monitoring.", DEFAULT_TURNS, base="--stock")
+    parser = measuring.argument_parser("Frame hooks beside sys.monitoring.", DEFAULT_TURNS)
     arguments = measuring.parse(parser)
     pythons = {"stock": arguments.stock, "python": arguments.python}
     extensions = measuring.build_extensions(pythons)

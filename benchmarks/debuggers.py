@@ -310,7 +310,7 @@ def count_all(pythons):
 
 
 def main():
-    parser = measuring.argument_parser("What debuggers cost.", DEFAULT_TURNS, base="--stock")
+    parser = measuring.argument_parser("What debuggers cost.", DEFAULT_TURNS)
     parser.add_argument("--check", action="store_true", help="fail where an aim is missed")
     parser.add_argument("--debugpy", metavar="DIRECTORY", help="where debugpy is installed")
     arguments = measuring.parse(parser)

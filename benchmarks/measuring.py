@@ -330,32 +330,6 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
                         for place, (text, width) in enumerate(zip(row, widths))).rstrip())
 
 
-def print_ratios(title: str, results: Results, columns: str, unit: str, scale: float = 1, digits: int = 2) -> dict[str, dict[str, float]]:
-    """Print a table of base, python and ratio; return {benchmark: row} for JSON."""
-    print(f"{title}\n")
-    rows, lines = {}, []
-    for name, times in results.items():
-        ratio = ratio_of_pairs(times["python"], times["base"])
-        base, mine = (statistics.median(times[which]) / scale for which in ("base", "python"))
-        rows[name] = {"ratio": ratio.median, "low": ratio.low, "high": ratio.high,
-                      "best_ratio": min(times["python"]) / min(times["base"]),
-                      f"base_{unit}": base, f"python_{unit}": mine}
-        lines.append((name, f"{base:.{digits}f} {unit}", f"{mine:.{digits}f} {unit}", f"{ratio.median:.3f}",
-                      f"{ratio.low:.3f} to {ratio.high:.3f}"))
-    print_table((columns, "base", "python", "ratio", "middle half of the ratios"), lines)
-    return rows
-
-
-def print_counts(title: str, results: Mapping[str, Mapping[str, float]], columns: str, digits: int = 0) -> dict[str, dict[str, float]]:
-    """Print a table of counts; return {benchmark: row} for JSON."""
-    print(f"{title}\n")
-    rows = {name: {"ratio": counts["python"] / counts["base"], **counts} for name, counts in results.items()}
-    print_table((columns, "base", "python", "ratio"),
-                [(name, f"{row['base']:,.{digits}f}", f"{row['python']:,.{digits}f}", f"{row['ratio']:.4f}")
-                 for name, row in rows.items()])
-    return rows
-
-
 def write_json(path: str, **content: object) -> None:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
@@ -378,10 +352,10 @@ def named_python(text: str) -> tuple[str, str]:
     return name, program(path)
 
 
-def argument_parser(description: str, turns: int, base: str = "--base", base_required: bool = True) -> argparse.ArgumentParser:
+def argument_parser(description: str, turns: int) -> argparse.ArgumentParser:
     """With what every comparison of two interpreters takes. To be parsed with `parse`."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument(base, type=program, required=base_required, help="the interpreter to compare with (stock)")
+    parser.add_argument("--stock", type=program, required=True, help="the interpreter to compare with (stock)")
     parser.add_argument("--python", type=program, required=True, help="the interpreter to measure")
     parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind")
     parser.add_argument("--turns", type=int, default=turns,

@@ -110,8 +110,7 @@ def environment(stock):
 
 
 def main():
-    parser = argument_parser("What profilers cost, as ratios against stock without one.", 15,
-                             base="--stock")
+    parser = argument_parser("What profilers cost, as ratios against stock without one.", 15)
     parser.add_argument("--check", action="store_true", help="fail when one is above its aim")
     arguments = parse(parser)
     if arguments.instructions:

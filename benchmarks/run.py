@@ -234,7 +234,7 @@ def go(run: Run) -> None:
     facts = run.facts
     pythons, base, quick = facts["pythons"], facts["base"], facts["quick"]
     facts["remarks"] = []
-    extensions = build_extensions(pythons, facts)
+    extensions = build_extensions({**pythons, **facts["free_threaded"]}, facts)
     environments = make_environments(pythons, facts) if facts["pyperformance"] else {}
     with contextlib.ExitStack() as stack:
         links = make_links(stack, pythons, facts)
@@ -256,7 +256,7 @@ def measure_rounds(run: Run, links: list[Pythons], extensions: Pythons, environm
         facts["remarks"].append("interpreters in turns: this system does not keep processes on one core")
     sizes = tasks.QUICK if quick else tasks.FULL
     todo = [tasks.make_tasks(link, base, extensions, sizes, facts["together"])
-            + tasks.make_scaling_tasks(facts["free_threaded"]) for link in links]
+            + tasks.make_scaling_tasks(facts["free_threaded"], extensions) for link in links]
     if not facts["free_threaded"]:
         facts["remarks"].append("scaling with threads is for free-threaded builds, and there was none"
                                 " (--free-threaded NAME=PATH)")

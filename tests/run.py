@@ -297,7 +297,7 @@ def group_release(options):
     if not options.stock:
         say("skip  release-instructions: no stock build (--stock PATH)")
         return total + Counts(skipped=1)
-    step = Step("release-instructions", [sys.executable, os.path.join(ROOT, "benchmarks", "calls.py"), "--instructions",
+    step = Step("release-instructions", [sys.executable, os.path.join(ROOT, "benchmarks", "calls.py"),
                                          "--base", options.stock, "--python", options.python,
                                          "--max-ratio", str(RELEASE_MAX_INSTRUCTIONS), "--committed"]).run()
     if step.exit_code:

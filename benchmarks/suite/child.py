@@ -1,7 +1,7 @@
 """What the measured interpreters run for the suite, beside the call benchmarks: frames, recursion, threads, memory.
 
     python child.py frames ITERATIONS ROUNDS
-    python child.py recursion | descents | threads | memory WHAT | scaling
+    python child.py recursion | descents | threads | memory WHAT | scaling EXTENSIONS
 
 Prints lines: a name, then a figure: ns, but bytes where the name says so.
 """
@@ -235,7 +235,7 @@ def threads():
         print(name, best / THREADS)
 
 
-def scaling():
+def scaling(extensions):
     """Without the GIL: the time of one thread, and of two that do as much each."""
     import gc
     import threading
@@ -243,8 +243,12 @@ def scaling():
 
     from workloads import BENCHMARKS
     gc.disable()
-    for name in ("recursion", "methods", "generators"):
-        work = BENCHMARKS[name]
+    works = {name: BENCHMARKS[name] for name in ("recursion", "methods", "generators")}
+    if extensions:
+        import code_extra
+        get_loop, code, index = code_extra.prepare(extensions, "only value")
+        works["code extra"] = lambda n: get_loop(code, index, 10_000 * n)
+    for name, work in works.items():
         work(20)
         for count in (1, 2):
             best = None

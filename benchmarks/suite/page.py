@@ -222,14 +222,14 @@ class Report:
             for setup, (role, *_) in hooks.SETUPS.items():
                 if setup == hooks.BASE:
                     continue
-                which = self.base if role == "stock" else python
+                which = self.base if role == "base" else python
                 names = self.results.names(which, f"hooks/{setup}/")
                 yardsticks = [name.replace(f"/{setup}/", f"/{hooks.BASE}/") for name in names]
                 mean = self.mean(which, names, yardsticks)
                 if mean is None:
                     continue
                 parts = [self.ratio(which, name, yardstick) for name, yardstick in zip(names, yardsticks)]
-                rows.append((setup, mean, [part for part in parts if part], 0 if role == "stock" else 1))
+                rows.append((setup, mean, [part for part in parts if part], 0 if role == "base" else 1))
                 lines.append((setup, which, ratio_text(mean), interval_text(mean),
                               " · ".join(f"{name.rpartition('/')[2]} {ratio_text(part, 2)}"
                                          for name, part in zip(names, parts))))

@@ -138,7 +138,7 @@ def make_tasks(pythons: Pythons, base: str, extensions: Pythons, sizes: Sizes, t
     add("code extra", extra_times, extended)
 
     def hook_times(python: str, round: int) -> list[Sample]:
-        own = "stock" if python == base else "python"
+        own = "base" if python == base else "python"
         return sum(at_once([times_of(f"hooks/{setup}", python, *hooks.command("times", setup, extensions[python]))
                             for setup, (role, *_) in hooks.SETUPS.items() if role == own], together), [])
     if ferrules and base in extensions:
@@ -160,10 +160,10 @@ def make_tasks(pythons: Pythons, base: str, extensions: Pythons, sizes: Sizes, t
     return tasks
 
 
-def make_scaling_tasks(free_threaded: Pythons) -> list[Task]:
+def make_scaling_tasks(free_threaded: Pythons, extensions: Pythons) -> list[Task]:
     """Two threads against one, for {name: path} of builds without the GIL."""
     return [Task("scaling", lambda python, round: of_lines(
-        "scaling", run([free_threaded[python], *QUIET, CHILD, "scaling"], timeout=TIMEOUT).stdout, 5),
+        "scaling", run([free_threaded[python], *QUIET, CHILD, "scaling", extensions.get(python, "")], timeout=TIMEOUT).stdout, 5),
         tuple(free_threaded), pinned=False)] if free_threaded else []
 
 

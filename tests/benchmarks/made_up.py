@@ -47,7 +47,7 @@ def make_run(directory, noise=0.004, only="", remark="no build without the GIL")
         add(f"instructions/{name}", 100_000, 0.993, unit="integer", rounds=1)
         for setup, (role, *_) in hooks.SETUPS.items():
             add(f"hooks/{setup}/{name}", 5e-6 * (1.5 if setup == "PEP 523" else 1),
-                pythons=("stock",) if role == "stock" else ("ferrule",))
+                pythons=("stock",) if role == "base" else ("ferrule",))
     for name in ("frame object", "coroutine await"):
         add(f"frames/{name}", 3e-6, 0.97)
     add("memory/start", 9e6, 1.01, unit="byte")
