@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUDGET = 700
+BUDGET = 850  # 150 of them for what compilers from outside need
 # What the series includes and C compiles, written by hand: it counts as though it were in a patch.
 HEADERS = sorted(set((ROOT / "rust-core" / "include").glob("*.h")) - {ROOT / "rust-core" / "include" / "ferrule_core.h"})
 

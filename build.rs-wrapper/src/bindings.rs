@@ -55,6 +55,7 @@ const OURS: &[&str] = &[
 const FUNCTIONS: &[&str] = &[
     "PyBool_FromLong",
     "PyBytes_AsString",
+    "PyBytes_FromStringAndSize",
     "PyCallable_Check",
     "PyCell_Get",
     "PyCode_Addr2Line",
@@ -106,6 +107,7 @@ const FUNCTIONS: &[&str] = &[
     "PyThreadState_Get",
     "PyThreadState_Next",
     "PyTime_PerfCounterRaw",
+    "PyTraceBack_Here",
     "PyTuple_GetItem",
     "PyTuple_Pack",
     "PyTuple_Size",
@@ -127,6 +129,8 @@ const FUNCTIONS: &[&str] = &[
     "_PyEval_StartTheWorld",
     "_PyEval_StopTheWorld",
     "_PyFrame_New_NoTrack",
+    "_PyFunction_Vectorcall",
+    "_PyInstruction_GetLength",
     "_PyMem_FreeDelayed",
     "_PyObject_VirtualAlloc",
     "_PyObject_VirtualFree",
@@ -148,6 +152,7 @@ const VARIABLES: &[&str] = &[
     "EXTENDED_ARG",
     "INSTRUMENTED_LINE",
     "INTERPRETER_EXIT",
+    "JUMP_BACKWARD",
     "MAKE_CELL",
     "RESERVED",
     "RESUME(_CHECK)?",
@@ -162,6 +167,7 @@ const VARIABLES: &[&str] = &[
     "PY_MONITORING_EVENT_PY_THROW",
     "CO_(OPTIMIZED|NEWLOCALS|VARARGS|VARKEYWORDS|FAST_(CELL|FREE|HIDDEN))",
     "PY_VERSION",
+    "Py_TPFLAGS_BASE_EXC_SUBCLASS",
     "Py_TRASHCAN_HEADROOM",
     "_PyGC_BITS_(DEFERRED|TRACKED)",
     "_PY_EVAL_EVENTS_BITS",
@@ -184,6 +190,7 @@ const HEADERS: &str = "\
 #include \"pycore_code.h\"
 #include \"pycore_pystate.h\"
 #include \"pycore_gc.h\"
+#include \"pycore_function.h\"
 #include \"opcode_ids.h\"
 #ifdef Py_GIL_DISABLED
 static const int ferrule_free_threaded = 1;

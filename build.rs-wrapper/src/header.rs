@@ -9,7 +9,7 @@ pub fn write_or_check(check: bool) -> Outcome<()> {
     let core = root.join("rust-core");
     let mut public = cbindgen::Builder::new()
         .with_config(cbindgen::Config::from_file(core.join("framehook.toml"))?);
-    for file in ["c_types", "c_api/hooks", "c_api/frames"] {
+    for file in ["c_types", "c_api/hooks", "c_api/frames", "c_api/compilers"] {
         public = public.with_src(core.join(format!("src/frame_hook/{file}.rs")));
     }
     let public = emit(public, &root.join("overlay/Include/cpython/framehook.h"), check)?;

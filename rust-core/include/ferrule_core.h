@@ -50,6 +50,11 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_LARGEST_GROWN_CHUNK (1024 * 1024)
 
 /*
+ The opcode of a JUMP_BACKWARD that counts its turns.
+ */
+#define _PyRust_COUNTED_JUMP 234
+
+/*
  One function may run this code, one in the place of the other; the last one fits nowhere.
  */
 #define _PyRust_VARIANTS 3
@@ -430,6 +435,18 @@ typedef struct _PyRust_FrameHookState {
    A `PyMutex`. Guards the list of `watched`. Nothing waits or runs Python code under it.
    */
   uint8_t watched_lock;
+  /*
+   Whether loops of some code object are or were watched.
+   */
+  bool loops;
+  /*
+   Whether a word of `observers` was given out.
+   */
+  bool observers_known;
+  /*
+   The index under which code objects have a `code_record`, plus 1; 0: none yet. Set once, as an atomic.
+   */
+  ptrdiff_t record_index;
 } _PyRust_FrameHookState;
 
 /*
@@ -752,6 +769,24 @@ void _PyRust_DropGenerator(PyObject *generator);
  A thread state is made. It is told what the others were.
  */
 void _PyRust_StartFrameHooksOfThread(PyThreadState *tstate);
+
+/*
+ The events of a code object were changed, or its version.
+ */
+void _PyRust_CodeInstrumented(PyInterpreterState *interpreter, PyCodeObject *code);
+
+/*
+ `_co_code_adaptive` while loops are or were watched: a new reference, or NULL with an exception.
+ */
+PyObject *_PyRust_GetCodeAdaptive(PyCodeObject *code);
+
+/*
+ A loop is hot: calls the hook that watches it. Returns how far ahead of its `instr_ptr` the thread's current frame
+ goes on. If an exception is set and that frame is still `frame`, the exception is raised at its `instr_ptr`.
+ */
+int _PyRust_LoopIsHot(PyThreadState *tstate,
+                      struct _PyInterpreterFrame *frame,
+                      int distance);
 
 /*
  Removes every hook, and refuses new ones: the interpreter ends.

@@ -40,10 +40,13 @@
 #  define THROWN_BY_FRAME_HOOKS() (throwflag = 1)
 #endif
 
+#include "ferrule_compilers.h"
+
 /* What is done there: hooks are told; and then, or where a hook has put another frame in the place of the one that was
    offered, it goes on in the thread's current frame, `oparg` ahead of where that stands, or with the exception that is
    set. In one place and with what every instruction has alone, so that the registers of the loop are not chosen for it. */
 #define FRAME_HOOK_LABELS() \
+    COMPILER_LABELS() \
 frame_came_back: \
     oparg = (int)_PyRust_FrameCameBack(tstate); \
 go_on_in_current_frame: \

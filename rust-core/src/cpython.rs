@@ -107,6 +107,12 @@ pub use raw::{
     METH_O, PY_MONITORING_EVENT_PY_THROW, RESERVED, RESUME, RESUME_CHECK, RETURN_GENERATOR,
 };
 
+#[cfg(not(any(test, fuzzing)))]
+pub use raw::{
+    _PyFunction_Vectorcall, _PyInstruction_GetLength, PyBytes_AsString, PyBytes_FromStringAndSize,
+    PyTraceBack_Here, Py_TPFLAGS_BASE_EXC_SUBCLASS, JUMP_BACKWARD,
+};
+
 #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 pub use raw::_Py_FatalErrorFunc;
 pub use raw::PyGenObject;

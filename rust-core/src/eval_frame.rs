@@ -31,7 +31,7 @@ use crate::cpython::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
     _PyEval_StopTheWorld, _PyInterpreterFrame, PyInterpreterState, PyObject, PyThreadState,
 };
-use crate::frame_hook::{offer_before_evaluator, pass_marks, Before};
+use crate::frame_hook::{evaluator_was_set, offer_before_evaluator, pass_marks, Before};
 use crate::in_cpython::{EvalFrameFunction, EvalGate};
 use core::ffi::c_int;
 use core::ptr::{fn_addr_eq, NonNull};
@@ -221,6 +221,9 @@ pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameFunc(
         // INVARIANT: neither the default evaluator nor the trampoline gets in.
         Settings { evaluator: if is_none { None } else { eval_frame }, ..now }
     });
+    if gate.eval_frame().is_some() {
+        evaluator_was_set();
+    }
 }
 
 /// Whether instructions go on being specialized for Python functions while an
@@ -268,4 +271,7 @@ pub unsafe extern "C" fn _PyRust_SetTrampoline(
     // SAFETY: the caller passes a live interpreter, and is attached.
     let gate = unsafe { Gate::of(interp) };
     gate.change(|now| Settings { trampoline, ..now });
+    if gate.eval_frame().is_some() {
+        evaluator_was_set();
+    }
 }

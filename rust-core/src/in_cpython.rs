@@ -215,6 +215,12 @@ pub struct FrameHookState {
     pub watched: *mut c_void,
     /// A `PyMutex`. Guards the list of `watched`. Nothing waits or runs Python code under it.
     pub watched_lock: u8,
+    /// Whether loops of some code object are or were watched.
+    pub loops: bool,
+    /// Whether a word of `observers` was given out.
+    pub observers_known: bool,
+    /// The index under which code objects have a `code_record`, plus 1; 0: none yet. Set once, as an atomic.
+    pub record_index: isize,
 }
 
 /// What Ferrule keeps for the hooks in one thread; at the end of

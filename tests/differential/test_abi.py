@@ -36,7 +36,7 @@ STRUCTURES = {
 # Additions to the C API, which CPython's own headers declare where Py_FERRULE is defined.
 FRAME_HOOKS = ROOT / "overlay" / "Include" / "cpython" / "framehook.h"
 PUBLIC = {"PyUnstable_Eval_ReleaseCodeExtraIndex"} | set(
-    re.findall(r"\b(PyUnstable_(?:FrameHook_\w+|(?:Add|Remove)FrameHook))\(", FRAME_HOOKS.read_text()))
+    re.findall(r"\b(PyUnstable_\w+)\(", FRAME_HOOKS.read_text()))
 
 # These end with a thread state, at whose end is Ferrule's own state.
 GROWN = ("_PyThreadStateImpl", "PyInterpreterState", "_PyRuntimeState")

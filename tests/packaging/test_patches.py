@@ -274,7 +274,7 @@ class Stat(Case):
         code, out, err = self.command("stat")
         self.assertEqual((code, err), (0, ""))
         self.assertIn("5 C  0001-a.patch, 2 in Makefile.pre.in", out)
-        self.assertIn("5 C  in all, of 700 allowed", out)
+        self.assertIn(f"5 C  in all, of {patches.BUDGET} allowed", out)
 
     def test_deletion_is_refused_with_its_line(self):
         self.put("0001-d.patch", DELETION)
@@ -308,23 +308,23 @@ class Stat(Case):
         self.assertIn("0002-r.patch:2: not an insertion", err)
 
     def test_budget_over_all_patches(self):
-        self.put("0001-a.patch", insertion(added=398))
+        self.put("0001-a.patch", insertion(added=patches.BUDGET - 302))
         self.put("0002-b.patch", insertion("b.h", added=298))
         self.series("0001-a.patch", "0002-b.patch")
         self.assertEqual(self.command("stat")[0], 0)
         self.put("0002-b.patch", insertion("b.h", added=299))
         code, _, err = self.command("stat")
         self.assertEqual(code, 1)
-        self.assertIn("1 over the budget of 700", err)
+        self.assertIn(f"1 over the budget of {patches.BUDGET}", err)
 
     def test_a_variant_replaces_its_base_in_the_budget(self):
         self.put("0001-a.patch", insertion(added=298))
-        self.put("0001-a@3.13.15.patch", insertion(added=699))
+        self.put("0001-a@3.13.15.patch", insertion(added=patches.BUDGET - 1))
         self.series("0001-a.patch")
         code, out, err = self.command("stat")
         self.assertEqual(code, 1)
-        self.assertIn("300 C  in all, of 700", out)
-        self.assertIn("701 added lines of C for 3.13.15", err)
+        self.assertIn(f"300 C  in all, of {patches.BUDGET}", out)
+        self.assertIn(f"{patches.BUDGET + 1} added lines of C for 3.13.15", err)
 
     def test_a_patch_outside_the_series_is_named(self):
         self.put("0001-a.patch", insertion())

@@ -184,6 +184,28 @@ struct _PyInterpreterFrame;
 #define PyUnstable_FRAMEHOOK_AFTER 3
 
 /*
+ Answer of a loop callback: the exception that is set is raised at
+ `instruction`, where the function may handle it.
+ */
+#define PyUnstable_FRAMELOOP_ERROR -1
+
+/*
+ Answer: the frame goes on at `instruction`.
+ */
+#define PyUnstable_FRAMELOOP_CONTINUE 0
+
+/*
+ Answer: the function returns `object`.
+ */
+#define PyUnstable_FRAMELOOP_RESULT 1
+
+/*
+ Answer: the exception that is set leaves the function, whose traceback
+ entry is that of `instruction`. No handler of the function is executed.
+ */
+#define PyUnstable_FRAMELOOP_UNWIND 2
+
+/*
  The id of an installed hook: a positive number that an interpreter never
  uses again.
  */
@@ -240,6 +262,62 @@ typedef struct PyUnstable_FrameHookEvent {
    */
   void *data;
 } PyUnstable_FrameHookEvent;
+
+/*
+ A frame at the head of a hot loop: its JUMP_BACKWARD was executed, and the
+ instruction that it leads to is next.
+
+ The struct lies on the C stack. The callback may read and write it until it
+ returns.
+ */
+typedef struct PyUnstable_FrameLoop {
+  /*
+   The frame.
+   */
+  struct _PyInterpreterFrame *frame;
+  /*
+   The function that runs; borrowed.
+   */
+  PyObject *function;
+  /*
+   The code that runs; borrowed.
+   */
+  PyCodeObject *code;
+  /*
+   The frame's own slots: locals, cells and free variables,
+   then the evaluation stack. They own their references, and
+   are NULL where unbound. To write one, store the new reference and
+   release the old one afterwards.
+   */
+  PyObject **slots;
+  /*
+   How many locals, cells and free variables there are: `co_nlocalsplus`.
+   */
+  int local_count;
+  /*
+   How many values are on the evaluation stack. May be written, up to
+   `co_stacksize`.
+   */
+  int stack_depth;
+  /*
+   The index of the JUMP_BACKWARD, in code units.
+   */
+  int jump;
+  /*
+   The index of the next instruction, in code units: the loop's head. May
+   be written.
+   */
+  int instruction;
+  /*
+   After how many further turns the callback is called again for this
+   loop, at most 65,535; 0: never. May be written.
+   */
+  int turns;
+  /*
+   A new reference: the value for RESULT. NULL at first.
+   */
+  PyObject *object;
+} PyUnstable_FrameLoop;
 
 /*
  A hook to be installed. Fields may be 0 or NULL unless they say otherwise.
@@ -300,6 +378,10 @@ typedef struct PyUnstable_FrameHookDefinition {
    For BEFORE and AFTER.
    */
   PyUnstable_FrameHookId other;
+  /*
+   A PyUnstable_FrameLoopFunction, for PyUnstable_FrameHook_WatchLoops().
+   */
+  int (*on_loop)(struct PyUnstable_FrameLoop *hot, void *user_data);
 } PyUnstable_FrameHookDefinition;
 
 /*
@@ -325,6 +407,16 @@ typedef int (*PyUnstable_FrameHookEntryFunction)(struct _PyInterpreterFrame *fra
  */
 typedef int (*PyUnstable_FrameHookEventFunction)(const struct PyUnstable_FrameHookEvent *event,
                                                  void *user_data);
+
+/*
+ A loop callback. Returns PyUnstable_FRAMELOOP_CONTINUE and so on.
+
+ It may run Python code, which is not dispatched and whose events are hidden
+ as those of code that an entry callback runs. The frame is the thread's
+ current one, and what an entry callback can read of it can be read.
+ */
+typedef int (*PyUnstable_FrameLoopFunction)(struct PyUnstable_FrameLoop *hot,
+                                            void *user_data);
 
 #ifdef __cplusplus
 extern "C" {
@@ -549,6 +641,68 @@ FRAMEHOOK_API
 PyObject *PyUnstable_FrameHook_GetArgumentByName(struct _PyInterpreterFrame *frame,
                                                  PyObject *name);
 
+/*
+ The address of a word that equals the `eval_breaker` of a thread only if
+ nobody observes calls of `code` in that thread now: nothing is pending
+ (signals, the GIL, the collector), no function for tracing or profiling, no
+ event of sys.monitoring, no evaluator of PEP 523, and no hook that is not
+ disabled for the code. NULL with an exception set: no code object, or no
+ memory.
+
+ The address is valid as long as the code object and the interpreter. Code
+ that is called instead of the function compares both words on each call, as
+ FrameHook_MayBeObserved() does, and at its back edges. If they
+ differ, it asks PyUnstable_Code_IsObserved(), or leaves the call to the
+ interpreter.
+
+ A function that gets another `__code__` keeps its vectorcall:
+ PyFunction_AddWatcher() tells.
+ */
+FRAMEHOOK_API const size_t *PyUnstable_Code_Observers(PyObject *code);
+
+/*
+ Whether anybody observes calls of `code` in the calling thread: 0 or 1, or
+ -1 with TypeError. Sets the word of PyUnstable_Code_Observers() if nobody
+ does. 1 also if the code was not called since a tool or a hook was added;
+ then let the interpreter call it once.
+ */
+FRAMEHOOK_API int PyUnstable_Code_IsObserved(PyObject *code);
+
+/*
+ Takes back what PyFunction_SetVectorcall() has done: the interpreter
+ executes the function's code again, and calls of it are specialized again.
+ TypeError: `function` is no Python function.
+ */
+FRAMEHOOK_API int PyUnstable_Function_RestoreVectorcall(PyObject *function);
+
+/*
+ Calls the hook's `on_loop` at the head of each loop of `code` that has
+ taken `turns` turns (1 to 65,535), and again after as many, or as the
+ callback says. Returns the number of loops; -1 with an exception set.
+
+ Turns are counted per loop, over all calls and threads. Loops are those
+ that end with a JUMP_BACKWARD, comprehensions among them; the one of
+ `yield from` and `await` is none. The callback is not called in a frame
+ that runs within a callback, while the code has events of sys.monitoring
+ (trace and profile functions included), or where the hook is disabled.
+
+ ValueError: the hook is not installed, or has no `on_loop`; a wrong number
+ of turns. RuntimeError: another hook watches them. TypeError: no code
+ object.
+ */
+FRAMEHOOK_API
+int PyUnstable_FrameHook_WatchLoops(PyUnstable_FrameHookId id,
+                                    PyObject *code,
+                                    int turns);
+
+/*
+ Ends WatchLoops(). Removing the hook does so too. TypeError: no code
+ object.
+ */
+FRAMEHOOK_API
+int PyUnstable_FrameHook_UnwatchLoops(PyUnstable_FrameHookId id,
+                                      PyObject *code);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
@@ -564,6 +718,16 @@ FrameHook_Available(void)
     }
 #endif
     return PyUnstable_FrameHook_Version();
+}
+
+/* Whether anybody may observe a call of a code object that starts now in the
+   thread. `observers` is what PyUnstable_Code_Observers() has returned for the
+   code. Two loads: compiled code has them in line. */
+static inline int
+FrameHook_MayBeObserved(const PyThreadState *tstate, const size_t *observers)
+{
+    return *(const volatile uintptr_t *)&tstate->eval_breaker
+        != *(const volatile size_t *)observers;
 }
 
 #endif /* Py_PYTHON_H && !Py_LIMITED_API */

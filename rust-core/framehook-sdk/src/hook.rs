@@ -1,6 +1,7 @@
 //! What a hook is, what it answers, and its events.
 
 use crate::frame::Frame;
+use crate::hot_loop::{HotLoop, LoopAnswer};
 use crate::raw;
 use pyo3::exceptions::PySystemError;
 use pyo3::ffi::PyObject;
@@ -95,6 +96,13 @@ pub trait FrameHook: Send + Sync + 'static {
     fn on_event(&self, event: &Event<'_, '_, Self::Data>) -> PyResult<()> {
         let _ = event;
         Ok(())
+    }
+
+    /// The loop callback, called at hot loops of code objects ([`Installed::watch_loops`](crate::Installed::watch_loops)).
+    /// An error is raised at the loop's head.
+    fn on_loop<'py>(&self, hot: &mut HotLoop<'_, 'py>) -> PyResult<LoopAnswer<'py>> {
+        let _ = hot;
+        Ok(LoopAnswer::Continue)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::data;
 use crate::frame::Frame;
 use crate::hook::{Answer, Event, FrameHook};
+use crate::hot_loop::HotLoop;
 use crate::raw::{self, Api};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi::{self, PyObject};
@@ -115,6 +116,7 @@ impl Builder {
             flags: self.flags,
             position,
             other,
+            on_loop: Some(on_loop::<H>),
         };
         // SAFETY: attached. The functions are made for this user data, a reference that the
         // interpreter owns from here on, and for its data. The rest is copied.
@@ -252,6 +254,22 @@ impl<H: FrameHook> Installed<H> {
     /// Enables the hook for a code object for which it is disabled.
     pub fn enable_for_code(&self, code: &Bound<'_, PyCode>) -> PyResult<()> {
         self.switch_for_code(code, |api| api.PyUnstable_FrameHook_EnableForCode)
+    }
+
+    /// Has the hook called at the head of each loop of a code object that has taken so many turns. Returns how many loops
+    /// there are. ValueError: no turns. RuntimeError: another hook watches them.
+    pub fn watch_loops(&self, code: &Bound<'_, PyCode>, turns: u16) -> PyResult<usize> {
+        self.in_own_interpreter(code.py())?;
+        let watch = self.registration.api.PyUnstable_FrameHook_WatchLoops;
+        // SAFETY: attached; any id is allowed, and the code object is live.
+        let loops = unsafe { watch(self.id(), code.as_ptr(), c_int::from(turns)) };
+        checked(code.py(), loops)?;
+        Ok(loops as usize)
+    }
+
+    /// Takes [`watch_loops`](Self::watch_loops) back.
+    pub fn unwatch_loops(&self, code: &Bound<'_, PyCode>) -> PyResult<()> {
+        self.switch_for_code(code, |api| api.PyUnstable_FrameHook_UnwatchLoops)
     }
 
     fn switch(
@@ -463,6 +481,25 @@ unsafe extern "C" fn on_event<H: FrameHook>(
     };
     // SAFETY: the interpreter calls, as `called` needs it.
     unsafe { called(user_data, body) }.map_or(-1, |()| 0)
+}
+
+/// # Safety
+/// The interpreter calls it as a loop callback, with the user data of `install::<H>`.
+unsafe extern "C" fn on_loop<H: FrameHook>(hot: *mut raw::Loop, user_data: *mut c_void) -> c_int {
+    let body = |py: Python<'_>, registration: &Registration<H>| {
+        if registration.retired.load(Ordering::Acquire) {
+            return Ok(raw::LOOP_CONTINUE);
+        }
+        // SAFETY: the interpreter lends the struct until this function returns. The hook is to work with any lifetime, so
+        // it can use none but that of its call.
+        let answer = registration.hook.on_loop(&mut unsafe { HotLoop::new(py, &mut *hot) })?;
+        let (verdict, object) = answer.into_raw(py);
+        // SAFETY: as above.
+        unsafe { (*hot).object = object };
+        Ok(verdict)
+    };
+    // SAFETY: the interpreter calls, as `called` needs it.
+    unsafe { called(user_data, body) }.unwrap_or(raw::LOOP_ERROR)
 }
 
 /// # Safety

@@ -51,6 +51,7 @@ mod call;
 mod data;
 mod frame;
 mod hook;
+mod hot_loop;
 mod install;
 pub mod raw;
 
@@ -58,6 +59,7 @@ pub use c_recursion::CRecursion;
 pub use call::{incompatibility, reentrant, unhooked, Callee, Reentrant, Unhooked, Way};
 pub use frame::Frame;
 pub use hook::{Also, Answer, Event, EventKind, FrameHook};
+pub use hot_loop::{HotLoop, LoopAnswer};
 pub use install::{clear, Builder, Installed, Position};
 pub use raw::version;
 

@@ -47,6 +47,26 @@ pub const FIRST: c_int = 1;
 pub const BEFORE: c_int = 2;
 pub const AFTER: c_int = 3;
 
+pub const LOOP_ERROR: c_int = -1;
+pub const LOOP_CONTINUE: c_int = 0;
+pub const LOOP_RESULT: c_int = 1;
+pub const LOOP_UNWIND: c_int = 2;
+
+/// `PyUnstable_FrameLoop`.
+#[repr(C)]
+pub struct Loop {
+    pub frame: *mut Frame,
+    pub function: *mut PyObject,
+    pub code: *mut PyObject,
+    pub slots: *mut *mut PyObject,
+    pub local_count: c_int,
+    pub stack_depth: c_int,
+    pub jump: c_int,
+    pub instruction: c_int,
+    pub turns: c_int,
+    pub object: *mut PyObject,
+}
+
 /// `PyUnstable_FrameHookAnswer`.
 #[repr(C)]
 pub struct Answer {
@@ -69,6 +89,8 @@ pub struct Event {
 pub type EntryFunction = unsafe extern "C" fn(*mut Frame, *mut c_void, *mut Answer) -> c_int;
 /// `PyUnstable_FrameHookEventFunction`.
 pub type EventFunction = unsafe extern "C" fn(*const Event, *mut c_void) -> c_int;
+/// `PyUnstable_FrameLoopFunction`.
+pub type LoopFunction = unsafe extern "C" fn(*mut Loop, *mut c_void) -> c_int;
 pub type FreeFunction = unsafe extern "C" fn(*mut c_void);
 pub type TraverseFunction = unsafe extern "C" fn(*mut c_void, visitproc, *mut c_void) -> c_int;
 
@@ -86,6 +108,7 @@ pub struct Definition {
     pub flags: c_uint,
     pub position: c_int,
     pub other: i64,
+    pub on_loop: Option<LoopFunction>,
 }
 
 /// Declares the struct of function pointers, and how it is filled.
@@ -146,6 +169,11 @@ table! {
     PyUnstable_FrameHook_DisableInThread: fn(i64) -> c_int;
     PyUnstable_FrameHook_EnableForCode: fn(i64, *mut PyObject) -> c_int;
     PyUnstable_FrameHook_DisableForCode: fn(i64, *mut PyObject) -> c_int;
+    PyUnstable_FrameHook_WatchLoops: fn(i64, *mut PyObject, c_int) -> c_int;
+    PyUnstable_FrameHook_UnwatchLoops: fn(i64, *mut PyObject) -> c_int;
+    PyUnstable_Code_Observers: fn(*mut PyObject) -> *const usize;
+    PyUnstable_Code_IsObserved: fn(*mut PyObject) -> c_int;
+    PyUnstable_Function_RestoreVectorcall: fn(*mut PyObject) -> c_int;
     PyUnstable_FrameHook_Incompatibility: fn(*mut PyObject, *mut PyObject, *mut *const c_char) -> c_int;
     PyUnstable_FrameHook_CallUnhooked: fn(*mut PyObject, Args, usize, *mut PyObject, c_int) -> *mut PyObject;
     PyUnstable_FrameHook_CallReentrant: fn(*mut PyObject, Args, usize, *mut PyObject) -> *mut PyObject;

@@ -33,6 +33,8 @@ mod traverse;
 pub use handle::{Frame, Frames, Owner};
 pub use initialize::_PyFrame_Initialize;
 pub use lifecycle::leave_object;
+#[cfg(not(any(test, fuzzing)))]
+pub use object::of_frame as object_of_frame;
 pub use slots::slot_with;
 pub use traverse::VisitFunction;
 #[cfg(any(test, fuzzing))]

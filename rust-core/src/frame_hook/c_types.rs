@@ -143,6 +143,60 @@ pub const FRAMEHOOK_BEFORE: c_int = 2;
 /// Position: right after the hook `other`.
 pub const FRAMEHOOK_AFTER: c_int = 3;
 
+/// Answer of a loop callback: the exception that is set is raised at
+/// `instruction`, where the function may handle it.
+pub const FRAMELOOP_ERROR: c_int = -1;
+/// Answer: the frame goes on at `instruction`.
+pub const FRAMELOOP_CONTINUE: c_int = 0;
+/// Answer: the function returns `object`.
+pub const FRAMELOOP_RESULT: c_int = 1;
+/// Answer: the exception that is set leaves the function, whose traceback
+/// entry is that of `instruction`. No handler of the function is executed.
+pub const FRAMELOOP_UNWIND: c_int = 2;
+
+/// A frame at the head of a hot loop: its JUMP_BACKWARD was executed, and the
+/// instruction that it leads to is next.
+///
+/// The struct lies on the C stack. The callback may read and write it until it
+/// returns.
+#[repr(C)]
+pub struct FrameLoop {
+    /// The frame.
+    pub frame: *mut _PyInterpreterFrame,
+    /// The function that runs; borrowed.
+    pub function: *mut PyObject,
+    /// The code that runs; borrowed.
+    pub code: *mut PyCodeObject,
+    /// The frame's own slots: locals, cells and free variables,
+    /// then the evaluation stack. They own their references, and
+    /// are NULL where unbound. To write one, store the new reference and
+    /// release the old one afterwards.
+    pub slots: *mut *mut PyObject,
+    /// How many locals, cells and free variables there are: `co_nlocalsplus`.
+    pub local_count: c_int,
+    /// How many values are on the evaluation stack. May be written, up to
+    /// `co_stacksize`.
+    pub stack_depth: c_int,
+    /// The index of the JUMP_BACKWARD, in code units.
+    pub jump: c_int,
+    /// The index of the next instruction, in code units: the loop's head. May
+    /// be written.
+    pub instruction: c_int,
+    /// After how many further turns the callback is called again for this
+    /// loop, at most 65,535; 0: never. May be written.
+    pub turns: c_int,
+    /// A new reference: the value for RESULT. NULL at first.
+    pub object: *mut PyObject,
+}
+
+/// A loop callback. Returns PyUnstable_FRAMELOOP_CONTINUE and so on.
+///
+/// It may run Python code, which is not dispatched and whose events are hidden
+/// as those of code that an entry callback runs. The frame is the thread's
+/// current one, and what an entry callback can read of it can be read.
+pub type FrameLoopFunction =
+    unsafe extern "C" fn(hot: *mut FrameLoop, user_data: *mut c_void) -> c_int;
+
 /// A hook to be installed. Fields may be 0 or NULL unless they say otherwise.
 #[repr(C)]
 pub struct FrameHookDefinition {
@@ -189,4 +243,6 @@ pub struct FrameHookDefinition {
     pub position: c_int,
     /// For BEFORE and AFTER.
     pub other: FrameHookId,
+    /// A PyUnstable_FrameLoopFunction, for PyUnstable_FrameHook_WatchLoops().
+    pub on_loop: Option<unsafe extern "C" fn(hot: *mut FrameLoop, user_data: *mut c_void) -> c_int>,
 }

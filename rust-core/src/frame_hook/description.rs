@@ -1,12 +1,13 @@
 //! A hook's definition, as its owner passes it.
 
-use super::c_types::{FrameHookEntryFunction, FrameHookEventFunction};
+use super::c_types::{FrameHookEntryFunction, FrameHookEventFunction, FrameLoopFunction};
 use super::c_types::{FRAMEHOOK_AFTER, FRAMEHOOK_BEFORE, FRAMEHOOK_FIRST, FRAMEHOOK_LAST};
 use crate::frame::VisitFunction;
 use core::ffi::{c_int, c_longlong, c_void, CStr};
 
 pub type EntryFunction = FrameHookEntryFunction;
 pub type EventFunction = FrameHookEventFunction;
+pub type LoopFunction = FrameLoopFunction;
 
 /// `traverse_data`, as the header has it.
 pub type TraverseFunction = unsafe extern "C" fn(*mut c_void, VisitFunction, *mut c_void) -> c_int;
@@ -54,6 +55,7 @@ pub struct Description<'a> {
     /// The `Thread::number` of the only thread in which it is called.
     pub only_in: Option<u64>,
     pub position: Position,
+    pub on_loop: Option<LoopFunction>,
 }
 
 impl<'a> Description<'a> {
@@ -72,6 +74,7 @@ impl<'a> Description<'a> {
             visible: false,
             only_in: None,
             position: Position::Last,
+            on_loop: None,
         }
     }
 }

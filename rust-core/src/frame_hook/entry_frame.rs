@@ -72,6 +72,23 @@ pub fn begin_to_tell(mark: Frame) {
     Stage::AfterPrologue.write_to(mark);
 }
 
+/// A loop callback is about to run for a frame. Frames above it start within a callback. Returns what
+/// [`end_loop_callback`] restores.
+#[cfg(not(any(test, fuzzing)))]
+pub fn begin_loop_callback(frame: Frame) -> u16 {
+    // SAFETY: live by the type's invariant.
+    let before = unsafe { (*frame.as_ptr()).return_offset };
+    Stage::AfterPrologue.write_to(frame);
+    before
+}
+
+/// The callback has returned.
+#[cfg(not(any(test, fuzzing)))]
+pub fn end_loop_callback(frame: Frame, before: u16) {
+    // SAFETY: live by the type's invariant.
+    unsafe { (*frame.as_ptr()).return_offset = before };
+}
+
 /// The frame is not dispatched from now on.
 #[inline(always)]
 pub fn never_dispatch(frame: Frame) {

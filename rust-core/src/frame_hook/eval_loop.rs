@@ -104,7 +104,7 @@ fn runs(thread: Thread, frame: Frame, answer: Answer) -> GoesOn {
 /// # Safety
 /// `frame` is the thread's current one, the topmost of the data stack.
 #[inline(never)]
-unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) -> Ahead {
+pub(super) unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) -> Ahead {
     let tstate = thread.tstate();
     // SAFETY: what the eval loop does where a call ends. The frame below has called.
     unsafe {

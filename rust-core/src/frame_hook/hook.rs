@@ -14,7 +14,9 @@
 //! dispatch that holds the hook reaches the rest of the list.
 
 use super::counted::References;
-use super::description::{Description, EntryFunction, EventFunction, TraverseFunction};
+use super::description::{
+    Description, EntryFunction, EventFunction, LoopFunction, TraverseFunction,
+};
 use crate::cpython as c;
 use crate::exception::run_aside;
 use crate::frame::VisitFunction;
@@ -51,6 +53,8 @@ pub struct Hook {
     pub timed: bool,
     pub visible: bool,
     pub on_event: Option<EventFunction>,
+    #[cfg_attr(any(test, fuzzing), allow(dead_code))]
+    pub on_loop: Option<LoopFunction>,
     free_data: Option<unsafe extern "C" fn(*mut c_void)>,
     traverse_data: Option<TraverseFunction>,
     /// The `Thread::number` of the only thread in which it is called.
@@ -257,6 +261,7 @@ impl NewHook {
                 timed: description.timed,
                 visible: description.visible,
                 on_event: description.on_event,
+                on_loop: description.on_loop,
                 free_data: description.free_data,
                 traverse_data: description.traverse_data,
                 only_in: description.only_in,

@@ -28,6 +28,7 @@
 
 pub mod c_api;
 mod c_types;
+mod code_record;
 mod counted;
 mod description;
 mod disabled;
@@ -44,8 +45,11 @@ mod hook;
 mod interleavings;
 mod list;
 mod listening;
+#[cfg(not(any(test, fuzzing)))]
+mod loops;
 mod monitoring;
 mod notify;
+mod observers;
 mod once_cell;
 mod opt_out;
 mod parameter_map;
@@ -60,6 +64,8 @@ mod resume;
 mod return_shim;
 mod scope;
 mod set;
+#[cfg(not(any(test, fuzzing)))]
+mod set_vectorcall;
 mod shim_code;
 mod state;
 mod suspended;
@@ -75,4 +81,5 @@ mod watch;
 mod world;
 
 pub use eval_loop::{offer_before_evaluator, Before};
+pub use observers::evaluator_was_set;
 pub use return_shim::pass_marks;

@@ -1,6 +1,7 @@
 //! What monitoring, trace and profile functions see of a watched generator.
 
 use super::error::{Outcome, Raised};
+use crate::code::Code;
 use crate::cpython as c;
 use crate::exception::drop_aside;
 use crate::frame::Frame;
@@ -52,5 +53,17 @@ pub unsafe fn tell_of_throw(thread: Thread, frame: Frame, at: *mut c::_Py_CODEUN
             0 => c::PyErr_SetRaisedException(raised.into_raw()),
             _ => drop_aside(raised),
         }
+    }
+}
+
+/// Whether an event of `sys.monitoring` is enabled, for the code or for all code. That is also how functions for tracing
+/// and profiling work.
+pub fn is_monitored(thread: Thread, code: Code) -> bool {
+    // SAFETY: live by the types' invariants. On the free-threaded build the fields change with the world stopped.
+    unsafe {
+        let everywhere = (*thread.interpreter()).monitors.tools;
+        let own = (*code.as_ptr())._co_monitoring;
+        let own = own.as_ref().map_or([0; _], |own| own.local_monitors.tools);
+        everywhere.iter().chain(&own).any(|tools| *tools != 0)
     }
 }

@@ -10,7 +10,7 @@ use super::listening::announce;
 use super::registry::{self, Refusal};
 use super::resume::make_first_resume_slow;
 use super::world::{locked, unsettle};
-use super::{disabled, opt_out, suspended};
+use super::{code_record, disabled, opt_out, suspended};
 use crate::code::Code;
 use crate::sync::Ordering;
 use crate::thread::{Thread, ThreadState};
@@ -128,6 +128,10 @@ pub fn enable_for_code(thread: Thread, id: c_longlong, code: Code, on: bool) -> 
     settled.map_err(|error| Raised::by_code_extra(thread, error))?;
     if on {
         make_first_resume_slow(thread, code);
+        // SAFETY: the thread is attached, and the caller has the code.
+        if let Some(record) = unsafe { code_record::find(thread.interpreter(), code) } {
+            record.forget();
+        }
     }
     Ok(())
 }

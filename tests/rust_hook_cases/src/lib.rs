@@ -2,6 +2,8 @@
 //! `tests/python/test_rust_sdk_*.py`.
 #![deny(unsafe_code)]
 
+mod loops;
+
 use framehook::{
     incompatibility, unhooked, Also, Answer, Builder, CRecursion, Event, EventKind, Frame,
     FrameHook, Installed, Position,
@@ -285,6 +287,9 @@ pub extern "C" fn rust_hook_cases_drop_parked() -> i64 {
 #[pymodule]
 mod rust_hook_cases {
     use super::*;
+
+    #[pymodule_export]
+    use super::loops::{loops, Loops};
 
     /// A hook that is installed, until its guard is taken away.
     #[pyclass(frozen)]

@@ -74,6 +74,7 @@ unsafe fn install(thread: Thread, definition: *const FrameHookDefinition) -> Out
             visible: definition.flags & FRAMEHOOK_VISIBLE != 0,
             only_in: (definition.flags & FRAMEHOOK_THIS_THREAD != 0).then(|| thread.number()),
             position,
+            on_loop: definition.on_loop,
             ..Description::new(on_entry, definition.user_data, name)
         },
     )

@@ -741,6 +741,7 @@ impl Machine<'_> {
             position: place,
             other: other.map_or(0, |it| it.id),
             traverse_data: None,
+            on_loop: None,
         };
         // SAFETY: attached, and a definition whose functions keep to the header.
         let id = self.step(|| unsafe { PyUnstable_FrameHook_Install(&raw const definition) });

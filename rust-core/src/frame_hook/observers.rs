@@ -1,0 +1,73 @@
+//! Whether anybody observes calls of a code object.
+//!
+//! Compiled code that is called instead of a function compares one word of its code's record with the thread's
+//! `eval_breaker`. They are equal only if nothing is pending in the thread, no tool and no hook was added since the code
+//! was instrumented, no monitoring event is enabled for the code, and all hooks are disabled for it.
+//!
+//! The word is a cache that [`is_observed`] fills. Whatever bumps the instrumentation version makes it differ by itself:
+//! tools, hooks that are added or enabled. The rest calls `CodeRecord::forget`: local events
+//! (`_PyRust_CodeInstrumented`), and a hook that is enabled for the code (`switch`). An evaluator bumps the version
+//! ([`evaluator_was_set`]).
+
+use super::code_record;
+use super::dispatch::{standing, Answer};
+use super::error::Outcome;
+use super::monitoring::is_monitored;
+use super::opt_out;
+use super::set::HookSet;
+use super::world::{locked, unsettle};
+use crate::code::Code;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::thread::Thread;
+
+/// The address of the word for `code`. It stays as long as the code object and the interpreter.
+pub fn word(thread: Thread, code: Code) -> Outcome<*const usize> {
+    // SAFETY: the caller of `PyUnstable_Code_Observers` keeps the code alive while the address is used.
+    let record = unsafe { code_record::get(thread, code) }?;
+    // SAFETY: the state is live; the field is set with the world stopped.
+    locked(thread, || unsafe { (*thread.state()).observers_known = true });
+    is_observed(thread, code);
+    Ok((&raw const *record.unobserved()).cast())
+}
+
+/// The version for which the code was instrumented.
+fn version(code: Code) -> usize {
+    // SAFETY: live by the type's invariant; written as an atomic.
+    unsafe { AtomicUsize::from_ptr(&raw mut (*code.as_ptr())._co_instrumentation_version) }
+        .load(Ordering::Acquire)
+}
+
+/// Whether anybody observes calls of `code` in this thread. Fills the word if nobody does in any thread.
+pub fn is_observed(thread: Thread, code: Code) -> bool {
+    // SAFETY: the thread is attached. The caller has the code, and the record is not used any longer.
+    let record = unsafe { code_record::find(thread.interpreter(), code) };
+    let before = record.map(|record| record.unobserved().load(Ordering::Acquire));
+    let now = thread.eval_breaker();
+    // SAFETY: an attached thread's interpreter is live.
+    let has_evaluator = unsafe { (*thread.interpreter()).eval_frame.is_some() };
+    if version(code) != now || has_evaluator || is_monitored(thread, code) {
+        return true;
+    }
+    if standing(thread, code) != Answer::Settled {
+        // A hook of another thread keeps the word from being filled.
+        return !HookSet::open(thread).without(&opt_out::set(thread, code)).is_empty();
+    }
+    if let (Some(record), Some(before)) = (record, before) {
+        // Fails if anything was forgotten meanwhile.
+        let word = record.unobserved();
+        let _ = word.compare_exchange(before, now, Ordering::AcqRel, Ordering::Relaxed);
+    }
+    false
+}
+
+/// An evaluator of PEP 523 was set: what is compiled is to look again.
+pub fn evaluator_was_set() {
+    // SAFETY: who sets an evaluator is attached.
+    let thread = unsafe { Thread::current() };
+    // SAFETY: the state is live; the field is set with the world stopped, as the version.
+    unsafe {
+        if (*thread.state()).observers_known {
+            locked(thread, || unsettle(thread));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+"""Random programs leave the trace that they leave on stock while a hook takes all values out of the frame at each turn of each
+loop and puts them back; and nothing crashes where it ends functions there.
+
+How many and which: 300 and 200, always the same.
+"""
+
+import contextlib
+import io
+import os
+import unittest
+from dataclasses import replace
+
+from tests.c import build_extensions
+from tests.differential import program_runs, programs
+from tests.differential.program_runs import Way
+
+FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
+STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
+EXTENSIONS = os.path.join(program_runs.ROOT, "build", "test-extensions", "looped-programs")
+WORKER = os.path.join(program_runs.HERE, "looped_programs_worker.py")
+
+FIRST_SEED = 52_000
+
+
+class LoopedPrograms(unittest.TestCase):
+    def programs(self, mode):
+        directory = build_extensions.build(FERRULE, EXTENSIONS)
+        both = programs.programs_for(FERRULE, STOCK)
+        return replace(both, worker=WORKER, reference=replace(both.reference, arguments=(mode, directory)),
+                       ways=(Way(f"ferrule {mode}", FERRULE, (mode, directory)),))
+
+    def run_all(self, runs, count):
+        summary = program_runs.run_all(runs, list(range(FIRST_SEED, FIRST_SEED + count)), os.cpu_count() or 1)
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            for failure in summary.failures[:2]:
+                program_runs.report(runs, failure)
+        self.assertEqual(len(summary.failures), 0, text.getvalue())
+        self.assertEqual(summary.programs, count)
+
+    def test_loops_that_are_left_and_entered_again(self):
+        self.run_all(self.programs("move"), 300)
+
+    def test_functions_that_end_at_loops(self):
+        self.run_all(replace(self.programs("end"), reference=None), 200)
+
+    def test_the_hook_is_called(self):
+        source = "def f():\n    for i in range(9): pass\n    return 1\nemit('f', f())\n"
+        for mode, count in (("move", 0), ("end", 1)):
+            runs = replace(self.programs(mode), generate=lambda seed: (source, {}))
+            self.assertEqual(len(program_runs.run_batch(runs, [0]).failures), count)

@@ -1,0 +1,413 @@
+"""Functions whose vectorcall was set: every kind of call site calls it, before it was warm and after, and the interpreter again
+once the function was given back."""
+
+import contextlib
+import dis
+import functools
+import sys
+import traceback
+import unittest
+
+from support import FREE_THREADED, needs_hooks, use_extensions
+
+use_extensions()
+try:
+    import compilers
+    import framehook
+except ImportError:     # stock CPython
+    framehook = None
+
+WARM = 300
+CALLS = 500
+ANSWER = "compiled"
+
+
+def sites():
+    """(name, the function, a call of it, what that returns, what it returns while the vectorcall answers): made anew each time."""
+    found = []
+
+    def site(name, function, call, result, answer=ANSWER):
+        found.append((name, function, call, result, answer))
+
+    def nothing(): return "own"
+    site("f()", nothing, lambda: nothing(), "own")
+    def two(a, b): return a
+    site("f(x, y)", two, lambda: two(1, 2), 1)
+    def defaults(a=0, b=0): return b
+    site("f(x) with a default", defaults, lambda: defaults(1), 0)
+    def keywords(a, b): return a
+    site("f(a=, b=)", keywords, lambda: keywords(a=1, b=2), 1)
+    def stars(*a): return a
+    site("f(*args)", stars, lambda: stars(*(1, 2)), (1, 2))
+    def double(**a): return a
+    site("f(**kwargs)", double, lambda: double(**{"a": 1}), {"a": 1})
+    def mapped(a): return a
+    site("map(f)", mapped, lambda: next(map(mapped, (1,))), 1)
+    def part(a): return a
+    site("partial(f)", part, functools.partial(part, 1), 1)
+    def key(a): return 0
+    site("sorted(key=f)", key, lambda: len(sorted([1], key=key)), 1, 1)
+    def decorator(f): return f
+
+    def decorated():
+        @decorator
+        def inner(): return 1
+        return inner if inner == ANSWER else inner()
+    site("@f", decorator, decorated, 1)
+    def generator(): yield 1
+    site("generator function", generator, lambda: next(iter(generator())), 1, ANSWER[0])
+
+    class C:
+        def method(self, a=0): return a
+        def exact(self, a): return a
+        @classmethod
+        def of_class(cls, a): return a
+        @staticmethod
+        def static(a): return a
+        @property
+        def attribute(self): return 1
+        def __getitem__(self, k): return k
+        def __setitem__(self, k, v): C.written = v
+        def __call__(self, a): return a
+        def __add__(self, other): return 1
+        def __eq__(self, other): return 2
+        def __enter__(self): return 1
+        def __exit__(self, *error): pass
+        def __iter__(self): return iter("a")
+        def __next__(self): return 1
+    o, bound = C(), C().exact
+    site("o.m()", C.method, lambda: o.method(), 0)
+    site("o.m(x)", C.exact, lambda: o.exact(1), 1)
+    site("bound(x)", C.exact, lambda: bound(1), 1)
+    site("C.m(o, x)", C.exact, lambda: C.exact(o, 1), 1)
+    site("C.classmethod(x)", C.__dict__["of_class"].__func__, lambda: C.of_class(1), 1)
+    site("C.staticmethod(x)", C.static, lambda: C.static(1), 1)
+    site("o.property", C.attribute.fget, lambda: o.attribute, 1)
+    site("o[x]", C.__getitem__, lambda: o[1], 1)
+
+    def store():
+        o[1] = 2
+    site("o[x] = y", C.__setitem__, store, None, None)
+    site("o(x)", C.__call__, lambda: o(1), 1)
+    site("o + o", C.__add__, lambda: o + o, 1)
+    site("o == o", C.__eq__, lambda: o == o, 2)
+    site("next(o)", C.__next__, lambda: next(o), 1)
+
+    def managed():
+        with o as entered:
+            return entered
+    site("with o", C.__enter__, managed, 1)
+
+    class D(C):
+        def through_super(self): return super().exact(1)
+        def exact(self, a): return "D"
+    d = D()
+    site("super().m(x)", C.exact, lambda: d.through_super(), 1)
+    site("method of a subclass", D.exact, lambda: d.exact(1), "D")
+
+    class Everything:
+        def __getattribute__(self, name): return 1
+    everything = Everything()
+    site("__getattribute__", Everything.__getattribute__, lambda: everything.x, 1)
+
+    class Missing:
+        def __getattr__(self, name): return 1
+    missing = Missing()
+    site("__getattr__", Missing.__getattr__, lambda: missing.x, 1)
+    return found
+
+
+def init_sites():
+    class Made:
+        def __init__(self, a): self.a = a
+
+    class OfSub(Made):
+        pass
+
+    class OwnNew:
+        def __new__(cls, a): return super().__new__(cls)
+        def __init__(self, a): self.a = a
+    return [("C(x)", Made.__init__, lambda: Made(1)), ("Sub(x)", Made.__init__, lambda: OfSub(2)),
+            ("C(x) with __new__", OwnNew.__init__, lambda: OwnNew(1)), ("C(a=x)", Made.__init__, lambda: Made(a=1)),
+            ("C(*x)", Made.__init__, lambda: Made(*(1,)))]
+
+
+def opnames(function):
+    return {instruction.opname for instruction in dis.get_instructions(function, adaptive=True)}
+
+
+class Cases(unittest.TestCase):
+    def setUp(self):
+        compilers.set_answer(ANSWER)
+
+    def calls_of(self, call, times=CALLS):
+        """What a site returns, each time the same, and how many of the calls the vectorcall has got."""
+        before = compilers.called()
+        first = call()
+        for _ in range(times - 1):
+            self.assertEqual(call(), first)
+        return first, compilers.called() - before
+
+
+@needs_hooks
+class EverySite(Cases):
+    def test_warm_and_cold_before_while_and_after(self):
+        for index, (name, *_) in enumerate(sites()):
+            for warm in (0, WARM):
+                for back in ("restored", "restored twice", "replaced first"):
+                    with self.subTest(name, warm=warm, back=back):
+                        _, function, call, result, answer = sites()[index]
+                        for _ in range(warm):
+                            self.assertEqual(call(), result)
+                        compilers.set_vectorcall(function, "answer")
+                        self.assertFalse(compilers.is_interpreted(function))
+                        if answer is None:
+                            compilers.set_answer(None)
+                        if name == "@f" or name == "with o":
+                            self.assertIs(call(), ANSWER)
+                        self.assertEqual(self.calls_of(call), (answer, CALLS))
+                        compilers.set_answer(ANSWER)
+                        if back == "replaced first":
+                            compilers.set_vectorcall(function, "pass_on")
+                            self.assertEqual(self.calls_of(call), (result, CALLS))
+                        compilers.restore(function)
+                        if back == "restored twice":
+                            version = compilers.version(function)
+                            compilers.restore(function)
+                            self.assertEqual(compilers.version(function), version)
+                        self.assertTrue(compilers.is_interpreted(function))
+                        self.assertNotEqual(compilers.version(function), 0)
+                        self.assertEqual(self.calls_of(call), (result, 0))
+                        compilers.set_vectorcall(function, "pass_on")
+                        self.assertEqual(self.calls_of(call), (result, CALLS))
+
+    def test_init(self):
+        for index, (name, *_) in enumerate(init_sites()):
+            for warm in (0, WARM):
+                with self.subTest(name, warm=warm):
+                    _, init, call = init_sites()[index]
+                    for _ in range(warm):
+                        made = call()
+                    compilers.set_answer(None)
+                    compilers.set_vectorcall(init, "answer")
+                    before = compilers.called()
+                    for _ in range(CALLS):
+                        made = call()
+                        self.assertFalse(hasattr(made, "a"))
+                    self.assertEqual(compilers.called() - before, CALLS)
+                    compilers.set_vectorcall(init, "pass_on")
+                    for _ in range(CALLS):
+                        made = call()
+                        self.assertIn(made.a, (1, 2))
+                    self.assertEqual(compilers.called() - before, 2 * CALLS)
+                    compilers.restore(init)
+                    for _ in range(CALLS):
+                        self.assertIn(call().a, (1, 2))
+                    self.assertEqual(compilers.called() - before, 2 * CALLS)
+
+
+@needs_hooks
+class What(Cases):
+    """What a vectorcall gets, and what becomes of what it returns."""
+
+    def warm(self, call):
+        for _ in range(WARM):
+            call()
+
+    def test_arguments(self):
+        def f(*args, **names): pass
+
+        class C:
+            def m(self, *args, **names): pass
+        o = C()
+        bound = o.m
+        cases = [(f, lambda: f(), ((), None)), (f, lambda: f(1, 2), ((1, 2), None)), (f, lambda: f(1, a=2), ((1, 2), ("a",))),
+                 (f, lambda: f(*(1, 2), **{"b": 3}), ((1, 2, 3), ("b",))), (C.m, lambda: o.m(1), ((o, 1), None)),
+                 (C.m, lambda: bound(1), ((o, 1), None)), (C.m, lambda: bound(1, a=2), ((o, 1, 2), ("a",))),
+                 (C.m, lambda: C.m(o), ((o,), None))]
+        for function, call, expected in cases:
+            for warm in (False, True):
+                compilers.restore(function)
+                if warm:
+                    self.warm(call)
+                compilers.set_vectorcall(function, "arguments")
+                for _ in range(WARM):
+                    self.assertEqual(call(), expected)
+
+    def test_an_exception(self):
+        def f(): pass
+
+        def calls():
+            f()
+        for warm in (False, True):
+            if warm:
+                compilers.restore(f)
+                self.warm(calls)
+            compilers.set_vectorcall(f, "fail")
+            for _ in range(WARM):
+                try:
+                    calls()
+                except ZeroDivisionError as error:
+                    lines = [(frame.name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+                self.assertEqual(lines[1:], [("calls", calls.__code__.co_firstlineno + 1)])
+
+    def test_init_that_returns_something_or_fails(self):
+        class C:
+            def __init__(self): pass
+
+            def __del__(self):
+                deleted.append(1)
+        deleted = []
+        self.warm(lambda: C())
+
+        def make():
+            return C()
+        self.warm(make)
+        for kind, error, text in (("answer", TypeError, r"__init__\(\) should return None, not 'str'"),
+                                  ("fail", ZeroDivisionError, "compiled")):
+            compilers.set_vectorcall(C.__init__, kind)
+            deleted.clear()
+            for _ in range(WARM):
+                with self.assertRaisesRegex(error, f"^{text}$"):
+                    make()
+            self.assertEqual(len(deleted), WARM)
+
+    def test_references(self):
+        class Thing:
+            pass
+
+        def f(a, b): return a
+
+        class C:
+            def __init__(self, a): pass
+            def m(self, a): return a
+        o, thing = C(0), Thing()
+        bound = o.m
+
+        def run():
+            f(thing, b=thing)
+            f(thing, thing)
+            o.m(thing)
+            bound(thing)
+            C(thing)
+        functions = f, C.m, C.__init__
+        counts = []
+        for kind in ("pass_on", "pass_on", "answer", "none", "fail", "pass_on"):
+            for function in functions:
+                compilers.set_vectorcall(function, kind)
+            compilers.set_answer(None)
+            for _ in range(WARM):
+                with contextlib.suppress(ZeroDivisionError):
+                    run()
+            counts.append([sys.getrefcount(it) for it in (thing, o, bound, f, C.m, C.__init__)])
+        self.assertEqual(counts[1:], counts[:-1])
+
+    def test_the_recursion_limit(self):
+        def f(n):
+            return 0 if n == 0 else f(n - 1) + 1
+        for _ in range(WARM):
+            f(2)
+        compilers.set_vectorcall(f, "pass_on")
+        self.assertEqual(f(50), 50)
+        with self.assertRaises(RecursionError):
+            f(10**6)
+        compilers.restore(f)
+        self.assertEqual(f(50), 50)
+        with self.assertRaises(RecursionError):
+            f(10**6)
+
+    def test_a_function_that_is_given_back_within_its_own_call(self):
+        def f(depth):
+            if depth == 1:
+                compilers.restore(f)
+            return depth and f(depth - 1)
+        for _ in range(WARM):
+            compilers.set_vectorcall(f, "pass_on")
+            before = compilers.called()
+            f(3)
+            self.assertEqual(compilers.called() - before, 3)
+
+    def test_what_is_no_function(self):
+        for thing in (len, 1, WARM.__add__, int):
+            with self.assertRaisesRegex(TypeError, "^a Python function is expected$"):
+                compilers.restore(thing)
+
+
+@needs_hooks
+@unittest.skipIf(FREE_THREADED, "nothing is specialized without the GIL")
+class Specialized(Cases):
+    def test_a_specialized_call_while_and_after(self):
+        def f(): pass
+
+        def g(a): pass
+
+        class C:
+            def m(self): pass
+        o = C()
+        bound = o.m
+
+        def plain(): f()
+        def method(): o.m()
+        def of_bound(): bound()
+        def other(): g(1)
+        for call, function in ((plain, f), (method, C.m), (of_bound, C.m), (other, g)):
+            for _ in range(2):
+                for _ in range(WARM):
+                    call()
+                self.assertTrue(opnames(call) & {"CALL_PY_EXACT_ARGS", "CALL_BOUND_METHOD_EXACT_ARGS"}, opnames(call))
+                compilers.set_vectorcall(function, "none")
+                for _ in range(WARM):
+                    call()
+                self.assertIn("CALL_NON_PY_GENERAL", opnames(call))
+                compilers.restore(function)
+
+    def test_the_way_back_that_every_cpython_has_stays_unspecialized(self):
+        def f(): pass
+
+        def call(): f()
+        for _ in range(WARM):
+            call()
+        compilers.set_vectorcall(f, "none")
+        for _ in range(WARM):
+            call()
+        compilers.set_interpreted(f)
+        self.assertEqual(compilers.version(f), 0)
+        for _ in range(WARM):
+            call()
+        self.assertIn("CALL", opnames(call))
+        compilers.restore(f)
+        for _ in range(20 * WARM):  # the site has failed before, so it waits longer
+            call()
+        self.assertIn("CALL_PY_EXACT_ARGS", opnames(call))
+
+    def test_versions_are_new(self):
+        def f(): pass
+        versions = {compilers.version(f)}
+        for _ in range(10):
+            compilers.set_vectorcall(f, "none")
+            self.assertEqual(compilers.version(f), 0)
+            compilers.restore(f)
+            versions.add(compilers.version(f))
+        self.assertEqual(len(versions), 11)
+
+    def test_hooks_are_dispatched_again_for_a_function_that_was_given_back(self):
+        seen = []
+
+        def f(): pass
+
+        def hook(view):
+            if view.code is f.__code__:
+                seen.append(1)
+
+        def call(): f()
+        for _ in range(WARM):
+            call()
+        with framehook.hook(hook):
+            compilers.set_vectorcall(f, "none")
+            for _ in range(WARM):
+                call()
+            self.assertEqual(len(seen), 0)
+            compilers.restore(f)
+            for _ in range(WARM):
+                call()
+            self.assertEqual(len(seen), WARM)
