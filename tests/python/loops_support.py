@@ -58,3 +58,20 @@ class Slots:
         self.names = (*code.co_varnames, *(name for name in code.co_cellvars if name not in code.co_varnames), *code.co_freevars)
         self.values = dict(zip(self.names, hot["slots"], strict=False))
         self.stack = hot["slots"][len(self.names):]
+
+
+def total(n):
+    s = 0
+    for i in range(n):
+        s += i
+    return s
+
+
+def nested(n):
+    s = 0
+    for i in range(n):
+        j = 0
+        while j < n:
+            j += 1
+            s += i
+    return s
