@@ -12,8 +12,13 @@
     if (__builtin_expect((INIT)->vectorcall != _PyFunction_Vectorcall, 0)) { goto init_with_set_vectorcall; }
 
 /* JUMP_BACKWARD in code whose loops are watched. Its cache entry is the number of turns before the next call into Rust. */
+#if USE_COMPUTED_GOTOS
+#  define ON_COUNTED_JUMP if (0) { TARGET(COUNTED_JUMP)
+#else
+#  define ON_COUNTED_JUMP if (next_instr->op.code == _PyRust_COUNTED_JUMP) {
+#endif
 #define COUNTED_JUMP() \
-    if (next_instr->op.code == _PyRust_COUNTED_JUMP) { \
+    ON_COUNTED_JUMP \
         frame->instr_ptr = next_instr; \
         next_instr += 2; \
         CHECK_EVAL_BREAKER(); \
