@@ -135,7 +135,7 @@ C_MODULES = (
 )
 # What is run over and over to find leaks.
 LEAK_MODULES = (
-    "test_hook_promises_order", "test_hook_promises_replacement", "test_hook_promises_asking",
+    "test_hook_promises_order", "test_hook_promises_replacement", "test_hook_promises_dispatch",
     "test_hook_promises_cost", "test_hook_promises_coexistence", "test_hook_promises_interpreters",
     "test_frame_hooks_c", "test_frame_hooks_calls", "test_frame_hooks_finalization",
     "test_frame_hooks_python", "test_frame_hooks_threads", "test_frame_hooks_tracing",

@@ -232,7 +232,7 @@ class BesideOtherHooks(DebuggerCase):
                 framehook.remove(handle)
         self.assertEqual(done.stops[1:], [("line", "early")])
 
-    def test_asked_once_about_each_code_object(self):
+    def test_called_once_for_each_code_object(self):
         import framehook
 
         calls = []

@@ -124,7 +124,7 @@ def many_hooks_are_parked_and_go_on_in_any_order():
         check_equal(len(asked.take()), 2 * len(names) + 1)
 
 
-def what_a_parked_hook_calls_is_not_offered():
+def what_a_parked_hook_calls_is_not_dispatched():
     asked = []
 
     def inner():
@@ -230,7 +230,7 @@ def a_parked_hook_that_fails_fails_its_own_call():
         check_equal((parked.dead, asked.take()), (True, ["park", 1, 2]))
 
 
-def nobody_finds_the_frame_of_a_parked_hook():
+def no_walk_finds_the_frame_of_a_parked_hook():
     def names_back(frame):
         names = []
         while frame is not None:
@@ -398,9 +398,9 @@ def what_another_greenlet_reads_through_the_view_of_a_parked_hook():
 
 SHOWN = (
     a_parked_hook_silences_no_other_greenlet, many_hooks_are_parked_and_go_on_in_any_order,
-    what_a_parked_hook_calls_is_not_offered, a_greenlet_started_within_a_hook_has_a_stack_of_its_own,
+    what_a_parked_hook_calls_is_not_dispatched, a_greenlet_started_within_a_hook_has_a_stack_of_its_own,
     a_hook_that_never_goes_on_dies_with_its_greenlet, a_hook_may_be_removed_while_it_is_parked,
-    a_parked_hook_that_fails_fails_its_own_call, nobody_finds_the_frame_of_a_parked_hook,
+    a_parked_hook_that_fails_fails_its_own_call, no_walk_finds_the_frame_of_a_parked_hook,
     a_deep_recursion_beside_a_parked_hook, a_hook_parked_deep_in_a_greenlet,
     a_thread_may_end_while_hooks_are_parked_in_it, a_parked_hook_answers_what_another_greenlet_says_through_its_view,
     what_another_greenlet_reads_through_the_view_of_a_parked_hook,

@@ -30,7 +30,7 @@ def fails():
 def gen():
     yield 1
     yield 2
-def told_first(event):
+def event_first(event):
     if event.kind == KIND and not waited:
         waited.append(1)
         main.switch()
@@ -41,12 +41,12 @@ waited, KIND, END = [], "returned", "fails"
 def hook_late(view):
     if view.code is not waits.__code__:
         return framehook.DISABLE
-    view.watch(told_late)
+    view.watch(event_late)
 class HookFirst:
     def __call__(self, view):
         if view.code not in (ends.__code__, fails.__code__, gen.__code__):
             return framehook.DISABLE
-        view.watch(told_first, None, yields=True, resumes=True)
+        view.watch(event_first, None, yields=True, resumes=True)
     def __del__(self, say=say):
         say("freed")
 def call():
@@ -76,7 +76,7 @@ def callbacks_go_on_where_the_interpreter_ends():
             for removed in True, False:
                 in_child(BEGINNING + f"""
 KIND, END = {kind!r}, {end!r}
-def told_late(event):
+def event_late(event):
     if event.kind == "dropped":
         late.switch()
 framehook.add(hook_late)
@@ -112,7 +112,7 @@ say("ends")
 def nothing_of_others_is_written_to_where_a_callback_goes_on_late():
     """The memory of the hook would be another one's by then."""
     in_child(BEGINNING + """
-def told_late(event):
+def event_late(event):
     if event.kind == "dropped":
         global keep
         keep = [bytearray(n) for size in range(40, 400, 8) for n in [size - 1] * 60]

@@ -126,13 +126,13 @@ class HookOfPython:
     def remember(self):
         self.data = self.reference().data
 
-    def word_is_alive(self):
+    def data_is_alive(self):
         gc.collect()
         return self.data() is not None
 
     def over(self):
         """It is gone, and so is what it has watched with."""
-        check_equal((self.is_alive(), self.word_is_alive()), (False, False))
+        check_equal((self.is_alive(), self.data_is_alive()), (False, False))
 
 
 class HookOfC:
@@ -152,7 +152,7 @@ class HookOfC:
     def remember(self):
         pass
 
-    def word_is_alive(self):
+    def data_is_alive(self):
         # The data of a frame cannot be read while it is in use: take_early() and `late` tell whether it was freed too soon.
         return True
 
@@ -224,7 +224,7 @@ def a_removed_hook_lives_until_its_callback_has_returned():
                     waiting, outcomes = park(call)
                     hook.remember()
                     framehook.remove(hook.handle)
-                    check_equal((hook.is_alive(), hook.word_is_alive()), (True, True))
+                    check_equal((hook.is_alive(), hook.data_is_alive()), (True, True))
                     leaf(), list(generator())
                     waiting.switch()
                 fails_there = end == "fails" and kind != "dropped"

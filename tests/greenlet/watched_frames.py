@@ -85,7 +85,7 @@ def errors_of(*attempts):
 
 # --- What is shown. ------------------------------------------------------------------------------
 
-def a_frame_that_waits_is_told_of_when_it_has_returned():
+def the_exit_event_of_a_frame_that_waits_comes_when_it_has_returned():
     watching = Watching(leaf, waits)
     with framehook.hook(watching):
         waiting = greenlet.greenlet(waits)
@@ -133,7 +133,7 @@ def a_callback_may_wait_in_its_greenlet():
         check_equal((leaf(), watching.take()), ("leaf", ["leaf returned"]))
 
 
-def nobody_goes_on_with_a_generator_while_a_callback_waits():
+def a_generator_is_not_resumed_while_a_callback_waits():
     main = greenlet.getcurrent()
     for kind in ("resumed", "yielded"):
         watching = Watching(plain, tell=lambda event: event.kind == kind and main.switch(kind))
@@ -183,7 +183,7 @@ def a_generator_goes_on_in_another_greenlet_than_it_began_in():
                 + ["counts resumed", "counts returned"])
 
 
-def an_extent_holds_in_its_greenlet_and_while_it_waits():
+def a_scope_holds_in_its_greenlet_and_while_it_waits():
     for limit, expected in (
             ("exclude_callees", ["recurse", "leaf", "leaf"]),
             ("only_callees", ["recurse", "leaf", "recurse", "leaf", "leaf", "leaf"]),
@@ -207,7 +207,7 @@ def an_extent_holds_in_its_greenlet_and_while_it_waits():
             check_equal(watching.asked, ["recurse", "leaf"])
 
 
-def extents_of_many_greenlets_that_wait_are_each_ones_own():
+def scopes_of_many_greenlets_that_wait_are_each_ones_own():
     for limit in "exclude_callees", "only_callees":
         watching = Watching(recurse, leaf, limit=limit)
         with framehook.hook(watching):
@@ -231,7 +231,7 @@ def extents_of_many_greenlets_that_wait_are_each_ones_own():
             check_equal(watching.asked, ["leaf"])
 
 
-def a_generator_takes_its_extent_to_the_greenlet_in_which_it_goes_on():
+def a_generator_takes_its_scope_to_the_greenlet_that_resumes_it():
     def steps():
         leaf()
         yield waits(1)
@@ -260,7 +260,7 @@ def a_generator_takes_its_extent_to_the_greenlet_in_which_it_goes_on():
             del generator, running
 
 
-def an_extent_for_everywhere_ends_with_the_greenlet_that_dies():
+def a_scope_for_all_threads_ends_with_the_greenlet_that_dies():
     for die in "collected", "thrown", "thread":
         watching = Watching(recurse, leaf, limit="only_callees_everywhere")
         with framehook.hook(watching):
@@ -295,7 +295,7 @@ def an_extent_for_everywhere_ends_with_the_greenlet_that_dies():
             check_equal((die, watching.asked), (die, ["leaf"]))
 
 
-def extents_of_two_greenlets_that_end_in_another_order():
+def scopes_of_two_greenlets_that_end_in_another_order():
     for limits in (("exclude_callees", "only_callees"), ("only_callees_everywhere", "exclude_callees"),
                    ("only_callees_everywhere",) * 2, ("exclude_callees",) * 2):
         hooks = [Watching(recurse, leaf, limit=limit) for limit in limits]
@@ -328,7 +328,7 @@ def a_thread_that_ends_drops_the_frames_of_its_greenlets():
         check_equal(watching.take(), [])
 
 
-def a_greenlet_goes_on_as_its_frame_is_told_to_be_dropped():
+def a_greenlet_is_resumed_in_the_dropped_event_of_its_frame():
     for go_on, expected in ((lambda one: one.switch(2), "2"), (lambda one: one.throw(ValueError), "ValueError()")):
         for function in (waits, counts):
             kept, found = [], []
@@ -390,19 +390,19 @@ def each_frame_ends_once_whichever_greenlet_goes_on():
 
 
 SHOWN = (
-    a_frame_that_waits_is_told_of_when_it_has_returned,
+    the_exit_event_of_a_frame_that_waits_comes_when_it_has_returned,
     a_frame_that_is_never_resumed_ends_with_its_greenlet,
     a_callback_may_wait_in_its_greenlet,
-    nobody_goes_on_with_a_generator_while_a_callback_waits,
+    a_generator_is_not_resumed_while_a_callback_waits,
     a_greenlet_that_dies_in_a_callback_fails_its_call,
     a_generator_goes_on_in_another_greenlet_than_it_began_in,
-    an_extent_holds_in_its_greenlet_and_while_it_waits,
-    extents_of_many_greenlets_that_wait_are_each_ones_own,
-    a_generator_takes_its_extent_to_the_greenlet_in_which_it_goes_on,
-    an_extent_for_everywhere_ends_with_the_greenlet_that_dies,
-    extents_of_two_greenlets_that_end_in_another_order,
+    a_scope_holds_in_its_greenlet_and_while_it_waits,
+    scopes_of_many_greenlets_that_wait_are_each_ones_own,
+    a_generator_takes_its_scope_to_the_greenlet_that_resumes_it,
+    a_scope_for_all_threads_ends_with_the_greenlet_that_dies,
+    scopes_of_two_greenlets_that_end_in_another_order,
     a_thread_that_ends_drops_the_frames_of_its_greenlets,
-    a_greenlet_goes_on_as_its_frame_is_told_to_be_dropped,
+    a_greenlet_is_resumed_in_the_dropped_event_of_its_frame,
     each_frame_ends_once_whichever_greenlet_goes_on,
 )
 

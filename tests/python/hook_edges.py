@@ -159,7 +159,7 @@ def callable_of_a_hook_that_was_cleared(function, run):
     return weakref.ref(hook)
 
 
-def who_keeps_the_code_that_stands_in(function, run):
+def what_keeps_the_replacement(function, run):
     hook = Hook(function, answer=function.__code__.replace(co_name="stand_in"))
     hook.made = while_installed(hook, function, run)
     return weakref.ref(hook)
@@ -306,7 +306,7 @@ def error_of_a_callback(function, run):
     return weakref.ref(thing)
 
 
-def call_of_the_original(function, run):
+def unhooked_call(function, run):
     thing = Thing()
     hook = Hook(function, data=thing)
     thing.made = while_installed(hook, function, run)
@@ -345,8 +345,8 @@ def what_the_generator_holds(function, run):
 EDGES = (
     callback, data, callable_of_a_removed_hook, callable_of_a_removed_hook_that_is_a_method,
     callable_of_each_of_two_removed_hooks, callable_of_a_hook_removed_by_its_handle, callable_of_a_hook_that_was_cleared,
-    who_keeps_the_code_that_stands_in, hook_object, hook_object_alone, map_of_code, map_of_code_whose_value_leads_to_its_key,
+    what_keeps_the_replacement, hook_object, hook_object_alone, map_of_code, map_of_code_whose_value_leads_to_its_key,
     block_in_which_a_generator_is_suspended, block_for_code, kept_view, kept_view_of_a_hook_that_has_failed, kept_event,
-    value_of_a_kept_event, error_of_a_callback, call_of_the_original, call_reentrant, watches_of_two_hooks,
+    value_of_a_kept_event, error_of_a_callback, unhooked_call, call_reentrant, watches_of_two_hooks,
     what_the_generator_holds,
 )

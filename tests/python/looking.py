@@ -27,14 +27,14 @@ def called():
     return "called"
 
 
-def calls_offered(function, *arguments):
+def calls_dispatched(function, *arguments):
     """Calls the function that is offered. Who looks for frames must find this one."""
     return function(*arguments)
 
 
 # Some ways of looking tell frames by their files or modules. This has the functions of these.
 NAMES = {"<offered>": "offered", "offered_module": "offered",
-         __file__: "calls_offered", __name__: "calls_offered"}
+         __file__: "calls_dispatched", __name__: "calls_dispatched"}
 CALLERS_FILE = __file__
 
 
@@ -268,7 +268,7 @@ class Call:
 
     def run(self, argument=None):
         try:
-            return finish(calls_offered(self.offered, argument))
+            return finish(calls_dispatched(self.offered, argument))
         except Refused:
             return Refused
 

@@ -204,7 +204,7 @@ MEMORY_COMES_BACK = PRELUDE + """
 # Failure after failure: nothing may pile up. Arenas of small objects count here too, hence some room.
 big = make_recursion(3_000)
 
-def round_with_failure(n):
+def dispatch_with_failure(n):
     arenafault.fail_at(n, count=2, smallest=16 * 1024)
     try:
         big(1_000, int)
@@ -214,11 +214,11 @@ def round_with_failure(n):
 
 failed = []
 for n in range(1, 6):
-    round_with_failure(n)
+    dispatch_with_failure(n)
 gc.collect()
 settled = arenafault.bytes_now()
 for repeat in range(100):
-    round_with_failure(repeat % 5 + 1)
+    dispatch_with_failure(repeat % 5 + 1)
 gc.collect()
 grown = arenafault.bytes_now() - settled
 print(len(failed), grown)

@@ -77,7 +77,7 @@ class Counters(unittest.TestCase):
                                      ROOT_CHUNK_BYTES + SPARE_CHUNK_BYTES + KEPT_CHUNKS_BYTES)
                 self.assertGreater(after["bytes_high_water"], depth * local_count * 8)
 
-    def test_a_full_collection_leaves_a_thread_its_root_and_one_spare_at_most(self):
+    def test_a_full_collection_leaves_a_thread_its_root_and_one_cached_chunk_at_most(self):
         def scenario(local_count, depth):
             make_recursion(local_count)(depth, int)
             gc.collect()

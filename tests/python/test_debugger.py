@@ -164,7 +164,7 @@ class PythonFramesInGdb(unittest.TestCase):
         self.assertEqual(self.walked("sys._getframe()", ""), "innermost middle <lambda> | method <module> |")
 
     @support.needs_hooks
-    def test_marks_of_watched_frames_are_passed_by(self):
+    def test_return_shims_of_watched_frames_are_skipped(self):
         self.assertEqual(self.walked("sys._getframe()", ", watching"), "innermost middle <lambda> | method <module> |")
         # The frame that ends is not seen any more.
         self.assertEqual(self.walked("pass", ", watching"), "left | middle <lambda> | method <module> |")

@@ -75,7 +75,7 @@ print("audited")
 
 @needs_hooks
 class Auditing(ProgramTestCase):
-    def test_frames_of_audit_hooks_are_not_offered(self):
+    def test_frames_of_audit_hooks_are_not_dispatched(self):
         # An audit hook is for ever: in a process of its own. One that wants to be traced is asked about, too.
         self.assert_program_succeeds("""
 import sys
@@ -106,7 +106,7 @@ with framehook.hook(lambda view: seen.append(view.code.co_name)):
 assert seen == ["target", "traced", "target", "traced", "helper"], seen
 """)
 
-    def test_who_audits_learns_of_each_hook_and_may_refuse_it(self):
+    def test_an_audit_hook_sees_each_hook_and_may_refuse_it(self):
         self.assertEqual(self.assert_program_succeeds(AUDITED), "audited\n")
 
 
@@ -186,7 +186,7 @@ class Adding(HookTestCase):
             self.assertEqual((tool.asked, framecore.frame_hooks()), (1, []))
             tool.asked = 0
 
-    def test_copies_of_settled_are_settled_itself(self):
+    def test_copies_of_disable_are_disable_itself(self):
         settled = framehook.DISABLE
         copies = [copy.copy(settled), copy.deepcopy(settled), copy.deepcopy([settled])[0]]
         copies += [pickle.loads(pickle.dumps(settled, protocol))
@@ -199,7 +199,7 @@ class Adding(HookTestCase):
             function(), function()
         self.assertEqual(callable.asked, 1)
 
-    def test_a_wrong_answer_is_told_with_the_name_of_the_hook(self):
+    def test_the_error_of_a_wrong_answer_names_the_hook(self):
         def a_telling_name(view):
             return answer if view.code is function.__code__ else None
 

@@ -66,7 +66,7 @@ class Blocks(HookTestCase):
                     on(self.hook, self.function)
                     self.assertEqual(self.times(), 2)
 
-    def test_what_the_hook_has_settled_stays_settled_after_a_block(self):
+    def test_code_disabled_by_the_hook_stays_disabled_after_a_block(self):
         function = new_function()
         callable = counter(function, framehook.DISABLE)
         with framehook.hook(callable) as hook:

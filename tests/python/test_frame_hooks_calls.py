@@ -248,7 +248,7 @@ def started_frames(kind):
 
 
 class KindsOfCalls:
-    def test_each_frame_that_starts_is_offered_once(self):
+    def test_each_frame_that_starts_is_dispatched_once(self):
         for name, (kind, expected) in KINDS.items():
             with self.subTest(name):
                 for _ in range(WARM):
@@ -272,7 +272,7 @@ class KindsOfCalls:
             if key[0] == SUPPORT or key[1].endswith("remove_quietly"):
                 del offered[key]
 
-    def test_a_settled_frame_is_not_offered_again(self):
+    def test_a_frame_of_disabled_code_is_not_dispatched_again(self):
         for name, (kind, expected) in KINDS.items():
             if name in ("module code", "exec", "exec and eval"):
                 continue    # these have new code each time

@@ -9,7 +9,7 @@ from support import ProgramTestCase, needs_hooks
 
 @needs_hooks
 class Finalization(ProgramTestCase):
-    def test_hooks_that_pass_copy_or_settle(self):
+    def test_hooks_that_pass_copy_or_disable(self):
         program = """
 import atexit, sys, _framecore
 class Last:

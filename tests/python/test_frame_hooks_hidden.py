@@ -16,7 +16,7 @@ import unittest
 import warnings
 
 from hook_variants import EVERYWHERE, HERE, TWO, VariantTestCase, extension, in_a_child, installed
-from looking import ANSWERS, CALLERS_FILE, Call, Records, WAYS, calls_offered, names_back
+from looking import ANSWERS, CALLERS_FILE, Call, Records, WAYS, calls_dispatched, names_back
 from support import needs_hooks
 
 NO_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -30,15 +30,15 @@ class Looking(VariantTestCase):
         with WAYS[way]() as look, installed(face, call.hook):
             result = call.run()
         self.assertEqual((result, call.asked), (call.expected(), 1))
-        self.assertIn("calls_offered", seen)
+        self.assertIn("calls_dispatched", seen)
         self.assertNotIn("offered", seen)
 
-    def test_no_way_of_looking_finds_a_frame_that_is_offered(self):
+    def test_no_walk_finds_a_frame_during_its_dispatch(self):
         for way in WAYS:
             for answer in ANSWERS:
                 self.in_every_variant(self.look, way, answer, kinds=TWO, surroundings=HERE)
 
-    def test_each_kind_of_function_is_hidden_while_it_is_offered(self):
+    def test_each_kind_of_function_is_hidden_during_its_dispatch(self):
         self.in_every_variant(self.look, "sys._getframe at each depth", "other code")
         self.in_every_variant(self.look, "f_back", "None")
 
@@ -50,8 +50,8 @@ class Looking(VariantTestCase):
                 code = offered.__code__.replace(co_filename="<offered>")
                 offered = types.FunctionType(code, {"__name__": "offered_module"},
                                              closure=offered.__closure__)
-                seen = calls_offered(offered)
-                self.assertIn("calls_offered", seen)
+                seen = calls_dispatched(offered)
+                self.assertIn("calls_dispatched", seen)
                 self.assertIn("offered", seen)
 
     def caller_is_next(self, face, kind):
@@ -71,9 +71,9 @@ class Looking(VariantTestCase):
         call = Call(face, kind, "other code", look)
         with installed(face, call.hook):
             call.run()
-        self.assertEqual(seen, ["calls_offered"] * 3 + [calls_offered.__module__, "calls_offered"])
+        self.assertEqual(seen, ["calls_dispatched"] * 3 + [calls_dispatched.__module__, "calls_dispatched"])
 
-    def test_the_frame_behind_the_hook_is_the_callers(self):
+    def test_the_frame_below_the_hook_is_the_callers(self):
         self.in_every_variant(self.caller_is_next)
 
     def kept_frames(self, face, kind, answer):
@@ -120,7 +120,7 @@ class Looking(VariantTestCase):
             call = Call(face, kind, answer, lambda view: look())
             with installed(face, call.hook):
                 counted = [call.offered, call.offered.__code__, call.stand_in,
-                           calls_offered.__code__]
+                           calls_dispatched.__code__]
                 for _ in range(warm):
                     call.run(counted)
                 gc.collect()
@@ -184,10 +184,10 @@ class Looking(VariantTestCase):
             with installed(face, call.hook):
                 self.assertEqual(call.run(), call.expected())
             file.seek(0)
-            self.assertIn("in calls_offered", file.read())
+            self.assertIn("in calls_dispatched", file.read())
 
     @in_a_child
-    def test_faulthandler_gets_past_a_frame_that_is_offered(self):
+    def test_faulthandler_gets_past_a_frame_during_its_dispatch(self):
         for answer in ANSWERS:
             self.in_every_variant(self.dumps, answer, surroundings=HERE)
 
@@ -220,7 +220,7 @@ class Looking(VariantTestCase):
             ends.set()
             thread.join()
         self.assertEqual(call.asked, calls)
-        self.assertIn("calls_offered", found)
+        self.assertIn("calls_dispatched", found)
         self.assertNotIn("offered", found)
         for frame in kept:
             # This crashes if the frame is not whole.
@@ -266,17 +266,17 @@ class LookingInC(VariantTestCase):
             face.remove(handle)
         self.assertEqual(result, call.expected("argument"))
         current, same, back, globals_, locals_ = found
-        self.assertIs(current.f_code, calls_offered.__code__)
+        self.assertIs(current.f_code, calls_dispatched.__code__)
         self.assertIs(same, current)
         self.assertIs(back, current.f_back)
-        self.assertIs(globals_, calls_offered.__globals__)
+        self.assertIs(globals_, calls_dispatched.__globals__)
         self.assertEqual(locals_, {"function": call.offered, "arguments": ("argument",)})
         self.assertEqual([warning.filename for warning in caught], [CALLERS_FILE])
         # The caller's frame object is still in order.
         self.assertIs(current.f_locals["function"], call.offered)
 
     @in_a_child
-    def test_functions_of_c_find_the_caller_while_a_frame_is_offered(self):
+    def test_functions_of_c_find_the_caller_during_a_dispatch(self):
         for answer in ("None", "other code"):
             self.in_every_variant(self.look, answer, faces=("C",))
             self.in_every_variant(self.look, answer, faces=("Python",),

@@ -115,7 +115,7 @@ class Jumping(VariantTestCase):
         self.jump_in_every_variant("x = ['kept']\ny = 2\n{give} a, x", 1)
 
     @in_a_child
-    def test_a_frame_that_has_made_calls_is_not_offered_again_after_a_jump(self):
+    def test_a_frame_that_has_made_calls_is_not_dispatched_again_after_a_jump(self):
         self.jump_in_every_variant("x = called()\ny = called()\n{give} a, x, called()", 1)
 
     @in_a_child
@@ -170,7 +170,7 @@ class Jumping(VariantTestCase):
         self.assertEqual((asked, jump.left), ([], 0))
 
     @in_a_child
-    def test_a_frame_that_began_before_the_hook_came_is_not_offered_by_a_jump(self):
+    def test_a_frame_that_began_before_the_hook_was_added_is_not_dispatched_by_a_jump(self):
         self.in_every_variant(self.jump_before_the_hook_came, kinds=FUNCTIONS)
 
 

@@ -202,7 +202,7 @@ class Rounds(VariantTestCase):
         face.remove(handles.pop())
         self.assertEqual(asked, ["offered"] * 3 + ["other"])
 
-    def test_a_hook_that_is_added_by_the_destructor_of_one_that_leaves_is_asked(self):
+    def test_a_hook_added_by_the_destructor_of_a_removed_one_is_called(self):
         # Not the simple form: a simple hook keeps its callable alive.
         for answer in ("settled", "None"):
             self.in_every_variant(self.added_by_a_destructor, answer, faces=("Python", "C"))

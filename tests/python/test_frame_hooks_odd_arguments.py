@@ -92,7 +92,7 @@ class EmptiedCells(VariantTestCase):
     def test_reading_an_argument_whose_cell_is_empty_raises_unbound_local_error(self):
         self.in_every_variant(self.read, kinds=WITH_CELLS)
 
-    def test_there_is_a_cell_to_empty_while_a_frame_is_offered(self):
+    def test_there_is_a_cell_to_empty_during_a_dispatch(self):
         for kind in WITH_CELLS:
             with self.subTest(kind):
                 self.assertEqual(self.read(PythonFace(), KINDS[kind]), 1)

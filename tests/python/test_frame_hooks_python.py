@@ -154,7 +154,7 @@ class PythonHooks(HookTestCase):
         self.assertEqual(info["calls"], 4)
         self.assertGreater(info["nanoseconds"], 0)
 
-    def test_settled_is_one_object(self):
+    def test_disable_is_one_object(self):
         self.assertEqual(repr(framecore.DISABLE), "framehook.DISABLE")
         with self.assertRaises(TypeError):
             type(framecore.DISABLE)()

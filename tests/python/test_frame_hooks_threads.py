@@ -112,7 +112,7 @@ class Threads(HookTestCase):
         self.assertIn(results, (["replaced"], ["original"]))
         self.assertEqual(target(), "original")
 
-    def test_a_thread_that_ends_leaves_no_switch_behind(self):
+    def test_a_thread_that_ends_leaves_no_switch(self):
         def target():
             pass
 

@@ -215,7 +215,7 @@ class BesideTracing(HookTestCase):
                     with self.subTest(name, warm=warm, hook=kind):
                         self.assertEqual(self.events_of(watch, warm, hook), expected)
 
-    def test_lines_of_who_calls_where_hooks_answer(self):
+    def test_lines_of_the_caller_where_hooks_answer(self):
         namespace = {}
         exec(compile(PROGRAM, "<program>", "exec"), namespace)
         leaf, spread = namespace["leaf"], namespace["spread"]
@@ -346,7 +346,7 @@ class WithinResume(HookTestCase):
 
         self.assertEqual(self.compare(run), [(True, 0)])
 
-    def test_lines_that_are_asked_for_there(self):
+    def test_lines_that_are_requested_there(self):
         self.compare(lambda function: self.lines_of(function, lambda turn_on: turn_on(), at_once=False))
 
     def test_lines_where_hooks_change_there(self):

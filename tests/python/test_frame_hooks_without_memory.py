@@ -100,7 +100,7 @@ class WithoutMemory(HookTestCase):
                     self.check_nothing_is_left(number)
 
     @in_a_child
-    def test_a_call_that_is_settled_without_memory_to_note_it_runs(self):
+    def test_a_call_that_is_disabled_without_memory_to_note_it_runs(self):
         handle = framehooks.add_native("disable")
         try:
             for number in range(1, 20):
@@ -111,7 +111,7 @@ class WithoutMemory(HookTestCase):
             framehooks.remove(handle)
 
     @in_a_child
-    def test_watches_extents_and_results_are_whole_or_not_there(self):
+    def test_watches_scopes_and_results_are_whole_or_not_there(self):
         def generator(a):
             yield a
             yield a

@@ -90,7 +90,7 @@ class Module(HookTestCase):
         self.assertEqual((hook.info.calls, hook.info.replacements, hook.info.errors), (1, 0, 0))
         self.assertGreater(hook.info.seconds, 0)
 
-    def test_nothing_of_the_module_is_ever_offered(self):
+    def test_nothing_of_the_module_is_ever_dispatched(self):
         seen = []
         with framehook.hook(lambda view: seen.append((view.code.co_filename, view.code.co_name))) as hook:
             framehook.hooks()

@@ -21,7 +21,7 @@ class PlacedBlocks(HookTestCase):
     def order(self):
         return [info.name for info in framehook.hooks()]
 
-    def test_first_before_and_behind(self):
+    def test_first_before_and_after(self):
         a = passing("a")
         b = passing("b")
         hook = passing("hook")
@@ -154,7 +154,7 @@ class TwiceInOneAnswer(HookTestCase):
         for value in None, [], framehook:
             self.assertEqual(self.outcome(lambda view: view.result(value), lambda view: view.result(value))[0], "error")
 
-    def test_an_extent_is_said_once(self):
+    def test_a_scope_is_given_once(self):
         extents = (lambda view: view.exclude_callees(), lambda view: view.only_callees(), lambda view: view.only_callees(everywhere=True))
         for first in extents:
             for second in extents:

@@ -231,7 +231,7 @@ class EveryInstructionWithHooks(SteppedTestCase):
     def test_that_pass(self):
         self.look_with(lambda view: None)
 
-    def test_that_settle(self):
+    def test_that_disable(self):
         self.look_with(lambda view: framehook.DISABLE)
 
     def test_that_replace(self):
@@ -274,7 +274,7 @@ class EveryInstructionWithHooks(SteppedTestCase):
         self.look_with(lambda view: view.result(view.argument(0)) if view.code is leaf.__code__ else None,
                        lambda view: view.watch(lambda event: None))
 
-    def test_that_are_not_asked(self):
+    def test_that_are_not_called(self):
         asked = []
 
         def spared():

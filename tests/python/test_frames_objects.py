@@ -17,7 +17,7 @@ except ImportError:
 
 
 class FrameObjects(FrameTestCase):
-    def test_a_frame_has_one_object_that_is_made_when_it_is_asked_for(self):
+    def test_a_frame_has_one_object_that_is_made_on_request(self):
         def inner():
             return sys._getframe(), sys._getframe(), sys._getframe(1)
 
@@ -26,7 +26,7 @@ class FrameObjects(FrameTestCase):
         self.assertIs(first, second)
         self.assertIs(caller, own)
         self.assertIs(first.f_back, own)
-        this_test = FrameObjects.test_a_frame_has_one_object_that_is_made_when_it_is_asked_for
+        this_test = FrameObjects.test_a_frame_has_one_object_that_is_made_on_request
         self.assertIs(own.f_code, this_test.__code__)
 
     def test_the_collector_knows_an_object_from_the_end_of_its_call_on(self):

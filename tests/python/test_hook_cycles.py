@@ -83,7 +83,7 @@ class Cycles(HookTestCase, ProgramTestCase):
                 # Where it waits for another one, CPython throws a GeneratorExit into it.
                 self.assertIn((edge, kinds, reference()), [(edge, ["dropped"], None), (edge, ["resumed", "raised"], None)])
 
-    def test_what_is_watched_is_collected_and_told_of_once(self):
+    def test_what_is_watched_is_collected_and_has_one_exit_event(self):
         self.in_each_surrounding(self.is_dropped)
 
     def whole(self, kind):

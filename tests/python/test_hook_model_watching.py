@@ -44,7 +44,7 @@ class Model:
         self.program, self.scripts, self.log = program, scripts, []
         self.hooks, self.settled, self.turns, self.stack = list(range(len(scripts))), set(), {}, []
 
-    def may_be_asked(self, hook):
+    def may_be_called(self, hook):
         limits = [script["extent"] for frame in self.stack for watcher, script in frame.watches
                   if watcher == hook and script["extent"]]
         return not limits or limits[-1] == "only_callees"
@@ -63,7 +63,7 @@ class Model:
         """(frame, None or what the call comes to without running)."""
         frame = Frame(function)
         for hook in list(self.hooks):
-            if hook not in self.hooks or (hook, function) in self.settled or not self.may_be_asked(hook):
+            if hook not in self.hooks or (hook, function) in self.settled or not self.may_be_called(hook):
                 continue
             self.log.append(("asked", hook, function))
             turn = self.turns[hook, function] = self.turns.get((hook, function), -1) + 1

@@ -69,7 +69,7 @@ class CoexistencePoints:
         self.assertEqual([name for name, _, _ in caught][0], sys._getframe().f_code.co_name)
         self.assertNotIn(target.__qualname__, names)
 
-    def test_18_a_settled_hook_beside_an_evaluator(self):
+    def test_18_a_hook_disabled_for_code_beside_an_evaluator(self):
         def target():
             pass
 

@@ -36,7 +36,7 @@ class CostPoints:
         self.assertEqual(specialized(target), expected)
 
     @unittest.skipIf(FREE_THREADED, "3.13 does not specialize without the GIL")
-    def test_15_a_replacement_that_is_settled_is_specialized(self):
+    def test_15_a_replacement_that_is_disabled_is_specialized(self):
         def target():
             return "original"
 
@@ -120,7 +120,7 @@ class CostPoints:
 
     # 17. A verdict "not interested in this code" is remembered.
 
-    def test_17_a_settled_code_object_is_not_asked_about_again(self):
+    def test_17_a_hook_is_not_called_again_for_disabled_code(self):
         def target():
             pass
 
@@ -132,7 +132,7 @@ class CostPoints:
             target()
         self.assertEqual((first.seen, second.seen), (["target"], ["target"] * WARM))
 
-    def test_17_settled_is_about_one_code_object(self):
+    def test_17_disable_is_about_one_code_object(self):
         def target():
             pass
 
@@ -146,7 +146,7 @@ class CostPoints:
         target()
         self.assertEqual(hook.seen, ["target"] * 2)
 
-    def test_17_what_the_hook_before_chose_is_what_settles(self):
+    def test_17_disable_is_about_the_code_that_the_hook_before_chose(self):
         def target():
             return "original"
 
@@ -163,7 +163,7 @@ class CostPoints:
             self.assertEqual(target(), "original")
         self.assertEqual(len(second.seen), 2)
 
-    def test_17_a_new_hook_is_asked_about_what_others_have_settled(self):
+    def test_17_a_new_hook_is_called_for_code_that_others_have_disabled(self):
         def target():
             pass
 
@@ -189,7 +189,7 @@ class CostPoints:
             target()
             self.assertEqual(hook.seen, ["target"] * (n + 1))
 
-    def test_17_settled_generators(self):
+    def test_17_disabled_generators(self):
         def target():
             yield 1
 
@@ -200,7 +200,7 @@ class CostPoints:
         self.assertEqual(hook.seen, ["target"])
 
     @unittest.skipIf(FREE_THREADED, "3.13 does not specialize without the GIL")
-    def test_17_settled_code_is_specialized_again(self):
+    def test_17_disabled_code_is_specialized_again(self):
         class Kinds:
             def __init__(self):
                 self.x = 1

@@ -251,7 +251,7 @@ class OrderAndAnswerPoints:
 
         self.assertEqual(in_new_thread(many_failures), "bottom")
 
-    def test_03_a_later_hook_is_not_asked(self):
+    def test_03_a_later_hook_is_not_called(self):
         def target():
             pass
 

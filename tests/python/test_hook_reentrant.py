@@ -45,7 +45,7 @@ def names_of(program, work, *, where=("target",)):
 
 @needs_hooks
 class Outside(unittest.TestCase):
-    def test_frames_are_offered_that_else_are_not(self):
+    def test_frames_are_dispatched_that_else_are_not(self):
         self.assertEqual(names_of(target, lambda view: helper()), ["target"])
         self.assertEqual(names_of(target, lambda view: framehook.reentrant(helper)()),
                          ["target", "helper", "leaf"])
@@ -147,7 +147,7 @@ class Outside(unittest.TestCase):
             self.assertEqual(target(), "other")
         self.assertEqual(target(), "target")
 
-    def test_another_hook_is_asked_too(self):
+    def test_another_hook_is_called_too(self):
         asked = []
 
         def second(view):
@@ -163,7 +163,7 @@ class Outside(unittest.TestCase):
         self.assertEqual([name for name in asked if name in ("helper", "leaf", "target")],
                          ["helper", "leaf", "target"])
 
-    def test_while_a_hook_is_told(self):
+    def test_within_a_callback(self):
         names = []
 
         def told(event):
@@ -180,7 +180,7 @@ class Outside(unittest.TestCase):
         self.assertEqual([name for name in names if name in ("helper", "leaf", "target")],
                          ["target", "helper", "leaf"])
 
-    def test_a_generator_that_goes_on_outside(self):
+    def test_a_generator_that_a_reentrant_call_resumes(self):
         def numbers():
             yield leaf()
             yield leaf()

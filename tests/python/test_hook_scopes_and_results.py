@@ -161,7 +161,7 @@ class Extents(unittest.TestCase):
             framehook.remove(second)
         self.assertEqual((first.names, second.names), (["program"], ["leaf"]))
 
-    def test_a_hook_for_this_thread_is_not_asked_elsewhere(self):
+    def test_a_hook_for_this_thread_is_not_called_elsewhere(self):
         asked = Asked()
         framehook.add(asked, this_thread=True)
         try:
@@ -243,13 +243,13 @@ class Results(unittest.TestCase):
         with self.answer(generator, lambda view: [5, 6]), self.answer(coroutine, lambda view: 7):
             self.assertEqual((list(generator()), coroutine()), ([5, 6], 7))
 
-    def test_hooks_behind_are_not_asked_and_those_before_are_told(self):
+    def test_later_hooks_are_not_called_and_earlier_ones_have_their_exit_events(self):
         watcher, behind = Watcher(leaf), Asked()
         with framehook.hook(watcher), self.answer(leaf, lambda view: 1), framehook.hook(behind):
             self.assertEqual(leaf(), 1)
         self.assertEqual((watcher.taken(), behind.names), ([("returned", 1)], []))
 
-    def test_whoever_answers_may_watch_too(self):
+    def test_a_hook_that_answers_may_watch_too(self):
         told = []
 
         def hook(view):
@@ -282,7 +282,7 @@ class Results(unittest.TestCase):
         gc.collect()
         self.assertEqual([reference() for reference in alive], [None, None])
 
-    def test_an_answer_that_makes_no_sense_gives_its_word_back(self):
+    def test_an_answer_that_makes_no_sense_frees_its_data(self):
         class Word:
             pass
 
@@ -316,8 +316,8 @@ class Results(unittest.TestCase):
 
 
 @needs_hooks
-class TheWayRound(unittest.TestCase):
-    def test_the_original_is_not_offered_and_what_is_below_is(self):
+class UnhookedCalls(unittest.TestCase):
+    def test_an_unhooked_call_is_not_dispatched_and_what_is_below_is(self):
         asked = Asked()
         self.assertEqual(asked.of(lambda: framehook.unhooked(outer)()), ["middle", "leaf", "leaf"])
         self.assertEqual(asked.of(lambda: framehook.unhooked(outer, callees=True)()), [])
@@ -357,7 +357,7 @@ class TheWayRound(unittest.TestCase):
         self.assertNotIn("method", asked.of(program))
         self.assertRaises(TypeError, framehook.unhooked, 3)
 
-    def test_a_call_that_never_begins_spares_nothing_later(self):
+    def test_a_call_that_never_begins_affects_nothing_later(self):
         def takes_one(a):
             pass
 
@@ -376,7 +376,7 @@ class TheWayRound(unittest.TestCase):
 
 @needs_hooks
 class OrderAndReading(unittest.TestCase):
-    def test_first_before_and_behind(self):
+    def test_first_before_and_after(self):
         hooks = {name: Asked() for name in "abcdef"}
         add = framehook.add
         handles = [add(hooks["a"]), add(hooks["b"]), add(hooks["c"], first=True), add(hooks["d"], before=hooks["b"]),
@@ -432,7 +432,7 @@ class OrderAndReading(unittest.TestCase):
         self.assertIsNone(framehook.incompatibility(leaf.__code__, middle.__code__))
         self.assertRaises(TypeError, framehook.incompatibility, leaf, 3)
 
-    def test_enabling_for_one_code_object_asks_about_that_one_alone(self):
+    def test_enabling_for_one_code_object_is_about_that_one_alone(self):
         asked = []
 
         def hook(view):

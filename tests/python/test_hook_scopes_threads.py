@@ -154,7 +154,7 @@ class Extents(HookTestCase, ProgramTestCase):
         for limit in LIMITS:
             self.in_each_surrounding(self.elsewhere, limit)
 
-    def test_a_request_in_each_of_many_threads_is_asked_about(self):
+    def test_the_hook_is_called_for_a_request_in_each_of_many_threads(self):
         """The program of the report: each thread is below a frame of its own meanwhile."""
         for limit in "only_callees", "exclude_callees":
             asked, failures = Asked(middle=limit), []
@@ -195,7 +195,7 @@ class Extents(HookTestCase, ProgramTestCase):
                 inner(begin)
             self.assertEqual(found, [expected], limit)
 
-    def test_asked_again_below_within_what_is_not_below(self):
+    def test_called_again_below_a_frame_in_an_excluding_scope(self):
         asked = Asked(outer="only_callees", middle="exclude_callees")
         with framehook.hook(asked):
             outer()
@@ -212,7 +212,7 @@ class Extents(HookTestCase, ProgramTestCase):
             middle()
             self.assertEqual(asked.here(), ["middle"])
 
-    def test_not_asked_below_within_what_is_only_below(self):
+    def test_not_called_below_a_frame_in_an_including_scope(self):
         for outside in "only_callees", "everywhere":
             asked = Asked(outer=outside, middle="exclude_callees")
             with framehook.hook(asked):
@@ -338,7 +338,7 @@ class Extents(HookTestCase, ProgramTestCase):
                         self.assertEqual((use(), one(use), two(use)), (["leaf"],) * 3)
                     self.assertEqual(found, [[] if limit == "everywhere" else ["leaf"]] * 2)
 
-    def test_a_generator_takes_its_extent_to_the_thread_in_which_it_goes_on(self):
+    def test_a_generator_takes_its_scope_to_the_thread_that_resumes_it(self):
         one, two, three = self.workers(3)
         for function in generator, coroutine, asynchronous_generator:
             for limit, below in (("exclude_callees", []), ("only_callees", ["leaf"])):
@@ -395,7 +395,7 @@ class Extents(HookTestCase, ProgramTestCase):
                     gc.collect()
                     self.assertEqual((use(), worker(use)), (["leaf"], ["leaf"]))
 
-    def test_extents_of_hooks_in_c(self):
+    def test_scopes_of_hooks_in_c(self):
         datahooks = extension("datahooks")
         (worker,) = self.workers(1)
         for number, in_thread in ((1, 1), (2, 1), (3, 0)):
@@ -422,7 +422,7 @@ class Extents(HookTestCase, ProgramTestCase):
         inner(lambda: found.append(worker(use)))
         self.assertEqual((found, asked.here()), ([([], ["leaf"])], ["inner", "leaf"]))
 
-    def test_many_threads_with_extents_of_all_kinds_ask_about_what_is_theirs(self):
+    def test_many_threads_with_scopes_of_all_kinds_dispatch_their_own_frames(self):
         import random
 
         asked, failures = Asked(inner="exclude_callees", outer="only_callees", generator="exclude_callees"), []
@@ -481,7 +481,7 @@ class Extents(HookTestCase, ProgramTestCase):
                 thread.join()
         self.assertEqual(failures[:3], [])
 
-    def test_wrong_arguments_and_two_extents_in_one_answer(self):
+    def test_wrong_arguments_and_two_scopes_in_one_answer(self):
         def answers(*says):
             def hook(view):
                 if view.code is leaf.__code__:

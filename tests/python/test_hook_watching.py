@@ -47,7 +47,7 @@ class Watcher:
 
 @needs_hooks
 class Leaving(unittest.TestCase):
-    def test_a_return_is_told_with_its_value_its_word_and_its_code(self):
+    def test_the_event_of_a_return_has_its_value_data_and_code(self):
         def function(a):
             return [a]
 
@@ -66,7 +66,7 @@ class Leaving(unittest.TestCase):
         self.assertEqual((event.kind, tuple(event)), ("returned", ("returned", [1], function.__code__, word)))
         self.assertEqual(type(event).__name__, "FrameEvent")
 
-    def test_an_exception_is_told_and_goes_on_as_it_was(self):
+    def test_an_exception_has_an_event_and_propagates_unchanged(self):
         def fails():
             raise KeyError("k")
 
@@ -84,7 +84,7 @@ class Leaving(unittest.TestCase):
         self.assertEqual(*lines)
         self.assertIsNone(caught.exception.__context__)
 
-    def test_every_way_in_which_a_frame_starts_is_told_of(self):
+    def test_frames_have_exit_events_in_whichever_way_they_start(self):
         class Thing:
             def __init__(self):
                 self.a = 1
@@ -128,7 +128,7 @@ class Leaving(unittest.TestCase):
                 "class C:\n def f(self): pass\nC().f()\n1/0", "<watched>", "exec"), {})
         self.assertEqual(kinds, [("C", "returned"), ("f", "returned"), ("<module>", "raised")])
 
-    def test_hooks_are_told_in_the_reverse_of_the_order_of_asking(self):
+    def test_exit_callbacks_run_in_the_reverse_order_of_entry_callbacks(self):
         def function():
             return 1
 
@@ -141,7 +141,7 @@ class Leaving(unittest.TestCase):
             function()
         self.assertEqual(told, [(3, "returned"), (2, "returned"), (1, "returned")])
 
-    def test_a_recursion_is_told_from_the_inside(self):
+    def test_the_events_of_a_recursion_come_from_the_inside(self):
         def recurse(n):
             return n and recurse(n - 1) + 1
 
@@ -185,7 +185,7 @@ class Leaving(unittest.TestCase):
         # Who is still to be told is told of what has become of the call.
         self.assertEqual(others.taken(), [("raised", "RuntimeError('returned')"), ("raised", "RuntimeError('raised')")])
 
-    def test_a_callback_may_raise_the_exception_that_it_is_told_of(self):
+    def test_a_callback_may_raise_the_exception_of_its_event(self):
         def fails():
             raise KeyError
 
@@ -252,7 +252,7 @@ class Leaving(unittest.TestCase):
                 with framehook.hook(Watcher(fails, tell=lambda event: act(event.value))):
                     self.assertEqual(contexts(fails), expected)
 
-    def test_a_hook_that_was_removed_is_told_nothing_and_lets_go_of_its_word(self):
+    def test_a_removed_hook_gets_no_event_and_its_data_is_freed(self):
         class Word:
             pass
 
@@ -275,7 +275,7 @@ class Leaving(unittest.TestCase):
         self.assertEqual(told, [])
         self.assertIsNone(alive())
 
-    def test_a_disabled_hook_is_told_of_the_frames_that_it_watches(self):
+    def test_a_disabled_hook_gets_the_events_of_frames_that_it_watches(self):
         def function():
             framehook.disable(watcher)
 
@@ -285,7 +285,7 @@ class Leaving(unittest.TestCase):
             function()
         self.assertEqual(watcher.kinds(), ["returned"])
 
-    def test_a_frame_that_is_replaced_in_the_same_round_is_one_frame(self):
+    def test_a_frame_that_is_replaced_in_the_same_dispatch_is_one_frame(self):
         def original(a):
             return a
 
@@ -307,7 +307,7 @@ class Leaving(unittest.TestCase):
             self.assertEqual(original(1), (1, 30))
         self.assertEqual(codes, [other.__code__])
 
-    def test_a_failed_round_is_told_to_those_who_watch(self):
+    def test_a_failed_dispatch_is_an_event_for_watches(self):
         def function():
             pass
 
@@ -356,7 +356,7 @@ class Leaving(unittest.TestCase):
                     lambda view: view.locals, lambda view: view.caller):
             self.assertRaises(RuntimeError, use, views[0])
 
-    def test_frames_of_other_threads_are_told_there(self):
+    def test_events_of_other_threads_frames_are_delivered_there(self):
         def function():
             return threading.get_ident()
 
@@ -370,7 +370,7 @@ class Leaving(unittest.TestCase):
                 thread.join()
         self.assertEqual((len(watcher.taken()), wrong), (1200, []))
 
-    def test_what_a_callback_starts_is_not_offered(self):
+    def test_what_a_callback_starts_is_not_dispatched(self):
         def function():
             helper()
 
@@ -491,7 +491,7 @@ class Unseen(unittest.TestCase):
             self.assertEqual(all_events(), expected)
         self.assertTrue(watcher.taken())
 
-    def test_faulthandler_passes_by_several_marks(self):
+    def test_faulthandler_skips_several_return_shims(self):
         def inner():
             with tempfile.TemporaryFile() as file:
                 faulthandler.dump_traceback(file, all_threads=False)
@@ -507,7 +507,7 @@ class Unseen(unittest.TestCase):
             found = outer()
         self.assertEqual(found, expected)
 
-    def test_being_told_makes_no_table_of_strings_larger(self):
+    def test_events_make_no_table_of_strings_larger(self):
         # A program of its own: nothing in it has the words of events for constants.
         done = run_program("""
 import framehook, tracemalloc

@@ -92,7 +92,7 @@ class HookCleared(unittest.TestCase):
 
 @needs_hooks
 class HooksThatChange(HookCleared):
-    def test_hooks_that_callbacks_add_are_told_of_later_frames(self):
+    def test_hooks_that_callbacks_add_get_events_of_later_frames(self):
         late = []
 
         def add(event):
@@ -123,7 +123,7 @@ class HooksThatChange(HookCleared):
         self.assertEqual((first.kinds(), second.kinds()), (["returned"] * 300,) * 2)
         self.assertLess(len(added), 3)
 
-    def test_a_hook_that_removes_itself_in_its_callback_is_told_no_more(self):
+    def test_a_hook_that_removes_itself_in_its_callback_gets_no_more_events(self):
         watcher = Watcher(counts, leaf, tell=lambda event: framehook.remove(watcher))
         others = Watcher(counts)
         with framehook.hook(others):
@@ -132,7 +132,7 @@ class HooksThatChange(HookCleared):
         self.assertEqual(watcher.kinds(), ["resumed"])
         self.assertEqual(ends(others.kinds()), 1)
 
-    def test_the_first_that_is_told_removes_all_and_nobody_else_is_told(self):
+    def test_the_first_callback_removes_all_and_no_other_runs(self):
         for function in (leaf, fails):
             before = Watcher(function)
             watcher = Watcher(function, tell=lambda event: framehook.clear())
@@ -142,7 +142,7 @@ class HooksThatChange(HookCleared):
                 function()
             self.assertEqual((ends(watcher.kinds()), before.kinds()), (1, []))
 
-    def test_a_hook_that_comes_while_a_generator_is_suspended_is_told_nothing_of_it(self):
+    def test_a_hook_added_while_a_generator_is_suspended_gets_no_event_of_it(self):
         early, late = Watcher(counts), Watcher(counts, leaf)
         with framehook.hook(early):
             generator = counts(3)
@@ -153,7 +153,7 @@ class HooksThatChange(HookCleared):
         self.assertEqual(late.taken(), [("returned", 1)])
         self.assertEqual(early.kinds(), ["resumed", "yielded"] * 3 + ["resumed", "returned"])
 
-    def test_a_hook_that_comes_again_is_told_nothing_of_what_it_watched_before(self):
+    def test_a_hook_that_is_added_again_gets_no_event_of_what_it_watched_before(self):
         watcher = Watcher(counts)
         with framehook.hook(watcher):
             generator = counts(3)
@@ -185,7 +185,7 @@ class HooksThatChange(HookCleared):
         gc.collect()
         self.assertEqual((told, alive()), ([], None))
 
-    def test_a_slot_that_is_used_again_is_told_nothing_of_the_frames_before(self):
+    def test_a_slot_that_is_used_again_gets_no_event_of_the_frames_before(self):
         second = Watcher(leaf, calls_leaf)
 
         def swaps():
@@ -200,8 +200,8 @@ class HooksThatChange(HookCleared):
 
 
 @needs_hooks
-class TheOriginal(HookCleared):
-    def asked_and_told(self, inside, **options):
+class UnhookedCalls(HookCleared):
+    def entries_and_exits(self, inside, **options):
         """Names that a hook was asked about, which calls something when it is asked, or told."""
         asked = []
 
@@ -227,12 +227,12 @@ class TheOriginal(HookCleared):
                 framehook.unhooked(fails)()
 
         for when in ("asked", "told"):
-            names = self.asked_and_told(lambda: (calls_leaf(), leaf()), **{when: use})
+            names = self.entries_and_exits(lambda: (calls_leaf(), leaf()), **{when: use})
             self.assertEqual(names, ["calls_leaf", "leaf", "leaf"], when)
             self.assertEqual(results, [2, 1] * 3)
             results.clear()
 
-    def test_in_a_callback_spares_nothing_after_it(self):
+    def test_in_a_callback_affects_nothing_after_it(self):
         generators = []
 
         def use():
@@ -240,18 +240,18 @@ class TheOriginal(HookCleared):
             next(generator)
             generators.append(generator)
 
-        names = self.asked_and_told(lambda: (leaf(), calls_leaf()), told=use)
+        names = self.entries_and_exits(lambda: (leaf(), calls_leaf()), told=use)
         self.assertEqual(names, ["leaf", "calls_leaf", "leaf"])
         self.assertEqual([list(generator) for generator in generators], [[1]] * 3)
 
-    def test_spares_what_is_below_a_call_of_c_if_asked_to(self):
+    def test_leaves_out_what_is_below_a_call_of_c_on_request(self):
         def sort(below):
             return framehook.unhooked(sorted, callees=below)([2, 1], key=leaf)
 
-        self.assertEqual(self.asked_and_told(lambda: sort(False)), ["leaf", "leaf"])
-        self.assertEqual(self.asked_and_told(lambda: sort(True)), [])
+        self.assertEqual(self.entries_and_exits(lambda: sort(False)), ["leaf", "leaf"])
+        self.assertEqual(self.entries_and_exits(lambda: sort(True)), [])
 
-    def test_spares_nobody_after_a_call_that_has_failed_or_is_suspended(self):
+    def test_affects_nothing_after_a_call_that_has_failed_or_is_suspended(self):
         def use():
             with contextlib.suppress(KeyError):
                 framehook.unhooked(fails, callees=True)()
@@ -261,7 +261,7 @@ class TheOriginal(HookCleared):
             return list(generator)
 
         # The generator runs after the call that has made it.
-        self.assertEqual(self.asked_and_told(use), ["leaf"] * 5)
+        self.assertEqual(self.entries_and_exits(use), ["leaf"] * 5)
 
 
 @needs_hooks
@@ -287,7 +287,7 @@ class Surroundings(HookCleared):
             results = program()
         self.assertEqual((results, [watcher.taken() for watcher in watchers]), expected)
 
-    def test_a_collection_in_a_callback_frees_cycles_through_words_and_generators(self):
+    def test_a_collection_in_a_callback_frees_cycles_through_data_and_generators(self):
         class Word:
             pass
 
@@ -340,7 +340,7 @@ class Surroundings(HookCleared):
         gc.collect()
         self.assertEqual([kept() for kept in alive], [None] * 4)
 
-    def test_an_evaluator_changes_nothing_of_what_is_told(self):
+    def test_an_evaluator_changes_no_event(self):
         expected = self.run_watched(2)
         framehooks.set_evaluator("pass")
         try:
@@ -380,7 +380,7 @@ class Surroundings(HookCleared):
                 framehooks.set_evaluator(None)
             self.assertEqual(others.kinds(), ["raised", "raised", "resumed", "raised"], evaluator)
 
-    def test_generators_that_run_copies_of_their_code_are_told_of(self):
+    def test_generators_that_run_copies_of_their_code_have_events(self):
         copy = counts.__code__.replace(co_stacksize=counts.__code__.co_stacksize + 40)
 
         def replace(view):
@@ -451,7 +451,7 @@ class Surroundings(HookCleared):
                                  "cannot clear a suspended frame", None])
         self.assertEqual(watcher.kinds(), ["resumed", "yielded", "resumed", "raised"])
 
-    def test_walks_in_a_callback_find_who_has_called_and_not_the_frame(self):
+    def test_walks_in_a_callback_find_the_caller_and_not_the_frame(self):
         def names():
             found, frame = [], sys._getframe(2)
             while frame.f_code.co_name != "test":

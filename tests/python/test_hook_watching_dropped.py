@@ -101,7 +101,7 @@ class Dropped(HookTestCase, ProgramTestCase):
                     if found is not None:
                         self.assertEqual(watching.kinds, before, (name, end))
 
-    def test_it_is_told_when_the_generator_is_closed_or_goes(self):
+    def test_the_event_comes_when_the_generator_is_closed_or_freed(self):
         self.in_each_surrounding(self.each_list)
 
     def shows_nothing(self, kind):
@@ -171,7 +171,7 @@ class Dropped(HookTestCase, ProgramTestCase):
             thread.join()
         self.assertEqual(len(wanted(watching.kinds)), 1)
 
-    def test_it_is_told_where_the_generator_goes_and_not_where_a_list_does(self):
+    def test_the_event_comes_where_the_generator_is_freed_and_not_where_a_list_is(self):
         self.in_each_surrounding(self.elsewhere)
 
     def test_data_goes_as_it_is_dropped(self):
@@ -200,7 +200,7 @@ class Dropped(HookTestCase, ProgramTestCase):
                 gc.collect()
                 self.assertIsNone(alive[0](), kind)
 
-    def test_a_word_of_c_is_freed_as_the_generator_is_closed(self):
+    def test_data_of_c_is_freed_as_the_generator_is_closed(self):
         datahooks = extension("datahooks")
         for kind in DROPPED:
             function, run = KINDS[kind]

@@ -51,7 +51,7 @@ _interpreters.destroy(other)
                 found = self.assert_program_succeeds(source, environment=self.FILLED)
                 self.assertEqual(found.splitlines(), expected)
 
-    def test_a_callback_gives_up_the_generator_that_it_is_told_of(self):
+    def test_a_callback_releases_the_generator_of_its_event(self):
         self.check("""
 def tell(event):
     say(event.kind, len(kept))
@@ -61,7 +61,7 @@ watching(tell)
 kept = [begin()]
 """, ["dropped 1", "dropped 0"])
 
-    def test_the_destructor_of_a_word_gives_up_the_generator(self):
+    def test_the_destructor_of_the_data_releases_the_generator(self):
         self.check("""
 class Word:
     def __del__(self):
@@ -82,7 +82,7 @@ watching(tell)
 kept = [begin()]
 """, ["dropped"])
 
-    def test_the_destructor_of_a_word_begins_another_generator_and_keeps_it(self):
+    def test_the_destructor_of_the_data_starts_another_generator_and_keeps_it(self):
         self.check("""
 class Word:
     def __del__(self):

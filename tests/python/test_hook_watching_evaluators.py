@@ -215,7 +215,7 @@ class Spared(UnderEvaluators):
             framehook.unhooked(f)(**{Key("a"): 1})
         self.assertEqual(self.asked, ["__eq__", "f"])
 
-    def test_a_call_that_a_hook_or_a_callback_spares_is_spared_once(self):
+    def test_a_call_that_a_hook_or_a_callback_unhooks_is_unhooked_once(self):
         def work():
             pass
 

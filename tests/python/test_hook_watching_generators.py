@@ -50,7 +50,7 @@ class Generators(unittest.TestCase):
         self.assertEqual(self.events(), [("resumed", None), ("yielded", 0), ("resumed", None), ("yielded", 1),
                                          ("resumed", None), ("returned", "end")])
 
-    def test_who_does_not_ask_for_yields_is_told_of_the_end_alone(self):
+    def test_a_watch_without_yields_gets_the_exit_event_alone(self):
         self.watcher.yields = self.watcher.resumes = False
         self.assertEqual(list(counting(2)), [0, 1])
         self.assertEqual(self.events(), [("returned", "end")])
@@ -102,7 +102,7 @@ class Generators(unittest.TestCase):
         gc.collect()
         self.assertEqual(self.events()[2:], [("dropped", None)])
 
-    def test_a_word_that_leads_to_its_generator_keeps_nothing_alive(self):
+    def test_data_that_leads_to_its_generator_keeps_nothing_alive(self):
         class Word:
             pass
 
@@ -205,7 +205,7 @@ class Generators(unittest.TestCase):
             next(watched, None)
         self.assertEqual(self.watcher.kinds()[-1], "returned")
 
-    def test_a_recursion_error_at_a_resumption_is_told(self):
+    def test_a_recursion_error_at_a_resumption_has_an_event(self):
         generator = counting(3)
         next(generator)
 
@@ -236,7 +236,7 @@ def delegating(n):
 
 @needs_hooks
 class Alone(unittest.TestCase):
-    def test_a_hook_that_is_disabled_as_it_is_asked_is_told_all_the_same(self):
+    def test_a_hook_that_is_disabled_in_its_call_gets_its_events(self):
         kinds = []
 
         def hook(view):
@@ -264,7 +264,7 @@ class Failures(unittest.TestCase):
         self.addCleanup(framehook.remove, watcher)
         return watcher
 
-    def test_of_one_that_is_told_of_a_yield_are_thrown_into_the_generator(self):
+    def test_of_a_yield_callback_are_thrown_into_the_generator(self):
         watcher = self.watch(counting, "yielded")
         generator = counting(3)
         self.assertRaisesRegex(RuntimeError, "yielded", next, generator)
@@ -310,7 +310,7 @@ class Failures(unittest.TestCase):
         self.assertIn("told that a frame was dropped", found[0].err_msg)
         del found[:]
 
-    def test_to_go_on_with_the_generator_that_is_told_of(self):
+    def test_to_resume_the_generator_of_the_event(self):
         answers = []
 
         def tell(event):

@@ -77,14 +77,14 @@ os.write(1, b"end\\n")
 _interpreters.destroy(interpreter)
 """, ["returned leaf", "dropped counts", "end"])
 
-    def test_a_removed_hook_is_told_nothing_of_the_end(self):
+    def test_a_removed_hook_gets_no_exit_event(self):
         self.run_in_each_kind("""
 interpreter = begin(KIND)
 run(interpreter, "framehook.remove(hook)")
 _interpreters.destroy(interpreter)
 """, ["returned leaf"])
 
-    def test_extents_that_are_suspended_at_the_end_do_no_harm(self):
+    def test_scopes_that_are_suspended_at_the_end_do_no_harm(self):
         for limit in ("exclude_callees", "only_callees"):
             # A suspended generator limits nothing.
             self.run_in_each_kind(f"""
@@ -115,7 +115,7 @@ last = second()
 _interpreters.destroy(interpreter)
 """, ["returned leaf", "reported 'dropped'", "dropped counts"])
 
-    def test_what_a_callback_starts_at_the_end_is_told_as_ever(self):
+    def test_what_a_callback_starts_at_the_end_has_its_events(self):
         self.run_in_each_kind("""
 interpreter = begin(KIND)
 run(interpreter, '''
@@ -324,7 +324,7 @@ class Threads(unittest.TestCase):
         thread.join()
         return found[0]
 
-    def test_a_generator_that_goes_from_thread_to_thread_is_told_of_where_it_runs(self):
+    def test_the_events_of_a_generator_that_changes_threads_come_where_it_runs(self):
         where = []
         watcher = Watcher(counts, tell=lambda event: where.append(
             event.value in (None, threading.get_ident())))

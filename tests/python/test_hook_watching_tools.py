@@ -130,7 +130,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
         sys.settrace(None)
         self.assertEqual(self.found, [("leaf", "call"), ("leaf", "line"), ("leaf", "return")])
 
-    def test_a_profiler_sees_the_end_of_who_has_called(self):
+    def test_a_profiler_sees_the_end_of_the_caller(self):
         def leaf():
             return 1
 
@@ -303,7 +303,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
                 next(generator)
         self.assertEqual(self.found, ["generator already executing"])
 
-    def test_monitoring_that_comes_and_goes_with_each_event_harms_nobody(self):
+    def test_monitoring_that_is_switched_with_each_event_does_no_harm(self):
         def recurse(n):
             return n and recurse(n - 1)
 
@@ -386,7 +386,7 @@ class Signals(unittest.TestCase):
             runs(self)
         self.assertEqual(watcher.taken(), [("raised", "Stopped()")] * 2)
 
-    def test_whenever_a_signal_comes_each_frame_ends_at_most_once_and_no_word_is_left(self):
+    def test_whenever_a_signal_comes_each_frame_ends_at_most_once_and_no_data_is_left(self):
         class Word(list):
             """What it becomes is noted in it by one call of C."""
 

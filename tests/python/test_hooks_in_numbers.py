@@ -65,7 +65,7 @@ class Thousand(HookTestCase, ProgramTestCase):
             framehook.add(hook)
         return hooks, log
 
-    def all_are_asked(self):
+    def all_are_called(self):
         hooks, log = self.add_many()
         expected = list(range(MANY))
         for _ in range(3):
@@ -83,8 +83,8 @@ class Thousand(HookTestCase, ProgramTestCase):
         expected = [MANY - 1, *range(10), 500, *range(10, 500), *range(501, MANY - 1)]
         self.assertEqual(log, expected)
 
-    def test_all_are_asked_in_order(self):
-        self.in_each_surrounding(self.all_are_asked)
+    def test_all_are_called_in_order(self):
+        self.in_each_surrounding(self.all_are_called)
 
     def test_as_many_as_there_is_room_for(self):
         hooks, log = self.add_many(LIMIT)
@@ -227,7 +227,7 @@ class Thousand(HookTestCase, ProgramTestCase):
             target()
             self.assertEqual(log, [hook.number for hook in installed])
 
-    def test_removed_while_they_are_asked(self):
+    def test_removed_while_they_are_called(self):
         for number in 0, 499, MANY - 1:
             log, removed = [], []
 

@@ -76,7 +76,7 @@ class FramesThatCFinds(unittest.TestCase):
                 self.check(frames, [self.id().split(".")[-1], "calls_it"])
                 self.assertEqual(came if function is f else list(came), expected)
 
-    def test_who_is_told_finds_the_caller(self):
+    def test_a_callback_finds_the_caller(self):
         for depth, name in enumerate(("calls_it", self.id().split(".")[-1])):
             frames = Frames(depth)
 
@@ -93,7 +93,7 @@ class FramesThatCFinds(unittest.TestCase):
             framehook.clear()
             self.check(frames, [name, "<lambda>" if depth == 0 else "calls_it"])
 
-    def test_who_binds_the_arguments_of_a_spared_call_finds_the_caller(self):
+    def test_the_binding_of_an_unhooked_calls_arguments_finds_the_caller(self):
         for below in False, True:
             for depth, name in enumerate(("<lambda>", "calls_it", self.id().split(".")[-1])):
                 frames = Frames(depth)
@@ -109,7 +109,7 @@ class FramesThatCFinds(unittest.TestCase):
 
 @needs_hooks
 class WhatCCalls(unittest.TestCase):
-    def test_a_generator_of_a_callback_is_not_taken_for_that_of_the_frame_it_is_told_of(self):
+    def test_a_generator_of_a_callback_is_not_taken_for_that_of_the_event(self):
         # Under an evaluator no eval loop has a frame of its own between the two.
         def made(event):
             yield
@@ -261,7 +261,7 @@ class Hidden(unittest.TestCase):
                 face.remove(handle)
         sys.modules["framehooks"].forget_simple()
 
-    def test_a_hook_in_c_that_is_asked_and_told(self):
+    def test_a_hook_in_c_with_entry_and_exit_callbacks(self):
         for flags, expected in ((0, set()), (VISIBLE, RUN), (2, set()), (2 | VISIBLE, RUN), (1, set())):
             for called in ({"on_entry": helper}, {"on_event": helper}, {"on_entry": helper, "on_event": helper}):
                 handles = [datahooks.add(function.__code__, 0, events=7, flags=flags, **called) for function in (f, generator, coroutine)]

@@ -217,7 +217,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         thread.join()
         self.assertEqual(counts, [1, 0, 1, 0, 1, 1])
 
-    def test_settled_there_is_settled_for_it_alone(self):
+    def test_disabled_there_is_disabled_for_it_alone(self):
         settles, other = Hook(framehook.DISABLE), Hook()
         framehook.add(other)
 
@@ -231,7 +231,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         self.assertEqual((len(settles.take()), len(other.take())), (0, 1))
         self.assertEqual(in_new_thread(work), (1, 2))
 
-    def test_what_another_thread_settles_is_not_settled_for_it(self):
+    def test_what_another_thread_disables_is_not_disabled_for_it(self):
         """Code about which all hooks of one thread have settled is asked about in another."""
         hook = Hook()
         begun, goes_on = threading.Event(), threading.Event()

@@ -19,7 +19,7 @@ def setUpModule():
 
 
 class Watching(HookTestCase):
-    def test_the_end_of_each_call_is_told_with_its_word(self):
+    def test_the_exit_event_of_each_call_has_its_data(self):
         f = new_function("def f(x):\n if x: return x\n raise KeyError(x)")
         guard = cases.install("watch", f, None)
         f(1)
@@ -28,7 +28,7 @@ class Watching(HookTestCase):
         self.assertEqual(guard.seen(), ["1: f returned 1", "2: f raised KeyError(0)"])
         guard.remove()
 
-    def test_a_generator_is_told_of_in_all_its_states(self):
+    def test_a_generator_has_events_in_all_its_states(self):
         f = new_function("def f(n):\n for i in range(n): yield i")
         guard = cases.install("watch all", f, None)
         self.assertEqual(list(f(1)), [0])
@@ -41,7 +41,7 @@ class Watching(HookTestCase):
             "2: f resumed", "2: f yielded 0", "2: f dropped"])
         guard.remove()
 
-    def test_each_word_is_dropped_once_however_the_frame_ends(self):
+    def test_each_watchs_data_is_dropped_once_however_the_frame_ends(self):
         f = new_function("def f(x):\n yield x\n yield 1 / x")
         before = cases.dropped_data()
         guard = cases.install("watch", f, None)
@@ -55,7 +55,7 @@ class Watching(HookTestCase):
         self.assertEqual(cases.dropped_data(), before + 6)
         guard.remove()
 
-    def test_a_hook_that_is_removed_while_frames_run_is_told_of_none_and_lives_until_they_end(self):
+    def test_a_hook_removed_while_frames_run_gets_no_event_and_lives_until_they_end(self):
         f = new_function("def f():\n yield 1")
         words, dropped = cases.dropped_data(), cases.dropped()
         for way in ("remove", "drop_detached"):
@@ -71,7 +71,7 @@ class Watching(HookTestCase):
             gc.collect()
         self.assertEqual((cases.dropped_data(), cases.dropped()), (words + 6, dropped + 2))
 
-    def test_a_panic_when_told_fails_the_call(self):
+    def test_a_panic_in_an_exit_callback_fails_the_call(self):
         f = new_function("def f(): return 1")
         words = cases.dropped_data()
         guard = cases.install("tell panics", f, None)
@@ -80,7 +80,7 @@ class Watching(HookTestCase):
         guard.remove()
         self.assertEqual(cases.dropped_data(), words + 1)
 
-    def test_an_exception_when_told_fails_the_call_and_has_the_raised_one_as_context(self):
+    def test_an_exception_in_an_exit_callback_fails_the_call_and_has_the_raised_one_as_context(self):
         f = new_function("def f(x): return 1 / x")
         guard = cases.install("tell raises", f, ValueError("told"))
         for argument in (1, 0):
@@ -89,7 +89,7 @@ class Watching(HookTestCase):
         self.assertIsInstance(caught.exception.__context__, ZeroDivisionError)
         guard.remove()
 
-    def test_who_is_told_may_call_python_and_try_to_resume(self):
+    def test_an_exit_callback_may_call_python_and_try_to_resume(self):
         f = new_function("def f():\n yield 1\n yield 2")
         said = []
 
@@ -106,7 +106,7 @@ class Watching(HookTestCase):
         self.assertEqual(said[:4], ["resumed", "ValueError", "yielded", "ValueError"])
         guard.remove()
 
-    def test_a_word_that_runs_python_or_panics_when_it_is_dropped(self):
+    def test_data_that_runs_python_or_panics_when_it_is_dropped(self):
         f = new_function("def f(): return 1")
         numbers = []
         guard = cases.install("data calls", f, numbers.append)
@@ -166,7 +166,7 @@ class Answering(HookTestCase):
         guard.remove()
         self.assertRaises(KeyError, f)
 
-    def test_extents(self):
+    def test_scopes(self):
         inner = new_function("def f(n): return n and f(n - 1)")
         inner.__globals__["f"] = inner
         guard = cases.install("not below", inner, None)
@@ -181,7 +181,7 @@ class Answering(HookTestCase):
         self.assertEqual(guard.asked(), 12)
         guard.remove()
 
-    def test_an_original_is_called_without_a_question(self):
+    def test_an_unhooked_call_is_not_dispatched(self):
         f = new_function("def f(a, b=2, *, c=3): return a, b, c")
         guard = cases.install("result", f, None)
         self.assertIsNone(f(1))
@@ -191,7 +191,7 @@ class Answering(HookTestCase):
         self.assertEqual(cases.call_unhooked(len, False, [1]), 1)
         guard.remove()
 
-    def test_a_hook_calls_outside_of_itself(self):
+    def test_a_hook_makes_a_reentrant_call(self):
         f = new_function("def f(): return 1")
         seen = []
         leaf = new_function("def leaf(n): return n", "leaf")
@@ -206,14 +206,14 @@ class Answering(HookTestCase):
         asked = listening.asked()
         self.assertEqual(asked, 2)
 
-    def test_an_error_outside_is_the_hooks(self):
+    def test_an_error_of_a_reentrant_call_is_the_hooks(self):
         f = new_function("def f(): return 1")
         listening = cases.Listening(f.__code__, lambda n: 1 // (n - 1))
         self.assertRaises(ZeroDivisionError, f)
         listening.listen(False, False)
         self.assertEqual(f(), 1)
 
-    def test_a_hook_that_does_not_listen_is_not_asked(self):
+    def test_a_hook_without_an_entry_callback_is_not_called(self):
         f = new_function("def f(): return 1")
         listening = cases.Listening(f.__code__, int)
         f()
@@ -243,7 +243,7 @@ class Answering(HookTestCase):
         gc.collect()
         self.assertEqual((f(), f()), (1, 1))
 
-    def test_who_can_stand_in(self):
+    def test_incompatibility(self):
         f, g = new_function("def f(x): return x"), new_function("def f(y): return y")
         self.assertIsNone(cases.reason_against(f, f))
         self.assertIsInstance(cases.reason_against(f, g), str)

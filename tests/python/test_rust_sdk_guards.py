@@ -181,7 +181,7 @@ class Interpreters(HookTestCase):
         _interpreters.destroy(other)
         """, OUT)
 
-    def test_frames_of_a_retired_hook_are_told_to_nobody(self):
+    def test_frames_of_a_retired_hook_have_no_events(self):
         self.assert_program_succeeds(self.PRELUDE + """
         def generate(): yield 1
         guard = cases.install("tell panics", generate, None)

@@ -179,7 +179,7 @@ class Replacing(HookTestCase):
         self.assertEqual((a(), b()), ("a", "c"))
         del second
 
-    def test_other_code_is_settled_after_its_first_start(self):
+    def test_other_code_is_disabled_after_its_first_start(self):
         other = new_function("def f(): pass")
         replacement = rust_hook.replace(ten, ten)
         other()
@@ -239,7 +239,7 @@ class Failing(HookTestCase):
         self.assertRaises(ValueError, f)
         guard.remove()
 
-    def test_a_hook_may_call_python_whose_frames_are_not_offered(self):
+    def test_a_hook_may_call_python_whose_frames_are_not_dispatched(self):
         f, other = new_function("def f(): return 1"), new_function("def f(): return 2")
         counter = rust_hook.count_calls()
         names = []

@@ -25,7 +25,7 @@ class Hooks(HookTestCase):
 
     CALLS = 3_000       # enough to compile what follows upon a loop's first compilation, too
 
-    def test_a_hook_is_asked_again_about_code_that_a_loop_calls(self):
+    def test_a_hook_is_called_again_for_code_that_a_loop_calls(self):
         for order in (("block", "switch"), ("switch", "block"), ("switch", "switch")):
             with self.subTest(order):
                 function = new_function()
@@ -220,7 +220,7 @@ class Hooks(HookTestCase):
 
 
 class Frames(ProgramTestCase):
-    def test_a_trace_pushes_frames_where_the_spare_chunk_is_gone(self):
+    def test_a_trace_pushes_frames_where_the_cached_chunk_is_gone(self):
         """It asks for space once, for all the frames that it will push."""
         said = self.assert_program_succeeds("""
 import mmap, resource, sys

@@ -35,7 +35,7 @@ class ObservingHook(unittest.TestCase):
         self.assertNotEqual(expected, "")
         self.assertEqual(run("observe", program), expected)
 
-    def test_it_looks_while_a_frame_is_offered(self):
+    def test_it_looks_during_a_dispatch(self):
         program = """
             import sys
             events = set()
@@ -47,7 +47,7 @@ class ObservingHook(unittest.TestCase):
         self.assertEqual(run("observe", program), "True\n")
         self.assertEqual(run("copy", program), "False\n")
 
-    def test_its_modules_are_nobody_elses(self):
+    def test_its_modules_are_its_own(self):
         self.assertSameOutput("import sys; print(sorted(sys.modules), sys.modules['os'].path.__name__)")
 
     def test_trace_functions_do_not_see_it(self):
@@ -219,7 +219,7 @@ class WatchingHooks(unittest.TestCase):
     def test_all_ways_to_end_are_right(self):
         self.assertSameOutput(ALL_WAYS + "    print('done')")
 
-    def test_its_modules_are_nobody_elses(self):
+    def test_its_modules_are_its_own(self):
         self.assertSameOutput("import sys; print(sorted(sys.modules), sys.path[2:])")
 
     def test_trace_functions_do_not_see_it(self):

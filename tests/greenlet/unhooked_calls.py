@@ -16,7 +16,7 @@ def f(a=None):
     return a
 
 
-def asks_about_f(asked):
+def calls_a_hook_for_f(asked):
     def hook(view):
         if view.code is f.__code__:
             asked.append(view.argument(0))
@@ -43,7 +43,7 @@ class Key(str):
 
 # --- Extents. ------------------------------------------------------------------------------------------------------
 
-def what_is_asked_beside(begin_of, answer):
+def what_is_called_beside(begin_of, answer):
     """What a hook is asked that says so to the view of generator(), while a greenlet waits whose beginning is begin_of()."""
     asked = []
 
@@ -63,7 +63,7 @@ def what_is_asked_beside(begin_of, answer):
     return found
 
 
-def an_extent_of_a_greenlets_first_frame_is_its_own():
+def a_scope_of_a_greenlets_first_frame_is_its_own():
     def generator():
         waiting()
         yield
@@ -71,10 +71,10 @@ def an_extent_of_a_greenlets_first_frame_is_its_own():
     for answer, expected in ((lambda view: view.exclude_callees(), ["f"]), (lambda view: view.only_callees(), ["f"]),
                              (lambda view: view.only_callees(everywhere=True), [])):
         for begin_of in lambda: generator().__next__, lambda: lambda: next(generator()):
-            check_equal(what_is_asked_beside(begin_of, answer), expected)
+            check_equal(what_is_called_beside(begin_of, answer), expected)
 
 
-def a_coroutine_that_goes_on_as_a_greenlets_first_frame_has_its_extent_there():
+def a_coroutine_resumed_as_a_greenlets_first_frame_has_its_scope_there():
     class Once:
         def __await__(self):
             yield
@@ -113,9 +113,9 @@ def a_coroutine_that_goes_on_as_a_greenlets_first_frame_has_its_extent_there():
             check_equal(asked, ["beside"])
 
 
-def a_spared_call_that_begins_a_greenlet_spares_no_other():
+def an_unhooked_call_that_starts_a_greenlet_affects_no_other():
     asked = []
-    with asks_about_f(asked):
+    with calls_a_hook_for_f(asked):
         for first in framehook.unhooked(waiting, callees=True), lambda: framehook.unhooked(waiting, callees=True)():
             waits = greenlet.greenlet(first)
             waits.switch()
@@ -127,7 +127,7 @@ def a_spared_call_that_begins_a_greenlet_spares_no_other():
 
 # --- A spared call whose frame has not begun. ----------------------------------------------------------------------
 
-def a_call_that_waits_is_spared_though_its_frame_begins_within_another():
+def a_call_that_waits_is_unhooked_though_its_frame_begins_within_another():
     asked = []
 
     def g(a):
@@ -148,9 +148,9 @@ def a_call_that_waits_is_spared_though_its_frame_begins_within_another():
     check_equal(asked, ["asked"])
 
 
-def a_call_that_waits_at_the_root_of_its_greenlet_spares_no_other():
+def a_call_that_waits_at_the_root_of_its_greenlet_affects_no_other():
     asked = []
-    with asks_about_f(asked):
+    with calls_a_hook_for_f(asked):
         waits = greenlet.greenlet(functools.partial(framehook.unhooked(f), **{Key("a"): "spared"}))
         waits.switch()
         greenlet.greenlet(f).switch("not spared")
@@ -161,7 +161,7 @@ def a_call_that_waits_at_the_root_of_its_greenlet_spares_no_other():
 
 def calls_that_wait_go_on_in_any_order():
     asked = []
-    with asks_about_f(asked):
+    with calls_a_hook_for_f(asked):
         waiting_calls = []
         for number in range(9):
             call = functools.partial(framehook.unhooked(f, callees=number % 2 == 0), **{Key("a"): number})
@@ -179,9 +179,9 @@ def calls_that_wait_go_on_in_any_order():
 
 
 SHOWN = (
-    an_extent_of_a_greenlets_first_frame_is_its_own, a_coroutine_that_goes_on_as_a_greenlets_first_frame_has_its_extent_there,
-    a_spared_call_that_begins_a_greenlet_spares_no_other, a_call_that_waits_is_spared_though_its_frame_begins_within_another,
-    a_call_that_waits_at_the_root_of_its_greenlet_spares_no_other, calls_that_wait_go_on_in_any_order,
+    a_scope_of_a_greenlets_first_frame_is_its_own, a_coroutine_resumed_as_a_greenlets_first_frame_has_its_scope_there,
+    an_unhooked_call_that_starts_a_greenlet_affects_no_other, a_call_that_waits_is_unhooked_though_its_frame_begins_within_another,
+    a_call_that_waits_at_the_root_of_its_greenlet_affects_no_other, calls_that_wait_go_on_in_any_order,
 )
 
 

@@ -53,7 +53,7 @@ class ForeignCode(HookTestCase):
         self.assertEqual(neighbourhooks.run_elsewhere(code, 3), 3)
         self.assertEqual(self.settle_here(code), [0, 1, 2])
 
-    def test_code_that_was_settled_elsewhere_first_is_asked_about_here(self):
+    def test_the_hook_is_called_here_for_code_that_was_first_disabled_elsewhere(self):
         code = self.shared_code()
         self.assertEqual(neighbourhooks.run_elsewhere(code, 3), 1)
         self.assertEqual(self.settle_here(code), [0, 1, 2])

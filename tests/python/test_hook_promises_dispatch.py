@@ -9,7 +9,7 @@ from support import (CFace, HookTestCase, PythonFace, WARM, code_named, code_of,
                      in_new_thread, needs_hooks)
 
 
-class AskingPoints:
+class DispatchPoints:
     """Promises 9 to 11, 13 and 14."""
 
     # 9. A hook sees a frame once, at first entry: never on generator resume or throw.
@@ -64,7 +64,7 @@ class AskingPoints:
             self.assertEqual(resumed, 2)
         self.assertEqual(hook.seen, ["target", "numbers", "pause", "pause"] * 3)
 
-    def test_09_a_generator_made_before_the_hook_came_is_not_offered(self):
+    def test_09_a_generator_made_before_the_hook_was_added_is_not_dispatched(self):
         def target():
             yield 1
             yield 2
@@ -78,7 +78,7 @@ class AskingPoints:
 
     # 10. No re-entry on the same thread while a hook runs; other threads go on.
 
-    def test_10_what_a_hook_calls_is_not_offered(self):
+    def test_10_what_a_hook_calls_is_not_dispatched(self):
         def helper():
             return inner() + sum(x for x in range(3))
 
@@ -144,7 +144,7 @@ class AskingPoints:
     # 11. Adding and removing hooks inside a hook is safe. Adding a hook twice and removing an
     # unknown one raise.
 
-    def test_11_a_hook_added_in_a_round_is_asked_from_the_next_frame_on(self):
+    def test_11_a_hook_added_in_a_dispatch_is_called_from_the_next_frame_on(self):
         def first():
             pass
 
@@ -165,7 +165,7 @@ class AskingPoints:
         first()
         self.assertEqual(late.seen, ["second", "first"])
 
-    def test_11_a_hook_removed_in_a_round_is_not_asked_any_more(self):
+    def test_11_a_hook_removed_in_a_dispatch_is_not_called_any_more(self):
         def target():
             pass
 
@@ -292,7 +292,7 @@ class AskingPoints:
         target()
         self.assertEqual([len(hook.seen) for hook in hooks], [2, 1, 2])
 
-    def test_13_a_disabled_hook_keeps_what_it_has_settled(self):
+    def test_13_a_disabled_hook_keeps_its_disabled_code(self):
         def settled():
             pass
 
@@ -377,7 +377,7 @@ class AskingPoints:
         one(), two()
         self.assertEqual(hook.seen, ["one", "two"])
 
-    def test_13_enabling_for_code_forgets_that_it_was_settled(self):
+    def test_13_enabling_for_code_takes_disable_back(self):
         def target():
             pass
 
@@ -463,7 +463,7 @@ class AskingPoints:
             monitoring.free_tool_id(tool)
         self.assertEqual((hook.seen, events), (["target"], ["start", "return"]))
 
-    def test_14_after_a_callback_frames_are_offered_again(self):
+    def test_14_after_a_callback_frames_are_dispatched_again(self):
         def target():
             pass
 
@@ -488,12 +488,12 @@ class AskingPoints:
 
 
 @needs_hooks
-class PythonAsking(PythonFace, AskingPoints, HookTestCase):
+class PythonDispatch(PythonFace, DispatchPoints, HookTestCase):
     pass
 
 
 @needs_hooks
-class CAsking(CFace, AskingPoints, HookTestCase):
+class CDispatch(CFace, DispatchPoints, HookTestCase):
     pass
 
 
