@@ -139,7 +139,7 @@ LEAK_MODULES = (
     "test_hook_promises_cost", "test_hook_promises_coexistence", "test_hook_promises_interpreters",
     "test_frame_hooks_c", "test_frame_hooks_calls", "test_frame_hooks_finalization",
     "test_frame_hooks_python", "test_frame_hooks_threads", "test_frame_hooks_tracing",
-    "test_framehook", "test_hook_model", "test_hook_model_watching", "test_hook_watching",
+    "test_framehook", "test_hook_model", "test_hook_watching",
     "test_hook_watching_generators", "test_hook_watching_changes", "test_hook_watching_tools",
     "test_hook_watching_failures", "test_hook_watching_jumps",
     "test_hook_watching_processes", "test_hook_scopes_and_results", "test_hook_data",

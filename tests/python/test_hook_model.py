@@ -3,39 +3,56 @@
 
     build/ferrule/python tests/python/test_hook_model.py --count 20000 --seed 1
 
-Each sequence makes a program of a few functions that call each other, up to eight hooks with a script each, and
-some steps from outside: call, add, remove, switch. The real hooks and the model follow the same scripts; what they
-were asked, which code ran with which arguments, and which exceptions came out must be the same. A failure prints
-the seed that makes the very sequence again.
+Each sequence makes a program of functions, generators and coroutines that call each other, raise, stop each other in the middle and change
+hooks, up to eight hooks with a script for each code object, and some steps from outside: call, add, remove, switch. Hooks and model follow the
+same scripts. For which code hooks were called, which exit events they got, which code ran with which arguments, and what came of each call
+must be the same. A failure prints the seed that makes the very sequence again.
+
+With --threads each sequence runs in two threads at once, with hooks of their own; with --shared with the same hooks; with --greenlets
+greenlets wait in the middle of frames that the hooks watch, or that have scopes.
 """
 
 import argparse
 import random
 import sys
+import threading
 import unittest
+from typing import NamedTuple
 
-from support import framecore, needs_hooks, use_extensions
+from hook_model_programs import VARIANTS, Boom, Program, find_code, finish, text_of
+from support import needs_hooks, use_extensions
+
+try:
+    import framehook
+except ImportError:
+    framehook = None
 
 HOOKS = 8
-VARIANTS = 3                # codes of one function that can stand in for each other
-INCOMPATIBLE = VARIANTS     # and one that cannot
+INCOMPATIBLE = VARIANTS     # of a function's codes: one that cannot replace the others
 CI_SEQUENCES = 400
+CHANGES = {"add": 8, "remove": 4, "disable": 3, "enable": 4, "disable code": 3, "enable code": 3, "clear": 0.5}
 
 
 # --- The model: what frame hooks promise. --------------------------------------------------------------------------
 
-class Failed(Exception):
-    """A call failed with the exception of this name."""
+class Failed(Boom):
+    """What a call has raised: the name of the exception, or its text."""
+
+
+class Frame:
+    """A frame that runs or is suspended: its code, (function, variant), and (hook, script) of its watches and scopes."""
+
+    def __init__(self, function):
+        self.code, self.watches, self.step = (function, 0), [], 0
 
 
 class Model:
     """Knows functions by number, code by (function, variant), and hooks by number."""
 
     def __init__(self, program, scripts):
-        self.program, self.scripts = program, scripts
+        self.program, self.scripts, self.log = program, scripts, []
         self.hooks, self.added = {}, 0              # those installed, in order: number -> how many were added before
-        self.off, self.settled = set(), set()
-        self.asked, self.ran, self.turns = [], [], {}
+        self.off, self.disabled, self.turns, self.stack = set(), set(), {}, []
 
     def change(self, action, hook=None, code=None):
         if action == "clear":
@@ -44,130 +61,207 @@ class Model:
             raise Failed("ValueError")
         elif action == "add":
             self.hooks[hook] = self.added = self.added + 1
-            self.settled = {(other, code) for other, code in self.settled if other != hook}
+            self.disabled = {(other, code) for other, code in self.disabled if other != hook}
             self.off.discard(hook)
         elif hook in self.hooks:
             {"remove": lambda: self.hooks.pop(hook),
              "disable": lambda: self.off.add(hook), "enable": lambda: self.off.discard(hook),
-             "disable code": lambda: self.settled.add((hook, code)),
-             "enable code": lambda: self.settled.discard((hook, code))}[action]()
+             "disable code": lambda: self.disabled.add((hook, code)),
+             "enable code": lambda: self.disabled.discard((hook, code))}[action]()
+
+    def scope(self, hook):
+        """The innermost one of the hook."""
+        scopes = [script.scope for frame in self.stack for watcher, script in frame.watches if watcher == hook and script.scope]
+        return scopes[-1] if scopes else None
+
+    def dispatch(self, frame):
+        """None, or the result with which the call returns without running. Switches for code count from the next frame on."""
+        disabled = set(self.disabled)
+        for hook, number in list(self.hooks.items()):
+            code = frame.code
+            if (self.hooks.get(hook) != number or hook in self.off or (hook, code) in disabled
+                    or self.scope((hook, number)) == "exclude_callees"):
+                continue
+            self.log.append(("entry", hook, code))
+            self.turns[hook, code] = turn = self.turns.get((hook, code), -1) + 1
+            script = self.scripts[hook, code][turn % len(self.scripts[hook, code])]
+            if script.verdict == "fail":
+                raise Failed(script.details[0])
+            if script.verdict == "change":
+                self.change(*script.details)
+            if script.watch or script.scope:
+                frame.watches.append(((hook, number), script))
+            if script.verdict == "disable":
+                self.disabled.add((hook, code))
+            elif script.verdict == "result":
+                return f"result {hook}"
+            elif script.verdict == "replace" and script.details[0] == INCOMPATIBLE:
+                raise Failed("IncompatibleCodeError")
+            elif script.verdict == "replace" and script.details[0] != code[1]:
+                frame.code, disabled = (code[0], script.details[0]), set(self.disabled)
+        return None
+
+    def deliver(self, frame, kind, error=None):
+        """Events to all watches, the last one first; the exception that the call then raises, if any."""
+        for (hook, number), script in reversed(frame.watches):
+            if self.hooks.get(hook) == number and script.watch and (kind not in ("yielded", "resumed") or getattr(script, kind)):
+                self.log.append(("exit", hook, frame.code, "raised" if error and kind == "returned" else kind))
+                if script.fails and kind in ("returned", "raised"):
+                    error = f"fails {hook}"
+        return error
+
+    def leave(self, frame, error=None):
+        if error := self.deliver(frame, "raised" if error else "returned", error):
+            raise Failed(error)
 
     def start(self, function):
-        """The code that runs. Switches for code count from the next frame on."""
-        code, settled = (function, 0), set(self.settled)
-        for hook, number in list(self.hooks.items()):
-            if self.hooks.get(hook) == number and hook not in self.off and (hook, code) not in settled:
-                self.asked.append((hook, code))
-                self.turns[hook, code] = turn = self.turns.get((hook, code), -1) + 1
-                action, *details = self.scripts[hook, code][turn % len(self.scripts[hook, code])]
-                if action == "settle":
-                    self.settled.add((hook, code))
-                elif action == "replace" and details[0] == INCOMPATIBLE:
-                    raise Failed("IncompatibleCodeError")
-                elif action == "replace" and details[0] != code[1]:
-                    code, settled = (function, details[0]), set(self.settled)
-                elif action == "fail":
-                    raise Failed(details[0])
-                elif action not in ("pass", "replace"):
-                    self.change(action, *details)
-        return code
-
-    def call(self, function):
-        code = self.start(function)
-        self.ran.append((code, self.program.arguments(function)))
-        for child, catches in self.program.children[function]:
-            try:
-                self.call(child)
-            except Failed as error:
-                if not catches:
-                    raise
-                self.ran.append((code, str(error)))
-
-
-# --- Programs. -----------------------------------------------------------------------------------------------------
-
-# kind: (definition, expression for the arguments as it sees them, call, what the arguments then are). {n} is the
-# function's number; a definition's body is indented by eight blanks.
-KINDS = {
-    "function": ("def make(free):\n    def f{n}(a, b=2, *c, k, **d):\n{body}    return f{n}",
-                 "(a, b, c, k, d)", "f{n}(1, 3, 4, k=5, z=6)", (1, 3, (4,), 5, {"z": 6})),
-    "defaults": ("def make(free):\n    def f{n}(a, b=2, *, k=3):\n{body}    return f{n}",
-                 "(a, b, k)", "f{n}(1)", (1, 2, 3)),
-    "star": ("def make(free):\n    def f{n}(a, /, b, *, k):\n{body}    return f{n}",
-             "(a, b, k)", "f{n}(*pair, **keywords)", (1, 2, 3)),
-    "map": ("def make(free):\n    def f{n}(a):\n{body}    return f{n}", "(a,)", "list(map(f{n}, (7,)))", (7,)),
-    "closure": ("def make(free):\n    def f{n}(a):\n        free\n{body}    return f{n}",
-                "(a, free)", "f{n}(1)", (1, "free")),
-    "generator": ("def make(free):\n    def f{n}(a):\n        yield\n{body}    return f{n}",
-                  "(a,)", "list(f{n}(1))", (1,)),
-    "for loop": ("def make(free):\n    def f{n}(a):\n        yield\n{body}    return f{n}",
-                 "(a,)", "[x for x in f{n}(1)]", (1,)),
-    "coroutine": ("def make(free):\n    async def f{n}(a):\n{body}    return f{n}",
-                  "(a,)", "finish(f{n}(1))", (1,)),
-    "initializer": ("def make(free):\n    def f{n}(self, a):\n{body}    return type('C', (), {{'__init__': f{n}}})",
-                    "(a,)", "f{n}(1)", (1,)),
-    "property": ("def make(free):\n    def f{n}(a):\n{body}    return type('C', (), {{'p': property(f{n})}})()",
-                 "(type(a).__name__,)", "f{n}.p", ("C",)),
-    "subscript": ("def make(free):\n    def f{n}(self, a):\n{body}    return type('C', (), {{'__getitem__': f{n}}})()",
-                  "(a,)", "f{n}[3]", (3,)),
-}
-# What makes the variants different: nothing, many locals, an argument in a cell.
-LAYOUTS = ("pass", " = ".join(f"v{i}" for i in range(40)) + " = None", "inner = lambda: a")
-
-
-class Program:
-    def __init__(self, chance):
-        count = chance.randint(2, 6)
-        self.kinds = [chance.choice(list(KINDS)) for _ in range(count)]
-        # Only lower numbers are called: every call ends.
-        self.children = [[(chance.randrange(n), chance.random() < 0.6) for _ in range(chance.randint(0, 2))] if n else []
-                         for n in range(count)]
-
-    def arguments(self, function):
-        return KINDS[self.kinds[function]][3]
-
-    def call_of(self, function):
-        return KINDS[self.kinds[function]][2].format(n=function)
-
-    def source(self, function, variant):
-        definition, seen, _, _ = KINDS[self.kinds[function]]
-        lines = [LAYOUTS[variant], f"ran.append((({function}, {variant}), {seen}))"]
-        for child, catches in self.children[function]:
-            call = self.call_of(child)
-            lines += [f"try: {call}", "except EXPECTED as error:",
-                      f"    ran.append((({function}, {variant}), type(error).__name__))"] if catches else [call]
-        return definition.format(n=function, body="".join(f"        {line}\n" for line in lines))
-
-
-def find_code(code, name):
-    if code.co_name == name:
-        return code
-    return next(filter(None, (find_code(c, name) for c in code.co_consts if hasattr(c, "co_consts"))), None)
-
-
-class Refused(Exception):
-    pass
-
-
-class finish:
-    """Runs a coroutine to its end; a class, so that it is called without a frame that a hook would see first."""
-
-    def __new__(cls, coroutine):
+        """A new frame, and a result without running or None."""
+        frame = Frame(function)
         try:
-            coroutine.send(None)
-        except StopIteration:
-            pass
+            result = self.dispatch(frame)
+        except Failed as error:
+            self.leave(frame, str(error))
+        if result:
+            self.leave(frame)
+        return frame, result
+
+    def advance(self, frame):
+        """A frame runs until it is left; True if it has only yielded."""
+        function, is_generator = frame.code[0], self.program.kind(frame.code[0]).is_generator
+        parts = self.program.bodies[function]
+        if is_generator:
+            self.deliver(frame, "resumed")
+        if not frame.step:
+            self.log.append(("ran", frame.code, self.program.kind(function).arguments))
+        self.stack.append(frame)
+        error = None
+        try:
+            for action in parts[frame.step]:
+                self.act(*action)
+        except Failed as failed:
+            error = str(failed)
+        self.stack.pop()
+        frame.step += 1
+        if error is None and frame.step < len(parts):
+            self.deliver(frame, "yielded")
+            return True
+        self.leave(frame, error)
+        return False
+
+    def act(self, action, *details):
+        getattr(self, "do_" + action)(*details)
+
+    def do_call(self, function, catches):
+        try:
+            frame, result = self.start(function)
+            while not result and self.advance(frame):
+                pass
+            self.log.append(("value", result or self.program.value(function)))
+        except Failed as error:
+            if not catches:
+                raise
+            self.log.append(("caught", str(error)))
+
+    def do_steps(self, function, steps, end):
+        frame, _ = self.start(function)
+        for _ in range(steps):
+            if not self.advance(frame):
+                return
+        if end == "throw":
+            self.deliver(frame, "resumed")
+            self.leave(frame, "thrown")
+        self.deliver(frame, "dropped")
+
+    def do_fail(self):
+        raise Failed("program")
+
+    def do_change(self, *details):
+        self.change(*details)
+
+
+# --- The same with the real thing. ---------------------------------------------------------------------------------
+
+class Door:
+    """Where the hooks of a sequence are added."""
+
+    changes = CHANGES
+
+    def __init__(self, **options):
+        self.options = options
+
+    def add(self, hook):
+        framehook.add(hook, **self.options)
+
+    def remove(self, hook):
+        framehook.remove(hook)
+
+    def installed(self, hooks):
+        """Which of them are, in order."""
+        return [hooks.index(info.hook) for info in framehook.hooks() if info.hook in hooks]
+
+
+class OnlyRemoved(Door):
+    """For hooks that are not added as they are: each is added once, at the beginning."""
+
+    changes = {"remove": 1}
+
+    def __init__(self):
+        self.present = []
+
+    def add(self, hook):
+        self.present.append(hook)
+
+    def remove(self, hook):
+        if hook not in self.present:
+            raise ValueError
+        self.present.remove(hook)
+
+    def installed(self, hooks):
+        return [hooks.index(hook) for hook in self.present]
+
+
+class Shared:
+    """Hooks of all threads, each of which does in a thread what that thread's sequence says."""
+
+    def __init__(self):
+        self.hooks, self.handles, self.lock = [], [], threading.Lock()
+
+    def door(self):
+        return SharedDoor(self)
+
+    def add(self, ask):
+        thread = threading.get_ident()
+        with self.lock:
+            hook = next((hook for hook in self.hooks if thread not in hook), None)
+            if hook is None:
+                self.hooks.append(hook := {})
+                self.handles.append(framehook.add(lambda view: hook.get(threading.get_ident(), lambda view: None)(view)))
+            hook[thread] = ask
+
+    def end(self):
+        for handle in self.handles:
+            framehook.remove(handle)
+
+
+class SharedDoor(OnlyRemoved):
+    def __init__(self, shared):
+        super().__init__()
+        self.shared = shared
+
+    def add(self, hook):
+        super().add(hook)
+        self.shared.add(lambda view: hook(view) if hook in self.present else None)
 
 
 class Real:
-    """The same with the real thing."""
+    """Does with functions and hooks what the model does without."""
 
-    def __init__(self, program, scripts):
-        self.program, self.scripts = program, scripts
-        self.asked, self.ran, self.turns = [], [], {}
-        self.namespace = {"ran": self.ran, "EXPECTED": (Refused, ValueError, TypeError), "pair": (1, 2),
-                          "keywords": {"k": 3}, "finish": finish}
-        self.codes, self.names = {}, {}
+    def __init__(self, program, scripts, door):
+        self.program, self.scripts, self.door = program, scripts, door
+        self.log, self.turns = [], {}
+        self.namespace = {"log": self.log, "EXPECTED": (Boom, ValueError, TypeError), "Boom": Boom, "pair": (1, 2), "keywords": {"k": 3},
+                          "finish": finish, "text_of": text_of, "change": self.change}
+        self.codes = {}
         for n in range(len(program.kinds)):
             for variant in range(VARIANTS):
                 compiled = compile(program.source(n, variant), "<program>", "exec")
@@ -175,76 +269,90 @@ class Real:
                 if not variant:
                     made = {}
                     exec(compiled, self.namespace, made)
-                    self.namespace[f"f{n}"] = type(finish.__new__)(made["make"].__code__, self.namespace)("free")
+                    self.namespace[f"f{n}"] = type(text_of)(made["make"].__code__, self.namespace)("free")
             self.codes[n, INCOMPATIBLE] = find_code(compile("def wrong(other, names): pass", "", "exec"), "wrong")
         self.names = {id(code): name for name, code in self.codes.items()}
-        self.hooks = [self.make_hook(number) for number in range(HOOKS)]
-        self.handles = {}
+        self.hooks = [self.make_hook(number) for number in range(program.hooks)]
 
     def make_hook(self, number):
+        def on_event(event):
+            if number not in self.installed():      # of a shared hook
+                return
+            self.log.append(("exit", number, self.names[id(event.code)], event.kind))
+            if event.data.fails and event.kind in ("returned", "raised"):
+                raise Boom(f"fails {number}")
+
         def hook(view):
             name = self.names.get(id(view.code))
             if name is None:
-                return None
-            self.asked.append((number, name))
+                return framehook.DISABLE
+            self.log.append(("entry", number, name))
             self.turns[number, name] = turn = self.turns.get((number, name), -1) + 1
-            script = self.scripts[number, name]
-            action, *details = script[turn % len(script)]
-            if action == "settle":
-                return framecore.DISABLE
-            if action == "replace":
-                return self.codes[name[0], details[0]]
-            if action == "fail" and details[0] == "TypeError":
+            script = self.scripts[number, name][turn % len(self.scripts[number, name])]
+            if script.verdict == "fail" and script.details[0] == "TypeError":
                 return "no code"
-            if action == "fail":
-                raise Refused
-            if action != "pass":
-                self.change(action, *details)
-            return None
+            if script.verdict == "fail":
+                raise Boom(script.details[0])
+            if script.verdict == "change":
+                self.change(*script.details)
+            if script.watch:
+                view.watch(on_event, script, yields=script.yielded, resumes=script.resumed)
+            if script.scope:
+                getattr(view, script.scope)()
+            if script.verdict == "disable":
+                return framehook.DISABLE
+            if script.verdict == "result":
+                return view.result(f"result {number}")
+            return self.codes[name[0], script.details[0]] if script.verdict == "replace" else None
         return hook
+
+    def installed(self):
+        return self.door.installed(self.hooks)
 
     def change(self, action, number=None, code=None):
         hook = self.hooks[number] if number is not None else None
-        if action == "add":
-            self.handles[number] = framecore.add_frame_hook(hook)
-        elif action == "remove":
-            framecore.remove_frame_hook(hook)
-        elif action == "clear":
-            framecore.clear_frame_hooks()
+        if action == "clear":
+            for installed in self.installed():
+                self.door.remove(self.hooks[installed])
+        elif action in ("add", "remove"):
+            getattr(self.door, action)(hook)
         elif number in self.installed():
-            handle = self.handles[number]
-            if action in ("disable", "enable"):
-                framecore.enable_frame_hook(handle, action == "enable")
-            else:
-                framecore.enable_frame_hook_for_code(handle, self.codes[code], action == "enable code")
+            switch = getattr(framehook, action.replace(" ", "_for_"))
+            switch(hook, self.codes[code]) if code else switch(hook)
 
-    def installed(self):
-        return [self.hooks.index(info["hook"]) for info in framecore.frame_hooks()]
-
-    def call(self, function):
-        eval(self.program.call_of(function), self.namespace)
+    def make_action(self, action):
+        """A function that does it."""
+        lines = "".join(f"    {line}\n" for line in self.program.lines(*action))
+        exec(f"def act():\n{lines}", self.namespace)
+        return self.namespace["act"]
 
 
 # --- Sequences. ----------------------------------------------------------------------------------------------------
 
-def random_action(chance, function, functions):
-    kind = chance.choices(["pass", "settle", "replace", "fail", "change"], [6, 3, 5, 1, 3])[0]
-    if kind == "replace":
-        return kind, chance.choices(range(VARIANTS + 1), [2, 4, 4, 1])[0]
-    if kind == "fail":
-        return kind, chance.choice(["Refused", "TypeError"])
-    return random_change(chance, functions) if kind == "change" else (kind,)
+class Script(NamedTuple):
+    """What a hook does in one of its calls."""
+    verdict: str
+    details: tuple
+    watch: bool
+    yielded: bool
+    resumed: bool
+    fails: bool
+    scope: str | None
 
 
-def random_change(chance, functions):
-    action = chance.choices(["add", "remove", "disable", "enable", "disable code", "enable code", "clear"],
-                            [8, 4, 3, 4, 3, 3, 0.5])[0]
-    hook = chance.randrange(HOOKS)
-    if action == "clear":
-        return (action,)
-    if action.endswith("code"):
-        return action, hook, (chance.randrange(functions), chance.randrange(VARIANTS))
-    return action, hook
+def random_script(chance, hook, function, program):
+    kind, details = program.kind(function), ()
+    verdict = chance.choices(["pass", "disable", "replace", "fail", "change", "result"], [6, 2, 5, 0.7, 3, 1.5 * kind.has_results])[0]
+    if verdict == "replace":
+        details = chance.choices(range(VARIANTS + 1), [2, 4, 4, 1])
+    elif verdict == "fail":
+        details = (chance.choice([f"hook {hook}", "TypeError"]),)
+    elif verdict == "change":
+        details = program.change(chance)
+    watch = chance.random() < 0.5
+    return Script(verdict, details, watch, yielded=watch and chance.random() < 0.7, resumed=watch and chance.random() < 0.7,
+                  fails=watch and not kind.is_generator and chance.random() < 0.1,
+                  scope=chance.choices((None, "exclude_callees", "only_callees"), (8, 1, 1))[0])
 
 
 def ignore(*details):
@@ -257,81 +365,175 @@ def surroundings(chance, framehooks):
                           lambda: framehooks.set_evaluator("pass"), lambda: framehooks.set_evaluator(None)])
 
 
-def run_sequence(seed, framehooks):
-    """Raise AssertionError where the real thing and the model differ."""
+def run_sequence(seed, door, framehooks=None):
+    """Raise AssertionError where the real thing and the model differ; the number of steps."""
     chance = random.Random(seed)
-    program = Program(chance)
-    functions = len(program.kinds)
-    scripts = {(hook, (n, variant)): [random_action(chance, n, functions) for _ in range(chance.randint(1, 3))]
-               for hook in range(HOOKS) for n in range(functions) for variant in range(VARIANTS)}
-    model, real = Model(program, scripts), Real(program, scripts)
-    steps = []
+    program = Program(chance, chance.randint(1, HOOKS), door.changes)
+    functions = range(len(program.kinds))
+    scripts = {(hook, (n, variant)): [random_script(chance, hook, n, program) for _ in range(chance.randint(1, 3))]
+               for hook in range(program.hooks) for n in functions for variant in range(VARIANTS)}
+    model, real = Model(program, scripts), Real(program, scripts, door)
+    steps = [("change", "add", hook) for hook in chance.sample(range(program.hooks), program.hooks)]
+    if "add" in door.changes:
+        del steps[chance.randint(0, len(steps)):]
+    done = 0
     try:
-        first = [("add", hook) for hook in chance.sample(range(HOOKS), chance.randint(0, HOOKS))]
-        for number in range(len(first) + chance.randint(4, 16)):
-            what = chance.choices(["call", "change", "surroundings"], [6, 4, 0.5])[0]
-            if number < len(first):
-                what, step = "change", first[number]
-            elif what == "surroundings":
+        for number in range(len(steps) + chance.randint(4, 16)):
+            what = chance.choices(["use", "change", "surroundings"], [6, 4, 0.5 if framehooks else 0])[0]
+            if what == "surroundings":
                 surroundings(chance, framehooks)()
                 continue
-            elif what == "call":
-                step = "call", chance.randrange(functions)
+            if number < len(steps):
+                step = steps[number]
             else:
-                step = random_change(chance, functions)
+                step = program.use(chance, chance.choice(functions), False) if what == "use" else ("change", *program.change(chance))
+            act = real.make_action(step)
             # Often enough for a call to be specialized, now and then.
-            times = chance.choice([1, 1, 1, 3, 30]) if what == "call" else 1
-            for _ in range(times):
-                steps.append(step)
+            for _ in range(chance.choice([1, 1, 1, 3, 30]) if step[0] != "change" else 1):
+                done += 1
                 outcomes = []
-                for side in (model, real):
-                    del side.asked[:], side.ran[:]
+                for side, play in ((model, lambda: model.act(*step)), (real, act)):
+                    side.log.clear()
                     outcome = None
                     try:
-                        side.call(step[1]) if what == "call" else side.change(*step)
-                    except Failed as error:
-                        outcome = str(error)
-                    except (Refused, ValueError, TypeError) as error:
-                        outcome = type(error).__name__
-                    outcomes.append({"outcome": outcome, "asked": side.asked[:], "ran": side.ran[:]})
-                outcomes[0]["installed"], outcomes[1]["installed"] = list(model.hooks), real.installed()
-                for key, expected in outcomes[0].items():
-                    if outcomes[1][key] != expected:
-                        raise AssertionError(f"seed {seed}, step {len(steps)}, {step}: {key}\n"
-                                             f"  the model: {expected}\n  in fact:   {outcomes[1][key]}\n"
-                                             f"  kinds: {program.kinds}\n  children: {program.children}")
+                        play()
+                    except (Boom, ValueError, TypeError) as error:
+                        outcome = text_of(error)
+                    outcomes.append([*side.log, ("outcome", outcome)])
+                outcomes[0].append(list(model.hooks))
+                outcomes[1].append(real.installed())
+                if outcomes[0] != outcomes[1]:
+                    at = next(i for i, pair in enumerate(zip(*outcomes)) if pair[0] != pair[1])
+                    raise AssertionError(f"seed {seed}, step {done}, {step}: after {outcomes[0][max(at - 6, 0):at]}\n  the model: "
+                                         f"{outcomes[0][at:at + 4]}\n  in fact:   {outcomes[1][at:at + 4]}\n  kinds: {program.kinds}\n"
+                                         f"  bodies: {program.bodies}")
     finally:
-        framecore.clear_frame_hooks()
-        sys.setprofile(None)
-        framehooks.set_evaluator(None)
-    return len(steps)
+        for hook in real.installed():
+            door.remove(real.hooks[hook])
+        if framehooks:
+            sys.setprofile(None)
+            framehooks.set_evaluator(None)
+    return done
 
 
 def run_sequences(first_seed, count):
     use_extensions()
     import framehooks
-    return sum(run_sequence(seed, framehooks) for seed in range(first_seed, first_seed + count))
+    return sum(run_sequence(seed, Door(), framehooks) for seed in range(first_seed, first_seed + count))
+
+
+def in_two_threads(seeds, share=False):
+    """Two sequences at once. Their hooks are for their threads, or they share them: scopes concern the threads alone."""
+    failures, shared = [], Shared() if share else None
+
+    def run(seed):
+        try:
+            run_sequence(seed, shared.door() if shared else Door(this_thread=True))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in seeds]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+        if shared:
+            shared.end()
+    if failures:
+        raise failures[0]
+
+
+def beside_a_greenlet(seed):
+    import greenlet
+
+    def waits():
+        greenlet.getcurrent().parent.switch()
+        return 1
+
+    def enters():
+        greenlet.getcurrent().parent.switch()
+
+    kinds, others = [], []
+
+    class Parked(OnlyRemoved):
+        """In a greenlet that waits, each hook has said that it is called for nothing below, or for nothing else."""
+
+        def __init__(self):
+            super().__init__()
+            self.handles = {}
+
+        def add(self, hook):
+            def first(view):
+                if view.code is enters.__code__:
+                    view.watch(kinds.append) if seed % 3 else view.exclude_callees() if seed % 2 else view.only_callees()
+                    return None
+                return hook(view)
+
+            super().add(hook)
+            self.handles[hook] = framehook.add(first)
+            others.append(greenlet.greenlet(enters))
+            others[-1].switch()
+
+        def remove(self, hook):
+            super().remove(hook)
+            framehook.remove(self.handles[hook])
+
+    def hook(view):
+        if view.code is waits.__code__:
+            view.exclude_callees()
+            view.watch(lambda event: kinds.append(event.kind))
+
+    with framehook.hook(hook):
+        waiting = greenlet.greenlet(waits)
+        waiting.switch()
+        run_sequence(seed, Parked())
+        waiting.switch()
+        for other in others:
+            other.switch()
+    assert kinds == ["returned"], kinds
 
 
 @needs_hooks
 class HookModel(unittest.TestCase):
     def test_random_sequences(self):
-        self.assertGreater(run_sequences(0, CI_SEQUENCES), CI_SEQUENCES)
+        self.assertGreater(run_sequences(0, 3 * CI_SEQUENCES), 3 * CI_SEQUENCES)
+
+    def test_two_threads_at_once_each_with_hooks_of_its_own(self):
+        for seed in range(0, CI_SEQUENCES // 4, 2):
+            in_two_threads((seed, seed + 1))
+
+    def test_two_threads_at_once_that_share_their_hooks(self):
+        for seed in range(0, CI_SEQUENCES // 4, 2):
+            in_two_threads((seed, seed + 1), share=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description="Compare frame hooks with their model.")
     parser.add_argument("--count", type=int, default=20_000, help="sequences (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the first one (default %(default)s)")
-    arguments = parser.parse_args()
-    done = 0
-    while done < arguments.count:
-        some = min(1_000, arguments.count - done)
-        run_sequences(arguments.seed + done, some)
-        done += some
-        print(f"{done} sequences agree, the last with seed {arguments.seed + done - 1}", flush=True)
-    return 0
+    way = parser.add_mutually_exclusive_group()
+    for name in ("--threads", "--shared", "--greenlets"):
+        way.add_argument(name, action="store_true")
+    options = parser.parse_args()
+    last = options.seed + options.count - 1
+    for seed in range(options.seed, last + 1):
+        if options.threads or options.shared:
+            in_two_threads((seed, seed + 500_000), share=options.shared)
+        elif options.greenlets:
+            beside_a_greenlet(seed)
+        else:
+            run_sequences(seed, 1)
+        if seed == last or (seed + 1) % 1_000 == 0:
+            print(f"sequences agree, the last with seed {seed}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:]:
+        main()
+    else:
+        unittest.main()
