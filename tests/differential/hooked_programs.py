@@ -37,7 +37,7 @@ from tests.differential.program_runs import HERE, ROOT, Way
 
 WORKER = os.path.join(HERE, "hooked_programs_worker.py")
 MODES = ("none", "native", "pass", "copy", "observe", "observe-copy", "watch", "scope")
-ALL_MODES = (*MODES, "read", "settle", "native-copy", "native-observe")
+ALL_MODES = (*MODES, "read", "disable", "native-copy", "native-observe")
 LEAKS = 20      # each so many programs, one is repeated
 BATCH = 40      # fewer than without hooks: each is run in many ways
 # Some tools for frames look at each of several hundred, at each call.

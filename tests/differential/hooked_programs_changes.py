@@ -52,12 +52,12 @@ class Parked:
     def ask(self, view):
         if view.code is not self.code:
             return framehook.DISABLE
-        view.watch(self.told, self, yields=True, resumes=True)
+        view.watch(self.on_event, self, yields=True, resumes=True)
         if self.stage == "called":
             self.wait()
         return None
 
-    def told(self, event):
+    def on_event(self, event):
         if event.kind == self.stage:
             self.wait()
 
@@ -108,13 +108,13 @@ class Tool:
         if view.code is not self.code:
             return framehook.DISABLE
         way = self.way // 3
-        view.watch(self.told if way & 1 else ignore, [self] if way & 2 else None,
+        view.watch(self.on_event if way & 1 else ignore, [self] if way & 2 else None,
                    yields=bool(way & 4), resumes=bool(way & 8))
         if way & 16:
             view.exclude_callees()
         return None
 
-    def told(self, event):
+    def on_event(self, event):
         self.kinds.append(event.kind)
 
     def begin(self):

@@ -68,7 +68,7 @@ def referents_of(thing):
             if isinstance(found, (int, str, tuple, dict, list, set, type(None), worker.Probe))]
 
 
-class Told(logging.Handler):
+class Records(logging.Handler):
     """Writes down which frame logging has found."""
 
     def emit(self, record):
@@ -78,7 +78,7 @@ class Told(logging.Handler):
 
 
 LOGGER = logging.Logger("program", logging.DEBUG)
-LOGGER.addHandler(Told())
+LOGGER.addHandler(Records())
 
 
 class Turns:

@@ -25,7 +25,7 @@ def answer_nothing(view):
     return framehook.DISABLE if view.code.co_filename in HELPERS else None
 
 
-def settle_all(view):
+def disable_all(view):
     return framehook.DISABLE
 
 

@@ -83,12 +83,12 @@ class Watching:
             code = view.code
             if code.co_filename in HELPERS:
                 return framehook.DISABLE
-            view.watch(self.told, Watched(code, self.alive), yields=True, resumes=True)
+            view.watch(self.on_event, Watched(code, self.alive), yields=True, resumes=True)
             return None
 
         return hook
 
-    def told(self, event):
+    def on_event(self, event):
         if worker.current.quiet:
             return
         frame = event.data
@@ -155,7 +155,7 @@ class Scopes:
             self.frame.stack = None
         else:
             self.stacks.setdefault(stack, []).append(self.frame)
-        view.watch(self.told, self.frame, yields=True, resumes=True)
+        view.watch(self.on_event, self.frame, yields=True, resumes=True)
         return None
 
     def nothing_is_expected(self, stack):
@@ -181,7 +181,7 @@ class Scopes:
             limit(view, frame.scope)
         return None
 
-    def told(self, event):
+    def on_event(self, event):
         if worker.current.quiet:
             return
         frame, stack = event.data, self.here()

@@ -27,7 +27,7 @@ import hooked_programs_helpers as helpers
 import hooked_programs_hooks as hooks
 import hooked_programs_models as models
 import programs_worker as worker
-from hooked_programs_hooks import answer_nothing, make_copier, make_looker, make_observer, read_everything, settle_all
+from hooked_programs_hooks import answer_nothing, disable_all, make_copier, make_looker, make_observer, read_everything
 from programs_worker import chain, own_frame
 
 SETTLED_REPEATS, REPEATS = 2, 6     # of a program, before memory is measured and while it is
@@ -177,7 +177,7 @@ class Hooked(Plain):
         self.watching = models.Watching(self)
         self.begin()
         self.makers = (lambda: lambda view: None, lambda: lambda view: read_everything(view),
-                       lambda: self.watching.watcher(), lambda: lambda view: settle_all(view), models.make_scoped)
+                       lambda: self.watching.watcher(), lambda: lambda view: disable_all(view), models.make_scoped)
         self.changes = changes.Changes(self)
 
     def __exit__(self, *exception):
@@ -252,7 +252,7 @@ class Hooked(Plain):
             chain(sys._getframe(1))
             framehook.enable_in_thread(handle)
         elif how == 5:
-            with framehook.hook(settle_all, "settles"):
+            with framehook.hook(disable_all, "disables"):
                 chain(sys._getframe(1))
         elif how == 6:
             with framehook.hook(read_everything):
@@ -372,7 +372,7 @@ MODES = {
     "none": Plain,
     "native": lambda options: Native(options, "pass"),
     "pass": lambda options: Hooked(options, lambda: answer_nothing),
-    "settle": lambda options: Hooked(options, lambda: lambda view: settle_all(view)),
+    "disable": lambda options: Hooked(options, lambda: lambda view: disable_all(view)),
     "read": lambda options: Hooked(options, lambda: lambda view: read_everything(view)),
     "copy": lambda options: Hooked(options, make_copier),
     "observe": lambda options: Hooked(options, make_observer),

@@ -29,12 +29,12 @@ class Argument(str):
     """One that can be referred to weakly."""
 
 
-def switch_back(word):
+def switch_back(data):
     """To the greenlet that has made this one."""
-    greenlet.getcurrent().parent.switch(word)
+    greenlet.getcurrent().parent.switch(data)
 
 
-class Asked:
+class Entries:
     """A hook that writes down what f is called with, and parks its greenlet where that is "park".
 
     `answers` has what the hook answers about an argument.
@@ -65,8 +65,8 @@ class Asked:
 class InC:
     """The same with the C interface; the frame is the one that the hook of this greenlet was asked about."""
 
-    def __init__(self, asked):
-        self.asked = asked
+    def __init__(self, entries):
+        self.entries = entries
 
     def __enter__(self):
         self.handle = framehooks.add_extended(self, None)
@@ -75,16 +75,16 @@ class InC:
     def __call__(self):
         if framehooks.get_code() is f.__code__:
             argument = framehooks.argument(0)
-            self.asked.arguments.append(argument)
+            self.entries.arguments.append(argument)
             if argument == "park":
                 switch_back("parked")
-            return self.asked.answers.get(argument)
+            return self.entries.answers.get(argument)
 
     def __exit__(self, *exception):
         framehooks.remove(self.handle)
 
 
-FACES = {"Python": lambda asked: framehook.hook(asked), "C": InC}
+FACES = {"Python": lambda entries: framehook.hook(entries), "C": InC}
 
 
 def park(argument="park"):
@@ -98,46 +98,46 @@ def park(argument="park"):
 
 def a_parked_hook_silences_no_other_greenlet():
     for name, face in FACES.items():
-        asked = Asked()
-        with face(asked):
+        entries = Entries()
+        with face(entries):
             f(0)
             parked = park()
             for n in range(3):
                 f(n)
             other = greenlet.greenlet(lambda: f("in another greenlet"))
             other.switch()
-            check_equal(asked.take(), [0, "park", 0, 1, 2, "in another greenlet"])
+            check_equal(entries.take(), [0, "park", 0, 1, 2, "in another greenlet"])
             check_equal(parked.switch(), ("ran", "park"))
             f("after")
-            check_equal(asked.take(), ["after"])
+            check_equal(entries.take(), ["after"])
 
 
 def many_hooks_are_parked_and_go_on_in_any_order():
     names = [f"park {n}" for n in range(20)]
-    asked = Asked(**{name: stand_in.__code__ for name in names[::2]})
-    with framehook.hook(asked):
+    entries = Entries(**{name: stand_in.__code__ for name in names[::2]})
+    with framehook.hook(entries):
         parked = {name: park(name) for name in names}
         f("between")
         for name in names[::3] + names[1::3] + names[2::3]:
-            check_equal(parked[name].switch(), ("replaced" if name in asked.answers else "ran", name))
+            check_equal(parked[name].switch(), ("replaced" if name in entries.answers else "ran", name))
             f(name[-1])
-        check_equal(len(asked.take()), 2 * len(names) + 1)
+        check_equal(len(entries.take()), 2 * len(names) + 1)
 
 
 def what_a_parked_hook_calls_is_not_dispatched():
-    asked = []
+    entries = []
 
     def inner():
         switch_back("in inner")
         helper()
 
     def helper():
-        asked.append("helper ran")
+        entries.append("helper ran")
 
     def hook(view):
         for function in (f, inner, helper):
             if view.code is function.__code__:
-                asked.append(function.__name__)
+                entries.append(function.__name__)
                 if function is f and view.argument(0) == "park":
                     inner()
 
@@ -146,17 +146,17 @@ def what_a_parked_hook_calls_is_not_dispatched():
         check_equal(parked.switch(), "in inner")
         # The same functions are offered here, and not there.
         helper()
-        check_equal(asked, ["f", "helper", "helper ran"])
-        del asked[:]
+        check_equal(entries, ["f", "helper", "helper ran"])
+        del entries[:]
         check_equal(parked.switch(), ("ran", "park"))
-        check_equal(asked, ["helper ran"])
+        check_equal(entries, ["helper ran"])
 
 
 def a_greenlet_started_within_a_hook_has_a_stack_of_its_own():
-    asked = []
+    entries = []
 
     def start():
-        asked.append("started")
+        entries.append("started")
         f("in the new greenlet")
         hub_of_the_hook.switch("switched back")
         f("later")
@@ -165,59 +165,59 @@ def a_greenlet_started_within_a_hook_has_a_stack_of_its_own():
         nonlocal hub_of_the_hook
         if view.code is f.__code__:
             argument = view.argument(0)
-            asked.append(argument)
+            entries.append(argument)
             if argument == "start":
                 hub_of_the_hook = greenlet.getcurrent()
                 started.append(greenlet.greenlet(start))
-                asked.append(started[0].switch())
+                entries.append(started[0].switch())
 
     hub_of_the_hook, started = None, []
     with framehook.hook(hook):
         check_equal(f("start"), ("ran", "start"))
         # Its frames have no frame below them that is offered.
-        check_equal(asked, ["start", "started", "in the new greenlet", "switched back"])
+        check_equal(entries, ["start", "started", "in the new greenlet", "switched back"])
         started[0].switch()
-        check_equal(asked[4:], ["later"])
+        check_equal(entries[4:], ["later"])
         check_equal(f("after"), ("ran", "after"))
-        check_equal(asked[5:], ["after"])
+        check_equal(entries[5:], ["after"])
 
 
 def a_hook_that_never_goes_on_dies_with_its_greenlet():
     for name, face in FACES.items():
-        asked, argument = Asked(), Argument("park")
+        entries, argument = Entries(), Argument("park")
         reference = weakref.ref(argument)
-        with face(asked):
+        with face(entries):
             parked = park(argument)
             del argument
             f(1)
-            asked.take()
+            entries.take()
             del parked          # greenlet raises GreenletExit in it
             gc.collect()
             check_equal(reference(), None)
             f(2)
-            check_equal(asked.take(), [2])
+            check_equal(entries.take(), [2])
 
 
 def a_hook_may_be_removed_while_it_is_parked():
     for answer in (None, stand_in.__code__):
-        asked = Asked(park=answer)
-        with framehook.hook(asked):
+        entries = Entries(park=answer)
+        with framehook.hook(entries):
             parked = park()
         f("not asked")
-        check_equal(asked.take(), ["park"])
+        check_equal(entries.take(), ["park"])
         check_equal(parked.switch()[1], "park")
-        other = Asked()
+        other = Entries()
         with framehook.hook(other):
-            f("asked")
-        check_equal((asked.take(), other.take()), ([], ["asked"]))
+            f("entries")
+        check_equal((entries.take(), other.take()), ([], ["entries"]))
 
 
 def a_parked_hook_that_fails_fails_its_own_call():
     class Refused(Exception):
         pass
 
-    asked = Asked()
-    with framehook.hook(asked):
+    entries = Entries()
+    with framehook.hook(entries):
         parked = park()
         f(1)
         try:
@@ -227,7 +227,7 @@ def a_parked_hook_that_fails_fails_its_own_call():
         else:
             raise AssertionError("it did not fail")
         f(2)
-        check_equal((parked.dead, asked.take()), (True, ["park", 1, 2]))
+        check_equal((parked.dead, entries.take()), (True, ["park", 1, 2]))
 
 
 def no_walk_finds_the_frame_of_a_parked_hook():
@@ -242,8 +242,8 @@ def no_walk_finds_the_frame_of_a_parked_hook():
         return f(argument)
 
     kept = []
-    asked = Asked(park=stand_in.__code__)
-    with framehook.hook(asked):
+    entries = Entries(park=stand_in.__code__)
+    with framehook.hook(entries):
         parked = greenlet.greenlet(caller)
         check_equal(parked.switch("park"), "parked")
         check_equal(names_back(parked.gr_frame), ["switch_back", "__call__", "caller"])
@@ -272,13 +272,13 @@ def a_deep_recursion_beside_a_parked_hook():
             count += 1
             return copy
 
-    asked = Asked()
-    with framehook.hook(asked), framehook.hook(copying):
+    entries = Entries()
+    with framehook.hook(entries), framehook.hook(copying):
         for where in ("the hub", "a greenlet"):
             parked = [park() for _ in range(10)]
             run = down if where == "the hub" else greenlet.greenlet(down).switch
             check_equal(run(DEPTH), DEPTH)
-            check_equal((count, asked.take()), (DEPTH + 1, ["park"] * 10 + ["at the bottom"]))
+            check_equal((count, entries.take()), (DEPTH + 1, ["park"] * 10 + ["at the bottom"]))
             count = 0
             for one in parked:
                 check_equal(one.switch(), ("ran", "park"))
@@ -288,18 +288,18 @@ def a_hook_parked_deep_in_a_greenlet():
     def down(n):
         return down(n - 1) + 1 if n else int(f("park")[0] == "ran")
 
-    asked = Asked()
-    with framehook.hook(asked):
+    entries = Entries()
+    with framehook.hook(entries):
         deep = greenlet.greenlet(down)
         check_equal(deep.switch(DEPTH), "parked")
         f("here")
         check_equal(deep.switch(), DEPTH + 1)
-        check_equal(asked.take(), ["park", "here"])
+        check_equal(entries.take(), ["park", "here"])
 
 
 def a_thread_may_end_while_hooks_are_parked_in_it():
-    asked, kept = Asked(), []
-    with framehook.hook(asked):
+    entries, kept = Entries(), []
+    with framehook.hook(entries):
         thread = threading.Thread(target=lambda: kept.extend((park(), park(), f("in the thread"))))
         thread.start()
         thread.join()
@@ -307,7 +307,7 @@ def a_thread_may_end_while_hooks_are_parked_in_it():
         kept.clear()
         gc.collect()
         f("and here")
-        check_equal(asked.take(), ["park", "park", "in the thread", "here", "and here"])
+        check_equal(entries.take(), ["park", "park", "in the thread", "here", "and here"])
 
 
 def said_once(say):
@@ -331,7 +331,7 @@ def called_from_c(argument):
 
 
 def a_parked_hook_answers_what_another_greenlet_says_through_its_view():
-    views, told = [], []
+    views, delivered = [], []
 
     def hook(view):
         if view.code is f.__code__:
@@ -350,10 +350,10 @@ def a_parked_hook_answers_what_another_greenlet_says_through_its_view():
         check_equal(parked.switch(), ["said elsewhere"])
 
         parked, view = parks()
-        view.watch(told.append, "a word")
+        view.watch(delivered.append, "a word")
         below_other_frames(lambda: said_once(view.exclude_callees))
         check_equal(parked.switch(), ("ran", "park"))
-        check_equal([(event.kind, event.value) for event in told], [("returned", ("ran", "park"))])
+        check_equal([(event.kind, event.value) for event in delivered], [("returned", ("ran", "park"))])
 
         # Nobody takes what was said.
         parked, view = parks()
@@ -412,7 +412,7 @@ def main():
     failed = show_all(SHOWN)
     # The program ends while a hook is parked, and its exit code tells how.
     global left_behind
-    framehook.add(Asked())
+    framehook.add(Entries())
     left_behind = park()
     return 1 if failed else 0
 

@@ -16,10 +16,10 @@ def f(a=None):
     return a
 
 
-def calls_a_hook_for_f(asked):
+def calls_a_hook_for_f(entries):
     def hook(view):
         if view.code is f.__code__:
-            asked.append(view.argument(0))
+            entries.append(view.argument(0))
 
     return framehook.hook(hook)
 
@@ -45,20 +45,20 @@ class Key(str):
 
 def what_is_called_beside(begin_of, answer):
     """What a hook is asked that says so to the view of generator(), while a greenlet waits whose beginning is begin_of()."""
-    asked = []
+    entries = []
 
     def hook(view):
-        asked.append(view.code.co_name)
+        entries.append(view.code.co_name)
         if view.code.co_name == "generator":
             answer(view)
 
     with framehook.hook(hook):
         waits = greenlet.greenlet(begin_of())
         waits.switch()
-        asked.clear()
+        entries.clear()
         f()
-        found = list(asked)
-        asked.clear()
+        found = list(entries)
+        entries.clear()
         waits.switch()
     return found
 
@@ -84,11 +84,11 @@ def a_coroutine_resumed_as_a_greenlets_first_frame_has_its_scope_there():
         waiting()
         f("below")
 
-    asked = []
+    entries = []
 
     def hook(view):
         if view.code is f.__code__:
-            asked.append(view.argument(0))
+            entries.append(view.argument(0))
         if view.code is coroutine.__code__:
             view.exclude_callees()
 
@@ -104,31 +104,31 @@ def a_coroutine_resumed_as_a_greenlets_first_frame_has_its_scope_there():
             waits.send(None)
             goes_on = greenlet.greenlet(functools.partial(outcome, waits.send) if wrap else waits.send)
             goes_on.switch(*([] if wrap else [None]))
-            asked.clear()
+            entries.clear()
             f("beside")
             try:
                 goes_on.switch()    # f("below")
             except StopIteration:
                 pass
-            check_equal(asked, ["beside"])
+            check_equal(entries, ["beside"])
 
 
 def an_unhooked_call_that_starts_a_greenlet_affects_no_other():
-    asked = []
-    with calls_a_hook_for_f(asked):
+    entries = []
+    with calls_a_hook_for_f(entries):
         for first in framehook.unhooked(waiting, callees=True), lambda: framehook.unhooked(waiting, callees=True)():
             waits = greenlet.greenlet(first)
             waits.switch()
             f("beside")
-            check_equal(asked, ["beside"])
+            check_equal(entries, ["beside"])
             waits.switch()
-            asked.clear()
+            entries.clear()
 
 
 # --- A spared call whose frame has not begun. ----------------------------------------------------------------------
 
 def a_call_that_waits_is_unhooked_though_its_frame_begins_within_another():
-    asked = []
+    entries = []
 
     def g(a):
         if a == "outer":
@@ -137,31 +137,31 @@ def a_call_that_waits_is_unhooked_though_its_frame_begins_within_another():
 
     def hook(view):
         if view.code is g.__code__:
-            asked.append(view.argument(0))
+            entries.append(view.argument(0))
 
     with framehook.hook(hook):
         waits = greenlet.greenlet(lambda: framehook.unhooked(g)(**{Key("a"): "inner"}))
         waits.switch()
         check_equal(framehook.unhooked(g)("outer"), "outer")
         check_equal(waits.dead, True)
-        g("asked")
-    check_equal(asked, ["asked"])
+        g("entries")
+    check_equal(entries, ["entries"])
 
 
 def a_call_that_waits_at_the_root_of_its_greenlet_affects_no_other():
-    asked = []
-    with calls_a_hook_for_f(asked):
-        waits = greenlet.greenlet(functools.partial(framehook.unhooked(f), **{Key("a"): "spared"}))
+    entries = []
+    with calls_a_hook_for_f(entries):
+        waits = greenlet.greenlet(functools.partial(framehook.unhooked(f), **{Key("a"): "unhooked_calls"}))
         waits.switch()
         greenlet.greenlet(f).switch("not spared")
-        check_equal(asked, ["not spared"])
-        check_equal(waits.switch(), "spared")
-    check_equal(asked, ["not spared"])
+        check_equal(entries, ["not spared"])
+        check_equal(waits.switch(), "unhooked_calls")
+    check_equal(entries, ["not spared"])
 
 
 def calls_that_wait_go_on_in_any_order():
-    asked = []
-    with calls_a_hook_for_f(asked):
+    entries = []
+    with calls_a_hook_for_f(entries):
         waiting_calls = []
         for number in range(9):
             call = functools.partial(framehook.unhooked(f, callees=number % 2 == 0), **{Key("a"): number})
@@ -175,7 +175,7 @@ def calls_that_wait_go_on_in_any_order():
         # The others are given up: their frames never begin.
         del waiting_calls, waits, call
         f("after")
-    check_equal(asked, ["between", 4, 0, 8, 1, 7, 2, 6, "after"])
+    check_equal(entries, ["between", 4, 0, 8, 1, 7, 2, 6, "after"])
 
 
 SHOWN = (

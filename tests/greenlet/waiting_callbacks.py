@@ -68,7 +68,7 @@ LATER["resumed", "fails"] = ["raised"]
 LATER["yielded", "fails"] = ["resumed", "raised"]
 
 
-class Told(Exception):
+class Events(Exception):
     pass
 
 
@@ -91,7 +91,7 @@ class Callback:
         self.went_on += 1
         gc.collect()
         if self.end == "fails":
-            raise Told
+            raise Events
 
 
 class HookOfPython:
@@ -202,7 +202,7 @@ def park(call):
         try:
             call()
             outcomes.append("over")
-        except Told:
+        except Events:
             outcomes.append("failed")
         return outcomes[0]
 
@@ -240,12 +240,12 @@ def several_callbacks_of_a_removed_hook_go_on_in_any_order():
         for order in (0, 1, 2), (2, 0, 1), (1, 2, 0):
             callbacks = []
 
-            def told(kind):
+            def delivered(kind):
                 callback = Callback("returned")
                 callbacks.append(callback)
                 callback(kind)
 
-            hook = face(leaf, told)
+            hook = face(leaf, delivered)
             waiting = [park(leaf)[0] for _ in range(3)]
             hook.remember()
             framehook.remove(hook.handle)
@@ -289,7 +289,7 @@ def callbacks_go_on_where_their_thread_ends():
                             # The older watch first: the other one's greenlet is in a list by then.
                             later = []
 
-                            def told(event):
+                            def delivered(event):
                                 if event.kind == "dropped":
                                     later[0].parent = greenlet.getcurrent()
                                     later[0].switch()
@@ -297,7 +297,7 @@ def callbacks_go_on_where_their_thread_ends():
                             def hook_late(view):
                                 if view.code is not waits.__code__:
                                     return framehook.DISABLE
-                                view.watch(told)
+                                view.watch(delivered)
 
                             late = framehook.add(hook_late)
                             parked = greenlet.greenlet(waits)
@@ -408,7 +408,7 @@ def a_hook_of_one_thread_that_waits_goes_on_as_its_thread_ends():
                 elif answer == "result":
                     return view.result("a result")
                 elif answer == "error":
-                    raise Told
+                    raise Events
 
         class GoesOn:
             """Is freed with the thread's own data, and lets the other one go on."""
@@ -416,7 +416,7 @@ def a_hook_of_one_thread_that_waits_goes_on_as_its_thread_ends():
             def __del__(self):
                 try:
                     seen.append(kept[1].switch())
-                except Told:
+                except Events:
                     seen.append("failed")
                 except greenlet.error:
                     seen.append("cannot switch")
@@ -487,14 +487,14 @@ def threads_end_while_hundreds_of_callbacks_wait():
     def work():
         main = greenlet.getcurrent()
 
-        def told(event):
+        def delivered(event):
             main.switch("waits")
             ends.append(event.kind)
 
         def hook(view):
             if view.code not in (leaf.__code__, generator.__code__):
                 return framehook.DISABLE
-            view.watch(told, None, yields=True, resumes=True)
+            view.watch(delivered, None, yields=True, resumes=True)
 
         handle = framehook.add(hook)
         for number in range(200):

@@ -16,9 +16,9 @@ def leaf():
     return "leaf"
 
 
-def waits(word="waits"):
+def waits(own_data="waits"):
     """Switches to the greenlet that has made this one, and returns what comes back."""
-    return greenlet.getcurrent().parent.switch(word)
+    return greenlet.getcurrent().parent.switch(own_data)
 
 
 def counts():
@@ -50,22 +50,22 @@ LIMITS = {
 class Watching:
     """A hook that watches the frames of some functions."""
 
-    def __init__(self, *functions, tell=None, limit=None):
-        self.codes, self.events, self.asked = [f.__code__ for f in functions], [], []
-        self.tell, self.limit = tell, limit
+    def __init__(self, *functions, on_event=None, limit=None):
+        self.codes, self.events, self.entries = [f.__code__ for f in functions], [], []
+        self.on_event, self.limit = on_event, limit
 
     def __call__(self, view):
         if view.code not in self.codes:
             return framehook.DISABLE
-        self.asked.append(view.code.co_name)
-        view.watch(self.told, None, yields=True, resumes=True)
+        self.entries.append(view.code.co_name)
+        view.watch(self.delivered, None, yields=True, resumes=True)
         if self.limit and view.code is self.codes[0]:
             LIMITS[self.limit](view)
 
-    def told(self, event):
+    def delivered(self, event):
         self.events.append(f"{event.code.co_name} {event.kind}")
-        if self.tell:
-            self.tell(event)
+        if self.on_event:
+            self.on_event(event)
 
     def take(self):
         events, self.events = self.events, []
@@ -115,11 +115,11 @@ def a_frame_that_is_never_resumed_ends_with_its_greenlet():
 def a_callback_may_wait_in_its_greenlet():
     main = greenlet.getcurrent()
 
-    def tell(event):
+    def on_event(event):
         if greenlet.getcurrent() is not main:
             main.switch("waits in the callback")
 
-    watching = Watching(leaf, tell=tell)
+    watching = Watching(leaf, on_event=on_event)
     with framehook.hook(watching):
         waiting = [greenlet.greenlet(leaf) for _ in range(3)]
         for one in waiting:
@@ -136,7 +136,7 @@ def a_callback_may_wait_in_its_greenlet():
 def a_generator_is_not_resumed_while_a_callback_waits():
     main = greenlet.getcurrent()
     for kind in ("resumed", "yielded"):
-        watching = Watching(plain, tell=lambda event: event.kind == kind and main.switch(kind))
+        watching = Watching(plain, on_event=lambda event: event.kind == kind and main.switch(kind))
         with framehook.hook(watching):
             generator = plain()
             waiting = greenlet.greenlet(lambda: next(generator))
@@ -145,7 +145,7 @@ def a_generator_is_not_resumed_while_a_callback_waits():
                                   lambda: generator.throw(KeyError)),
                         ["generator already executing"] * 3)
             check_equal(waiting.switch(), 1)
-            watching.tell = None
+            watching.on_event = None
             check_equal(list(generator), [2])
             check_equal(watching.take(), ["plain resumed", "plain yielded"] * 2
                         + ["plain resumed", "plain returned"])
@@ -155,12 +155,12 @@ def a_greenlet_that_dies_in_a_callback_fails_its_call():
     main = greenlet.getcurrent()
     for kind, expected in (("resumed", ["resumed", "raised"]),
                            ("yielded", ["resumed", "yielded", "resumed", "raised"])):
-        watching = Watching(plain, tell=lambda event: event.kind == kind and main.switch(kind))
+        watching = Watching(plain, on_event=lambda event: event.kind == kind and main.switch(kind))
         with framehook.hook(watching):
             generator = plain()
             waiting = greenlet.greenlet(lambda: next(generator))
             check_equal(waiting.switch(), kind)
-            watching.tell = None
+            watching.on_event = None
             del waiting
             gc.collect()
             check_equal(watching.take(), [f"plain {one}" for one in expected])
@@ -195,7 +195,7 @@ def a_scope_holds_in_its_greenlet_and_while_it_waits():
             leaf()      # on another stack: asked about unless the hook wants what is below, and nothing else anywhere
             waiting.switch()
             leaf()
-            check_equal(watching.asked, expected)
+            check_equal(watching.entries, expected)
         # One that dies in the middle leaves no extent behind.
         watching = Watching(recurse, leaf, limit=limit)
         with framehook.hook(watching):
@@ -204,7 +204,7 @@ def a_scope_holds_in_its_greenlet_and_while_it_waits():
             del waiting
             gc.collect()
             leaf()
-            check_equal(watching.asked, ["recurse", "leaf"])
+            check_equal(watching.entries, ["recurse", "leaf"])
 
 
 def scopes_of_many_greenlets_that_wait_are_each_ones_own():
@@ -214,21 +214,21 @@ def scopes_of_many_greenlets_that_wait_are_each_ones_own():
             waiting = [greenlet.greenlet(recurse) for _ in range(6)]
             for one in waiting:
                 one.switch(0)
-            watching.asked.clear()
+            watching.entries.clear()
             leaf()
             greenlet.greenlet(leaf).switch()
-            check_equal((limit, watching.asked), (limit, ["leaf", "leaf"]))
+            check_equal((limit, watching.entries), (limit, ["leaf", "leaf"]))
             for number in 3, 0, 5:
-                watching.asked.clear()
+                watching.entries.clear()
                 waiting[number].switch()
                 leaf()
-                check_equal(watching.asked, ["leaf"])
+                check_equal(watching.entries, ["leaf"])
             # They go in the middle of the others.
             del waiting[1], one
             gc.collect()
-            watching.asked.clear()
+            watching.entries.clear()
             leaf()
-            check_equal(watching.asked, ["leaf"])
+            check_equal(watching.entries, ["leaf"])
 
 
 def a_generator_takes_its_scope_to_the_greenlet_that_resumes_it():
@@ -244,19 +244,19 @@ def a_generator_takes_its_scope_to_the_greenlet_that_resumes_it():
             generator = steps()
             for number in 1, 2:
                 running = greenlet.greenlet(lambda: next(generator))
-                watching.asked.clear()
+                watching.entries.clear()
                 check_equal(running.switch(), number)
-                check_equal((limit, watching.asked), (limit, below))
+                check_equal((limit, watching.entries), (limit, below))
                 # It runs in that greenlet, which waits: here nothing of it holds, unless it is for everywhere.
-                watching.asked.clear()
+                watching.entries.clear()
                 leaf()
                 greenlet.greenlet(leaf).switch()
-                check_equal((limit, watching.asked), (limit, [] if limit == "only_callees_everywhere" else ["leaf", "leaf"]))
+                check_equal((limit, watching.entries), (limit, [] if limit == "only_callees_everywhere" else ["leaf", "leaf"]))
                 running.switch(number)
                 # It is suspended.
-                watching.asked.clear()
+                watching.entries.clear()
                 leaf()
-                check_equal((limit, watching.asked), (limit, ["leaf"]))
+                check_equal((limit, watching.entries), (limit, ["leaf"]))
             del generator, running
 
 
@@ -274,15 +274,15 @@ def a_scope_for_all_threads_ends_with_the_greenlet_that_dies():
                 thread.start()
                 thread.join()
                 # Its frames never end: they are dropped with the thread.
-                watching.asked.clear()
+                watching.entries.clear()
                 leaf()
-                check_equal(watching.asked, ["leaf"])
+                check_equal(watching.entries, ["leaf"])
                 kept.clear()
             else:
                 begin()
-                watching.asked.clear()
+                watching.entries.clear()
                 leaf()
-                check_equal(watching.asked, [])
+                check_equal(watching.entries, [])
                 if die == "thrown":
                     try:
                         kept[0].throw(KeyError)
@@ -290,9 +290,9 @@ def a_scope_for_all_threads_ends_with_the_greenlet_that_dies():
                         pass
                 kept.clear()
             gc.collect()
-            watching.asked.clear()
+            watching.entries.clear()
             leaf()
-            check_equal((die, watching.asked), (die, ["leaf"]))
+            check_equal((die, watching.entries), (die, ["leaf"]))
 
 
 def scopes_of_two_greenlets_that_end_in_another_order():
@@ -304,9 +304,9 @@ def scopes_of_two_greenlets_that_end_in_another_order():
             first.switch(0), second.switch(0)
             first.switch(), second.switch()
             for hook in hooks:
-                hook.asked.clear()
+                hook.entries.clear()
             leaf()
-            check_equal([hook.asked for hook in hooks], [["leaf"], ["leaf"]])
+            check_equal([hook.entries for hook in hooks], [["leaf"], ["leaf"]])
 
 
 def a_thread_that_ends_drops_the_frames_of_its_greenlets():
@@ -339,7 +339,7 @@ def a_greenlet_is_resumed_in_the_dropped_event_of_its_frame():
                 except ValueError as error:
                     found.append(repr(error))
 
-            def tell(event):
+            def on_event(event):
                 if event.kind == "dropped":
                     go_on(kept.pop())
 
@@ -347,7 +347,7 @@ def a_greenlet_is_resumed_in_the_dropped_event_of_its_frame():
                 kept.append(greenlet.greenlet(body))
                 kept[-1].switch()
 
-            watching = Watching(function, tell=tell)
+            watching = Watching(function, on_event=on_event)
             with framehook.hook(watching):
                 thread = threading.Thread(target=work)
                 thread.start()
@@ -363,14 +363,14 @@ def a_greenlet_is_resumed_in_the_dropped_event_of_its_frame():
 def each_frame_ends_once_whichever_greenlet_goes_on():
     ends, chance = [], random.Random(22)
 
-    def told(event):
+    def delivered(event):
         if event.kind in ("returned", "raised", "dropped"):
             ends[event.data] += 1
 
     def hook(view):
         if view.code in (recurse.__code__, leaf.__code__, waits.__code__):
             ends.append(0)
-            view.watch(told, len(ends) - 1)
+            view.watch(delivered, len(ends) - 1)
         return None
 
     with framehook.hook(hook):

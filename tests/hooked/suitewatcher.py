@@ -14,18 +14,18 @@ extension = FrameData = AFTER = None
 
 
 def watch_frame(view):
-    word = FrameData(view.code)
-    view.watch(check_event, word, yields=True, resumes=True)
-    word.begin()
+    own_data = FrameData(view.code)
+    view.watch(check_event, own_data, yields=True, resumes=True)
+    own_data.begin()
 
 
 def check_event(event):
-    kind, value, code, word = event
-    after = AFTER[word.state].get(kind)
+    kind, value, code, own_data = event
+    after = AFTER[own_data.state].get(kind)
     if after is None:
         after = state_after_miss(event)
-    word.state = after
-    if code is not word.code:
+    own_data.state = after
+    if code is not own_data.code:
         refuse(event, "it is not the frame's code")
     if kind == "raised":
         if not isinstance(value, BaseException):

@@ -73,13 +73,13 @@ class Thing:
 class Hook:
     """A hook that watches what a function makes, with what it is given for that."""
 
-    def __init__(self, function, told=None, data=None, answer=None):
+    def __init__(self, function, on_event=None, data=None, answer=None):
         # Not the function: it is the module's, but the hook is to lead to nothing else.
-        self.code, self.told, self.data, self.answer = function.__code__, told or ignore, data, answer
+        self.code, self.on_event, self.data, self.answer = function.__code__, on_event or ignore, data, answer
 
     def __call__(self, view):
         if view.code is self.code:
-            view.watch(self.told, self.data, yields=True, resumes=True)
+            view.watch(self.on_event, self.data, yields=True, resumes=True)
             return self.answer
         return framehook.DISABLE
 
@@ -101,12 +101,12 @@ def while_installed(hook, function, run):
 
 def callback(function, run):
     thing = Thing()
-    thing.told = types.MethodType(lambda thing, event: None, thing)
-    hook = Hook(function, thing.told)
+    thing.on_event = types.MethodType(lambda thing, event: None, thing)
+    hook = Hook(function, thing.on_event)
     thing.made = while_installed(hook, function, run)
     # Nothing leads there but the watch.
-    hook.told = None
-    del thing.told
+    hook.on_event = None
+    del thing.on_event
     return weakref.ref(thing)
 
 
@@ -289,10 +289,10 @@ def error_of_a_callback(function, run):
     """Its traceback leads to the callback's frame."""
     thing = Thing()
 
-    def told(event):
+    def on_event(event):
         raise ValueError(event)
 
-    hook = Hook(function, told, thing)
+    hook = Hook(function, on_event, thing)
     with framehook.hook(hook):
         try:
             made = run(function())
@@ -321,7 +321,7 @@ def call_reentrant(function, run):
     thing = Thing()
     hook = Hook(function, framehook.reentrant(types.MethodType(lambda thing, event: None, thing)))
     thing.made = while_installed(hook, function, run)
-    hook.told = None
+    hook.on_event = None
     return weakref.ref(thing)
 
 

@@ -241,7 +241,7 @@ WAYS = {
 
 # --- Calls. ---------------------------------------------------------------------------------------
 
-ANSWERS = ("None", "settled", "other code", "an exception")
+ANSWERS = ("None", "disabled_code", "other code", "an exception")
 
 
 class Refused(Exception):
@@ -255,16 +255,16 @@ class Call:
         self.face, self.answer, self.act = face, answer, act
         self.offered = kind.make("{give} ['original', a]")
         self.stand_in = code_of(kind.make(f"{MANY}\n{{give}} ['replaced', a]", name="stand_in"))
-        self.asked = 0
+        self.entries = 0
 
     def hook(self, view):
         if view.code is not self.offered.__code__:
             return None
-        self.asked += 1
+        self.entries += 1
         self.act(view)
         if self.answer == "an exception":
             raise Refused
-        return {"other code": self.stand_in, "settled": self.face.DISABLE}.get(self.answer)
+        return {"other code": self.stand_in, "disabled_code": self.face.DISABLE}.get(self.answer)
 
     def run(self, argument=None):
         try:

@@ -143,7 +143,7 @@ def passes(view):
     return None
 
 
-def settles(view):
+def disables(view):
     return framehook.DISABLE
 
 
@@ -157,7 +157,7 @@ def settles_by_name(view):
     if id(code) not in COPIES:
         return framehook.DISABLE
     switch = framehook.enable_for_code if len(code.co_varnames) % 2 else framehook.disable_for_code
-    tolerate(switch, settles, code)
+    tolerate(switch, disables, code)
 
 
 def reads(view):
@@ -183,7 +183,7 @@ def shows(view):
     look_at_other()
 
 
-HOOKS = [passes, settles, copies, settles_by_name, reads, shows]
+HOOKS = [passes, disables, copies, settles_by_name, reads, shows]
 READERS = [lambda view: view.code, lambda view: view.function, lambda view: view.globals, lambda view: view.builtins,
            lambda view: view.argument_names, lambda view: view.argument(0), lambda view: view.argument("a"),
            lambda view: view.arguments()]

@@ -22,9 +22,10 @@ ON_STOCK = os.environ.get("FERRULE_TESTS_ON_STOCK") == "1"
 STOCK_PYTHON = os.environ.get("STOCK_PYTHON") or None
 
 if ON_STOCK:
-    framecore = None
+    framecore = framehook = None
 else:
     import _framecore as framecore
+    import framehook
 
 # How many times as long a program may take as on a machine of today: an emulated one is slow.
 PATIENCE = float(os.environ.get("FERRULE_TEST_PATIENCE") or 1)
@@ -250,11 +251,11 @@ def counter(function, answer=None):
 
     def hook(view):
         if view.code is code:
-            hook.asked += 1
+            hook.entries += 1
             return answer
         return None
 
-    hook.asked = 0
+    hook.entries = 0
     return hook
 
 
@@ -299,7 +300,7 @@ class PythonFace:
     """Hooks through _framecore."""
 
     name = "Python"
-    DISABLE = getattr(framecore, "DISABLE", None)
+    DISABLE = getattr(framehook, "DISABLE", None)
 
     def add(self, hook, name=None):
         return framecore.add_frame_hook(hook, name)

@@ -7,25 +7,21 @@ import sys
 import unittest
 
 from hook_variants import in_a_child
-from support import (HookTestCase, ON_STOCK, ProgramTestCase, counter, framecore, needs_hooks,
-                     new_function, use_extensions)
+from support import HookTestCase, ProgramTestCase, counter, framecore, framehook, needs_hooks, new_function, use_extensions
 
 use_extensions()
 import framehooks
 import neighbourhooks
-
-if not ON_STOCK:
-    import framehook
 
 
 class Tool:
     """Has a method as its hook, which is a new object each time that it is asked for."""
 
     def __init__(self, code=None):
-        self.code, self.asked = code, 0
+        self.code, self.entries = code, 0
 
     def hook(self, view):
-        self.asked += view.code is self.code
+        self.entries += view.code is self.code
 
     def __eq__(self, other):
         return True
@@ -142,7 +138,7 @@ class Adding(HookTestCase):
         with framehook.hook(callable):
             function()
         function()
-        self.assertEqual(callable.asked, 1)
+        self.assertEqual(callable.entries, 1)
 
     @in_a_child
     def test_null_is_refused_as_a_hook(self):
@@ -175,7 +171,7 @@ class Adding(HookTestCase):
                             (framecore.add_frame_hook, framecore.remove_frame_hook)):
             add(tool.hook)
             function()
-            self.assertEqual(tool.asked, 1)
+            self.assertEqual(tool.entries, 1)
             # This method is equal, but of another object.
             with self.assertRaises(ValueError):
                 remove(other.hook)
@@ -183,21 +179,21 @@ class Adding(HookTestCase):
             function()
             framehook.enable(tool.hook)
             remove(tool.hook)
-            self.assertEqual((tool.asked, framecore.frame_hooks()), (1, []))
-            tool.asked = 0
+            self.assertEqual((tool.entries, framecore.frame_hooks()), (1, []))
+            tool.entries = 0
 
     def test_copies_of_disable_are_disable_itself(self):
-        settled = framehook.DISABLE
-        copies = [copy.copy(settled), copy.deepcopy(settled), copy.deepcopy([settled])[0]]
-        copies += [pickle.loads(pickle.dumps(settled, protocol))
+        disabled_code = framehook.DISABLE
+        copies = [copy.copy(disabled_code), copy.deepcopy(disabled_code), copy.deepcopy([disabled_code])[0]]
+        copies += [pickle.loads(pickle.dumps(disabled_code, protocol))
                    for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
         for one in copies:
-            self.assertIs(one, settled)
+            self.assertIs(one, disabled_code)
         function = new_function()
         callable = counter(function, copies[-1])
         with framehook.hook(callable):
             function(), function()
-        self.assertEqual(callable.asked, 1)
+        self.assertEqual(callable.entries, 1)
 
     def test_the_error_of_a_wrong_answer_names_the_hook(self):
         def a_telling_name(view):

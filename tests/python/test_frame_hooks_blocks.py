@@ -4,11 +4,7 @@ import contextlib
 import threading
 import unittest
 
-from support import (HookTestCase, ON_STOCK, attempt, counter, in_new_thread,
-                     needs_failing_allocations, needs_hooks, new_function)
-
-if not ON_STOCK:
-    import framehook
+from support import HookTestCase, attempt, counter, framehook, in_new_thread, needs_failing_allocations, needs_hooks, new_function
 
 BLOCKS = {
     "disabled": lambda hook, function: framehook.disabled(hook),
@@ -36,10 +32,10 @@ class Blocks(HookTestCase):
 
     def times(self):
         """How often the hook is asked about two calls."""
-        before = self.callable.asked
+        before = self.callable.entries
         self.function()
         self.function()
-        return self.callable.asked - before
+        return self.callable.entries - before
 
     def test_an_inner_block_does_not_switch_on_for_the_outer(self):
         for outer, open_outer in BLOCKS.items():
@@ -75,7 +71,7 @@ class Blocks(HookTestCase):
                 with open_block(hook, function):
                     function()
                 function()
-        self.assertEqual(callable.asked, 1)
+        self.assertEqual(callable.entries, 1)
 
     def test_blocks_about_different_code_objects_overlap(self):
         other = new_function()
@@ -86,9 +82,9 @@ class Blocks(HookTestCase):
                 with framehook.disabled_for_code(hook, other, self.function):
                     self.function(), other()
                 self.function(), other()
-                self.assertEqual((self.callable.asked, about_other.asked), (0, 1))
+                self.assertEqual((self.callable.entries, about_other.entries), (0, 1))
             self.function(), other()
-            self.assertEqual((self.callable.asked, about_other.asked), (1, 2))
+            self.assertEqual((self.callable.entries, about_other.entries), (1, 2))
 
     def test_blocks_of_two_threads_overlap(self):
         for name in ("disabled", "disabled_for_code"):
@@ -146,7 +142,7 @@ class Blocks(HookTestCase):
                     framehook.add(later)
                     self.function()
                 self.function()
-                self.assertEqual((callable.asked, later.asked), (0, 2))
+                self.assertEqual((callable.entries, later.entries), (0, 2))
                 framehook.remove(later)
 
     @needs_failing_allocations
@@ -170,7 +166,7 @@ class Blocks(HookTestCase):
                 failures += attempt(number, block) is MemoryError
                 for function in functions:
                     function()
-            self.assertEqual([hook.asked for hook in hooks], [1, 1, 1], number)
+            self.assertEqual([hook.entries for hook in hooks], [1, 1, 1], number)
         self.assertGreater(failures, 0)
 
 

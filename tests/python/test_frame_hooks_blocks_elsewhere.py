@@ -7,10 +7,7 @@ import gc
 import threading
 import unittest
 
-from support import HookTestCase, ON_STOCK, ProgramTestCase, counter, in_new_thread, needs_hooks, new_function
-
-if not ON_STOCK:
-    import framehook
+from support import HookTestCase, ProgramTestCase, counter, framehook, in_new_thread, needs_hooks, new_function
 
 
 def do_nothing(view):
@@ -99,9 +96,9 @@ class BlocksTestCase(HookTestCase):
 
     def times(self):
         """How often the hook is asked about a call."""
-        before = self.callable.asked
+        before = self.callable.entries
         self.function()
-        return self.callable.asked - before
+        return self.callable.entries - before
 
     def workers(self, count=2):
         workers = [Worker() for _ in range(count)]

@@ -94,12 +94,12 @@ class SimpleHooks(HookTestCase):
         def target():
             pass
 
-        asked = []
+        entries = []
 
         def note(mark):
             def hook(view):
                 if view.code is target.__code__:
-                    asked.append(mark)
+                    entries.append(mark)
             return hook
 
         view = CView(framehooks)
@@ -109,7 +109,7 @@ class SimpleHooks(HookTestCase):
         framecore.add_frame_hook(note("Python"))
         self.simple(0, note("simple 0"))
         target()
-        self.assertEqual(asked, ["simple 2", "definition", "Python", "simple 0"])
+        self.assertEqual(entries, ["simple 2", "definition", "Python", "simple 0"])
 
     def test_add_and_remove(self):
         ids = lambda: [info["id"] for info in framecore.frame_hooks()]

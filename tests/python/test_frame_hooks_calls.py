@@ -277,17 +277,17 @@ class KindsOfCalls:
             if name in ("module code", "exec", "exec and eval"):
                 continue    # these have new code each time
             with self.subTest(name):
-                asked = []
+                entries = []
 
                 def hook(view):
-                    asked.append(view.code)
+                    entries.append(view.code)
                     return self.DISABLE
 
                 handle = self.add(hook)
                 for _ in range(20):
                     self.assertEqual(kind(), expected)
                 self.switch(handle, False)
-                self.assertEqual(len({id(code) for code in asked}), len(asked))
+                self.assertEqual(len({id(code) for code in entries}), len(entries))
                 self.clear()
 
     def test_equal_copies_at_every_depth(self):

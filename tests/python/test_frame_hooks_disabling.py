@@ -10,13 +10,10 @@ import sys
 import unittest
 
 from hook_variants import in_a_child
-from support import HookTestCase, ON_STOCK, counter, needs_hooks, new_function, use_extensions
+from support import HookTestCase, counter, framehook, needs_hooks, new_function, use_extensions
 
 use_extensions()
 import neighbourhooks
-
-if not ON_STOCK:
-    import framehook
 
 
 @needs_hooks
@@ -31,21 +28,21 @@ class ForeignCode(HookTestCase):
 
     def settle_here(self, code):
         """Run the code with three hooks that settle it, and return which were asked about it."""
-        asked = []
+        entries = []
 
-        def settle(mark):
+        def disable_code(mark):
             def hook(view):
                 if view.code is code:
-                    asked.append(mark)
+                    entries.append(mark)
                 return framehook.DISABLE
             return hook
 
         with contextlib.ExitStack() as stack:
             for mark in range(3):
-                stack.enter_context(framehook.hook(settle(mark)))
+                stack.enter_context(framehook.hook(disable_code(mark)))
             exec(code)
             exec(code)
-        return asked
+        return entries
 
     def test_code_that_another_interpreter_owns_runs_and_its_settling_is_not_remembered(self):
         code = self.shared_code()
@@ -74,11 +71,11 @@ class ManyChanges(HookTestCase):
         callable = counter(function)
         with framehook.hook(callable):
             function()
-        self.assertEqual(callable.asked, 1)
-        settled = counter(function, framehook.DISABLE)
-        with framehook.hook(settled):
+        self.assertEqual(callable.entries, 1)
+        disabled_code = counter(function, framehook.DISABLE)
+        with framehook.hook(disabled_code):
             function(), function()
-        self.assertEqual(settled.asked, 1)
+        self.assertEqual(disabled_code.entries, 1)
 
         events = []
         sys.settrace(lambda frame, event, argument: events.append(frame.f_code.co_name))

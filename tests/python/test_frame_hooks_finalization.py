@@ -25,12 +25,12 @@ def copy(view):
     if id(code) not in copies:
         copies[id(code)] = code, code.replace()
     return copies[id(code)][1]
-hooks = {"pass": lambda view: None, "copy": copy, "settle": lambda view: _framecore.DISABLE}
+hooks = {"pass": lambda view: None, "copy": copy, "disable_code": lambda view: _framecore.DISABLE}
 for name in sys.argv[1:]:
     _framecore.add_frame_hook(hooks[name])
 one, two = Last(), Last()
 """
-        for hooks in (["pass"], ["copy"], ["settle"], ["settle", "copy", "pass"]):
+        for hooks in (["pass"], ["copy"], ["disable_code"], ["disable_code", "copy", "pass"]):
             with self.subTest(hooks):
                 out = self.assert_program_succeeds(program, *hooks)
                 self.assertEqual(out.split(), ["atexit", "destructor", "destructor"])

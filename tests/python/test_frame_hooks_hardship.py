@@ -124,12 +124,12 @@ class Scarcity:
 
     def ask(self, number):
         """A hook passes, settles and replaces, beside others."""
-        settled = self.face.DISABLE
+        disabled_code = self.face.DISABLE
         for function, call in CALLS.items():
             code, replacement = function.__code__, REPLACEMENTS[function]
-            for answer in (None, settled, replacement):
+            for answer in (None, disabled_code, replacement):
                 def hook(view, code=code, answer=answer):
-                    return answer if view.code is code else settled
+                    return answer if view.code is code else disabled_code
 
                 objects = (hook, code, replacement, ARGUMENT, function)
                 counts = [sys.getrefcount(one) for one in objects]
@@ -213,9 +213,9 @@ def run_first_block(number):
         for name in ("disabled", "disabled_in_thread", "disabled_for_code"):
             codes = [code] if name == "disabled_for_code" else []
             attempt(getattr(framehook, name)(block, *codes))
-            asked = block.info.calls
+            entries = block.info.calls
             exec(code)
-            check(block.info.calls == asked + 1, number, name, asked, block.info)
+            check(block.info.calls == entries + 1, number, name, entries, block.info)
     check(framecore.frame_hooks() == [], number)
     del block
     gc.collect()
@@ -253,29 +253,29 @@ class Worker:
         exec(f"def own(x):\n    return x + {number}", namespace)
         self.own = namespace["own"]
         self.replacement = code_named("own", f"def own(x):\n    y = z = x\n    return y - {number}")
-        self.asked = self.problems = 0
+        self.entries = self.problems = 0
         self.error = None
 
     def count(self, view):
         if view.code is self.code:
-            self.asked += 1
+            self.entries += 1
         return None
 
-    def settle(self, view):
+    def disable_code(self, view):
         if view.code is self.code:
-            self.asked += 1
+            self.entries += 1
         return self.face.DISABLE
 
     def replace(self, view):
         return self.replacement if view.code is self.code else None
 
-    def expect(self, asked, sign=1):
+    def expect(self, entries, sign=1):
         """Some calls, about which a hook is asked so often."""
-        before = self.asked
+        before = self.entries
         for x in range(CALLS_IN_A_ROW):
             if self.own(x) != x + sign * self.number:
                 self.problems += 1
-        if self.asked - before != asked:
+        if self.entries - before != entries:
             self.problems += 1
 
     def round(self):
@@ -300,7 +300,7 @@ class Worker:
         face.switch(second, False)
         self.expect(0)
         face.remove(second)
-        third = face.add(self.settle)
+        third = face.add(self.disable_code)
         self.expect(1)
         self.expect(0)
         face.remove(third)
@@ -328,7 +328,7 @@ def run_in_threads(kind):
     for worker in workers:
         check(worker.error is None and worker.problems == 0, worker.number, worker.error, worker.problems)
     check(framecore.frame_hooks() == [], framecore.frame_hooks())
-    print(sum(worker.asked for worker in workers))
+    print(sum(worker.entries for worker in workers))
 
 
 @needs_hooks

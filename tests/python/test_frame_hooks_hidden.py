@@ -29,7 +29,7 @@ class Looking(VariantTestCase):
         call = Call(face, kind, answer, lambda view: seen.extend(look()))
         with WAYS[way]() as look, installed(face, call.hook):
             result = call.run()
-        self.assertEqual((result, call.asked), (call.expected(), 1))
+        self.assertEqual((result, call.entries), (call.expected(), 1))
         self.assertIn("calls_dispatched", seen)
         self.assertNotIn("offered", seen)
 
@@ -219,7 +219,7 @@ class Looking(VariantTestCase):
         finally:
             ends.set()
             thread.join()
-        self.assertEqual(call.asked, calls)
+        self.assertEqual(call.entries, calls)
         self.assertIn("calls_dispatched", found)
         self.assertNotIn("offered", found)
         for frame in kept:
@@ -243,7 +243,7 @@ class Looking(VariantTestCase):
         call.offered = kind.make("names = note()\n{give} names, note()", note=note)
         with installed(face, call.hook):
             first, second = call.run()
-        self.assertEqual((call.asked, first[0], first), (1, "offered", second))
+        self.assertEqual((call.entries, first[0], first), (1, "offered", second))
         self.assertIs(frames[0], frames[1])
         self.assertEqual(frames[0].f_locals["a"], None)
 

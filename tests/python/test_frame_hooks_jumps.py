@@ -69,13 +69,13 @@ class Jumping(VariantTestCase):
         names = {"log": log, "Counted": Counted, "called": called}
         function = kind.make(body, **names)
         stand_in = code_of(kind.make(f"{MANY}\n{{give}} 'replaced', a", name="stand_in", **names))
-        asked = []
+        entries = []
 
         def hook(view):
             if view.code is not function.__code__:
                 return None
-            asked.append(view.argument(0))
-            if len(asked) == 1:
+            entries.append(view.argument(0))
+            if len(entries) == 1:
                 return None
             if answer == "read":
                 view.arguments()
@@ -98,7 +98,7 @@ class Jumping(VariantTestCase):
         self.assertEqual(Counted.alive, 0)
         with installed(face, hook):
             frame, seen = run()
-        self.assertEqual(asked, ["argument"])
+        self.assertEqual(entries, ["argument"])
         self.assertEqual(seen[:3], expected[:3])
         self.assertEqual(seen[3].keys(), expected[3].keys())
         self.assertIs(frame.f_code, function.__code__)
@@ -135,18 +135,18 @@ class Jumping(VariantTestCase):
     def jump_in_a_stand_in(self, face, kind):
         function = kind.make("{give} 'original', a")
         stand_in = code_of(kind.make("x = 1\ny = 2\n{give} 'replaced', a, x", name="stand_in"))
-        asked = []
+        entries = []
 
         def hook(view):
             for code in (function.__code__, stand_in):
                 if view.code is code:
-                    asked.append(code.co_name)
+                    entries.append(code.co_name)
                     return stand_in if code is function.__code__ else function.__code__
 
         jump = Jump(stand_in, 1, self.JUMPS)
         with installed(face, hook):
             self.assertEqual(jump.run(function, "argument"), ("replaced", "argument", 1))
-        self.assertEqual((asked, jump.left), (["offered"], 0))
+        self.assertEqual((entries, jump.left), (["offered"], 0))
 
     @in_a_child
     def test_a_jump_in_a_replacement_does_not_offer_it(self):
@@ -155,11 +155,11 @@ class Jumping(VariantTestCase):
     def jump_before_the_hook_came(self, face, kind):
         function = kind.make("x = 1\ny = 2\n{give} a, x")
         stand_in = code_of(kind.make("{give} 'replaced', a", name="stand_in"))
-        asked, handles = [], []
+        entries, handles = [], []
 
         def hook(view):
             if view.code is function.__code__:
-                asked.append(1)
+                entries.append(1)
                 return stand_in
 
         jump = Jump(function.__code__, 1, act=lambda frame: handles.append(face.add(hook)))
@@ -167,7 +167,7 @@ class Jumping(VariantTestCase):
             self.assertEqual(jump.run(function, "argument"), ("argument", 1))
         finally:
             face.remove(*handles)
-        self.assertEqual((asked, jump.left), ([], 0))
+        self.assertEqual((entries, jump.left), ([], 0))
 
     @in_a_child
     def test_a_frame_that_began_before_the_hook_was_added_is_not_dispatched_by_a_jump(self):

@@ -8,14 +8,12 @@ import threading
 import unittest
 import warnings
 
-from support import (HookTestCase, IN_A_CHILD, ON_STOCK, counter, framecore, in_a_child, in_new_thread, needs_hooks,
-                     new_function, run_program, use_extensions)
+from support import (
+    IN_A_CHILD, ON_STOCK, HookTestCase, counter, framecore, framehook, in_a_child, in_new_thread, needs_hooks, new_function, run_program, use_extensions,
+)
 
 use_extensions()
 import codeextra
-
-if not ON_STOCK:
-    import framehook
 
 FORKS = int(os.environ.get("FERRULE_HOOK_FORKS", "300"))
 HANG_SECONDS = 200      # after which a test that hangs is ended; others take much less
@@ -38,7 +36,7 @@ def look(view):
     if view.code is waits.__code__:
         view.watch(lambda event: None)
 
-def settle(code):
+def disable_code(code):
     framehook.disable_for_code(handle, code)
 
 def set(code):
@@ -139,16 +137,16 @@ class Locks(HookTestCase):
         def inner():
             with hook:
                 target()
-                inside.append(callable.asked)
+                inside.append(callable.entries)
 
         def operation():
             with hook:
                 target()
 
         def check(number):
-            self.assertEqual((callable.asked, inside), (2, inside[:1]), number)
+            self.assertEqual((callable.entries, inside), (2, inside[:1]), number)
             self.assertEqual(framecore.frame_hooks(), [], number)
-            callable.asked = 0
+            callable.entries = 0
             inside.clear()
 
         self.assertGreater(at_each_instruction(operation, lambda: run_inner(inner), check), 10)
@@ -247,7 +245,7 @@ class Locks(HookTestCase):
         index = codeextra.request("none")
         ends = threading.Event()
 
-        def settle(ends, codes, handle, index):
+        def disable_code(ends, codes, handle, index):
             while not ends.is_set():
                 for code in codes:
                     framehook.disable_for_code(handle, code)
@@ -270,9 +268,9 @@ class Locks(HookTestCase):
             callable = counter(function)
             with framehook.hook(callable):
                 function()
-            return 0 if callable.asked == 1 else 2
+            return 0 if callable.entries == 1 else 2
 
-        workers = {"settle": settle, "set": set_values, "add": add}
+        workers = {"disable_code": disable_code, "set": set_values, "add": add}
         threads = [threading.Thread(target=workers[name], args=(ends, codes, handle, index)) for name in which for _ in range(2)]
         statuses = set()
         for thread in threads:
@@ -298,7 +296,7 @@ class Locks(HookTestCase):
     def test_a_forked_child_finds_no_lock_that_another_thread_held(self):
         # A child that hangs is ended by its alarm, and its status is -14.
         faulthandler.cancel_dump_traceback_later()
-        kinds = (("settle",), ("set",), ("settle", "set", "add"))
+        kinds = (("disable_code",), ("set",), ("disable_code", "set", "add"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)     # of forks beside threads
             for which in kinds:
@@ -306,7 +304,7 @@ class Locks(HookTestCase):
                     self.assertEqual(self.forks(which, FORKS // len(kinds)), {0})
 
     def test_daemon_threads_that_change_hooks_let_the_program_end(self):
-        for which in ("settle", "set", "add", "switch", "watch"):
+        for which in ("disable_code", "set", "add", "switch", "watch"):
             for time in range(ENDS):
                 with self.subTest(which, time=time):
                     done = run_program(DAEMONS, which)

@@ -176,16 +176,16 @@ class Rounds(VariantTestCase):
     def added_by_a_destructor(self, face, kind, answer):
         offered, other = kind.make("{give} a"), kind.make("{give} a", name="other")
         codes = {"offered": offered.__code__, "other": other.__code__}
-        asked, handles = [], []
+        entries, handles = [], []
 
         def second(view):
-            asked.extend(name for name, code in codes.items() if view.code is code)
+            entries.extend(name for name, code in codes.items() if view.code is code)
 
         class First:
             def __call__(self, view):
                 if view.code is offered.__code__:
                     face.remove(handles.pop())
-                    return face.DISABLE if answer == "settled" else None
+                    return face.DISABLE if answer == "disabled_code" else None
 
             def __del__(self):
                 handles.append(face.add(second))
@@ -195,16 +195,16 @@ class Rounds(VariantTestCase):
         handles.append(face.add(First()))
         finish(other(1))
         finish(offered(1))      # the first hook is removed, and dies
-        self.assertEqual(asked, [])
+        self.assertEqual(entries, [])
         for _ in range(3):
             finish(offered(1))
         finish(other(1))
         face.remove(handles.pop())
-        self.assertEqual(asked, ["offered"] * 3 + ["other"])
+        self.assertEqual(entries, ["offered"] * 3 + ["other"])
 
     def test_a_hook_added_by_the_destructor_of_a_removed_one_is_called(self):
         # Not the simple form: a simple hook keeps its callable alive.
-        for answer in ("settled", "None"):
+        for answer in ("disabled_code", "None"):
             self.in_every_variant(self.added_by_a_destructor, answer, faces=("Python", "C"))
 
     def evaluator_taken_away(self, face, kind, how):

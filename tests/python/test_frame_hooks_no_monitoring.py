@@ -115,7 +115,7 @@ def check():
 
 HOOKS = {
     "passes": "lambda view: None",
-    "settles": "lambda view: framehook.DISABLE",
+    "disables": "lambda view: framehook.DISABLE",
     "watches": "lambda view: view.watch(lambda event: None, None, yields=True, resumes=True)",
     "limits": "lambda view: view.exclude_callees()",
 }

@@ -19,8 +19,8 @@ class PythonHooks(HookTestCase):
             return "ran"
 
         answers = [0, True, "code", (), len, object(), framecore.DISABLE, None]
-        asked = answers[:]
-        framecore.add_frame_hook(lambda view: asked.pop(0)
+        entries = answers[:]
+        framecore.add_frame_hook(lambda view: entries.pop(0)
                                  if view.code is target.__code__ else None)
         for answer in answers[:-2]:
             with self.assertRaises(TypeError) as caught:
@@ -40,10 +40,10 @@ class PythonHooks(HookTestCase):
                 return "method"
 
         answers = [other, Named().method, Named.method, other.__code__]
-        asked = answers[:]
-        framecore.add_frame_hook(lambda view: asked.pop(0) if view.code is target.__code__ else None)
+        entries = answers[:]
+        framecore.add_frame_hook(lambda view: entries.pop(0) if view.code is target.__code__ else None)
         self.assertEqual([target() for _ in answers], ["other", "method", "method", "other"])
-        self.assertEqual(asked, [])
+        self.assertEqual(entries, [])
 
     def test_callables_of_other_kinds(self):
         class Callable:

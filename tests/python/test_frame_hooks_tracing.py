@@ -204,7 +204,7 @@ class BesideTracing(HookTestCase):
 
     def test_events_are_the_same(self):
         hooks = {"passes": lambda view: None,
-                 "settles": lambda view: framecore.DISABLE,
+                 "disables": lambda view: framecore.DISABLE,
                  "watches": lambda view: view.watch(lambda event: None, None, yields=True, resumes=True),
                  "copies": Copier()}
         for name, watch in {**WATCHERS, **ALONE}.items():
@@ -292,7 +292,7 @@ class WithinResume(HookTestCase):
 
     # In C: a hook in Python would come to its own RESUME first.
     HOOKS = {"passes": lambda: collections.deque(maxlen=0).append,
-             "settles": lambda: lambda view: framecore.DISABLE,
+             "disables": lambda: lambda view: framecore.DISABLE,
              "watches": lambda: operator.methodcaller("watch", collections.deque(maxlen=0).append, None, yields=True, resumes=True)}
 
     def compare(self, run):
@@ -322,21 +322,21 @@ class WithinResume(HookTestCase):
 
     def lines_of(self, function, act, at_once=True):
         """Of which lines monitoring is told where act(turn_on) runs at the function's `RESUME`, and in a call after it."""
-        monitoring, told = sys.monitoring, []
+        monitoring, delivered = sys.monitoring, []
         tool = monitoring.PROFILER_ID
         monitoring.use_tool_id(tool, "test")
         turn_on = functools.partial(monitoring.set_events, tool, monitoring.events.LINE)
         try:
             monitoring.register_callback(tool, monitoring.events.LINE,
-                                         lambda code, line: told.append(line) if code is function.__code__ else None)
+                                         lambda code, line: delivered.append(line) if code is function.__code__ else None)
             if at_once:
                 turn_on()
             self.meanwhile(function, lambda: act(turn_on))
-            told.append("again")
+            delivered.append("again")
             function()
         finally:
             monitoring.free_tool_id(tool)
-        return told
+        return delivered
 
     def test_a_frame_stands_at_its_resume(self):
         def run(function):

@@ -7,14 +7,10 @@ import functools
 import unittest
 
 from hook_variants import in_a_child
-from support import (HookTestCase, ON_STOCK, attempt, code_named, framecore,
-                     needs_failing_allocations, needs_hooks, new_function, use_extensions)
+from support import HookTestCase, attempt, code_named, framecore, framehook, needs_failing_allocations, needs_hooks, new_function, use_extensions
 
 use_extensions()
 import framehooks
-
-if not ON_STOCK:
-    import framehook
 
 
 @needs_hooks
@@ -50,7 +46,7 @@ class WithoutMemory(HookTestCase):
             generator.__code__: code_named("target",
                                            "def target(a):\n c = (a,) * 3\n yield 'replaced', a"),
         }
-        settle = lambda view: framehook.DISABLE
+        disable_code = lambda view: framehook.DISABLE
 
         def replace(view):
             for code, replacement in replacements.items():
@@ -60,7 +56,7 @@ class WithoutMemory(HookTestCase):
 
         def operation():
             with framehook.hook(replace):
-                with framehook.hook(settle):
+                with framehook.hook(disable_code):
                     results = function(1, 2, k=3), next(generator(4))
                 framehook.hooks()
             self.assertEqual(results, (("replaced", 1, (2,), {"k": 3}), ("replaced", 4)))
@@ -119,17 +115,17 @@ class WithoutMemory(HookTestCase):
         def function(a):
             return a
 
-        told, answers = [], (object(), object())
+        delivered, answers = [], (object(), object())
 
-        def tell(event):
-            told.append(event.kind)
+        def on_event(event):
+            delivered.append(event.kind)
 
         def hook(view):
             if view.code is generator.__code__:
-                view.watch(tell, None, yields=True, resumes=True)
+                view.watch(on_event, None, yields=True, resumes=True)
                 view.exclude_callees()
             elif view.code is function.__code__:
-                view.watch(tell)
+                view.watch(on_event)
                 view.only_callees()
                 return view.result(answers[1])
             else:
@@ -140,14 +136,14 @@ class WithoutMemory(HookTestCase):
                 try:
                     return list(generator(answers[0])), function(answers[0])
                 finally:
-                    told.clear()
+                    delivered.clear()
 
         # No function is made in the operation, as above.
         self.assertEqual(operation(), ([answers[0]] * 2, answers[1]))
         self.each(operation, self.check_nothing_is_left)
         with framehook.hook(hook):
             self.assertEqual((list(generator(1)), function(2)), ([1, 1], answers[1]))
-        self.assertEqual(told, ["resumed", "yielded", "resumed", "yielded", "resumed", "returned", "returned"])
+        self.assertEqual(delivered, ["resumed", "yielded", "resumed", "yielded", "resumed", "returned", "returned"])
 
 
 if __name__ == "__main__":

@@ -13,10 +13,7 @@ import threading
 import unittest
 import weakref
 
-from support import FREE_THREADED, HookTestCase, ON_STOCK, ROOT, about_stock, extension_directory, framecore, in_new_thread, needs_hooks
-
-if not ON_STOCK:
-    import framehook
+from support import FREE_THREADED, ROOT, HookTestCase, about_stock, extension_directory, framecore, framehook, in_new_thread, needs_hooks
 
 OVERLAY = os.path.join(ROOT, "overlay", "Lib", "framehook.py")
 
@@ -55,10 +52,10 @@ except ImportError as error:
 class Module(HookTestCase):
     def setUp(self):
         super().setUp()
-        self.asked = []
+        self.entries = []
 
         def count(view):
-            self.asked.append(view.code.co_name)
+            self.entries.append(view.code.co_name)
         self.count = count
 
     def test_what_it_has(self):
@@ -84,7 +81,7 @@ class Module(HookTestCase):
                          (0, "counter", handle, self.count, True))
         self.assertEqual(framehook.hooks(), [])
         # Nothing of the module itself is offered, nor what else it calls.
-        self.assertEqual(self.asked, ["target"])
+        self.assertEqual(self.entries, ["target"])
         with self.assertRaises(ValueError):
             hook.id
         self.assertEqual((hook.info.calls, hook.info.replacements, hook.info.errors), (1, 0, 0))
@@ -124,7 +121,7 @@ class Module(HookTestCase):
                 target()
             target()
         target()
-        self.assertEqual(self.asked, ["target"] * 2)
+        self.assertEqual(self.entries, ["target"] * 2)
         # Another object for the same callable is another hook.
         with hook, self.assertRaises(ValueError):
             with framehook.hook(self.count):
@@ -137,18 +134,18 @@ class Module(HookTestCase):
             return target(n - 1) + 1 if n else 0
 
         self.assertEqual(target(2), 2)
-        self.assertEqual(self.asked.count("target"), 3)
+        self.assertEqual(self.entries.count("target"), 3)
         self.assertEqual((target.__name__, framehook.hooks()), ("target", []))
         with self.assertRaises(TypeError):
             target("x")
         self.assertEqual(framehook.hooks(), [])
 
     def test_a_decorated_hook(self):
-        asked = []
+        entries = []
 
         @framehook.hook
         def hook(view):
-            asked.append(view.code.co_name)
+            entries.append(view.code.co_name)
 
         @hook
         def target():
@@ -165,7 +162,7 @@ class Module(HookTestCase):
         framehook.disable(hook)
         other()
         framehook.remove(hook)
-        self.assertEqual(asked, ["target", "other", "other"])
+        self.assertEqual(entries, ["target", "other", "other"])
         self.assertNotEqual(handle, 0)
 
     def test_in_threads_at_once(self):
@@ -210,9 +207,9 @@ class Module(HookTestCase):
             pass
 
         def times(function=target):
-            del self.asked[:]
+            del self.entries[:]
             function()
-            return self.asked.count("target")
+            return self.entries.count("target")
 
         with framehook.hook(self.count) as hook:
             for which in (hook, self.count, hook.id):

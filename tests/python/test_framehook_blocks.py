@@ -5,13 +5,8 @@ import threading
 import unittest
 import weakref
 
-from support import HookTestCase, in_new_thread, needs_hooks
+from support import HookTestCase, framehook, in_new_thread, needs_hooks
 from test_framehook import passing
-
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
 
 
 @needs_hooks
@@ -87,17 +82,17 @@ class PlacedBlocks(HookTestCase):
     def test_for_one_thread(self):
         def hook(view):
             if view.code is target.__code__:
-                asked.append(threading.get_ident())
+                entries.append(threading.get_ident())
 
         def target():
             pass
 
-        asked = []
+        entries = []
         with framehook.hook(hook, this_thread=True):
             target()
             in_new_thread(target)
         target()
-        self.assertEqual(asked, [threading.get_ident()])
+        self.assertEqual(entries, [threading.get_ident()])
 
     def test_add_takes_a_block_and_its_name(self):
         hook = passing("hook")
@@ -155,9 +150,9 @@ class TwiceInOneAnswer(HookTestCase):
             self.assertEqual(self.outcome(lambda view: view.result(value), lambda view: view.result(value))[0], "error")
 
     def test_a_scope_is_given_once(self):
-        extents = (lambda view: view.exclude_callees(), lambda view: view.only_callees(), lambda view: view.only_callees(everywhere=True))
-        for first in extents:
-            for second in extents:
+        scopes = (lambda view: view.exclude_callees(), lambda view: view.only_callees(), lambda view: view.only_callees(everywhere=True))
+        for first in scopes:
+            for second in scopes:
                 found = self.outcome(first, second)
                 self.assertEqual(found[0], "error")
                 self.assertRegex(found[1], "callees")

@@ -224,9 +224,9 @@ class EveryInstructionWithHooks(SteppedTestCase):
                     for hook in hooks:
                         installed.enter_context(framehook.hook(hook))
                     self.look(expected)
-                    asked = framehook.hooks()
-                self.assertGreater(min(hook.calls for hook in asked), 0)
-                self.assertEqual([hook.replacements > 10 for hook in asked], [hook in replacing for hook in hooks])
+                    entries = framehook.hooks()
+                self.assertGreater(min(hook.calls for hook in entries), 0)
+                self.assertEqual([hook.replacements > 10 for hook in entries], [hook in replacing for hook in hooks])
 
     def test_that_pass(self):
         self.look_with(lambda view: None)
@@ -275,9 +275,9 @@ class EveryInstructionWithHooks(SteppedTestCase):
                        lambda view: view.watch(lambda event: None))
 
     def test_that_are_not_called(self):
-        asked = []
+        entries = []
 
-        def spared():
+        def unhooked_calls():
             return [framehook.unhooked(leaf)(1), *framehook.unhooked(numbers)(2), framehook.unhooked(recurse, callees=True)(3),
                     framehook.unhooked(max)(4, 3, key=leaf)]
 
@@ -285,13 +285,13 @@ class EveryInstructionWithHooks(SteppedTestCase):
             with self.assertRaises(TypeError):
                 framehook.unhooked(leaf)()
 
-        expected = spared()
+        expected = unhooked_calls()
         for name in EVALUATORS:
-            with self.subTest(name), evaluator(name), framehook.hook(lambda view: asked.append(view.code)):
-                self.assertEqual(singlestep.run(spared)[0], expected)
+            with self.subTest(name), evaluator(name), framehook.hook(lambda view: entries.append(view.code)):
+                self.assertEqual(singlestep.run(unhooked_calls)[0], expected)
                 singlestep.run(refused)
-        self.assertEqual(asked.count(recurse.__code__) + asked.count(numbers.__code__), 0)
-        self.assertEqual(asked.count(leaf.__code__), 3 * len(EVALUATORS))   # called by numbers() and max()
+        self.assertEqual(entries.count(recurse.__code__) + entries.count(numbers.__code__), 0)
+        self.assertEqual(entries.count(leaf.__code__), 3 * len(EVALUATORS))   # called by numbers() and max()
 
     def test_that_fail(self):
         failed = 0

@@ -15,12 +15,7 @@ import weakref
 
 from hook_edges import EDGES, KINDS, Hook, Thing, generator_function, ignore, run_nothing, while_installed
 from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
-from support import HookTestCase, ProgramTestCase, in_a_child, needs_hooks
-
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
+from support import HookTestCase, ProgramTestCase, framehook, in_a_child, needs_hooks
 
 
 SURROUNDINGS = (Plainly, BesideAnEvaluator, InAThread, InAnInterpreter, InAnInterpreterWithItsOwnGIL)
@@ -68,14 +63,14 @@ class Cycles(HookTestCase, ProgramTestCase):
             thing = Thing()
             if edge == "callback":
                 # The generator leads to the callback, and that to the generator.
-                thing.told = types.MethodType(lambda thing, event: kinds.append(event.kind), thing)
-                hook = Hook(function, thing.told)
+                thing.on_event = types.MethodType(lambda thing, event: kinds.append(event.kind), thing)
+                hook = Hook(function, thing.on_event)
             else:
                 hook = Hook(function, lambda event: kinds.append(event.kind), thing)
             with framehook.hook(hook):
                 thing.made = run(function())
                 del kinds[:]
-                hook.told = hook.data = None
+                hook.on_event = hook.data = None
                 reference = weakref.ref(thing)
                 del thing
                 self.assertEqual(kinds, [])
@@ -96,25 +91,25 @@ class Cycles(HookTestCase, ProgramTestCase):
             thing.numbers, thing.table = [1, 2, 3], {"a": [4]}
             box = [thing]
 
-            def told(event, *, in_defaults=thing):
+            def on_event(event, *, in_defaults=thing):
                 if event.kind not in ("resumed", "yielded"):
-                    found.append((event.kind, len(box[0].numbers), thing.table["a"], in_defaults.numbers[2], told.box[-1] is not None,
+                    found.append((event.kind, len(box[0].numbers), thing.table["a"], in_defaults.numbers[2], on_event.box[-1] is not None,
                                   event.data is thing))
 
             # Some of these are cleared before the generator's frame goes, whichever order the collector has.
-            told.box = [run_nothing] * (number % 3)
-            reference = weakref.ref(told)
+            on_event.box = [run_nothing] * (number % 3)
+            reference = weakref.ref(on_event)
 
             def hook(view):
-                told = reference()
-                if view.code is not function.__code__ or told is None:
+                on_event = reference()
+                if view.code is not function.__code__ or on_event is None:
                     return framehook.DISABLE
-                view.watch(told, told.__kwdefaults__["in_defaults"], yields=True, resumes=True)
+                view.watch(on_event, on_event.__kwdefaults__["in_defaults"], yields=True, resumes=True)
 
             framehook.add(hook)
             made = run(function())
-            told.box.append(made)
-            thing.told = told
+            on_event.box.append(made)
+            thing.on_event = on_event
             if number % 2:
                 thing.made = made
 
@@ -144,18 +139,18 @@ class Cycles(HookTestCase, ProgramTestCase):
                     pass
 
         def session():
-            def told(event):
+            def on_event(event):
                 found.append((event.kind, len([print])))
 
-            reference = weakref.ref(told)
+            reference = weakref.ref(on_event)
 
             def hook(view):
-                told = reference()
-                return view.watch(told) if view.code is goes_on.__code__ and told else framehook.DISABLE
+                on_event = reference()
+                return view.watch(on_event) if view.code is goes_on.__code__ and on_event else framehook.DISABLE
 
             framehook.add(hook)
-            told.made = goes_on()
-            next(told.made)
+            on_event.made = goes_on()
+            next(on_event.made)
 
         reports, found = [], []
         before, sys.unraisablehook = sys.unraisablehook, lambda report: reports.append(repr(report.exc_value))

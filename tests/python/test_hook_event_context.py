@@ -6,12 +6,7 @@ import sys
 import unittest
 import weakref
 
-from support import HookTestCase, needs_hooks
-
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
+from support import HookTestCase, framehook, needs_hooks
 
 
 def target(a, *args, key=3, **kwargs):

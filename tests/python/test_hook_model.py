@@ -20,12 +20,7 @@ import unittest
 from typing import NamedTuple
 
 from hook_model_programs import VARIANTS, Boom, Program, find_code, finish, text_of
-from support import needs_hooks, use_extensions
-
-try:
-    import framehook
-except ImportError:
-    framehook = None
+from support import framehook, needs_hooks, use_extensions
 
 HOOKS = 8
 INCOMPATIBLE = VARIANTS     # of a function's codes: one that cannot replace the others

@@ -14,12 +14,8 @@ import unittest
 
 from hook_call_places import PLACES, WAYS, exception_of_another_thread, now_of
 from hook_variants import extension
-from support import ProgramTestCase, STOCK_PYTHON, needs_hooks, needs_stock, run_program
+from support import STOCK_PYTHON, ProgramTestCase, framehook, needs_hooks, needs_stock, run_program
 
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
 try:
     import ctypes
 except ImportError:
@@ -32,7 +28,7 @@ class Raised(BaseException):
 
 # --- Hooks. -----------------------------------------------------------------------------------------------------------------------------
 
-def told(event):
+def delivered(event):
     for _ in range(3):          # jumps back, and calls
         helper()
 
@@ -49,24 +45,24 @@ def passes(view):
     helper()
 
 
-def settles(view):
+def disables(view):
     helper()
     return framehook.DISABLE
 
 
 def watches(view):
     if of_this_test(view):
-        view.watch(told, None, yields=True, resumes=True)
+        view.watch(delivered, None, yields=True, resumes=True)
 
 
 def watches_the_end(view):
     if of_this_test(view):
-        view.watch(told)
+        view.watch(delivered)
 
 
 def limits(view):
     if of_this_test(view):
-        view.watch(told, None, yields=True, resumes=True)
+        view.watch(delivered, None, yields=True, resumes=True)
         view.only_callees()
 
 
@@ -84,7 +80,7 @@ def calls_outside(view):
 
 
 COPIES = framehook.CodeMap() if framehook else {}
-HOOKS = (passes, settles, watches, watches_the_end, limits, copies, calls_outside)
+HOOKS = (passes, disables, watches, watches_the_end, limits, copies, calls_outside)
 
 
 def observed(place, way):

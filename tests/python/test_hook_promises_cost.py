@@ -229,10 +229,10 @@ class CostPoints:
         }
         for name, opcodes in expected.items():
             self.assertIn("RESUME_CHECK", opcodes, name)
-        asked = []
+        entries = []
 
         def hook(view):
-            asked.append(view.code)
+            entries.append(view.code)
             return self.DISABLE
 
         self.add(hook)
@@ -242,7 +242,7 @@ class CostPoints:
             target(WARM)
         for function in (leaf, target, Kinds.__init__, Kinds.attribute.fget, Kinds.__getitem__):
             self.assertEqual(specialized(function), expected[function.__qualname__])
-            self.assertEqual(sum(code is function.__code__ for code in asked), 1)
+            self.assertEqual(sum(code is function.__code__ for code in entries), 1)
 
 
 @needs_hooks

@@ -293,22 +293,22 @@ class DispatchPoints:
         self.assertEqual([len(hook.seen) for hook in hooks], [2, 1, 2])
 
     def test_13_a_disabled_hook_keeps_its_disabled_code(self):
-        def settled():
+        def disabled_code():
             pass
 
         def other():
             pass
 
-        hook = self.recorder(settled, other)
-        about_settled = self.recorder(settled, answer=self.DISABLE)
+        hook = self.recorder(disabled_code, other)
+        about_settled = self.recorder(disabled_code, answer=self.DISABLE)
         both = lambda view: (hook(view), about_settled(view))[1]
         handle = self.add(both)
-        settled(), other()
+        disabled_code(), other()
         self.switch(handle, False)
-        settled(), other()
+        disabled_code(), other()
         self.switch(handle, True)
-        settled(), other()
-        self.assertEqual(hook.seen, ["settled", "other", "other"])
+        disabled_code(), other()
+        self.assertEqual(hook.seen, ["disabled_code", "other", "other"])
 
     def test_13_per_thread(self):
         def target():

@@ -21,23 +21,23 @@ class OrderAndAnswerPoints:
         def target():
             pass
 
-        asked = []
+        entries = []
 
         def note(mark):
             def hook(view):
                 if view.code is target.__code__:
-                    asked.append(mark)
+                    entries.append(mark)
             return hook
 
         handles = [self.add(note(mark)) for mark in range(5)]
         target()
-        self.assertEqual(asked, [0, 1, 2, 3, 4])
+        self.assertEqual(entries, [0, 1, 2, 3, 4])
         self.assertEqual([info["id"] for info in framecore.frame_hooks()], handles)
         self.remove(handles[2])
         self.add(note("again"))
-        del asked[:]
+        del entries[:]
         target()
-        self.assertEqual(asked, [0, 1, 3, 4, "again"])
+        self.assertEqual(entries, [0, 1, 3, 4, "again"])
 
     def test_01_each_sees_what_the_one_before_chose(self):
         def target():

@@ -6,12 +6,7 @@ import sys
 import threading
 import unittest
 
-from support import needs_hooks
-
-try:
-    import framehook
-except ImportError:
-    framehook = None
+from support import framehook, needs_hooks
 
 
 def target():
@@ -44,7 +39,7 @@ def names_of(program, work, *, where=("target",)):
 
 
 @needs_hooks
-class Outside(unittest.TestCase):
+class Reentrant(unittest.TestCase):
     def test_frames_are_dispatched_that_else_are_not(self):
         self.assertEqual(names_of(target, lambda view: helper()), ["target"])
         self.assertEqual(names_of(target, lambda view: framehook.reentrant(helper)()),
@@ -148,32 +143,32 @@ class Outside(unittest.TestCase):
         self.assertEqual(target(), "target")
 
     def test_another_hook_is_called_too(self):
-        asked = []
+        entries = []
 
         def second(view):
-            asked.append(view.code.co_name)
+            entries.append(view.code.co_name)
 
         def first(view):
             if view.code is target.__code__:
                 framehook.reentrant(helper)()
 
         with framehook.hook(first), framehook.hook(second):
-            asked.clear()
+            entries.clear()
             target()
-        self.assertEqual([name for name in asked if name in ("helper", "leaf", "target")],
+        self.assertEqual([name for name in entries if name in ("helper", "leaf", "target")],
                          ["helper", "leaf", "target"])
 
     def test_within_a_callback(self):
         names = []
 
-        def told(event):
+        def on_event(event):
             framehook.reentrant(helper)()
             leaf()
 
         def hook(view):
             names.append(view.code.co_name)
             if view.code is target.__code__:
-                view.watch(told)
+                view.watch(on_event)
 
         with framehook.hook(hook):
             target()

@@ -9,13 +9,8 @@ import time
 import unittest
 import weakref
 
-from support import in_a_child, needs_hooks
+from support import framehook, in_a_child, needs_hooks
 from test_hook_watching import Watcher
-
-try:
-    import framehook
-except ImportError:
-    framehook = None
 
 
 def leaf():
@@ -30,7 +25,7 @@ def outer():
     return middle(), leaf()
 
 
-class Asked:
+class Entries:
     """A hook that notes whom it was asked about, and limits what it is asked about."""
 
     def __init__(self, **limits):
@@ -54,29 +49,29 @@ class Asked:
 
 
 @needs_hooks
-class Extents(unittest.TestCase):
+class Scopes(unittest.TestCase):
     def test_nothing_below_a_frame(self):
-        self.assertEqual(Asked(middle="exclude_callees").of(outer), ["outer", "middle", "leaf"])
-        self.assertEqual(Asked(outer="exclude_callees").of(lambda: (outer(), leaf())), ["outer", "leaf"])
+        self.assertEqual(Entries(middle="exclude_callees").of(outer), ["outer", "middle", "leaf"])
+        self.assertEqual(Entries(outer="exclude_callees").of(lambda: (outer(), leaf())), ["outer", "leaf"])
 
     def test_they_nest_and_the_inner_one_counts(self):
         def program():
             outer()
 
-        asked = Asked(program="exclude_callees")
-        self.assertEqual(asked.of(lambda: (program(), leaf())), ["program", "leaf"])
-        asked = Asked(outer="only_callees", middle="exclude_callees")
-        self.assertEqual(asked.of(lambda: (outer(), leaf())), ["outer", "middle", "leaf", "leaf"])
+        entries = Entries(program="exclude_callees")
+        self.assertEqual(entries.of(lambda: (program(), leaf())), ["program", "leaf"])
+        entries = Entries(outer="only_callees", middle="exclude_callees")
+        self.assertEqual(entries.of(lambda: (outer(), leaf())), ["outer", "middle", "leaf", "leaf"])
 
     def test_that_of_a_hook_that_is_gone_silences_none_that_comes_after_it(self):
         def generator():
             yield leaf()
             yield leaf()
 
-        with framehook.hook(Asked(generator="exclude_callees")):
+        with framehook.hook(Entries(generator="exclude_callees")):
             running = generator()
             next(running)
-        self.assertEqual(Asked().of(lambda: next(running)), ["leaf"])
+        self.assertEqual(Entries().of(lambda: next(running)), ["leaf"])
 
     def test_they_end_however_the_frame_is_left(self):
         def fails():
@@ -89,7 +84,7 @@ class Extents(unittest.TestCase):
             except KeyError:
                 leaf()
 
-        self.assertEqual(Asked(fails="exclude_callees").of(program), ["program", "fails", "leaf"])
+        self.assertEqual(Entries(fails="exclude_callees").of(program), ["program", "fails", "leaf"])
 
     def test_they_pause_while_a_generator_is_suspended(self):
         def generator():
@@ -102,7 +97,7 @@ class Extents(unittest.TestCase):
             for _ in generator():
                 middle()
 
-        self.assertEqual(Asked(generator="exclude_callees").of(program), ["program", "generator", *["middle", "leaf"] * 2])
+        self.assertEqual(Entries(generator="exclude_callees").of(program), ["program", "generator", *["middle", "leaf"] * 2])
 
     def test_a_generator_that_is_dropped_leaves_none(self):
         def generator():
@@ -115,7 +110,7 @@ class Extents(unittest.TestCase):
             leaf()
 
         for limit in ("exclude_callees", "only_callees"):
-            self.assertEqual(Asked(generator=limit).of(program), ["program", "generator", "leaf"])
+            self.assertEqual(Entries(generator=limit).of(program), ["program", "generator", "leaf"])
 
     def test_only_below_a_frame_silences_other_threads_where_it_says_everywhere(self):
         def other():
@@ -127,7 +122,7 @@ class Extents(unittest.TestCase):
             thread.join()
             leaf()
 
-        class Everywhere(Asked):
+        class Everywhere(Entries):
             def __call__(self, view):
                 super().__call__(view)
                 if view.code is program.__code__:
@@ -136,14 +131,14 @@ class Extents(unittest.TestCase):
         in_thread = []
         names = Everywhere().of(lambda: (program(), other()))
         self.assertEqual(names, ["program", "leaf", "other", "leaf"])
-        names = Asked(program="only_callees").of(lambda: (program(), other()))
+        names = Entries(program="only_callees").of(lambda: (program(), other()))
         self.assertEqual(names, ["program", "other", "leaf", "leaf", "other", "leaf"])
         self.assertEqual(len(in_thread), 4)
 
     def test_another_hook_knows_nothing_of_them(self):
-        every = Asked()
+        every = Entries()
         with framehook.hook(every):
-            Asked(outer="exclude_callees").of(outer)
+            Entries(outer="exclude_callees").of(outer)
         self.assertEqual([name for name in every.names if name in ("outer", "middle", "leaf")],
                          ["outer", "middle", "leaf", "leaf"])
 
@@ -153,7 +148,7 @@ class Extents(unittest.TestCase):
             framehook.add(second)
             leaf()
 
-        first, second = Asked(program="exclude_callees"), Asked()
+        first, second = Entries(program="exclude_callees"), Entries()
         framehook.add(first)
         try:
             program()
@@ -162,16 +157,16 @@ class Extents(unittest.TestCase):
         self.assertEqual((first.names, second.names), (["program"], ["leaf"]))
 
     def test_a_hook_for_this_thread_is_not_called_elsewhere(self):
-        asked = Asked()
-        framehook.add(asked, this_thread=True)
+        entries = Entries()
+        framehook.add(entries, this_thread=True)
         try:
             thread = threading.Thread(target=outer)
             thread.start()
             thread.join()
             leaf()
         finally:
-            framehook.remove(asked)
-        self.assertEqual(asked.names, ["leaf"])
+            framehook.remove(entries)
+        self.assertEqual(entries.names, ["leaf"])
 
 
 @needs_hooks
@@ -244,22 +239,22 @@ class Results(unittest.TestCase):
             self.assertEqual((list(generator()), coroutine()), ([5, 6], 7))
 
     def test_later_hooks_are_not_called_and_earlier_ones_have_their_exit_events(self):
-        watcher, behind = Watcher(leaf), Asked()
+        watcher, behind = Watcher(leaf), Entries()
         with framehook.hook(watcher), self.answer(leaf, lambda view: 1), framehook.hook(behind):
             self.assertEqual(leaf(), 1)
         self.assertEqual((watcher.taken(), behind.names), ([("returned", 1)], []))
 
     def test_a_hook_that_answers_may_watch_too(self):
-        told = []
+        delivered = []
 
         def hook(view):
             if view.code is leaf.__code__:
-                view.watch(lambda event: told.append((event.kind, event.value)))
+                view.watch(lambda event: delivered.append((event.kind, event.value)))
                 return view.result(8)
 
         with framehook.hook(hook):
             self.assertEqual(leaf(), 8)
-        self.assertEqual(told, [("returned", 8)])
+        self.assertEqual(delivered, [("returned", 8)])
 
     def test_a_result_is_forgotten_where_the_hook_fails_or_chooses_code(self):
         class Value:
@@ -283,22 +278,22 @@ class Results(unittest.TestCase):
         self.assertEqual([reference() for reference in alive], [None, None])
 
     def test_an_answer_that_makes_no_sense_frees_its_data(self):
-        class Word:
+        class Data:
             pass
 
-        words, told = [], []
+        words, delivered = [], []
 
         def hook(view):
             if view.code is leaf.__code__:
-                word = Word()
-                words.append(weakref.ref(word))
-                view.watch(lambda event: told.append(event.kind), word)
+                data = Data()
+                words.append(weakref.ref(data))
+                view.watch(lambda event: delivered.append(event.kind), data)
                 view.result(1)
             return framehook.DISABLE
 
         with framehook.hook(hook), self.assertRaisesRegex(SystemError, "does not go with its object"):
             leaf()
-        self.assertEqual(([word() for word in words], told), ([None], ["raised"]))
+        self.assertEqual(([data() for data in words], delivered), ([None], ["raised"]))
 
     def test_tracers_see_no_frame(self):
         events = []
@@ -318,10 +313,10 @@ class Results(unittest.TestCase):
 @needs_hooks
 class UnhookedCalls(unittest.TestCase):
     def test_an_unhooked_call_is_not_dispatched_and_what_is_below_is(self):
-        asked = Asked()
-        self.assertEqual(asked.of(lambda: framehook.unhooked(outer)()), ["middle", "leaf", "leaf"])
-        self.assertEqual(asked.of(lambda: framehook.unhooked(outer, callees=True)()), [])
-        self.assertEqual(asked.of(lambda: (framehook.unhooked(outer, callees=True)(), leaf())), ["leaf"])
+        entries = Entries()
+        self.assertEqual(entries.of(lambda: framehook.unhooked(outer)()), ["middle", "leaf", "leaf"])
+        self.assertEqual(entries.of(lambda: framehook.unhooked(outer, callees=True)()), [])
+        self.assertEqual(entries.of(lambda: (framehook.unhooked(outer, callees=True)(), leaf())), ["leaf"])
 
     def test_from_the_code_that_stands_in_for_it(self):
         def function(n):
@@ -347,14 +342,14 @@ class UnhookedCalls(unittest.TestCase):
             def method(self, a, *, b):
                 return self, a, b
 
-        thing, asked = Class(), Asked()
+        thing, entries = Class(), Entries()
 
         def program():
             self.assertEqual(framehook.unhooked(thing.method)(1, b=2), (thing, 1, 2))
             self.assertRaises(TypeError, framehook.unhooked(thing.method))
             self.assertEqual(framehook.unhooked(len)([1, 2]), 2)
 
-        self.assertNotIn("method", asked.of(program))
+        self.assertNotIn("method", entries.of(program))
         self.assertRaises(TypeError, framehook.unhooked, 3)
 
     def test_a_call_that_never_begins_affects_nothing_later(self):
@@ -365,19 +360,19 @@ class UnhookedCalls(unittest.TestCase):
             self.assertRaises(TypeError, framehook.unhooked(takes_one))
             takes_one(1)
 
-        self.assertEqual(Asked().of(program), ["program", "takes_one"])
+        self.assertEqual(Entries().of(program), ["program", "takes_one"])
 
     def test_of_a_generator_function(self):
         def generator():
             yield leaf()
 
-        self.assertEqual(Asked().of(lambda: list(framehook.unhooked(generator)())), ["leaf"])
+        self.assertEqual(Entries().of(lambda: list(framehook.unhooked(generator)())), ["leaf"])
 
 
 @needs_hooks
 class OrderAndReading(unittest.TestCase):
     def test_first_before_and_after(self):
-        hooks = {name: Asked() for name in "abcdef"}
+        hooks = {name: Entries() for name in "abcdef"}
         add = framehook.add
         handles = [add(hooks["a"]), add(hooks["b"]), add(hooks["c"], first=True), add(hooks["d"], before=hooks["b"]),
                    add(hooks["e"], after=hooks["c"]), add(hooks["f"], after=hooks["b"])]
@@ -433,18 +428,18 @@ class OrderAndReading(unittest.TestCase):
         self.assertRaises(TypeError, framehook.incompatibility, leaf, 3)
 
     def test_enabling_for_one_code_object_is_about_that_one_alone(self):
-        asked = []
+        entries = []
 
         def hook(view):
-            asked.append(view.code)
+            entries.append(view.code)
             return framehook.DISABLE
 
         with framehook.hook(hook):
             outer()
-            del asked[:]
+            del entries[:]
             framehook.enable_for_code(hook, leaf)
             outer()
-        self.assertEqual([code for code in asked if code.co_filename == __file__], [leaf.__code__])
+        self.assertEqual([code for code in entries if code.co_filename == __file__], [leaf.__code__])
 
     def test_the_python_of_a_hook_is_hidden_unless_it_is_visible(self):
         def hook(view):

@@ -8,12 +8,7 @@ import types
 import unittest
 
 from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, Plainly, extension
-from support import HookTestCase, ProgramTestCase, needs_hooks
-
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
+from support import HookTestCase, ProgramTestCase, framehook, needs_hooks
 
 
 def leaf():
@@ -79,7 +74,7 @@ LIMITS = {
 }
 
 
-class Asked:
+class Entries:
     """A hook that writes down in which thread it is asked about what, and limits that."""
 
     def __init__(self, **limits):
@@ -109,7 +104,7 @@ class Worker:
 
 
 @needs_hooks
-class Extents(HookTestCase, ProgramTestCase):
+class Scopes(HookTestCase, ProgramTestCase):
     def run_scenario(self, scenario, *arguments):
         getattr(self, scenario)(*arguments)
 
@@ -127,22 +122,22 @@ class Extents(HookTestCase, ProgramTestCase):
     def elsewhere(self, limit):
         """What another thread is asked about while this one is below a frame with the limit, and before and after."""
         workers = [Worker() for _ in range(2)]
-        asked = Asked(middle=limit)
+        entries = Entries(middle=limit)
         found = []
 
         def use():
             outer()
-            return asked.here()
+            return entries.here()
 
         def limited():
             leaf()
-            return asked.here()
+            return entries.here()
 
-        with framehook.hook(asked):
+        with framehook.hook(entries):
             expected = use()
             self.assertEqual(expected, ["outer", "middle"] if limit == "exclude_callees" else ["outer", "middle", "inner", "leaf"])
             outer(lambda: found.extend((workers[0](use), workers[1](limited), workers[0](use))))
-            own = asked.here()
+            own = entries.here()
             self.assertEqual(own, expected)
             self.assertEqual(found, [[], [], []] if limit == "everywhere" else [expected, ["leaf"], expected])
             # And afterwards.
@@ -157,21 +152,21 @@ class Extents(HookTestCase, ProgramTestCase):
     def test_the_hook_is_called_for_a_request_in_each_of_many_threads(self):
         """The program of the report: each thread is below a frame of its own meanwhile."""
         for limit in "only_callees", "exclude_callees":
-            asked, failures = Asked(middle=limit), []
+            entries, failures = Entries(middle=limit), []
             everybody = threading.Barrier(4)
 
             def work():
                 try:
                     for _ in range(50):
                         middle(lambda: everybody.wait(60))
-                        found = asked.here()
+                        found = entries.here()
                         if found != ["middle"] + ["inner", "leaf"] * (limit == "only_callees"):
                             failures.append(found)
                 except BaseException as error:
                     failures.append(repr(error))
                     everybody.abort()
 
-            with framehook.hook(asked):
+            with framehook.hook(entries):
                 threads = [threading.Thread(target=work) for _ in range(4)]
                 for thread in threads:
                     thread.start()
@@ -182,7 +177,7 @@ class Extents(HookTestCase, ProgramTestCase):
     def test_a_thread_that_begins_below_a_frame_is_not_below_it(self):
         def in_thread():
             leaf()
-            found.append(asked.here())
+            found.append(entries.here())
 
         def begin():
             thread = threading.Thread(target=in_thread)
@@ -190,58 +185,58 @@ class Extents(HookTestCase, ProgramTestCase):
             thread.join()
 
         for limit, expected in (("exclude_callees", ["leaf"]), ("only_callees", ["leaf"]), ("everywhere", [])):
-            asked, found = Asked(inner=limit), []
-            with framehook.hook(asked):
+            entries, found = Entries(inner=limit), []
+            with framehook.hook(entries):
                 inner(begin)
             self.assertEqual(found, [expected], limit)
 
     def test_called_again_below_a_frame_in_an_excluding_scope(self):
-        asked = Asked(outer="only_callees", middle="exclude_callees")
-        with framehook.hook(asked):
+        entries = Entries(outer="only_callees", middle="exclude_callees")
+        with framehook.hook(entries):
             outer()
-            self.assertEqual(asked.here(), ["outer", "middle"])
+            self.assertEqual(entries.here(), ["outer", "middle"])
 
         # A hook is not asked below its exclude_callees(): the extent within comes from a generator that has begun elsewhere.
-        asked = Asked(middle="exclude_callees", generator="only_callees")
-        with framehook.hook(asked):
+        entries = Entries(middle="exclude_callees", generator="only_callees")
+        with framehook.hook(entries):
             made = generator(None, None, None)
             step(made)
-            self.assertEqual(asked.here(), ["generator", "leaf"])
+            self.assertEqual(entries.here(), ["generator", "leaf"])
             middle(lambda: (leaf(), step(made), leaf()))
-            self.assertEqual(asked.here(), ["middle", "leaf"])      # the one below the generator
+            self.assertEqual(entries.here(), ["middle", "leaf"])      # the one below the generator
             middle()
-            self.assertEqual(asked.here(), ["middle"])
+            self.assertEqual(entries.here(), ["middle"])
 
     def test_not_called_below_a_frame_in_an_including_scope(self):
         for outside in "only_callees", "everywhere":
-            asked = Asked(outer=outside, middle="exclude_callees")
-            with framehook.hook(asked):
+            entries = Entries(outer=outside, middle="exclude_callees")
+            with framehook.hook(entries):
                 outer()
                 leaf()
-            self.assertEqual(asked.here(), ["outer", "middle", "leaf"])
+            self.assertEqual(entries.here(), ["outer", "middle", "leaf"])
 
     def test_everywhere_ends_with_the_last_frame_that_says_so(self):
-        asked, found = Asked(outer="everywhere", inner="everywhere"), []
+        entries, found = Entries(outer="everywhere", inner="everywhere"), []
         (worker,) = self.workers(1)
 
         def use():
             leaf()
-            return asked.here()
+            return entries.here()
 
         def act():
             found.append(worker(use))
 
-        with framehook.hook(asked):
+        with framehook.hook(entries):
             outer(act)
             found.append(worker(use))
             inner(act)
             found.append(worker(use))
         self.assertEqual(found, [[], ["leaf"], [], ["leaf"]])
-        self.assertEqual(asked.here(), ["outer", "middle", "inner", "leaf", "inner", "leaf"])
+        self.assertEqual(entries.here(), ["outer", "middle", "inner", "leaf", "inner", "leaf"])
 
     def test_everywhere_in_two_threads_at_once(self):
         one, two, three = self.workers(3)
-        asked = Asked(inner="everywhere")
+        entries = Entries(inner="everywhere")
         enter, leave = {}, {}
         for worker in one, two:
             enter[worker], leave[worker] = threading.Event(), threading.Event()
@@ -251,9 +246,9 @@ class Extents(HookTestCase, ProgramTestCase):
 
         def use():
             leaf()
-            return asked.here()
+            return entries.here()
 
-        with framehook.hook(asked):
+        with framehook.hook(entries):
             # The second one's is not asked about any more: so it has its extent as the first one does, before.
             first = one.pool.submit(hold, one)
             enter[one].wait(60)
@@ -271,7 +266,7 @@ class Extents(HookTestCase, ProgramTestCase):
 
     def test_everywhere_of_one_hook_is_nothing_to_another(self):
         (worker,) = self.workers(1)
-        first, second, found = Asked(inner="everywhere"), Asked(), []
+        first, second, found = Entries(inner="everywhere"), Entries(), []
 
         def use():
             leaf()
@@ -286,24 +281,24 @@ class Extents(HookTestCase, ProgramTestCase):
 
         def use():
             leaf()
-            return asked.here()
+            return entries.here()
 
         def fails():
             found.append(worker(use))
             raise KeyError
 
-        asked, found = Asked(inner="everywhere"), []
-        with framehook.hook(asked):
+        entries, found = Entries(inner="everywhere"), []
+        with framehook.hook(entries):
             with self.assertRaises(KeyError):
                 inner(fails)
             found.append(worker(use))
         self.assertEqual(found, [[], ["leaf"]])
         # The hook goes while it is in force, and comes again.
         found.clear()
-        with framehook.hook(asked):
+        with framehook.hook(entries):
             def leave():
-                framehook.remove(asked)
-                framehook.add(asked)
+                framehook.remove(entries)
+                framehook.add(entries)
                 found.append(worker(use))
             inner(leave)
         self.assertEqual(found, [["leaf"]])
@@ -313,16 +308,16 @@ class Extents(HookTestCase, ProgramTestCase):
         for function in generator, coroutine, asynchronous_generator:
             for limit in LIMITS:
                 with self.subTest(function.__name__, limit=limit):
-                    asked, found = Asked(**{function.__name__: limit}), []
+                    entries, found = Entries(**{function.__name__: limit}), []
 
                     def use():
                         leaf()
-                        return asked.here()
+                        return entries.here()
 
                     def act():
                         found.append(two(use))
 
-                    with framehook.hook(asked):
+                    with framehook.hook(entries):
                         made = one(lambda: function(act, act, act))
                         if limit == "everywhere":
                             self.assertEqual(use(), ["leaf"])
@@ -331,7 +326,7 @@ class Extents(HookTestCase, ProgramTestCase):
                                 act = None
                                 continue
                             resumes(step, made)
-                            asked.names.clear()
+                            entries.names.clear()
                             self.assertEqual((use(), one(use), two(use)), (["leaf"],) * 3)
                         del made
                         gc.collect()
@@ -343,23 +338,23 @@ class Extents(HookTestCase, ProgramTestCase):
         for function in generator, coroutine, asynchronous_generator:
             for limit, below in (("exclude_callees", []), ("only_callees", ["leaf"])):
                 with self.subTest(function.__name__, limit=limit):
-                    asked, beside = Asked(**{function.__name__: limit}), []
+                    entries, beside = Entries(**{function.__name__: limit}), []
 
                     def act():
                         beside.append([worker(use) for worker in (one, two, three) if worker is not running])
 
                     def use():
                         leaf()
-                        return asked.here()
+                        return entries.here()
 
                     def go_on():
-                        asked.here()
+                        entries.here()
                         step(made)
-                        return asked.here()
+                        return entries.here()
 
-                    with framehook.hook(asked):
+                    with framehook.hook(entries):
                         made = function(act, act, act)
-                        self.assertEqual(asked.here(), [function.__name__])
+                        self.assertEqual(entries.here(), [function.__name__])
                         for running in one, two, three:
                             self.assertEqual(running(go_on), below)
                             self.assertEqual(running(use), ["leaf"])
@@ -372,7 +367,7 @@ class Extents(HookTestCase, ProgramTestCase):
         (worker,) = self.workers(1)
         for limit in LIMITS:
             with self.subTest(limit):
-                asked, kept = Asked(generator=limit, inner=limit), []
+                entries, kept = Entries(generator=limit, inner=limit), []
 
                 def begin():
                     kept.append(generator(None, None))
@@ -380,17 +375,17 @@ class Extents(HookTestCase, ProgramTestCase):
 
                 def use():
                     leaf()
-                    return asked.here()
+                    return entries.here()
 
-                with framehook.hook(asked):
+                with framehook.hook(entries):
                     thread = threading.Thread(target=begin)
                     thread.start()
                     thread.join()
                     # Another thread may get the number of one that is gone.
-                    asked.names.clear()
+                    entries.names.clear()
                     self.assertEqual((use(), worker(use)), (["leaf"], ["leaf"]))
                     step(kept[0])
-                    self.assertEqual(asked.here(), [] if limit == "exclude_callees" else ["leaf"])
+                    self.assertEqual(entries.here(), [] if limit == "exclude_callees" else ["leaf"])
                     kept.clear()
                     gc.collect()
                     self.assertEqual((use(), worker(use)), (["leaf"], ["leaf"]))
@@ -411,21 +406,21 @@ class Extents(HookTestCase, ProgramTestCase):
 
     def test_everywhere_of_a_hook_for_one_thread(self):
         (worker,) = self.workers(1)
-        asked, other, found = Asked(inner="everywhere"), Asked(), []
+        entries, other, found = Entries(inner="everywhere"), Entries(), []
 
         def use():
             leaf()
-            return asked.here(), other.here()
+            return entries.here(), other.here()
 
-        framehook.add(asked, this_thread=True)
+        framehook.add(entries, this_thread=True)
         framehook.add(other)
         inner(lambda: found.append(worker(use)))
-        self.assertEqual((found, asked.here()), ([([], ["leaf"])], ["inner", "leaf"]))
+        self.assertEqual((found, entries.here()), ([([], ["leaf"])], ["inner", "leaf"]))
 
     def test_many_threads_with_scopes_of_all_kinds_dispatch_their_own_frames(self):
         import random
 
-        asked, failures = Asked(inner="exclude_callees", outer="only_callees", generator="exclude_callees"), []
+        entries, failures = Entries(inner="exclude_callees", outer="only_callees", generator="exclude_callees"), []
 
         def work(seed):
             chance = random.Random(seed)
@@ -449,7 +444,7 @@ class Extents(HookTestCase, ProgramTestCase):
                         made[:1] = []
                         leaf()
                         expected = ["leaf"]
-                    found = asked.here()
+                    found = entries.here()
                     if found != expected:
                         failures.append((what, found, expected))
             except BaseException as error:
@@ -463,7 +458,7 @@ class Extents(HookTestCase, ProgramTestCase):
                 return framehook.DISABLE
             name = view.code.co_name
             names.__dict__.setdefault("list", []).append(name)
-            limit = asked.limits.get(name)
+            limit = entries.limits.get(name)
             if limit:
                 LIMITS[limit](view)
 
@@ -472,7 +467,7 @@ class Extents(HookTestCase, ProgramTestCase):
             names.list = []
             return found
 
-        asked.here = here
+        entries.here = here
         with framehook.hook(hook):
             threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
             for thread in threads:
@@ -503,7 +498,7 @@ class Extents(HookTestCase, ProgramTestCase):
                 self.assertEqual(leaf(), "leaf")
         self.assertEqual(answers(lambda view: view.only_callees(everywhere=0)), "leaf")
         # Who catches it has said the first.
-        asked = []
+        entries = []
 
         def hook(view):
             if view.code is inner.__code__:
@@ -511,16 +506,16 @@ class Extents(HookTestCase, ProgramTestCase):
                 try:
                     view.only_callees()
                 except RuntimeError as error:
-                    asked.append(str(error))
+                    entries.append(str(error))
             elif view.code is leaf.__code__:
-                asked.append("leaf")
+                entries.append("leaf")
             else:
                 return framehook.DISABLE
 
         with framehook.hook(hook):
             inner()
             leaf()
-        self.assertEqual((len(asked), asked[1:]), (2, ["leaf"]))
+        self.assertEqual((len(entries), entries[1:]), (2, ["leaf"]))
 
 
 if __name__ == "__main__":

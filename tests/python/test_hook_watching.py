@@ -11,31 +11,26 @@ import traceback
 import unittest
 import weakref
 
-from support import needs_hooks, run_program
-
-try:
-    import framehook
-except ImportError:
-    framehook = None
+from support import framehook, needs_hooks, run_program
 
 
 class Watcher:
     """A hook that watches the frames of some functions and keeps what it is told."""
 
-    def __init__(self, *functions, mark=None, yields=True, resumes=True, tell=None, answer=None):
+    def __init__(self, *functions, mark=None, yields=True, resumes=True, on_event=None, answer=None):
         self.codes = {function.__code__ for function in functions}
         self.events, self.mark = [], mark
-        self.yields, self.resumes, self.tell, self.answer = yields, resumes, tell, answer
+        self.yields, self.resumes, self.on_event, self.answer = yields, resumes, on_event, answer
 
     def __call__(self, view):
         if view.code in self.codes:
-            view.watch(self.told, self.mark, yields=self.yields, resumes=self.resumes)
+            view.watch(self.delivered, self.mark, yields=self.yields, resumes=self.resumes)
             return self.answer(view) if self.answer else None
 
-    def told(self, event):
+    def delivered(self, event):
         self.events.append((event.kind, event.value if event.kind != "raised" else repr(event.value)))
-        if self.tell:
-            self.tell(event)
+        if self.on_event:
+            self.on_event(event)
 
     def taken(self):
         events, self.events = self.events, []
@@ -51,19 +46,19 @@ class Leaving(unittest.TestCase):
         def function(a):
             return [a]
 
-        told, word = [], object()
+        delivered, own_data = [], object()
 
         def hook(view):
             if view.code is function.__code__:
-                view.watch(told.append, word)
+                view.watch(delivered.append, own_data)
 
         with framehook.hook(hook):
             result = function(1)
-        (event,) = told
+        (event,) = delivered
         self.assertIs(event.value, result)
-        self.assertIs(event.data, word)
+        self.assertIs(event.data, own_data)
         self.assertIs(event.code, function.__code__)
-        self.assertEqual((event.kind, tuple(event)), ("returned", ("returned", [1], function.__code__, word)))
+        self.assertEqual((event.kind, tuple(event)), ("returned", ("returned", [1], function.__code__, own_data)))
         self.assertEqual(type(event).__name__, "FrameEvent")
 
     def test_an_exception_has_an_event_and_propagates_unchanged(self):
@@ -132,14 +127,14 @@ class Leaving(unittest.TestCase):
         def function():
             return 1
 
-        told = []
+        delivered = []
 
         def noted(mark):
-            return Watcher(function, tell=lambda event: told.append((mark, event.kind)))
+            return Watcher(function, on_event=lambda event: delivered.append((mark, event.kind)))
 
         with framehook.hook(noted(1)), framehook.hook(noted(2)), framehook.hook(noted(3)):
             function()
-        self.assertEqual(told, [(3, "returned"), (2, "returned"), (1, "returned")])
+        self.assertEqual(delivered, [(3, "returned"), (2, "returned"), (1, "returned")])
 
     def test_the_events_of_a_recursion_come_from_the_inside(self):
         def recurse(n):
@@ -175,7 +170,7 @@ class Leaving(unittest.TestCase):
             raise RuntimeError(event.kind)
 
         others = Watcher(function, fails)
-        with framehook.hook(others), framehook.hook(Watcher(function, fails, tell=complain)):
+        with framehook.hook(others), framehook.hook(Watcher(function, fails, on_event=complain)):
             with self.assertRaisesRegex(RuntimeError, "returned") as caught:
                 function()
             self.assertIsNone(caught.exception.__context__)
@@ -192,7 +187,7 @@ class Leaving(unittest.TestCase):
         def again(event):
             raise event.value
 
-        with framehook.hook(Watcher(fails, tell=again)), self.assertRaises(KeyError) as caught:
+        with framehook.hook(Watcher(fails, on_event=again)), self.assertRaises(KeyError) as caught:
             fails()
         self.assertIsNone(caught.exception.__context__)
 
@@ -249,30 +244,30 @@ class Leaving(unittest.TestCase):
                         act(error)
 
                 expected = contexts(by_hand)
-                with framehook.hook(Watcher(fails, tell=lambda event: act(event.value))):
+                with framehook.hook(Watcher(fails, on_event=lambda event: act(event.value))):
                     self.assertEqual(contexts(fails), expected)
 
     def test_a_removed_hook_gets_no_event_and_its_data_is_freed(self):
-        class Word:
+        class Data:
             pass
 
-        word = Word()
-        alive = weakref.ref(word)
-        told = []
+        own_data = Data()
+        alive = weakref.ref(own_data)
+        delivered = []
 
         def hook(view):
             if view.code is function.__code__:
-                view.watch(told.append, words.pop())
+                view.watch(delivered.append, words.pop())
 
         def function():
             framehook.remove(hook)
             self.assertIsNotNone(alive())
 
-        words = [word]
-        del word
+        words = [own_data]
+        del own_data
         framehook.add(hook)
         function()
-        self.assertEqual(told, [])
+        self.assertEqual(delivered, [])
         self.assertIsNone(alive())
 
     def test_a_disabled_hook_gets_the_events_of_frames_that_it_watches(self):
@@ -361,7 +356,7 @@ class Leaving(unittest.TestCase):
             return threading.get_ident()
 
         wrong = []
-        watcher = Watcher(function, tell=lambda event: event.value == threading.get_ident() or wrong.append(event))
+        watcher = Watcher(function, on_event=lambda event: event.value == threading.get_ident() or wrong.append(event))
         with framehook.hook(watcher):
             threads = [threading.Thread(target=lambda: [function() for _ in range(300)]) for _ in range(4)]
             for thread in threads:
@@ -377,16 +372,16 @@ class Leaving(unittest.TestCase):
         def helper():
             pass
 
-        asked = []
+        entries = []
 
         def hook(view):
             if view.code in (function.__code__, helper.__code__):
-                asked.append(view.code.co_name)
+                entries.append(view.code.co_name)
                 view.watch(lambda event: helper())
 
         with framehook.hook(hook):
             function()
-        self.assertEqual(asked, ["function", "helper"])
+        self.assertEqual(entries, ["function", "helper"])
 
 
 @needs_hooks
@@ -530,7 +525,7 @@ with framehook.hook(lambda view: view.watch(lambda event: None)):
             gc.collect()
             return list(generator())
 
-        watcher = Watcher(function, generator, tell=lambda event: gc.collect())
+        watcher = Watcher(function, generator, on_event=lambda event: gc.collect())
         with framehook.hook(watcher):
             self.assertEqual(function()[1], 2)
 

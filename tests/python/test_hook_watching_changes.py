@@ -6,16 +6,11 @@ import sys
 import unittest
 import weakref
 
-from support import needs_hooks, use_extensions
+from support import framehook, needs_hooks, use_extensions
 from test_hook_watching import Watcher
 
 use_extensions()
 import framehooks
-
-try:
-    import framehook
-except ImportError:
-    framehook = None
 
 
 def leaf(n=1):
@@ -99,7 +94,7 @@ class HooksThatChange(HookCleared):
             late.append(Watcher(leaf))
             framehook.add(late[-1])
 
-        with framehook.hook(Watcher(leaf, tell=add)):
+        with framehook.hook(Watcher(leaf, on_event=add)):
             for _ in range(5):
                 leaf()
         self.assertEqual([watcher.kinds() for watcher in late],
@@ -115,7 +110,7 @@ class HooksThatChange(HookCleared):
             if added:
                 framehook.remove(added.pop(0))
 
-        first, second = Watcher(leaf, tell=add), Watcher(leaf, tell=remove)
+        first, second = Watcher(leaf, on_event=add), Watcher(leaf, on_event=remove)
         with framehook.hook(first), framehook.hook(second):
             for _ in range(300):
                 leaf()
@@ -124,7 +119,7 @@ class HooksThatChange(HookCleared):
         self.assertLess(len(added), 3)
 
     def test_a_hook_that_removes_itself_in_its_callback_gets_no_more_events(self):
-        watcher = Watcher(counts, leaf, tell=lambda event: framehook.remove(watcher))
+        watcher = Watcher(counts, leaf, on_event=lambda event: framehook.remove(watcher))
         others = Watcher(counts)
         with framehook.hook(others):
             framehook.add(watcher)
@@ -135,7 +130,7 @@ class HooksThatChange(HookCleared):
     def test_the_first_callback_removes_all_and_no_other_runs(self):
         for function in (leaf, fails):
             before = Watcher(function)
-            watcher = Watcher(function, tell=lambda event: framehook.clear())
+            watcher = Watcher(function, on_event=lambda event: framehook.clear())
             framehook.add(before)
             framehook.add(watcher)
             with contextlib.suppress(KeyError):
@@ -166,12 +161,12 @@ class HooksThatChange(HookCleared):
         class Hook:
             def __call__(self, view):
                 if view.code is counts.__code__:
-                    view.watch(self.told)
+                    view.watch(self.delivered)
 
-            def told(self, event):
-                told.append(event.kind)
+            def delivered(self, event):
+                delivered.append(event.kind)
 
-        told, hook = [], Hook()
+        delivered, hook = [], Hook()
         alive = weakref.ref(hook)
         framehook.add(hook)
         generators = [counts(3) for _ in range(3)]
@@ -183,7 +178,7 @@ class HooksThatChange(HookCleared):
             self.assertIsNotNone(alive())
             end(generators.pop(0))
         gc.collect()
-        self.assertEqual((told, alive()), ([], None))
+        self.assertEqual((delivered, alive()), ([], None))
 
     def test_a_slot_that_is_used_again_gets_no_event_of_the_frames_before(self):
         second = Watcher(leaf, calls_leaf)
@@ -203,19 +198,19 @@ class HooksThatChange(HookCleared):
 class UnhookedCalls(HookCleared):
     def entries_and_exits(self, inside, **options):
         """Names that a hook was asked about, which calls something when it is asked, or told."""
-        asked = []
+        entries = []
 
         def hook(view):
             if view.code in (leaf.__code__, calls_leaf.__code__):
-                asked.append(view.code.co_name)
-                if "asked" in options:
-                    options["asked"]()
-                if "told" in options:
-                    view.watch(lambda event: options["told"]())
+                entries.append(view.code.co_name)
+                if "entries" in options:
+                    options["entries"]()
+                if "delivered" in options:
+                    view.watch(lambda event: options["delivered"]())
 
         with framehook.hook(hook):
             inside()
-        return asked
+        return entries
 
     def test_called_from_a_hook_or_a_callback_is_a_call_like_another(self):
         results = []
@@ -226,7 +221,7 @@ class UnhookedCalls(HookCleared):
             with contextlib.suppress(KeyError):
                 framehook.unhooked(fails)()
 
-        for when in ("asked", "told"):
+        for when in ("entries", "delivered"):
             names = self.entries_and_exits(lambda: (calls_leaf(), leaf()), **{when: use})
             self.assertEqual(names, ["calls_leaf", "leaf", "leaf"], when)
             self.assertEqual(results, [2, 1] * 3)
@@ -240,7 +235,7 @@ class UnhookedCalls(HookCleared):
             next(generator)
             generators.append(generator)
 
-        names = self.entries_and_exits(lambda: (leaf(), calls_leaf()), told=use)
+        names = self.entries_and_exits(lambda: (leaf(), calls_leaf()), delivered=use)
         self.assertEqual(names, ["leaf", "calls_leaf", "leaf"])
         self.assertEqual([list(generator) for generator in generators], [[1]] * 3)
 
@@ -282,23 +277,23 @@ class Surroundings(HookCleared):
                 gc.collect(0)
                 return super().__call__(view)
 
-        watchers = [Collecting(*ALL, tell=lambda event: gc.collect()) for _ in range(2)]
+        watchers = [Collecting(*ALL, on_event=lambda event: gc.collect()) for _ in range(2)]
         with framehook.hook(watchers[0]), framehook.hook(watchers[1]):
             results = program()
         self.assertEqual((results, [watcher.taken() for watcher in watchers]), expected)
 
     def test_a_collection_in_a_callback_frees_cycles_through_data_and_generators(self):
-        class Word:
+        class Data:
             pass
 
         words = []
 
         def hook(view):
             if view.code is counts.__code__:
-                word = Word()
-                word.itself = word
-                words.append(weakref.ref(word))
-                view.watch(lambda event: gc.collect(), word, yields=True, resumes=True)
+                data = Data()
+                data.itself = data
+                words.append(weakref.ref(data))
+                view.watch(lambda event: gc.collect(), data, yields=True, resumes=True)
 
         with framehook.hook(hook):
             for _ in range(5):
@@ -308,7 +303,7 @@ class Surroundings(HookCleared):
                 del cycle
             gc.collect()
         gc.collect()
-        self.assertEqual([word() for word in words], [None] * 5)
+        self.assertEqual([data() for data in words], [None] * 5)
 
     def test_the_collector_frees_cycles_through_events(self):
         class Kept:
@@ -322,21 +317,21 @@ class Surroundings(HookCleared):
 
         alive = []
 
-        def run(function, word):
+        def run(function, data):
             kept = Kept()
             alive.append(weakref.ref(kept))
 
             def hook(view):
                 if view.code is function.__code__:
                     # The event leads to what keeps it: as a value, an exception or a word.
-                    view.watch(lambda event: setattr(kept, "event", event), word and kept)
+                    view.watch(lambda event: setattr(kept, "event", event), data and kept)
 
             with framehook.hook(hook), contextlib.suppress(KeyError):
-                function(None if word else kept)
+                function(None if data else kept)
 
         for function in (returns, raises):
-            for word in (False, True):
-                run(function, word)
+            for data in (False, True):
+                run(function, data)
         gc.collect()
         self.assertEqual([kept() for kept in alive], [None] * 4)
 
@@ -356,7 +351,7 @@ class Surroundings(HookCleared):
             on.clear() if on else on.append(True)
 
         expected = self.run_watched(1)
-        watcher = Watcher(*ALL, tell=turn)
+        watcher = Watcher(*ALL, on_event=turn)
         try:
             with framehook.hook(watcher):
                 results = program()
@@ -373,7 +368,7 @@ class Surroundings(HookCleared):
             others = Watcher(leaf, fails, counts)
             try:
                 with framehook.hook(others), framehook.hook(
-                        Watcher(leaf, fails, counts, tell=complain)):
+                        Watcher(leaf, fails, counts, on_event=complain)):
                     for function in (leaf, fails, lambda: next(counts(1))):
                         self.assertRaises(RuntimeError, function)
             finally:
@@ -436,7 +431,7 @@ class Surroundings(HookCleared):
                 return str(error)
 
         found = []
-        watcher = Watcher(counts, tell=lambda event: event.kind == "yielded" and found.append(
+        watcher = Watcher(counts, on_event=lambda event: event.kind == "yielded" and found.append(
             says(generator.gi_frame)))
         with framehook.hook(watcher):
             generator = counts(1)
@@ -468,11 +463,11 @@ class Surroundings(HookCleared):
             calls_leaf()
             advance(counts(1))
 
-        watcher = Watcher(counts, leaf, tell=lambda event: walks.append(names()))
+        watcher = Watcher(counts, leaf, on_event=lambda event: walks.append(names()))
         with framehook.hook(watcher):
             test()
-        self.assertEqual(walks[:4], [["told", "calls_leaf"], ["told", "advance"],
-                                     ["told", "counts", "advance"], ["told", "advance"]])
+        self.assertEqual(walks[:4], [["delivered", "calls_leaf"], ["delivered", "advance"],
+                                     ["delivered", "counts", "advance"], ["delivered", "advance"]])
 
 
 if __name__ == "__main__":

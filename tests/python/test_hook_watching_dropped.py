@@ -8,13 +8,8 @@ import unittest
 import weakref
 
 from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
-from support import HookTestCase, ProgramTestCase, needs_hooks
+from support import HookTestCase, ProgramTestCase, framehook, needs_hooks
 from test_hook_cycles import KINDS, Thing
-
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
 
 # Those that are dropped, and do not get a GeneratorExit of what they wait for.
 DROPPED = [kind for kind in KINDS if kind not in ("generator that delegates", "coroutine", "asynchronous generator that waits")]
@@ -48,9 +43,9 @@ class Watching:
     def __call__(self, view):
         if view.code is not self.code:
             return framehook.DISABLE
-        view.watch(self.told, Thing(), yields=True, resumes=True)
+        view.watch(self.on_event, Thing(), yields=True, resumes=True)
 
-    def told(self, event):
+    def on_event(self, event):
         self.kinds.append(event.kind)
         self.threads.append(threading.get_ident())
 
@@ -126,7 +121,7 @@ class Dropped(HookTestCase, ProgramTestCase):
     def refers_to_what_it_keeps(self, kind):
         """The collector finds callback and data through the generator itself; other referents are as without a hook."""
         function, run = KINDS[kind]
-        thing, callback = Thing(), Watching(function).told
+        thing, callback = Thing(), Watching(function).on_event
 
         def hook(view):
             if view.code is not function.__code__:

@@ -4,15 +4,10 @@ import sys
 import types
 import unittest
 
-from support import FREE_THREADED, needs_hooks, use_extensions
+from support import FREE_THREADED, framehook, needs_hooks, use_extensions
 
 use_extensions()
 import evaluators
-
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
 
 
 def given_up(self):
@@ -42,7 +37,7 @@ class UnderEvaluators(unittest.TestCase):
     """No hook and no evaluator is left; what hooks see is in two lists."""
 
     def setUp(self):
-        self.asked, self.told = [], []
+        self.entries, self.delivered = [], []
         self.addCleanup(framehook.clear)
         self.addCleanup(evaluators.set, "default")
 
@@ -54,7 +49,7 @@ class Destructors(UnderEvaluators):
     def watch(self, function, replacements=None):
         def hook(view):
             if view.code is function.__code__:
-                view.watch(lambda event: self.told.append((event.kind, event.code.co_name, event.value)), None, yields=True, resumes=True)
+                view.watch(lambda event: self.delivered.append((event.kind, event.code.co_name, event.value)), None, yields=True, resumes=True)
             elif replacements:
                 return replacements.get(view.code)
 
@@ -70,7 +65,7 @@ class Destructors(UnderEvaluators):
             with self.subTest(type(value).__name__):
                 self.watch(function)
                 self.assertIs(function(), value)
-                self.assertEqual(self.told.pop(), ("returned", "function", value))
+                self.assertEqual(self.delivered.pop(), ("returned", "function", value))
                 evaluators.set("default")
                 framehook.clear()
 
@@ -85,7 +80,7 @@ class Destructors(UnderEvaluators):
         self.watch(function)
         self.assertIs(function(), it)
         self.assertEqual(list(it), [10, 11])
-        self.assertEqual(self.told, [("returned", "function", it)])
+        self.assertEqual(self.delivered, [("returned", "function", it)])
 
     def test_a_watched_generator_ends_whatever_its_locals_do(self):
         for raises in False, True:
@@ -102,10 +97,10 @@ class Destructors(UnderEvaluators):
                 self.assertEqual(next(it), 1)
                 with self.assertRaises(KeyError if raises else StopIteration):
                     next(it)
-                self.assertEqual([kind for kind, name, value in self.told if name == "function"],
+                self.assertEqual([kind for kind, name, value in self.delivered if name == "function"],
                                  ["resumed", "yielded", "resumed", "raised" if raises else "returned"])
-                self.assertEqual(len(self.told), 4)
-                self.told.clear()
+                self.assertEqual(len(self.delivered), 4)
+                self.delivered.clear()
                 framehook.clear()
 
     def test_a_destructor_that_is_replaced_changes_no_code_but_its_own(self):
@@ -116,7 +111,7 @@ class Destructors(UnderEvaluators):
         evaluators.set("pass")
         self.watch(function, {Dies.__del__.__code__: stand_in.__code__})
         self.assertEqual(list(function()), [7])
-        self.assertEqual([(kind, name) for kind, name, value in self.told],
+        self.assertEqual([(kind, name) for kind, name, value in self.delivered],
                          [(kind, "function") for kind in ("resumed", "yielded", "resumed", "returned")])
 
     @unittest.skipIf(FREE_THREADED or not hasattr(sys, "activate_stack_trampoline"), "needs the perf trampoline")
@@ -132,7 +127,7 @@ class Destructors(UnderEvaluators):
         self.addCleanup(sys.deactivate_stack_trampoline)
         self.watch(function)
         self.assertEqual(function(), 5)
-        self.assertEqual(self.told, [("returned", "function", 5)])
+        self.assertEqual(self.delivered, [("returned", "function", 5)])
 
 
 @needs_hooks
@@ -149,7 +144,7 @@ class Answers(UnderEvaluators):
 
         def hook(view):
             if view.code.co_name == "seen":
-                view.watch(lambda event: self.told.append((event.kind, event.value)))
+                view.watch(lambda event: self.delivered.append((event.kind, event.value)))
 
         for function in seen, coroutine, asynchronous:
             function = types.FunctionType(function.__code__.replace(co_name="seen"), {})
@@ -157,7 +152,7 @@ class Answers(UnderEvaluators):
                 evaluators.set("answer")
                 with framehook.hook(hook):
                     self.assertEqual(function(), 42)
-                self.assertEqual(self.told.pop(), ("returned", 42))
+                self.assertEqual(self.delivered.pop(), ("returned", 42))
 
 
 def f(a=None, first=(), **keywords):
@@ -171,7 +166,7 @@ class DiesByIt:
 
 
 @needs_hooks
-class Spared(UnderEvaluators):
+class Unhooked(UnderEvaluators):
     """The call that is spared is found by its function: so others of the same function must not be taken for it."""
 
     def test_what_a_callback_starts_while_the_arguments_are_bound_is_another(self):
@@ -183,7 +178,7 @@ class Spared(UnderEvaluators):
 
         for callback, expected in (f, ["__eq__"]), (framehook.reentrant(f), ["__eq__", "f"]):
             def hook(view):
-                self.asked.append(view.code.co_name)
+                self.entries.append(view.code.co_name)
                 if view.code is Key.__eq__.__code__:
                     view.watch(callback)
 
@@ -193,8 +188,8 @@ class Spared(UnderEvaluators):
                     with framehook.hook(hook):
                         framehook.unhooked(f)(**{Key("a"): 1})
                     evaluators.set("default")
-                    self.assertEqual(self.asked, expected)
-                self.asked.clear()
+                    self.assertEqual(self.entries, expected)
+                self.entries.clear()
 
     def test_a_destructor_that_starts_as_the_arguments_are_bound_is_another(self):
         class Key(str):
@@ -205,7 +200,7 @@ class Spared(UnderEvaluators):
                 return str.__eq__(self, other)
 
         def hook(view):
-            self.asked.append(view.code.co_name)
+            self.entries.append(view.code.co_name)
             if view.code is Key.__eq__.__code__:
                 view.watch(id)
 
@@ -213,7 +208,7 @@ class Spared(UnderEvaluators):
         self.addCleanup(delattr, DiesByIt, "__del__")
         with framehook.hook(hook):
             framehook.unhooked(f)(**{Key("a"): 1})
-        self.assertEqual(self.asked, ["__eq__", "f"])
+        self.assertEqual(self.entries, ["__eq__", "f"])
 
     def test_a_call_that_a_hook_or_a_callback_unhooks_is_unhooked_once(self):
         def work():
@@ -227,7 +222,7 @@ class Spared(UnderEvaluators):
         for name in "hook", "callback":
             for evaluator in "default", "pass":
                 def hook(view):
-                    self.asked.append(view.code.co_name)
+                    self.entries.append(view.code.co_name)
                     if view.code is work.__code__:
                         if name == "hook":
                             calls(view)
@@ -239,8 +234,8 @@ class Spared(UnderEvaluators):
                     with framehook.hook(hook):
                         work()
                     evaluators.set("default")
-                    self.assertEqual(self.asked, ["work", "f"])
-                self.asked.clear()
+                    self.assertEqual(self.entries, ["work", "f"])
+                self.entries.clear()
 
 
 if __name__ == "__main__":

@@ -5,12 +5,7 @@ import random
 import sys
 import unittest
 
-from support import needs_hooks
-
-try:
-    import framehook
-except ImportError:
-    framehook = None
+from support import framehook, needs_hooks
 
 
 class Failed(Exception):
@@ -153,11 +148,11 @@ class Failing:
     def __call__(self, view):
         if any(view.code is code for code in CODES):
             self.begun += 1
-            view.watch(self.told, None, yields=True, resumes=True)
+            view.watch(self.delivered, None, yields=True, resumes=True)
             return None
         return framehook.DISABLE
 
-    def told(self, event):
+    def delivered(self, event):
         self.ended += event.kind in ("returned", "raised", "dropped")
         if event.kind != "dropped" and self.chance.random() < self.often:
             raise Failed(event.kind)
@@ -203,18 +198,18 @@ class EveryForm(unittest.TestCase):
         for kind in ("yielded", "resumed"):
             for error, expected in ((KeyError, ("caught", "last")), (OSError, "raised"),
                                     (StopIteration, "raised")):
-                told = []
+                delivered = []
 
-                def tell(event):
-                    told.append(event.kind)
+                def on_event(event):
+                    delivered.append(event.kind)
                     turn = 1 if kind == "yielded" else 2
-                    if event.kind == kind and told.count(kind) == turn:
+                    if event.kind == kind and delivered.count(kind) == turn:
                         raise error("value")
 
                 def hook(view):
                     if view.code is delegating_after.__code__:
-                        told.clear()
-                        view.watch(tell, None, yields=True, resumes=True)
+                        delivered.clear()
+                        view.watch(on_event, None, yields=True, resumes=True)
 
                 with self.subTest(kind, error=error), framehook.hook(hook):
                     for _ in range(ROUNDS):
@@ -234,9 +229,9 @@ class EveryForm(unittest.TestCase):
 
         def hook(view):
             if view.code is use.__code__:
-                view.watch(tell, None, yields=True, resumes=True)
+                view.watch(on_event, None, yields=True, resumes=True)
 
-        def tell(event):
+        def on_event(event):
             if event.kind == kind:
                 raise error("end")
 
@@ -267,13 +262,13 @@ class EveryForm(unittest.TestCase):
             except KeyError:
                 return "caught"
 
-        def tell(event):
+        def on_event(event):
             if event.kind == "yielded":
                 raise KeyError
 
         def hook(view):
             if view.code is outer.__code__:
-                view.watch(tell, None, yields=True)
+                view.watch(on_event, None, yields=True)
 
         with framehook.hook(hook):
             for _ in range(ROUNDS):

@@ -10,15 +10,10 @@ import types
 import unittest
 import weakref
 
-from support import needs_hooks, use_extensions
+from support import framehook, needs_hooks, use_extensions
 from test_hook_watching import Watcher
 
 use_extensions()
-
-try:
-    import framehook
-except ImportError:
-    framehook = None
 
 
 def counting(n):
@@ -103,15 +98,15 @@ class Generators(unittest.TestCase):
         self.assertEqual(self.events()[2:], [("dropped", None)])
 
     def test_data_that_leads_to_its_generator_keeps_nothing_alive(self):
-        class Word:
+        class Data:
             pass
 
-        word = self.watcher.mark = Word()
-        alive = weakref.ref(word)
-        word.generator = counting(3)
-        next(word.generator)
+        data = self.watcher.mark = Data()
+        alive = weakref.ref(data)
+        data.generator = counting(3)
+        next(data.generator)
         self.watcher.mark = None
-        del word
+        del data
         gc.collect()
         self.assertIsNone(alive())
 
@@ -255,11 +250,11 @@ class Alone(unittest.TestCase):
 @needs_hooks
 class Failures(unittest.TestCase):
     def watch(self, function, when, error=RuntimeError):
-        def tell(event):
+        def on_event(event):
             if event.kind == when:
                 raise error(when)
 
-        watcher = Watcher(function, tell=tell)
+        watcher = Watcher(function, on_event=on_event)
         framehook.add(watcher)
         self.addCleanup(framehook.remove, watcher)
         return watcher
@@ -290,12 +285,12 @@ class Failures(unittest.TestCase):
 
         first = []
 
-        def tell(event):
+        def on_event(event):
             if event.kind == "resumed" and first:
                 raise RuntimeError(first.pop())
             first.append("again") if event.kind == "yielded" and event.value == 1 else None
 
-        with framehook.hook(Watcher(cleans_up, tell=tell)):
+        with framehook.hook(Watcher(cleans_up, on_event=on_event)):
             self.assertEqual(list(cleans_up()), [1, "again"])
 
     def test_where_it_is_dropped_are_reported(self):
@@ -313,7 +308,7 @@ class Failures(unittest.TestCase):
     def test_to_resume_the_generator_of_the_event(self):
         answers = []
 
-        def tell(event):
+        def on_event(event):
             if event.kind != "yielded":
                 return
             for use in (lambda: next(generator), lambda: generator.throw(OSError), lambda: generator.close()):
@@ -322,7 +317,7 @@ class Failures(unittest.TestCase):
                 except ValueError as error:
                     answers.append(str(error))
 
-        with framehook.hook(Watcher(counting, tell=tell)):
+        with framehook.hook(Watcher(counting, on_event=on_event)):
             generator = counting(1)
             self.assertEqual(next(generator), 0)
         self.assertEqual(answers, ["generator already executing"] * 3)
@@ -331,7 +326,7 @@ class Failures(unittest.TestCase):
     def test_to_close_the_generator_that_goes_on(self):
         answers = []
 
-        def tell(event):
+        def on_event(event):
             if event.kind != "resumed":
                 return
             for use in (lambda: generator.close(), lambda: generator.throw(OSError), lambda: next(generator)):
@@ -340,7 +335,7 @@ class Failures(unittest.TestCase):
                 except ValueError as error:
                     answers.append(str(error))
 
-        with framehook.hook(Watcher(counting, patient, tell=tell)):
+        with framehook.hook(Watcher(counting, patient, on_event=on_event)):
             generator = counting(2)
             self.assertEqual(list(generator), [0, 1])
             self.assertEqual(answers, ["generator already executing"] * 9)
@@ -364,7 +359,7 @@ class Failures(unittest.TestCase):
             yield Closes()
             return kept
 
-        def tell(event):
+        def on_event(event):
             kind = event.kind
             del event
             if kind == "yielded":
@@ -375,7 +370,7 @@ class Failures(unittest.TestCase):
 
         def hook(view):
             if view.code is yields_it.__code__:
-                view.watch(tell, None, yields=True, resumes=True)
+                view.watch(on_event, None, yields=True, resumes=True)
 
         for hooks in (1, 2):
             answers, seen = [], []
@@ -417,7 +412,7 @@ class Failures(unittest.TestCase):
         def thrown():
             generator = function()
             next(generator)
-            generator.throw(ValueError("told"))
+            generator.throw(ValueError("delivered"))
 
         def goes_on():
             generator = function()
@@ -426,16 +421,16 @@ class Failures(unittest.TestCase):
 
         # It goes on twice: as it begins, and behind its yield.
         for failing in (["yielded"], ["resumed", "yielded", "resumed"]):
-            def tell(event):
-                told.append(event.kind)
-                if told == failing:
-                    raise ValueError("told")
+            def on_event(event):
+                delivered.append(event.kind)
+                if delivered == failing:
+                    raise ValueError("delivered")
 
             for function, handled in ((handles, "KeyError('handled')"), (around, "OSError('around it')")):
-                told = []
-                with framehook.hook(Watcher(function, tell=tell, resumes=failing[0] == "resumed")):
+                delivered = []
+                with framehook.hook(Watcher(function, on_event=on_event, resumes=failing[0] == "resumed")):
                     found = contexts(goes_on)
-                self.assertEqual(told[:len(failing)], failing)
+                self.assertEqual(delivered[:len(failing)], failing)
                 self.assertEqual(found, ["ValueError('told')", handled, "LookupError('caller')"])
                 self.assertEqual(found, contexts(thrown))
 

@@ -6,13 +6,8 @@ import traceback
 import unittest
 import warnings
 
-from support import needs_hooks
+from support import framehook, needs_hooks
 from test_hook_watching import Watcher
-
-try:
-    import framehook
-except ImportError:
-    framehook = None
 
 REFUSED = "a generator cannot be sent to another line while frame hooks are told that it yields"
 
@@ -44,7 +39,7 @@ class Jumps(unittest.TestCase):
     def jumping(self, function, use, to, where, count, fails=None):
         """What comes of the use of a generator that goes to a line below its `def` as a hook is told of `where` after `count`
         other events. The hook fails then, with `fails`."""
-        def told(event):
+        def callback(event):
             if event.kind == where and len(events) == count:
                 here = 1
                 if fails:
@@ -52,15 +47,15 @@ class Jumps(unittest.TestCase):
             events.append(event.kind)
 
         def trace(frame, event, argument):
-            if frame.f_code is told.__code__ and event == "line" and frame.f_lineno == line_of_here:
+            if frame.f_code is callback.__code__ and event == "line" and frame.f_lineno == line_of_here:
                 generator.gi_frame.f_trace = trace
                 generator.gi_frame.f_lineno = function.__code__.co_firstlineno + to
                 jumps.append(event)
             return trace
 
-        line_of_here = told.__code__.co_firstlineno + 2
+        line_of_here = callback.__code__.co_firstlineno + 2
         events, jumps, old = [], [], sys.gettrace()
-        handle = framehook.add(Watcher(function, tell=told), visible=True)
+        handle = framehook.add(Watcher(function, on_event=callback), visible=True)
         try:
             generator = function()
             with warnings.catch_warnings():
@@ -101,9 +96,9 @@ class Jumps(unittest.TestCase):
         """And not at the one before, whose handlers count on another stack."""
         for what, error, values in (
             (dict(use=self.thrown, where="resumed", count=2), KeyError("thrown"), [1]),
-            (dict(use=self.goes_on, where="resumed", count=2, fails=KeyError("told")), KeyError("told"), [1]),
+            (dict(use=self.goes_on, where="resumed", count=2, fails=KeyError("callback")), KeyError("callback"), [1]),
             (dict(use=self.goes_on, where="yielded", count=1), RuntimeError(REFUSED), []),
-            (dict(use=self.goes_on, where="yielded", count=1, fails=KeyError("told")), KeyError("told"), []),
+            (dict(use=self.goes_on, where="yielded", count=1, fails=KeyError("callback")), KeyError("callback"), []),
         ):
             with self.subTest(what=what):
                 try:

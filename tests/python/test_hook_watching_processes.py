@@ -6,13 +6,8 @@ import threading
 import unittest
 import weakref
 
-from support import ProgramTestCase, needs_hooks
+from support import ProgramTestCase, framehook, needs_hooks
 from test_hook_watching import Watcher
-
-try:
-    import framehook
-except ImportError:
-    framehook = None
 
 
 @needs_hooks
@@ -326,7 +321,7 @@ class Threads(unittest.TestCase):
 
     def test_the_events_of_a_generator_that_changes_threads_come_where_it_runs(self):
         where = []
-        watcher = Watcher(counts, tell=lambda event: where.append(
+        watcher = Watcher(counts, on_event=lambda event: where.append(
             event.value in (None, threading.get_ident())))
         with framehook.hook(watcher):
             generator = self.in_thread(counts)
@@ -347,7 +342,7 @@ class Threads(unittest.TestCase):
 
     def test_a_generator_that_a_dead_thread_has_begun_is_dropped_where_it_is_given_up(self):
         where = []
-        watcher = Watcher(counts, tell=lambda event: where.append(threading.get_ident()))
+        watcher = Watcher(counts, on_event=lambda event: where.append(threading.get_ident()))
 
         def begin():
             generator = counts()
@@ -365,16 +360,16 @@ class Threads(unittest.TestCase):
         class Hook:
             def __call__(self, view):
                 if view.code is waits.__code__:
-                    view.watch(self.told)
+                    view.watch(self.delivered)
 
-            def told(self, event):
-                told.append(event.kind)
+            def delivered(self, event):
+                delivered.append(event.kind)
 
         def waits(number):
             running.release()
             may_end[number].wait()
 
-        told, running = [], threading.Semaphore(0)
+        delivered, running = [], threading.Semaphore(0)
         may_end = [threading.Event() for _ in range(3)]
         hook = Hook()
         alive = weakref.ref(hook)
@@ -392,7 +387,7 @@ class Threads(unittest.TestCase):
             thread.join()
         del thread, threads
         gc.collect()
-        self.assertEqual((told, alive()), ([], None))
+        self.assertEqual((delivered, alive()), ([], None))
 
 
 if __name__ == "__main__":

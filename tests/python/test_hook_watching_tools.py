@@ -7,13 +7,8 @@ import signal
 import sys
 import unittest
 
-from support import needs_hooks
+from support import framehook, needs_hooks
 from test_hook_watching import Watcher
-
-try:
-    import framehook
-except ImportError:
-    framehook = None
 
 TOOL = 4
 EVENTS = ("PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "PY_THROW", "LINE", "RAISE",
@@ -125,7 +120,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
             leaf()
             leaf()
 
-        with framehook.hook(Watcher(leaf, tell=lambda event: sys.settrace(self.note))):
+        with framehook.hook(Watcher(leaf, on_event=lambda event: sys.settrace(self.note))):
             program()
         sys.settrace(None)
         self.assertEqual(self.found, [("leaf", "call"), ("leaf", "line"), ("leaf", "return")])
@@ -138,7 +133,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
             leaf()
             leaf()
 
-        with framehook.hook(Watcher(leaf, tell=lambda event: sys.setprofile(self.note))):
+        with framehook.hook(Watcher(leaf, on_event=lambda event: sys.setprofile(self.note))):
             program()
         sys.setprofile(None)
         self.assertEqual([event for event in self.found if event[1] in ("call", "return")],
@@ -153,7 +148,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
             leaf()
 
         sys.settrace(self.note)
-        with framehook.hook(Watcher(leaf, tell=lambda event: sys.settrace(None))):
+        with framehook.hook(Watcher(leaf, on_event=lambda event: sys.settrace(None))):
             program()
         self.assertEqual([name for name, event in self.found if event == "call"],
                          ["program", "leaf"])
@@ -183,7 +178,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
     def test_monitoring_begins_with_the_generator_that_goes_on(self):
         turn_on = self.monitor(patient.__code__)
         with framehook.hook(Watcher(
-                patient, tell=lambda event: event.kind == "resumed" and turn_on())):
+                patient, on_event=lambda event: event.kind == "resumed" and turn_on())):
             next(patient())
         # It has begun before anybody monitored, and nothing of it has run.
         events = [event for event in self.found if event not in ("PY_START", "line 0")]
@@ -193,12 +188,12 @@ class ToolsThatComeInACallback(unittest.TestCase):
         turn_on = self.monitor(patient.__code__)
         events = []
 
-        def tell(event):
+        def on_event(event):
             events.append(event.kind)
             if events == ["resumed", "yielded", "resumed"]:
                 turn_on()
 
-        with framehook.hook(Watcher(patient, tell=tell)):
+        with framehook.hook(Watcher(patient, on_event=on_event)):
             generator = patient()
             next(generator)
             self.assertEqual(generator.throw(KeyError), 2)
@@ -210,7 +205,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
         for wanted in (["yielded"], ["yielded", "resumed"]):
             turn_on, events = self.monitor(patient.__code__), []
 
-            def tell(event):
+            def on_event(event):
                 if event.kind == "yielded" or events:
                     events.append(event.kind)
                 if events == wanted:
@@ -218,7 +213,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
                 if events == ["yielded"]:
                     raise KeyError
 
-            with framehook.hook(Watcher(patient, tell=tell)):
+            with framehook.hook(Watcher(patient, on_event=on_event)):
                 generator = patient()
                 self.assertEqual(next(generator), 2)
             self.assertEqual(self.found[self.found.index("EXCEPTION_HANDLED"):],
@@ -261,7 +256,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
         expected = self.seen_by_each_tool(by_hand)
         self.assertEqual([len(seen) > 3 for seen in expected], [True] * 3)
         for wanted in (["yielded"], ["resumed", "yielded", "resumed"]):
-            def tell(event):
+            def on_event(event):
                 events.append(event.kind)
                 if events == wanted:
                     raise KeyError
@@ -275,11 +270,11 @@ class ToolsThatComeInACallback(unittest.TestCase):
                 self.assertEqual(found, 2)
 
             events = []
-            with framehook.hook(Watcher(patient, tell=tell, resumes=len(wanted) > 1)):
+            with framehook.hook(Watcher(patient, on_event=on_event, resumes=len(wanted) > 1)):
                 self.assertEqual(self.seen_by_each_tool(use), expected)
 
     def test_a_tool_that_fails_or_closes_the_generator_as_a_callbacks_exception_is_thrown_in(self):
-        def tell(event):
+        def on_event(event):
             if event.kind == "yielded":
                 raise KeyError
 
@@ -297,7 +292,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
         monitoring.register_callback(TOOL, monitoring.events.PY_THROW, thrown)
         monitoring.set_events(TOOL, monitoring.events.PY_THROW)
         self.addCleanup(monitoring.set_events, TOOL, 0)
-        with framehook.hook(Watcher(patient, tell=tell)):
+        with framehook.hook(Watcher(patient, on_event=on_event)):
             generator = patient()
             with self.assertRaisesRegex(LookupError, "of a tool"):
                 next(generator)
@@ -317,7 +312,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
                 on.append(True)
                 turn_on()
 
-        watcher = Watcher(patient, recurse, tell=turn)
+        watcher = Watcher(patient, recurse, on_event=turn)
         with framehook.hook(watcher):
             for n in range(30):
                 self.assertEqual((list(patient()), recurse(n)), ([1, 2], 0))
@@ -370,7 +365,7 @@ class Signals(unittest.TestCase):
             return 1
 
         others = Watcher(leaf)
-        watcher = Watcher(leaf, tell=lambda event: self.interrupt())
+        watcher = Watcher(leaf, on_event=lambda event: self.interrupt())
         with framehook.hook(others), framehook.hook(watcher), self.assertRaises(Stopped):
             leaf()
         self.assertEqual((watcher.kinds(), others.taken()),
@@ -387,7 +382,7 @@ class Signals(unittest.TestCase):
         self.assertEqual(watcher.taken(), [("raised", "Stopped()")] * 2)
 
     def test_whenever_a_signal_comes_each_frame_ends_at_most_once_and_no_data_is_left(self):
-        class Word(list):
+        class Data(list):
             """What it becomes is noted in it by one call of C."""
 
         def leaf():
@@ -409,9 +404,9 @@ class Signals(unittest.TestCase):
 
         def hook(view):
             if view.code in codes:
-                word = Word()
-                words.append(word)
-                view.watch(word.append, None)
+                data = Data()
+                words.append(data)
+                view.watch(data.append, None)
 
         stopped = 0
         with framehook.hook(hook):
@@ -424,7 +419,7 @@ class Signals(unittest.TestCase):
                     stopped += 1
         self.assertGreater(len(words), 300)
         # A hook that was interrupted before it watched the frame is told nothing.
-        ends = [len(word) for word in words]
+        ends = [len(data) for data in words]
         self.assertLessEqual(set(ends), {0, 1})
         self.assertLessEqual(ends.count(0), stopped)
 

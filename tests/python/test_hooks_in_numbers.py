@@ -7,12 +7,7 @@ import unittest
 import weakref
 
 from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
-from support import HookTestCase, ProgramTestCase, in_new_thread, needs_hooks, new_function
-
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
+from support import HookTestCase, ProgramTestCase, framehook, in_new_thread, needs_hooks, new_function
 
 MANY = 1_000
 LIMIT = 1_024
@@ -124,7 +119,7 @@ class Thousand(HookTestCase, ProgramTestCase):
         all_of_them = list(range(MANY))
         without = [one for one in all_of_them if one != number]
 
-        def asked():
+        def entries():
             log.clear()
             target()
             return list(log)
@@ -133,33 +128,33 @@ class Thousand(HookTestCase, ProgramTestCase):
         for off, on in ((framehook.disable, framehook.enable),
                         (framehook.disable_in_thread, framehook.enable_in_thread),
                         (lambda hook: framehook.disable_for_code(hook, target), lambda hook: framehook.enable_for_code(hook, target))):
-            self.assertEqual(asked(), all_of_them)
+            self.assertEqual(entries(), all_of_them)
             off(hook)
-            self.assertEqual((asked(), asked()), (without, without))
+            self.assertEqual((entries(), entries()), (without, without))
             on(hook)
-            self.assertEqual(asked(), all_of_them)
+            self.assertEqual(entries(), all_of_them)
         for block in (framehook.disabled(hook), framehook.disabled_in_thread(hook), framehook.disabled_for_code(hook, target)):
             with block:
-                self.assertEqual(asked(), without)
-            self.assertEqual(asked(), all_of_them)
+                self.assertEqual(entries(), without)
+            self.assertEqual(entries(), all_of_them)
         # What is switched off for one thread is not for another.
         framehook.disable_in_thread(hook)
-        self.assertEqual((asked(), in_new_thread(asked)), (without, all_of_them))
+        self.assertEqual((entries(), in_new_thread(entries)), (without, all_of_them))
         framehook.enable_in_thread(hook)
         # It has settled.
         hook.answer = framehook.DISABLE
-        self.assertEqual((asked(), asked()), (all_of_them, without))
+        self.assertEqual((entries(), entries()), (all_of_them, without))
         framehook.enable_for_code(hook, target)
-        self.assertEqual((asked(), asked()), (all_of_them, without))
+        self.assertEqual((entries(), entries()), (all_of_them, without))
         # And the others have too.
         for one in hooks:
             one.answer = framehook.DISABLE
-        self.assertEqual((asked(), asked()), (without, []))
+        self.assertEqual((entries(), entries()), (without, []))
         for one in hooks:
             one.answer = None
         for one in hooks[:number]:
             framehook.enable_for_code(one, target)
-        self.assertEqual(asked(), all_of_them[:number])
+        self.assertEqual(entries(), all_of_them[:number])
 
     def test_each_can_be_switched_off(self):
         for number in 0, 31, 32, 33, 63, 64, 65, 500, MANY - 1:
@@ -248,26 +243,27 @@ class Thousand(HookTestCase, ProgramTestCase):
             framehook.clear()
 
     def test_all_of_them_watch(self):
-        told = []
+        delivered = []
         log = []
         for function in target, generator:
             hooks = [Hook(number, log, about=function,
-                          answer=lambda view, number=number: view.watch(lambda event: told.append((event.kind, event.data)), number, yields=True, resumes=True))
+                          answer=lambda view, number=number: view.watch(
+                              lambda event: delivered.append((event.kind, event.data)), number, yields=True, resumes=True))
                      for number in range(MANY)]
             for hook in hooks:
                 framehook.add(hook)
             if function is target:
                 self.assertEqual(target(), 1)
-                self.assertEqual(told, [("returned", number) for number in reversed(range(MANY))])
+                self.assertEqual(delivered, [("returned", number) for number in reversed(range(MANY))])
             else:
                 made = generator()
                 self.assertEqual(next(made), 1)
-                self.assertEqual(told, [(kind, number) for kind in ("resumed", "yielded") for number in reversed(range(MANY))])
-                told.clear()
+                self.assertEqual(delivered, [(kind, number) for kind in ("resumed", "yielded") for number in reversed(range(MANY))])
+                delivered.clear()
                 del made
                 gc.collect()
-                self.assertEqual(sorted(told), [("dropped", number) for number in range(MANY)])
-            told.clear()
+                self.assertEqual(sorted(delivered), [("dropped", number) for number in range(MANY)])
+            delivered.clear()
             framehook.clear()
 
     def test_the_last_of_them_replaces_or_gives_the_value(self):

@@ -8,16 +8,11 @@ import threading
 import types
 import unittest
 
-from support import CFace, SimpleCFace, framecore, in_new_thread, needs_hooks, use_extensions
+from support import CFace, SimpleCFace, framecore, framehook, in_new_thread, needs_hooks, use_extensions
 
 use_extensions()
 import datahooks
 import evaluators
-
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
 
 
 class Frames:
@@ -273,7 +268,7 @@ class Hidden(unittest.TestCase):
     def test_a_callback_of_each_kind_of_event_alone(self):
         for kind in range(5):
             for flags, expected in ((0, set()), (VISIBLE, RUN)):
-                def told(event):
+                def delivered(event):
                     if event == kind:
                         helper()
 
@@ -287,7 +282,7 @@ class Hidden(unittest.TestCase):
                         except KeyError:
                             pass
 
-                handles = [datahooks.add(function.__code__, 0, events=7, flags=flags, on_event=told) for function in (f, generator, coroutine)]
+                handles = [datahooks.add(function.__code__, 0, events=7, flags=flags, on_event=delivered) for function in (f, generator, coroutine)]
                 with self.subTest(kind=kind, flags=flags):
                     self.check(expected, run)
                 for handle in handles:

@@ -5,13 +5,9 @@ import threading
 import unittest
 
 from hook_variants import extension
-from support import FREE_THREADED, HookTestCase, ProgramTestCase, needs_hooks
+from support import FREE_THREADED, HookTestCase, ProgramTestCase, framehook, needs_hooks
 from test_hooks_of_one_thread import Hook, generator, names, target
 
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
 try:
     import ctypes
 except ImportError:
@@ -27,14 +23,14 @@ class AtTheEndOfThreads(HookTestCase, ProgramTestCase):
         for kind in range(4 if FREE_THREADED else 5):
             inside, goes_on, kept, waited = threading.Event(), threading.Event(), [], []
 
-            def told(event):
+            def delivered(event):
                 if event == kind and not waited:
                     waited.append(threading.get_ident())
                     inside.set()
                     goes_on.wait(60)
 
             def begin():
-                datahooks.add(generator.__code__, 0, events=7, flags=2, on_event=told)
+                datahooks.add(generator.__code__, 0, events=7, flags=2, on_event=delivered)
                 kept.append(generator())
                 begun.set()
                 ends.wait(60)
@@ -61,7 +57,7 @@ class AtTheEndOfThreads(HookTestCase, ProgramTestCase):
             self.assertEqual(waited, [user.ident])
             ends.set()
             owner.join()
-            del begin, told
+            del begin, delivered
             gc.collect()
             self.assertEqual((framehook.hooks(), datahooks.take_hooks()), ([], (1, 0)), kind)
             goes_on.set()
@@ -80,7 +76,7 @@ class AtTheEndOfThreads(HookTestCase, ProgramTestCase):
             hook = Hook()
             framehook.add(hook, "attached", this_thread=True)
             target()
-            found.append((len(hook.asked), names()))
+            found.append((len(hook.entries), names()))
 
         library = ctypes.CDLL(None)
         for _ in range(50):

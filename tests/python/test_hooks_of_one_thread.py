@@ -7,12 +7,8 @@ import unittest
 import weakref
 
 from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
-from support import HookTestCase, ProgramTestCase, in_new_thread, needs_hooks
+from support import HookTestCase, ProgramTestCase, framehook, in_new_thread, needs_hooks
 
-try:
-    import framehook
-except ImportError:     # stock CPython
-    framehook = None
 try:
     import ctypes
 except ImportError:
@@ -32,16 +28,16 @@ class Hook:
     """A hook that writes down in which thread it is asked about target()."""
 
     def __init__(self, answer=None):
-        self.asked, self.answer = [], answer
+        self.entries, self.answer = [], answer
 
     def __call__(self, view):
         if view.code is target.__code__:
-            self.asked.append(threading.get_ident())
+            self.entries.append(threading.get_ident())
             return self.answer
         return None
 
     def take(self):
-        taken, self.asked = self.asked, []
+        taken, self.entries = self.entries, []
         return taken
 
 
@@ -71,12 +67,12 @@ class OneThread(HookTestCase, ProgramTestCase):
             target()
             return handle, hook.take(), threading.get_ident(), names()
 
-        handle, asked, ident, listed = in_new_thread(work, hook)
-        self.assertEqual((asked, listed), ([ident], ["of a thread"]))
+        handle, entries, ident, listed = in_new_thread(work, hook)
+        self.assertEqual((entries, listed), ([ident], ["of a thread"]))
         self.assertEqual(framehook.hooks(), [])
         target()
         in_new_thread(target)
-        self.assertEqual(hook.asked, [])
+        self.assertEqual(hook.entries, [])
         for use in framehook.remove, framehook.enable, framehook.disable, framehook.disable_in_thread:
             self.assertRaises(ValueError, use, handle)
         self.assertRaises(ValueError, framehook.remove, hook)
@@ -101,7 +97,7 @@ class OneThread(HookTestCase, ProgramTestCase):
                 hooks.append(weakref.ref(hook))
                 framehook.add(hook, this_thread=True)
                 target()
-                seen.append(len(hook.asked))
+                seen.append(len(hook.entries))
 
         seen = []
         for number in range(1_100):
@@ -124,8 +120,8 @@ class OneThread(HookTestCase, ProgramTestCase):
                 framehook.add(hook, this_thread=True)
                 for _ in range(5):
                     target()
-                if set(hook.asked) != {threading.get_ident()} or len(hook.asked) != 5:
-                    failures.append(hook.asked)
+                if set(hook.entries) != {threading.get_ident()} or len(hook.entries) != 5:
+                    failures.append(hook.entries)
             except BaseException as error:
                 failures.append(repr(error))
 
@@ -218,17 +214,17 @@ class OneThread(HookTestCase, ProgramTestCase):
         self.assertEqual(counts, [1, 0, 1, 0, 1, 1])
 
     def test_disabled_there_is_disabled_for_it_alone(self):
-        settles, other = Hook(framehook.DISABLE), Hook()
+        disables, other = Hook(framehook.DISABLE), Hook()
         framehook.add(other)
 
         def work():
-            framehook.add(settles, this_thread=True)
+            framehook.add(disables, this_thread=True)
             target(), target()
-            return len(settles.take()), len(other.take())
+            return len(disables.take()), len(other.take())
 
         self.assertEqual(in_new_thread(work), (1, 2))
         target()
-        self.assertEqual((len(settles.take()), len(other.take())), (0, 1))
+        self.assertEqual((len(disables.take()), len(other.take())), (0, 1))
         self.assertEqual(in_new_thread(work), (1, 2))
 
     def test_what_another_thread_disables_is_not_disabled_for_it(self):
@@ -248,11 +244,11 @@ class OneThread(HookTestCase, ProgramTestCase):
         thread = threading.Thread(target=work)
         thread.start()
         begun.wait(60)
-        settles = Hook(framehook.DISABLE)
-        framehook.add(settles, this_thread=True)
+        disables = Hook(framehook.DISABLE)
+        framehook.add(disables, this_thread=True)
         for _ in range(300):        # specialized on the way
             target()
-        self.assertEqual(len(settles.take()), 1)
+        self.assertEqual(len(disables.take()), 1)
         goes_on.set()
         thread.join()
         self.assertEqual(counts, [5])
@@ -288,7 +284,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         class Data:
             pass
 
-        told, alive, kept = [], [], []
+        delivered, alive, kept = [], [], []
 
         class Watches:
             def __call__(self, view):
@@ -296,7 +292,7 @@ class OneThread(HookTestCase, ProgramTestCase):
                     return None
                 data = Data()
                 alive.append(weakref.ref(data))
-                view.watch(lambda event: told.append(event.kind), data, yields=True, resumes=True)
+                view.watch(lambda event: delivered.append(event.kind), data, yields=True, resumes=True)
 
         def work():
             hook = Watches()
@@ -306,11 +302,11 @@ class OneThread(HookTestCase, ProgramTestCase):
             next(kept[0])
 
         in_new_thread(work)
-        self.assertEqual(told, ["resumed", "yielded"])
+        self.assertEqual(delivered, ["resumed", "yielded"])
         self.assertEqual(list(kept[0]), [2])
         kept.clear()
         gc.collect()
-        self.assertEqual((told, [reference() for reference in alive]), (["resumed", "yielded"], [None, None]))
+        self.assertEqual((delivered, [reference() for reference in alive]), (["resumed", "yielded"], [None, None]))
 
     def test_its_destructor_runs_at_the_end_of_the_thread(self):
         """And does what it likes: adds and removes hooks, calls functions, begins threads."""

@@ -5,16 +5,13 @@ import random
 import sys
 import unittest
 
-from support import FREE_THREADED, ON_STOCK, ProgramTestCase, framecore, make_recursion, needs_hooks, use_extensions
+from support import FREE_THREADED, ON_STOCK, ProgramTestCase, framecore, framehook, make_recursion, needs_hooks, use_extensions
 
 use_extensions()
 import evaluators
 import datahooks
 import framehooks
 from test_hook_data import ON_EXIT, PASS
-
-if not ON_STOCK:
-    import framehook
 
 EVALUATORS = ("default", "pass", "count")
 
@@ -139,9 +136,9 @@ class StackOverflow(unittest.TestCase):
             if limits.random() < 0.02:
                 set_limit()
             if view.code is recurse.__code__:
-                view.watch(told)
+                view.watch(on_event)
 
-        def told(event):
+        def on_event(event):
             if limits.random() < 0.02:
                 set_limit()
 

@@ -82,9 +82,9 @@ class Watching(HookTestCase):
 
     def test_an_exception_in_an_exit_callback_fails_the_call_and_has_the_raised_one_as_context(self):
         f = new_function("def f(x): return 1 / x")
-        guard = cases.install("tell raises", f, ValueError("told"))
+        guard = cases.install("tell raises", f, ValueError("delivered"))
         for argument in (1, 0):
-            with self.assertRaisesRegex(ValueError, "told") as caught:
+            with self.assertRaisesRegex(ValueError, "delivered") as caught:
                 f(argument)
         self.assertIsInstance(caught.exception.__context__, ZeroDivisionError)
         guard.remove()
@@ -171,14 +171,14 @@ class Answering(HookTestCase):
         inner.__globals__["f"] = inner
         guard = cases.install("not below", inner, None)
         inner(5)
-        self.assertEqual(guard.asked(), 1)
+        self.assertEqual(guard.entries(), 1)
         inner(5)
-        self.assertEqual(guard.asked(), 2)
+        self.assertEqual(guard.entries(), 2)
         guard.remove()
         guard = cases.install("only below", inner, None)
         inner(5)
         inner(5)
-        self.assertEqual(guard.asked(), 12)
+        self.assertEqual(guard.entries(), 12)
         guard.remove()
 
     def test_an_unhooked_call_is_not_dispatched(self):
@@ -197,14 +197,14 @@ class Answering(HookTestCase):
         leaf = new_function("def leaf(n): return n", "leaf")
         helper = new_function("def helper(n): seen.append(leaf(n))", "helper", leaf=leaf, seen=seen)
         listening = cases.Listening(f.__code__, helper)
-        listening.asked()
+        listening.entries()
         f()
         # f; and helper and leaf, of the call that the hook has made.
-        self.assertEqual((listening.asked(), seen), (3, [1]))
-        listening.asked()
+        self.assertEqual((listening.entries(), seen), (3, [1]))
+        listening.entries()
         helper(2)
-        asked = listening.asked()
-        self.assertEqual(asked, 2)
+        entries = listening.entries()
+        self.assertEqual(entries, 2)
 
     def test_an_error_of_a_reentrant_call_is_the_hooks(self):
         f = new_function("def f(): return 1")
@@ -217,23 +217,23 @@ class Answering(HookTestCase):
         f = new_function("def f(): return 1")
         listening = cases.Listening(f.__code__, int)
         f()
-        self.assertGreater(listening.asked(), 0)
+        self.assertGreater(listening.entries(), 0)
         listening.listen(False, False)
         for _ in range(10):
             f()
         listening.listen(True, False)
-        self.assertLess(listening.asked(), 3)
+        self.assertLess(listening.entries(), 3)
         f()
-        self.assertGreater(listening.asked(), 0)
+        self.assertGreater(listening.entries(), 0)
 
     def test_one_that_panics_listens(self):
         f = new_function("def f(): return 1")
         listening = cases.Listening(f.__code__, int)
-        listening.asked()
+        listening.entries()
         listening.listen(False, True)
         self.assertEqual(f(), 1)
         listening.listen(True, False)
-        self.assertGreater(listening.asked(), 0)
+        self.assertGreater(listening.entries(), 0)
 
     def test_one_that_does_not_listen_can_be_dropped_elsewhere(self):
         f = new_function("def f(): return 1")
@@ -267,7 +267,7 @@ class Answering(HookTestCase):
         guard = cases.install("pass", f, None, this_thread=True, visible=True)
         f()
         in_new_thread(f)
-        self.assertEqual(guard.asked(), 1)
+        self.assertEqual(guard.entries(), 1)
         guard.remove()
 
     def test_reading_more_of_the_frame(self):

@@ -222,7 +222,7 @@ class Failing(HookTestCase):
         for _ in range(3):
             with self.assertRaisesRegex(RuntimeError, '^frame hook "panic" panicked: f starts$'):
                 f()
-        self.assertEqual(guard.asked(), 3)
+        self.assertEqual(guard.entries(), 3)
         guard.remove()
         self.assertEqual(f(), 1)
 

@@ -9,10 +9,7 @@ import threading
 import unittest
 import warnings
 
-from support import ON_STOCK, HookTestCase, ProgramTestCase, counter, in_a_child, needs_hooks, new_function
-
-if not ON_STOCK:
-    import framehook
+from support import HookTestCase, ProgramTestCase, counter, framehook, in_a_child, needs_hooks, new_function
 
 
 def small():
@@ -38,7 +35,7 @@ class Hooks(HookTestCase):
                 callable = counter(function)
                 with framehook.hook(callable) as hook:
                     for way in order:
-                        before = callable.asked
+                        before = callable.entries
                         if way == "block":
                             with framehook.disabled_for_code(hook, function.__code__):
                                 loop()
@@ -46,9 +43,9 @@ class Hooks(HookTestCase):
                             framehook.disable_for_code(hook, function.__code__)
                             loop()
                             framehook.enable_for_code(hook, function.__code__)
-                        self.assertEqual(callable.asked, before, way)
+                        self.assertEqual(callable.entries, before, way)
                         loop()
-                        self.assertEqual(callable.asked - before, self.CALLS, way)
+                        self.assertEqual(callable.entries - before, self.CALLS, way)
 
     def test_what_was_compiled_for_side_exits_is_freed_with_its_loop(self):
         def loop():
@@ -112,7 +109,7 @@ class Hooks(HookTestCase):
             things, at = [None] * self.CALLS, self.CALLS * 2 // 3
             things[at] = EnablesHook()
             loop(things)
-        self.assertEqual(callable.asked, self.CALLS - at)
+        self.assertEqual(callable.entries, self.CALLS - at)
 
     @in_a_child
     def test_a_destructor_within_a_running_trace_adds_a_hook(self):
@@ -155,7 +152,7 @@ class Hooks(HookTestCase):
                     things[self.CALLS // 3] = AddsHook()
                     begin(things, function)
                     hook.__exit__(None, None, None)
-                    self.assertEqual(callable.asked, self.CALLS // 3 + 1)
+                    self.assertEqual(callable.entries, self.CALLS // 3 + 1)
 
     def test_arguments_are_seen_where_the_prologue_is_hot(self):
         """A recursive call of a trace leads to the callee's first instruction, which makes a cell."""

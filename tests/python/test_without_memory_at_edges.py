@@ -9,7 +9,7 @@ import gc
 import sys
 import unittest
 
-from support import ON_STOCK, ProgramTestCase, attempt, code_named, framecore, make_recursion, needs_failing_allocations, needs_hooks, use_extensions
+from support import ProgramTestCase, attempt, code_named, framecore, framehook, make_recursion, needs_failing_allocations, needs_hooks, use_extensions
 
 use_extensions()
 import arenafault
@@ -18,9 +18,6 @@ import foreignchunk
 import framehooks
 
 from test_hook_data import DISABLE, ON_EXIT, PASS
-
-if not ON_STOCK:
-    import framehook
 
 CHUNK = 16 * 1024           # the smallest; smaller allocations of the arena allocator are none
 ALL = 1 << 40               # allocations
@@ -110,7 +107,7 @@ class Answers:
             return framehook.DISABLE
         if self.answer == "pass":
             return None
-        if self.answer == "settle":
+        if self.answer == "disable_code":
             return framehook.DISABLE
         if self.answer == "watch":
             view.watch(self.ended.append)
@@ -137,7 +134,7 @@ def install(code, answer):
 
 def each_answer(name):
     code, kind, parameters, _ = CALLS[name]
-    for answer in ("pass", "settle", "watch", *IN_C):
+    for answer in ("pass", "disable_code", "watch", *IN_C):
         yield answer, answer
     for size, locals_ in (("larger", MANY_LOCALS), ("larger than a chunk", MORE_THAN_A_CHUNK)):
         other = stand_in(kind, locals_, parameters)

@@ -11,14 +11,11 @@ import sys
 import tracemalloc
 import unittest
 
-from support import ON_STOCK, ProgramTestCase, attempt, code_named, framecore, make_recursion, needs_failing_allocations, needs_hooks, use_extensions
+from support import ProgramTestCase, attempt, code_named, framecore, framehook, make_recursion, needs_failing_allocations, needs_hooks, use_extensions
 
 use_extensions()
 import codeextra
 import datahooks
-
-if not ON_STOCK:
-    import framehook
 
 MANY_LOCALS = " = ".join(f"v{number}" for number in range(60)) + " = None"
 PASSES = 5
@@ -63,7 +60,7 @@ LARGER = {code: code_named("made", f"def made({parameters}):\n {MANY_LOCALS}\n {
 recurse = make_recursion(330)
 
 
-def told(event):
+def on_event(event):
     return None
 
 
@@ -71,7 +68,7 @@ def passes(view):
     return None
 
 
-def settles(view):
+def disables(view):
     return framehook.DISABLE
 
 
@@ -84,12 +81,12 @@ def replaces(view):
 def watches(view):
     code = view.code
     if code is LEAF or code is RAISES or code is GENERATOR:
-        view.watch(told, None, yields=True, resumes=True)
+        view.watch(on_event, None, yields=True, resumes=True)
 
 
 def limits(view):
     if view.code is LEAF:
-        view.watch(told)
+        view.watch(on_event)
         view.only_callees()
     elif view.code is RAISES:
         view.exclude_callees()
@@ -190,7 +187,7 @@ def values():
 INDICES = [None]
 MANY = {}
 OPERATIONS = {
-    **{f"a hook that {hook.__name__}": beside(hook) for hook in (passes, settles, replaces, watches, limits, gives, looks, adds)},
+    **{f"a hook that {hook.__name__}": beside(hook) for hook in (passes, disables, replaces, watches, limits, gives, looks, adds)},
     "among many": among_many, "calls around a hook": calls_around, "blocks": blocks,
     "removed while frames are watched": removed_while_watched, "at edges": at_edges, "data of C": data_of_c, "values": values,
 }

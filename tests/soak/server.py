@@ -101,14 +101,14 @@ class Settles(Tool):
     """Hooks that settle, and all the ways to switch them off and on."""
 
     def turn(self):
-        asked = []
+        entries = []
 
-        def settle(view):
-            asked.append(1)
+        def disable_code(view):
+            entries.append(1)
             return framehook.DISABLE
 
         code = self.random.choice(CODES)
-        with framehook.hook(settle) as hook:
+        with framehook.hook(disable_code) as hook:
             self.work(1)
             framehook.disable_for_code(hook, code)
             framehook.enable_for_code(hook, code)
@@ -117,7 +117,7 @@ class Settles(Tool):
                 with block:
                     self.work(1)
             self.work(1)
-        if not asked:
+        if not entries:
             self.problems["a hook that settles was not asked"] += 1
 
 
@@ -142,14 +142,14 @@ class Watches(Tool):
     """Frames are watched from their begin to their end; extents and results besides."""
 
     def turn(self):
-        begun, told = [], []
+        begun, delivered = [], []
 
         def counts(view):
             """In this thread alone. What counts is C, so that it does the same at the recursion limit."""
             if view.code not in KNOWN:
                 return framehook.DISABLE
             begun.append(1)
-            view.watch(told.append)
+            view.watch(delivered.append)
 
         def listens(view):
             if view.code not in KNOWN:
@@ -167,8 +167,8 @@ class Watches(Tool):
                 self.work()
         finally:
             framehook.remove(handle)
-        if not begun or len(told) != len(begun):
-            self.problems[f"{len(begun)} frames were watched, and {len(told)} ends told"] += 1
+        if not begun or len(delivered) != len(begun):
+            self.problems[f"{len(begun)} frames were watched, and {len(delivered)} ends told"] += 1
         handle = framehook.add(answers, this_thread=True)
         try:
             if work.fib(5) != self.fives[5]:

@@ -61,7 +61,7 @@ struct Case {
     kind: String,
     code: Py<PyCode>,
     extra: Py<PyAny>,
-    asked: AtomicI64,
+    entries: AtomicI64,
     seen: Mutex<Vec<String>>,
     own_guard: Mutex<Option<Arc<Installed<Case>>>>,
 }
@@ -76,7 +76,7 @@ impl Case {
     }
 
     fn data_that(&self, at_end: Option<Py<PyAny>>, panics: bool) -> FrameData {
-        FrameData { number: self.asked.load(Ordering::Relaxed), at_end, panics }
+        FrameData { number: self.entries.load(Ordering::Relaxed), at_end, panics }
     }
 
     fn read(&self, frame: &Frame<'_>) -> PyResult<()> {
@@ -120,7 +120,7 @@ impl FrameHook for Case {
         if !code.is(&self.code) {
             return Ok(Answer::disable());
         }
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.entries.fetch_add(1, Ordering::Relaxed);
         let extra = self.extra.bind(py);
         match self.kind.as_str() {
             "pass" | "panic when dropped" => Ok(Answer::pass()),
@@ -251,7 +251,7 @@ impl FrameHook for Pass {
 struct Listener {
     listens: AtomicBool,
     panics: AtomicBool,
-    asked: AtomicI64,
+    entries: AtomicI64,
     code: Py<PyCode>,
     outside: Py<PyAny>,
 }
@@ -265,7 +265,7 @@ impl FrameHook for Listener {
     }
 
     fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.entries.fetch_add(1, Ordering::Relaxed);
         let code = frame.code()?;
         if code.is(&self.code) {
             framehook::reentrant(self.outside.bind(frame.py())).call1((1,))?;
@@ -310,8 +310,8 @@ mod rust_hook_cases {
 
     #[pymethods]
     impl Guard {
-        fn asked(&self) -> PyResult<i64> {
-            Ok(self.get()?.hook().asked.load(Ordering::Relaxed))
+        fn entries(&self) -> PyResult<i64> {
+            Ok(self.get()?.hook().entries.load(Ordering::Relaxed))
         }
 
         fn seen(&self) -> PyResult<Vec<String>> {
@@ -398,7 +398,7 @@ mod rust_hook_cases {
             kind: kind.clone(),
             code: code_of(function)?.unbind(),
             extra,
-            asked: AtomicI64::new(0),
+            entries: AtomicI64::new(0),
             seen: Mutex::default(),
             own_guard: Mutex::default(),
         };
@@ -454,7 +454,7 @@ mod rust_hook_cases {
             let hook = Listener {
                 listens: AtomicBool::new(true),
                 panics: AtomicBool::new(false),
-                asked: AtomicI64::new(0),
+                entries: AtomicI64::new(0),
                 code: code.unbind(),
                 outside,
             };
@@ -466,8 +466,8 @@ mod rust_hook_cases {
             self.installed.hook().panics.store(panics, Ordering::Relaxed);
         }
 
-        fn asked(&self) -> i64 {
-            self.installed.hook().asked.swap(0, Ordering::Relaxed)
+        fn entries(&self) -> i64 {
+            self.installed.hook().entries.swap(0, Ordering::Relaxed)
         }
     }
 
