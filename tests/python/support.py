@@ -147,6 +147,30 @@ def in_new_thread(function, *arguments):
     return value
 
 
+def in_threads(function, arguments):
+    """Call a function with each of the arguments, in threads that run at the same time; raise what one of them did."""
+    errors = []
+
+    def body(argument):
+        try:
+            function(argument)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=body, args=(argument,)) for argument in arguments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def in_many_threads(count, function):
+    """Call a function in so many threads at the same time."""
+    in_threads(lambda _: function(), range(count))
+
+
 class recursion_limit:
     """Allow `depth` more frames, for the time of a `with` block."""
 

@@ -2,11 +2,10 @@
 
 import gc
 import sys
-import threading
 import unittest
 
 from code_extra_support import FIRST, SECOND, THIRD, CodeExtraTestCase, alone, mended, new_code
-from support import FREE_THREADED, ON_STOCK, _testcapi, needs_failing_allocations, use_extensions
+from support import FREE_THREADED, ON_STOCK, _testcapi, in_threads, needs_failing_allocations, use_extensions
 
 use_extensions()
 import codeextra
@@ -280,11 +279,7 @@ class Threads(CodeExtraTestCase):
 
         if ON_STOCK and FREE_THREADED:
             self.skipTest("stock has no lock there")
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(3))
         self.assertEqual(failures, [])
         freed = self.freed_values()
         # Every value is freed but the last one under each index.

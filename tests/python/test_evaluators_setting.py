@@ -4,7 +4,7 @@ import threading
 import unittest
 
 from evaluator_scenarios import EvaluatorTestCase, warm_up
-from support import FREE_THREADED, ON_STOCK, about_stock, needs_framecore, specialized, use_extensions
+from support import FREE_THREADED, ON_STOCK, about_stock, in_many_threads, needs_framecore, specialized, use_extensions
 
 use_extensions()
 import evaluators
@@ -135,11 +135,7 @@ class Threads(EvaluatorTestCase):
 
         evaluators.set("count")
         evaluators.take_count()
-        threads = [threading.Thread(target=body) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_many_threads(4, body)
         self.assertEqual(evaluators.take_count(), 4_000)
 
     def test_evaluators_come_and_go_while_threads_run(self):

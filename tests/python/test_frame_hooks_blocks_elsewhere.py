@@ -7,7 +7,7 @@ import gc
 import threading
 import unittest
 
-from support import HookTestCase, ProgramTestCase, counter, framehook, in_new_thread, needs_hooks, new_function
+from support import HookTestCase, ProgramTestCase, counter, framehook, in_many_threads, in_new_thread, needs_hooks, new_function
 
 
 def do_nothing(view):
@@ -431,11 +431,7 @@ class Installed(BlocksTestCase):
             except BaseException as error:
                 failures.append(repr(error))
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_many_threads(4, work)
         self.assertEqual((failures[:3], framehook.hooks()), ([], []))
 
     def test_decorated_functions_in_a_pool(self):

@@ -7,7 +7,7 @@ import sys
 import threading
 import unittest
 
-from support import HookTestCase, code_named, framecore, in_new_thread, needs_hooks, use_extensions
+from support import HookTestCase, code_named, framecore, in_new_thread, in_threads, needs_hooks, use_extensions
 
 use_extensions()
 import framehooks
@@ -76,11 +76,7 @@ class Threads(HookTestCase):
                     failures.append(n)
                 framecore.remove_frame_hook(handle)
 
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(4))
         self.assertEqual((failures, framecore.frame_hooks()), ([], []))
 
     def test_a_hook_removed_while_it_runs_elsewhere(self):

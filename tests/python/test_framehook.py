@@ -13,7 +13,7 @@ import threading
 import unittest
 import weakref
 
-from support import FREE_THREADED, ROOT, HookTestCase, about_stock, extension_directory, framecore, framehook, in_new_thread, needs_hooks
+from support import FREE_THREADED, ROOT, HookTestCase, about_stock, extension_directory, framecore, framehook, in_many_threads, in_new_thread, needs_hooks
 
 OVERLAY = os.path.join(ROOT, "overlay", "Lib", "framehook.py")
 
@@ -173,11 +173,7 @@ class Module(HookTestCase):
 
         barrier = threading.Barrier(4)
         results = []
-        threads = [threading.Thread(target=lambda: results.append(target(barrier))) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_many_threads(4, lambda: results.append(target(barrier)))
         self.assertEqual(len(results), 4)
         self.assertEqual(framehook.hooks(), [])
 

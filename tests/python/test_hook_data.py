@@ -7,7 +7,7 @@ import sys
 import threading
 import unittest
 
-from support import attempt, framecore, in_a_child, needs_failing_allocations, needs_hooks, use_extensions
+from support import attempt, framecore, in_a_child, in_many_threads, in_new_thread, needs_failing_allocations, needs_hooks, use_extensions
 
 use_extensions()
 import datahooks
@@ -292,9 +292,7 @@ class DataOfFrames(unittest.TestCase):
 
             def on_entry():
                 if elsewhere:
-                    thread = threading.Thread(target=datahooks.remove, args=(handle,))
-                    thread.start()
-                    thread.join()
+                    in_new_thread(datahooks.remove, handle)
                 else:
                     datahooks.remove(handle)
                 gc.collect()
@@ -343,11 +341,7 @@ class DataOfFrames(unittest.TestCase):
             for _ in range(200):
                 run(), run_generator(), stop_generator()
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_many_threads(4, work)
         for handle in handles:
             datahooks.remove(handle)
         found = datahooks.take_frames()

@@ -14,7 +14,7 @@ import unittest
 
 from hook_call_places import PLACES, WAYS, exception_of_another_thread, now_of
 from hook_variants import extension
-from support import STOCK_PYTHON, ProgramTestCase, framehook, needs_hooks, needs_stock, run_program
+from support import STOCK_PYTHON, ProgramTestCase, framehook, in_new_thread, needs_hooks, needs_stock, run_program
 
 try:
     import ctypes
@@ -184,9 +184,7 @@ class PendingCalls(ProgramTestCase):
             except BaseException as error:
                 failures.append(error)
 
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
+        in_new_thread(work)
         self.assertEqual(failures, [])
 
     @needs_stock

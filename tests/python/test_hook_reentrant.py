@@ -3,10 +3,9 @@
 import ctypes
 import gc
 import sys
-import threading
 import unittest
 
-from support import framehook, needs_hooks
+from support import framehook, in_new_thread, needs_hooks
 
 
 def target():
@@ -201,9 +200,7 @@ class Reentrant(unittest.TestCase):
 
     def test_in_another_thread_it_is_a_call(self):
         def work(view):
-            thread = threading.Thread(target=framehook.reentrant(helper))
-            thread.start()
-            thread.join()
+            in_new_thread(framehook.reentrant(helper))
 
         self.assertEqual(names_of(target, work), ["target", "helper", "leaf"])
 

@@ -9,7 +9,7 @@ import time
 import unittest
 import weakref
 
-from support import framehook, in_a_child, needs_hooks
+from support import framehook, in_a_child, in_new_thread, needs_hooks
 from test_hook_watching import Watcher
 
 
@@ -117,9 +117,7 @@ class Scopes(unittest.TestCase):
             in_thread.append(leaf())
 
         def program():
-            thread = threading.Thread(target=other)
-            thread.start()
-            thread.join()
+            in_new_thread(other)
             leaf()
 
         class Everywhere(Entries):
@@ -160,9 +158,7 @@ class Scopes(unittest.TestCase):
         entries = Entries()
         framehook.add(entries, this_thread=True)
         try:
-            thread = threading.Thread(target=outer)
-            thread.start()
-            thread.join()
+            in_new_thread(outer)
             leaf()
         finally:
             framehook.remove(entries)

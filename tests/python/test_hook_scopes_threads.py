@@ -8,7 +8,7 @@ import types
 import unittest
 
 from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, Plainly, extension
-from support import HookTestCase, ProgramTestCase, framehook, needs_hooks
+from support import HookTestCase, ProgramTestCase, framehook, in_many_threads, in_new_thread, in_threads, needs_hooks
 
 
 def leaf():
@@ -167,11 +167,7 @@ class Scopes(HookTestCase, ProgramTestCase):
                     everybody.abort()
 
             with framehook.hook(entries):
-                threads = [threading.Thread(target=work) for _ in range(4)]
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join()
+                in_many_threads(4, work)
             self.assertEqual(failures, [])
 
     def test_a_thread_that_begins_below_a_frame_is_not_below_it(self):
@@ -180,9 +176,7 @@ class Scopes(HookTestCase, ProgramTestCase):
             found.append(entries.here())
 
         def begin():
-            thread = threading.Thread(target=in_thread)
-            thread.start()
-            thread.join()
+            in_new_thread(in_thread)
 
         for limit, expected in (("exclude_callees", ["leaf"]), ("only_callees", ["leaf"]), ("everywhere", [])):
             entries, found = Entries(inner=limit), []
@@ -469,11 +463,7 @@ class Scopes(HookTestCase, ProgramTestCase):
 
         entries.here = here
         with framehook.hook(hook):
-            threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            in_threads(work, range(4))
         self.assertEqual(failures[:3], [])
 
     def test_wrong_arguments_and_two_scopes_in_one_answer(self):

@@ -11,7 +11,7 @@ import traceback
 import unittest
 import weakref
 
-from support import framehook, needs_hooks, run_program
+from support import framehook, in_many_threads, needs_hooks, run_program
 
 
 class Watcher:
@@ -358,11 +358,7 @@ class Leaving(unittest.TestCase):
         wrong = []
         watcher = Watcher(function, on_event=lambda event: event.value == threading.get_ident() or wrong.append(event))
         with framehook.hook(watcher):
-            threads = [threading.Thread(target=lambda: [function() for _ in range(300)]) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            in_many_threads(4, lambda: [function() for _ in range(300)])
         self.assertEqual((len(watcher.taken()), wrong), (1200, []))
 
     def test_what_a_callback_starts_is_not_dispatched(self):

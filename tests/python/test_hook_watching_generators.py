@@ -10,7 +10,7 @@ import types
 import unittest
 import weakref
 
-from support import framehook, needs_hooks, use_extensions
+from support import framehook, in_new_thread, needs_hooks, use_extensions
 from test_hook_watching import Watcher
 
 use_extensions()
@@ -169,9 +169,7 @@ class Generators(unittest.TestCase):
         generator = counting(2)
         next(generator)
         found = []
-        thread = threading.Thread(target=lambda: found.extend(generator))
-        thread.start()
-        thread.join()
+        in_new_thread(lambda: found.extend(generator))
         self.assertEqual(found, [1])
         self.assertEqual(self.watcher.kinds(), ["resumed", "yielded", "resumed", "yielded", "resumed", "returned"])
 
@@ -431,7 +429,7 @@ class Failures(unittest.TestCase):
                 with framehook.hook(Watcher(function, on_event=on_event, resumes=failing[0] == "resumed")):
                     found = contexts(goes_on)
                 self.assertEqual(delivered[:len(failing)], failing)
-                self.assertEqual(found, ["ValueError('told')", handled, "LookupError('caller')"])
+                self.assertEqual(found, ["ValueError('delivered')", handled, "LookupError('caller')"])
                 self.assertEqual(found, contexts(thrown))
 
 

@@ -6,7 +6,7 @@ import threading
 import unittest
 import weakref
 
-from support import ProgramTestCase, framehook, needs_hooks
+from support import ProgramTestCase, framehook, in_new_thread, needs_hooks
 from test_hook_watching import Watcher
 
 
@@ -314,9 +314,7 @@ def counts():
 class Threads(unittest.TestCase):
     def in_thread(self, work):
         found = []
-        thread = threading.Thread(target=lambda: found.append(work()))
-        thread.start()
-        thread.join()
+        in_new_thread(lambda: found.append(work()))
         return found[0]
 
     def test_the_events_of_a_generator_that_changes_threads_come_where_it_runs(self):

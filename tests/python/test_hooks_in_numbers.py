@@ -7,7 +7,7 @@ import unittest
 import weakref
 
 from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
-from support import HookTestCase, ProgramTestCase, framehook, in_new_thread, needs_hooks, new_function
+from support import HookTestCase, ProgramTestCase, framehook, in_new_thread, in_threads, needs_hooks, new_function
 
 MANY = 1_000
 LIMIT = 1_024
@@ -353,11 +353,7 @@ class Thousand(HookTestCase, ProgramTestCase):
             except BaseException as error:
                 failures.append(repr(error))
 
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(4))
         self.assertEqual((failures[:1], framehook.hooks()), ([], []))
 
     def test_a_program_that_ends_with_a_thousand_hooks(self):

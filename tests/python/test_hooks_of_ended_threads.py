@@ -5,7 +5,7 @@ import threading
 import unittest
 
 from hook_variants import extension
-from support import FREE_THREADED, HookTestCase, ProgramTestCase, framehook, needs_hooks
+from support import FREE_THREADED, HookTestCase, ProgramTestCase, framehook, in_new_thread, needs_hooks
 from test_hooks_of_one_thread import Hook, generator, names, target
 
 try:
@@ -206,9 +206,7 @@ print(status, asked, len(framehook.hooks()))
         looker = threading.Thread(target=look)
         looker.start()
         for _ in range(150 if FREE_THREADED else 300):
-            thread = threading.Thread(target=work)
-            thread.start()
-            thread.join()
+            in_new_thread(work)
         stop.set()
         looker.join()
         self.assertEqual((failures, framehook.hooks()), ([], []))

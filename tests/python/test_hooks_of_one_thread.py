@@ -7,7 +7,7 @@ import unittest
 import weakref
 
 from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
-from support import HookTestCase, ProgramTestCase, framehook, in_new_thread, needs_hooks
+from support import HookTestCase, ProgramTestCase, framehook, in_many_threads, in_new_thread, needs_hooks
 
 try:
     import ctypes
@@ -126,11 +126,7 @@ class OneThread(HookTestCase, ProgramTestCase):
                 failures.append(repr(error))
 
         for _ in range(40):
-            threads = [threading.Thread(target=work) for _ in range(10)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            in_many_threads(10, work)
         self.assertEqual((failures, framehook.hooks()), ([], []))
 
     def test_others_know_nothing_of_it(self):
@@ -329,9 +325,7 @@ class OneThread(HookTestCase, ProgramTestCase):
             for _ in range(3):
                 framehook.add(Leaves(), this_thread=True)
 
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
+        in_new_thread(work)
         gc.collect()
         self.assertEqual((acts, names()), ([1] * 3, []))
 

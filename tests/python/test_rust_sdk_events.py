@@ -2,13 +2,12 @@
 
 import gc
 import sys
-import threading
 import unittest
 
 from test.support import get_c_recursion_limit
 
 from rust_sdk_support import HookTestCase, load, new_function, ten
-from support import in_new_thread
+from support import in_many_threads, in_new_thread
 
 rust_hook = cases = None
 
@@ -138,11 +137,7 @@ class Watching(HookTestCase):
     def test_threads_watch_at_once(self):
         f = new_function("def f(): return 1")
         guard = cases.install("watch", f, None)
-        threads = [threading.Thread(target=lambda: [f() for _ in range(500)]) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_many_threads(4, lambda: [f() for _ in range(500)])
         self.assertEqual(len(guard.seen()), 2000)
         guard.remove()
 

@@ -10,7 +10,7 @@ import unittest
 import weakref
 
 from rust_sdk_support import HookTestCase, load, new_function, ten
-from support import FREE_THREADED, ProgramTestCase, about_stock, needs_framecore
+from support import FREE_THREADED, ProgramTestCase, about_stock, in_many_threads, needs_framecore
 
 rust_hook = cases = None
 
@@ -124,11 +124,7 @@ class Counting(HookTestCase):
             for _ in range(5000):
                 f()
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_many_threads(4, work)
         self.assertEqual(counter.calls(f), 20000)
         self.assertEqual(counter.calls(work), 4)
         del counter
