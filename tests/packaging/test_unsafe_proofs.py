@@ -1,13 +1,11 @@
 """The check of SAFETY comments and unsafe blocks that `make lint` runs finds what it must find, and nothing else."""
 
-import sys
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests" / "proofs"))
-import comments
+from tests.proofs import comments
 
+ROOT = Path(__file__).resolve().parents[2]
 BAD_COMMENTS = (
     "the caller's contract.", "The caller's contract!", "by contract.", "as above.", "as there", "the same contract.",
     "alive by contract.", "as above, by contract.", "",
