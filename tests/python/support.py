@@ -61,16 +61,22 @@ IN_A_CHILD = "FERRULE_TEST_IN_A_CHILD"
 
 
 @functools.cache
-def extension_directory():
-    """Where the test extensions for the running interpreter are; builds them if need be."""
+def extension_builder():
+    """The module that builds the test extensions, by its path: what imports this may not have the root on its own."""
     source = os.path.join(ROOT, "tests", "c", "build_extensions.py")
     spec = importlib.util.spec_from_file_location("build_extensions", source)
     builder = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(builder)
+    return builder
+
+
+@functools.cache
+def extension_directory():
+    """Where the test extensions for the running interpreter are; builds them if need be."""
     # One directory per interpreter: those of two builds may differ in ABI.
     tag = os.path.basename(os.path.dirname(os.path.abspath(sys.executable))) or "python"
     kind = sysconfig.get_config_var("SOABI") or "abi"
-    return builder.build(sys.executable, os.path.join(ROOT, "build", "test-extensions", f"{tag}-{kind}"))
+    return extension_builder().build(sys.executable, os.path.join(ROOT, "build", "test-extensions", f"{tag}-{kind}"))
 
 
 def use_extensions():

@@ -13,7 +13,10 @@ import threading
 import unittest
 import weakref
 
-from support import FREE_THREADED, ROOT, HookTestCase, about_stock, extension_directory, framecore, framehook, in_many_threads, in_new_thread, needs_hooks
+from support import (
+    FREE_THREADED, ROOT, HookTestCase, about_stock, extension_builder, extension_directory, framecore, framehook, in_many_threads, in_new_thread,
+    needs_hooks,
+)
 
 OVERLAY = os.path.join(ROOT, "overlay", "Lib", "framehook.py")
 
@@ -329,19 +332,9 @@ class MapsOfCode(unittest.TestCase):
 
 @needs_hooks
 class Documentation(unittest.TestCase):
-    @staticmethod
-    @functools.cache
-    def builder():
-        import importlib.util
-        spec = importlib.util.spec_from_file_location(
-            "build_extensions", os.path.join(ROOT, "tests", "c", "build_extensions.py"))
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
     def compile_c(self, code, directory, module=None):
         """Build a block of C; as an extension module if it is one."""
-        builder = self.builder()
+        builder = extension_builder()
         facts = builder.facts_of(sys.executable)
         source = os.path.join(directory, "example.c")
         with open(source, "w", encoding="utf-8") as file:
