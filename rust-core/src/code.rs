@@ -130,6 +130,18 @@ impl Code {
         unsafe { (*self.as_ptr()).co_framesize as usize }
     }
 
+    /// How many values its evaluation stack takes.
+    pub fn stack_size(self) -> usize {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).co_stacksize as usize }
+    }
+
+    /// How many code units its instructions take.
+    pub fn size(self) -> usize {
+        // SAFETY: live by the type's invariant; its size is its number of instructions.
+        unsafe { (*self.as_ptr()).ob_base.ob_size as usize }
+    }
+
     pub fn free_variables(self) -> usize {
         // SAFETY: live by the type's invariant.
         unsafe { (*self.as_ptr()).co_nfreevars as usize }
