@@ -8,6 +8,7 @@
 The programs are those of programs.py. Each is run on stock, and on Ferrule in one mode:
 
     each        it is stopped at each instruction, or at one of a few; the frames of its calls continue as one chain
+    hooked      the same, with a frame hook that passes each frame
     throw       at some instructions, frames continue with an exception. On stock that is raised by a monitoring function
 
 The exit code is 0 when all traces were the same, 1 when not, 2 when the interpreters cannot be run.
@@ -22,7 +23,7 @@ from tests.differential.program_runs import HERE, ROOT, Way
 
 WORKER = os.path.join(HERE, "continued_programs_worker.py")
 # What the reference does in a mode.
-MODES = {"each": "seen", "throw": "raise"}
+MODES = {"each": "seen", "hooked": "seen", "throw": "raise"}
 EXTENSIONS = os.path.join(ROOT, "build", "test-extensions", "continued-programs")
 
 
@@ -47,7 +48,7 @@ def programs_for(ferrule, stock, mode):
 def main():
     parser = program_runs.argument_parser(__doc__)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES), metavar="MODE",
-                        help="of each, throw (default: both)")
+                        help="of each, hooked, throw (default: all)")
     options = parser.parse_args()
     try:
         programs = [programs_for(options.python, options.stock, mode) for mode in options.modes]

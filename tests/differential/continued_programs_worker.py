@@ -111,6 +111,24 @@ class Stopped(worker.Surroundings):
         return {"details": [str(self.totals)]}
 
 
+class Hooked(Stopped):
+    """A frame hook in Python passes each frame meanwhile."""
+
+    def __enter__(self):
+        import framehook
+        self.hook = framehook.add(passes)
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        import framehook
+        framehook.remove(self.hook)
+        super().__exit__(*exception)
+
+
+def passes(view):
+    return None
+
+
 class Seen(Stopped):
     """The same, and nothing stops: instructions that are watched are not specialized, and those look at the recursion limit."""
 
@@ -135,7 +153,7 @@ class Thrown(Raised):
     elsewhere = True
 
 
-MODES = {"seen": Seen, "each": Stopped, "raise": Raised, "throw": Thrown}
+MODES = {"seen": Seen, "each": Stopped, "hooked": Hooked, "raise": Raised, "throw": Thrown}
 
 
 def main():

@@ -34,6 +34,9 @@ class ContinuedPrograms(unittest.TestCase):
     def test_frames_go_on(self):
         self.check("each")
 
+    def test_frames_go_on_with_a_hook(self):
+        self.check("hooked")
+
     def test_frames_raise(self):
         self.check("throw")
 

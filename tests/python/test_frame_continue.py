@@ -2,6 +2,8 @@
 
 import dis
 import functools
+import os
+import re
 import sys
 import traceback
 import types
@@ -124,6 +126,19 @@ class OneFrame(unittest.TestCase):
     def test_from_the_very_beginning(self):
         self.assertEqual(continued(record(add_one, 0, x=4)), 5)
         self.assertEqual(continued(record(closure_of(1), 0, other=2)), (1, 2))
+
+    def test_the_example_of_the_documentation(self):
+        with open(os.path.join(support.ROOT, "docs", "compilers.md"), encoding="utf-8") as file:
+            text = file.read()
+        namespace = {}
+        exec(next(it for it in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "def squares" in it), namespace)
+        squares = namespace["squares"]
+        at = int(re.search(r"\.instruction = (\d+), \.stack_depth = 3", text)[1])
+        self.assertEqual(at, index_of(squares, "BINARY_OP", 0, "+="))
+        iterator = iter(range(2**31, 2**31 + 3))
+        i = next(iterator)
+        got = continued(record(squares, at, [iterator, 2**63, i * i], n=9, total=2**63, i=i))
+        self.assertEqual(got, 2**63 + sum(it * it for it in range(2**31, 2**31 + 3)))
 
     def test_a_value_is_pushed(self):
         self.assertEqual(continued(record(outer, after(outer, "CALL"), x=3), value=50), 99)
