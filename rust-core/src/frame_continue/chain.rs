@@ -197,7 +197,7 @@ unsafe fn instrument(thread: Thread, code: Code) -> Result<bool, Refusal> {
     // SAFETY: live by the invariant of `Code`. Other threads change the field, hence the atomic.
     let version =
         unsafe { AtomicUsize::from_ptr(&raw mut (*code.as_ptr())._co_instrumentation_version) };
-    let version = version.load(Ordering::Relaxed);
+    let version = version.load(Ordering::Acquire);
     if version == thread.eval_breaker() >> c::_PY_EVAL_EVENTS_BITS << c::_PY_EVAL_EVENTS_BITS {
         return Ok(false);
     }
