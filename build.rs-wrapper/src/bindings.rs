@@ -121,6 +121,7 @@ const FUNCTIONS: &[&str] = &[
     "PyUnicode_InternFromString",
     "Py_DecRef",
     "Py_IncRef",
+    "_PyErr_ChainExceptions1",
     "_PyErr_ChainStackItem",
     "_PyErr_FormatFromCause",
     "_PyEval_EvalFrameDefault",
@@ -137,6 +138,7 @@ const FUNCTIONS: &[&str] = &[
     "_PyRust_UnsettleAllCode",
     "_Py_Dealloc",
     "_Py_FatalErrorFunc",
+    "_Py_GetBaseOpcode",
     "_Py_HandlePending",
     "_Py_Instrument",
     "_Py_call_instrumentation_arg",
@@ -149,15 +151,18 @@ const VARIABLES: &[&str] = &[
     "PyTuple_Type",
     "PyUnicode_Type",
     "Py(AsyncGen|Bool|CFunction|Coro|Function|Gen|Method)_Type",
+    "BINARY_SUBSCR",
+    "CALL(_FUNCTION_EX|_KW)?",
     "EXTENDED_ARG",
     "INSTRUMENTED_LINE",
     "INTERPRETER_EXIT",
     "JUMP_BACKWARD",
+    "LOAD_ATTR",
     "MAKE_CELL",
     "RESERVED",
     "RESUME(_CHECK)?",
     "RETURN_GENERATOR",
-    "PyExc_(Index|Key|Runtime|System|Type|UnboundLocal|Value)Error",
+    "PyExc_(Index|Key|Recursion|Runtime|System|Type|UnboundLocal|Value)Error",
     "PyExc_Stop(Async)?Iteration",
     "Py_mod_(exec|gil|multiple_interpreters)",
     "Py_tp_(dealloc|doc|getset|methods|new|repr|traverse)",
@@ -169,6 +174,7 @@ const VARIABLES: &[&str] = &[
     "PY_VERSION",
     "Py_TPFLAGS_BASE_EXC_SUBCLASS",
     "Py_TRASHCAN_HEADROOM",
+    "_PyOpcode_Caches",
     "_PyGC_BITS_(DEFERRED|TRACKED)",
     "_PY_EVAL_EVENTS_BITS",
     "_PY_(ASYNC_EXCEPTION|CALLS_TO_DO|SIGNALS_PENDING)_BIT",
@@ -192,6 +198,7 @@ const HEADERS: &str = "\
 #include \"pycore_gc.h\"
 #include \"pycore_function.h\"
 #include \"opcode_ids.h\"
+#include \"pycore_opcode_metadata.h\"
 #ifdef Py_GIL_DISABLED
 static const int ferrule_free_threaded = 1;
 #endif

@@ -9,8 +9,16 @@ pub fn write_or_check(check: bool) -> Outcome<()> {
     let core = root.join("rust-core");
     let mut public = cbindgen::Builder::new()
         .with_config(cbindgen::Config::from_file(core.join("framehook.toml"))?);
-    for file in ["c_types", "c_api/hooks", "c_api/frames", "c_api/compilers"] {
-        public = public.with_src(core.join(format!("src/frame_hook/{file}.rs")));
+    for file in [
+        "frame_hook/c_types",
+        "frame_hook/c_api/hooks",
+        "frame_hook/c_api/frames",
+        "frame_hook/c_api/compilers",
+        "frame_continue/record",
+        "frame_continue/c_api",
+        "frame/locals",
+    ] {
+        public = public.with_src(core.join(format!("src/{file}.rs")));
     }
     let public = emit(public, &root.join("overlay/Include/cpython/framehook.h"), check)?;
     let mut config = cbindgen::Config::from_file(core.join("cbindgen.toml"))?;

@@ -50,6 +50,11 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_LARGEST_GROWN_CHUNK (1024 * 1024)
 
 /*
+ How many levels of C recursion an eval loop takes; C asserts it.
+ */
+#define _PyRust_EVAL_C_STACK_UNITS 2
+
+/*
  The opcode of a JUMP_BACKWARD that counts its turns.
  */
 #define _PyRust_COUNTED_JUMP 234
@@ -200,8 +205,7 @@ typedef struct _PyRust_Slot _PyRust_Slot;
 typedef struct _PyRust_Table _PyRust_Table;
 
 /*
- How far ahead of `instr_ptr` the thread's current frame continues, in code units. `instr_ptr` stays at the CALL
- until the next instruction starts, so that LINE events are right.
+ How far ahead of `instr_ptr` a frame continues, in code units.
  */
 typedef unsigned int _PyRust_Ahead;
 

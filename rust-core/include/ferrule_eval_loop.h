@@ -44,7 +44,8 @@
 
 /* What is done there: hooks are told; and then, or where a hook has put another frame in the place of the one that was
    offered, it goes on in the thread's current frame, `oparg` ahead of where that stands, or with the exception that is
-   set. In one place and with what every instruction has alone, so that the registers of the loop are not chosen for it. */
+   set: of the call at which it stands, or if `oparg` is not 0, of the instruction that ends there. In one place and with
+   what every instruction has alone, so that the registers of the loop are not chosen for it. */
 #define FRAME_HOOK_LABELS() \
     COMPILER_LABELS() \
 frame_came_back: \
@@ -53,8 +54,12 @@ go_on_in_current_frame: \
     frame = tstate->current_frame; \
     if (_PyErr_Occurred(tstate)) { \
         THROWN_BY_FRAME_HOOKS(); \
-        goto unwound; \
+        if (oparg == 0) { goto unwound; } \
+        next_instr = frame->instr_ptr + oparg; \
+        stack_pointer = _PyFrame_GetStackPointer(frame); \
+        goto error; \
     } \
+    static_assert(PY_EVAL_C_STACK_UNITS == _PyRust_EVAL_C_STACK_UNITS, "frame_continue says so"); \
     next_instr = frame->instr_ptr + oparg; \
     stack_pointer = _PyFrame_GetStackPointer(frame); \
     DISPATCH()

@@ -92,11 +92,9 @@ impl Code {
 
     /// How many code units stand before the first `RESUME`; `None`: there is no `RESUME`.
     pub fn prologue(self) -> Option<usize> {
-        // SAFETY: live by the type's invariant; its size is its number of instructions.
-        let (first_traceable, size) = unsafe {
-            ((*self.as_ptr())._co_firsttraceable as isize, (*self.as_ptr()).ob_base.ob_size)
-        };
-        (first_traceable < size).then_some(first_traceable as usize)
+        // SAFETY: live by the type's invariant. The number is not negative.
+        let first_traceable = unsafe { (*self.as_ptr())._co_firsttraceable } as usize;
+        (first_traceable < self.size()).then_some(first_traceable)
     }
 
     pub fn flags(self) -> u32 {
@@ -128,6 +126,19 @@ impl Code {
     pub fn frame_slots(self) -> usize {
         // SAFETY: live by the type's invariant.
         unsafe { (*self.as_ptr()).co_framesize as usize }
+    }
+
+    /// How many values its evaluation stack takes.
+    #[cfg(not(any(test, fuzzing)))] // what continues frames
+    pub fn stack_size(self) -> usize {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).co_stacksize as usize }
+    }
+
+    /// How many code units its instructions take.
+    pub fn size(self) -> usize {
+        // SAFETY: live by the type's invariant; its size is its number of instructions.
+        unsafe { (*self.as_ptr()).ob_base.ob_size as usize }
     }
 
     pub fn free_variables(self) -> usize {

@@ -116,6 +116,11 @@ pub use raw::{
 #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 pub use raw::_Py_FatalErrorFunc;
 pub use raw::PyGenObject;
+#[cfg(not(any(test, fuzzing)))] // what continues frames
+pub use raw::{
+    _PyErr_ChainExceptions1, _PyOpcode_Caches, _Py_GetBaseOpcode, PyExc_RecursionError,
+    BINARY_SUBSCR, CALL, CALL_FUNCTION_EX, CALL_KW, LOAD_ATTR,
+};
 /// The state of a generator that has not begun.
 pub const FRAME_CREATED: i8 = raw::_framestate_FRAME_CREATED as i8;
 /// The state of a generator that runs.

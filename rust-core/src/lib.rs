@@ -19,6 +19,8 @@ mod data_stack;
 mod eval_frame;
 mod exception;
 mod frame;
+#[cfg(not(any(test, fuzzing)))]
+mod frame_continue;
 // Unit tests are compiled without Python's face of the hooks, and so without the only user of some
 // functions.
 #[cfg_attr(any(test, fuzzing), allow(dead_code))]

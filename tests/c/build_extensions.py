@@ -15,7 +15,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-MODULES = ("arenafault", "codeextra", "compilers", "datahooks", "evaluators", "foreignchunk", "framehooks", "neighbourhooks", "singlestep",
+MODULES = ("arenafault", "codeextra", "compilers", "continuing", "datahooks", "evaluators", "foreignchunk", "framehooks",
+           "neighbourhooks", "singlestep",
            "suitehooks", "watchhooks")
 # Last on the path: an interpreter that has the header finds its own first.
 OVERLAY = os.path.join(ROOT, "overlay", "Include")

@@ -1,7 +1,6 @@
 //! A frame that is offered, as torch and its guards see it.
 
 use crate::code_state::CodeState;
-use pyo3::exceptions::PyUnboundLocalError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyTuple};
 
@@ -42,11 +41,9 @@ fn add_arguments<'py>(
 ) -> PyResult<()> {
     let py = frame.py();
     for (index, name) in state.names.iter().enumerate() {
-        match frame.argument(index) {
-            Ok(value) => locals.set_item(name.bind(py), value)?,
-            // Somebody has emptied its cell: it is no local now.
-            Err(error) if error.is_instance_of::<PyUnboundLocalError>(py) => {}
-            Err(error) => return Err(error),
+        // None: somebody has emptied its cell, so it is no local now.
+        if let Some(value) = frame.variable(index)? {
+            locals.set_item(name.bind(py), value)?;
         }
     }
     Ok(())

@@ -3,8 +3,12 @@
    called again when the frame is left, yields or is resumed. Several hooks work
    side by side.
 
-   Made by cbindgen from rust-core/src/frame_hook (c_types, c_api): change it
-   there and run `make header`.
+   For compilers, PyUnstable_Frame_Continue() lets frames go on in the
+   interpreter that compiled code has left, and
+   PyUnstable_InterpreterFrame_GetLocal() reads a variable by its index.
+
+   Made by cbindgen from rust-core/src (frame_hook, frame_continue, frame):
+   change it there and run `make header`.
 
        static int
        on_entry(struct _PyInterpreterFrame *frame, void *user_data,
@@ -385,6 +389,45 @@ typedef struct PyUnstable_FrameHookDefinition {
 } PyUnstable_FrameHookDefinition;
 
 /*
+ A frame that was left elsewhere and continues in the interpreter.
+
+ The references in `slots` are consumed; the others are borrowed.
+ */
+typedef struct PyUnstable_FrameRecord {
+  /*
+   A Python function: the frame's globals and builtins are its own.
+   */
+  PyObject *function;
+  /*
+   The code that runs. NULL: the function's.
+   */
+  PyCodeObject *code;
+  /*
+   NULL, or the mapping of the locals if the code is that of a module, a
+   class body or exec().
+   */
+  PyObject *locals;
+  /*
+   Index of an instruction, in code units. Innermost frame: the next
+   instruction. Other frames: the CALL, CALL_KW, CALL_FUNCTION_EX,
+   BINARY_SUBSCR or LOAD_ATTR whose result is awaited. EXTENDED_ARG
+   belongs to the instruction.
+   */
+  int instruction;
+  /*
+   How many values are on the evaluation stack. What the awaited call takes
+   from the stack is not there any more.
+   */
+  int stack_depth;
+  /*
+   `co_nlocalsplus` variables, then the evaluation stack. NULL for a
+   variable that is unbound and for an empty place on the stack. A variable
+   with a cell is the cell.
+   */
+  PyObject **slots;
+} PyUnstable_FrameRecord;
+
+/*
  An entry callback. Returns a verdict. Called once for each frame, right
  before its first instruction.
  */
@@ -702,6 +745,57 @@ int PyUnstable_FrameHook_WatchLoops(PyUnstable_FrameHookId id,
 FRAMEHOOK_API
 int PyUnstable_FrameHook_UnwatchLoops(PyUnstable_FrameHookId id,
                                       PyObject *code);
+
+/*
+ Continues frames that were left elsewhere, as a compiler does where its code
+ cannot go on. `records[0]` is the outermost frame, and each of the others
+ was called by the one before it. Returns what the outermost frame returns, or
+ NULL with the exception that leaves it.
+
+ The innermost frame continues with `value` on its stack, if that is not
+ NULL; if an exception is set, that is raised by the instruction instead. The
+ frames run in the eval loop as if it had called them: the C stack does not
+ grow with their number, each counts for the recursion limit, and tools see
+ them from now on. A frame that continues behind its first RESUME is not
+ dispatched to hooks, and no evaluator of PEP 523 is called for it; what it
+ calls is treated as usual.
+
+ The exception that is being handled (PyErr_GetHandledException()) must be as
+ it was in the innermost frame. If the recursion limit does not allow so many
+ frames, RecursionError is raised in the innermost one.
+
+ `value`, the references in all slots and the exception are consumed, also
+ where nothing runs: ValueError and TypeError for a record that makes no sense
+ or belongs to a generator or coroutine, MemoryError, and RecursionError where
+ the C stack is exhausted. The instructions, stack depths and cells are not
+ checked further.
+ */
+FRAMEHOOK_API
+PyObject *PyUnstable_Frame_Continue(const struct PyUnstable_FrameRecord *records,
+                                    Py_ssize_t count,
+                                    PyObject *value);
+
+/*
+ A new reference to the value of the variable with this index, of
+ co_nlocalsplus ones; cells are looked through. NULL without an exception for
+ a variable that is unbound, or belongs to a comprehension within the
+ function. NULL with IndexError: there is no such variable.
+
+ For evaluators of PEP 523 and for hooks: the frame may run or be about to
+ begin, in which case free variables are those of its function's closure.
+ */
+FRAMEHOOK_API
+PyObject *PyUnstable_InterpreterFrame_GetLocal(struct _PyInterpreterFrame *frame,
+                                               Py_ssize_t index);
+
+/*
+ Writes what GetLocal() returns for each variable to `out`, which has room for
+ co_nlocalsplus references. Returns how many there are, or -1 with SystemError
+ if `out` is NULL.
+ */
+FRAMEHOOK_API
+int PyUnstable_InterpreterFrame_GetLocals(struct _PyInterpreterFrame *frame,
+                                          PyObject **out);
 
 #ifdef __cplusplus
 }  // extern "C"

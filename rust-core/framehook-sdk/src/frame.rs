@@ -123,6 +123,18 @@ impl<'py> Frame<'py> {
         unsafe { Bound::from_owned_ptr_or_err(self.py, get(self.raw, signed(index))) }
     }
 
+    /// The value of a variable by its index among all variables of the code: parameters, other locals,
+    /// cells and free variables. `None`: it is unbound. IndexError: there is no such variable.
+    pub fn variable(&self, index: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let get = self.api.PyUnstable_InterpreterFrame_GetLocal;
+        // SAFETY: as in `own`; any index is allowed.
+        let value = unsafe { Bound::from_owned_ptr_or_opt(self.py, get(self.raw, signed(index))) };
+        match PyErr::take(self.py) {
+            Some(error) if value.is_none() => Err(error),
+            _ => Ok(value),
+        }
+    }
+
     /// The name of a parameter, in the same order.
     pub fn argument_name(&self, index: usize) -> PyResult<Bound<'py, PyString>> {
         let get = self.api.PyUnstable_FrameHook_GetArgumentName;

@@ -48,6 +48,7 @@
 
 mod c_recursion;
 mod call;
+mod continuation;
 mod data;
 mod frame;
 mod hook;
@@ -57,6 +58,7 @@ pub mod raw;
 
 pub use c_recursion::CRecursion;
 pub use call::{incompatibility, reentrant, unhooked, Callee, Reentrant, Unhooked, Way};
+pub use continuation::{continue_frames, FrameRecord, Resume, Slot};
 pub use frame::Frame;
 pub use hook::{Also, Answer, Event, EventKind, FrameHook};
 pub use hot_loop::{HotLoop, LoopAnswer};

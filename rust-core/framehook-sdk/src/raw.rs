@@ -111,6 +111,17 @@ pub struct Definition {
     pub on_loop: Option<LoopFunction>,
 }
 
+/// `PyUnstable_FrameRecord`.
+#[repr(C)]
+pub struct Record {
+    pub function: *mut PyObject,
+    pub code: *mut PyObject,
+    pub locals: *mut PyObject,
+    pub instruction: c_int,
+    pub stack_depth: c_int,
+    pub slots: *mut *mut PyObject,
+}
+
 /// Declares the struct of function pointers, and how it is filled.
 macro_rules! table {
     ($($function:ident: fn($($argument:ty),*) -> $result:ty;)*) => {
@@ -190,6 +201,9 @@ table! {
     PyUnstable_FrameHook_BorrowArgument: fn(*mut Frame, isize) -> *mut PyObject;
     PyUnstable_FrameHook_GetArgumentName: fn(*mut Frame, isize) -> *mut PyObject;
     PyUnstable_FrameHook_GetArgumentByName: fn(*mut Frame, *mut PyObject) -> *mut PyObject;
+    PyUnstable_Frame_Continue: fn(*const Record, isize, *mut PyObject) -> *mut PyObject;
+    PyUnstable_InterpreterFrame_GetLocal: fn(*mut Frame, isize) -> *mut PyObject;
+    PyUnstable_InterpreterFrame_GetLocals: fn(*mut Frame, *mut *mut PyObject) -> c_int;
     PyUnstable_AddFrameHook: fn(*mut PyInterpreterState, SimpleFunction) -> c_int;
     PyUnstable_RemoveFrameHook: fn(*mut PyInterpreterState, SimpleFunction) -> c_int;
 }

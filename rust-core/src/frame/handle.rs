@@ -223,6 +223,12 @@ impl Frame {
         top as u32 as usize
     }
 
+    /// Whether the frame has given up its slots, as at the end of its call.
+    pub fn is_cleared(self) -> bool {
+        // SAFETY: live by the type's invariant.
+        unsafe { (*self.as_ptr()).stacktop == 0 }
+    }
+
     /// Puts a value onto the stack of a frame at rest.
     ///
     /// # Safety

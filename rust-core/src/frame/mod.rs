@@ -3,7 +3,7 @@
 //! ```text
 //!   initialize ──► slots          what a call begins with
 //!   lifecycle ──► object ──► handle      cleared; what outlives its call moves into its object
-//!   move_frame, traverse, hidden_locals, getters ──► handle ──► slots
+//!   move_frame, traverse, hidden_locals, locals, getters ──► handle ──► slots
 //! ```
 //!
 //! A frame lies on a thread's data stack, in a generator, in a frame object, or (a mark between two
@@ -22,6 +22,7 @@ mod handle;
 mod hidden_locals;
 mod initialize;
 mod lifecycle;
+mod locals;
 mod move_frame;
 mod object;
 mod slots;

@@ -17,6 +17,8 @@ use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject, PyThreadState};
 use crate::exception::drop_aside;
 use crate::frame::Frame;
+#[cfg(not(any(test, fuzzing)))]
+use crate::frame_continue::{enter_chain, is_entry};
 use crate::object::Owned;
 use crate::thread::Thread;
 use core::ffi::c_uint;
@@ -26,7 +28,7 @@ use core::ptr::{null_mut, NonNull};
 /// until the next instruction starts, so that LINE events are right.
 pub type Ahead = c_uint;
 
-/// Offset 0; ignored when an exception is set.
+/// Offset 0. With an exception set: it is raised at the instruction at which the frame waits.
 pub(super) const HERE: Ahead = 0;
 
 /// Pushes a value onto the stack of the thread's current frame, which continues `ahead` of its call, or at its
@@ -50,7 +52,7 @@ pub unsafe fn hand_on(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahe
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state; its current frame is a shim of this
-/// crate.
+/// crate, of a watch or of a chain.
 #[no_mangle]
 #[inline(never)] // the eval loop is large enough
 pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) -> Ahead {
@@ -59,6 +61,10 @@ pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) -> Ah
     // is left to one, and *current*. Unless an exception is set, the value is in its slot.
     unsafe {
         let thread = Thread::new(tstate);
+        #[cfg(not(any(test, fuzzing)))]
+        if is_entry((*tstate).current_frame) {
+            return enter_chain(thread);
+        }
         let watch = arrived((*tstate).current_frame);
         watch.mark().forget_slots();
         if thread.has_exception() {

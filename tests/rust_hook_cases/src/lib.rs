@@ -2,6 +2,7 @@
 //! `tests/python/test_rust_sdk_*.py`.
 #![deny(unsafe_code)]
 
+mod continued;
 mod loops;
 
 use framehook::{
@@ -288,6 +289,8 @@ pub extern "C" fn rust_hook_cases_drop_parked() -> i64 {
 mod rust_hook_cases {
     use super::*;
 
+    #[pymodule_export]
+    use super::continued::continue_all;
     #[pymodule_export]
     use super::loops::{loops, Loops};
 

@@ -1,0 +1,61 @@
+"""Random programs whose frames continue from records leave the trace of stock, and what goes wrong is noticed.
+
+How many and which: 60 in each mode, always the same. `continued_programs.py --help` says how to run more.
+"""
+
+import contextlib
+import io
+import os
+import unittest
+from dataclasses import replace
+
+from tests.differential import continued_programs, program_runs
+
+FERRULE = os.path.abspath(os.environ["FERRULE_PYTHON"])
+STOCK = os.path.abspath(os.environ["STOCK_PYTHON"])
+
+FIRST_SEED = 0
+COUNT = 60
+
+
+class ContinuedPrograms(unittest.TestCase):
+    def check(self, mode):
+        programs = continued_programs.programs_for(FERRULE, STOCK, mode)
+        summary = program_runs.run_all(programs, list(range(FIRST_SEED, FIRST_SEED + COUNT)), os.cpu_count() or 1)
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            for failure in summary.failures[:2]:
+                program_runs.report(programs, failure)
+        self.assertEqual(len(summary.failures), 0, text.getvalue())
+        self.assertEqual(summary.programs, COUNT)
+        # A comparison of nothing would be equal, too.
+        self.assertGreater(summary.lines, 50 * COUNT)
+
+    def test_frames_go_on(self):
+        self.check("each")
+
+    def test_frames_go_on_with_a_hook(self):
+        self.check("hooked")
+
+    def test_frames_raise(self):
+        self.check("throw")
+
+    def run_source(self, source, mode="each"):
+        programs = replace(continued_programs.programs_for(FERRULE, STOCK, mode), generate=lambda seed: (source, {}))
+        return program_runs.run_batch(programs, [0])
+
+    def test_programs_are_stopped(self):
+        """One that asks is told how often, so it differs from stock, where nobody stops it."""
+        source = ("import gc, sys\n"
+                  "def f(n): return f(n - 1) + 1 if n else 0\n"
+                  "f(20)\n"
+                  "counts = next(it for it in gc.get_objects() if getattr(it, '__name__', '') == 'continuing').counts()\n"
+                  "emit('stops', counts['stops'] > 20, counts['longest'] > 10)\n")
+        failure, = self.run_source(source).failures
+        difference = program_runs.difference(failure)
+        self.assertIn("-stops False False", difference)
+        self.assertIn("+stops True True", difference)
+
+
+if __name__ == "__main__":
+    unittest.main()
