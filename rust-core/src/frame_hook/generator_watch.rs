@@ -200,6 +200,48 @@ pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
     }
 }
 
+/// Links the shims of a resumed generator that are not linked yet. Returns the first and the last of these watches, in
+/// the order of callbacks.
+///
+/// # Safety
+/// - *current*: `frame` is the thread's current frame.
+/// - *held*: `watched` is what the frame holds.
+unsafe fn link_marks(
+    thread: Thread,
+    frame: Frame,
+    watched: NonNull<Watched>,
+) -> (Next<Watch>, Next<Watch>) {
+    // The last one to be told first, as when they began to watch: so its scope is around those
+    // of the others, which end before it.
+    let (mut first, mut last) = (None, None);
+    // SAFETY: *live*: *held*. *works*: *current*, and what is done here runs no code of others.
+    while let Some(watch) = unsafe { Watched::watches(watched) }.filter(|it| !it.is_linked()).last()
+    {
+        let watch = NonNull::from(watch);
+        // SAFETY: *live*, and *only*: the generator has it, as it is not linked. The linked one owns a reference.
+        unsafe {
+            new_reference(watched.as_ptr().cast());
+            OwnedWatch::from_raw(watch).link(thread, frame);
+        }
+        last = last.or(Some(watch));
+        first = Some(watch);
+    }
+    (first, last)
+}
+
+/// A generator is resumed, and an exception is set before any resume callback can be called: its shims are linked, so
+/// that exit and yield callbacks of this run are called.
+///
+/// # Safety
+/// *current*: `frame` is the thread's current frame.
+#[cold]
+pub unsafe fn go_on_untold(thread: Thread, frame: Frame) {
+    if let Some(watched) = Watched::of(thread, frame) {
+        // SAFETY: *current*, says the caller; *held*: it was just read.
+        unsafe { link_marks(thread, frame, watched) };
+    }
+}
+
 /// Links the shims of a resumed generator that are not linked yet, and calls resume callbacks. `Err`: a callback has
 /// failed while no exception was set.
 ///
@@ -209,22 +251,8 @@ pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
 #[inline(never)]
 unsafe fn lay_marks(thread: Thread, at: &Resumption, watched: NonNull<Watched>) -> Outcome<()> {
     let mut outcome = Ok(());
-    // The last one to be told first, as when they began to watch: so its scope is around those
-    // of the others, which end before it.
-    let (mut first, mut last) = (None, None);
-    // SAFETY: *live*: the caller says that the frame holds `watched`. *works*: the frame is the
-    // thread's, and what is done here runs no code of others.
-    while let Some(watch) = unsafe { Watched::watches(watched) }.filter(|it| !it.is_linked()).last()
-    {
-        let watch = NonNull::from(watch);
-        // SAFETY: *live*, and *only*: the generator has it, as it is not linked. The linked one owns a reference.
-        unsafe {
-            new_reference(watched.as_ptr().cast());
-            OwnedWatch::from_raw(watch).link(thread, at.frame);
-        }
-        last = last.or(Some(watch));
-        first = Some(watch);
-    }
+    // SAFETY: *current* and *held*, says the caller.
+    let (first, last) = unsafe { link_marks(thread, at.frame, watched) };
     // All of them lie below the frame before the first is told.
     let mut next = first;
     while let Some(watch) = next {
