@@ -23,6 +23,7 @@ use super::verdict::Kind;
 use super::watch::{OwnedWatch, Watch};
 use super::world::locked;
 use crate::check::check;
+use crate::collector::next_garbage;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::exception::{drop_aside, run_aside};
@@ -590,6 +591,50 @@ pub unsafe extern "C" fn _PyRust_DropGenerator(generator: *mut PyObject) {
         let kept = Owned::share(thread, watched.as_ptr().cast());
         run_aside(|| forget_watches(thread, watched), || c::PyErr_Clear());
         drop_aside(kept);
+    }
+}
+
+/// Calls the drop callbacks of generators that are still watched, and that the collector is about to clear: asynchronous
+/// ones whose finalizer hook did not keep them, or did not for long. Returns whether there were any; what callbacks have
+/// resurrected is not to be cleared.
+///
+/// # Safety
+/// `garbage` is the collector's list, as [`next_garbage`] takes it; the calling thread is the one that collects.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_DropGarbage(garbage: *mut PyObject) -> bool {
+    // SAFETY: a thread that collects is attached.
+    let thread = unsafe { Thread::current() };
+    let (mut at, mut held) = (garbage, None::<Owned>);
+    while are_there_any(thread) {
+        // SAFETY: the caller's list. No code of others runs within the loop, and `at` is held, so it stays in the list.
+        let next = unsafe {
+            successors(next_garbage(garbage, at), |next| next_garbage(garbage, next.as_ptr()))
+                .find(|next| is_watched(thread, next.as_ptr()))
+        };
+        let Some(next) = next else { break };
+        at = next.as_ptr();
+        // SAFETY: a live object. What is given up for it may run any code; that leaves `at` in the
+        // list, as it is held.
+        unsafe {
+            drop(held.replace(Owned::share(thread, at)));
+            _PyRust_DropGenerator(at);
+        }
+    }
+    held.is_some()
+}
+
+/// Whether `object` is a generator, coroutine or asynchronous generator that is watched.
+///
+/// # Safety
+/// `object` is live.
+unsafe fn is_watched(thread: Thread, object: *mut PyObject) -> bool {
+    // SAFETY: live, says the caller. A generator's state is there also where it is finished, and
+    // nothing else is read of it then.
+    unsafe {
+        let Some(generator) = Generator::if_it_is_one(object) else { return false };
+        generator.state() != c::FRAME_CLEARED
+            && Watched::of(thread, generator.frame())
+                .is_some_and(|watched| watched.as_ref().first.is_some())
     }
 }
 
