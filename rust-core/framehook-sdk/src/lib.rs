@@ -56,7 +56,7 @@ mod install;
 pub mod raw;
 
 pub use c_recursion::CRecursion;
-pub use call::{incompatibility, reentrant, unhooked, Callee, Reentrant, Unhooked, Way};
+pub use call::{incompatibility, reentrant, unhooked, Callee, Unhooked};
 pub use frame::Frame;
 pub use hook::{Also, Answer, Event, EventKind, FrameHook};
 pub use hot_loop::{HotLoop, LoopAnswer};
