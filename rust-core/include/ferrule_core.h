@@ -770,6 +770,13 @@ int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
 void _PyRust_DropGenerator(PyObject *generator);
 
 /*
+ Calls the drop callbacks of generators that are still watched, and that the collector is about to clear: asynchronous
+ ones whose finalizer hook did not keep them, or did not for long. Returns whether there were any; what callbacks have
+ resurrected is not to be cleared.
+ */
+bool _PyRust_DropGarbage(PyObject *garbage);
+
+/*
  A thread state is made. It is told what the others were.
  */
 void _PyRust_StartFrameHooksOfThread(PyThreadState *tstate);

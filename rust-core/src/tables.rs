@@ -71,6 +71,72 @@ impl Arguments {
     }
 }
 
+/// The arguments of a call, with and without names.
+///
+/// # Invariants
+/// `names` is NULL or a tuple of str that lives for as long as the call lasts. `first` has `positional` live objects
+/// without a name for as long, and then one for each name.
+#[derive(Clone, Copy)]
+pub struct NamedArguments {
+    first: *const *mut PyObject,
+    positional: usize,
+    names: *mut PyObject,
+}
+
+impl NamedArguments {
+    /// # Safety
+    /// As the type's invariant says.
+    pub unsafe fn new(first: *const *mut PyObject, count: isize, names: *mut PyObject) -> Self {
+        NamedArguments { first, positional: count as usize, names }
+    }
+
+    /// As `PyObject_Vectorcall` takes them: the arguments, how many of them have no name, and the names.
+    pub fn parts(self) -> (*const *mut PyObject, usize, *mut PyObject) {
+        (self.first, self.positional, self.names)
+    }
+
+    /// The first `N` positional arguments, and the others; `None`: there are fewer.
+    pub fn split<const N: usize>(self) -> Option<([*mut PyObject; N], Self)> {
+        let positional = self.positional.checked_sub(N)?;
+        // SAFETY: so many are there, by the type's invariant.
+        let (own, first) = unsafe { (*self.first.cast::<[*mut PyObject; N]>(), self.first.add(N)) };
+        Some((own, NamedArguments { first, positional, ..self }))
+    }
+
+    /// The arguments by parameter; NULL: not given. The first `by_position` parameters are given by position or by
+    /// name, the others by name. `None`: these are arguments of another signature.
+    pub fn bind<const N: usize>(
+        self,
+        parameters: [&CStr; N],
+        by_position: usize,
+    ) -> Option<[*mut PyObject; N]> {
+        let mut given = [null_mut(); N];
+        if self.positional > by_position {
+            return None;
+        }
+        for (at, place) in given.iter_mut().enumerate().take(self.positional) {
+            // SAFETY: so many are there, by the type's invariant.
+            *place = unsafe { self.first.add(at).read() };
+        }
+        // SAFETY: a tuple, by the type's invariant.
+        let named = if self.names.is_null() { 0 } else { unsafe { c::PyTuple_Size(self.names) } };
+        for at in 0..named {
+            // SAFETY: a str of the tuple. The comparison runs no Python code.
+            let is = |parameter: &&CStr| unsafe {
+                let name = c::PyTuple_GetItem(self.names, at);
+                c::PyUnicode_CompareWithASCIIString(name, parameter.as_ptr()) == 0
+            };
+            let place = given.get_mut(parameters.iter().position(is)?)?;
+            if !place.is_null() {
+                return None;
+            }
+            // SAFETY: there is an object for each name, by the type's invariant.
+            *place = unsafe { self.first.add(self.positional + at as usize).read() };
+        }
+        Some(given)
+    }
+}
+
 /// A function as CPython calls it where it has no argument, or one.
 pub type Plain = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject;
 /// A function with more arguments.
@@ -96,9 +162,9 @@ pub const fn plain(function: Fast) -> Plain {
     unsafe { core::mem::transmute::<Fast, Plain>(function) }
 }
 
-/// The entry of a function: its arguments (`none`, `one` or `many`), its name and the rest of its
+/// The entry of a function: its arguments (`none`, `one`, `many` or `named`), its name and the rest of its
 /// signature, what `help()` shows, and the function of Rust. That one gets the thread, the object
-/// or module, and the argument or the [`Arguments`]. It returns what is [`ForPython`], and may be
+/// or module, and the argument, the [`Arguments`] or the [`NamedArguments`]. It returns what is [`ForPython`], and may be
 /// unsafe: both objects are live, and the first one is of the type that has the table.
 macro_rules! method {
     ($kind:ident $name:literal $signature:literal, $doc:literal, $function:expr) => {{
@@ -154,6 +220,27 @@ macro_rules! method {
             }
         }
         ($crate::tables::plain(call), $crate::cpython::METH_FASTCALL)
+    }};
+    (@named $function:expr) => {{
+        unsafe extern "C" fn call(
+            this: *mut $crate::cpython::PyObject,
+            first: *const *mut $crate::cpython::PyObject,
+            count: isize,
+            names: *mut $crate::cpython::PyObject,
+        ) -> *mut $crate::cpython::PyObject {
+            // SAFETY: called by CPython as the table says: a thread state is attached, so many
+            // arguments are there, and one more for each name.
+            unsafe {
+                let thread = $crate::thread::Thread::current();
+                let arguments = $crate::tables::NamedArguments::new(first, count, names);
+                let function = $function;
+                $crate::tables::ForPython::for_python(function(thread, this, arguments), thread)
+            }
+        }
+        (
+            $crate::tables::plain_of_named(call),
+            $crate::cpython::METH_FASTCALL | $crate::cpython::METH_KEYWORDS,
+        )
     }};
 }
 pub(crate) use method;

@@ -98,7 +98,7 @@ class Generator(programs_generator.Generator):
         self.block("except Exception:", self.pick((
             f"LOGGER.exception('failed', stacklevel={self.random.randrange(1, 4)})",
             "LOGGER.error('failed', exc_info=True, stack_info=True)",
-            "emit('traced', names_of(inspect.trace(0)))")))
+            "emit('traced', type(sys.exception()), names_of(inspect.trace(0)))")))
 
     def signal(self, scope):
         self.use("signal")

@@ -140,6 +140,24 @@ class MutatedSource(unittest.TestCase):
                     with self.subTest(look=how, hook=hook):
                         self.assertEqual(mutated.run(FERRULE, mutant, hook), on_stock)
 
+    def test_a_hook_adds_no_module_that_tests_find(self):
+        source = """import sys, unittest
+class T(unittest.TestCase):
+    def test_modules(self):
+        with_a_file = [name for name, module in sys.modules.items() if hasattr(module, "__file__")]
+        self.fail(f"{len(with_a_file)} modules, the last is {with_a_file[-1]}")
+"""
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "m.py")
+            path.write_text(source)
+            mutant = Mutant(path, next(seed for seed in range(100) if look(seed) == "alone"), "none", None, self.fuzzer.paths)
+            on_stock = mutated.run(STOCK, mutant, "none")
+            self.assertIn("modules, the last is", on_stock.told)
+            for hook in sorted(set(mutated.HOOKS) - set(mutated.CLIENTS)):
+                if self.fuzzer.can_run("alone", hook):
+                    with self.subTest(hook=hook):
+                        self.assertEqual(mutated.run(FERRULE, mutant, hook), on_stock)
+
     def test_what_depends_on_when_the_collector_runs_is_no_finding(self):
         def differs(plus, outcome):
             return BAD if plus == mutated.COLLECTOR[-1] else outcome

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from tests.fuzz import processor
 from tests.fuzz.subjects import FROM_PYPI, LIBRARY, Subject, install
-from tests.fuzz.worker import chances, look
+from tests.fuzz.worker import CLIENTS, chances, look
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -48,9 +48,8 @@ MODULES = (
 )
 HOOKS = ("none", "none", "pass", "read", "copy", "watch", "watch", "change", "change", "switch", "switch",
          "elsewhere", "elsewhere", "elsewhere", "profiler", "profiler", "debugger", "debugger")
-# Hooks that are those of a client, and its module; and what tests look for that it changes, as its page says: the profiler keeps
-# code alive, and the debugger is one of bdb's, is a tool of sys.monitoring's, and makes objects that the collector counts.
-CLIENTS = {"profiler": "ferrule_profiler", "debugger": "ferrule_debugger"}
+# What tests look for that a client changes, as its page says: the profiler keeps code alive, and the debugger is one of bdb's, is a
+# tool of sys.monitoring's, and makes objects that the collector counts.
 NOT_BESIDE = {"profiler": {"test_code"}, "debugger": {"test_bdb", "test_gc", "test_monitoring"}}
 SECONDS = 45
 # So many more objects before the collector runs.

@@ -118,6 +118,21 @@ def data(function, run):
     return weakref.ref(thing)
 
 
+def arguments_of_a_watch(function, run):
+    """The dict is kept by the watch alone: by its frame no argument leads to it."""
+    thing = Thing()
+    box = [thing]
+
+    def hook(view):
+        if view.code is not function.__code__:
+            return framehook.DISABLE
+        view.watch(ignore, arguments=True, caller=True)
+
+    with framehook.hook(hook):
+        thing.made = run(function(box))
+    return weakref.ref(thing)
+
+
 def callable_of_a_removed_hook(function, run):
     hook = Hook(function)
     hook.made = while_installed(hook, function, run)
@@ -347,6 +362,6 @@ EDGES = (
     callable_of_each_of_two_removed_hooks, callable_of_a_hook_removed_by_its_handle, callable_of_a_hook_that_was_cleared,
     what_keeps_the_replacement, hook_object, hook_object_alone, map_of_code, map_of_code_whose_value_leads_to_its_key,
     block_in_which_a_generator_is_suspended, block_for_code, kept_view, kept_view_of_a_hook_that_has_failed, kept_event,
-    value_of_a_kept_event, error_of_a_callback, unhooked_call, call_reentrant, watches_of_two_hooks,
+    value_of_a_kept_event, arguments_of_a_watch, error_of_a_callback, unhooked_call, call_reentrant, watches_of_two_hooks,
     what_the_generator_holds,
 )

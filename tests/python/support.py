@@ -225,10 +225,10 @@ def specialized(function):
 
 
 def attempt(number, operation):
-    """What the operation returns while allocation `number` from now fails, or MemoryError."""
-    # These are looked up, and the sum is made, before allocations fail.
-    fail, succeed, following = _testcapi.set_nomemory, _testcapi.remove_mem_hooks, number + 1
-    fail(number, following)
+    """What the operation returns while allocation `number` from now fails, or MemoryError; the first is number 1."""
+    # These are looked up, and the difference is made, before allocations fail.
+    fail, succeed, others = _testcapi.set_nomemory, _testcapi.remove_mem_hooks, number - 1
+    fail(others, number)
     try:
         return operation()
     except MemoryError:

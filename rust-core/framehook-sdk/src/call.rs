@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyTuple};
 use pyo3::BoundObject;
 use std::ffi::{c_int, CStr};
+use std::ops::Deref;
 use std::ptr::null_mut;
 
 /// A function that is called without dispatching hooks for the frame of the call. Other callables are
@@ -19,8 +20,8 @@ use std::ptr::null_mut;
 ///     framehook::unhooked(function).and_callees().call1((first,))
 /// }
 /// ```
-pub fn unhooked<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Callee<'a, 'py, Unhooked> {
-    Callee { function, way: Unhooked { callees: false } }
+pub fn unhooked<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Unhooked<'a, 'py> {
+    Unhooked(Callee { function, way: Way::Unhooked { callees: false } })
 }
 
 /// A callable that a callback of a hook calls as if the callback did not run: hooks are dispatched for
@@ -40,97 +41,50 @@ pub fn unhooked<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Callee<'a, 'py, Unh
 ///     }
 /// }
 /// ```
-pub fn reentrant<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Callee<'a, 'py, Reentrant> {
-    Callee { function, way: Reentrant { _private: () } }
+pub fn reentrant<'a, 'py>(function: &'a Bound<'py, PyAny>) -> Callee<'a, 'py> {
+    Callee { function, way: Way::Reentrant }
 }
 
 /// A callable, and the way in which it is called.
 #[must_use]
-pub struct Callee<'a, 'py, W> {
+pub struct Callee<'a, 'py> {
     function: &'a Bound<'py, PyAny>,
-    way: W,
+    way: Way,
 }
 
-/// The way of [`unhooked`].
-pub struct Unhooked {
-    callees: bool,
+enum Way {
+    Unhooked { callees: bool },
+    Reentrant,
 }
 
-/// The way of [`reentrant`].
-pub struct Reentrant {
-    _private: (),
-}
+/// A [`Callee`] that is called without hooks.
+#[must_use]
+pub struct Unhooked<'a, 'py>(Callee<'a, 'py>);
 
-/// How a [`Callee`] is called.
-pub trait Way: sealed::Way {}
-
-impl<W: sealed::Way> Way for W {}
-
-mod sealed {
-    use pyo3::ffi::PyObject;
-    use pyo3::PyResult;
-
-    pub trait Way {
-        /// A new reference, or NULL with an exception; or an error where the interpreter has no such
-        /// way.
-        ///
-        /// # Safety
-        /// Attached. The callable lives, and so do the values: so many positional ones, and one for
-        /// each name of a tuple that lives or is NULL.
-        unsafe fn call(
-            &self,
-            callable: *mut PyObject,
-            values: *const *mut PyObject,
-            positional: usize,
-            names: *mut PyObject,
-        ) -> PyResult<*mut PyObject>;
-    }
-}
-
-impl sealed::Way for Unhooked {
-    unsafe fn call(
-        &self,
-        callable: *mut PyObject,
-        values: *const *mut PyObject,
-        positional: usize,
-        names: *mut PyObject,
-    ) -> PyResult<*mut PyObject> {
-        let call = Api::get()?.PyUnstable_FrameHook_CallUnhooked;
-        // SAFETY: the caller's contract.
-        Ok(unsafe { call(callable, values, positional, names, c_int::from(self.callees)) })
-    }
-}
-
-impl sealed::Way for Reentrant {
-    unsafe fn call(
-        &self,
-        callable: *mut PyObject,
-        values: *const *mut PyObject,
-        positional: usize,
-        names: *mut PyObject,
-    ) -> PyResult<*mut PyObject> {
-        let call = Api::get()?.PyUnstable_FrameHook_CallReentrant;
-        // SAFETY: the caller's contract.
-        Ok(unsafe { call(callable, values, positional, names) })
-    }
-}
-
-impl Callee<'_, '_, Unhooked> {
+impl Unhooked<'_, '_> {
     /// Dispatches no hook for the callees either.
     pub fn and_callees(mut self) -> Self {
-        self.way.callees = true;
+        self.0.way = Way::Unhooked { callees: true };
         self
     }
 }
 
-impl<'py, W: Way> Callee<'_, 'py, W> {
+impl<'a, 'py> Deref for Unhooked<'a, 'py> {
+    type Target = Callee<'a, 'py>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<'py> Callee<'_, 'py> {
     /// Calls it without arguments.
-    pub fn call0(self) -> PyResult<Bound<'py, PyAny>> {
+    pub fn call0(&self) -> PyResult<Bound<'py, PyAny>> {
         self.call((), None)
     }
 
     /// Calls it with positional arguments: a tuple.
-    pub fn call1<A>(self, arguments: A) -> PyResult<Bound<'py, PyAny>>
+    pub fn call1<A>(&self, arguments: A) -> PyResult<Bound<'py, PyAny>>
     where
         A: IntoPyObject<'py, Target = PyTuple>,
     {
@@ -139,7 +93,7 @@ impl<'py, W: Way> Callee<'_, 'py, W> {
 
     /// Calls it with positional and keyword arguments.
     pub fn call<A>(
-        self,
+        &self,
         arguments: A,
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>>
@@ -159,10 +113,21 @@ impl<'py, W: Way> Callee<'_, 'py, W> {
         let names = (!names.is_empty()).then(|| PyTuple::new(py, names)).transpose()?;
         let pointers: Vec<*mut PyObject> = values.iter().map(Bound::as_ptr).collect();
         let names = names.as_ref().map_or(null_mut(), Bound::as_ptr);
-        // SAFETY: attached. The callable is borrowed, the values and the names are above.
-        let result =
-            unsafe { self.way.call(self.function.as_ptr(), pointers.as_ptr(), count, names) }?;
-        // SAFETY: attached. A new reference, or NULL with an exception, as `Way::call` says.
+        let (api, callable, values) = (Api::get()?, self.function.as_ptr(), pointers.as_ptr());
+        let result = match self.way {
+            Way::Unhooked { callees } => {
+                let (call, callees) = (api.PyUnstable_FrameHook_CallUnhooked, c_int::from(callees));
+                // SAFETY: attached. The callable is borrowed. The values and the names are above: so
+                // many positional ones, and one for each name.
+                unsafe { call(callable, values, count, names, callees) }
+            }
+            Way::Reentrant => {
+                let call = api.PyUnstable_FrameHook_CallReentrant;
+                // SAFETY: attached, and the callable, the values and the names as for the other function.
+                unsafe { call(callable, values, count, names) }
+            }
+        };
+        // SAFETY: attached. A new reference, or NULL with an exception, as both functions return it.
         unsafe { Bound::from_owned_ptr_or_err(py, result) }
     }
 }

@@ -57,7 +57,7 @@ mod install;
 pub mod raw;
 
 pub use c_recursion::CRecursion;
-pub use call::{incompatibility, reentrant, unhooked, Callee, Reentrant, Unhooked, Way};
+pub use call::{incompatibility, reentrant, unhooked, Callee, Unhooked};
 pub use continuation::{continue_frames, FrameRecord, Resume, Slot};
 pub use frame::Frame;
 pub use hook::{Also, Answer, Event, EventKind, FrameHook};

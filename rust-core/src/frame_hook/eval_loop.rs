@@ -171,6 +171,9 @@ pub unsafe extern "C" fn _PyRust_Instrument(
         // SAFETY: an exception is set only when the eval loop is entered to throw it in. It has not
         // loaded the frame's stack pointer then, which is saved.
         unsafe { go_on_thrown(thread, frame) };
+    } else if watches && status != 0 {
+        // SAFETY: the current frame, as the caller says.
+        unsafe { generator_watch::go_on_untold(thread, frame) };
     }
     status
 }

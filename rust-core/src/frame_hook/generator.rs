@@ -28,15 +28,22 @@ impl<'a> Generator<'a> {
         Generator(unsafe { NonNull::new_unchecked(generator.cast()) }, PhantomData)
     }
 
+    /// `None`: the object is of another type.
+    ///
+    /// # Safety
+    /// *live*: the object lives for as long as the result is used. It may be finished; then only its state is read.
+    pub unsafe fn if_it_is_one(object: *mut PyObject) -> Option<Self> {
+        let kinds = [&raw mut c::PyGen_Type, &raw mut c::PyCoro_Type, &raw mut c::PyAsyncGen_Type];
+        // SAFETY: *live*; then one of the three.
+        unsafe { kinds.contains(&(*object).ob_type).then(|| Self::new(object)) }
+    }
+
     /// `None`: the object is none that has just been made of `code`. An evaluator gives for a frame what
     /// it likes.
     pub fn if_made_of(code: *mut PyObject, object: &'a Owned) -> Option<Self> {
-        let kinds = [&raw mut c::PyGen_Type, &raw mut c::PyCoro_Type, &raw mut c::PyAsyncGen_Type];
-        // SAFETY: a live object.
-        let kind = unsafe { (*object.as_ptr()).ob_type };
-        // SAFETY: one of the three. The state is there also where it is finished, and nothing else is
-        // read of it then.
-        let made = kinds.contains(&kind).then(|| unsafe { Self::new(object.as_ptr()) })?;
+        // SAFETY: a live object, for `'a`. The state is there also where it is finished, and nothing
+        // else is read of it then.
+        let made = unsafe { Self::if_it_is_one(object.as_ptr()) }?;
         (made.state() == c::FRAME_CREATED && made.frame().code().as_object() == code)
             .then_some(made)
     }

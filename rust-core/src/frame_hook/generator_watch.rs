@@ -23,6 +23,7 @@ use super::verdict::Kind;
 use super::watch::{OwnedWatch, Watch};
 use super::world::locked;
 use crate::check::check;
+use crate::collector::next_garbage;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::exception::{drop_aside, run_aside};
@@ -200,6 +201,48 @@ pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
     }
 }
 
+/// Links the shims of a resumed generator that are not linked yet. Returns the first and the last of these watches, in
+/// the order of callbacks.
+///
+/// # Safety
+/// - *current*: `frame` is the thread's current frame.
+/// - *held*: `watched` is what the frame holds.
+unsafe fn link_marks(
+    thread: Thread,
+    frame: Frame,
+    watched: NonNull<Watched>,
+) -> (Next<Watch>, Next<Watch>) {
+    // The last one to be told first, as when they began to watch: so its scope is around those
+    // of the others, which end before it.
+    let (mut first, mut last) = (None, None);
+    // SAFETY: *live*: *held*. *works*: *current*, and what is done here runs no code of others.
+    while let Some(watch) = unsafe { Watched::watches(watched) }.filter(|it| !it.is_linked()).last()
+    {
+        let watch = NonNull::from(watch);
+        // SAFETY: *live*, and *only*: the generator has it, as it is not linked. The linked one owns a reference.
+        unsafe {
+            new_reference(watched.as_ptr().cast());
+            OwnedWatch::from_raw(watch).link(thread, frame);
+        }
+        last = last.or(Some(watch));
+        first = Some(watch);
+    }
+    (first, last)
+}
+
+/// A generator is resumed, and an exception is set before any resume callback can be called: its shims are linked, so
+/// that exit and yield callbacks of this run are called.
+///
+/// # Safety
+/// *current*: `frame` is the thread's current frame.
+#[cold]
+pub unsafe fn go_on_untold(thread: Thread, frame: Frame) {
+    if let Some(watched) = Watched::of(thread, frame) {
+        // SAFETY: *current*, says the caller; *held*: it was just read.
+        unsafe { link_marks(thread, frame, watched) };
+    }
+}
+
 /// Links the shims of a resumed generator that are not linked yet, and calls resume callbacks. `Err`: a callback has
 /// failed while no exception was set.
 ///
@@ -209,22 +252,8 @@ pub unsafe fn go_on(thread: Thread, frame: Frame) -> Outcome<()> {
 #[inline(never)]
 unsafe fn lay_marks(thread: Thread, at: &Resumption, watched: NonNull<Watched>) -> Outcome<()> {
     let mut outcome = Ok(());
-    // The last one to be told first, as when they began to watch: so its scope is around those
-    // of the others, which end before it.
-    let (mut first, mut last) = (None, None);
-    // SAFETY: *live*: the caller says that the frame holds `watched`. *works*: the frame is the
-    // thread's, and what is done here runs no code of others.
-    while let Some(watch) = unsafe { Watched::watches(watched) }.filter(|it| !it.is_linked()).last()
-    {
-        let watch = NonNull::from(watch);
-        // SAFETY: *live*, and *only*: the generator has it, as it is not linked. The linked one owns a reference.
-        unsafe {
-            new_reference(watched.as_ptr().cast());
-            OwnedWatch::from_raw(watch).link(thread, at.frame);
-        }
-        last = last.or(Some(watch));
-        first = Some(watch);
-    }
+    // SAFETY: *current* and *held*, says the caller.
+    let (first, last) = unsafe { link_marks(thread, at.frame, watched) };
     // All of them lie below the frame before the first is told.
     let mut next = first;
     while let Some(watch) = next {
@@ -562,6 +591,50 @@ pub unsafe extern "C" fn _PyRust_DropGenerator(generator: *mut PyObject) {
         let kept = Owned::share(thread, watched.as_ptr().cast());
         run_aside(|| forget_watches(thread, watched), || c::PyErr_Clear());
         drop_aside(kept);
+    }
+}
+
+/// Calls the drop callbacks of generators that are still watched, and that the collector is about to clear: asynchronous
+/// ones whose finalizer hook did not keep them, or did not for long. Returns whether there were any; what callbacks have
+/// resurrected is not to be cleared.
+///
+/// # Safety
+/// `garbage` is the collector's list, as [`next_garbage`] takes it; the calling thread is the one that collects.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_DropGarbage(garbage: *mut PyObject) -> bool {
+    // SAFETY: a thread that collects is attached.
+    let thread = unsafe { Thread::current() };
+    let (mut at, mut held) = (garbage, None::<Owned>);
+    while are_there_any(thread) {
+        // SAFETY: the caller's list. No code of others runs within the loop, and `at` is held, so it stays in the list.
+        let next = unsafe {
+            successors(next_garbage(garbage, at), |next| next_garbage(garbage, next.as_ptr()))
+                .find(|next| is_watched(thread, next.as_ptr()))
+        };
+        let Some(next) = next else { break };
+        at = next.as_ptr();
+        // SAFETY: a live object. What is given up for it may run any code; that leaves `at` in the
+        // list, as it is held.
+        unsafe {
+            drop(held.replace(Owned::share(thread, at)));
+            _PyRust_DropGenerator(at);
+        }
+    }
+    held.is_some()
+}
+
+/// Whether `object` is a generator, coroutine or asynchronous generator that is watched.
+///
+/// # Safety
+/// `object` is live.
+unsafe fn is_watched(thread: Thread, object: *mut PyObject) -> bool {
+    // SAFETY: live, says the caller. A generator's state is there also where it is finished, and
+    // nothing else is read of it then.
+    unsafe {
+        let Some(generator) = Generator::if_it_is_one(object) else { return false };
+        generator.state() != c::FRAME_CLEARED
+            && Watched::of(thread, generator.frame())
+                .is_some_and(|watched| watched.as_ref().first.is_some())
     }
 }
 

@@ -33,9 +33,6 @@ unsafe fn call(thread: Thread, event: &FrameHookEvent) -> Outcome<Owned> {
     unsafe {
         let of_watch = |at| c::PyTuple_GetItem(event.data.cast(), at);
         let callback = of_watch(0);
-        if is_cleared(callback) {
-            return Ok(Owned::none(thread));
-        }
         let object = made(thread, Owned::new(c::PyStructSequence_New(event_type(thread)?.cast())))?;
         let kind = part(thread, 1 + event.kind as usize)?;
         let (value, code) = (or_none(event.value), or_none(event.code));
@@ -47,22 +44,6 @@ unsafe fn call(thread: Thread, event: &FrameHookEvent) -> Outcome<Owned> {
         // Nobody else does: an exception that leads to its own event would never be freed.
         c::PyObject_GC_Track(object.as_ptr().cast());
         made(thread, Owned::new(c::PyObject_CallOneArg(callback, object.as_ptr())))
-    }
-}
-
-/// Whether the collector has cleared a function, which CPython cannot call then: a generator that was resurrected as it
-/// was finalized, and goes in a cycle, is dropped while the rest of that is cleared.
-///
-/// # Safety
-/// `callback` is live.
-unsafe fn is_cleared(callback: *mut PyObject) -> bool {
-    // SAFETY: the caller says that `callback` is live. Who is of these types has their layout.
-    unsafe {
-        let is_method = (*callback).ob_type == &raw mut c::PyMethod_Type;
-        let function =
-            if is_method { (*callback.cast::<c::PyMethodObject>()).im_func } else { callback };
-        (*function).ob_type == &raw mut c::PyFunction_Type
-            && (*function.cast::<c::PyFunctionObject>()).func_globals.is_null()
     }
 }
 

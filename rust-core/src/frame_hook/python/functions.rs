@@ -8,10 +8,9 @@ use crate::frame_hook::description::Position;
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::{opt_out, reentrant, registry, replace, switch, unhooked};
 use crate::object::Owned;
-use crate::tables::{method, plain_of_named, Arguments};
+use crate::tables::{method, Arguments, NamedArguments};
 use crate::thread::Thread;
-use core::ffi::{c_int, c_longlong, CStr};
-use core::ptr::null_mut;
+use core::ffi::{c_int, c_longlong};
 
 /// # Safety
 /// The arguments are a call's, as the [`Arguments`] say.
@@ -76,64 +75,32 @@ unsafe fn incompatibility(
     }
 }
 
-/// What the two functions that call something have in common: `N` arguments of their own, then those of
-/// the call. The last word is a tuple of names or NULL.
-///
 /// # Safety
-/// Called by CPython as the table says: a thread state is attached, and so many arguments are there,
-/// and one more for each name.
-unsafe fn calling<const N: usize>(
-    first: *const *mut PyObject,
-    count: isize,
-    expected: &'static CStr,
-    work: impl FnOnce(Thread, &[*mut PyObject; N], *const *mut PyObject, usize) -> Option<Owned>,
-) -> *mut PyObject {
-    // SAFETY: the caller says that CPython calls this with a thread state attached.
-    let thread = unsafe { Thread::current() };
-    let Some(others) = (count as usize).checked_sub(N) else {
-        let Raised { .. } = Raised::type_error(thread, expected);
-        return null_mut();
-    };
-    // SAFETY: there are `N` and more.
-    let (own, rest) = unsafe { (&*first.cast(), first.add(N)) };
-    work(thread, own, rest, others).map_or(null_mut(), Owned::into_raw)
-}
-
-/// `call_unhooked(callees, callable, /, *args, **kwargs)`.
-unsafe extern "C" fn call_unhooked(
-    _: *mut PyObject,
-    first: *const *mut PyObject,
-    count: isize,
-    names: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: called as the table says, so all of it is live.
+/// Called by CPython, with a callable after the truth value.
+unsafe fn call_unhooked(thread: Thread, _: *mut PyObject, given: NamedArguments) -> Outcome<Owned> {
+    let ([callees, callable], given) = given
+        .split()
+        .ok_or_else(|| Raised::type_error(thread, c"a truth and a callable are expected"))?;
+    // SAFETY: arguments, which live for the time of the call.
     unsafe {
-        calling(
-            first,
-            count,
-            c"a truth and a callable are expected",
-            |thread, own, rest, others| {
-                let &[callees, callable] = own;
-                let callees = truth(thread, callees).ok()?;
-                unhooked::call(thread, callable, rest, others, names, callees).ok().flatten()
-            },
-        )
+        let callees = truth(thread, callees)?;
+        let (first, positional, names) = given.parts();
+        made(thread, unhooked::call(thread, callable, first, positional, names, callees)?)
     }
 }
 
-/// `call_reentrant(callable, /, *args, **kwargs)`.
-unsafe extern "C" fn call_reentrant(
+/// # Safety
+/// Called by CPython.
+unsafe fn call_reentrant(
+    thread: Thread,
     _: *mut PyObject,
-    first: *const *mut PyObject,
-    count: isize,
-    names: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: called as the table says, so all of it is live.
-    unsafe {
-        calling(first, count, c"a callable is expected", |thread, &[callable], rest, others| {
-            reentrant::call(thread, callable, rest, others, names)
-        })
-    }
+    given: NamedArguments,
+) -> Outcome<Owned> {
+    let ([callable], given) =
+        given.split().ok_or_else(|| Raised::type_error(thread, c"a callable is expected"))?;
+    let (first, positional, names) = given.parts();
+    // SAFETY: arguments, which live for the time of the call.
+    made(thread, unsafe { reentrant::call(thread, callable, first, positional, names) })
 }
 
 /// # Safety
@@ -174,22 +141,16 @@ unsafe fn never_dispatch(thread: Thread, _: *mut PyObject, code: *mut PyObject) 
 
 /// They are entries of the module's table.
 pub const METHODS: [c::PyMethodDef; 12] = [
-    c::PyMethodDef {
-        ml_name: c"call_unhooked".as_ptr(),
-        ml_meth: Some(plain_of_named(call_unhooked)),
-        ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
-        ml_doc: c"call_unhooked($module, callees, callable, /, *args, **kwargs)\n--\n\n\
-                  Call a function, and dispatch no hook for its frame; nor for its callees, if callees is true."
-            .as_ptr(),
-    },
-    c::PyMethodDef {
-        ml_name: c"call_reentrant".as_ptr(),
-        ml_meth: Some(plain_of_named(call_reentrant)),
-        ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
-        ml_doc: c"call_reentrant($module, callable, /, *args, **kwargs)\n--\n\n\
-                  Call a callable from within a callback of a hook as if the callback did not run."
-            .as_ptr(),
-    },
+    method!(
+        named "call_unhooked" "($module, callees, callable, /, *args, **kwargs)",
+        "Call a function, and dispatch no hook for its frame; nor for its callees, if callees is true.",
+        call_unhooked
+    ),
+    method!(
+        named "call_reentrant" "($module, callable, /, *args, **kwargs)",
+        "Call a callable from within a callback of a hook as if the callback did not run.",
+        call_reentrant
+    ),
     method!(
         many "incompatibility" "($module, code, other, /)",
         "Return why other code cannot run in the place of some code; None: it can.",

@@ -15,7 +15,7 @@ use crate::frame_hook::view::View;
 use crate::object::{ForC, Owned};
 use crate::tables::*;
 use crate::thread::Thread;
-use core::ffi::{c_int, c_uint, c_void, CStr};
+use core::ffi::{c_uint, c_void};
 use core::ptr::null_mut;
 
 /// Python's view of a frame that is being dispatched.
@@ -97,31 +97,14 @@ unsafe fn result(thread: Thread, this: *mut PyObject, value: *mut PyObject) -> O
     Ok(())
 }
 
-/// `watch(callback, data=None, *, yields=False, resumes=False, arguments=False, caller=False)`.
-unsafe extern "C" fn watch(
-    this: *mut PyObject,
-    first: *const *mut PyObject,
-    count: isize,
-    names: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: called as the table says, so all of it is live, and a thread state is attached.
-    unsafe {
-        let thread = Thread::current();
-        let expected = c"watch() takes a callback, data, and the keywords yields, resumes, arguments and caller";
-        let names_of = [c"callback", c"data", c"yields", c"resumes", c"arguments", c"caller"];
-        let given = bind(thread, first, count, names, names_of, 2, expected);
-        given.and_then(|given| begin_watch(thread, this, given)).for_python(thread)
-    }
-}
-
 /// # Safety
-/// `this` is a `FrameView`; the arguments of `watch` are NULL or live.
-unsafe fn begin_watch(
-    thread: Thread,
-    this: *mut PyObject,
-    given: [*mut PyObject; 6],
-) -> Outcome<()> {
-    let [callback, data, yields, resumes, with_arguments, with_caller] = given;
+/// `this` is a `FrameView`.
+unsafe fn watch(thread: Thread, this: *mut PyObject, given: NamedArguments) -> Outcome<()> {
+    let parameters = [c"callback", c"data", c"yields", c"resumes", c"arguments", c"caller"];
+    let expected =
+        c"watch() takes a callback, data, and the keywords yields, resumes, arguments and caller";
+    let [callback, data, yields, resumes, with_arguments, with_caller] =
+        given.bind(parameters, 2).ok_or_else(|| Raised::type_error(thread, expected))?;
     let or_none = |object: *mut PyObject| {
         if object.is_null() {
             &raw mut c::_Py_NoneStruct
@@ -129,8 +112,8 @@ unsafe fn begin_watch(
             object
         }
     };
-    // SAFETY: the caller says that `this` is a `FrameView`, and that the arguments are NULL or
-    // live; the call keeps them. `answer` is used before any Python code can run.
+    // SAFETY: the caller says that `this` is a `FrameView`. The arguments are NULL or live; the call
+    // keeps them. `answer` is used before any Python code can run.
     unsafe {
         if callback.is_null() || c::PyCallable_Check(callback) == 0 {
             return Err(Raised::type_error(thread, c"the callback of watch() must be callable"));
@@ -170,50 +153,6 @@ unsafe fn flag(thread: Thread, object: *mut PyObject) -> Outcome<bool> {
     Ok(!object.is_null() && unsafe { truth(thread, object) }?)
 }
 
-/// The arguments of a call by parameter; NULL: not given. The first `positional` parameters are given by
-/// position, the others by keyword; a positional one by either.
-///
-/// # Safety
-/// The arguments are a call's: `names` is NULL or a tuple of str, and there is a live object for each
-/// position and each name.
-unsafe fn bind<const N: usize>(
-    thread: Thread,
-    first: *const *mut PyObject,
-    count: isize,
-    names: *mut PyObject,
-    parameters: [&CStr; N],
-    positional: usize,
-    expected: &'static CStr,
-) -> Outcome<[*mut PyObject; N]> {
-    let mut given = [null_mut(); N];
-    let count = count as usize;
-    let refuse = || Err(Raised::type_error(thread, expected));
-    if count > positional {
-        return refuse();
-    }
-    for (at, place) in given.iter_mut().enumerate().take(count) {
-        // SAFETY: there are so many positions.
-        *place = unsafe { first.add(at).read() };
-    }
-    // SAFETY: NULL, or a tuple.
-    let named = if names.is_null() { 0 } else { unsafe { c::PyTuple_Size(names) } };
-    for at in 0..named {
-        // SAFETY: a str of the tuple. The comparison runs no Python code.
-        let is = |parameter: &&CStr| unsafe {
-            let name = c::PyTuple_GetItem(names, at);
-            c::PyUnicode_CompareWithASCIIString(name, parameter.as_ptr()) == 0
-        };
-        match parameters.iter().position(is) {
-            // SAFETY: there is an object for each name, after the positions.
-            Some(place) if given[place].is_null() => unsafe {
-                given[place] = first.add(count + at as usize).read();
-            },
-            _ => return refuse(),
-        }
-    }
-    Ok(given)
-}
-
 /// # Safety
 /// `this` is a `FrameView`.
 unsafe fn set_scope(thread: Thread, this: *mut PyObject, scope: c_uint) -> Outcome<()> {
@@ -229,25 +168,19 @@ unsafe fn set_scope(thread: Thread, this: *mut PyObject, scope: c_uint) -> Outco
     Ok(())
 }
 
-/// `only_callees(*, everywhere=False)`.
-unsafe extern "C" fn only_callees(
-    this: *mut PyObject,
-    first: *const *mut PyObject,
-    count: isize,
-    names: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: called as the table says, so all of it is live, and a thread state is attached.
+/// # Safety
+/// `this` is a `FrameView`.
+unsafe fn only_callees(thread: Thread, this: *mut PyObject, given: NamedArguments) -> Outcome<()> {
+    let [everywhere] = given.bind([c"everywhere"], 0).ok_or_else(|| {
+        Raised::type_error(thread, c"only_callees() takes the keyword everywhere")
+    })?;
+    // SAFETY: NULL, or an argument, which the call keeps; then `this`, as the caller says.
     unsafe {
-        let thread = Thread::current();
-        let expected = c"only_callees() takes the keyword everywhere";
-        let given = bind(thread, first, count, names, [c"everywhere"], 0, expected);
-        let scope = given.and_then(|[everywhere]| {
-            Ok(match flag(thread, everywhere)? {
-                true => FRAMEHOOK_ONLY_CALLEES_EVERYWHERE,
-                false => FRAMEHOOK_ONLY_CALLEES,
-            })
-        });
-        scope.and_then(|scope| set_scope(thread, this, scope)).for_python(thread)
+        let scope = match flag(thread, everywhere)? {
+            true => FRAMEHOOK_ONLY_CALLEES_EVERYWHERE,
+            false => FRAMEHOOK_ONLY_CALLEES,
+        };
+        set_scope(thread, this, scope)
     }
 }
 
@@ -380,17 +313,15 @@ static METHODS: ForC<[c::PyMethodDef; 7]> = ForC::new([
         "Return a new dict of all arguments by parameter name.",
         arguments
     ),
-    c::PyMethodDef {
-        ml_name: c"watch".as_ptr(),
-        ml_meth: Some(plain_of_named(watch)),
-        ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
-        ml_doc: c"watch($self, /, callback, data=None, *, yields=False, resumes=False, arguments=False, caller=False)\n--\n\n\
-                  Have callback(event) called when the frame returns, raises or is dropped; with yields and\n\
-                  resumes also when it is suspended and resumed. event.data is data. With arguments,\n\
-                  event.arguments is a dict of the arguments as they are now; with caller, event.caller is\n\
-                  self.caller."
-            .as_ptr(),
-    },
+    method!(
+        named "watch"
+        "($self, /, callback, data=None, *, yields=False, resumes=False, arguments=False, caller=False)",
+        "Have callback(event) called when the frame returns, raises or is dropped; with yields and\n\
+         resumes also when it is suspended and resumed. event.data is data. With arguments,\n\
+         event.arguments is a dict of the arguments as they are now; with caller, event.caller is\n\
+         self.caller.",
+        watch
+    ),
     method!(
         one "result" "($self, value, /)",
         "Have the call return value; nothing of it runs. For `return view.result(value)`.",
@@ -401,15 +332,12 @@ static METHODS: ForC<[c::PyMethodDef; 7]> = ForC::new([
         "Do not call the hook for callees of this frame on this stack, until it is left.",
         |thread, this| set_scope(thread, this, FRAMEHOOK_EXCLUDE_CALLEES)
     ),
-    c::PyMethodDef {
-        ml_name: c"only_callees".as_ptr(),
-        ml_meth: Some(plain_of_named(only_callees)),
-        ml_flags: (c::METH_FASTCALL | c::METH_KEYWORDS) as c_int,
-        ml_doc: c"only_callees($self, /, *, everywhere=False)\n--\n\n\
-                  Call the hook for callees of this frame, until it is left, even if a scope around it\n\
-                  excludes them. With everywhere, and in no other thread or greenlet."
-            .as_ptr(),
-    },
+    method!(
+        named "only_callees" "($self, /, *, everywhere=False)",
+        "Call the hook for callees of this frame, until it is left, even if a scope around it\n\
+         excludes them. With everywhere, and in no other thread or greenlet.",
+        only_callees
+    ),
     NO_METHOD,
 ]);
 
