@@ -11,14 +11,19 @@ struct Unit {
     argument: u8,
 }
 
-const fn unit(code: u32) -> Unit {
-    Unit { code: code as u8, argument: 0 }
+const fn unit(code: u8) -> Unit {
+    Unit { code, argument: 0 }
 }
+
+/// The opcode by which the eval loop leaves a shim. It is none of CPython's 3.13: the eval loop recognizes it where it
+/// would raise `SystemError` for an unknown opcode, and in a shim only. So `opcode`, `dis` and the magic number of .pyc
+/// files do not know of it, and code that has it behaves as on stock.
+pub const RETURN_TO_SHIM: u8 = 235;
 
 /// The instructions of a shim. The first, `INTERPRETER_EXIT`, shows what kind of frame it is to readers of the
 /// instruction at which a caller stands.
 static INSTRUCTIONS: ForC<[Unit; 3]> =
-    ForC::new([unit(c::INTERPRETER_EXIT), unit(c::RESERVED), unit(c::RESERVED)]);
+    ForC::new([unit(c::INTERPRETER_EXIT as u8), unit(RETURN_TO_SHIM), unit(RETURN_TO_SHIM)]);
 /// The offset from the first instruction at which a returning frame continues.
 pub(super) const RETURNS_TO: u16 = 1;
 /// The offset from the calling instruction at which a yielding generator's frame continues.
