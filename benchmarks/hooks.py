@@ -45,6 +45,22 @@ def add_python() -> None:
     framehook.add(disable)
 
 
+def add_in_another_thread() -> None:
+    """A passing hook of a thread that does nothing, until the process ends."""
+    import threading
+
+    import framehook
+    added = threading.Event()
+
+    def wait() -> None:
+        framehook.add(lambda view: None, this_thread=True)
+        added.set()
+        threading.Event().wait()
+
+    threading.Thread(target=wait, daemon=True).start()
+    added.wait()
+
+
 def use_evaluator() -> None:
     import framehooks
     framehooks.set_evaluator("pass")
@@ -92,6 +108,7 @@ SETUPS = {
     "1 disabled": ("python", lambda: add_native("disable"), 1.05),
     "8 disabled": ("python", lambda: add_native("disable", 8), 1.08),
     "Python disabled": ("python", add_python, 1.05),
+    "another thread's": ("python", add_in_another_thread, None),
     "C passes": ("python", lambda: add_native("pass"), 1.35),
     "C watches": ("python", lambda: add_watcher("watch"), 1.5),
     "C with a clock": ("python", lambda: add_watcher("clock"), None),
@@ -101,6 +118,8 @@ SETUPS = {
     "8th replaces": ("python", lambda: add_exchange(8), None),
 }
 BASE = "stock"
+# The most that the geometric mean of a setup may be of the one of another.
+OF_ANOTHER = {("another thread's", "no hooks"): 1.02}
 
 
 def child(kind: str, setup: str, extensions: str, *arguments: str) -> None:
@@ -139,6 +158,8 @@ def main() -> int:
         arguments, BENCHMARKS, {setup: (which, None if setup == BASE else BASE) for setup, (which, *_) in SETUPS.items()}, FEW_ITERATIONS,
         MANY_ITERATIONS, lambda setup, name, count: command("instructions", setup, extensions[SETUPS[setup][0]], name, count), aims)
     above = [f"{setup}: {means[setup]:.3f} is above {most}" for setup, most in aims.items() if means[setup] > most]
+    above += [f"{setup}: {means[setup] / means[other]:.3f} of {other} is above {most}" for (setup, other), most in OF_ANOTHER.items()
+              if means[setup] > most * means[other]]
     if arguments.check and above:
         print("\n".join(above))
         return 1

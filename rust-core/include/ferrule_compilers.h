@@ -1,17 +1,26 @@
-/* What the eval loop does for compilers from outside: ferrule_eval_loop.h includes this file, and says how its macros
-   are used. The functions are rust-core/src/frame_hook/loops.rs. */
+/* What the eval loop does for compilers from outside: ferrule_eval_loop.h
+   includes this file, and says how its macros are used. The functions are in
+   rust-core/src/frame_hook/loops.rs. */
 #ifndef FERRULE_COMPILERS_H
 #define FERRULE_COMPILERS_H
 
-/* A function whose vectorcall was set is called by CALL_NON_PY_GENERAL, as is a method of one. */
+/* A function whose vectorcall was set is called by CALL_NON_PY_GENERAL, as is
+   a method of one. */
 #define CALL_OF_SET_VECTORCALL(CALLABLE) \
-    if (PyFunction_Check(CALLABLE) || Py_TYPE(CALLABLE) == &PyMethod_Type) { goto call_set_vectorcall; }
+    if (PyFunction_Check(CALLABLE) || Py_TYPE(CALLABLE) == &PyMethod_Type) { \
+        goto call_set_vectorcall; \
+    }
 
 /* CALL_ALLOC_AND_ENTER_INIT calls such an __init__ in place. */
 #define INIT_WITH_SET_VECTORCALL(INIT) \
-    if (__builtin_expect((INIT)->vectorcall != _PyFunction_Vectorcall, 0)) { goto init_with_set_vectorcall; }
+    if (__builtin_expect( \
+            (INIT)->vectorcall != _PyFunction_Vectorcall, 0)) \
+    { \
+        goto init_with_set_vectorcall; \
+    }
 
-/* JUMP_BACKWARD in code whose loops are watched. Its cache entry is the number of turns before the next call into Rust. */
+/* JUMP_BACKWARD in code whose loops are watched. Its cache entry is the number
+   of turns before the next call into Rust. */
 #if USE_COMPUTED_GOTOS
 #  define ON_COUNTED_JUMP if (0) { TARGET(COUNTED_JUMP)
 #else
@@ -22,7 +31,9 @@
         frame->instr_ptr = next_instr; \
         next_instr += 2; \
         CHECK_EVAL_BREAKER(); \
-        if (next_instr[-1].cache-- == 0) { goto loop_is_hot; } \
+        if (next_instr[-1].cache-- == 0) { \
+            goto loop_is_hot; \
+        } \
         next_instr -= oparg; \
         DISPATCH(); \
     }
@@ -37,13 +48,19 @@ loop_is_hot: \
         stack_pointer = _PyFrame_GetStackPointer(frame); \
         goto error; \
     } \
-    goto go_on_in_current_frame; \
+    goto continue_in_current_frame; \
 call_set_vectorcall: \
     { \
-        PyObject **base = stack_pointer - oparg - 2, **args = base + 2 - (base[1] != NULL); \
+        PyObject **base = stack_pointer - oparg - 2; \
+        PyObject **args = base + 2 - (base[1] != NULL); \
         PyObject *callable = base[0], *called = callable; \
-        if (base[1] == NULL && Py_TYPE(callable) == &PyMethod_Type) { called = ((PyMethodObject *)callable)->im_func; } \
-        if (!PyFunction_Check(called) || ((PyFunctionObject *)called)->vectorcall == _PyFunction_Vectorcall) { \
+        if (base[1] == NULL && Py_TYPE(callable) == &PyMethod_Type) { \
+            called = ((PyMethodObject *)callable)->im_func; \
+        } \
+        if (!PyFunction_Check(called) \
+            || ((PyFunctionObject *)called)->vectorcall \
+                == _PyFunction_Vectorcall) \
+        { \
             GO_TO_INSTRUCTION(CALL); \
         } \
         STAT_INC(CALL, hit); \
@@ -54,12 +71,17 @@ call_set_vectorcall: \
             Py_DECREF(callable); \
         } \
         PyObject *res = ((PyFunctionObject *)called)->vectorcall( \
-            called, args, (stack_pointer - args) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL); \
+            called, args, \
+            (stack_pointer - args) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL); \
         assert((res != NULL) ^ (_PyErr_Occurred(tstate) != NULL)); \
         Py_DECREF(called); \
-        for (; args < stack_pointer; args++) { Py_DECREF(*args); } \
+        for (; args < stack_pointer; args++) { \
+            Py_DECREF(*args); \
+        } \
         stack_pointer = base; \
-        if (res == NULL) { goto error; } \
+        if (res == NULL) { \
+            goto error; \
+        } \
         PUSH(res); \
         CHECK_EVAL_BREAKER(); \
         DISPATCH(); \
@@ -67,19 +89,26 @@ call_set_vectorcall: \
 init_with_set_vectorcall: \
     { \
         PyObject **base = stack_pointer - oparg - 2, *type = base[0]; \
-        PyObject *init = Py_NewRef(((PyHeapTypeObject *)type)->_spec_cache.init); \
+        PyObject *init = \
+            Py_NewRef(((PyHeapTypeObject *)type)->_spec_cache.init); \
         PyObject *self = _PyType_NewManagedObject((PyTypeObject *)type); \
         PyObject *res = NULL; \
         if ((base[1] = self) != NULL) { \
             res = ((PyFunctionObject *)init)->vectorcall( \
-                init, base + 1, (oparg + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL); \
+                init, base + 1, \
+                (oparg + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL); \
         } \
         if (res != NULL && res != Py_None) { \
-            PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(res)->tp_name); \
+            PyErr_Format( \
+                PyExc_TypeError, \
+                "__init__() should return None, not '%.200s'", \
+                Py_TYPE(res)->tp_name); \
             Py_CLEAR(res); \
         } \
         Py_DECREF(init); \
-        for (PyObject **arg = base + 2; arg < stack_pointer; arg++) { Py_DECREF(*arg); } \
+        for (PyObject **arg = base + 2; arg < stack_pointer; arg++) { \
+            Py_DECREF(*arg); \
+        } \
         Py_DECREF(type); \
         stack_pointer = base; \
         if (res == NULL) { \

@@ -60,6 +60,13 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_COUNTED_JUMP 234
 
 /*
+ The opcode by which the eval loop leaves a shim. It is none of CPython's 3.13: the eval loop recognizes it where it
+ would raise `SystemError` for an unknown opcode, and in a shim only. So `opcode`, `dis` and the magic number of .pyc
+ files do not know of it, and code that has it behaves as on stock.
+ */
+#define _PyRust_RETURN_TO_SHIM 235
+
+/*
  One function may run this code, one in the place of the other; the last one fits nowhere.
  */
 #define _PyRust_VARIANTS 3
@@ -163,21 +170,50 @@ struct PyUnstable_FrameHookDefinition;
 /*
  How the eval loop continues after a dispatch.
  */
-typedef enum _PyRust_Answer {
+typedef enum _PyRust_NextStep {
   /*
    In the same frame. All hooks are disabled for the code object: `RESUME` may be specialized.
    */
-  _PyRust_Answer_Settled = 0,
+  _PyRust_NextStep_Specialize = 0,
   /*
-   In the same frame. The next frame of this code object is dispatched too.
+   In the same frame. `RESUME` stays as it is, so that the next frame of this code object is dispatched too.
    */
-  _PyRust_Answer_AskAgain = 1,
+  _PyRust_NextStep_KeepUnspecialized = 1,
   /*
    In the thread's current frame, so many instructions ahead of its `instr_ptr`; or with the exception that is
    set, in the caller of the dispatched frame.
    */
-  _PyRust_Answer_Elsewhere = 2,
-} _PyRust_Answer;
+  _PyRust_NextStep_CurrentFrame = 2,
+} _PyRust_NextStep;
+
+/*
+ Which threads of the interpreter have a hook that is called there, or a watched generator to resume.
+ */
+enum _PyRust_Listening
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint8_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /*
+   None: the interpreter is not `active`.
+   */
+  _PyRust_Listening_Nowhere = 0,
+  /*
+   Others, and not this one. Its `RESUME` stays unspecialized for their sake.
+   */
+  _PyRust_Listening_Elsewhere = 1,
+  /*
+   This one, at least.
+   */
+  _PyRust_Listening_Here = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum _PyRust_Listening _PyRust_Listening;
+#else
+typedef uint8_t _PyRust_Listening;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
 
 /*
  How a Python hook is to be installed.
@@ -210,12 +246,12 @@ typedef struct _PyRust_Table _PyRust_Table;
 typedef unsigned int _PyRust_Ahead;
 
 /*
- How the eval loop continues after a dispatch; `ahead` is for [`Answer::Elsewhere`].
+ How the eval loop continues after a dispatch; `ahead` is for [`NextStep::CurrentFrame`].
  */
-typedef struct _PyRust_GoesOn {
-  enum _PyRust_Answer answer;
+typedef struct _PyRust_DispatchResult {
+  enum _PyRust_NextStep next;
   _PyRust_Ahead ahead;
-} _PyRust_GoesOn;
+} _PyRust_DispatchResult;
 
 /*
  `_PyStackRef`: one word.
@@ -478,10 +514,10 @@ typedef struct _PyRust_DisabledHook {
  */
 typedef struct _PyRust_FrameHookThread {
   /*
-   Whether some hook is called in this thread, or some generator is watched. Other threads write it
-   with the world stopped, as the next field.
+   Whether Rust has anything to do at a `RESUME` of this thread. The eval loop reads this. Other threads
+   write it with the world stopped, as the next field.
    */
-  bool listens;
+  _PyRust_Listening listening;
   /*
    The slots of the enabled hooks that are called in this thread.
    */
@@ -565,12 +601,12 @@ extern "C" {
  threads of interpreters with a GIL of their own still run. In a forked child these threads are not
  there, and CPython deletes their interpreters.
  */
-void _PyRust_ForgetLocks(PyInterpreterState *interpreter);
+void _PyRust_ResetLocks(PyInterpreterState *interpreter);
 
 /*
  Frees the values of a code object that is being deallocated.
  */
-void _PyRust_ForgetCodeExtra(PyCodeObject *code);
+void _PyRust_ClearCodeExtra(PyCodeObject *code);
 
 /*
  The bytes that a code object takes for its values, as `__sizeof__` counts
@@ -582,7 +618,7 @@ size_t _PyRust_CodeExtraBytes(PyCodeObject *code);
  The interpreter's end: every value that is still set is freed, with the
  tables and the registry.
  */
-void _PyRust_FinishCodeExtra(PyInterpreterState *interpreter);
+void _PyRust_FiniCodeExtra(PyInterpreterState *interpreter);
 
 /*
  `_PyThreadState_HasStackSpace`: whether frames of `size` slots in all can be
@@ -618,7 +654,7 @@ void _PyRust_ClearDataStack(PyThreadState *tstate);
 /*
  Frees what a thread keeps for its next recursions, but for one chunk.
  */
-void _PyRust_KeepSpareOnly(PyThreadState *tstate);
+void _PyRust_ShrinkChunkCache(PyThreadState *tstate);
 
 /*
  Runs a frame the way the interpreter wants it: by the trampoline or the
@@ -746,12 +782,11 @@ PyFrameObject *_PyFrame_MakeAndSetFrameObject(struct _PyInterpreterFrame *frame)
 int _PyFrame_Traverse(struct _PyInterpreterFrame *frame, visitproc visit, void *arg);
 
 /*
- Dispatches the hooks for the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`. Takes a few
- instructions if no hook is called in this thread, a few loads if all are disabled for the code, else the time of
- the callbacks.
+ Dispatches the hooks for the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`. Takes a few loads if all
+ are disabled for the code, else the time of the callbacks.
  */
-struct _PyRust_GoesOn _PyRust_OfferFrame(PyThreadState *tstate,
-                                         struct _PyInterpreterFrame *frame);
+struct _PyRust_DispatchResult _PyRust_DispatchFrameHooks(PyThreadState *tstate,
+                                                         struct _PyInterpreterFrame *frame);
 
 /*
  `_Py_Instrument` for the code of a frame at a `RESUME`: 0, or -1 with an exception set. A frame that is still to be
@@ -811,17 +846,19 @@ void _PyRust_FiniFrameHooks(PyThreadState *tstate);
 void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
 
 /*
- `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signal handlers, the collector
- and other threads run, and may change hooks and events. Then does what [`goes_on_as_if_quick`] describes.
+ Works around gh-155992: LINE is reported as if RESUME were specialized.
+
+ CPython does not report a line that begins after RESUME_CHECK on its own line, and without a hook each RESUME is
+ specialized once it has run. So a frame that continues after a RESUME is reported as coming from the next
+ instruction. C calls this with the GIL only, as there is no RESUME_CHECK without it.
  */
-int _PyRust_HandlePending(PyThreadState *tstate,
-                          struct _PyInterpreterFrame *frame);
+void _PyRust_ImitateResumeCheck(struct _PyInterpreterFrame *frame);
 
 /*
  A frame has been left to the return shim below it, which is current: with a value in the shim's slot, or with the
  exception that is set. Calls the event callback. Returns the offset at which the then current frame continues.
  */
-_PyRust_Ahead _PyRust_FrameCameBack(PyThreadState *tstate);
+_PyRust_Ahead _PyRust_ReturnToShim(PyThreadState *tstate);
 
 /*
  What stands before the date in `sys.version`: "Ferrule", its version, and Debian's

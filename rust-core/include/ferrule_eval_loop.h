@@ -1,39 +1,66 @@
-/* What the eval loop does about frame hooks: Python/ceval_macros.h includes this file where the frame core is Rust.
-   Each macro stands for statements in _PyEval_EvalFrameDefault(), with its variables and labels. The functions are
-   rust-core/src/frame_hook. */
+/* What the eval loop does about frame hooks: Python/ceval_macros.h includes
+   this file where the frame core is Rust. Each macro stands for statements of
+   _PyEval_EvalFrameDefault() and uses its variables and labels, as CPython's
+   own do. The functions are in rust-core/src/frame_hook. */
 #ifndef FERRULE_EVAL_LOOP_H
 #define FERRULE_EVAL_LOOP_H
 
-/* A frame that starts is not shown to others before it is offered, and one that goes on is watched again. */
-#define _Py_Instrument(CODE, INTERP) _PyRust_Instrument(frame, CODE, INTERP)
+/* Whether Rust has something to do at a RESUME of this thread (Here), of other
+   threads (Elsewhere), or of none (Nowhere). */
+#define FRAME_HOOKS_LISTENING() \
+    (((_PyThreadStateImpl *)tstate)->frame_hooks.listening)
 
-/* What is pending may run while a frame is at its RESUME. Only then is it settled where that frame comes from, as
-   monitoring sees it. The JIT's instructions have no RESUME. */
-#ifndef _Py_JIT
-#  define _Py_HandlePending(TSTATE) _PyRust_HandlePending(TSTATE, frame)
-#endif
+/* Executes RESUME as RESUME_CHECK where hooks of other threads keep it
+   unspecialized. Does nothing where RESUME_CHECK would deoptimize, or where a
+   LINE event is due; see IMITATE_RESUME_CHECK(). */
+#define RESUME_IF_HOOKED_ELSEWHERE() \
+    if (FRAME_HOOKS_LISTENING() == _PyRust_Listening_Elsewhere \
+        && _Py_atomic_load_uintptr_relaxed(&tstate->eval_breaker) \
+            == FT_ATOMIC_LOAD_UINTPTR_ACQUIRE( \
+                _PyFrame_GetCode(frame)->_co_instrumentation_version) \
+        && next_instr->op.code != INSTRUMENTED_LINE) \
+    { \
+        QSBR_QUIESCENT_STATE(tstate); \
+        DISPATCH(); \
+    }
 
-/* Offers a frame that starts to the hooks, which may put another in its place or end the call. Those that watch a
-   generator learn that it goes on. ASK_AGAIN is what to do when the next frame of this code is to come here too. */
-#define OFFER_TO_FRAME_HOOKS(ASK_AGAIN) \
-    if (__builtin_expect(tstate->interp->frame_hooks.active, 0)) { \
+/* Dispatches the hooks for the current frame, which may replace it or end its
+   call. A generator that is resumed is dispatched to its watches only.
+   IF_DISABLED is executed if all hooks are disabled for the frame's code. */
+#define DISPATCH_FRAME_HOOKS(IF_DISABLED) \
+    if (__builtin_expect( \
+            FRAME_HOOKS_LISTENING() == _PyRust_Listening_Here, 0)) \
+    { \
         _PyFrame_SetStackPointer(frame, stack_pointer); \
-        _PyRust_GoesOn next = _PyRust_OfferFrame(tstate, frame); \
-        if (next.answer == _PyRust_Answer_Elsewhere) { \
-            oparg = (int)next.ahead; \
-            goto go_on_in_current_frame; \
+        _PyRust_DispatchResult result = \
+            _PyRust_DispatchFrameHooks(tstate, frame); \
+        if (result.next == _PyRust_NextStep_CurrentFrame) { \
+            oparg = (int)result.ahead; \
+            goto continue_in_current_frame; \
         } \
         stack_pointer = _PyFrame_GetStackPointer(frame); \
-        if (next.answer == _PyRust_Answer_AskAgain) { \
-            ASK_AGAIN; \
+        if (result.next == _PyRust_NextStep_Specialize) { \
+            IF_DISABLED; \
         } \
     }
 
-/* A frame that hooks watch has come back to the mark below it, which is the current frame now. */
-#define TELL_FRAME_HOOKS() goto frame_came_back
+/* Works around gh-155992: a LINE event after RESUME is reported as it is after
+   RESUME_CHECK. Comes last in RESUME: handlers of what is pending must see the
+   frame there. There is no RESUME_CHECK without the GIL. */
+#ifdef Py_GIL_DISABLED
+#  define IMITATE_RESUME_CHECK() ((void)0)
+#else
+#  define IMITATE_RESUME_CHECK() \
+    if (next_instr->op.code == INSTRUMENTED_LINE \
+        && this_instr->op.code == RESUME \
+        && FRAME_HOOKS_LISTENING() != _PyRust_Listening_Nowhere) \
+    { \
+        _PyRust_ImitateResumeCheck(frame); \
+    }
+#endif
 
-/* Code that handles what is thrown into a `yield from` asserts that something was thrown in: as who is told of a frame
-   may do, too. */
+/* Code that handles what is thrown into a `yield from` asserts that something
+   was thrown in. A callback may raise there too. */
 #ifdef NDEBUG
 #  define THROWN_BY_FRAME_HOOKS() ((void)0)
 #else
@@ -42,15 +69,19 @@
 
 #include "ferrule_compilers.h"
 
-/* What is done there: hooks are told; and then, or where a hook has put another frame in the place of the one that was
-   offered, it goes on in the thread's current frame, `oparg` ahead of where that stands, or with the exception that is
-   set: of the call at which it stands, or if `oparg` is not 0, of the instruction that ends there. In one place and with
-   what every instruction has alone, so that the registers of the loop are not chosen for it. */
+/* return_to_shim: a watched frame has returned, yielded or raised to its
+   return shim, which is current now. Calls the watch's callback.
+   continue_in_current_frame: the same, and a dispatch, may have made another
+   frame current. Execution continues there, `oparg` code units ahead of its
+   instr_ptr, or with the exception that is set: raised by the call at
+   instr_ptr, or, if `oparg` is not 0, by the instruction that ends there.
+   The code uses only what every instruction has, so that the compiler does not
+   choose the loop's registers for it. */
 #define FRAME_HOOK_LABELS() \
     COMPILER_LABELS() \
-frame_came_back: \
-    oparg = (int)_PyRust_FrameCameBack(tstate); \
-go_on_in_current_frame: \
+return_to_shim: \
+    oparg = (int)_PyRust_ReturnToShim(tstate); \
+continue_in_current_frame: \
     frame = tstate->current_frame; \
     if (_PyErr_Occurred(tstate)) { \
         THROWN_BY_FRAME_HOOKS(); \

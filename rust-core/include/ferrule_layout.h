@@ -5,25 +5,27 @@
 
 #include "ferrule_core.h"
 
-#define FERRULE_ASSERT_OFFSET(type, field, number) \
-    _Static_assert(offsetof(type, field) == (number), \
-                   #type "." #field " is not where rust-core/src/layout.rs says")
+#define ASSERT_OFFSET(type, field, number) \
+    _Static_assert(offsetof(type, field) == _PyRust_##number, #type "." \
+                   #field " is not where rust-core/src/layout.rs says")
 
-FERRULE_ASSERT_OFFSET(_PyStackChunk, previous, _PyRust_CHUNK_PREVIOUS);
-FERRULE_ASSERT_OFFSET(_PyStackChunk, size, _PyRust_CHUNK_SIZE);
-FERRULE_ASSERT_OFFSET(_PyStackChunk, top, _PyRust_CHUNK_TOP);
-FERRULE_ASSERT_OFFSET(_PyStackChunk, data, _PyRust_CHUNK_DATA);
-FERRULE_ASSERT_OFFSET(PyThreadState, datastack_chunk, _PyRust_TS_DATASTACK_CHUNK);
-FERRULE_ASSERT_OFFSET(PyThreadState, datastack_top, _PyRust_TS_DATASTACK_TOP);
-FERRULE_ASSERT_OFFSET(PyThreadState, datastack_limit, _PyRust_TS_DATASTACK_LIMIT);
-FERRULE_ASSERT_OFFSET(_PyThreadStateImpl, base, 0);
-FERRULE_ASSERT_OFFSET(_PyInterpreterFrame, f_executable, _PyRust_FRAME_EXECUTABLE);
-FERRULE_ASSERT_OFFSET(_PyInterpreterFrame, previous, _PyRust_FRAME_PREVIOUS);
-FERRULE_ASSERT_OFFSET(_PyInterpreterFrame, stacktop, _PyRust_FRAME_STACKTOP);
-FERRULE_ASSERT_OFFSET(_PyInterpreterFrame, owner, _PyRust_FRAME_OWNER);
-FERRULE_ASSERT_OFFSET(_PyInterpreterFrame, localsplus, _PyRust_FRAME_LOCALSPLUS);
+ASSERT_OFFSET(_PyStackChunk, previous, CHUNK_PREVIOUS);
+ASSERT_OFFSET(_PyStackChunk, size, CHUNK_SIZE);
+ASSERT_OFFSET(_PyStackChunk, top, CHUNK_TOP);
+ASSERT_OFFSET(_PyStackChunk, data, CHUNK_DATA);
+ASSERT_OFFSET(PyThreadState, datastack_chunk, TS_DATASTACK_CHUNK);
+ASSERT_OFFSET(PyThreadState, datastack_top, TS_DATASTACK_TOP);
+ASSERT_OFFSET(PyThreadState, datastack_limit, TS_DATASTACK_LIMIT);
+ASSERT_OFFSET(_PyInterpreterFrame, f_executable, FRAME_EXECUTABLE);
+ASSERT_OFFSET(_PyInterpreterFrame, previous, FRAME_PREVIOUS);
+ASSERT_OFFSET(_PyInterpreterFrame, stacktop, FRAME_STACKTOP);
+ASSERT_OFFSET(_PyInterpreterFrame, owner, FRAME_OWNER);
+ASSERT_OFFSET(_PyInterpreterFrame, localsplus, FRAME_LOCALSPLUS);
+_Static_assert(offsetof(_PyThreadStateImpl, base) == 0,
+               "_PyThreadStateImpl does not begin with its base");
 _Static_assert(sizeof(_PyInterpreterFrame) == _PyRust_FRAME_SIZEOF,
-               "_PyInterpreterFrame is not as large as rust-core/src/layout.rs says");
+               "_PyInterpreterFrame has another size in "
+               "rust-core/src/layout.rs");
 
-#undef FERRULE_ASSERT_OFFSET
+#undef ASSERT_OFFSET
 #endif

@@ -26,7 +26,7 @@ use crate::mutex::Held;
 /// The list of interpreters does not change. This thread is attached; no other one runs now, or will
 /// ever be attached again, but those that this thread starts later.
 #[no_mangle]
-pub unsafe extern "C" fn _PyRust_ForgetLocks(interpreter: *mut PyInterpreterState) {
+pub unsafe extern "C" fn _PyRust_ResetLocks(interpreter: *mut PyInterpreterState) {
     let mut next = interpreter;
     while !next.is_null() {
         // SAFETY: live, as it is in the list, which the caller says does not change. No other thread is

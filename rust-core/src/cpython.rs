@@ -78,7 +78,7 @@ pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNE
 // what only Python's face of the crate uses
 pub use raw::{
     _PyErr_ChainStackItem, _PyErr_FormatFromCause, _PyErr_StackItem, _PyEval_FrameClearAndPop,
-    _PyRust_UnsettleAllCode, _PySendCache, _Py_HandlePending, _Py_Instrument, _Py_NoneStruct,
+    _PyRust_DespecializeAllCode, _PySendCache, _Py_Instrument, _Py_NoneStruct,
     _Py_call_instrumentation_arg, PyAsyncGen_Type, PyBool_FromLong, PyBool_Type, PyCFunctionObject,
     PyCFunction_Type, PyCallable_Check, PyCell_Get, PyCoro_Type, PyDict_New, PyDict_SetItem,
     PyDict_SetItemString, PyErr_ExceptionMatches, PyErr_Format, PyErr_FormatUnraisable,
@@ -103,8 +103,8 @@ pub use raw::{
     _PY_ASYNC_EXCEPTION_BIT, _PY_CALLS_TO_DO_BIT, _PY_EVAL_EVENTS_BITS, _PY_SIGNALS_PENDING_BIT,
     CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE, CO_NEWLOCALS,
     CO_NO_MONITORING_EVENTS, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS, EXTENDED_ARG,
-    INSTRUMENTED_LINE, INTERPRETER_EXIT, MAKE_CELL, METH_FASTCALL, METH_KEYWORDS, METH_NOARGS,
-    METH_O, PY_MONITORING_EVENT_PY_THROW, RESERVED, RESUME, RESUME_CHECK, RETURN_GENERATOR,
+    INTERPRETER_EXIT, MAKE_CELL, METH_FASTCALL, METH_KEYWORDS, METH_NOARGS, METH_O,
+    PY_MONITORING_EVENT_PY_THROW, RESUME, RESUME_CHECK, RETURN_GENERATOR,
 };
 
 #[cfg(not(any(test, fuzzing)))]

@@ -23,6 +23,11 @@ use core::ffi::{c_int, c_longlong, c_void};
 use core::mem::{align_of, size_of};
 use static_assertions::const_assert_eq;
 
+/// The opcode by which the eval loop leaves a shim. It is none of CPython's 3.13: the eval loop recognizes it where it
+/// would raise `SystemError` for an unknown opcode, and in a shim only. So `opcode`, `dis` and the magic number of .pyc
+/// files do not know of it, and code that has it behaves as on stock.
+pub const RETURN_TO_SHIM: u8 = 235;
+
 /// What Ferrule keeps for one thread beside CPython's own fields; it lies at the
 /// end of `_PyThreadStateImpl`, and all zeros is its initial state.
 #[repr(C)]
@@ -223,14 +228,26 @@ pub struct FrameHookState {
     pub record_index: isize,
 }
 
+/// Which threads of the interpreter have a hook that is called there, or a watched generator to resume.
+#[repr(u8)]
+#[derive(Clone, Copy, PartialEq)]
+pub enum Listening {
+    /// None: the interpreter is not `active`.
+    Nowhere = 0,
+    /// Others, and not this one. Its `RESUME` stays unspecialized for their sake.
+    Elsewhere = 1,
+    /// This one, at least.
+    Here = 2,
+}
+
 /// What Ferrule keeps for the hooks in one thread; at the end of
 /// `_PyThreadStateImpl`. All zeros is its initial state. The thread alone uses it, but for the fields
 /// that say otherwise.
 #[repr(C)]
 pub struct FrameHookThread {
-    /// Whether some hook is called in this thread, or some generator is watched. Other threads write it
-    /// with the world stopped, as the next field.
-    pub listens: bool,
+    /// Whether Rust has anything to do at a `RESUME` of this thread. The eval loop reads this. Other threads
+    /// write it with the world stopped, as the next field.
+    pub listening: Listening,
     /// The slots of the enabled hooks that are called in this thread.
     pub open: [u32; HOOK_GROUPS],
     /// Hooks that are disabled in this thread: so many, in a block with room for so many. Other threads

@@ -216,29 +216,39 @@ class Series(Case):
 
     def test_other_options_are_refused(self):
         self.put("0001-a.patch", insertion())
-        self.series("0001-a.patch -p0")
-        with self.assertRaisesRegex(patches.PatchError, "series:1"):
-            self.apply()
+        for words in ("-p0", "-p1 -p1", "3.13.6", "=3.13.6", "<=3.13.6", ">3.13.6", ">=", ">= 3.13.6", "<3.13.x"):
+            with self.subTest(words):
+                self.series(f"0001-a.patch {words}")
+                with self.assertRaisesRegex(patches.PatchError, "series:1: only a patch name and releases"):
+                    self.apply()
 
-    def test_variant_is_taken_for_its_version_only(self):
-        self.put("0001-a.patch", insertion(text="base"))
-        self.put("0001-a@3.13.15.patch", insertion(text="variant"))
-        self.series("0001-a.patch")
-        other = self.base / "other"
-        other.mkdir()
-        (other / "a.c").write_text(ORIGINAL)
-        self.apply("3.13.5")
-        patches.apply_series(other, self.dir, "3.13.15")
-        self.assertIn("base 0", (self.tree / "a.c").read_text())
-        self.assertIn("variant 0", (other / "a.c").read_text())
-        self.assertNotIn("base 0", (other / "a.c").read_text())
+    def test_a_patch_is_taken_for_its_releases_only(self):
+        self.put("0001-a.patch", insertion(text="old"))
+        self.put("0001-b.patch", insertion(text="new"))
+        self.put("0001-c.patch", insertion(text="newest"))
+        self.put("0002-a.patch", insertion(text="all"))
+        self.series("0001-a.patch <3.13.6", "0001-b.patch -p1 >=3.13.6 <3.13.15", "0001-c.patch  >=3.13.15  # no end",
+                    "0002-a.patch")
+        for version, letter in {"3.13.0": "a", "3.13.5": "a", "3.13.6": "b", "3.13.14": "b", "3.13.15": "c", "3.13.16": "c",
+                                "3.13.100": "c", "3.13.6rc1": "b"}.items():
+            with self.subTest(version):
+                self.assertEqual([path.name for path in patches.selected(self.dir, version)],
+                                 [f"0001-{letter}.patch", "0002-a.patch"])
+
+    def test_what_is_for_another_release_is_not_applied(self):
+        self.put("0001-a.patch", insertion(text="old"))
+        self.put("0001-b.patch", insertion(text="new"))
+        self.series("0001-a.patch <3.13.6", "0001-b.patch >=3.13.6")
+        self.apply("3.13.15")
+        self.assertIn("new 0", (self.tree / "a.c").read_text())
+        self.assertNotIn("old 0", (self.tree / "a.c").read_text())
 
     def test_digest_follows_what_would_be_applied(self):
-        self.put("0001-a.patch", insertion(text="base"))
-        self.put("0001-a@3.13.15.patch", insertion(text="variant"))
-        self.series("0001-a.patch")
+        self.put("0001-a.patch", insertion(text="old"))
+        self.put("0001-b.patch", insertion(text="new"))
+        self.series("0001-a.patch <3.13.6", "0001-b.patch >=3.13.6")
         five, fifteen = (patches.digest(self.dir, v) for v in ("3.13.5", "3.13.15"))
-        self.put("0001-a@3.13.15.patch", insertion(text="changed"))
+        self.put("0001-b.patch", insertion(text="changed"))
         self.assertEqual(patches.digest(self.dir, "3.13.5"), five)
         self.assertNotEqual(patches.digest(self.dir, "3.13.15"), fifteen)
 
@@ -271,11 +281,11 @@ class Stat(Case):
         self.only("0001-d.patch", "--- a/a.c\n+++ b/a.c\n@@ -1,2 +1,1 @@\n--- b\n line\n")
         self.refused("0001-d.patch:4: deletes")
 
-    def test_deletion_in_a_variant_is_refused(self):
+    def test_deletion_in_a_patch_for_some_releases_is_refused(self):
         self.put("0001-a.patch", insertion())
-        self.put("0001-a@3.13.15.patch", DELETION)
-        self.series("0001-a.patch")
-        self.refused("0001-a@3.13.15.patch:5")
+        self.put("0001-b.patch", DELETION)
+        self.series("0001-a.patch <3.13.6", "0001-b.patch >=3.13.6")
+        self.refused("0001-b.patch:5")
 
     def test_renames_and_removed_files_are_refused(self):
         self.put("0001-r.patch", "rename from a.c\nrename to b.c\n")
@@ -284,28 +294,30 @@ class Stat(Case):
         self.refused("0001-r.patch:1: not an insertion", "0002-r.patch:2: not an insertion")
 
     def test_budget_over_all_patches(self):
-        self.put("0001-a.patch", insertion(added=patches.BUDGET - 302))
-        self.put("0002-b.patch", insertion("b.h", added=298))
+        left = patches.BUDGET - 400
+        self.put("0001-a.patch", insertion(added=398))
+        self.put("0002-b.patch", insertion("b.h", added=left - 2))
         self.series("0001-a.patch", "0002-b.patch")
         self.assertEqual(self.command("stat")[0], 0)
-        self.put("0002-b.patch", insertion("b.h", added=299))
+        self.put("0002-b.patch", insertion("b.h", added=left - 1))
         self.refused(f"1 over the budget of {patches.BUDGET}")
 
-    def test_a_variant_replaces_its_base_in_the_budget(self):
-        self.put("0001-a.patch", insertion(added=298))
-        self.put("0001-a@3.13.15.patch", insertion(added=patches.BUDGET - 1))
-        self.series("0001-a.patch")
+    def test_the_budget_holds_for_each_release(self):
+        self.put("0001-a.patch", insertion(added=98))
+        self.put("0002-a.patch", insertion(added=198))
+        self.put("0002-b.patch", insertion(added=patches.BUDGET - 101))
+        self.series("0001-a.patch", "0002-a.patch <3.13.6", "0002-b.patch >=3.13.6 <3.13.15")
         code, out, err = self.command("stat")
         self.assertEqual(code, 1)
-        self.assertIn(f"300 C  in all, of {patches.BUDGET}", out)
-        self.assertIn(f"{patches.BUDGET + 1} added lines of C for 3.13.15", err)
+        self.assertIn(f"300 C  in all before 3.13.6, of {patches.BUDGET}", out)
+        self.assertIn(f"{patches.BUDGET + 1} added lines of C from 3.13.6 on, 1 over", err)
+        self.assertIn("100 C  in all from 3.13.15 on", out)
 
     def test_a_patch_outside_the_series_is_named(self):
         self.put("0001-a.patch", insertion())
         self.put("0002-forgotten.patch", insertion())
-        self.put("0003-gone@3.13.15.patch", insertion())
         self.series("0001-a.patch")
-        self.refused("0002-forgotten.patch: not in the series", "0003-gone@3.13.15.patch: not in the series")
+        self.refused("0002-forgotten.patch: not in the series")
 
     def complaints(self, content):
         self.only("0001-a.patch", content)
@@ -331,6 +343,32 @@ class Stat(Case):
                 "blank lines": [" a\n+#ifdef Py_RUST_CORE\n+new\n+#endif\n+\n b"]}.items():
             with self.subTest(name):
                 self.assertEqual(self.complaints(patch(*hunks)), "")
+
+    def written(self, *lines):
+        """What is said of added lines of C, guarded."""
+        return self.complaints(patch(" a\n+#ifdef Py_RUST_CORE\n" + "".join(f"+{line}\n" for line in lines) + "+#endif\n b"))
+
+    def test_c_as_pep_7_wants_it_is_fine(self):
+        for lines in (["x" * 79], ["if (a) {", "    b;", "}", "else if (c(d)) {", "    e;", "}", "else {", "}"],
+                      ["for (;;) {", "}"], ["#define A(B) \\", "    do { \\", "        B; \\", "    } while (0)"],
+                      ["if (a", "    && b)", "{", "}"], ["// if (a) b;"], ["/* while (a)", "   do b; */"],
+                      ['x = "if (a) b;";'], ["#if defined(A) && B", "#endif"], ["#define IF_A if (a) { \\", "    b; }"],
+                      ["switch (a) {", "}"], ["elsewhere(a);"], ["else if (a", "         && b"]):
+            with self.subTest(lines):
+                self.assertEqual(self.written(*lines), "")
+
+    def test_long_lines_and_tabs_are_refused(self):
+        self.assertEqual(self.written("ok", "x" * 80), "7: a.c: 80 columns, 1 too many\n")
+        self.assertEqual(self.written("\ta"), "6: a.c: has a tab\n")
+
+    def test_a_branch_without_braces_is_refused(self):
+        for lines, line in {("if (a) b;",): "6: a.c: `if`", ("ok;", "if (a(b, c)", "    && d)", "    e;"): "7: a.c: `if`",
+                            ("for (;;)", "    a;"): "6: a.c: `for`", ("while (a);",): "6: a.c: `while`",
+                            ("if (a) {", "}", "else b;"): "8: a.c: `else`", ("#define A if (a) b",): "6: a.c: `if`",
+                            ("#define A \\", "    if (a) \\", "        b"): "7: a.c: `if`", ("do a; ", "while (b);"): "6: a.c: `do`",
+                            ("if (a) // {", "    b;"): "6: a.c: `if`"}.items():
+            with self.subTest(lines):
+                self.assertIn(f"{line} without braces\n", self.written(*lines))
 
     def test_what_is_no_c_needs_no_guard(self):
         self.assertEqual(self.complaints(patch(" a\n+new\n b", file="configure.ac")), "")

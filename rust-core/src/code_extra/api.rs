@@ -229,7 +229,7 @@ pub unsafe extern "C" fn PyUnstable_Code_SetExtra(
 /// `code` is a code object without references, whose memory is freed next; the
 /// calling thread is attached.
 #[no_mangle]
-pub unsafe extern "C" fn _PyRust_ForgetCodeExtra(code: *mut PyCodeObject) {
+pub unsafe extern "C" fn _PyRust_ClearCodeExtra(code: *mut PyCodeObject) {
     // SAFETY: *attached*, *live object*: no other thread has a reference, and its memory is freed after
     // the call.
     unsafe { current_registry().forget(Code::new(code)) };
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn _PyRust_CodeExtraBytes(code: *mut PyCodeObject) -> usiz
 /// `interpreter` is being cleared by the calling thread, which is attached, and no
 /// other thread of it runs any more.
 #[no_mangle]
-pub unsafe extern "C" fn _PyRust_FinishCodeExtra(interpreter: *mut PyInterpreterState) {
+pub unsafe extern "C" fn _PyRust_FiniCodeExtra(interpreter: *mut PyInterpreterState) {
     // SAFETY: *attached*. The caller clears the interpreter, so it is live, and is its last thread.
     unsafe { Registry::of(interpreter).finish() };
 }

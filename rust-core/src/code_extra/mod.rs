@@ -44,7 +44,7 @@ mod tests;
 mod values;
 
 #[cfg(any(test, fuzzing))]
-pub use api::{_PyRust_FinishCodeExtra, _PyRust_ForgetCodeExtra};
+pub use api::{_PyRust_ClearCodeExtra, _PyRust_FiniCodeExtra};
 pub use error::Error;
 #[cfg(any(test, fuzzing))]
 pub use index::NO_INDEX;

@@ -95,7 +95,7 @@ pub unsafe extern "C" fn _PyRust_ClearDataStack(tstate: *mut PyThreadState) {
 /// `tstate` is live, and its thread is the calling one, or waits for the GIL, or is stopped: so it
 /// is in no function of the data stack.
 #[no_mangle]
-pub unsafe extern "C" fn _PyRust_KeepSpareOnly(tstate: *mut PyThreadState) {
+pub unsafe extern "C" fn _PyRust_ShrinkChunkCache(tstate: *mut PyThreadState) {
     // SAFETY: the caller says that the thread is the calling one, waits for the GIL, or is stopped: so it
     // does not use its data stack now.
     unsafe { DataStack::of(tstate).keep_spare_only() };

@@ -15,7 +15,7 @@
 //!   Where nothing is left to claim, the deepest chunk goes.
 //! - Chunks behind the spare that nobody needed while a thread left [`SWITCHES_TO_WAIT`] chunks
 //!   are freed.
-//! - A full collection frees all that is behind the spares (`_PyRust_KeepSpareOnly`).
+//! - A full collection frees all that is behind the spares (`_PyRust_ShrinkChunkCache`).
 //!
 //! # Invariants
 //! Of the fields of `DataStackState` that this module alone writes:

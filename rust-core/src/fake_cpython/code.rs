@@ -5,7 +5,7 @@ use super::memory::is_allowed;
 use super::objects::{decref, named_type, text, with_zeros};
 use super::threads::{is_world_stopped, PyThreadState_Get};
 use super::values::{bytes, tuple};
-use crate::code_extra::_PyRust_ForgetCodeExtra;
+use crate::code_extra::_PyRust_ClearCodeExtra;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, PyThreadState, PyTypeObject};
 use std::cell::Cell;
@@ -195,7 +195,7 @@ unsafe extern "C" fn deallocate(object: *mut PyObject) {
     // SAFETY: a code object without references, whose memory stays.
     unsafe {
         if !(*code).co_extra.is_null() {
-            _PyRust_ForgetCodeExtra(code);
+            _PyRust_ClearCodeExtra(code);
         }
         for held in [(*code).co_localsplusnames, (*code).co_localspluskinds, (*code).co_qualname] {
             if !held.is_null() {
@@ -211,22 +211,22 @@ extern "C" fn PyCode_Addr2Line(_code: *mut PyCodeObject, address: c_int) -> c_in
 }
 
 thread_local! {
-    static TIMES_UNSETTLED: Cell<usize> = const { Cell::new(0) };
+    static TIMES_DESPECIALIZED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How often code objects were all made to ask again.
-pub fn times_unsettled() -> usize {
-    TIMES_UNSETTLED.get()
+/// How often all code objects were de-specialized.
+pub fn times_despecialized() -> usize {
+    TIMES_DESPECIALIZED.get()
 }
 
 #[no_mangle]
-extern "C" fn _PyRust_UnsettleAllCode(tstate: *mut PyThreadState) -> c_int {
-    assert!(is_world_stopped(), "unsettled while others run");
+extern "C" fn _PyRust_DespecializeAllCode(tstate: *mut PyThreadState) -> c_int {
+    assert!(is_world_stopped(), "de-specialized while others run");
     assert_eq!(tstate, PyThreadState_Get());
     if !is_allowed() {
         PyErr_NoMemory();
         return -1;
     }
-    TIMES_UNSETTLED.set(TIMES_UNSETTLED.get() + 1);
+    TIMES_DESPECIALIZED.set(TIMES_DESPECIALIZED.get() + 1);
     0
 }

@@ -195,12 +195,6 @@ pub fn set_instrument(look: impl Fn() -> c_int + 'static) {
     INSTRUMENTED.set(Some(Box::new(look)));
 }
 
-/// Nothing is.
-#[no_mangle]
-extern "C" fn _Py_HandlePending(_: *mut PyThreadState) -> c_int {
-    0
-}
-
 #[no_mangle]
 extern "C" fn _Py_Instrument(_: *mut PyCodeObject, _: *mut PyInterpreterState) -> c_int {
     INSTRUMENTED.with_borrow(|look| look.as_ref().map_or(0, |look| look()))

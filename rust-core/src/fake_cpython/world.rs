@@ -2,7 +2,7 @@
 
 use super::threads::Attached;
 use super::{exceptions, memory, objects, threads};
-use crate::code_extra::_PyRust_FinishCodeExtra;
+use crate::code_extra::_PyRust_FiniCodeExtra;
 use crate::cpython::{PyInterpreterState, PyThreadState};
 use crate::data_stack::_PyRust_ClearDataStack;
 use std::thread::panicking;
@@ -48,7 +48,7 @@ impl Drop for World {
         // SAFETY: the interpreter is over, and nobody else knows it.
         unsafe {
             assert!((*self.tstate()).current_frame.is_null(), "a frame is left over");
-            _PyRust_FinishCodeExtra(self.interpreter());
+            _PyRust_FiniCodeExtra(self.interpreter());
             _PyRust_ClearDataStack(self.tstate());
         }
         let living: Vec<_> =

@@ -7,6 +7,7 @@
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::frame::{Frame, Owner};
+use crate::in_cpython::RETURN_TO_SHIM;
 use crate::object::ForC;
 use crate::thread::Thread;
 use core::ffi::{c_int, c_uint};
@@ -29,7 +30,7 @@ struct Unit {
     argument: u8,
 }
 
-static INSTRUCTION: ForC<Unit> = ForC::new(Unit { code: c::RESERVED as u8, argument: 0 });
+static INSTRUCTION: ForC<Unit> = ForC::new(Unit { code: RETURN_TO_SHIM, argument: 0 });
 
 /// A chain that is to be entered.
 pub struct Entry {

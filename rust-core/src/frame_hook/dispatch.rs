@@ -28,20 +28,20 @@ use core::ffi::c_int;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(any(test, fuzzing), derive(Debug))]
-pub enum Answer {
+pub enum NextStep {
     /// In the same frame. All hooks are disabled for the code object: `RESUME` may be specialized.
-    Settled = 0,
-    /// In the same frame. The next frame of this code object is dispatched too.
-    AskAgain = 1,
+    Specialize = 0,
+    /// In the same frame. `RESUME` stays as it is, so that the next frame of this code object is dispatched too.
+    KeepUnspecialized = 1,
     /// In the thread's current frame, so many instructions ahead of its `instr_ptr`; or with the exception that is
     /// set, in the caller of the dispatched frame.
-    Elsewhere = 2,
+    CurrentFrame = 2,
 }
 
 /// The outcome of a dispatch for its frame.
 pub(super) enum Way {
     /// It runs.
-    Runs(Frame, Answer),
+    Runs(Frame, NextStep),
     /// It runs, and is another one.
     Replaced(Frame),
     /// It does not run: the call has this value.
@@ -163,7 +163,7 @@ struct UnderWay {
 #[inline(always)]
 pub(super) unsafe fn offer(thread: Thread, frame: NewFrame, stage: Stage) -> Way {
     if is_off_limits(thread, *frame) {
-        return Way::Runs(*frame, Answer::AskAgain);
+        return Way::Runs(*frame, NextStep::KeepUnspecialized);
     }
     // SAFETY: the state is live, and the thread's own fields change while this thread is stopped.
     let (epoch, groups, scopes) = unsafe {
@@ -193,7 +193,7 @@ pub(super) unsafe fn offer(thread: Thread, frame: NewFrame, stage: Stage) -> Way
                 introduce(thread, *frame, caller, false, true);
             }
             drop(round);
-            Way::Runs(frame.show(next), Answer::AskAgain)
+            Way::Runs(frame.show(next), NextStep::KeepUnspecialized)
         }
         Asked::Answered(value, in_use) => {
             // A hook that was removed meanwhile may go now, and its owner's code runs: within the
@@ -231,7 +231,7 @@ unsafe fn offer_to_some(thread: Thread, frame: NewFrame, stage: Stage) -> Way {
     }
     let excluded = scope::excluded(thread);
     if open.without(&excluded).is_empty() {
-        return Way::Runs(*frame, Answer::AskAgain);
+        return Way::Runs(*frame, NextStep::KeepUnspecialized);
     }
     let (next, caller) = (frame.instruction(), frame.previous());
     let round = Round::begin(thread);
@@ -395,7 +395,7 @@ fn end_round(
             let first = frame.code().first_instruction();
             Way::Replaced(frame.show(first))
         }
-        End::Runs if passed => Way::Runs(frame.show(next), Answer::AskAgain),
+        End::Runs if passed => Way::Runs(frame.show(next), NextStep::KeepUnspecialized),
         End::Runs => {
             let frame = frame.show(next);
             // Hooks may have come and gone meanwhile.
@@ -409,7 +409,7 @@ fn end_round(
 
 /// Whether `code` is of no interest to any hook, in whatever thread.
 #[inline(never)]
-pub(super) fn standing(thread: Thread, code: Code) -> Answer {
+pub(super) fn standing(thread: Thread, code: Code) -> NextStep {
     let (groups, enabled) = enabled_in_first_group(thread);
     let is_settled = match groups {
         0 => true,
@@ -417,9 +417,9 @@ pub(super) fn standing(thread: Thread, code: Code) -> Answer {
         _ => HookSet::enabled(thread).without(&opt_out::set(thread, code)).is_empty(),
     };
     if is_settled {
-        Answer::Settled
+        NextStep::Specialize
     } else {
-        Answer::AskAgain
+        NextStep::KeepUnspecialized
     }
 }
 

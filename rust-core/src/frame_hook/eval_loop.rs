@@ -2,12 +2,12 @@
 //!
 //! The callers are `ferrule_eval_loop.h` (`RESUME`, `RETURN_GENERATOR`, `_Py_Instrument`) and `eval_frame`.
 
-use super::dispatch::{offer, standing, Answer, Way};
+use super::dispatch::{offer, standing, NextStep, Way};
 use super::entry_frame::{never_dispatch, NewFrame, Stage};
 use super::error::Raised;
 use super::generator_watch;
 use super::listening::calls_some;
-use super::resume::{goes_on_as_if_quick, goes_on_at};
+use super::resume::goes_on_at;
 use super::return_shim::{hand_on, pass_marks, Ahead, HERE};
 use crate::cpython as c;
 use crate::cpython::{
@@ -20,82 +20,52 @@ use crate::thread::Thread;
 use core::ffi::c_int;
 use core::ptr::null_mut;
 
-/// How the eval loop continues after a dispatch; `ahead` is for [`Answer::Elsewhere`].
+/// How the eval loop continues after a dispatch; `ahead` is for [`NextStep::CurrentFrame`].
 #[repr(C)]
-pub struct GoesOn {
-    pub answer: Answer,
+pub struct DispatchResult {
+    pub next: NextStep,
     pub ahead: Ahead,
 }
 
-impl From<Answer> for GoesOn {
+impl From<NextStep> for DispatchResult {
     #[inline] // or its symbol would be exported
-    fn from(answer: Answer) -> Self {
-        GoesOn { answer, ahead: HERE }
+    fn from(next: NextStep) -> Self {
+        DispatchResult { next, ahead: HERE }
     }
 }
 
-/// Dispatches the hooks for the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`. Takes a few
-/// instructions if no hook is called in this thread, a few loads if all are disabled for the code, else the time of
-/// the callbacks.
+/// Dispatches the hooks for the thread's current frame, at its `RESUME` or `RETURN_GENERATOR`. Takes a few loads if all
+/// are disabled for the code, else the time of the callbacks.
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state; `frame` is its
 /// current frame, with its stack pointer saved.
 #[no_mangle]
 #[inline(never)] // the eval loop is large enough
-pub unsafe extern "C" fn _PyRust_OfferFrame(
+pub unsafe extern "C" fn _PyRust_DispatchFrameHooks(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
-) -> GoesOn {
+) -> DispatchResult {
     // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that
     // `frame` is its current frame. So no other thread links or clears it. Others only read it:
     // Python's frame walkers while this one is stopped; faulthandler and samplers at any time, as
     // CPython's own frames.
-    unsafe {
-        let (thread, frame) = (Thread::new(tstate), Frame::new(frame));
-        if calls_some(thread) {
-            return offer_current(tstate, frame.as_ptr());
-        }
-        runs(thread, frame, Answer::AskAgain)
-    }
-}
-
-/// As [`_PyRust_OfferFrame`], in a thread in which hooks are called.
-///
-/// # Safety
-/// As there.
-#[inline(never)] // the other case needs none of its registers; as C's, so that it is jumped to
-unsafe extern "C" fn offer_current(
-    tstate: *mut PyThreadState,
-    frame: *mut _PyInterpreterFrame,
-) -> GoesOn {
-    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that
-    // `frame` is its current frame, so that no other thread links or clears it.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
     // SAFETY: a current frame on the data stack is the topmost one there.
     let Some(starting) = (unsafe { NewFrame::if_it_starts(frame) }) else {
-        return runs(thread, frame, go_on(thread, frame));
+        return go_on(thread, frame).into();
     };
     // SAFETY: the current frame is linked.
     let (frame, value) = match unsafe { offer(thread, starting, Stage::AfterPrologue) } {
-        Way::Runs(frame, answer) => return runs(thread, frame, answer),
-        Way::Replaced(_) => return Answer::Elsewhere.into(),
+        Way::Runs(_, next) => return next.into(),
+        Way::Replaced(_) => return NextStep::CurrentFrame.into(),
         Way::Answered(frame, value) => (frame, Some(value)),
         Way::Failed(frame) => (frame, None),
     };
     // SAFETY: the frame that the dispatch returns is the thread's current one, and the topmost of
     // the data stack, also if it was replaced. Callbacks pop the frames that they push.
-    GoesOn { answer: Answer::Elsewhere, ahead: unsafe { give_up(thread, frame, value) } }
-}
-
-/// The dispatched frame continues after its `RESUME` or `RETURN_GENERATOR`, or elsewhere.
-#[inline(always)]
-fn runs(thread: Thread, frame: Frame, answer: Answer) -> GoesOn {
-    if answer == Answer::AskAgain {
-        // SAFETY: it stands there, and neither is the last instruction of its code.
-        unsafe { goes_on_as_if_quick(thread, frame) };
-    }
-    answer.into()
+    let ahead = unsafe { give_up(thread, frame, value) };
+    DispatchResult { next: NextStep::CurrentFrame, ahead }
 }
 
 /// Ends a call before its frame has run: clears the frame, and makes the caller current, with the value of the call or
@@ -118,20 +88,20 @@ pub(super) unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>)
 /// A frame executes a `RESUME` at which it is not dispatched: a generator is resumed, which may be watched; or the
 /// frame was dispatched before, or a debugger has sent it back.
 #[inline(never)]
-fn go_on(thread: Thread, frame: Frame) -> Answer {
+fn go_on(thread: Thread, frame: Frame) -> NextStep {
     if !generator_watch::are_there_any(thread) {
         // That one goes on, whatever hooks say of its code, is nothing that they are asked about.
         // SAFETY: the frame stands at an instruction of its code.
         let goes_on = unsafe { goes_on_at(frame.instruction()) };
-        return if goes_on { Answer::Settled } else { standing(thread, frame.code()) };
+        return if goes_on { NextStep::Specialize } else { standing(thread, frame.code()) };
     }
     let resumes_at = frame.instruction();
     // SAFETY: the current frame, which has come to an instruction that nothing of it runs before.
     match unsafe { generator_watch::go_on(thread, frame) } {
         // A debugger has sent it to another line.
-        Ok(()) if frame.instruction() != resumes_at => Answer::Elsewhere,
-        Ok(()) => Answer::AskAgain,
-        Err(Raised { .. }) => Answer::Elsewhere,
+        Ok(()) if frame.instruction() != resumes_at => NextStep::CurrentFrame,
+        Ok(()) => NextStep::KeepUnspecialized,
+        Err(Raised { .. }) => NextStep::CurrentFrame,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Which hooks are called in which thread.
 //!
-//! Each thread has the set of its open hooks, and a flag for whether Rust has anything to do in it. So a hook of one
-//! thread, or one that is disabled in a thread, costs the others, or that thread, a call that returns at once, and only
-//! in code for which it is not disabled.
+//! Each thread has the set of its open hooks, and a [`Listening`] that follows from it. By that the eval loop calls Rust
+//! only where there is something to do. So a hook of one thread, or one that is disabled in a thread, costs the others,
+//! or that thread, a few instructions of C, and only in code for which it is not disabled.
 //!
 //! ```text
 //!   installed ── not removed, not disabled ──► enabled ── of all threads ──► everywhere
@@ -13,26 +13,32 @@ use super::hook::Hook;
 use super::set::{is_empty, put};
 use super::world::locked;
 use crate::cpython::PyThreadState;
-use crate::in_cpython::{FrameHookState, FrameHookThread, HOOK_GROUPS};
+use crate::in_cpython::{FrameHookState, FrameHookThread, Listening, HOOK_GROUPS};
 use crate::thread::{Thread, ThreadState};
 use core::ffi::c_longlong;
 
-/// Whether Rust has something to do in a thread: some hook is called there, or some generator is watched, which that
-/// thread may resume.
+/// Where Rust has something to do, for a thread with these open hooks. Any thread may resume a watched generator.
 ///
 /// # Safety
 /// The world is stopped, or the state does not change meanwhile.
-unsafe fn listens(state: *mut FrameHookState, open: &[u32; HOOK_GROUPS]) -> bool {
+unsafe fn listening(state: *mut FrameHookState, open: &[u32; HOOK_GROUPS]) -> Listening {
     // SAFETY: the caller says that the world is stopped, or that the state does not change
     // meanwhile.
-    unsafe { !(*state).watched.is_null() || !is_empty(open) }
+    let (active, watched) = unsafe { ((*state).active, !(*state).watched.is_null()) };
+    if watched || !is_empty(open) {
+        Listening::Here
+    } else if active {
+        Listening::Elsewhere
+    } else {
+        Listening::Nowhere
+    }
 }
 
 /// Whether any hook is called in this thread, or any generator is watched.
 #[inline(always)]
 pub fn calls_some(thread: Thread) -> bool {
     // SAFETY: the calling thread's own.
-    unsafe { (*thread.own()).listens }
+    unsafe { (*thread.own()).listening == Listening::Here }
 }
 
 /// The slots of the first group's hooks that are called in this thread now.
@@ -126,9 +132,8 @@ pub unsafe fn refresh(thread: Thread, one: ThreadState, hook: &Hook) {
     // what that follows from.
     unsafe {
         announce_to(one, hook, hook.is_enabled());
-        let own = one.own();
-        (*own).listens = listens(thread.state(), &(*own).open);
-        (*thread.state()).some_listen_not |= is_empty(&(*own).open);
+        (*one.own()).listening = listening(thread.state(), &(*one.own()).open);
+        (*thread.state()).some_listen_not |= is_empty(&(*one.own()).open);
     }
 }
 
@@ -145,9 +150,8 @@ pub unsafe fn set_active(thread: Thread) {
         (*state).active = enabled || !(*state).watched.is_null();
         (*state).some_listen_not = is_empty(&(*state).everywhere);
         for one in ThreadState::all(thread) {
-            let own = one.own();
-            (*own).listens = listens(state, &(*own).open);
-            (*state).some_listen_not |= is_empty(&(*own).open);
+            (*one.own()).listening = listening(state, &(*one.own()).open);
+            (*state).some_listen_not |= is_empty(&(*one.own()).open);
         }
     }
 }
@@ -181,7 +185,7 @@ pub unsafe extern "C" fn _PyRust_StartFrameHooksOfThread(tstate: *mut PyThreadSt
         if (*state).active {
             let own = FrameHookThread::of(tstate.cast());
             (*own).open = (*state).everywhere;
-            (*own).listens = listens(state, &(*own).open);
+            (*own).listening = listening(state, &(*own).open);
         }
     }
 }

@@ -26,7 +26,7 @@ use super::listening::is_open;
 use super::monitoring::is_monitored;
 use super::registry::{self, Refusal};
 use super::state::{levels, visible_if, Round};
-use super::world::{locked, unsettle};
+use super::world::{despecialize_all, locked};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{
@@ -169,7 +169,7 @@ unsafe fn take(
             disarm(code, record);
         }
         if c::HAS_TIER2 {
-            unsettle(thread); // what is compiled of it has another instruction in the place of the jump
+            despecialize_all(thread); // what is compiled of it has another instruction in the place of the jump
         }
         (*thread.state()).loops = true;
         let (count, before) = arm(code, turns);

@@ -10,12 +10,12 @@
 //! ([`evaluator_was_set`]).
 
 use super::code_record;
-use super::dispatch::{standing, Answer};
+use super::dispatch::{standing, NextStep};
 use super::error::Outcome;
 use super::monitoring::is_monitored;
 use super::opt_out;
 use super::set::HookSet;
-use super::world::{locked, unsettle};
+use super::world::{despecialize_all, locked};
 use crate::code::Code;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::thread::Thread;
@@ -48,7 +48,7 @@ pub fn is_observed(thread: Thread, code: Code) -> bool {
     if version(code) != now || has_evaluator || is_monitored(thread, code) {
         return true;
     }
-    if standing(thread, code) != Answer::Settled {
+    if standing(thread, code) != NextStep::Specialize {
         // A hook of another thread keeps the word from being filled.
         return !HookSet::open(thread).without(&opt_out::set(thread, code)).is_empty();
     }
@@ -67,7 +67,7 @@ pub fn evaluator_was_set() {
     // SAFETY: the state is live; the field is set with the world stopped, as the version.
     unsafe {
         if (*thread.state()).observers_known {
-            locked(thread, || unsettle(thread));
+            locked(thread, || despecialize_all(thread));
         }
     }
 }

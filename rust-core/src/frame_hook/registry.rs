@@ -10,7 +10,7 @@ use super::listening::announce;
 use super::opt_out;
 use super::set::put;
 use super::state::is_closed;
-use super::world::{locked, unsettle};
+use super::world::{despecialize_all, locked};
 use crate::cpython as c;
 use crate::in_cpython::{SlotMask, GROUP_SIZE, HOOK_GROUPS};
 use crate::sync::Ordering;
@@ -221,7 +221,7 @@ unsafe fn install(
         link.put(new);
         take_slot(thread, &*installed, true);
         announce(thread, &*installed, true);
-        unsettle(thread);
+        despecialize_all(thread);
         Ok(id)
     }
 }

@@ -1,9 +1,9 @@
 //! The two forms of `RESUME`: only the unspecialized one dispatches hooks.
 
-use super::world::{locked, unsettle};
+use super::world::{despecialize_all, locked};
 use crate::code::Code;
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyThreadState};
+use crate::cpython::_PyInterpreterFrame;
 use crate::frame::Frame;
 use crate::thread::Thread;
 use core::ffi::c_int;
@@ -50,88 +50,24 @@ unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
 ///
 /// CPython does not report a line that begins after RESUME_CHECK on its own line, and without a hook each RESUME is
 /// specialized once it has run. So a frame that continues after a RESUME is reported as coming from the next
-/// instruction. There is no RESUME_CHECK without the GIL. If anything is pending, handlers run at the RESUME first and
-/// must see the frame there; [`_PyRust_HandlePending`] does this after them.
+/// instruction. C calls this with the GIL only, as there is no RESUME_CHECK without it.
 ///
 /// # Safety
-/// `frame` is the calling thread's current one, and stands at an instruction of its code that is not
-/// the last one.
-#[inline(always)]
-pub unsafe fn goes_on_as_if_quick(thread: Thread, frame: Frame) {
-    // SAFETY: the caller says that the frame stands at an instruction of its code that is not the
-    // last one. The frame executes, so its code stays.
-    if unsafe { tells_of_a_line_next(frame) } && !is_anything_pending(thread) {
-        // SAFETY: the frame stands where it stood, at an instruction that is not the last one:
-        // nothing has run since.
-        unsafe { comes_from_the_same_line(frame) };
-    }
-}
-
-/// Whether the next instruction reports a line.
-///
-/// # Safety
-/// The frame stands at an instruction of its code that is not the last one.
-#[inline(always)]
-unsafe fn tells_of_a_line_next(frame: Frame) -> bool {
-    // SAFETY: the caller says that there is one more instruction.
-    cfg!(not(ferrule_free_threaded))
-        && unsafe { is_at(frame.instruction().add(1), c::INSTRUMENTED_LINE) }
-}
-
-/// Whether the eval loop is to look for something else to do. Where a `RESUME` does not look, behind
-/// a `yield from`, no line begins.
-#[cold]
-fn is_anything_pending(thread: Thread) -> bool {
-    thread.eval_breaker() & ((1 << c::_PY_EVAL_EVENTS_BITS) - 1) != 0
-}
-
-/// `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signal handlers, the collector
-/// and other threads run, and may change hooks and events. Then does what [`goes_on_as_if_quick`] describes.
-///
-/// # Safety
-/// `tstate` is the calling thread's own, attached thread state; `frame` is its current frame, and
-/// stands at an instruction of its code.
+/// `frame` is the calling thread's current one, and stands at a `RESUME`.
 #[no_mangle]
-pub unsafe extern "C" fn _PyRust_HandlePending(
-    tstate: *mut PyThreadState,
-    frame: *mut _PyInterpreterFrame,
-) -> c_int {
-    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that
-    // `frame` is its current frame. No `RESUME` is the last instruction of its code. The frame
-    // executes, so it and its code stay, and it does not go on meanwhile.
-    unsafe {
-        let frame = Frame::new(frame);
-        let at = frame.instruction();
-        // One that is instrumented tells of the line in any case, even if it is not any more then.
-        let resumes = is_at(at, c::RESUME) || is_at(at, c::RESUME_CHECK);
-        let status = c::_Py_HandlePending(tstate);
-        if status == 0 && resumes && tells_of_a_line_next(frame) {
-            comes_from_the_same_line(frame);
-        }
-        status
-    }
-}
-
-/// [`goes_on_as_if_quick`] if the next instruction reports a line.
-///
-/// # Safety
-/// As there.
 #[cold]
-#[inline(never)]
-unsafe fn comes_from_the_same_line(frame: Frame) {
-    let (code, at) = (frame.code(), frame.instruction());
+pub unsafe extern "C" fn _PyRust_ImitateResumeCheck(frame: *mut _PyInterpreterFrame) {
+    // SAFETY: the caller says that it is the calling thread's current frame, so no other thread
+    // links, clears or executes it, and its code stays.
+    let frame = unsafe { Frame::new(frame) };
+    let (code, offset) = (frame.code(), frame.instruction_offset());
     let line = |offset: isize| {
         // SAFETY: a live code object, and an offset in bytes within it.
         unsafe { c::PyCode_Addr2Line(code.as_ptr(), offset as c_int) }
     };
-    let offset = frame.instruction_offset();
-    // SAFETY: the caller says that the frame stands at an instruction of its code that is not the
-    // last one. One that is instrumented tells of the line in any case.
-    unsafe {
-        let width = size_of::<c::_Py_CODEUNIT>() as isize;
-        if is_at(at, c::RESUME) && line(offset) == line(offset + width) {
-            frame.set_instruction(at.add(1));
-        }
+    if line(offset) == line(offset + size_of::<c::_Py_CODEUNIT>() as isize) {
+        // SAFETY: no `RESUME` is the last instruction of its code.
+        frame.set_instruction(unsafe { frame.instruction().add(1) });
     }
 }
 
@@ -143,7 +79,7 @@ pub fn make_first_resume_slow(thread: Thread, code: Code) {
         // A trace keeps the quick form that it had, and may be running: this may be called by a
         // destructor within it. No trace goes on in a generator, so those matter here alone.
         // SAFETY: the world is stopped.
-        locked(thread, || unsafe { unsettle(thread) });
+        locked(thread, || unsafe { despecialize_all(thread) });
     }
 }
 

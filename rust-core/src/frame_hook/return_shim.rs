@@ -55,7 +55,7 @@ pub unsafe fn hand_on(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahe
 /// crate, of a watch or of a chain.
 #[no_mangle]
 #[inline(never)] // the eval loop is large enough
-pub unsafe extern "C" fn _PyRust_FrameCameBack(tstate: *mut PyThreadState) -> Ahead {
+pub unsafe extern "C" fn _PyRust_ReturnToShim(tstate: *mut PyThreadState) -> Ahead {
     // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that its
     // current frame is a shim: *reached*, since the eval loop calls this once for each frame that
     // is left to one, and *current*. Unless an exception is set, the value is in its slot.

@@ -2,6 +2,7 @@
 
 use crate::cpython as c;
 use crate::frame::{Frame, Owner};
+use crate::in_cpython::RETURN_TO_SHIM;
 use crate::object::ForC;
 
 /// An instruction without an argument, as the eval loop reads it.
@@ -11,14 +12,14 @@ struct Unit {
     argument: u8,
 }
 
-const fn unit(code: u32) -> Unit {
-    Unit { code: code as u8, argument: 0 }
+const fn unit(code: u8) -> Unit {
+    Unit { code, argument: 0 }
 }
 
 /// The instructions of a shim. The first, `INTERPRETER_EXIT`, shows what kind of frame it is to readers of the
 /// instruction at which a caller stands.
 static INSTRUCTIONS: ForC<[Unit; 3]> =
-    ForC::new([unit(c::INTERPRETER_EXIT), unit(c::RESERVED), unit(c::RESERVED)]);
+    ForC::new([unit(c::INTERPRETER_EXIT as u8), unit(RETURN_TO_SHIM), unit(RETURN_TO_SHIM)]);
 /// The offset from the first instruction at which a returning frame continues.
 pub(super) const RETURNS_TO: u16 = 1;
 /// The offset from the calling instruction at which a yielding generator's frame continues.

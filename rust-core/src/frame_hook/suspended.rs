@@ -5,7 +5,7 @@
 use super::error::{Outcome, Raised};
 use super::hook::Installed;
 use super::set::HookSet;
-use super::world::{locked, unsettle};
+use super::world::{despecialize_all, locked};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::in_cpython::SuspendedCode;
@@ -79,7 +79,7 @@ unsafe fn count_end(thread: Thread, id: c_longlong, code: Code) -> Option<Suspen
         let gone = entry.read();
         (*state).suspended_count -= 1;
         entry.write((*state).suspended_codes.add((*state).suspended_count).read());
-        unsettle(thread);
+        despecialize_all(thread);
         Some(gone)
     }
 }

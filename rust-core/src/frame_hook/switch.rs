@@ -9,7 +9,7 @@ use super::hook::Hook;
 use super::listening::announce;
 use super::registry::{self, Refusal};
 use super::resume::make_first_resume_slow;
-use super::world::{locked, unsettle};
+use super::world::{despecialize_all, locked};
 use super::{code_record, disabled, opt_out, suspended};
 use crate::code::Code;
 use crate::sync::Ordering;
@@ -46,7 +46,7 @@ unsafe fn settle_switch(thread: Thread, hook: &Hook) {
         hook.set_enabled(on);
         announce(thread, hook, on);
         if on {
-            unsettle(thread);
+            despecialize_all(thread);
         }
     }
 }

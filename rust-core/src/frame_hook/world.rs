@@ -29,16 +29,16 @@ pub fn locked<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Makes each code object execute the slow RESUME once more.
+/// De-specializes the RESUME_CHECK of each code object when it executes next.
 ///
 /// # Safety
 /// The world is stopped.
-pub unsafe fn unsettle(thread: Thread) {
+pub unsafe fn despecialize_all(thread: Thread) {
     // SAFETY: this thread's own state, with the world stopped. The exception that is set, if any,
     // stays.
     unsafe {
         let pending = c::PyErr_GetRaisedException();
-        if c::_PyRust_UnsettleAllCode(thread.tstate()) != 0 {
+        if c::_PyRust_DespecializeAllCode(thread.tstate()) != 0 {
             // No memory to instrument what executes now. That is done when it is called next.
             c::PyErr_Clear();
         }

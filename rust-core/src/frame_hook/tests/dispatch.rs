@@ -2,7 +2,7 @@
 
 use super::support::Became::{AskAgain, Failed, Replaced, Settled};
 use super::support::*;
-use crate::code_extra::_PyRust_FinishCodeExtra;
+use crate::code_extra::_PyRust_FiniCodeExtra;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyInterpreterState};
 use crate::eval_frame::_PyInterpreterState_SetEvalFrameFunc;
@@ -620,7 +620,7 @@ fn code_of_another_interpreter_is_asked_about_again_and_runs() {
                    hooks too";
     assert_eq!(enable_for_code(hook.id, function.code, false), Err(foreign.to_string()));
     // SAFETY: the other interpreter ends.
-    unsafe { _PyRust_FinishCodeExtra(elsewhere) };
+    unsafe { _PyRust_FiniCodeExtra(elsewhere) };
 }
 
 #[test]

@@ -7,16 +7,16 @@ use super::language::{
 };
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject};
-use crate::fake_cpython::code::{instruction, times_unsettled, Function};
+use crate::fake_cpython::code::{instruction, times_despecialized, Function};
 use crate::fake_cpython::objects::{decref, incref, name_of as text_of};
 use crate::fake_cpython::threads::PyThreadState_Get;
 use crate::fake_cpython::{exceptions, frames, generators, memory, values};
 use crate::frame_hook::c_api::hooks::*;
 use crate::frame_hook::c_types::*;
-use crate::frame_hook::dispatch::Answer as Goes;
-use crate::frame_hook::eval_loop::{_PyRust_Instrument, _PyRust_OfferFrame};
+use crate::frame_hook::dispatch::NextStep;
+use crate::frame_hook::eval_loop::{_PyRust_DispatchFrameHooks, _PyRust_Instrument};
 use crate::frame_hook::tests::support::*;
-use crate::in_cpython::FrameHookState;
+use crate::in_cpython::Listening;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_longlong, c_uint, c_void};
@@ -67,7 +67,7 @@ struct Machine<'a> {
     #[allow(clippy::vec_box)] // as above
     words: RefCell<Vec<Box<Word>>>,
     fuel: Cell<u32>,
-    unsettled: Cell<usize>,
+    despecialized: Cell<usize>,
     steps: Cell<usize>,
 }
 
@@ -168,7 +168,7 @@ pub fn run(program: &Program) -> Log {
         hooks: RefCell::default(),
         words: RefCell::default(),
         fuel: Cell::new(FUEL),
-        unsettled: Cell::new(times_unsettled()),
+        despecialized: Cell::new(times_despecialized()),
         steps: Cell::new(0),
     };
     let this: *const Machine<'static> = (&raw const machine).cast();
@@ -371,39 +371,41 @@ impl Machine<'_> {
     }
 
     /// The slow `RESUME` at which the current frame stands, or `RETURN_GENERATOR`.
-    fn offer(&self) -> Goes {
-        let now = times_unsettled();
-        if self.unsettled.replace(now) != now {
+    fn offer(&self) -> NextStep {
+        let now = times_despecialized();
+        if self.despecialized.replace(now) != now {
             for defined in self.codes.iter().flatten() {
                 resumes(defined.code).into_iter().for_each(|at| form(at).set(c::RESUME as u8));
             }
         }
         let frame = current_frame();
         // SAFETY: the thread's own state, and its current frame.
-        let (at, is_active) =
-            unsafe { ((*frame).instr_ptr, (*FrameHookState::of(interpreter())).active) };
+        let (at, listening) = unsafe { ((*frame).instr_ptr, (*thread().own()).listening) };
         let is_resume = u32::from(form(at).get()) != c::RETURN_GENERATOR;
         if u32::from(form(at).get()) == c::RESUME_CHECK {
-            return Goes::Settled;
+            return NextStep::Specialize;
         }
-        let goes = if is_active {
-            // SAFETY: as above.
-            let goes = self.step(|| unsafe { _PyRust_OfferFrame(PyThreadState_Get(), frame) });
-            go_ahead(goes.ahead);
-            goes.answer
-        } else {
-            Goes::Settled
+        let next = match listening {
+            Listening::Nowhere => NextStep::Specialize,
+            Listening::Elsewhere => NextStep::KeepUnspecialized,
+            Listening::Here => {
+                // SAFETY: as above.
+                let result =
+                    self.step(|| unsafe { _PyRust_DispatchFrameHooks(PyThreadState_Get(), frame) });
+                go_ahead(result.ahead);
+                result.next
+            }
         };
-        if goes == Goes::Settled && is_resume {
+        if next == NextStep::Specialize && is_resume {
             form(at).set(c::RESUME_CHECK as u8);
         }
-        goes
+        next
     }
 
     /// A call whose frame is the thread's current one and comes back to `landing`.
     fn run_frame(&self, landing: &Landing) -> Result<*mut PyObject, Raised> {
         frames::run_prologue(current_frame());
-        while self.offer() == Goes::Elsewhere {
+        while self.offer() == NextStep::CurrentFrame {
             if let Some(came) = self.come(landing) {
                 return came;
             }
@@ -542,7 +544,7 @@ impl Machine<'_> {
                     frames::slot(frame, top as usize).write(&raw mut c::_Py_NoneStruct);
                     (*frame).stacktop = top + 1;
                 }
-                if self.offer() == Goes::Elsewhere {
+                if self.offer() == NextStep::CurrentFrame {
                     assert!(exceptions::is_set(), "a generator goes on elsewhere");
                 }
                 (*frame).stacktop -= c_int::from(!begins);

@@ -2,7 +2,7 @@
 
 use super::support::*;
 use crate::cpython::{_PyInterpreterFrame, PyCodeObject};
-use crate::fake_cpython::code::times_unsettled;
+use crate::fake_cpython::code::times_despecialized;
 use crate::fake_cpython::exceptions;
 use crate::fake_cpython::memory::{self, allow, with_each_allocation_failing};
 use crate::fake_cpython::threads::Attached;
@@ -356,17 +356,17 @@ fn a_round_outlives_the_end_of_the_interpreters_hooks() {
 #[test]
 fn code_is_made_to_ask_again_for_each_hook_that_comes_and_for_none_that_goes() {
     let _engine = Engine::start();
-    let before = times_unsettled();
+    let before = times_despecialized();
     let hook = add(|_| Reply::Pass);
-    assert_eq!(times_unsettled(), before + 1);
+    assert_eq!(times_despecialized(), before + 1);
     assert_eq!(enable(hook.id, false), Ok(()));
     assert_eq!(enable(hook.id, false), Ok(()));
-    assert_eq!(times_unsettled(), before + 1);
+    assert_eq!(times_despecialized(), before + 1);
     assert_eq!(enable(hook.id, true), Ok(()));
     assert_eq!(enable(hook.id, true), Ok(()));
-    assert_eq!(times_unsettled(), before + 2);
+    assert_eq!(times_despecialized(), before + 2);
     assert_eq!(remove(hook.id), Ok(()));
-    assert_eq!(times_unsettled(), before + 2);
+    assert_eq!(times_despecialized(), before + 2);
 }
 
 #[test]

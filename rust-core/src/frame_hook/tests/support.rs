@@ -14,11 +14,12 @@ use crate::frame_hook::c_api::hooks::*;
 use crate::frame_hook::c_types::*;
 use crate::frame_hook::dispatch::*;
 use crate::frame_hook::eval_loop::*;
-use crate::frame_hook::return_shim::{_PyRust_FrameCameBack, Ahead, HERE};
+use crate::frame_hook::return_shim::{_PyRust_ReturnToShim, Ahead, HERE};
 use crate::frame_hook::shim_code;
 use crate::frame_hook::state::levels;
 use crate::frame_hook::watch::free_unused;
 use crate::frame_hook::{disabled, registry, suspended};
+use crate::in_cpython::Listening;
 use crate::thread::Thread;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_longlong, c_uint, c_void, CString};
@@ -502,28 +503,30 @@ pub fn go_ahead(ahead: Ahead) {
 /// What the eval loop does where a frame has come back to a mark.
 pub fn come_back_to_mark() {
     // SAFETY: the thread's own state, whose current frame is a mark.
-    go_ahead(unsafe { _PyRust_FrameCameBack(PyThreadState_Get()) });
+    go_ahead(unsafe { _PyRust_ReturnToShim(PyThreadState_Get()) });
 }
 
 /// Offers the thread's current frame, as `RESUME` does: where there is nothing to do about hooks, it is not called.
 pub fn offer() -> Became {
-    // SAFETY: a field of the state.
-    if !unsafe { (*thread().state()).active } {
-        return Became::Settled;
+    // SAFETY: a field of the thread's own.
+    match unsafe { (*thread().own()).listening } {
+        Listening::Nowhere => return Became::Settled,
+        Listening::Elsewhere => return Became::AskAgain,
+        Listening::Here => {}
     }
     let frame = current_frame();
     // SAFETY: the thread's own state, and its current frame, which has been called.
-    let (below, GoesOn { answer, ahead }) =
-        unsafe { ((*frame).previous, _PyRust_OfferFrame(PyThreadState_Get(), frame)) };
+    let (below, DispatchResult { next, ahead }) =
+        unsafe { ((*frame).previous, _PyRust_DispatchFrameHooks(PyThreadState_Get(), frame)) };
     go_ahead(ahead);
-    match answer {
-        Answer::Settled => Became::Settled,
-        Answer::AskAgain => Became::AskAgain,
-        Answer::Elsewhere if exceptions::is_set() => Became::Failed,
-        Answer::Elsewhere if current_frame() == below || is_mark(current_frame()) => {
+    match next {
+        NextStep::Specialize => Became::Settled,
+        NextStep::KeepUnspecialized => Became::AskAgain,
+        NextStep::CurrentFrame if exceptions::is_set() => Became::Failed,
+        NextStep::CurrentFrame if current_frame() == below || is_mark(current_frame()) => {
             Became::Answered
         }
-        Answer::Elsewhere => Became::Replaced,
+        NextStep::CurrentFrame => Became::Replaced,
     }
 }
 
