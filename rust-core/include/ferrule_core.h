@@ -26,14 +26,14 @@ struct PyUnstable_FrameHookDefinition;
 /*
  The largest chunk, in bytes, that is kept as a thread's spare.
  */
-#define _PyRust_LARGEST_SPARE_CHUNK _PyRust_LARGEST_GROWN_CHUNK
+#define _PyRust_LARGEST_CACHED_CHUNK _PyRust_LARGEST_GROWN_CHUNK
 
 /*
  Bytes of chunks that all threads of the process together keep behind their spares.
 
  100,000 frames of a small function, twelve megabytes, stay mapped between two recursions.
  */
-#define _PyRust_KEPT_BEHIND_SPARES ((16 * 1024) * 1024)
+#define _PyRust_SHARED_CACHE_BYTES ((16 * 1024) * 1024)
 
 /*
  A thread that has left so many chunks without need of a chunk in its reserve frees that one.
@@ -269,14 +269,14 @@ typedef union _PyRust_StackRefBits {
  */
 typedef struct _PyRust_DataStackState {
   /*
-   The first of the chunks kept for the next switches; means nothing while `spare_room` is 0.
+   The first of the chunks kept for the next switches; means nothing while `cached_room` is 0.
    */
   _PyStackChunk *spare;
   /*
    Bytes of slots that the spare takes; 0 without a spare. One load answers
    "does it fit".
    */
-  size_t spare_room;
+  size_t cached_room;
   /*
    Chunks kept behind the spare, which its `previous` leads to.
    */

@@ -1,4 +1,4 @@
-//! Locks that nobody will give back.
+//! Locks whose holder is gone.
 
 use crate::code_extra::Registry;
 use crate::cpython::PyInterpreterState;
@@ -10,14 +10,14 @@ use crate::mutex::Held;
 /// forked child, and without the GIL where the runtime ends, one thread is left that may run Python;
 /// yet another may have such a lock.
 ///
-/// Without the GIL nobody has begun to change what a lock guards, and not ended: other threads are
+/// Without the GIL nothing has begun to change what a lock guards, and not ended: other threads are
 /// stopped before a process forks and before the runtime ends, and none of them stops in the middle of
 /// a change. But CPython gives a lock to a thread that has waited for a millisecond, while that thread
 /// sleeps; and the thread that stops the others waits, with the lock for it, until no other interpreter
 /// does so. Neither comes to give the lock back. Threads that still sleep for a lock are not woken by
 /// who takes it now: a free lock knows of none that wait.
 ///
-/// With the GIL nobody waits for one of these locks: who has it keeps the GIL, and each guards what
+/// With the GIL nothing waits for one of these locks: who has it keeps the GIL, and each guards what
 /// belongs to one interpreter. So where the runtime ends, nothing is to be done; and nothing may be, as
 /// threads of interpreters with a GIL of their own still run. In a forked child these threads are not
 /// there, and CPython deletes their interpreters.

@@ -170,12 +170,12 @@ impl Code {
     }
 
     /// Whether the prologue makes a cell of the argument in this slot. It does for a
-    /// cell variable, unless somebody has written the code by hand.
+    /// cell variable, unless the code was written by hand.
     pub fn prologue_makes_cell(self, slot: usize) -> bool {
         let Some(end) = self.prologue() else { return false };
         let mut argument = 0;
         for at in 0..end {
-            // SAFETY: one of the code's units. Nobody changes those of the prologue.
+            // SAFETY: one of the code's units. Nothing changes those of the prologue.
             let unit = unsafe { (*self.first_instruction().add(at)).op };
             argument = argument << 8 | usize::from(unit.arg);
             match u32::from(unit.code) {

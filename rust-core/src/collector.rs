@@ -1,11 +1,11 @@
-//! What is asked of the garbage collector about an object, and its list of garbage.
+//! What the garbage collector knows about an object, and its list of garbage.
 
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use core::ptr::NonNull;
 
 /// Whether the collector knows the object. Here, and not a call of `PyObject_GC_IsTracked`, since
-/// each frame that outlives its call is asked.
+/// it is read for each frame that outlives its call.
 ///
 /// # Safety
 /// `object` is alive and of a kind that the collector may know.

@@ -46,7 +46,7 @@ pub const HAS_TIER2: bool = cfg!(ferrule_tier2);
 /// more: at once where there is a GIL.
 ///
 /// # Safety
-/// Nothing leads to the block any more, nobody else frees it, and the calling
+/// No pointer leads to the block any more, no other code frees it, and the calling
 /// thread is attached.
 pub unsafe fn free_delayed(block: *mut core::ffi::c_void, bytes: usize) {
     // From 3.13.6 on, CPython wants to know how much memory waits to be freed.

@@ -1,7 +1,7 @@
-//! PEP 523 and the one gate: who is asked when a frame starts.
+//! PEP 523 and the one gate: which function evaluates a frame that starts.
 //!
 //! Each start of a frame, in the eval loop or from C, tests one pointer of the
-//! interpreter. While it is NULL nobody is asked, and the test is all it costs.
+//! interpreter. While it is NULL the eval loop continues; the test is the only cost.
 //!
 //! ```text
 //!   PyInterpreterState
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! `eval_frame` is CPython's field at CPython's offset, where outside readers
-//! look for it. [`Gate::settle`] alone writes it.
+//! look for it. [`Gate::update`] alone writes it.
 //!
 //! # Invariants
 //! - `eval_frame` is the trampoline, or else the evaluator, or else NULL.
@@ -73,7 +73,7 @@ impl Gate {
     /// `interp` is live, and the calling thread is attached to it, or to one with the same GIL, for as long
     /// as the result is used.
     unsafe fn of(interp: *mut PyInterpreterState) -> Self {
-        check!(!interp.is_null(), "an interpreter is asked for its evaluator, and there is none");
+        check!(!interp.is_null(), "the evaluator of no interpreter is requested");
         // SAFETY: a live interpreter is not NULL.
         // INVARIANT: the caller says that it is live, and the thread attached.
         Gate(unsafe { NonNull::new_unchecked(interp) })
@@ -108,9 +108,9 @@ impl Gate {
         unsafe { _PyEval_StopTheWorld(self.0.as_ptr()) };
         // Another thread may have changed something before the world stood still.
         // SAFETY: the world is stopped.
-        unsafe { self.settle(edit(self.settings())) };
+        unsafe { self.update(edit(self.settings())) };
         // SAFETY: as for stopping. Traces of tier 2 do not test the gate, so they are dropped
-        // before any thread goes on.
+        // before any thread continues.
         unsafe {
             _PyEval_EvaluatorChanged(self.0.as_ptr());
             _PyEval_StartTheWorld(self.0.as_ptr());
@@ -119,7 +119,7 @@ impl Gate {
 
     /// # Safety
     /// The world is stopped: no other thread of the interpreter runs Python code.
-    unsafe fn settle(self, wanted: Settings) {
+    unsafe fn update(self, wanted: Settings) {
         // SAFETY: live by the type's invariant. The caller says that the world is stopped, so no other
         // thread reads or writes the fields.
         unsafe {
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameFunc(
     }
 }
 
-/// Whether instructions go on being specialized for Python functions while an
+/// Whether instructions are still specialized for Python functions while an
 /// evaluator is set; 0 at first. Holds for later evaluators too.
 ///
 /// It asks nothing of the evaluator: it sees every frame either way.

@@ -32,24 +32,24 @@ pub const RETURN_TO_SHIM: u8 = 235;
 /// end of `_PyThreadStateImpl`, and all zeros is its initial state.
 #[repr(C)]
 pub struct DataStackState {
-    /// The first of the chunks kept for the next switches; means nothing while `spare_room` is 0.
-    pub spare: *mut _PyStackChunk,
-    /// Bytes of slots that the spare takes; 0 without a spare. One load answers
+    /// The first chunk of the cache; undefined while `cached_room` is 0.
+    pub first_cached: *mut _PyStackChunk,
+    /// Bytes of slots that the first cached chunk has room for; 0 with an empty cache. One load answers
     /// "does it fit".
-    pub spare_room: usize,
-    /// Chunks kept behind the spare, which its `previous` leads to.
+    pub cached_room: usize,
+    /// Cached chunks behind the first, which its `previous` leads to.
     pub behind_count: usize,
     /// Their bytes.
     pub behind_bytes: usize,
     /// The smallest number of them since the thread last freed those that it had not needed.
     pub fewest_behind: usize,
-    /// Bytes that this thread may keep behind its spare.
+    /// Bytes that this thread may cache behind the first chunk.
     pub claimed: usize,
     /// Chunks that came from the arena allocator.
     pub chunks_allocated: usize,
     /// Chunks left, those that others had pushed included.
     pub chunks_popped: usize,
-    /// Chunks entered that had been kept.
+    /// Chunks entered that came from the cache.
     pub cache_hits: usize,
     /// The most bytes of chunks that this thread held at once.
     pub bytes_high_water: usize,

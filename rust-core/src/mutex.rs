@@ -23,7 +23,7 @@ impl Held {
         Held(lock)
     }
 
-    /// Makes a lock a free one, whoever has it.
+    /// Frees a lock, even if a thread holds it.
     ///
     /// # Safety
     /// *alone*: no other thread exists that may lock it, or wait for it, and `lock` is live.

@@ -72,7 +72,7 @@ impl Owned {
         unsafe { Owned::new(c::PyUnicode_FromString(text.as_ptr())) }
     }
 
-    /// The one object of this text; it lives while somebody has a reference. CPython remembers, by the
+    /// The one object of this text; it lives while it has a reference. CPython remembers, by the
     /// object of an attribute's name, where a class has the attribute, so another object each time
     /// would be remembered each time.
     pub fn interned(_thread: Thread, text: &CStr) -> Option<Self> {

@@ -8,7 +8,7 @@ a test: "interleaved_..." for a model, anything else for a test of proofs.
 PARAMETERS = "every_map_of_five_parameters_is_one_to_one_by_name_and_kind"
 
 SIZES, TABLE, INDEX = "data_stack/sizes.rs", "code_extra/table.rs", "code_extra/index.rs"
-REGISTRY, VALUES, RESERVE = "code_extra/registry.rs", "code_extra/values.rs", "data_stack/reserve.rs"
+REGISTRY, VALUES, CACHE = "code_extra/registry.rs", "code_extra/values.rs", "data_stack/cache.rs"
 COUNTED, HOOK = "frame_hook/counted.rs", "frame_hook/hook.rs"
 DISABLE, MAP = "frame_hook/opt_out.rs", "frame_hook/parameter_map.rs"
 
@@ -56,7 +56,7 @@ BATCHES = [
     [
         (COUNTED, "counter.fetch_add(amount, Ordering::AcqRel)", "counter.fetch_add(amount, Ordering::Relaxed)",
          ["interleaved_two_rounds_end_while_their_hook_is_removed", "interleaved_a_hook_is_removed_while_a_round_has_it"]),
-        (RESERVE, "left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(missing)).is_ok()",
+        (CACHE, "left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(missing)).is_ok()",
          "left.load(Relaxed).checked_sub(missing).map(|rest| left.store(rest, Relaxed)).is_some()",
          ["interleaved_threads_keep_no_more_than_is_there"]),
         (DISABLE, "registry.release(index)?;", "", ["interleaved_threads_agree_on_one_index"]),
@@ -67,7 +67,7 @@ BATCHES = [
         # A dispatch that has a hook and does not use it.
         (HOOK, "            self.users.share();\n            HookInUse(NonNull::from(self))", "            HookInUse(NonNull::from(self))",
          ["interleaved_two_threads_remove_two_hooks_during_a_round", "interleaved_a_hook_is_added_and_all_are_removed_during_a_round"]),
-        (RESERVE, "left.fetch_add(surplus, Relaxed)", "left.store(left.load(Relaxed) + surplus, Relaxed)",
+        (CACHE, "left.fetch_add(surplus, Relaxed)", "left.store(left.load(Relaxed) + surplus, Relaxed)",
          ["interleaved_what_threads_give_up_can_be_claimed_again"]),
         (DISABLE, "place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire)",
          "{ place.store(index + 1, Ordering::Release); Ok::<isize, isize>(index) }", ["interleaved_threads_agree_on_one_index"]),

@@ -51,7 +51,7 @@ needs_failing_allocations = unittest.skipIf(
     "list of objects cannot grow")
 
 ROOT_CHUNK_BYTES = 16 * 1024
-SPARE_CHUNK_BYTES = 1024 * 1024     # the largest spare: what a thread keeps besides its chunks in use
+CACHED_CHUNK_BYTES = 1024 * 1024     # the largest first chunk of the cache: what a thread keeps besides its chunks in use
 KEPT_CHUNKS_BYTES = 16 * 1024 * 1024    # what all threads together keep besides, until a full collection
 
 # The main thread's stack is small on some systems, and so is a thread's: deep recursion of Python functions needs

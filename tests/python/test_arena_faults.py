@@ -13,7 +13,7 @@ PLAIN_MALLOC = "mimalloc" if sysconfig.get_config_var("Py_GIL_DISABLED") else "m
 PRELUDE = """
 import gc, sys, threading
 import arenafault, foreignchunk
-from support import DEPTH_THROUGH_C as DEPTH, framecore, make_recursion, ROOT_CHUNK_BYTES, SPARE_CHUNK_BYTES, KEPT_CHUNKS_BYTES
+from support import DEPTH_THROUGH_C as DEPTH, framecore, make_recursion, ROOT_CHUNK_BYTES, CACHED_CHUNK_BYTES, KEPT_CHUNKS_BYTES
 sys.setrecursionlimit(100_000)
 threading.stack_size(16 * 1024 * 1024)
 arenafault.install()
@@ -68,7 +68,7 @@ for n in range(1, LAST + 1):
     if framecore is not None:
         in_use = sum(size for _, size, _ in before)
         held = framecore.datastack_stats()["bytes_held"]
-        assert in_use <= held <= in_use + SPARE_CHUNK_BYTES + KEPT_CHUNKS_BYTES, (n, held, in_use)
+        assert in_use <= held <= in_use + CACHED_CHUNK_BYTES + KEPT_CHUNKS_BYTES, (n, held, in_use)
     check_interpreter()
 print(outcomes)
 assert sum(outcomes.values()) == LAST
@@ -223,7 +223,7 @@ gc.collect()
 grown = arenafault.bytes_now() - settled
 print(len(failed), grown)
 assert len(failed) > 50
-assert grown <= SPARE_CHUNK_BYTES + 2 * 1024 * 1024, grown
+assert grown <= CACHED_CHUNK_BYTES + 2 * 1024 * 1024, grown
 check_interpreter()
 """
 

@@ -11,7 +11,7 @@ import unittest
 from support import (
     KEPT_CHUNKS_BYTES,
     ROOT_CHUNK_BYTES,
-    SPARE_CHUNK_BYTES,
+    CACHED_CHUNK_BYTES,
     framecore,
     in_new_thread,
     make_recursion,
@@ -74,7 +74,7 @@ class Counters(unittest.TestCase):
                 after, chunks = in_new_thread(scenario, local_count, depth)
                 self.assertEqual(len(chunks), 1)
                 self.assertLessEqual(after["bytes_held"],
-                                     ROOT_CHUNK_BYTES + SPARE_CHUNK_BYTES + KEPT_CHUNKS_BYTES)
+                                     ROOT_CHUNK_BYTES + CACHED_CHUNK_BYTES + KEPT_CHUNKS_BYTES)
                 self.assertGreater(after["bytes_high_water"], depth * local_count * 8)
 
     def test_a_full_collection_leaves_a_thread_its_root_and_one_cached_chunk_at_most(self):
@@ -88,7 +88,7 @@ class Counters(unittest.TestCase):
                 after, chunks = in_new_thread(scenario, local_count, depth)
                 self.assertEqual(len(chunks), 1)
                 self.assertIn(after["chunks_cached"], (0, 1))
-                self.assertLessEqual(after["bytes_held"], ROOT_CHUNK_BYTES + SPARE_CHUNK_BYTES)
+                self.assertLessEqual(after["bytes_held"], ROOT_CHUNK_BYTES + CACHED_CHUNK_BYTES)
 
     def test_a_full_collection_in_the_middle_of_a_recursion_takes_no_chunk_in_use(self):
         recurse = make_recursion(30)
@@ -196,7 +196,7 @@ class Counters(unittest.TestCase):
         self.assertTrue(any(cached > 1 for _, cached in seen), seen)
         for kept, cached in seen:
             self.assertEqual(kept == 0, cached == 0)
-            self.assertLessEqual(kept, SPARE_CHUNK_BYTES + KEPT_CHUNKS_BYTES)
+            self.assertLessEqual(kept, CACHED_CHUNK_BYTES + KEPT_CHUNKS_BYTES)
 
     def test_a_thread_counts_for_itself(self):
         recurse = make_recursion(100)

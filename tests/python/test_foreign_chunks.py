@@ -5,7 +5,7 @@ import unittest
 from support import (
     KEPT_CHUNKS_BYTES,
     ROOT_CHUNK_BYTES,
-    SPARE_CHUNK_BYTES,
+    CACHED_CHUNK_BYTES,
     ProgramTestCase,
     framecore,
     in_new_thread,
@@ -93,7 +93,7 @@ class ForeignChunks(unittest.TestCase):
         self.assertLessEqual(arenafault.bytes_now() - before, 1024 * 1024)
 
     def test_a_foreign_push_at_every_depth_finds_and_leaves_a_right_stack(self):
-        # Also where the interpreter has just pushed a chunk, or keeps a spare one: call_on_chunk checks all three
+        # Also where the interpreter has just pushed a chunk, or has one cached: call_on_chunk checks all three
         # fields after the call and after the pop.
         def at_every_depth(left):
             for who_pops in (INTERPRETER_POPS, OWNER_POPS):
@@ -149,7 +149,7 @@ class SwappedStacks(unittest.TestCase):
             outcomes = in_new_thread(scenario)
         for result, chunks, size in outcomes:
             self.assertEqual((result, chunks), ("bottom", 1))
-            # The spare of the deep recursion before is no root for a new stack.
+            # The cached chunk of the deep recursion before is no root for a new stack.
             self.assertEqual(size, ROOT_CHUNK_BYTES)
 
     def test_stacks_nest_at_every_depth(self):
@@ -198,7 +198,7 @@ class SwappedStacks(unittest.TestCase):
 
         with recursion_limit(3_000):
             stats = in_new_thread(scenario)
-        self.assertLessEqual(stats["bytes_held"], ROOT_CHUNK_BYTES + SPARE_CHUNK_BYTES + KEPT_CHUNKS_BYTES)
+        self.assertLessEqual(stats["bytes_held"], ROOT_CHUNK_BYTES + CACHED_CHUNK_BYTES + KEPT_CHUNKS_BYTES)
 
 
 class LeftForTheEndOfTheThread(ProgramTestCase):

@@ -152,7 +152,7 @@ def fills(n):
 
 
 # Words of a frame that has a chunk of its own, which is not kept.
-TOO_LARGE = support.SPARE_CHUNK_BYTES // 8 + 10_000
+TOO_LARGE = support.CACHED_CHUNK_BYTES // 8 + 10_000
 fills.__code__ = fills.__code__.replace(co_stacksize=TOO_LARGE)
 
 

@@ -232,12 +232,12 @@ def down(n):
 
 class Sized:
     fails = 0
-    takes_the_spare = False
+    takes_the_cached_chunk = False
 
     def __len__(self):
         # What is kept of the data stack is given back where memory runs out.
-        if self.takes_the_spare:
-            self.takes_the_spare = False
+        if self.takes_the_cached_chunk:
+            self.takes_the_cached_chunk = False
             no_more_memory()
             try:
                 huge(2000)
@@ -250,7 +250,7 @@ def loop(n):
     total = 0
     for i in range(n):
         if i == 297:
-            sized.takes_the_spare = True
+            sized.takes_the_cached_chunk = True
         total += small()
         total += len(sized)
         total += big()
@@ -278,7 +278,7 @@ for _ in range(6):
 def at(depth):
     if depth:
         return at(depth - 1)
-    down(250)       # leaves a spare chunk
+    down(250)       # leaves a cached chunk
     return loop(300)
 
 for depth in range(260):

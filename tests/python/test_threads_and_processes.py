@@ -8,7 +8,7 @@ import unittest
 from support import (
     KEPT_CHUNKS_BYTES,
     ROOT_CHUNK_BYTES,
-    SPARE_CHUNK_BYTES,
+    CACHED_CHUNK_BYTES,
     THREAD_STACK_BYTES,
     ProgramTestCase,
     make_recursion,
@@ -21,7 +21,7 @@ use_extensions()
 import arenafault
 
 THREADS = 500
-# Less than a root chunk for each thread, and far less than a spare: a leak of either is seen.
+# Less than a root chunk for each thread, and far less than a cached chunk: a leak of either is seen.
 TOLERATED_GROWTH = THREADS * ROOT_CHUNK_BYTES // 3
 
 
@@ -100,7 +100,7 @@ class Threads(unittest.TestCase):
                 thread.join()
         self.assertGreaterEqual(during - before, threads_at_once * ROOT_CHUNK_BYTES)
         # One more MiB for an arena of small objects.
-        self.assertLessEqual(during - before, threads_at_once * (ROOT_CHUNK_BYTES + SPARE_CHUNK_BYTES)
+        self.assertLessEqual(during - before, threads_at_once * (ROOT_CHUNK_BYTES + CACHED_CHUNK_BYTES)
                              + KEPT_CHUNKS_BYTES + 1024 * 1024)
 
     def test_threads_that_take_turns_at_different_depths_keep_their_frames(self):
@@ -162,7 +162,7 @@ if growth(without_frames, 100) > 1024 * 1024:
 recurse = make_recursion(300)
 growth(recursing, 20)
 grown = growth(recursing, 300)
-# 300 root chunks are 4.7 MiB, 300 spare ones up to 300 MiB.
+# 300 root chunks are 4.7 MiB, 300 cached ones up to 300 MiB.
 assert grown < 4 * 1024 * 1024, grown
 """)
         if said:

@@ -103,7 +103,7 @@ pub unsafe extern "C" fn PyUnstable_Eval_RequestCodeExtraIndex(free: FreeFunctio
     }
 }
 
-/// Gives an index back. From the call on nobody gets or sets a value under it;
+/// Releases an index. From the call on no value can be read or stored under it;
 /// on return the free function has been called for each value that was not NULL,
 /// and the place may be handed out again, with another number.
 ///

@@ -6,7 +6,7 @@
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
-/// A block that nobody else has seen. It goes back to its allocator, unless it is put in its place.
+/// A block that nothing else has seen. It goes back to its allocator, unless it is put in its place.
 pub(super) struct Fresh<T> {
     block: NonNull<T>,
     free: unsafe extern "C" fn(*mut c_void),
@@ -39,7 +39,7 @@ impl<T> Fresh<T> {
 impl<T> Drop for Fresh<T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: given in `new`, and nobody else has seen it.
+        // SAFETY: given in `new`, and nothing else has seen it.
         unsafe { (self.free)(self.block.as_ptr().cast()) };
     }
 }

@@ -101,7 +101,7 @@ impl Place {
 
     /// The code object dies, and then the interpreter. No thread is left.
     fn close(self) {
-        // SAFETY: nobody else uses them any more.
+        // SAFETY: nothing else uses them any more.
         unsafe {
             self.registry.forget(self.code());
             over(self.code);
@@ -333,7 +333,7 @@ fn interleaved_two_writers_lose_nothing_and_free_each_value_once() {
 
 /// A thread in which the code object dies, under this interpreter, and its memory goes.
 fn death(number: usize, place: Place, under: Registry) -> JoinHandle<()> {
-    // SAFETY: nobody but the owner of its values has the code object any more.
+    // SAFETY: nothing but the owner of its values has the code object any more.
     thread(number, move || unsafe {
         under.forget(place.code());
         over(place.code);

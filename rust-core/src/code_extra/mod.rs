@@ -9,7 +9,7 @@
 //!
 //! An interpreter owns the indices that it hands out and every value under them;
 //! it knows all tables of its code objects, so that an index can be released. A
-//! value is freed exactly once: by whoever takes it out of its table, under the
+//! value is freed exactly once: by the thread that takes it out of its table, under the
 //! lock, and after the lock was given back.
 //!
 //! `index` says what an index is made of, `registry` which ones are in use, and

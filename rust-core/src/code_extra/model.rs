@@ -349,7 +349,7 @@ fn set_by(by: usize, code: u8, handed: Handed, with_value: bool) {
     let (registry, raw) = (registry_of(by), handed.raw);
     let Some(address) = model(|m| {
         let code = m.code(code)?;
-        // Nobody else has a code object that dies.
+        // Nothing else has a code object that dies.
         code.killer.is_none_or(|killer| killer == by).then_some(code.address as *mut PyCodeObject)
     }) else {
         return;
@@ -436,7 +436,7 @@ fn kill_by(by: usize, which: u8) {
         code.killer = Some(by);
         let address = code.address;
         if code.owner().is_some_and(|owner| owner != by) {
-            // Its values are left to their interpreter. Those that are gone are freed by whoever
+            // Its values are left to their interpreter. Those that are gone are freed by the thread that
             // releases their index.
             let values: Vec<_> = code.values.drain().collect();
             code.gone.clear();
@@ -543,7 +543,7 @@ fn run_step(step: Step) {
             }
         }
         Step::Kill { by, code } => kill_by(interpreter(by), code),
-        // Not from within a free function: whoever calls that still needs its interpreter.
+        // Not from within a free function: its caller still needs its interpreter.
         Step::End(_) => {}
         Step::Allow(allocations) => allow(allocations.map(|it| usize::from(it % 4))),
     }

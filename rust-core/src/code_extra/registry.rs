@@ -279,7 +279,7 @@ impl Locked {
         Ok(index)
     }
 
-    /// Makes `index`, which is in use, one that nobody may use any more. Its
+    /// Retires `index`, which is in use. Its
     /// slot is not free yet.
     pub fn retire(&mut self, index: Index) {
         CODE_TYPE_UNTIL_RELEASE.store(null_mut(), Ordering::Release);
@@ -314,7 +314,7 @@ impl Locked {
     pub unsafe fn clear(&mut self) -> [*mut Slot; SEGMENTS] {
         let state = self.0.state();
         self.0.count().store(0, Ordering::Relaxed);
-        // SAFETY: *under the lock*. The caller says that no other thread runs, so nobody reads the
+        // SAFETY: *under the lock*. The caller says that no other thread runs, so nothing reads the
         // segments without it either.
         unsafe {
             (*state).in_use = 0;

@@ -22,7 +22,7 @@
 //! # Invariants
 //! - A table that `co_extra` leads to is in its owner's list, and holds at least
 //!   one value: `live` counts those that are not NULL, `used` the keys. Both
-//!   counts, the list and `code` belong to whoever holds the owner's lock.
+//!   counts, the list and `code` belong to the thread that holds the owner's lock.
 //! - At least one key is `EMPTY` from a capacity of four on.
 //! - *Table while attached*: a table that an attached thread has found in `co_extra` is not freed before
 //!   that thread detaches. With the GIL no other thread of the interpreter runs meanwhile; without it
@@ -137,7 +137,7 @@ pub(super) unsafe fn find(code: Code, index: isize) -> Option<*mut c_void> {
     unsafe { find_further(code, index) }
 }
 
-/// [`find`] where the first look did not settle it. A cold function of its own, so that a value
+/// [`find`] where the first probe was not enough. A cold function of its own, so that a value
 /// found at the first look costs no jump and no stack frame.
 ///
 /// # Safety
@@ -159,7 +159,7 @@ unsafe fn find_further(code: Code, index: isize) -> Option<*mut c_void> {
 pub(super) struct TableRef(NonNull<Table>);
 
 impl Fresh<Table> {
-    /// The table, which nobody else can see yet.
+    /// The table, which nothing else can see yet.
     pub(super) fn table(&self) -> TableRef {
         // INVARIANT: initialized by `TableRef::allocate_for`, which alone makes one.
         TableRef(self.get())
@@ -173,7 +173,7 @@ impl TableRef {
         TableRef::allocate_for(owner.state(), capacity, code.as_ptr())
     }
 
-    /// What marks how far a walk over the list of tables has come: a table that belongs to nobody.
+    /// What marks how far a walk over the list of tables has come: a table without an owner.
     /// `None` without memory.
     pub(super) fn marker(_registry: Registry) -> Option<Fresh<Table>> {
         TableRef::allocate_for(null_mut(), 1, null_mut())
@@ -190,7 +190,7 @@ impl TableRef {
         // SAFETY: the function takes any size, in an attached thread. What it returns is ours.
         let fresh: Fresh<Table> =
             unsafe { Fresh::new(PyMem_Malloc(Table::bytes(capacity)), PyMem_Free)? };
-        // SAFETY: there is room for the header and the entries, and nobody else has seen the block.
+        // SAFETY: there is room for the header and the entries, and nothing else has seen the block.
         unsafe {
             fresh.get().write(Table { mask, next, previous, owner, code, used: 0, live: 0 });
             let entries = fresh.get().add(1).cast::<Entry>();
@@ -346,7 +346,7 @@ impl TableRef {
         }
     }
 
-    /// From now on nobody finds `index` here; its value waits for [`take_gone`](Self::take_gone).
+    /// From now on `index` is not found here; its value waits for [`take_gone`](Self::take_gone).
     pub(super) fn mark_gone(self, lock: &mut Locked, index: Index) {
         self.header(lock);
         if let Some(entry) = self.entry_of(Key::live(index)) {

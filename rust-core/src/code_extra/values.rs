@@ -116,7 +116,7 @@ impl Locked {
         }
         table.append(self, Key::live(index), value);
         let expected = old.map_or(null_mut(), TableRef::as_ptr);
-        // Under the lock nobody of this interpreter changes `co_extra`; another
+        // Under the lock no thread of this interpreter changes `co_extra`; another
         // interpreter may put its own table where none was.
         extra
             .compare_exchange(expected, table.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
@@ -167,7 +167,7 @@ pub unsafe fn value_in_use(code: Code, index: isize) -> *mut c_void {
 }
 
 impl Registry {
-    /// Hands out an index that nobody has. Memory grows with the number in use,
+    /// Hands out an index that is not in use. Memory grows with the number in use,
     /// 24 bytes each and at most twice that.
     pub(crate) fn request(self, free: FreeFunction) -> Result<Index, Error> {
         let mut spare = None;
@@ -224,7 +224,7 @@ impl Registry {
         }
     }
 
-    /// Releases the index `raw`: nobody finds its values any more, then each is
+    /// Releases the index `raw`: its values can no longer be found, then each is
     /// freed, and then the index's slot can be used again. Looks at every table
     /// of the interpreter twice.
     ///
@@ -328,7 +328,7 @@ impl Registry {
             // SAFETY: no lock is held.
             unsafe { leftover.finish() };
         }
-        // SAFETY: the caller says that this is the interpreter's last thread, so nobody uses a slot. The
+        // SAFETY: the caller says that this is the interpreter's last thread, so nothing uses a slot. The
         // lock is given back in between.
         unsafe {
             let segments = self.lock().clear();

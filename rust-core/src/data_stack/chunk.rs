@@ -10,7 +10,7 @@ use core::ptr::{null_mut, NonNull};
 pub type Slot = *mut PyObject;
 
 /// A chunk. A `Chunk` may be copied; owning the memory is the matter of the list that it is in:
-/// the chunks of a stack, or the reserve of a thread.
+/// the chunks of a stack, or the chunk cache of a thread.
 ///
 /// # Invariants
 /// Points to a live chunk whose `size` is the size of its allocation.
@@ -36,7 +36,7 @@ impl Chunk {
             (&raw mut (*raw).size).write(bytes);
             (&raw mut (*raw).top).write(0);
         }
-        // INVARIANT: live, and `size` is what was asked for.
+        // INVARIANT: live, and `size` is the requested one.
         Some(Chunk(header))
     }
 
@@ -73,7 +73,7 @@ impl Chunk {
     /// The caller owns the chunk and the list.
     #[inline(always)]
     pub unsafe fn set_previous(self, previous: Option<Chunk>) {
-        // SAFETY: live by the type's invariant. The caller owns the list, so nobody walks it meanwhile;
+        // SAFETY: live by the type's invariant. The caller owns the list, so no other thread walks it meanwhile;
         // out-of-process profilers read chunks, but write none.
         unsafe { (*self.as_ptr()).previous = previous.map_or(null_mut(), Chunk::as_ptr) };
     }

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - *Own stack*: the caller passes the calling thread's own state. A data stack is used by its thread
-//!   alone, and no code of others runs within these functions but an arena allocator. So nobody else
+//!   alone, and no code of others runs within these functions but an arena allocator. So nothing else
 //!   uses the stack during the call.
 //! - *Frame size*: sizes are `co_framesize` of code objects, or sums of a few. CPython keeps the former
 //!   below `INT_MAX / sizeof(PyObject *)`.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn _PyThreadState_PopFrame(
 /// Frees every chunk of a thread state that runs no frame any more.
 ///
 /// # Safety
-/// Nobody else can reach `tstate`'s data stack: it is being torn down.
+/// Nothing else can reach `tstate`'s data stack: it is being torn down.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_ClearDataStack(tstate: *mut PyThreadState) {
     // SAFETY: the caller says that the thread state is being torn down: no other thread reaches its data
@@ -98,5 +98,5 @@ pub unsafe extern "C" fn _PyRust_ClearDataStack(tstate: *mut PyThreadState) {
 pub unsafe extern "C" fn _PyRust_ShrinkChunkCache(tstate: *mut PyThreadState) {
     // SAFETY: the caller says that the thread is the calling one, waits for the GIL, or is stopped: so it
     // does not use its data stack now.
-    unsafe { DataStack::of(tstate).keep_spare_only() };
+    unsafe { DataStack::of(tstate).keep_first_only() };
 }

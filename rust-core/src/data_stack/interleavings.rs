@@ -4,8 +4,8 @@
 //! one number; no thread keeps more than it has claimed; what is given up can be claimed again.
 //! (That no chunk is both in use and remembered concerns one thread, and is the matter of `tests`.)
 
+use super::cache::with_left_to_claim;
 use super::chunk::Chunk;
-use super::reserve::with_left_to_claim;
 use super::sizes::LARGEST_GROWN_CHUNK;
 use crate::fake_cpython::interleaved::{explore, share};
 use crate::fake_cpython::memory::zeroed;
@@ -53,7 +53,7 @@ fn interleaved_threads_keep_no_more_than_is_there() {
         let claimed: usize = kept.iter().map(|it| it.claimed).sum();
         assert_eq!(claimed + left(), ENOUGH);
         assert_eq!(left(), 0, "less was kept than could be");
-        kept.iter_mut().for_each(|it| assert!(it.keep_nothing()));
+        kept.iter_mut().for_each(|it| assert!(it.clear_cache()));
         assert_eq!(left(), ENOUGH);
     });
 }
@@ -64,7 +64,7 @@ fn interleaved_what_threads_give_up_can_be_claimed_again() {
         begin();
         let gives_up = || {
             let mut state = leave_chunks(2);
-            state.keep_spare_only();
+            state.keep_first_only();
             Kept(state)
         };
         let threads = [spawn(gives_up), spawn(gives_up)];
@@ -74,7 +74,7 @@ fn interleaved_what_threads_give_up_can_be_claimed_again() {
         assert_eq!(left(), 0, "less was kept than could be");
         let claimed: usize = kept.iter().map(|it| it.claimed).sum();
         assert_eq!(claimed + left(), ENOUGH);
-        kept.iter_mut().for_each(|it| assert!(it.keep_nothing()));
+        kept.iter_mut().for_each(|it| assert!(it.clear_cache()));
         assert_eq!(left(), ENOUGH);
     });
 }

@@ -17,9 +17,9 @@
 //!
 //! What differs from stock CPython 3.13, where every call at a chunk's edge asks
 //! the kernel for memory and gives it back:
-//! - A thread keeps chunks that it has left (`reserve`), so a call at an edge switches chunks, and
+//! - A thread keeps chunks that it has left (`cache`), so a call at an edge switches chunks, and
 //!   a recursion that goes down again finds its memory mapped.
-//! - "Has space" counts the first of them, the spare, so calls at an edge stay specialized.
+//! - "Has space" counts the front chunk of the cache, so calls at an edge stay specialized.
 //! - Chunks grow: each is at least twice the one below, up to
 //!   [`sizes::LARGEST_GROWN_CHUNK`], so edges are rare and so are trips to the kernel.
 //!
@@ -28,8 +28,9 @@
 //!   stock CPython at every moment when foreign code can run: extensions swap
 //!   these fields (greenlet), push chunks of their own (TorchDynamo), and set all
 //!   three to NULL. Nothing here remembers a chunk that is in use.
-//! - A chunk of the reserve leaves it before it is used.
+//! - A chunk of the chunk cache leaves it before it is used.
 
+mod cache;
 mod chunk;
 mod exports;
 #[cfg(test)]
@@ -41,7 +42,6 @@ mod interleavings;
 pub mod model;
 #[cfg(test)]
 mod proofs;
-mod reserve;
 mod sizes;
 mod stack;
 #[cfg(test)]

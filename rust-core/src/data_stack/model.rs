@@ -5,7 +5,7 @@
 //! that overlap, or one in freed memory, are seen. The unit tests run steps that proptest makes; the
 //! fuzz target `data_stack` runs those that libFuzzer finds.
 
-use super::reserve::with_left_to_claim;
+use super::cache::with_left_to_claim;
 use super::sizes::LARGEST_GROWN_CHUNK;
 use super::stack::{DataStack, Slots, Stats};
 use crate::cpython::{_PyStackChunk, _PyThreadStateImpl, PyObject, PyThreadState};
@@ -62,7 +62,7 @@ pub struct Thread {
     pub frames: Vec<Frame>,
     swapped_out: Vec<(Fields, Vec<Frame>)>,
     next_mark: usize,
-    /// What this thread may keep behind its spare when no other thread has claimed anything more.
+    /// What this thread may keep behind its front chunk when no other thread has claimed anything more.
     claimable: usize,
 }
 
@@ -215,7 +215,7 @@ impl Thread {
         self.set_fields(Fields(null_mut(), null_mut(), null_mut()));
     }
 
-    /// Another greenlet goes on; the current one is saved.
+    /// Switches to another greenlet; the current one is saved.
     pub fn swap_with(&mut self, which: usize) {
         if self.swapped_out.is_empty() {
             return;
@@ -235,7 +235,7 @@ impl Thread {
         };
         frames.iter().for_each(Frame::check);
         while !chunk.is_null() {
-            // SAFETY: a live chunk of a stack that nobody uses any more.
+            // SAFETY: a live chunk of a stack that nothing uses any more.
             let (previous, size) = unsafe { ((*chunk).previous, (*chunk).size) };
             _PyObject_VirtualFree(chunk.cast(), size);
             chunk = previous;
@@ -261,10 +261,10 @@ impl Thread {
         }
         let stats = self.stats();
         assert!(stats.cache_hits <= stats.chunks_pushed);
-        self.check_reserve();
+        self.check_cache();
     }
 
-    fn reserve(&self) -> &DataStackState {
+    fn cache(&self) -> &DataStackState {
         // SAFETY: the state is ours.
         unsafe { &*DataStackState::of((&raw const *self.state).cast_mut()) }
     }
@@ -274,10 +274,10 @@ impl Thread {
     fn would_fit(&self, size: usize) -> bool {
         let Fields(chunk, top, limit) = self.fields();
         let fits = |bytes: usize| bytes / 8 > size;
-        let spare = self.reserve().spare();
+        let first = self.cache().first_cached();
         !chunk.is_null()
             && (fits(limit as usize - top as usize)
-                || spare.is_some_and(|spare| fits(spare.size() - size_of::<[usize; 3]>())))
+                || first.is_some_and(|first| fits(first.size() - size_of::<[usize; 3]>())))
     }
 
     /// Slots up to the limit of the current chunk.
@@ -299,11 +299,11 @@ impl Thread {
         bytes
     }
 
-    /// What the reserve promises: its chunks grow, and its numbers are theirs.
-    fn check_reserve(&self) {
-        let state = self.reserve();
+    /// What the chunk cache promises: its chunks grow, and its numbers are theirs.
+    fn check_cache(&self) {
+        let state = self.cache();
         let mut sizes = Vec::new();
-        let mut next = state.spare();
+        let mut next = state.first_cached();
         while let Some(chunk) = next {
             sizes.push(chunk.size());
             next = chunk.previous();
@@ -366,7 +366,7 @@ pub enum Step {
     SwapWith(#[cfg_attr(fuzzing, arbitrary(with = shaped::small))] usize),
     FreeOneFromOutside,
     /// A full collection, which concerns all threads.
-    KeepSpareOnly,
+    ShrinkChunkCache,
     /// Threads of another interpreter leave so many bytes to claim.
     LeaveToClaim(#[cfg_attr(fuzzing, arbitrary(with = shaped::bytes))] usize),
     /// The thread leaves the chunk that it is at the edge of so often.
@@ -382,7 +382,7 @@ pub enum Step {
 /// Numbers of the sizes that matter, made of what libFuzzer gives.
 #[cfg(fuzzing)]
 mod shaped {
-    use crate::data_stack::reserve::KEPT_BEHIND_SPARES;
+    use crate::data_stack::cache::SHARED_CACHE_BYTES;
     use arbitrary::{Result, Unstructured};
 
     pub fn frame(given: &mut Unstructured) -> Result<usize> {
@@ -408,7 +408,7 @@ mod shaped {
     /// Up to what all threads may claim.
     pub fn bytes(given: &mut Unstructured) -> Result<usize> {
         let (number, bits) = (given.arbitrary::<u8>()?, given.int_in_range(8..=17)?);
-        Ok((usize::from(number) << bits).min(KEPT_BEHIND_SPARES))
+        Ok((usize::from(number) << bits).min(SHARED_CACHE_BYTES))
     }
 
     pub fn times(given: &mut Unstructured) -> Result<usize> {
@@ -447,9 +447,9 @@ impl Threads {
                 self.running().end();
                 *self.running() = Thread::new();
             }
-            Step::KeepSpareOnly => {
+            Step::ShrinkChunkCache => {
                 for thread in &mut self.threads {
-                    thread.stack().keep_spare_only();
+                    thread.stack().keep_first_only();
                     assert!(thread.stats().chunks_cached <= 1);
                 }
             }
@@ -465,7 +465,7 @@ impl Threads {
 
     fn check(&mut self) {
         self.running().check();
-        let claimed: usize = self.threads.iter().map(|it| it.reserve().claimed).sum();
+        let claimed: usize = self.threads.iter().map(|it| it.cache().claimed).sum();
         assert_eq!(claimed + left_to_claim(), self.claimable);
         let bytes: usize = self.threads.iter_mut().map(Thread::bytes).sum();
         assert_eq!(bytes, arena_bytes(), "what the threads know of is not what there is");

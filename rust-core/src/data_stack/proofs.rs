@@ -58,7 +58,7 @@ claims! {
             || chunk + CHUNK_DATA + slots * SLOT_BYTES < chunk + bytes;
 
     /// What `push_unchecked` relies on: two frames that were admitted together fit one after the
-    /// other, each in the current chunk or on the spare.
+    /// other, each in the current chunk or on the front chunk.
     claim_two_frames_that_were_admitted_fit(one, other, top, limit, first, room)
         if one <= MOST_SLOTS / 2
             && other <= MOST_SLOTS / 2

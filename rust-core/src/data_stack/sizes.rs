@@ -16,7 +16,7 @@ pub const LARGEST_GROWN_CHUNK: usize = 1024 * 1024;
 /// The smallest chunk in bytes; CPython's number, and the root's size.
 pub(super) const SMALLEST_CHUNK: usize = 16 * 1024;
 
-/// Slots that a new chunk has room for beyond the frame that asked for it;
+/// Slots that a new chunk has room for beyond the frame that it is made for;
 /// CPython's number.
 pub(super) const HEADROOM_SLOTS: usize = 1000;
 

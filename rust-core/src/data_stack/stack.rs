@@ -39,7 +39,7 @@ impl Slots {
 /// The data stack of one thread, borrowed from its thread state for one call.
 ///
 /// # Invariants
-/// The thread state is live, and nobody else uses its data stack meanwhile.
+/// The thread state is live, and nothing else uses its data stack meanwhile.
 pub struct DataStack(NonNull<_PyThreadStateImpl>);
 
 impl DataStack {
@@ -76,14 +76,14 @@ impl DataStack {
 
     #[inline(always)]
     fn set_top(&mut self, top: *mut Slot) {
-        // SAFETY: live by the type's invariant, and nobody else uses the field.
+        // SAFETY: live by the type's invariant, and nothing else uses the field.
         unsafe { (*self.0.as_ptr()).base.datastack_top = top };
     }
 
     /// Makes a chunk the current one, or none.
     #[inline(always)]
     fn set_chunk(&mut self, chunk: Option<Chunk>) {
-        // SAFETY: live by the type's invariant, and nobody else uses the fields.
+        // SAFETY: live by the type's invariant, and nothing else uses the fields.
         unsafe {
             (*self.0.as_ptr()).base.datastack_chunk = chunk.map_or(null_mut(), Chunk::as_ptr);
             (*self.0.as_ptr()).base.datastack_limit = chunk.map_or(null_mut(), Chunk::limit);
@@ -114,11 +114,11 @@ impl DataStack {
         fits_between(size.bytes(), self.top() as usize, self.limit() as usize)
     }
 
-    /// Whether the spare has room, and may be used: not as a root. A thread with
+    /// Whether the front chunk has room, and may be used: not as a root. A thread with
     /// many stacks, one for each greenlet, would end up with a large root in each.
     #[inline(always)]
-    fn spare_fits(&self, size: Slots) -> bool {
-        fits_in_room(size.bytes(), self.state().spare_room()) && !self.chunk().is_null()
+    fn cached_fits(&self, size: Slots) -> bool {
+        fits_in_room(size.bytes(), self.state().cached_room()) && !self.chunk().is_null()
     }
 
     /// Whether [`push_unchecked`](Self::push_unchecked) may push frames of
@@ -129,7 +129,7 @@ impl DataStack {
             true
         } else {
             unlikely();
-            self.spare_fits(size)
+            self.cached_fits(size)
         }
     }
 
@@ -151,7 +151,7 @@ impl DataStack {
         if self.fits_here(size) {
             Some(self.bump(size))
         } else {
-            push_if_spare_fits(self, size)
+            push_if_cached_fits(self, size)
         }
     }
 
@@ -168,12 +168,12 @@ impl DataStack {
             self.bump(size)
         } else {
             unlikely();
-            // It does not fit here, so `has_space` spoke of the spare. That
-            // holds for the second of two frames as well: the spare takes both,
-            // or the first fitted here and the spare is still unused, or the
-            // first has entered the spare, and then this one fits above it.
-            // SAFETY: so there are a current chunk and a spare that the frame fits.
-            unsafe { push_on_spare(self, size) }
+            // It does not fit here, so `has_space` spoke of the front chunk. That
+            // holds for the second of two frames as well: the front chunk takes both,
+            // or the first fitted here and the front chunk is still unused, or the
+            // first has entered the front chunk, and then this one fits above it.
+            // SAFETY: so there are a current chunk and a front chunk that the frame fits.
+            unsafe { push_on_cached(self, size) }
         }
     }
 
@@ -278,7 +278,7 @@ impl DataStack {
         self.set_top(unsafe { chunk.data().add((*chunk.as_ptr()).top) });
     }
 
-    /// Gives a chunk to the reserve.
+    /// Gives a chunk to the chunk cache.
     ///
     /// # Safety
     /// The chunk is in no list any more, and holds no live frame.
@@ -318,17 +318,17 @@ impl DataStack {
         }
     }
 
-    /// As [`enter`](Self::enter), for a chunk that comes from the reserve.
+    /// As [`enter`](Self::enter), for a chunk that comes from the chunk cache.
     ///
     /// # Safety
     /// As for `enter`.
-    unsafe fn enter_kept(&mut self, chunk: Chunk, size: Slots) -> NonNull<Slot> {
+    unsafe fn enter_cached(&mut self, chunk: Chunk, size: Slots) -> NonNull<Slot> {
         self.state_mut().cache_hits += 1;
         // SAFETY: the caller says that the chunk is in no list, and that the frame fits.
         unsafe { self.enter(chunk, size) }
     }
 
-    /// Drops every chunk, those of the reserve too. The counters stay.
+    /// Drops every chunk, those of the chunk cache too. The counters stay.
     ///
     /// # Safety
     /// No frame on this stack is alive.
@@ -341,15 +341,15 @@ impl DataStack {
             // SAFETY: the caller says that no frame is alive. The thread state leads to no chunk any more.
             unsafe { chunk.free() };
         }
-        self.state_mut().keep_nothing();
+        self.state_mut().clear_cache();
     }
 
-    /// Frees what is kept behind the spare.
-    pub fn keep_spare_only(&mut self) {
-        self.state_mut().keep_spare_only();
+    /// Frees what is kept behind the front chunk.
+    pub fn keep_first_only(&mut self) {
+        self.state_mut().keep_first_only();
     }
 
-    /// Bytes of all chunks of the current stack, without the reserve. Walks the
+    /// Bytes of all chunks of the current stack, without the chunk cache. Walks the
     /// chunks: one step each, and there are few of them.
     fn bytes_in_chunks(&self) -> usize {
         let mut bytes = 0;
@@ -367,9 +367,9 @@ impl DataStack {
         Stats {
             chunks_pushed: state.chunks_allocated + state.cache_hits,
             chunks_popped: state.chunks_popped,
-            chunks_cached: state.chunks_kept(),
+            chunks_cached: state.chunks_cached(),
             cache_hits: state.cache_hits,
-            bytes_held: self.bytes_in_chunks() + state.bytes_kept(),
+            bytes_held: self.bytes_in_chunks() + state.bytes_cached(),
             bytes_high_water: state.bytes_high_water,
         }
     }
@@ -384,7 +384,7 @@ pub struct Stats {
     pub chunks_popped: usize,
     /// Chunks kept for the next recursion.
     pub chunks_cached: usize,
-    /// Chunks entered that had been kept: no memory was asked for.
+    /// Chunks entered from the cache: no memory was requested.
     pub cache_hits: usize,
     /// Bytes of the chunks in use and of those that are kept.
     pub bytes_held: usize,
@@ -397,26 +397,26 @@ pub struct Stats {
 #[inline]
 fn unlikely() {}
 
-/// Pushes on the spare.
+/// Pushes on the front chunk.
 ///
 /// # Safety
-/// There are a current chunk and a spare, and the frame fits the spare.
+/// There are a current chunk and a front chunk, and the frame fits the front chunk.
 #[cold]
 #[inline(never)]
-unsafe fn push_on_spare(stack: &mut DataStack, size: Slots) -> NonNull<Slot> {
-    check!(stack.spare_fits(size), "an unchecked push finds no room");
-    // SAFETY: the caller says that there is a spare.
-    let spare = unsafe { stack.state_mut().take_spare().unwrap_unchecked() };
+unsafe fn push_on_cached(stack: &mut DataStack, size: Slots) -> NonNull<Slot> {
+    check!(stack.cached_fits(size), "an unchecked push finds no room");
+    // SAFETY: the caller says that there is a front chunk.
+    let first = unsafe { stack.state_mut().take_first().unwrap_unchecked() };
     // SAFETY: taken, so in no list any more; the caller says that the frame fits.
-    unsafe { stack.enter_kept(spare, size) }
+    unsafe { stack.enter_cached(first, size) }
 }
 
-/// Pushes on the spare, if there is a current chunk and a spare that the frame fits.
+/// Pushes on the front chunk, if there is a current chunk and a front chunk that the frame fits.
 #[cold]
 #[inline(never)]
-fn push_if_spare_fits(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
-    // SAFETY: just what was asked.
-    stack.spare_fits(size).then(|| unsafe { push_on_spare(stack, size) })
+fn push_if_cached_fits(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
+    // SAFETY: `cached_fits` was true: there are a current chunk and a front chunk that the frame fits.
+    stack.cached_fits(size).then(|| unsafe { push_on_cached(stack, size) })
 }
 
 /// Pushes on another chunk: one that is kept, if the frame fits, else a new one. `None`
@@ -424,21 +424,21 @@ fn push_if_spare_fits(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot
 #[cold]
 #[inline(never)]
 fn push_slow(stack: &mut DataStack, size: Slots) -> Option<NonNull<Slot>> {
-    if stack.spare_fits(size) {
-        // SAFETY: there are a current chunk and a spare that the frame fits.
-        return Some(unsafe { push_on_spare(stack, size) });
+    if stack.cached_fits(size) {
+        // SAFETY: there are a current chunk and a front chunk that the frame fits.
+        return Some(unsafe { push_on_cached(stack, size) });
     }
     if stack.current().is_some() {
         if let Some(chunk) = stack.state_mut().take_with_room(size.bytes()) {
             // SAFETY: in no list any more, and the frame fits.
-            return Some(unsafe { stack.enter_kept(chunk, size) });
+            return Some(unsafe { stack.enter_cached(chunk, size) });
         }
     }
     let bytes = new_chunk_bytes(stack.current().map(Chunk::size), size.0)?;
     let chunk = match Chunk::allocate(bytes) {
         Some(chunk) => chunk,
         // What is kept must not be what is missing.
-        None if stack.state_mut().keep_nothing() => Chunk::allocate(bytes)?,
+        None if stack.state_mut().clear_cache() => Chunk::allocate(bytes)?,
         None => return None,
     };
     // SAFETY: new, and made with headroom beyond the frame.
@@ -463,7 +463,7 @@ unsafe fn leave_chunk(stack: &mut DataStack) {
     // SAFETY: the caller says that there is a current chunk.
     let chunk = unsafe { stack.current().unwrap_unchecked() };
     let Some(below) = chunk.previous() else {
-        // Somebody else's root with a frame at its first slot: keep it.
+        // A root that an extension pushed, with a frame at its first slot: keep it.
         stack.set_top(chunk.data());
         return;
     };

@@ -1,7 +1,7 @@
 //! The data stack: steps by chance against the model, and single facts.
 
+use super::cache::{LARGEST_CACHED_CHUNK, SHARED_CACHE_BYTES, SWITCHES_TO_WAIT};
 use super::model::{run, set_left_to_claim, slots, Slot, Step, Thread};
-use super::reserve::{KEPT_BEHIND_SPARES, LARGEST_SPARE_CHUNK, SWITCHES_TO_WAIT};
 use super::sizes::LARGEST_GROWN_CHUNK;
 use crate::fake_cpython::memory::{
     _PyObject_VirtualAlloc, _PyObject_VirtualFree, allow, arena_bytes,
@@ -32,8 +32,8 @@ fn steps() -> impl Strategy<Value = Step> {
             .prop_map(|(bytes, size)| Step::PushForeignChunk { bytes, size }),
         2 => (0usize..8).prop_map(Step::SwapWith),
         1 => Just(Step::FreeOneFromOutside),
-        1 => Just(Step::KeepSpareOnly),
-        1 => (0usize..KEPT_BEHIND_SPARES).prop_map(Step::LeaveToClaim),
+        1 => Just(Step::ShrinkChunkCache),
+        1 => (0usize..SHARED_CACHE_BYTES).prop_map(Step::LeaveToClaim),
         1 => (0usize..10).prop_map(Step::Swing),
         2 => (0usize..8).prop_map(Step::Turn),
         2 => proptest::option::of(0usize..3).prop_map(Step::Allow),
@@ -89,7 +89,7 @@ fn calls_at_an_edge_ask_for_no_memory_after_the_first() {
     assert!(thread.pop());
     allow(Some(0));
     for _ in 0..100 {
-        assert!(thread.push_if_space(&[20]), "the spare counts as space");
+        assert!(thread.push_if_space(&[20]), "the front chunk counts as space");
         assert!(thread.pop());
     }
     assert_eq!(thread.stats().cache_hits, 100);
@@ -132,13 +132,13 @@ fn what_a_thread_keeps_after_a_deep_recursion_is_bounded_and_a_collection_leaves
         let root = thread.stats().bytes_held;
         descend(&mut thread, 40, size);
         let stats = thread.stats();
-        let most = root + LARGEST_SPARE_CHUNK + KEPT_BEHIND_SPARES;
+        let most = root + LARGEST_CACHED_CHUNK + SHARED_CACHE_BYTES;
         assert!(stats.bytes_held <= most, "{size}: {stats:?}");
         assert_eq!(stats.bytes_held, arena_bytes());
         assert!(stats.bytes_high_water >= 40 * 8 * size);
-        thread.stack().keep_spare_only();
+        thread.stack().keep_first_only();
         let stats = thread.stats();
-        assert!(stats.bytes_held <= root + LARGEST_SPARE_CHUNK, "{size}: {stats:?}");
+        assert!(stats.bytes_held <= root + LARGEST_CACHED_CHUNK, "{size}: {stats:?}");
         assert_eq!(stats.bytes_held, arena_bytes());
         thread.finish();
     }
@@ -161,7 +161,7 @@ fn a_second_recursion_as_deep_as_the_first_asks_for_no_memory() {
 }
 
 #[test]
-fn where_nothing_is_left_to_claim_a_thread_keeps_its_spare_alone() {
+fn where_nothing_is_left_to_claim_a_thread_caches_one_chunk() {
     allow(None);
     let all = set_left_to_claim(0);
     let mut thread = Thread::new();
@@ -179,7 +179,7 @@ fn where_little_is_left_to_claim_the_deepest_chunks_go() {
     let mut thread = Thread::new();
     assert!(thread.push(20));
     descend(&mut thread, 50_000, 15);
-    // 32 KiB is the spare, 64 KiB stand behind it.
+    // 32 KiB is the front chunk, 64 KiB stand behind it.
     assert_eq!(thread.stats().chunks_cached, 2);
     assert_eq!(thread.stats().bytes_held, (16 + 32 + 64) * 1024);
     thread.finish();
@@ -208,7 +208,7 @@ fn chunks_that_nobody_needs_for_long_are_freed() {
 }
 
 #[test]
-fn a_frame_that_the_spare_is_too_small_for_takes_a_larger_chunk_that_is_kept() {
+fn a_frame_that_the_first_cached_chunk_is_too_small_for_takes_a_larger_one() {
     allow(None);
     let mut thread = Thread::new();
     assert!(thread.push(20));
@@ -216,7 +216,7 @@ fn a_frame_that_the_spare_is_too_small_for_takes_a_larger_chunk_that_is_kept() {
     allow(Some(0));
     assert!(thread.push(10_000), "a kept chunk has room for 80,000 bytes");
     assert!(thread.pop());
-    assert!(thread.push_if_space(&[10_000]), "which is the spare then");
+    assert!(thread.push_if_space(&[10_000]), "which is the front chunk then");
     assert!(thread.pop());
     allow(None);
     thread.finish();
@@ -236,7 +236,7 @@ fn what_is_kept_is_given_back_before_a_push_fails() {
 }
 
 #[test]
-fn a_new_stack_gets_a_small_root_and_leaves_the_spare_alone() {
+fn a_new_stack_gets_a_small_root_and_leaves_the_cache_alone() {
     allow(None);
     let mut thread = Thread::new();
     assert!(thread.push(20));
@@ -247,7 +247,7 @@ fn a_new_stack_gets_a_small_root_and_leaves_the_spare_alone() {
         assert!(thread.pop());
     }
     thread.swap_out();
-    assert!(!thread.push_if_space(&[20]), "the spare is no space for a root");
+    assert!(!thread.push_if_space(&[20]), "the front chunk is no space for a root");
     assert!(thread.push(20));
     // SAFETY: a frame is on the stack, so there is a current chunk.
     assert_eq!(unsafe { (*thread.state.base.datastack_chunk).size }, 16 * 1024);

@@ -143,7 +143,7 @@ impl Function<'_> {
         let double_star = if self.double_star.is_empty() { 0 } else { c::CO_VARKEYWORDS };
         let own = slots.iter().filter(|it| it.1 & LOCAL != 0).count();
         let kinds: Vec<_> = slots.iter().map(|it| it.1 as u8).collect();
-        // SAFETY: a code object made just now, which nobody else has.
+        // SAFETY: a code object made just now, which nothing else has.
         unsafe {
             (*code).co_flags = (self.flags | star | double_star) as c_int;
             (*code).co_argcount = words(self.positional).len() as c_int;
@@ -152,7 +152,7 @@ impl Function<'_> {
             (*code).co_nfreevars = free.len() as c_int;
             (*code).co_nlocals = own as c_int;
         }
-        // SAFETY: a code object made just now, which nobody else has.
+        // SAFETY: a code object made just now, which nothing else has.
         unsafe {
             (*code).co_localsplusnames = tuple(slots.iter().map(|it| text(it.0)).collect());
             (*code).co_localspluskinds = bytes(&kinds);

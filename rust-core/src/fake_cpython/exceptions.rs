@@ -120,12 +120,12 @@ pub fn taken() -> Option<String> {
     Some(text)
 }
 
-/// The exceptions that were cleared since this was asked last.
+/// The exceptions that were cleared since the last call.
 pub fn cleared() -> Vec<String> {
     CLEARED.take()
 }
 
-/// The exceptions that were reported as unraisable since this was asked last.
+/// The exceptions that were reported as unraisable since the last call.
 pub fn unraisable() -> Vec<String> {
     UNRAISABLE.take()
 }
@@ -231,7 +231,7 @@ extern "C" fn PyErr_Format(
     null_mut()
 }
 
-/// The cause is given up: nobody asks for it here.
+/// The cause is released: no test reads it.
 #[no_mangle]
 extern "C" fn _PyErr_FormatFromCause(
     class: *mut PyObject,
@@ -248,7 +248,7 @@ extern "C" fn _PyErr_FormatFromCause(
 #[no_mangle]
 extern "C" fn _PyErr_ChainStackItem() {}
 
-/// Nobody audits here.
+/// There are no audit hooks here.
 #[no_mangle]
 extern "C" fn PySys_Audit(_event: *const c_char, _format: *const c_char, _one: usize) -> c_int {
     0
@@ -295,7 +295,7 @@ fn new_class(name: &CStr) -> *mut PyObject {
     class.cast()
 }
 
-/// Each exception has one: nobody asks what it is.
+/// Each exception has one; its value is not read.
 #[no_mangle]
 extern "C" fn PyException_GetContext(exception: *mut PyObject) -> *mut PyObject {
     // SAFETY: live.

@@ -83,7 +83,7 @@ pub fn link(frame: *mut _PyInterpreterFrame) {
     unsafe { (*PyThreadState_Get()).current_frame = frame };
 }
 
-/// How far behind the instruction that has called a frame goes on.
+/// How far behind its call instruction a frame continues.
 pub mod instruction_behind {
     use crate::cpython as c;
 
@@ -183,7 +183,7 @@ extern "C" fn PyObject_Vectorcall(
     _count: usize,
     _names: *mut PyObject,
 ) -> *mut PyObject {
-    CALL.with_borrow(|call| call.as_ref().expect("somebody who calls")(callable))
+    CALL.with_borrow(|call| call.as_ref().expect("a caller")(callable))
 }
 
 thread_local! {
@@ -200,7 +200,7 @@ extern "C" fn _Py_Instrument(_: *mut PyCodeObject, _: *mut PyInterpreterState) -
     INSTRUMENTED.with_borrow(|look| look.as_ref().map_or(0, |look| look()))
 }
 
-/// Nobody monitors.
+/// No tool monitors.
 #[no_mangle]
 extern "C" fn _Py_call_instrumentation_arg(
     _: *mut PyThreadState,

@@ -1,4 +1,4 @@
-//! Generators, as the eval loop makes them, has them go on and stop.
+//! Generators, as the eval loop makes, resumes and suspends them.
 
 use super::frames::{instruction_behind, put};
 use super::objects::{decref, is_of_type, named_type, with_zeros};
@@ -71,7 +71,7 @@ pub fn make() {
     }
 }
 
-/// A generator goes on: its frame is the thread's current one. Whether it begins.
+/// Resumes a generator: its frame becomes the thread's current one. Returns whether it begins.
 pub fn go_on(generator: *mut PyObject) -> bool {
     let (tstate, frame) = (PyThreadState_Get(), frame_of(generator));
     let generator: *mut PyGenObject = generator.cast();
@@ -107,7 +107,7 @@ fn leave(state: i8) -> (*mut _PyInterpreterFrame, *mut _PyInterpreterFrame) {
     }
 }
 
-/// It yields, and will go on at that instruction.
+/// Suspends it at that instruction.
 pub fn give(value: *mut PyObject, goes_on_at: *mut c::_Py_CODEUNIT) {
     // SAFETY: the frame of a generator that runs.
     unsafe { (*(*PyThreadState_Get()).current_frame).instr_ptr = goes_on_at };

@@ -35,10 +35,10 @@ const WORD: usize = size_of::<usize>();
 /// A block of memory, or a structure that the model shares.
 struct Block {
     bytes: usize,
-    /// Who has it as long as nobody else can; `None`: shared.
+    /// The thread that has it exclusively; `None`: shared.
     owner: Option<ThreadId>,
     freed: bool,
-    /// Freed by whoever made it, when the execution is over.
+    /// Freed by its maker, when the execution is over.
     from_malloc: bool,
 }
 
@@ -77,7 +77,7 @@ impl Execution {
         (address < start + block.bytes).then_some((*start, block))
     }
 
-    /// loom's atomic for a word. A word of a block that nobody else has seen gets one here.
+    /// loom's atomic for a word. A word of a block that nothing else has seen gets one here.
     fn atomic(&mut self, address: usize, value: impl FnOnce() -> usize) -> Rc<Modelled> {
         let (_, block) = self.block_at(address).expect("an atomic that no thread has been given");
         assert!(!block.freed, "a block is used after it was freed");
@@ -98,7 +98,7 @@ impl Execution {
         let small = SMALL.with_borrow(|it| it.get(&block.bytes).cloned().unwrap_or_default());
         for address in words.chain(small.into_iter().map(|offset| start + offset)) {
             self.atomics.entry(address).or_insert_with(|| {
-                // SAFETY: within a block that nobody else has seen, which began as zeros.
+                // SAFETY: within a block that nothing else has seen, which began as zeros.
                 Rc::new(Modelled::new(unsafe { (address as *const usize).read_unaligned() }))
             });
         }
@@ -348,7 +348,7 @@ impl<W: Word> Atomic<W> {
 
     fn modelled(&self) -> Rc<Modelled> {
         // Two of 32 bits or less can lie in one word of eight, and each has its own address.
-        // SAFETY: read as what it is, while nobody else has it.
+        // SAFETY: read as what it is, while nothing else has it.
         now(|it| it.atomic(self.0.get() as usize, || unsafe { self.0.get().read() }.to_word()))
     }
 

@@ -56,7 +56,7 @@ pub fn allowed() -> Option<usize> {
     ALLOWED.get()
 }
 
-/// Whether the allocation that is asked for may succeed.
+/// Whether the requested allocation may succeed.
 pub fn is_allowed() -> bool {
     match ALLOWED.get() {
         Some(0) => return false,

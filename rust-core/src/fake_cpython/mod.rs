@@ -12,7 +12,7 @@
 //!   values    tuple, bytes and cells
 //!   code      code objects
 //!   frames    frame objects, and frames at the top of a data stack
-//!   generators  generators, whose frames go on and stop
+//!   generators  generators, whose frames are resumed and suspended
 //!   interleaved  for `ci/proofs`: atomics, memory and locks that loom runs in every order; `reclaim_interleaved`
 //!   claims    claims about arithmetic, which `ci/proofs` proves
 //!   world     an interpreter for one test, and a look at what the test leaves behind

@@ -30,7 +30,7 @@ pub struct TestObject {
     pub deferred: bool,
     /// What else is in a head of CPython's.
     pub rest: [u8; offset_of!(PyObject, ob_type) - 8],
-    /// Its type, or NULL for one that nobody asks about.
+    /// Its type, or NULL if its type is not read.
     pub kind: Cell<*mut PyTypeObject>,
 }
 

@@ -43,7 +43,7 @@ pub fn detach() {
     }
 }
 
-/// Frees the block when nobody reads it any more.
+/// Frees the block when nothing reads it any more.
 #[no_mangle]
 extern "C" fn _PyMem_FreeDelayed(
     block: *mut c_void,

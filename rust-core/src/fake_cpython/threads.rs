@@ -95,14 +95,14 @@ extern "C" fn PyThreadState_Next(tstate: *mut PyThreadState) -> *mut PyThreadSta
 
 // --- What is said to all. ---
 
-/// How often tier 2 was told of another evaluator.
+/// How often tier 2 was notified of another evaluator.
 pub fn evaluator_changes() -> usize {
     EVALUATOR_CHANGES.get()
 }
 
 #[no_mangle]
 extern "C" fn _PyEval_EvaluatorChanged(_interp: *mut PyInterpreterState) {
-    assert!(is_world_stopped(), "told while others run");
+    assert!(is_world_stopped(), "notified while other threads run");
     EVALUATOR_CHANGES.set(EVALUATOR_CHANGES.get() + 1);
 }
 
@@ -120,7 +120,7 @@ pub extern "C" fn _PyEval_EvalFrameDefault(
     without_provenance_mut(RESULT_OF_THE_LOOP)
 }
 
-/// A clock that goes on by one whenever somebody looks.
+/// A clock that advances by one at each read.
 #[no_mangle]
 extern "C" fn PyTime_PerfCounterRaw(result: *mut i64) -> c_int {
     CLOCK.set(CLOCK.get() + 1);

@@ -45,7 +45,7 @@ impl Drop for World {
         }
         memory::allow(None);
         assert_eq!(exceptions::taken(), None, "an exception is left over");
-        // SAFETY: the interpreter is over, and nobody else knows it.
+        // SAFETY: the interpreter is over, and nothing else refers to it.
         unsafe {
             assert!((*self.tstate()).current_frame.is_null(), "a frame is left over");
             _PyRust_FiniCodeExtra(self.interpreter());

@@ -1,4 +1,4 @@
-//! A frame, whoever owns it, and what its fields mean.
+//! A frame of any owner, and what its fields mean.
 
 use super::slots::slot_with;
 use crate::check::check;
@@ -22,7 +22,7 @@ impl Owner {
     pub const GENERATOR: Self = Owner(c::FRAME_OWNED_BY_GENERATOR);
     /// A frame object, whose call is over.
     pub const FRAME_OBJECT: Self = Owner(c::FRAME_OWNED_BY_FRAME_OBJECT);
-    /// The C stack: a mark at the bottom of an eval loop, which has no code.
+    /// The C stack: the shim at the bottom of an eval loop, or a return shim. It has no code.
     pub const C_STACK: Self = Owner(c::FRAME_OWNED_BY_CSTACK);
 }
 
@@ -44,7 +44,7 @@ pub unsafe fn first_slot(frame: *mut _PyInterpreterFrame) -> *mut StackSlot {
 /// the fields below `previous` those are set that its creator reads, and `code` must not be called.
 ///
 /// *Given up with the frame*: the `leave_*` methods take a reference out and leave the field's word in
-/// place. Their caller says that the frame owned the reference and that nobody reads the field as a
+/// place. Their caller says that the frame owned the reference and that nothing reads the field as a
 /// reference any more: the frame is unlinked, so samplers and debuggers do not find it, and it has no
 /// frame object, so the collector does not either.
 #[derive(Clone, Copy, PartialEq)]
@@ -85,7 +85,7 @@ impl Frame {
         unsafe { (*self.as_ptr()).owner = owner.0 };
     }
 
-    /// Whether the frame is that of a call that goes on, or of a generator.
+    /// Whether the frame belongs to a call in progress or to a generator.
     #[cfg(ferrule_checks)]
     pub fn belongs_to_a_call(self) -> bool {
         self.owner() == Owner::THREAD || self.owner() == Owner::GENERATOR
@@ -94,7 +94,7 @@ impl Frame {
     /// The code, which the frame holds. The frame is not on the C stack.
     #[inline(always)]
     pub fn code(self) -> Code {
-        check!(self.owner() != Owner::C_STACK, "a frame without code is asked for it");
+        check!(self.owner() != Owner::C_STACK, "the code of a frame without code is read");
         // SAFETY: live by the type's invariant. Such a frame runs a code object.
         unsafe { Code::new((*self.as_ptr()).f_executable.cast()) }
     }
@@ -120,7 +120,7 @@ impl Frame {
     }
 
     /// Whether the frame has not come to its first `RESUME`: its cells may not be there yet, or its
-    /// generator. Such a frame is never shown to anybody. Frames in generators never are
+    /// generator. Such a frame is never visible. Frames in generators never are
     /// incomplete, those on the C stack always.
     #[inline(always)]
     pub fn is_incomplete(self) -> bool {
@@ -299,7 +299,7 @@ impl Frame {
     /// keeps its word.
     ///
     /// # Safety
-    /// The frame owns the reference, and nobody takes the field for filled from now on.
+    /// The frame owns the reference, and nothing treats the field as filled from now on.
     #[inline(always)]
     pub unsafe fn leave_locals(self) -> Option<StackRef<Untagged>> {
         // SAFETY: *given up with the frame*.
@@ -317,7 +317,7 @@ impl Frame {
     /// the function.
     ///
     /// # Safety
-    /// The frame owns the reference, and nobody takes the field for filled from now on.
+    /// The frame owns the reference, and nothing treats the field as filled from now on.
     #[inline(always)]
     pub unsafe fn leave_code(self) -> StackRef<Untagged> {
         // SAFETY: live by the type's invariant. *Given up with the frame*; a frame that is not on the C
@@ -329,7 +329,7 @@ impl Frame {
     /// field keeps its word: that saves a write on every return.
     ///
     /// # Safety
-    /// The frame owns the reference, and nobody takes the field for filled from now on.
+    /// The frame owns the reference, and nothing treats the field as filled from now on.
     #[inline(always)]
     pub unsafe fn leave_function(self) -> StackRef<Untagged> {
         // SAFETY: *given up with the frame*; a frame that is not on the C stack has a function.

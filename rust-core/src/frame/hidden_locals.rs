@@ -22,7 +22,7 @@ unsafe fn is_filled(cell: *mut PyObject) -> bool {
 ///
 /// # Safety
 /// The frame's code has more than `slot` variables, of which this is one of kind `kind`. The frame's
-/// variables are set, and nobody changes them meanwhile.
+/// variables are set, and nothing changes them meanwhile.
 unsafe fn has_value(frame: Frame, slot: usize, kind: u32) -> bool {
     // SAFETY: the caller says that the slot is one of the frame's, and that it is not changed now.
     let Some(value) = (unsafe { frame.held(slot) }) else {

@@ -69,7 +69,7 @@ unsafe fn write_fields(
     locals: *mut PyObject,
     code: *mut PyCodeObject,
 ) {
-    // SAFETY: *new frame*: writable, and nobody reads it yet. The caller says that `code` is alive.
+    // SAFETY: *new frame*: writable, and nothing reads it yet. The caller says that `code` is alive.
     unsafe {
         (*frame).f_executable = new_reference(code.cast());
         (*frame).f_funcobj = func.cast();

@@ -49,7 +49,7 @@ pub unsafe extern "C" fn _PyFrame_ClearLocals(frame: *mut _PyInterpreterFrame) {
 }
 
 /// `_PyFrame_ClearExceptCode`: a frame's call is over. Gives up all that the frame owns, but for
-/// its code: the caller does that. Where somebody else still has the frame's object, the frame
+/// its code: the caller does that. If the frame's object has other references, the frame
 /// moves into that object instead, and nothing but the reference to the object is given up.
 /// Destructors may run. Never fails.
 ///
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn _PyFrame_ClearExceptCode(frame: *mut _PyInterpreterFram
 }
 
 /// The end of a call: gives up all that its frame owns, the code included, and takes it off the
-/// data stack. A frame that somebody else has the object of moves into that object. Destructors may
+/// data stack. A frame whose object has other references moves into that object. Destructors may
 /// run. Never fails.
 ///
 /// # Safety
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn _PyRust_EndCall(
         unsafe { let_go_of_object(this) }
     };
     if !moved {
-        // SAFETY: an *ending frame*, now without an object: nobody finds it, so its fields keep their
+        // SAFETY: an *ending frame*, now without an object: nothing finds it, so its fields keep their
         // words. *Owned by the frame*.
         unsafe { close_fields(this, closing) };
     }
@@ -115,10 +115,10 @@ pub unsafe extern "C" fn _PyRust_EndCall(
 /// Gives up all that the frame owns but its code.
 ///
 /// # Safety
-/// `frame` is an *ending frame* without an object, and nobody reads its fields as references any more.
+/// `frame` is an *ending frame* without an object, and nothing reads its fields as references any more.
 #[inline(always)]
 unsafe fn close_fields(frame: Frame, closing: EndOfCall) {
-    // SAFETY: the slots below `stacktop` are set. *Owned by the frame*; the caller says that nobody
+    // SAFETY: the slots below `stacktop` are set. *Owned by the frame*; the caller says that nothing
     // reads a field whose reference is given up.
     unsafe {
         close_slots(frame.first_slot(), frame.slots_at_rest(), |held| closing.close(held));
@@ -192,12 +192,12 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
     own.unlink();
     if let Some(caller) = caller {
         check!(caller.owner() != Owner::C_STACK, "a frame on the C stack is complete");
-        // SAFETY: complete, and linked, so in a call; whoever gives up references holds a thread
+        // SAFETY: complete, and linked, so in a call; a thread that releases references holds a thread
         // state.
         // Without memory the chain of frames ends here. The exception that may be on its way
         // through the two goes on.
         if let Some(back) = unsafe { object::of_frame(caller) } {
-            // SAFETY: alive, as the frame of a call that goes on holds it.
+            // SAFETY: alive, as the frame of a call in progress holds it.
             unsafe { object.set_back(new_reference(back.as_object())) };
         }
     }
@@ -209,8 +209,8 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
     }
 }
 
-/// Parts a frame that goes on, or is to be replaced, from its object, if it has one. Where somebody
-/// else still has the object, it keeps a copy of the frame as it is, as if the call were over.
+/// Separates a frame that continues, or is to be replaced, from its object, if it has one. If the
+/// object has other references, it keeps a copy of the frame, as if the call were over.
 ///
 /// # Safety
 /// `frame` is the calling thread's, at rest: its slots in use are set. Destructors may run.

@@ -6,7 +6,7 @@
 //!   move_frame, traverse, hidden_locals, locals, getters ──► handle ──► slots
 //! ```
 //!
-//! A frame lies on a thread's data stack, in a generator, in a frame object, or (a mark between two
+//! A frame lies on a thread's data stack, in a generator, in a frame object, or (a shim between two
 //! eval loops, without code) on the C stack; its `owner` says where. It owns a reference to its
 //! code, its function, its frame object and its locals mapping, and to what is in the slots below
 //! `stacktop`; globals and builtins are its function's. While a frame executes, `stacktop` is -1

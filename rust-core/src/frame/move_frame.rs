@@ -12,7 +12,7 @@ use core::ptr::null_mut;
 ///
 /// # Safety
 /// `source` is a frame at rest that no other thread works on. `target` is memory for a frame of the same
-/// code, elsewhere; nothing reads it as a frame yet, and it owns nothing. Nobody reads `source` as an
+/// code, elsewhere; nothing reads it as a frame yet, and it owns nothing. Nothing reads `source` as an
 /// owner of references afterwards.
 #[no_mangle]
 #[allow(unused_attributes)] // rustc ignores it for an exported function, LLVM does not
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn _PyRust_MoveFrame(
         "a frame without all its locals moves into a generator"
     );
     let slots = frame.slots_at_rest();
-    // SAFETY: the caller passes memory for a frame of the same code, elsewhere, that nobody reads yet.
+    // SAFETY: the caller passes memory for a frame of the same code, elsewhere, that nothing reads yet.
     // The structure includes the first slot: used or not, it is memory of both frames.
     unsafe {
         target.copy_from_nonoverlapping(source, 1);

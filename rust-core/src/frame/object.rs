@@ -1,4 +1,4 @@
-//! Frame objects: what Python sees of a frame, made when somebody asks.
+//! Frame objects: what Python sees of a frame, made on request.
 
 use super::handle::Frame;
 use crate::check::check;
@@ -65,7 +65,7 @@ impl FrameObject {
 /// that was set before stays set, and no other one.
 ///
 /// # Safety
-/// `frame` is complete and of a call that goes on. The calling thread is attached.
+/// `frame` is complete and its call is in progress. The calling thread is attached.
 #[inline(always)]
 pub unsafe fn of_frame(frame: Frame) -> Option<FrameObject> {
     check!(!frame.is_incomplete(), "an incomplete frame is shown");

@@ -16,7 +16,7 @@ const FEW_SLOTS: usize = 4;
 ///
 /// # Safety
 /// There are that many slots at `first`, none of which owns a reference, and
-/// nobody reads them meanwhile.
+/// nothing reads them meanwhile.
 #[inline(always)]
 pub unsafe fn write_empty(first: *mut StackSlot, count: usize) {
     for i in 0..FEW_SLOTS {
@@ -79,13 +79,13 @@ unsafe fn move_many(source: *const StackSlot, target: *mut StackSlot, count: usi
 ///
 /// # Safety
 /// There are `count` initialized slots at `first` that stay where they are, and
-/// nobody takes them for filled from now on: destructors run meanwhile.
+/// nothing treats them as filled from now on: destructors run meanwhile.
 #[inline(always)]
 pub unsafe fn close_slots(first: *mut StackSlot, count: usize, close: impl Fn(StackRef)) {
     let mut i = 0;
     while i < count {
         // SAFETY: `i` is below `count`. The caller says that the slots stay where they are and that
-        // nobody reads them as filled, whatever destructors run.
+        // nothing reads them as filled, whatever destructors run.
         if let Some(held) = unsafe { StackSlot::leave(first.add(i)) } {
             close(held);
         }

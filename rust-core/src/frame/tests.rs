@@ -254,15 +254,15 @@ fn a_frame_whose_object_somebody_has_moves_into_it() {
         assert_eq!(count((*taken).f_back.cast()), 2, "its frame's and the callee's");
         assert_eq!((*(*taken).f_frame).instr_ptr, instruction(made.code, FIRST_TRACEABLE + 2));
     }
-    assert_eq!(PyObject_GC_IsTracked(caller.object().cast()), 0, "its call goes on");
+    assert_eq!(PyObject_GC_IsTracked(caller.object().cast()), 0, "its call is in progress");
 }
 
 #[test]
 fn callers_that_must_not_be_seen_are_passed_over() {
     let bottom = Made::in_a_thread();
     let not_started = Made::in_a_thread().at_instruction(FIRST_TRACEABLE - 1).called_by(bottom);
-    let mark = Made::new(c::FRAME_OWNED_BY_CSTACK, 0).called_by(not_started);
-    let made = Made::new(c::FRAME_OWNED_BY_GENERATOR, 0b110).called_by(mark);
+    let shim = Made::new(c::FRAME_OWNED_BY_CSTACK, 0).called_by(not_started);
+    let made = Made::new(c::FRAME_OWNED_BY_GENERATOR, 0b110).called_by(shim);
     let taken = made.make_object();
     // SAFETY: alive.
     unsafe { incref(taken.cast()) };
@@ -271,13 +271,13 @@ fn callers_that_must_not_be_seen_are_passed_over() {
     // SAFETY: a live frame object.
     assert_eq!(unsafe { (*taken).f_back }, bottom.object());
     assert!(!bottom.object().is_null());
-    assert!(not_started.object().is_null() && mark.object().is_null());
+    assert!(not_started.object().is_null() && shim.object().is_null());
 }
 
 #[test]
 fn a_frame_without_a_caller_has_no_back() {
-    let mark = Made::new(c::FRAME_OWNED_BY_CSTACK, 0);
-    for made in [Made::in_a_thread(), Made::in_a_thread().called_by(mark)] {
+    let shim = Made::new(c::FRAME_OWNED_BY_CSTACK, 0);
+    for made in [Made::in_a_thread(), Made::in_a_thread().called_by(shim)] {
         let taken = made.make_object();
         // SAFETY: alive.
         unsafe { incref(taken.cast()) };
@@ -362,7 +362,7 @@ unsafe extern "C" fn note(object: *mut PyObject, seen: *mut c_void) -> c_int {
     }
 }
 
-/// What the collector sees until it has seen `most`, and what it is told then.
+/// What the collector visits until it has visited `most`, and the value returned to it then.
 fn seen(made: Made, most: usize) -> (Vec<*mut PyObject>, c_int) {
     let mut seen: Vec<*mut PyObject> = Vec::with_capacity(most);
     assert_eq!(seen.capacity(), most);

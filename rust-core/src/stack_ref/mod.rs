@@ -192,7 +192,7 @@ const fn address<R: Representation>(bits: usize) -> *mut PyObject {
 /// # Invariants
 /// `bits` is a word of representation `R` that refers to a live object; unless it is tagged, one
 /// reference of the object's count is this one's.
-#[must_use = "a reference that nobody takes is closed at once"]
+#[must_use = "a reference that is not used is closed at once"]
 #[repr(transparent)]
 pub struct StackRef<R: Representation = InFrame> {
     bits: usize,
@@ -265,7 +265,7 @@ impl<R: Representation> StackRef<R> {
     #[inline(always)]
     pub fn dup(&self) -> Self {
         if is_counted::<R>(self.bits) {
-            // SAFETY: alive by the invariant, and whoever holds a reference holds a thread state.
+            // SAFETY: alive by the invariant, and a thread that holds a reference holds a thread state.
             unsafe { incref(address::<R>(self.bits)) };
         }
         // SAFETY: counted above, or tagged as this one is.
@@ -298,7 +298,7 @@ impl<R: Representation> StackRef<R> {
     pub fn into_object(self) -> NonNull<PyObject> {
         let object = self.object();
         if !is_counted::<R>(self.bits) {
-            // SAFETY: alive by the invariant, and whoever holds a reference holds a thread state.
+            // SAFETY: alive by the invariant, and a thread that holds a reference holds a thread state.
             unsafe { incref(object.as_ptr()) };
         }
         forget(self);
@@ -311,7 +311,7 @@ impl<R: Representation> StackRef<R> {
     pub fn close_within<T>(self, enter: impl FnOnce() -> T) {
         let bits = self.into_bits();
         if is_counted::<R>(bits) {
-            // SAFETY: the reference was ours, and whoever holds one holds a thread state.
+            // SAFETY: the reference was ours, and a thread that holds one holds a thread state.
             unsafe { decref_within(address::<R>(bits), enter) };
         }
     }
@@ -345,14 +345,14 @@ impl<R: Representation> Drop for StackRef<R> {
     #[inline(always)]
     fn drop(&mut self) {
         if is_counted::<R>(self.bits) {
-            // SAFETY: the reference is ours, by the invariant, and whoever holds one holds a thread
+            // SAFETY: the reference is ours, by the invariant, and a thread that holds one holds a thread
             // state.
             unsafe { decref(address::<R>(self.bits)) };
         }
     }
 }
 
-/// A reference that somebody else owns and that lives at least as long as `'a`.
+/// A reference that another owner holds and that lives at least as long as `'a`.
 ///
 /// # Invariants
 /// `bits` is a word of representation `R`, not NULL, whose object is alive for `'a`.
@@ -383,7 +383,7 @@ impl<R: Representation> StackRefBorrow<'_, R> {
     #[inline(always)]
     pub fn dup(self) -> StackRef<R> {
         if is_counted::<R>(self.bits) {
-            // SAFETY: alive by the invariant, and whoever holds a reference holds a thread state.
+            // SAFETY: alive by the invariant, and a thread that holds a reference holds a thread state.
             unsafe { incref(self.object().as_ptr()) };
         }
         // SAFETY: counted above, or tagged.
@@ -393,7 +393,7 @@ impl<R: Representation> StackRefBorrow<'_, R> {
 
 /// A place for a reference: a slot of a frame. Exactly one word, in memory that C shares.
 ///
-/// A slot is never dropped: whoever clears a frame closes its slots. Where it lies in a frame it is
+/// A slot is never dropped: the code that clears a frame closes its slots. Where it lies in a frame it is
 /// read and written by pointer, with [`peek`](Self::peek) and [`leave`](Self::leave): a frame has
 /// more readers than its thread.
 ///
@@ -413,25 +413,25 @@ impl<R: Representation> StackSlot<R> {
     /// collectors and profilers do.
     ///
     /// # Safety
-    /// `place` points to an initialized slot that nobody writes just now, and what it refers to
+    /// `place` points to an initialized slot that nothing writes just now, and what it refers to
     /// stays alive for `'a`.
     #[inline(always)]
     pub unsafe fn peek<'a>(place: *const StackSlot<R>) -> Option<StackRefBorrow<'a, R>> {
-        // SAFETY: the caller passes an initialized slot that nobody writes now.
+        // SAFETY: the caller passes an initialized slot that nothing writes now.
         let bits = unsafe { (*place).bits };
         // INVARIANT: not NULL, and the caller says that the object stays alive for `'a`.
         (bits != R::NULL).then_some(StackRefBorrow { bits, _of: PhantomData })
     }
 
     /// Takes the reference out of the slot at `place` and leaves its word there: saves the write
-    /// where a frame ends and nobody reads the slot any more.
+    /// where a frame ends and nothing reads the slot any more.
     ///
     /// # Safety
-    /// `place` points to an initialized slot, which from now on nobody takes for one: it is memory
+    /// `place` points to an initialized slot, which from now on is not used as one: it is memory
     /// to be given up, or written anew.
     #[inline(always)]
     pub unsafe fn leave(place: *mut StackSlot<R>) -> Option<StackRef<R>> {
-        // SAFETY: the slot owned the reference (its invariant). The caller says that nobody reads the
+        // SAFETY: the slot owned the reference (its invariant). The caller says that nothing reads the
         // place as a slot any more, so the reference has one owner.
         unsafe { StackRef::from_bits((*place).bits) }
     }

@@ -86,7 +86,7 @@ fn a_call_begins_with_its_arguments_and_ends_without_them() {
             };
             assert_eq!(!frame.is_null(), has_space);
             if frame.is_null() {
-                // As the eval loop goes on: with a new chunk.
+                // As the eval loop continues: with a new chunk.
                 calls.push(push(callee, &given));
                 forget(code);
                 break;
@@ -99,10 +99,10 @@ fn a_call_begins_with_its_arguments_and_ends_without_them() {
                 break 'again;
             }
         }
-        // Back, so that the chunk that was left is the spare.
+        // Back, so that the chunk that was left is the front chunk.
         calls.drain(1..).rev().for_each(end);
     }
-    assert_ne!(switches, 0, "no call began on the spare");
+    assert_ne!(switches, 0, "no call began on the front chunk");
     calls.into_iter().rev().for_each(end);
     // SAFETY: the test's reference.
     unsafe { decref(made.cast()) };
