@@ -90,7 +90,8 @@ continue_in_current_frame: \
         stack_pointer = _PyFrame_GetStackPointer(frame); \
         goto error; \
     } \
-    static_assert(PY_EVAL_C_STACK_UNITS == _PyRust_EVAL_C_STACK_UNITS, "frame_continue says so"); \
+    static_assert(PY_EVAL_C_STACK_UNITS == _PyRust_EVAL_C_STACK_UNITS, \
+                  "frame_continue has the number"); \
     next_instr = frame->instr_ptr + oparg; \
     stack_pointer = _PyFrame_GetStackPointer(frame); \
     DISPATCH()
