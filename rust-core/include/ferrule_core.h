@@ -408,7 +408,7 @@ typedef struct _PyRust_FrameHookState {
   size_t suspended_count;
   size_t suspended_room;
   /*
-   The singleton `SETTLED`, or NULL. A strong reference, set as an atomic, as the next ones.
+   The singleton `framehook.DISABLE`, or NULL. A strong reference, set as an atomic, as the next ones.
    */
   PyObject *disable_answer;
   /*
@@ -428,7 +428,8 @@ typedef struct _PyRust_FrameHookState {
    */
   PyObject *event_parts;
   /*
-   The watched generators of the interpreter, a `watched::Watched`; NULL: none.
+   The watched generators of the interpreter, a `generator_watch::Watched`; NULL: none. Changes under `watched_lock`
+   and is read without it, always as an atomic.
    */
   void *watched;
   /*
@@ -494,9 +495,9 @@ typedef struct _PyRust_FrameHookThread {
    */
   bool ends;
   /*
-   Two counts, so that one step changes both. Low half: how many dispatches and callbacks are under
-   way in this thread, in all its greenlets. A greenlet that is given up in the middle of one leaves
-   it counted. High half: how many of the levels of `tracing` are those of hooks.
+   Two counts, so that one step changes both. Low half: the number of dispatches and callbacks in progress
+   in this thread, in all its greenlets. A greenlet that never returns from one leaves it counted. High half: how
+   many of the levels of `tracing` are those of hooks.
    */
   uint64_t levels;
   /*
@@ -513,14 +514,13 @@ typedef struct _PyRust_FrameHookThread {
   void *unused_watches;
   uint32_t unused_count;
   /*
-   How many unhooked calls are under way whose frame has not begun: in all greenlets, as `rounds`
-   is.
+   The number of unhooked calls in progress whose frame has not started, in all greenlets.
    */
-  uint32_t spared;
+  uint32_t unhooked;
   /*
    The watches of those that no frame has made, a `watch::Watch`; NULL: none.
    */
-  void *spared_at_roots;
+  void *unhooked_at_roots;
 } _PyRust_FrameHookThread;
 
 
@@ -759,14 +759,14 @@ int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
                        PyInterpreterState *interpreter);
 
 /*
- A generator was finalized and has not come to its end, or was closed before it has begun: its exit callbacks are
- called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all
- of that may be. A generator that is resurrected is not watched any more.
+ A generator was finalized before its end, or was closed before it has started: drop callbacks are called. When the
+ collector finalizes it, nothing that a callback may need is cleared yet; when its frame is freed, all of that may be.
+ A generator that is resurrected is not watched any more.
  */
 void _PyRust_DropGenerator(PyObject *generator);
 
 /*
- A thread state is made. It is told what the others were.
+ A thread state is created: it gets the hooks that are called in all threads.
  */
 void _PyRust_StartFrameHooksOfThread(PyThreadState *tstate);
 
@@ -794,14 +794,14 @@ int _PyRust_LoopIsHot(PyThreadState *tstate,
 void _PyRust_FiniFrameHooks(PyThreadState *tstate);
 
 /*
- A thread ends, and with it the frames that it has left in the middle, in greenlets that never go
- on. Frees what the thread keeps for hooks.
+ A thread ends, and with it the frames that it has left unfinished, in greenlets that are never resumed. Frees the
+ thread's memory for hooks.
  */
 void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
 
 /*
  `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signal handlers, the collector
- and other threads run, and may change hooks and events. Then does what [`goes_on_as_if_quick`] describes.
+ and other threads run, and may change hooks and events. Then does what [`report_line_as_if_specialized`] describes.
  */
 int _PyRust_HandlePending(PyThreadState *tstate,
                           struct _PyInterpreterFrame *frame);

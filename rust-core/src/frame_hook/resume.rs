@@ -1,6 +1,6 @@
 //! The two forms of `RESUME`: only the unspecialized one dispatches hooks.
 
-use super::world::{locked, unsettle};
+use super::world::{despecialize_all, with_world_stopped};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyThreadState};
@@ -14,15 +14,15 @@ use core::sync::atomic::{AtomicU8, Ordering};
 ///
 /// # Safety
 /// `at` is one of the instructions of live code.
-pub unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) -> bool {
+pub unsafe fn despecialize(at: *mut c::_Py_CODEUNIT) -> bool {
     // SAFETY: the caller says that `at` is one of the instructions of live code.
-    let is_quick = unsafe { is_at(at, c::RESUME_CHECK) };
-    if is_quick {
+    let was_specialized = unsafe { is_at(at, c::RESUME_CHECK) };
+    if was_specialized {
         // SAFETY: live, says the caller. RESUME and RESUME_CHECK mean the same to a thread that
         // executes the instruction meanwhile.
         unsafe { opcode(at).store(c::RESUME as u8, Ordering::Relaxed) };
     }
-    is_quick
+    was_specialized
 }
 
 /// The opcode of an instruction. Other threads may execute and write it.
@@ -54,79 +54,77 @@ unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
 /// must see the frame there; [`_PyRust_HandlePending`] does this after them.
 ///
 /// # Safety
-/// `frame` is the calling thread's current one, and stands at an instruction of its code that is not
-/// the last one.
+/// *not last*: `frame` is the calling thread's current one, at an instruction of its code that is not the last one.
 #[inline(always)]
-pub unsafe fn goes_on_as_if_quick(thread: Thread, frame: Frame) {
-    // SAFETY: the caller says that the frame stands at an instruction of its code that is not the
-    // last one. The frame executes, so its code stays.
-    if unsafe { tells_of_a_line_next(frame) } && !is_anything_pending(thread) {
-        // SAFETY: the frame stands where it stood, at an instruction that is not the last one:
-        // nothing has run since.
-        unsafe { comes_from_the_same_line(frame) };
+pub unsafe fn report_line_as_if_specialized(thread: Thread, frame: Frame) {
+    // SAFETY: *not last*, says the caller. The frame executes, so its code stays.
+    if unsafe { reports_line_next(frame) } && !is_anything_pending(thread) {
+        // SAFETY: *not last* still: nothing has run since.
+        unsafe { skip_line_of_resume(frame) };
     }
 }
 
 /// Whether the next instruction reports a line.
 ///
 /// # Safety
-/// The frame stands at an instruction of its code that is not the last one.
+/// *not last*, as for [`report_line_as_if_specialized`].
 #[inline(always)]
-unsafe fn tells_of_a_line_next(frame: Frame) -> bool {
+unsafe fn reports_line_next(frame: Frame) -> bool {
     // SAFETY: the caller says that there is one more instruction.
     cfg!(not(ferrule_free_threaded))
         && unsafe { is_at(frame.instruction().add(1), c::INSTRUMENTED_LINE) }
 }
 
-/// Whether the eval loop is to look for something else to do. Where a `RESUME` does not look, behind
-/// a `yield from`, no line begins.
+/// Whether pending work would be handled now. A `RESUME` after a `yield from` does not check for it, and no line begins
+/// there.
 #[cold]
 fn is_anything_pending(thread: Thread) -> bool {
     thread.eval_breaker() & ((1 << c::_PY_EVAL_EVENTS_BITS) - 1) != 0
 }
 
 /// `_Py_HandlePending` for the thread's current frame: 0, or -1 with an exception set. Signal handlers, the collector
-/// and other threads run, and may change hooks and events. Then does what [`goes_on_as_if_quick`] describes.
+/// and other threads run, and may change hooks and events. Then does what [`report_line_as_if_specialized`] describes.
 ///
 /// # Safety
-/// `tstate` is the calling thread's own, attached thread state; `frame` is its current frame, and
-/// stands at an instruction of its code.
+/// `tstate` is the calling thread's own, attached thread state; `frame` is its current frame, at an instruction of its
+/// code.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_HandlePending(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
 ) -> c_int {
-    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that
-    // `frame` is its current frame. No `RESUME` is the last instruction of its code. The frame
-    // executes, so it and its code stay, and it does not go on meanwhile.
+    // SAFETY: the caller says that `frame` is the current frame of the calling thread. The frame executes, so it and its
+    // code stay.
+    let frame = unsafe { Frame::new(frame) };
+    let at = frame.instruction();
+    // SAFETY: an instruction of live code. If it is instrumented, LINE is reported in any case, even if it is not any more
+    // afterwards.
+    let is_resume = unsafe { is_at(at, c::RESUME) || is_at(at, c::RESUME_CHECK) };
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one. No lock is held.
+    let status = unsafe { c::_Py_HandlePending(tstate) };
+    // SAFETY: no `RESUME` is the last instruction of its code, and the frame does not continue meanwhile.
     unsafe {
-        let frame = Frame::new(frame);
-        let at = frame.instruction();
-        // One that is instrumented tells of the line in any case, even if it is not any more then.
-        let resumes = is_at(at, c::RESUME) || is_at(at, c::RESUME_CHECK);
-        let status = c::_Py_HandlePending(tstate);
-        if status == 0 && resumes && tells_of_a_line_next(frame) {
-            comes_from_the_same_line(frame);
+        if status == 0 && is_resume && reports_line_next(frame) {
+            skip_line_of_resume(frame);
         }
-        status
     }
+    status
 }
 
-/// [`goes_on_as_if_quick`] if the next instruction reports a line.
+/// [`report_line_as_if_specialized`] if the next instruction reports a line.
 ///
 /// # Safety
 /// As there.
 #[cold]
 #[inline(never)]
-unsafe fn comes_from_the_same_line(frame: Frame) {
+unsafe fn skip_line_of_resume(frame: Frame) {
     let (code, at) = (frame.code(), frame.instruction());
     let line = |offset: isize| {
         // SAFETY: a live code object, and an offset in bytes within it.
         unsafe { c::PyCode_Addr2Line(code.as_ptr(), offset as c_int) }
     };
     let offset = frame.instruction_offset();
-    // SAFETY: the caller says that the frame stands at an instruction of its code that is not the
-    // last one. One that is instrumented tells of the line in any case.
+    // SAFETY: *not last*, says the caller. An instrumented one reports the line in any case.
     unsafe {
         let width = size_of::<c::_Py_CODEUNIT>() as isize;
         if is_at(at, c::RESUME) && line(offset) == line(offset + width) {
@@ -136,23 +134,22 @@ unsafe fn comes_from_the_same_line(frame: Frame) {
 }
 
 /// De-specializes the first RESUME of `code`, so that its frames are dispatched. An exception that is set stays.
-pub fn make_first_resume_slow(thread: Thread, code: Code) {
+pub fn despecialize_first_resume(thread: Thread, code: Code) {
     // SAFETY: it has such an instruction.
-    let was_quick = code.prologue().is_some() && unsafe { make_slow(code.first_resume()) };
-    if was_quick && c::HAS_TIER2 {
-        // A trace keeps the quick form that it had, and may be running: this may be called by a
-        // destructor within it. No trace goes on in a generator, so those matter here alone.
-        // SAFETY: the world is stopped.
-        locked(thread, || unsafe { unsettle(thread) });
+    let was_specialized = code.prologue().is_some() && unsafe { despecialize(code.first_resume()) };
+    if was_specialized && c::HAS_TIER2 {
+        // A trace keeps the specialized form that it has, and may be running: this may be called by a
+        // destructor within it. No trace continues in a generator, so only here do traces matter.
+        // SAFETY: the world is stopped. *quiet*: it runs no Python code.
+        unsafe { with_world_stopped(thread, |_| despecialize_all(thread)) };
     }
 }
 
-/// Whether this is the `RESUME` behind a yield: its argument is 0 where a frame begins.
+/// Whether this is the `RESUME` after a yield or await: its argument is 0 where a frame starts.
 ///
 /// # Safety
-/// A frame that goes on or begins stands there.
-pub unsafe fn goes_on_at(instruction: *mut c::_Py_CODEUNIT) -> bool {
-    // SAFETY: the caller says that a frame stands at this instruction, so its code is live;
-    // arguments do not change.
+/// It is the instruction of a live frame that starts or is resumed.
+pub unsafe fn is_after_yield(instruction: *mut c::_Py_CODEUNIT) -> bool {
+    // SAFETY: the caller says that it is a live frame's, so its code is live; arguments do not change.
     unsafe { (*instruction).op.arg & 3 != 0 }
 }

@@ -24,18 +24,14 @@ unsafe fn add_frame_hook(
         return Err(Raised::type_error(thread, c"wrong number of arguments"));
     };
     let [hook, name, position, other, this_thread, visible] = all;
+    let mut manner = Manner::ORDINARY;
     // SAFETY: live, as they are arguments.
     unsafe {
-        let manner = if count == 6 {
-            Manner {
-                owner: 0,
-                position: position_of(thread, position, other)?,
-                this_thread: truth(thread, this_thread)?,
-                visible: truth(thread, visible)?,
-            }
-        } else {
-            Manner::ORDINARY
-        };
+        if count == 6 {
+            manner.position = position_of(thread, position, other)?;
+            manner.this_thread = truth(thread, this_thread)?;
+            manner.visible = truth(thread, visible)?;
+        }
         add(thread, hook, name, manner)
     }
 }
@@ -77,7 +73,7 @@ unsafe fn incompatibility(
 }
 
 /// What the two functions that call something have in common: `N` arguments of their own, then those of
-/// the call. The last word is a tuple of names or NULL.
+/// the call. A tuple of names, or NULL, comes last.
 ///
 /// # Safety
 /// Called by CPython as the table says: a thread state is attached, and so many arguments are there,
@@ -106,19 +102,16 @@ unsafe extern "C" fn call_unhooked(
     count: isize,
     names: *mut PyObject,
 ) -> *mut PyObject {
-    // SAFETY: called as the table says, so all of it is live.
-    unsafe {
-        calling(
-            first,
-            count,
-            c"a truth and a callable are expected",
-            |thread, own, rest, others| {
-                let &[callees, callable] = own;
-                let callees = truth(thread, callees).ok()?;
-                unhooked::call(thread, callable, rest, others, names, callees).ok().flatten()
-            },
-        )
-    }
+    let call = |thread, own: &[_; 2], rest, others| {
+        let &[callees, callable] = own;
+        // SAFETY: called as the table says, so all of it is live.
+        unsafe {
+            let callees = truth(thread, callees).ok()?;
+            unhooked::call(thread, callable, rest, others, names, callees).ok().flatten()
+        }
+    };
+    // SAFETY: called as the table says.
+    unsafe { calling(first, count, c"a truth and a callable are expected", call) }
 }
 
 /// `call_reentrant(callable, /, *args, **kwargs)`.
