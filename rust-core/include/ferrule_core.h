@@ -24,19 +24,19 @@ struct PyUnstable_FrameHookDefinition;
 
 
 /*
- The largest chunk, in bytes, that is kept as a thread's spare.
+ The largest front chunk, in bytes.
  */
 #define _PyRust_LARGEST_CACHED_CHUNK _PyRust_LARGEST_GROWN_CHUNK
 
 /*
- Bytes of chunks that all threads of the process together keep behind their spares.
+ Bytes of the chunks behind the front, of all threads of the process together.
 
  100,000 frames of a small function, twelve megabytes, stay mapped between two recursions.
  */
 #define _PyRust_SHARED_CACHE_BYTES ((16 * 1024) * 1024)
 
 /*
- A thread that has left so many chunks without need of a chunk in its reserve frees that one.
+ After leaving so many chunks a thread frees those of its cache that it did not use.
 
  Mapping a mebibyte and touching its pages takes as long as some thousand switches.
  */
@@ -60,13 +60,6 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_COUNTED_JUMP 234
 
 /*
- The opcode by which the eval loop leaves a shim. It is none of CPython's 3.13: the eval loop recognizes it where it
- would raise `SystemError` for an unknown opcode, and in a shim only. So `opcode`, `dis` and the magic number of .pyc
- files do not know of it, and code that has it behaves as on stock.
- */
-#define _PyRust_RETURN_TO_SHIM 235
-
-/*
  One function may run this code, one in the place of the other; the last one fits nowhere.
  */
 #define _PyRust_VARIANTS 3
@@ -81,6 +74,13 @@ struct PyUnstable_FrameHookDefinition;
  So many actions a program does at most.
  */
 #define _PyRust_FUEL 150
+
+/*
+ The opcode by which the eval loop leaves a shim. It is none of CPython's 3.13: the eval loop recognizes it where it
+ would raise `SystemError` for an unknown opcode, and in a shim only. So `opcode`, `dis` and the magic number of .pyc
+ files do not know of it, and code that has it behaves as on stock.
+ */
+#define _PyRust_RETURN_TO_SHIM 235
 
 /*
  How many slots a [`SlotMask`] has.
@@ -269,16 +269,16 @@ typedef union _PyRust_StackRefBits {
  */
 typedef struct _PyRust_DataStackState {
   /*
-   The first of the chunks kept for the next switches; means nothing while `cached_room` is 0.
+   The first chunk of the cache; undefined while `cached_room` is 0.
    */
-  _PyStackChunk *spare;
+  _PyStackChunk *first_cached;
   /*
-   Bytes of slots that the spare takes; 0 without a spare. One load answers
+   Bytes of slots that the first cached chunk has room for; 0 with an empty cache. One load answers
    "does it fit".
    */
   size_t cached_room;
   /*
-   Chunks kept behind the spare, which its `previous` leads to.
+   Cached chunks behind the first, which its `previous` leads to.
    */
   size_t behind_count;
   /*
@@ -290,7 +290,7 @@ typedef struct _PyRust_DataStackState {
    */
   size_t fewest_behind;
   /*
-   Bytes that this thread may keep behind its spare.
+   Bytes that this thread may cache behind the first chunk.
    */
   size_t claimed;
   /*
@@ -302,7 +302,7 @@ typedef struct _PyRust_DataStackState {
    */
   size_t chunks_popped;
   /*
-   Chunks entered that had been kept.
+   Chunks entered that came from the cache.
    */
   size_t cache_hits;
   /*
@@ -448,7 +448,7 @@ typedef struct _PyRust_FrameHookState {
   size_t suspended_count;
   size_t suspended_room;
   /*
-   The singleton `SETTLED`, or NULL. A strong reference, set as an atomic, as the next ones.
+   The singleton `framehook.DISABLE`, or NULL. A strong reference, set as an atomic, as the next ones.
    */
   PyObject *disable_answer;
   /*
@@ -468,7 +468,8 @@ typedef struct _PyRust_FrameHookState {
    */
   PyObject *event_parts;
   /*
-   The watched generators of the interpreter, a `watched::Watched`; NULL: none.
+   The watched generators of the interpreter, a `generator_watch::Watched`; NULL: none. Changes under `watched_lock`
+   and is read without it, always as an atomic.
    */
   void *watched;
   /*
@@ -534,9 +535,9 @@ typedef struct _PyRust_FrameHookThread {
    */
   bool ends;
   /*
-   Two counts, so that one step changes both. Low half: how many dispatches and callbacks are under
-   way in this thread, in all its greenlets. A greenlet that is given up in the middle of one leaves
-   it counted. High half: how many of the levels of `tracing` are those of hooks.
+   Two counts, so that one step changes both. Low half: the number of dispatches and callbacks in progress
+   in this thread, in all its greenlets. A greenlet that never returns from one leaves it counted. High half: how
+   many of the levels of `tracing` are those of hooks.
    */
   uint64_t levels;
   /*
@@ -553,14 +554,13 @@ typedef struct _PyRust_FrameHookThread {
   void *unused_watches;
   uint32_t unused_count;
   /*
-   How many unhooked calls are under way whose frame has not begun: in all greenlets, as `rounds`
-   is.
+   The number of unhooked calls in progress whose frame has not started, in all greenlets.
    */
-  uint32_t spared;
+  uint32_t unhooked;
   /*
    The watches of those that no frame has made, a `watch::Watch`; NULL: none.
    */
-  void *spared_at_roots;
+  void *unhooked_at_roots;
 } _PyRust_FrameHookThread;
 
 
@@ -589,14 +589,14 @@ extern "C" {
  forked child, and without the GIL where the runtime ends, one thread is left that may run Python;
  yet another may have such a lock.
 
- Without the GIL nobody has begun to change what a lock guards, and not ended: other threads are
+ Without the GIL nothing has begun to change what a lock guards, and not ended: other threads are
  stopped before a process forks and before the runtime ends, and none of them stops in the middle of
  a change. But CPython gives a lock to a thread that has waited for a millisecond, while that thread
  sleeps; and the thread that stops the others waits, with the lock for it, until no other interpreter
  does so. Neither comes to give the lock back. Threads that still sleep for a lock are not woken by
  who takes it now: a free lock knows of none that wait.
 
- With the GIL nobody waits for one of these locks: who has it keeps the GIL, and each guards what
+ With the GIL nothing waits for one of these locks: who has it keeps the GIL, and each guards what
  belongs to one interpreter. So where the runtime ends, nothing is to be done; and nothing may be, as
  threads of interpreters with a GIL of their own still run. In a forked child these threads are not
  there, and CPython deletes their interpreters.
@@ -683,7 +683,7 @@ void _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState *interp,
                                           _PyFrameEvalFunction eval_frame);
 
 /*
- Whether instructions go on being specialized for Python functions while an
+ Whether instructions are still specialized for Python functions while an
  evaluator is set; 0 at first. Holds for later evaluators too.
 
  It asks nothing of the evaluator: it sees every frame either way.
@@ -746,7 +746,7 @@ void _PyFrame_ClearLocals(struct _PyInterpreterFrame *frame);
 
 /*
  `_PyFrame_ClearExceptCode`: a frame's call is over. Gives up all that the frame owns, but for
- its code: the caller does that. Where somebody else still has the frame's object, the frame
+ its code: the caller does that. If the frame's object has other references, the frame
  moves into that object instead, and nothing but the reference to the object is given up.
  Destructors may run. Never fails.
  */
@@ -754,7 +754,7 @@ void _PyFrame_ClearExceptCode(struct _PyInterpreterFrame *frame);
 
 /*
  The end of a call: gives up all that its frame owns, the code included, and takes it off the
- data stack. A frame that somebody else has the object of moves into that object. Destructors may
+ data stack. A frame whose object has other references moves into that object. Destructors may
  run. Never fails.
  */
 void _PyRust_EndCall(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
@@ -798,9 +798,9 @@ int _PyRust_Instrument(struct _PyInterpreterFrame *frame,
                        PyInterpreterState *interpreter);
 
 /*
- A generator was finalized and has not come to its end, or was closed before it has begun: its exit callbacks are
- called. Where the collector finalizes it, nothing that a callback may need is cleared yet; when its frame goes, all
- of that may be. A generator that is resurrected is not watched any more.
+ A generator was finalized before its end, or was closed before it has started: drop callbacks are called. When the
+ collector finalizes it, nothing that a callback may need is cleared yet; when its frame is freed, all of that may be.
+ A generator that is resurrected is not watched any more.
  */
 void _PyRust_DropGenerator(PyObject *generator);
 
@@ -812,7 +812,7 @@ void _PyRust_DropGenerator(PyObject *generator);
 bool _PyRust_DropGarbage(PyObject *garbage);
 
 /*
- A thread state is made. It is told what the others were.
+ A thread state is created: it gets the hooks that are called in all threads.
  */
 void _PyRust_StartFrameHooksOfThread(PyThreadState *tstate);
 
@@ -840,8 +840,8 @@ int _PyRust_LoopIsHot(PyThreadState *tstate,
 void _PyRust_FiniFrameHooks(PyThreadState *tstate);
 
 /*
- A thread ends, and with it the frames that it has left in the middle, in greenlets that never go
- on. Frees what the thread keeps for hooks.
+ A thread ends, and with it the frames that it has left unfinished, in greenlets that are never resumed. Frees the
+ thread's memory for hooks.
  */
 void _PyRust_FiniFrameHooksOfThread(PyThreadState *tstate);
 

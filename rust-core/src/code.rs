@@ -33,7 +33,8 @@ impl Parameters {
 ///
 /// # Invariants
 /// Live for as long as the `Code` is used: a frame, a function or the caller
-/// holds a reference.
+/// holds a reference. There is no lifetime, as such a holder is no Rust value; methods lend nothing. A caller that runs
+/// foreign code, which may let a frame end, has a reference of its own (`replace`, `set_code`).
 #[derive(Clone, Copy, PartialEq)]
 pub struct Code(NonNull<PyCodeObject>);
 

@@ -31,7 +31,7 @@ use crate::cpython::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
     _PyEval_StopTheWorld, _PyInterpreterFrame, PyInterpreterState, PyObject, PyThreadState,
 };
-use crate::frame_hook::{evaluator_was_set, offer_before_evaluator, pass_marks, Before};
+use crate::frame_hook::{dispatch_before_evaluator, evaluator_was_set, pass_through_shims};
 use crate::in_cpython::{EvalFrameFunction, EvalGate};
 use core::ffi::c_int;
 use core::ptr::{fn_addr_eq, NonNull};
@@ -151,16 +151,16 @@ pub unsafe extern "C" fn _PyRust_EvalFrame(
     frame: *mut _PyInterpreterFrame,
     throwflag: c_int,
 ) -> *mut PyObject {
-    // SAFETY: the caller passes its own, attached thread state and a frame that does not execute. What the
-    // hooks return in its place is such a frame too, and a mark is above the thread's current frame.
+    // SAFETY: the caller passes its own, attached thread state and a frame that does not execute. A frame that the
+    // dispatch returns is such a frame too, and the shim lies upon the thread's current frame.
     unsafe {
-        match offer_before_evaluator(tstate, frame) {
-            Before::Evaluate(frame) => evaluate(tstate, frame, throwflag),
-            Before::Watched(frame, mark) => {
-                let came = evaluate(tstate, frame, throwflag);
-                pass_marks(tstate, mark, came)
+        match dispatch_before_evaluator(tstate, frame) {
+            Ok((frame, None)) => evaluate(tstate, frame, throwflag),
+            Ok((frame, Some(shim))) => {
+                let result = evaluate(tstate, frame, throwflag);
+                pass_through_shims(tstate, shim, result)
             }
-            Before::Over(came) => came,
+            Err(result) => result,
         }
     }
 }

@@ -206,7 +206,7 @@ pub struct FrameHookState {
     pub suspended_codes: *mut SuspendedCode,
     pub suspended_count: usize,
     pub suspended_room: usize,
-    /// The singleton `SETTLED`, or NULL. A strong reference, set as an atomic, as the next ones.
+    /// The singleton `framehook.DISABLE`, or NULL. A strong reference, set as an atomic, as the next ones.
     pub disable_answer: *mut PyObject,
     /// The type of Python's view of a frame, or NULL.
     pub view_type: *mut PyObject,
@@ -216,7 +216,8 @@ pub struct FrameHookState {
     pub watched_type: *mut PyObject,
     /// What events for hooks in Python are made of, a tuple that `python::event` knows, or NULL.
     pub event_parts: *mut PyObject,
-    /// The watched generators of the interpreter, a `watched::Watched`; NULL: none.
+    /// The watched generators of the interpreter, a `generator_watch::Watched`; NULL: none. Changes under `watched_lock`
+    /// and is read without it, always as an atomic.
     pub watched: *mut c_void,
     /// A `PyMutex`. Guards the list of `watched`. Nothing waits or runs Python code under it.
     pub watched_lock: u8,
@@ -257,9 +258,9 @@ pub struct FrameHookThread {
     pub disabled_room: u32,
     /// No hook is called in this thread: it ends.
     pub ends: bool,
-    /// Two counts, so that one step changes both. Low half: how many dispatches and callbacks are under
-    /// way in this thread, in all its greenlets. A greenlet that is given up in the middle of one leaves
-    /// it counted. High half: how many of the levels of `tracing` are those of hooks.
+    /// Two counts, so that one step changes both. Low half: the number of dispatches and callbacks in progress
+    /// in this thread, in all its greenlets. A greenlet that never returns from one leaves it counted. High half: how
+    /// many of the levels of `tracing` are those of hooks.
     pub levels: u64,
     /// The watches of frames that have begun and have not been left, a `watch::Watch`; NULL: none.
     pub watches: *mut c_void,
@@ -268,11 +269,10 @@ pub struct FrameHookThread {
     /// Memory for further watches, a list of so many.
     pub unused_watches: *mut c_void,
     pub unused_count: u32,
-    /// How many unhooked calls are under way whose frame has not begun: in all greenlets, as `rounds`
-    /// is.
-    pub spared: u32,
+    /// The number of unhooked calls in progress whose frame has not started, in all greenlets.
+    pub unhooked: u32,
     /// The watches of those that no frame has made, a `watch::Watch`; NULL: none.
-    pub spared_at_roots: *mut c_void,
+    pub unhooked_at_roots: *mut c_void,
 }
 
 /// A struct of this module and the bytes that the bindings have for it: where they lie, and that

@@ -14,7 +14,9 @@ use core::sync::atomic::{compiler_fence, AtomicUsize, Ordering};
 ///
 /// # Invariants
 /// The calling thread's own, attached thread state. A pointer makes the type neither `Send` nor
-/// `Sync`.
+/// `Sync`. It is `Copy` without a lifetime: each value is made in a function that CPython calls with the thread state
+/// attached, and is passed down the C stack only, so it is gone when that function returns. CPython calls that detach
+/// attach the same thread state again before they return. Methods lend nothing, but for atomics.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Thread(NonNull<_PyThreadStateImpl>);
 

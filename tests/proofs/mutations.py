@@ -9,7 +9,8 @@ PARAMETERS = "every_map_of_five_parameters_is_one_to_one_by_name_and_kind"
 
 SIZES, TABLE, INDEX = "data_stack/sizes.rs", "code_extra/table.rs", "code_extra/index.rs"
 REGISTRY, VALUES, CACHE = "code_extra/registry.rs", "code_extra/values.rs", "data_stack/cache.rs"
-COUNTED, HOOK = "frame_hook/counted.rs", "frame_hook/hook.rs"
+COUNTED = "frame_hook/counted.rs"
+HOOKS, REFERENCES = "frame_hook/hook/list.rs", "frame_hook/hook/references.rs"
 DISABLE, MAP = "frame_hook/opt_out.rs", "frame_hook/parameter_map.rs"
 
 BATCHES = [
@@ -55,18 +56,18 @@ BATCHES = [
     # --- Threads: hooks, and what all threads keep. ---
     [
         (COUNTED, "counter.fetch_add(amount, Ordering::AcqRel)", "counter.fetch_add(amount, Ordering::Relaxed)",
-         ["interleaved_two_rounds_end_while_their_hook_is_removed", "interleaved_a_hook_is_removed_while_a_round_has_it"]),
+         ["interleaved_two_dispatches_end_while_their_hook_is_removed", "interleaved_a_hook_is_removed_while_a_dispatch_uses_it"]),
         (CACHE, "left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(missing)).is_ok()",
          "left.load(Relaxed).checked_sub(missing).map(|rest| left.store(rest, Relaxed)).is_some()",
          ["interleaved_threads_keep_no_more_than_is_there"]),
         (DISABLE, "registry.release(index)?;", "", ["interleaved_threads_agree_on_one_index"]),
         # A removed hook that leads to the next one without a reference.
-        (HOOK, "                next.as_ref().references.share();\n", "", ["interleaved_two_threads_remove_two_hooks_during_a_round"]),
+        (HOOKS, "                next.as_ref().references.share();\n", "", ["interleaved_two_threads_remove_two_hooks_during_a_dispatch"]),
     ],
     [
         # A dispatch that has a hook and does not use it.
-        (HOOK, "            self.users.share();\n            HookInUse(NonNull::from(self))", "            HookInUse(NonNull::from(self))",
-         ["interleaved_two_threads_remove_two_hooks_during_a_round", "interleaved_a_hook_is_added_and_all_are_removed_during_a_round"]),
+        (REFERENCES, "        self.users.share();\n        HookInUse(NonNull::from(self))", "        HookInUse(NonNull::from(self))",
+         ["interleaved_two_threads_remove_two_hooks_during_a_dispatch", "interleaved_a_hook_is_added_and_all_are_removed_during_a_dispatch"]),
         (CACHE, "left.fetch_add(surplus, Relaxed)", "left.store(left.load(Relaxed) + surplus, Relaxed)",
          ["interleaved_what_threads_give_up_can_be_claimed_again"]),
         (DISABLE, "place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire)",
@@ -118,7 +119,7 @@ BATCHES = [
                 // SAFETY: attached by the type's invariant. An index that""", """                let before = unsafe { value_in_use(code, raw) };
                 let mut locked = self.lock();
                 // SAFETY: attached by the type's invariant. An index that""", []),
-        (VALUES, "edit(value_in_use(code, raw))", "edit(before)", ["interleaved_what_two_threads_settle_is_settled"]),
+        (VALUES, "edit(value_in_use(code, raw))", "edit(before)", ["interleaved_two_threads_disable_two_hooks_for_one_code"]),
     ],
     [
         # No lock at all.

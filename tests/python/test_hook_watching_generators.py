@@ -300,7 +300,7 @@ class Failures(unittest.TestCase):
         finally:
             sys.unraisablehook = hook
         self.assertEqual([str(report.exc_value) for report in found], ["dropped"])
-        self.assertIn("told that a frame was dropped", found[0].err_msg)
+        self.assertIn("the drop callback of frame hook", found[0].err_msg)
         del found[:]
 
     def test_to_resume_the_generator_of_the_event(self):

@@ -9,7 +9,7 @@ import warnings
 from support import framehook, needs_hooks
 from test_hook_watching import Watcher
 
-REFUSED = "a generator cannot be sent to another line while frame hooks are told that it yields"
+REFUSED = "a yield callback of a frame hook cannot send the generator to another line"
 
 
 def loops():

@@ -50,21 +50,20 @@ unsafe fn index_place<'a>(interpreter: *mut PyInterpreterState) -> &'a AtomicIsi
 /// The index of records, which is requested on first use.
 fn index(thread: Thread) -> Result<isize, crate::code_extra::Error> {
     // SAFETY: the `Thread` is attached, so its interpreter is live.
-    unsafe {
-        let place = index_place(thread.interpreter());
-        let known = place.load(Ordering::Acquire);
-        if known != 0 {
-            return Ok(known - 1);
-        }
-        let registry = Registry::of(thread.interpreter());
-        let index = registry.request(Some(free))?.raw();
-        match place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Ok(index),
-            Err(faster) => {
-                // Another thread was faster; nobody has used this index.
-                registry.release(index)?;
-                Ok(faster - 1)
-            }
+    let (place, registry) =
+        unsafe { (index_place(thread.interpreter()), Registry::of(thread.interpreter())) };
+    let known = place.load(Ordering::Acquire);
+    if known != 0 {
+        return Ok(known - 1);
+    }
+    let index = registry.request(Some(free))?.raw();
+    match place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Ok(index),
+        Err(faster) => {
+            // Another thread was faster; this index is unused.
+            // SAFETY: the `Thread` is attached, and nothing has the index.
+            unsafe { registry.release(index) }?;
+            Ok(faster - 1)
         }
     }
 }
@@ -92,14 +91,16 @@ pub unsafe fn find<'a>(interpreter: *mut PyInterpreterState, code: Code) -> Opti
 pub unsafe fn get<'a>(thread: Thread, code: Code) -> Outcome<&'a CodeRecord> {
     let failed = |error| Raised::by_code_extra(thread, error);
     let index = index(thread).map_err(failed)?;
-    // SAFETY: the raw allocator takes any size at any time, and aligns for every type here. The block is ours until it is
-    // stored; the code is this interpreter's, or `update` refuses it.
+    // SAFETY: the thread is attached. The caller says that the code outlives the result.
+    if let Some(record) = unsafe { find(thread.interpreter(), code) } {
+        return Ok(record);
+    }
+    // SAFETY: the raw allocator takes any size at any time, and aligns for every type here.
+    let fresh = unsafe { c::PyMem_RawMalloc(size_of::<CodeRecord>()).cast::<CodeRecord>() };
+    let Some(room) = NonNull::new(fresh) else { return Err(Raised::no_memory(thread)) };
+    // SAFETY: the block is ours until it is stored; the code is this interpreter's, or `update` refuses it. Records live
+    // as long as the code.
     unsafe {
-        if let Some(record) = find(thread.interpreter(), code) {
-            return Ok(record);
-        }
-        let fresh = c::PyMem_RawMalloc(size_of::<CodeRecord>()).cast::<CodeRecord>();
-        let Some(room) = NonNull::new(fresh) else { return Err(Raised::no_memory(thread)) };
         room.write(CodeRecord::new());
         let stored = store(thread, code, index, fresh);
         if stored.as_ref().map_or(true, |stored| *stored != fresh) {

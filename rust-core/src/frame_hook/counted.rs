@@ -1,4 +1,4 @@
-//! Reference counts of things that are no Python objects.
+//! Reference counts of what is no Python object.
 
 use crate::sync::{AtomicU64, Ordering};
 

@@ -5,10 +5,6 @@ use super::c_types::{FRAMEHOOK_AFTER, FRAMEHOOK_BEFORE, FRAMEHOOK_FIRST, FRAMEHO
 use crate::frame::VisitFunction;
 use core::ffi::{c_int, c_longlong, c_void, CStr};
 
-pub type EntryFunction = FrameHookEntryFunction;
-pub type EventFunction = FrameHookEventFunction;
-pub type LoopFunction = FrameLoopFunction;
-
 /// `traverse_data`, as the header has it.
 pub type TraverseFunction = unsafe extern "C" fn(*mut c_void, VisitFunction, *mut c_void) -> c_int;
 
@@ -37,7 +33,7 @@ impl Position {
 
 /// A hook's definition.
 pub struct Description<'a> {
-    pub on_entry: EntryFunction,
+    pub on_entry: FrameHookEntryFunction,
     pub user_data: *mut c_void,
     pub free_user_data: Option<unsafe extern "C" fn(*mut c_void)>,
     /// UTF-8.
@@ -47,7 +43,7 @@ pub struct Description<'a> {
     /// The `with` blocks that install it: a number that no other owner has. 0: it is installed without
     /// a block.
     pub owner: u64,
-    pub on_event: Option<EventFunction>,
+    pub on_event: Option<FrameHookEventFunction>,
     pub free_data: Option<unsafe extern "C" fn(*mut c_void)>,
     pub traverse_data: Option<TraverseFunction>,
     /// Whether trace, profile and monitoring functions see the Python code that it runs.
@@ -55,12 +51,12 @@ pub struct Description<'a> {
     /// The `Thread::number` of the only thread in which it is called.
     pub only_in: Option<u64>,
     pub position: Position,
-    pub on_loop: Option<LoopFunction>,
+    pub on_loop: Option<FrameLoopFunction>,
 }
 
 impl<'a> Description<'a> {
     /// A hook that is called in all threads, after all others, and watches no frame.
-    pub fn new(on_entry: EntryFunction, user_data: *mut c_void, name: &'a CStr) -> Self {
+    pub fn new(on_entry: FrameHookEntryFunction, user_data: *mut c_void, name: &'a CStr) -> Self {
         Description {
             on_entry,
             user_data,

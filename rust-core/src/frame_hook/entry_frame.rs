@@ -1,8 +1,11 @@
 //! A frame that is being dispatched, and how it is recognized.
 //!
 //! [`Frame`] is any frame. [`NewFrame`] is one that may be dispatched, and [`EntryFrame`] one whose entry callbacks
-//! run: only its arguments can be read. `return_offset` holds the stage ([`Stage`]).
+//! run: only its arguments can be read. Its [`Stage`] says what it is.
 
+#[cfg(not(any(test, fuzzing)))]
+use super::return_offset::ResumeOffset;
+use super::return_offset::Stage;
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::PyObject;
@@ -12,123 +15,25 @@ use crate::reference_count::new_reference;
 use core::marker::PhantomData;
 use core::ops::Deref;
 
-/// The stage of a frame, in `_PyInterpreterFrame.return_offset`, which has no meaning before the frame makes its first
-/// call. A frame is created with 0 there; a call writes neither 0 nor one of the numbers below.
-#[repr(u16)]
-#[derive(Clone, Copy, PartialEq)]
-pub enum Stage {
-    /// Not dispatched yet, and no call made.
-    New = 0,
-    /// As the two below, during a re-entrant call.
-    OutsideAfterPrologue = 0xfffb,
-    OutsideFresh = 0xfffc,
-    /// Being dispatched after its prologue: cells and free variables are in place.
-    AfterPrologue = 0xfffd,
-    /// Being dispatched with nothing but its arguments set.
-    Fresh = 0xfffe,
-    /// Was dispatched, and never is again.
-    EntryFrame = 0xffff,
-    /// Has made a call.
-    Running = 1,
-}
-
-impl Stage {
-    #[inline(always)]
-    fn of(frame: Frame) -> Self {
-        // SAFETY: live by the type's invariant.
-        match unsafe { (*frame.as_ptr()).return_offset } {
-            0 => Stage::New,
-            0xfffb => Stage::OutsideAfterPrologue,
-            0xfffc => Stage::OutsideFresh,
-            0xfffd => Stage::AfterPrologue,
-            0xfffe => Stage::Fresh,
-            0xffff => Stage::EntryFrame,
-            _ => Stage::Running,
-        }
-    }
-
-    #[inline(always)]
-    fn write_to(self, frame: Frame) {
-        // SAFETY: live by the type's invariant.
-        unsafe { (*frame.as_ptr()).return_offset = self as u16 };
-    }
-
-    /// Whether the frame is being dispatched.
-    #[inline(always)]
-    fn is_being_offered(self) -> bool {
-        matches!(self, Stage::Fresh | Stage::AfterPrologue)
-    }
-}
-
 /// Whether a frame below this one is being dispatched, or is the shim of a running event callback: this frame starts
 /// within a callback.
-pub fn starts_within_a_hook(frame: Frame) -> bool {
-    frame.callers().any(|caller| Stage::of(caller).is_being_offered())
+pub fn starts_within_a_callback(frame: Frame) -> bool {
+    frame.callers().any(|caller| Stage::of(caller).is_being_dispatched())
 }
 
-/// An event callback is about to run at a shim. Frames above it start within a callback.
-#[inline(always)]
-pub fn begin_to_tell(mark: Frame) {
-    Stage::AfterPrologue.write_to(mark);
-}
-
-/// A loop callback is about to run for a frame. Frames above it start within a callback. Returns what
-/// [`end_loop_callback`] restores.
+/// A loop callback is about to run for a frame. Frames above it start within a callback. Returns the offset that
+/// [`ResumeOffset::write_to`] restores when it has returned.
 #[cfg(not(any(test, fuzzing)))]
-pub fn begin_loop_callback(frame: Frame) -> u16 {
-    // SAFETY: live by the type's invariant.
-    let before = unsafe { (*frame.as_ptr()).return_offset };
+pub fn begin_loop_callback(frame: Frame) -> ResumeOffset {
+    let before = ResumeOffset::of(frame);
     Stage::AfterPrologue.write_to(frame);
     before
-}
-
-/// The callback has returned.
-#[cfg(not(any(test, fuzzing)))]
-pub fn end_loop_callback(frame: Frame, before: u16) {
-    // SAFETY: live by the type's invariant.
-    unsafe { (*frame.as_ptr()).return_offset = before };
 }
 
 /// The frame is not dispatched from now on.
 #[inline(always)]
 pub fn never_dispatch(frame: Frame) {
-    Stage::EntryFrame.write_to(frame);
-}
-
-/// A frame whose callback may make a re-entrant call: it is being dispatched, or is the shim of an event callback.
-///
-/// # Invariants
-/// The frame is live as long as the hook runs, and says of itself that it is being dispatched.
-pub struct StepsOut(Frame, Stage);
-
-/// A frame whose hook makes such a call. What starts meanwhile does not start within that hook.
-///
-/// # Invariants
-/// As above. The hook has called, and so it runs, and the frame is live.
-pub struct SteppedOut(Frame, Stage);
-
-impl StepsOut {
-    pub fn if_it_is_offered(frame: Frame) -> Option<Self> {
-        let stage = Stage::of(frame);
-        // INVARIANT: it says so.
-        stage.is_being_offered().then_some(StepsOut(frame, stage))
-    }
-
-    pub fn step_out(self) -> SteppedOut {
-        let outside = match self.1 {
-            Stage::Fresh => Stage::OutsideFresh,
-            _ => Stage::OutsideAfterPrologue,
-        };
-        outside.write_to(self.0);
-        // INVARIANT: that of `StepsOut`.
-        SteppedOut(self.0, self.1)
-    }
-}
-
-impl SteppedOut {
-    pub fn come_back(&self) {
-        self.1.write_to(self.0);
-    }
+    Stage::Dispatched.write_to(frame);
 }
 
 /// A frame that starts now and was not dispatched. [`hide`](NewFrame::hide) consumes it: a frame is dispatched once.
@@ -143,13 +48,12 @@ impl NewFrame {
     /// As the type's invariant says.
     #[inline(always)]
     pub unsafe fn new(frame: Frame) -> Self {
-        check!(Stage::of(frame) == Stage::New, "a frame that has started is to be offered");
+        check!(Stage::of(frame) == Stage::New, "a frame that has started is to be dispatched");
         NewFrame(frame)
     }
 
-    /// `None`: the frame lies elsewhere, or does not start now. One that was dispatched, or has made
-    /// a call, says so itself. One that a debugger has sent back to its first line has a frame
-    /// object.
+    /// `None`: the frame lies elsewhere, or does not start now. The stage excludes one that was dispatched
+    /// or has made a call, the frame object one that a debugger has sent back to its first line.
     ///
     /// # Safety
     /// The calling thread's, and at rest. If it lies on the data stack, it is the topmost there.
@@ -164,21 +68,21 @@ impl NewFrame {
         starts.then(|| unsafe { NewFrame::new(frame) })
     }
 
-    /// The frame stands before its first instruction. So it counts as incomplete, for any code
-    /// and for whoever walks the frames.
+    /// Moves the instruction pointer before the first instruction. So the frame counts as incomplete: frame walkers
+    /// skip it.
     #[inline(always)]
-    pub fn step_back(&self) {
+    pub fn make_incomplete(&self) {
         // SAFETY: before the instructions lie other fields of the code object, so the pointer stays
-        // in one allocation. Nobody reads through it.
+        // in one allocation. Nothing reads through it.
         self.set_instruction(unsafe { self.code().first_instruction().sub(1) });
     }
 
     /// Begins the dispatch: frame walkers skip the frame until that ends.
     #[inline(always)]
     pub fn hide(self, stage: Stage) -> EntryFrame {
-        self.step_back();
+        self.make_incomplete();
         stage.write_to(*self);
-        // INVARIANT: the stage says so, and the rest holds for a frame that starts.
+        // INVARIANT: the stage was written, and the rest holds for a frame that starts.
         EntryFrame(self.0)
     }
 }
@@ -192,11 +96,11 @@ impl Deref for NewFrame {
     }
 }
 
-/// The right to show a frame that hooks look at, or to put another one in its place. There is one of it for each frame,
-/// and both consume it or change it: so nothing that was seen of the frame before is used afterwards.
+/// The right to show a frame that is being dispatched, or to replace it. There is one of it for each frame,
+/// and both consume it or change it: so nothing that was read of the frame before is used afterwards.
 ///
 /// # Invariants
-/// As those of [`NewFrame`]; the frame says of itself that it is being dispatched.
+/// As those of [`NewFrame`]; the frame's stage is that of one that is being dispatched.
 pub struct EntryFrame(Frame);
 
 impl EntryFrame {
@@ -206,15 +110,15 @@ impl EntryFrame {
         Look(self.0, PhantomData)
     }
 
-    /// The hooks have looked. The frame goes on, or starts, with the instruction `next`, and is not
-    /// offered again.
+    /// Ends the dispatch. The frame continues, or starts, with the instruction `next`, and is not
+    /// dispatched again.
     #[inline(always)]
     pub fn show(self, next: *mut c::_Py_CODEUNIT) -> Frame {
         self.set_instruction(next);
         self.keep_hidden()
     }
 
-    /// The hooks have looked, and nothing of the frame is run: it stays hidden.
+    /// Ends the dispatch of a frame that does not run: it stays hidden.
     #[inline(always)]
     pub fn keep_hidden(self) -> Frame {
         never_dispatch(*self);
@@ -231,7 +135,7 @@ impl Deref for EntryFrame {
     }
 }
 
-/// What can be read of a frame that hooks look at.
+/// What can be read of a frame that is being dispatched.
 ///
 /// # Invariants
 /// The frame is being dispatched, and is not shown or replaced as long as the [`EntryFrame`] is borrowed.
@@ -239,15 +143,15 @@ impl Deref for EntryFrame {
 pub struct Look<'a>(Frame, PhantomData<&'a EntryFrame>);
 
 impl Look<'_> {
-    /// `None`: no hook looks at the frame any more.
+    /// `None`: the frame is not being dispatched.
     ///
     /// # Safety
     /// - *dispatched*: an entry callback of the calling thread was called with the frame, which has
     ///   not been left since.
-    /// - *returns*: the result is not used any more once the hook returns.
-    pub unsafe fn if_it_is_offered(frame: Frame) -> Option<Self> {
-        // INVARIANT: it says so, and the dispatch goes on when the hook *returns*.
-        Stage::of(frame).is_being_offered().then_some(Look(frame, PhantomData))
+    /// - *returns*: the result is not used any more once the callback returns.
+    pub unsafe fn if_dispatched(frame: Frame) -> Option<Self> {
+        // INVARIANT: its stage says so, and the dispatch continues when the hook *returns*.
+        Stage::of(frame).is_being_dispatched().then_some(Look(frame, PhantomData))
     }
 
     /// The frame.
@@ -287,10 +191,13 @@ impl Look<'_> {
         }
     }
 
-    /// The value of parameter `index`. `None`: its cell was emptied, by whoever has found it, or
-    /// somebody has sent the frame back after it had deleted the variable.
+    /// The value of parameter `index`. `None`: its cell was emptied by code that has found it, or a debugger has sent
+    /// the frame back after it had deleted the variable.
     pub fn argument(self, index: usize) -> Option<Owned> {
-        check!(index < self.0.code().parameters().count(), "a parameter that the code has not");
+        check!(
+            index < self.0.code().parameters().count(),
+            "a parameter that the code does not have"
+        );
         // SAFETY: a parameter's slot is one of the frame's; what it holds is live, and a cell where
         // it is said to be one.
         unsafe {

@@ -14,11 +14,10 @@ pub struct Raised(());
 
 pub type Outcome<T> = Result<T, Raised>;
 
-/// The value of a call, if all went well that was done about it. Else it is given up, and its
-/// destructor may run.
+/// The value of a call, unless a callback has failed: then it is released, and its destructor may run.
 #[inline(always)]
-pub fn hand_back(value: Owned, done: Outcome<()>) -> Outcome<Owned> {
-    match done {
+pub fn value_unless(value: Owned, outcome: Outcome<()>) -> Outcome<Owned> {
+    match outcome {
         Ok(()) => Ok(value),
         Err(raised) => {
             // SAFETY: a thread state is attached, and no lock is held: Python code has just run.
@@ -29,7 +28,7 @@ pub fn hand_back(value: Owned, done: Outcome<()>) -> Outcome<Owned> {
 }
 
 impl Raised {
-    /// Vouches that an exception is set: a call into CPython has just failed.
+    /// A call into CPython has just failed.
     // `inline` for the same reason as the `fail` that it calls: no symbol.
     #[inline]
     pub fn by_cpython(_thread: Thread) -> Self {
@@ -37,7 +36,7 @@ impl Raised {
         Raised(())
     }
 
-    /// Raises what kept a value from being stored on a code object.
+    /// Raises the error that a value could not be stored on a code object.
     #[cold]
     pub fn by_code_extra(thread: Thread, error: Error) -> Self {
         match error {
@@ -88,18 +87,16 @@ impl Raised {
         unsafe { Raised::with_text(thread, c::PyExc_IndexError, text) }
     }
 
-    /// The same, and `RuntimeError` from it if it would end an iteration: as where a generator raises
-    /// such an exception itself.
+    /// StopIteration and StopAsyncIteration become RuntimeError, as in PEP 479; other exceptions stay.
     #[cold]
-    pub fn but_no_end(self, _thread: Thread) -> Self {
+    pub fn but_no_stop_iteration(self, _thread: Thread) -> Self {
         // SAFETY: an exception is set, says `self`; classes, and a format without arguments.
         unsafe {
             if c::PyErr_ExceptionMatches(c::PyExc_StopIteration)
                 | c::PyErr_ExceptionMatches(c::PyExc_StopAsyncIteration)
                 != 0
             {
-                let text =
-                    c"a frame hook that was told of a generator raised the end of an iteration";
+                let text = c"a frame hook's callback for a generator raised StopIteration";
                 c::_PyErr_FormatFromCause(c::PyExc_RuntimeError, text.as_ptr());
             }
         }

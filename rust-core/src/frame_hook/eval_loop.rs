@@ -2,13 +2,17 @@
 //!
 //! The callers are `ferrule_eval_loop.h` (`RESUME`, `RETURN_GENERATOR`, `_Py_Instrument`) and `eval_frame`.
 
-use super::dispatch::{offer, standing, NextStep, Way};
-use super::entry_frame::{never_dispatch, NewFrame, Stage};
-use super::error::Raised;
-use super::generator_watch;
+use super::dispatch::dispatch;
+use super::dispatch_state::{next_step_for, DispatchOutcome, NextStep};
+use super::entry_frame::{never_dispatch, NewFrame};
+use super::error::{Outcome, Raised};
+use super::generator_events::{deliver_resume, link_without_callbacks};
+use super::generator_watch::is_any_watched;
 use super::listening::calls_some;
-use super::resume::goes_on_at;
-use super::return_shim::{hand_on, pass_marks, Ahead, HERE};
+use super::resume::is_after_yield;
+use super::return_offset::Stage;
+use super::return_shim::{pass_through_shims, push_result, Ahead, HERE};
+use super::state::any_watched;
 use crate::cpython as c;
 use crate::cpython::{
     _PyInterpreterFrame, PyCodeObject, PyInterpreterState, PyObject, PyThreadState,
@@ -52,20 +56,19 @@ pub unsafe extern "C" fn _PyRust_DispatchFrameHooks(
     // CPython's own frames.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
     // SAFETY: a current frame on the data stack is the topmost one there.
-    let Some(starting) = (unsafe { NewFrame::if_it_starts(frame) }) else {
-        return go_on(thread, frame).into();
+    let Some(new) = (unsafe { NewFrame::if_it_starts(frame) }) else {
+        return resume(thread, frame).into();
     };
     // SAFETY: the current frame is linked.
-    let (frame, value) = match unsafe { offer(thread, starting, Stage::AfterPrologue) } {
-        Way::Runs(_, next) => return next.into(),
-        Way::Replaced(_) => return NextStep::CurrentFrame.into(),
-        Way::Answered(frame, value) => (frame, Some(value)),
-        Way::Failed(frame) => (frame, None),
-    };
-    // SAFETY: the frame that the dispatch returns is the thread's current one, and the topmost of
-    // the data stack, also if it was replaced. Callbacks pop the frames that they push.
-    let ahead = unsafe { give_up(thread, frame, value) };
-    DispatchResult { next: NextStep::CurrentFrame, ahead }
+    match unsafe { dispatch(thread, new, Stage::AfterPrologue) } {
+        (_, DispatchOutcome::Runs(next)) => next.into(),
+        (frame, DispatchOutcome::Ends(end)) => {
+            // SAFETY: the frame that the dispatch returns is the thread's current one, and the topmost of
+            // the data stack, also if it was replaced. Callbacks pop the frames that they push.
+            let ahead = unsafe { end_call(thread, frame, end) };
+            DispatchResult { next: NextStep::CurrentFrame, ahead }
+        }
+    }
 }
 
 /// Ends a call before its frame has run: clears the frame, and makes the caller current, with the value of the call or
@@ -74,30 +77,34 @@ pub unsafe extern "C" fn _PyRust_DispatchFrameHooks(
 /// # Safety
 /// `frame` is the thread's current one, the topmost of the data stack.
 #[inline(never)]
-pub(super) unsafe fn give_up(thread: Thread, frame: Frame, value: Option<Owned>) -> Ahead {
+pub(super) unsafe fn end_call(thread: Thread, frame: Frame, end: Outcome<Owned>) -> Ahead {
     let tstate = thread.tstate();
     // SAFETY: what the eval loop does where a call ends. The frame below has called.
     unsafe {
         (*tstate).py_recursion_remaining += 1;
         thread.set_current_frame((*frame.as_ptr()).previous);
         c::_PyEval_FrameClearAndPop(tstate, frame.as_ptr());
-        value.map_or(HERE, |value| hand_on(thread, value, None))
+        end.map_or(HERE, |value| push_result(thread, value, None))
     }
 }
 
 /// A frame executes a `RESUME` at which it is not dispatched: a generator is resumed, which may be watched; or the
 /// frame was dispatched before, or a debugger has sent it back.
 #[inline(never)]
-fn go_on(thread: Thread, frame: Frame) -> NextStep {
-    if !generator_watch::are_there_any(thread) {
-        // That one goes on, whatever hooks say of its code, is nothing that they are asked about.
-        // SAFETY: the frame stands at an instruction of its code.
-        let goes_on = unsafe { goes_on_at(frame.instruction()) };
-        return if goes_on { NextStep::Specialize } else { standing(thread, frame.code()) };
+fn resume(thread: Thread, frame: Frame) -> NextStep {
+    if !is_any_watched(thread) {
+        // Resumption is never dispatched.
+        // SAFETY: `instr_ptr` is an instruction of its code.
+        let is_resumption = unsafe { is_after_yield(frame.instruction()) };
+        return if is_resumption {
+            NextStep::Specialize
+        } else {
+            next_step_for(thread, frame.code())
+        };
     }
     let resumes_at = frame.instruction();
-    // SAFETY: the current frame, which has come to an instruction that nothing of it runs before.
-    match unsafe { generator_watch::go_on(thread, frame) } {
+    // SAFETY: *resumed*: the current frame, at an instruction before which nothing of it runs.
+    match unsafe { deliver_resume(thread, frame) } {
         // A debugger has sent it to another line.
         Ok(()) if frame.instruction() != resumes_at => NextStep::CurrentFrame,
         Ok(()) => NextStep::KeepUnspecialized,
@@ -123,15 +130,15 @@ pub unsafe extern "C" fn _PyRust_Instrument(
     // other threads. Nothing here reads slots of the frame, whose stack pointer may not be saved.
     let (thread, frame, watches) = unsafe {
         let state = FrameHookState::of(interpreter);
-        (Thread::current(), Frame::new(frame), !(*state).watched.is_null())
+        (Thread::current(), Frame::new(frame), any_watched(state))
     };
-    // One that is set before is thrown in. One that is set after it means that there was no memory.
+    // An exception that is set before is thrown in. One that is set after it means that there was no memory.
     let is_thrown_in = watches && thread.has_exception();
     // SAFETY: the current frame and its code, as the caller says.
     let status = unsafe {
         let next = frame.instruction();
-        if let Some(starting) = NewFrame::if_it_starts(frame) {
-            starting.step_back();
+        if let Some(new) = NewFrame::if_it_starts(frame) {
+            new.make_incomplete();
         }
         let status = c::_Py_Instrument(code, interpreter);
         frame.set_instruction(next);
@@ -140,10 +147,10 @@ pub unsafe extern "C" fn _PyRust_Instrument(
     if is_thrown_in {
         // SAFETY: an exception is set only when the eval loop is entered to throw it in. It has not
         // loaded the frame's stack pointer then, which is saved.
-        unsafe { go_on_thrown(thread, frame) };
+        unsafe { resume_with_exception(thread, frame) };
     } else if watches && status != 0 {
-        // SAFETY: the current frame, as the caller says.
-        unsafe { generator_watch::go_on_untold(thread, frame) };
+        // SAFETY: *current*: the current frame, as the caller says.
+        unsafe { link_without_callbacks(thread, frame) };
     }
     status
 }
@@ -154,21 +161,15 @@ pub unsafe extern "C" fn _PyRust_Instrument(
 /// `frame` is the calling thread's current frame, and its stack pointer is saved.
 #[cold]
 #[inline(never)]
-unsafe fn go_on_thrown(thread: Thread, frame: Frame) {
-    // SAFETY: the caller says that it is the current frame, with its stack pointer saved. It executes
-    // nothing before it handles the exception. A hook that fails raises about that exception.
-    let _ = unsafe { generator_watch::go_on(thread, frame) };
+unsafe fn resume_with_exception(thread: Thread, frame: Frame) {
+    // SAFETY: *resumed*: the caller says that it is the current frame, with its stack pointer saved. It executes
+    // nothing before it handles the exception. A callback that fails replaces that exception.
+    let _ = unsafe { deliver_resume(thread, frame) };
 }
 
-/// What becomes of a frame that an evaluator is about to get.
-pub enum Before {
-    /// It is evaluated.
-    Evaluate(*mut _PyInterpreterFrame),
-    /// It is evaluated, and the return shims from this one on lie below it.
-    Watched(*mut _PyInterpreterFrame, Frame),
-    /// It is gone, and this is what the call comes to: a new reference, or NULL with an exception.
-    Over(*mut PyObject),
-}
+/// A frame to evaluate after its dispatch, and the first of the return shims below it. `Err`: the call has ended, with a
+/// new reference, or NULL with an exception.
+pub type BeforeEvaluator = Result<(*mut _PyInterpreterFrame, Option<Frame>), *mut PyObject>;
 
 /// Dispatches the hooks for a frame that an evaluator is about to get, before anything of it has run.
 ///
@@ -176,66 +177,56 @@ pub enum Before {
 /// `tstate` is the calling thread's own, attached thread state, and `frame` ready
 /// to be evaluated; the caller hands it over.
 #[inline(always)]
-pub unsafe fn offer_before_evaluator(
+pub unsafe fn dispatch_before_evaluator(
     tstate: *mut PyThreadState,
     frame: *mut _PyInterpreterFrame,
-) -> Before {
+) -> BeforeEvaluator {
     // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and hands
     // the frame over, so that nothing else clears it. The state is live.
     unsafe {
         let thread = Thread::new(tstate);
         if calls_some(thread) {
-            offer_fresh(thread, Frame::new(frame))
+            dispatch_fresh(thread, Frame::new(frame))
         } else {
-            Before::Evaluate(frame)
+            Ok((frame, None))
         }
     }
 }
 
-/// [`offer_before_evaluator`] in a thread in which hooks are called. Out of line: its caller is inlined into the eval
+/// [`dispatch_before_evaluator`] in a thread in which hooks are called. Out of line: its caller is inlined into the eval
 /// loop.
 ///
 /// # Safety
 /// As there.
 #[cold]
 #[inline(never)]
-unsafe fn offer_fresh(thread: Thread, frame: Frame) -> Before {
+unsafe fn dispatch_fresh(thread: Thread, frame: Frame) -> BeforeEvaluator {
+    let is_at_start = |new: &NewFrame| new.instruction() == new.code().first_instruction();
     // SAFETY: a frame that is about to start is the topmost of the data stack.
-    let Some(starting) = (unsafe { NewFrame::if_it_starts(frame) }) else {
-        return Before::Evaluate(frame.as_ptr());
+    let Some(new) = (unsafe { NewFrame::if_it_starts(frame) }).filter(is_at_start) else {
+        return Ok((frame.as_ptr(), None));
     };
-    if starting.instruction() != starting.code().first_instruction() {
-        return Before::Evaluate(frame.as_ptr());
-    }
-    // Linked meanwhile, so that what runs within a hook can be told by its frames.
+    // Linked meanwhile: frames that start within a callback are recognized by the frames below them.
     // SAFETY: the thread's own state and frame. Entry callbacks leave the thread's current frame as
     // it was.
-    let (way, caller) = unsafe {
+    let (caller, (frame, outcome)) = unsafe {
         let caller = (*thread.tstate()).current_frame;
         frame.set_previous(caller);
         thread.set_current_frame(frame.as_ptr());
-        let way = offer(thread, starting, Stage::Fresh);
+        let outcome = dispatch(thread, new, Stage::Fresh);
         thread.set_current_frame(caller);
-        (way, caller)
+        (caller, outcome)
     };
-    let (Way::Runs(frame, _) | Way::Replaced(frame) | Way::Answered(frame, _) | Way::Failed(frame)) =
-        way;
-    let mark = frame.previous().filter(|below| below.as_ptr() != caller);
-    // SAFETY: the frame was handed over; where it has not run, it is not linked any more.
+    let shim = frame.previous().filter(|below| below.as_ptr() != caller);
+    let DispatchOutcome::Ends(end) = outcome else {
+        // `RESUME` does not dispatch it again, even if no hook was called here.
+        never_dispatch(frame);
+        return Ok((frame.as_ptr(), shim));
+    };
+    let result = end.map_or(null_mut(), Owned::into_raw);
+    // SAFETY: the frame was handed over; it has not run, and is not linked any more. The shims lie upon the current frame.
     unsafe {
-        let came = match way {
-            Way::Runs(..) | Way::Replaced(_) => {
-                // `RESUME` does not dispatch it again, even if no hook was called here.
-                never_dispatch(frame);
-                return match mark {
-                    Some(mark) => Before::Watched(frame.as_ptr(), mark),
-                    None => Before::Evaluate(frame.as_ptr()),
-                };
-            }
-            Way::Answered(_, value) => value.into_raw(),
-            Way::Failed(_) => null_mut(),
-        };
         c::_PyEval_FrameClearAndPop(thread.tstate(), frame.as_ptr());
-        Before::Over(mark.map_or(came, |mark| pass_marks(thread.tstate(), mark, came)))
+        Err(shim.map_or(result, |shim| pass_through_shims(thread.tstate(), shim, result)))
     }
 }

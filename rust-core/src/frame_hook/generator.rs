@@ -1,7 +1,6 @@
-//! A generator, coroutine or asynchronous generator from outside: its state, its frame, and the instruction
-//! at which it is resumed.
+//! A generator, coroutine or asynchronous generator: its state, its frame, and the instruction at which it is resumed.
 
-use super::resume::goes_on_at;
+use super::resume::is_after_yield;
 use crate::check::check;
 use crate::cpython as c;
 use crate::cpython::{PyGenObject, PyObject};
@@ -21,7 +20,7 @@ pub struct Generator<'a>(NonNull<PyGenObject>, PhantomData<&'a Owned>);
 
 impl<'a> Generator<'a> {
     /// # Safety
-    /// *live*: as the type's invariant says. Somebody has a reference to it, and keeps that, for as long as the result
+    /// *live*: as the type's invariant says. The caller knows of a reference to it that stays for as long as the result
     /// is used.
     pub unsafe fn new(generator: *mut PyObject) -> Self {
         // SAFETY: *live*, so not NULL. All three begin with the same fields.
@@ -38,10 +37,10 @@ impl<'a> Generator<'a> {
         unsafe { kinds.contains(&(*object).ob_type).then(|| Self::new(object)) }
     }
 
-    /// `None`: the object is none that has just been made of `code`. An evaluator gives for a frame what
-    /// it likes.
+    /// `None`: the object is no generator that has just been made of `code`. An evaluator may return any object for a
+    /// frame.
     pub fn if_made_of(code: *mut PyObject, object: &'a Owned) -> Option<Self> {
-        // SAFETY: a live object, for `'a`. The state is there also where it is finished, and nothing
+        // SAFETY: a live object, for `'a`. The state is there also if it is finished, and nothing
         // else is read of it then.
         let made = unsafe { Self::if_it_is_one(object.as_ptr()) }?;
         (made.state() == c::FRAME_CREATED && made.frame().code().as_object() == code)
@@ -79,12 +78,12 @@ impl<'a> Generator<'a> {
     /// Re-enters the generator on the current thread, right after its yield.
     ///
     /// # Safety
-    /// It has just yielded, and the shim that it has come to is the thread's current frame.
-    pub unsafe fn go_on(self, thread: Thread) {
-        // SAFETY: what the eval loop does where a generator goes on, on the thread's own state.
+    /// It has just yielded, and the shim that it was left to is the thread's current frame.
+    pub unsafe fn reenter(self, thread: Thread) {
+        self.set_state(c::FRAME_EXECUTING);
+        let (generator, tstate) = (self.0.as_ptr(), thread.tstate());
+        // SAFETY: what the eval loop does when a generator is resumed, on the thread's own state.
         unsafe {
-            let (generator, tstate) = (self.0.as_ptr(), thread.tstate());
-            self.set_state(c::FRAME_EXECUTING);
             (*generator).gi_exc_state.previous_item = (*tstate).exc_info;
             (*tstate).exc_info = &raw mut (*generator).gi_exc_state;
             (*tstate).py_recursion_remaining -= 1;
@@ -99,9 +98,8 @@ impl<'a> Generator<'a> {
 /// A debugger may send the frame to another line during a callback. It is resumed there then.
 ///
 /// # Invariants
-/// The generator is not finished, and executes nothing of its own while this is used. Where the frame
-/// stands at `resumes_at`, and that is behind a yield, its stack is as before the yield: the value on
-/// top is the one that was sent, or any other.
+/// The generator is not finished, and executes nothing of its own while this is used. If `instr_ptr` is `resumes_at`,
+/// and that is after a yield, the stack is as before the yield: the value on top is the one that was sent, or any other.
 pub struct Resumption {
     pub frame: Frame,
     pub resumes_at: *mut c::_Py_CODEUNIT,
@@ -115,7 +113,7 @@ impl Resumption {
     }
 
     /// Whether the frame was sent to another line.
-    pub fn is_elsewhere(&self) -> bool {
+    pub fn was_moved(&self) -> bool {
         self.frame.instruction() != self.resumes_at
     }
 
@@ -126,10 +124,10 @@ impl Resumption {
     /// the other line does not need, by the stack before a yield.
     ///
     /// # Safety
-    /// The generator is marked as one that executes.
-    pub unsafe fn before<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// The generator's state is that of one that executes.
+    pub unsafe fn at_yield<T>(&self, work: impl FnOnce() -> T) -> T {
         // SAFETY: an instruction of its code.
-        if self.is_elsewhere() || !unsafe { goes_on_at(self.resumes_at) } {
+        if self.was_moved() || !unsafe { is_after_yield(self.resumes_at) } {
             return work();
         }
         // SAFETY: the yield lies before it.

@@ -13,7 +13,7 @@ use super::c_types::{FrameHookAnswer, FRAMEHOOK_PASS};
 use super::counted::count_one;
 use super::description::Description;
 use super::hook::{Hook, SMALL_ATOMICS};
-use super::opt_out::{reserve, set, settle};
+use super::opt_out::{reserve, set, set_disabled};
 use super::registry::{add, clear, close, first, remove};
 use crate::code::Code;
 use crate::code_extra::{Registry, CODE_TYPE_UNTIL_RELEASE};
@@ -94,7 +94,7 @@ fn add_hook(data: usize) -> i64 {
 }
 
 /// The user data of the hooks that a dispatch comes to.
-fn round() -> Vec<usize> {
+fn dispatch() -> Vec<usize> {
     let mut seen = Vec::new();
     let (mut at, epoch) = running(|| first(thread()));
     while let Some(in_use) = at {
@@ -115,12 +115,12 @@ fn in_thread<R: 'static>(work: impl FnOnce() -> R + 'static) -> JoinHandle<R> {
 }
 
 #[test]
-fn interleaved_a_hook_is_removed_while_a_round_has_it() {
+fn interleaved_a_hook_is_removed_while_a_dispatch_uses_it() {
     explore(|| {
         let engine = Engine::start();
         let id = add_hook(1);
         let removes = in_thread(move || assert!(remove(thread(), id).is_ok()));
-        let seen = in_thread(round).join().expect("a round");
+        let seen = in_thread(dispatch).join().expect("a dispatch");
         assert!([vec![], vec![1]].contains(&seen), "{seen:?}");
         removes.join().expect("a thread");
         assert_eq!(freed(), [1]);
@@ -129,14 +129,14 @@ fn interleaved_a_hook_is_removed_while_a_round_has_it() {
 }
 
 #[test]
-fn interleaved_two_rounds_end_while_their_hook_is_removed() {
+fn interleaved_two_dispatches_end_while_their_hook_is_removed() {
     explore(|| {
         let engine = Engine::start();
         let id = add_hook(1);
-        let rounds = [(), ()].map(|()| in_thread(round));
+        let dispatches = [(), ()].map(|()| in_thread(dispatch));
         assert!(remove(thread(), id).is_ok());
-        for one in rounds {
-            let seen = one.join().expect("a round");
+        for one in dispatches {
+            let seen = one.join().expect("a dispatch");
             assert!([vec![], vec![1]].contains(&seen), "{seen:?}");
         }
         assert_eq!(freed(), [1]);
@@ -145,12 +145,12 @@ fn interleaved_two_rounds_end_while_their_hook_is_removed() {
 }
 
 #[test]
-fn interleaved_two_threads_remove_two_hooks_during_a_round() {
+fn interleaved_two_threads_remove_two_hooks_during_a_dispatch() {
     explore(|| {
         let engine = Engine::start();
         let ids = [1, 2].map(add_hook);
         let removes = ids.map(|id| in_thread(move || assert!(remove(thread(), id).is_ok())));
-        let seen = round();
+        let seen = dispatch();
         assert!([vec![], vec![1], vec![2], vec![1, 2]].contains(&seen), "{seen:?}");
         removes.into_iter().for_each(|it| it.join().expect("a thread"));
         assert_eq!(freed(), [1, 2]);
@@ -159,17 +159,17 @@ fn interleaved_two_threads_remove_two_hooks_during_a_round() {
 }
 
 #[test]
-fn interleaved_a_hook_is_added_and_all_are_removed_during_a_round() {
+fn interleaved_a_hook_is_added_and_all_are_removed_during_a_dispatch() {
     explore(|| {
         let engine = Engine::start();
         add_hook(1);
         let adds = in_thread(|| add_hook(2));
         let clears = in_thread(|| clear(thread()));
-        let seen = round();
+        let seen = dispatch();
         assert!([vec![], vec![1], vec![2], vec![1, 2]].contains(&seen), "{seen:?}");
         adds.join().expect("a thread");
         clears.join().expect("a thread");
-        let left = round();
+        let left = dispatch();
         drop(engine);
         assert!([vec![], vec![2]].contains(&left), "{left:?}");
         assert_eq!(freed(), [1, 2]);
@@ -197,7 +197,7 @@ fn interleaved_threads_agree_on_one_index() {
 }
 
 #[test]
-fn interleaved_what_two_threads_settle_is_settled() {
+fn interleaved_two_threads_disable_two_hooks_for_one_code() {
     explore(|| {
         let engine = Engine::start();
         let ids = [1, 2].map(add_hook);
@@ -210,12 +210,12 @@ fn interleaved_what_two_threads_settle_is_settled() {
         struct Sent(Code);
         // SAFETY: shared.
         unsafe impl Send for Sent {}
-        let settles = ids.map(|id| {
+        let disabling = ids.map(|id| {
             let code = Sent(code);
-            in_thread(move || assert_eq!(settle(thread(), { &code }.0, id, true), Ok(())))
+            in_thread(move || assert_eq!(set_disabled(thread(), { &code }.0, id, true), Ok(())))
         });
         assert!(set(thread(), code).first_group() <= 3);
-        settles.into_iter().for_each(|it| it.join().expect("a thread"));
+        disabling.into_iter().for_each(|it| it.join().expect("a thread"));
         assert_eq!(set(thread(), code).first_group(), 3);
         // SAFETY: the model's own.
         unsafe { decref(object.cast()) };

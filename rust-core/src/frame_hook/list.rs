@@ -11,9 +11,31 @@
 
 use core::cell::Cell;
 use core::ptr::{null_mut, NonNull};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// What leads to the first member, or to the next one.
 pub type Next<T> = Option<NonNull<T>>;
+
+/// Whether a list has no member, without the right to use it: relaxed, and stale at once unless something else orders it.
+///
+/// # Safety
+/// `beginning` is live.
+#[inline(always)]
+pub unsafe fn is_empty<T>(beginning: *mut Next<T>) -> bool {
+    // SAFETY: `beginning` is live, says the caller. `lead_to` alone writes it meanwhile, as an atomic too.
+    unsafe { AtomicPtr::<T>::from_ptr(beginning.cast()) }.load(Ordering::Relaxed).is_null()
+}
+
+/// Writes what leads to a member. Atomic, for [`is_empty`] in other threads.
+///
+/// # Safety
+/// *alone*, as for [`enter`]; `place` is live.
+#[inline(always)]
+unsafe fn lead_to<T>(place: *mut Next<T>, member: Next<T>) {
+    let member = member.map_or(null_mut(), NonNull::as_ptr);
+    // SAFETY: `place` is live, says the caller. A `Next` is a pointer, or NULL for `None`.
+    unsafe { AtomicPtr::<T>::from_ptr(place.cast()) }.store(member, Ordering::Relaxed);
+}
 
 /// What a member keeps of its list.
 ///
@@ -32,7 +54,7 @@ impl<T> Links<T> {
     }
 }
 
-/// What can be in a list, in one at a time.
+/// A type whose values can be in a list, each in one at a time.
 ///
 /// # Safety
 /// `links` returns the same field each time, which nothing else writes while `self` is in a list.
@@ -41,27 +63,28 @@ pub unsafe trait Member: Sized {
     fn links(&self) -> &Links<Self>;
 }
 
-/// Puts `new` before all others into the list that begins at `beginning`.
+/// Inserts `new` before all others into the list that begins at `beginning`.
 ///
 /// # Safety
-/// - *alone*: nobody else uses the list meanwhile: it is the calling thread's, or locked, or its thread is stopped.
+/// - *alone*: nothing else uses the list meanwhile: it is the calling thread's, or locked, or its thread is stopped.
 /// - *stays*: `new` is in no list, is live, and stays where it is until it has left. So do the members, and `beginning`
 ///   is live as long as there is one.
 #[inline(always)]
 pub unsafe fn enter<T: Member>(beginning: *mut Next<T>, new: NonNull<T>) {
     // SAFETY: *alone*, and *stays* says that the beginning, `new` and the member behind it are live.
     unsafe {
-        let next = beginning.replace(Some(new));
+        let next = beginning.read();
         let links = new.as_ref().links();
         links.next.set(next);
         links.place.set(beginning);
+        lead_to(beginning, Some(new));
         if let Some(next) = next {
             next.as_ref().links().place.set(links.next.as_ptr());
         }
     }
 }
 
-/// Takes a member out of its list. Its links keep their words, and are not looked at any more.
+/// Takes a member out of its list. Its links are left as they are, and not used any more.
 ///
 /// # Safety
 /// *alone*, as for [`enter`]; *member*: `this` is in a list.
@@ -70,7 +93,7 @@ pub unsafe fn leave<T: Member>(this: &T) {
     let (next, place) = (this.links().next.get(), this.links().place.get());
     // SAFETY: *alone*. By the invariant, and *stays* of `enter`, what leads to a *member* and what is behind it are live.
     unsafe {
-        place.write(next);
+        lead_to(place, next);
         if let Some(next) = next {
             next.as_ref().links().place.set(place);
         }

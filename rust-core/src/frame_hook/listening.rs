@@ -11,7 +11,8 @@
 
 use super::hook::Hook;
 use super::set::{is_empty, put};
-use super::world::locked;
+use super::state::any_watched;
+use super::world::with_world_stopped;
 use crate::cpython::PyThreadState;
 use crate::in_cpython::{FrameHookState, FrameHookThread, Listening, HOOK_GROUPS};
 use crate::thread::{Thread, ThreadState};
@@ -24,7 +25,7 @@ use core::ffi::c_longlong;
 unsafe fn listening(state: *mut FrameHookState, open: &[u32; HOOK_GROUPS]) -> Listening {
     // SAFETY: the caller says that the world is stopped, or that the state does not change
     // meanwhile.
-    let (active, watched) = unsafe { ((*state).active, !(*state).watched.is_null()) };
+    let (active, watched) = unsafe { ((*state).active, any_watched(state)) };
     if watched || !is_empty(open) {
         Listening::Here
     } else if active {
@@ -63,7 +64,7 @@ pub fn is_open(thread: Thread, hook: &Hook) -> bool {
     group & hook.bit() != 0
 }
 
-/// Whether something keeps a hook from being called in that thread.
+/// Whether a hook is disabled in that thread.
 ///
 /// # Safety
 /// The world is stopped.
@@ -76,13 +77,13 @@ unsafe fn is_disabled_in(state: ThreadState, id: c_longlong) -> bool {
     }
 }
 
-/// Says whether a hook is enabled, to all threads.
+/// Writes to all threads whether a hook is enabled.
 ///
 /// # Safety
 /// The world is stopped. The hook is installed, or was until now.
 pub unsafe fn announce(thread: Thread, hook: &Hook, enabled: bool) {
     let state = thread.state();
-    // SAFETY: the state is live, and nobody else runs. References last as long as a statement.
+    // SAFETY: the state is live, and no other thread runs. References last as long as a statement.
     unsafe {
         put(&mut (*state).enabled, hook, enabled);
         put(&mut (*state).everywhere, hook, enabled && hook.only_in.is_none());
@@ -105,31 +106,32 @@ unsafe fn announce_to(one: ThreadState, hook: &Hook, enabled: bool) {
     }
 }
 
-/// A thread ends, and no hook is called in it, whatever is added or enabled. Or it does not end after all. Where there
-/// is no hook, no thread is stopped for that.
+/// A thread ends, and no hook is called in it, whatever is added or enabled. Or it does not end after all. Without a
+/// hook, no thread is stopped for that.
 ///
 /// # Safety
-/// Nobody else works on what is that thread's.
+/// No other thread works on what is that thread's.
 pub unsafe fn set_ends(thread: Thread, one: ThreadState, ends: bool) {
-    // SAFETY: the caller says that nothing else works on what is the thread's. *quiet*: a field is
-    // read, and then the world is stopped.
+    // SAFETY: the caller says that nothing else works on what is the thread's. *quiet*: fields are
+    // read and written.
     unsafe {
         (*one.own()).ends = ends;
         if thread.not_stopped().hooks().next().is_some() {
-            let quiet = || thread.not_stopped();
-            locked(thread, || quiet().hooks().for_each(|hook| refresh(thread, one, &hook)));
+            with_world_stopped(thread, |quiet| {
+                quiet.hooks().for_each(|hook| refresh(thread, one, &hook));
+            });
         }
     }
 }
 
-/// What disables a hook in that thread has changed.
+/// Works out anew whether a hook is called in that thread.
 ///
 /// # Safety
 /// The world is stopped: the interpreter's state is written, and must not change between what is read of it and the
 /// thread's flag.
 pub unsafe fn refresh(thread: Thread, one: ThreadState, hook: &Hook) {
     // SAFETY: the world is stopped, says the caller, so no other thread reads a flag or changes
-    // what that follows from.
+    // what it is computed from.
     unsafe {
         announce_to(one, hook, hook.is_enabled());
         (*one.own()).listening = listening(thread.state(), &(*one.own()).open);
@@ -137,7 +139,7 @@ pub unsafe fn refresh(thread: Thread, one: ThreadState, hook: &Hook) {
     }
 }
 
-/// Works out anew whether there is anything to do about hooks, and tells all threads.
+/// Works out anew whether there is anything to do about hooks, in the interpreter and in each thread.
 ///
 /// # Safety
 /// No other thread of the interpreter runs.
@@ -147,7 +149,7 @@ pub unsafe fn set_active(thread: Thread) {
     // fields; the state is live.
     unsafe {
         let enabled = !is_empty(&(*state).enabled);
-        (*state).active = enabled || !(*state).watched.is_null();
+        (*state).active = enabled || any_watched(state);
         (*state).some_listen_not = is_empty(&(*state).everywhere);
         for one in ThreadState::all(thread) {
             (*one.own()).listening = listening(state, &(*one.own()).open);
@@ -156,8 +158,8 @@ pub unsafe fn set_active(thread: Thread) {
     }
 }
 
-/// As [`set_active`], where whether any generator is watched has changed, and nothing else: nothing is to be done where
-/// all threads listen anyway.
+/// As [`set_active`], if nothing has changed but whether any generator is watched: there is nothing to do if all threads
+/// listen anyway.
 ///
 /// # Safety
 /// As there.
@@ -171,15 +173,15 @@ pub unsafe fn watched_changed(thread: Thread) {
     }
 }
 
-/// A thread state is made. It is told what the others were.
+/// A thread state is created: it gets the hooks that are called in all threads.
 ///
 /// # Safety
-/// Called by CPython, which has set the interpreter and holds the lock on the list of threads. So none of the
-/// threads that go over the list misses this one, or has it listed before it was told.
+/// Called by CPython, which has set the interpreter and holds the lock on the list of threads. So a thread that walks
+/// the list finds this one, and with its hooks.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_StartFrameHooksOfThread(tstate: *mut PyThreadState) {
-    // SAFETY: the caller's contract. Nobody else knows of the thread state. The interpreter's fields are words
-    // that change with the world stopped, before its list is gone over.
+    // SAFETY: CPython has set the interpreter, says the caller, and nothing else leads to the thread state. The
+    // interpreter's fields change with the world stopped, before its list is walked; `any_watched` reads an atomic.
     unsafe {
         let state = FrameHookState::of((*tstate).interp);
         if (*state).active {

@@ -18,15 +18,15 @@ use super::c_types::{
 };
 use super::code_record::{self, CodeRecord};
 use super::counted::count_one;
-use super::entry_frame::{begin_loop_callback, end_loop_callback, starts_within_a_hook};
+use super::entry_frame::{begin_loop_callback, starts_within_a_callback};
 use super::error::{Outcome, Raised};
-use super::eval_loop::give_up;
-use super::hook::HookInUse;
+use super::eval_loop::end_call;
+use super::hook::references::HookInUse;
 use super::listening::is_open;
 use super::monitoring::is_monitored;
 use super::registry::{self, Refusal};
-use super::state::{levels, visible_if, Round};
-use super::world::{despecialize_all, locked};
+use super::state::{levels, visible_if, DispatchGuard};
+use super::world::{despecialize_all, with_world_stopped};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::{
@@ -34,7 +34,7 @@ use crate::cpython::{
 };
 use crate::frame::{object_of_frame, Frame, Owner};
 use crate::object::Owned;
-use crate::thread::Thread;
+use crate::thread::{NotStopped, Thread};
 use core::ffi::{c_int, c_longlong, CStr};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU16, AtomicU8, Ordering};
@@ -83,19 +83,20 @@ unsafe fn each_instruction(code: Code, mut visit: impl FnMut(usize, *mut c::_Py_
 /// As for [`each_instruction`].
 unsafe fn arm(code: Code, turns: u16) -> (c_int, Option<u16>) {
     let (mut count, mut before) = (0, None);
-    // SAFETY: *stopped* or locked, says the caller, so no other thread changes instructions. Both forms mean the same to
-    // a thread that executes the jump.
-    unsafe {
-        each_instruction(code, |_, at| {
+    let arm_one = |_, at| {
+        // SAFETY: an instruction of live code. Both forms mean the same to a thread that executes the jump.
+        unsafe {
             if u32::from(opcode(at).load(Ordering::Relaxed)) == c::JUMP_BACKWARD {
                 let entry = entry(at).swap(turns.saturating_sub(1), Ordering::Relaxed);
                 before = before.or(Some(entry));
                 opcode(at).store(COUNTED_JUMP, Ordering::Relaxed);
                 count += 1;
             }
-            true
-        });
-    }
+        }
+        true
+    };
+    // SAFETY: *stopped* or locked, says the caller, so no other thread changes instructions.
+    unsafe { each_instruction(code, arm_one) };
     (count, before)
 }
 
@@ -140,10 +141,8 @@ pub fn watch(thread: Thread, id: c_longlong, code: Code, turns: c_int) -> Outcom
         .ok_or_else(|| Raised::value_error(thread, c"a loop is hot after 1 to 65,535 turns"))?;
     // SAFETY: the caller has the code, and the record is used by this call only.
     let record = unsafe { code_record::get(thread, code) }?;
-    let loops = locked(thread, || {
-        // SAFETY: the world is stopped, and nothing here waits or runs Python code.
-        unsafe { take(thread, id, code, record, turns) }
-    });
+    // SAFETY: the world is stopped. *quiet*: nothing here waits or runs Python code.
+    let loops = unsafe { with_world_stopped(thread, |quiet| take(quiet, id, code, record, turns)) };
     loops.ok_or_else(|| {
         Raised::runtime_error(thread, c"another frame hook watches the loops of this code object")
     })
@@ -154,33 +153,35 @@ pub fn watch(thread: Thread, id: c_longlong, code: Code, turns: c_int) -> Outcom
 /// # Safety
 /// The world is stopped.
 unsafe fn take(
-    thread: Thread,
+    quiet: &NotStopped,
     id: c_longlong,
     code: Code,
     record: &CodeRecord,
     turns: u16,
 ) -> Option<c_int> {
-    // SAFETY: the world is stopped, says the caller; the state is live, and nothing here waits.
-    unsafe {
-        if let Some((other, ..)) = record.loops() {
-            if other != id && thread.not_stopped().hooks().any(|hook| hook.id == other) {
-                return None;
-            }
-            disarm(code, record);
+    let thread = quiet.thread();
+    if let Some((other, ..)) = record.loops() {
+        if other != id && quiet.hooks().any(|hook| hook.id == other) {
+            return None;
         }
+        // SAFETY: the world is stopped, says the caller.
+        unsafe { disarm(code, record) };
+    }
+    // SAFETY: the world is stopped, says the caller; the state is live, and nothing here waits.
+    let (count, before) = unsafe {
         if c::HAS_TIER2 {
             despecialize_all(thread); // what is compiled of it has another instruction in the place of the jump
         }
         (*thread.state()).loops = true;
-        let (count, before) = arm(code, turns);
-        record.set_loops(id, turns, before.unwrap_or(0));
-        Some(count)
-    }
+        arm(code, turns)
+    };
+    record.set_loops(id, turns, before.unwrap_or(0));
+    Some(count)
 }
 
 /// Has the loops of `code` watched no longer, if it is this hook that watches them.
 pub fn unwatch(thread: Thread, id: c_longlong, code: Code) {
-    locked(thread, || {
+    let disarm_own = |_: &NotStopped| {
         // SAFETY: the thread is attached, the caller has the code, and the world is stopped.
         unsafe {
             let record = code_record::find(thread.interpreter(), code);
@@ -189,7 +190,9 @@ pub fn unwatch(thread: Thread, id: c_longlong, code: Code) {
                 disarm(code, record);
             }
         }
-    });
+    };
+    // SAFETY: *quiet*: instructions are written.
+    unsafe { with_world_stopped(thread, disarm_own) };
 }
 
 /// The events of a code object were changed, or its version.
@@ -219,16 +222,20 @@ pub unsafe extern "C" fn _PyRust_CodeInstrumented(
 /// The calling thread is attached; `code` is live.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_GetCodeAdaptive(code: *mut PyCodeObject) -> *mut PyObject {
-    // SAFETY: the caller says that the thread is attached, and the code live. The new bytes are as long as the
-    // instructions, and nothing else has them.
+    // SAFETY: the caller says that the thread is attached, and the code live.
+    let (thread, code) = unsafe { (Thread::current(), Code::new(code)) };
+    // SAFETY: a live code object; its size is its number of instructions.
+    let units = unsafe { (*code.as_ptr()).ob_base.ob_size };
+    let bytes = units * size_of::<c::_Py_CODEUNIT>() as isize;
+    // SAFETY: the thread is attached. The new bytes are as long as the instructions, and nothing else has them. *quiet*:
+    // instructions are copied.
     unsafe {
-        let (thread, code) = (Thread::current(), Code::new(code));
-        let units = (*code.as_ptr()).ob_base.ob_size;
-        let bytes = units * size_of::<c::_Py_CODEUNIT>() as isize;
         let shown = c::PyBytes_FromStringAndSize(null_mut(), bytes);
         if !shown.is_null() {
             let copy = c::PyBytes_AsString(shown).cast::<c::_Py_CODEUNIT>();
-            locked(thread, || copy_as_stock_has_it(thread, code, copy, units as usize));
+            with_world_stopped(thread, |_| {
+                copy_as_stock_has_it(thread, code, copy, units as usize)
+            });
         }
         shown
     }
@@ -268,7 +275,7 @@ unsafe fn hook_of(thread: Thread, frame: Frame, record: Option<&CodeRecord>) -> 
         unwatch(thread, id, frame.code());
     }
     hook.filter(|hook| {
-        let is_within = || levels(thread).0 != 0 && starts_within_a_hook(frame);
+        let is_within = || levels(thread).0 != 0 && starts_within_a_callback(frame);
         // SAFETY: the calling thread's own field.
         let is_traced = unsafe { (*thread.tstate()).tracing } != 0;
         hook.get().is_enabled()
@@ -325,21 +332,21 @@ unsafe fn set_turns(jump: *mut c::_Py_CODEUNIT, turns: u16) {
 /// # Safety
 /// *hot*.
 unsafe fn may_handle_an_exception(thread: Thread, frame: Frame) -> bool {
-    // SAFETY: the thread's own fields. *hot*, says the caller, so the values on the stack are live.
-    unsafe {
-        let none = &raw mut c::_Py_NoneStruct;
-        let handled = (*(*thread.tstate()).exc_info).exc_value;
-        let is_saved = |index: usize| {
-            frame.held(index).is_some_and(|held| {
-                let value = held.object().as_ptr();
-                let flags = (*(*value).ob_type).tp_flags;
-                value == none || flags & u64::from(c::Py_TPFLAGS_BASE_EXC_SUBCLASS) != 0
-            })
-        };
-        !handled.is_null()
-            && handled != none
-            && (frame.code().slots()..frame.slots_at_rest()).any(is_saved)
-    }
+    let none = &raw mut c::_Py_NoneStruct;
+    // SAFETY: the thread's own fields.
+    let handled = unsafe { (*(*thread.tstate()).exc_info).exc_value };
+    let is_saved = |index: usize| {
+        // SAFETY: *hot*, says the caller, so the values on the stack are live.
+        let value = unsafe { frame.held(index) }.map(|held| held.object().as_ptr());
+        value.is_some_and(|value| {
+            // SAFETY: live, as before; so is its type.
+            let flags = unsafe { (*(*value).ob_type).tp_flags };
+            value == none || flags & u64::from(c::Py_TPFLAGS_BASE_EXC_SUBCLASS) != 0
+        })
+    };
+    !handled.is_null()
+        && handled != none
+        && (frame.code().slots()..frame.slots_at_rest()).any(is_saved)
 }
 
 /// Calls the loop callback, and does what it answers.
@@ -369,12 +376,12 @@ unsafe fn call(thread: Thread, frame: Frame, hook: &HookInUse, ahead: c_int, tur
     // SAFETY: the definition's owner says that `on_loop` takes such arguments. *hot*: frames that start meanwhile lie
     // above the frame, and are gone when the callback returns. It writes to `hot` until then.
     let verdict = unsafe {
-        let round = Round::begin(thread);
+        let guard = DispatchGuard::begin(thread);
         let offset = begin_loop_callback(frame);
         let data = hook.get().user_data;
         let verdict = visible_if(hook.get().visible, thread, || on_loop(&raw mut hot, data));
-        end_loop_callback(frame, offset);
-        drop(round);
+        offset.write_to(frame);
+        drop(guard);
         verdict
     };
     // SAFETY: *hot*; `is_handling` was true of the frame as the callback found it.
@@ -424,13 +431,15 @@ unsafe fn refusal(
 /// Whether an instruction of the code begins there.
 fn is_instruction(thread: Thread, code: Code, index: c_int) -> bool {
     let mut found = false;
-    // SAFETY: the world is stopped.
-    locked(thread, || unsafe {
-        each_instruction(code, |at, _| {
-            found |= at as c_int == index;
-            (at as c_int) < index
+    // SAFETY: the world is stopped. *quiet*: instructions are read.
+    unsafe {
+        with_world_stopped(thread, |_| {
+            each_instruction(code, |at, _| {
+                found |= at as c_int == index;
+                (at as c_int) < index
+            });
         });
-    });
+    }
     found
 }
 
@@ -466,27 +475,36 @@ unsafe fn heed(
         if (0..=(*code.as_ptr()).co_stacksize).contains(&hot.stack_depth) {
             (*frame.as_ptr()).stacktop = code.slots() as c_int + hot.stack_depth;
         }
-        if let Some(why) = why {
-            count_one(&hook.get().errors);
+    }
+    if let Some(why) = why {
+        count_one(&hook.get().errors);
+        // SAFETY: a class, and a format that takes a string. No lock is held.
+        unsafe {
             c::PyErr_Format(c::PyExc_SystemError, why.as_ptr(), hook.get().name());
             drop_object(object);
-            return 0;
         }
-        change_turns(thread, code, jump, hot.turns);
-        let ahead = hot.instruction - hot.jump;
-        if verdict == FRAMELOOP_CONTINUE {
-            return ahead;
-        }
-        frame.set_instruction(jump.offset(ahead as isize));
-        if verdict == FRAMELOOP_ERROR {
-            return 0;
-        }
+        return 0;
+    }
+    // SAFETY: *hot*: a JUMP_BACKWARD of the code.
+    unsafe { change_turns(thread, code, jump, hot.turns) };
+    let ahead = hot.instruction - hot.jump;
+    if verdict == FRAMELOOP_CONTINUE {
+        return ahead;
+    }
+    // SAFETY: an instruction of the code, as was checked.
+    frame.set_instruction(unsafe { jump.offset(ahead as isize) });
+    if verdict == FRAMELOOP_ERROR {
+        return 0;
+    }
+    // SAFETY: *hot*, says the caller: the frame is the current one, and the topmost of the data stack. An exception is set
+    // if there is no object, as was checked.
+    unsafe {
         if verdict == FRAMELOOP_UNWIND {
             if let Some(object) = object_of_frame(frame) {
                 c::PyTraceBack_Here(object.as_ptr());
             }
         }
-        give_up(thread, frame, object) as c_int
+        end_call(thread, frame, object.ok_or_else(|| Raised::by_cpython(thread))) as c_int
     }
 }
 

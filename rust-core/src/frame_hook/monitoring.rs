@@ -33,9 +33,9 @@ pub fn instrument(thread: Thread, frame: Frame) -> Outcome<()> {
 ///
 /// # Safety
 /// `frame` is the thread's current frame, with its stack pointer saved, and no lock is held.
-pub unsafe fn tell_of_throw(thread: Thread, frame: Frame, at: *mut c::_Py_CODEUNIT) {
+pub unsafe fn report_throw(thread: Thread, frame: Frame, at: *mut c::_Py_CODEUNIT) {
     const EVENT: usize = c::PY_MONITORING_EVENT_PY_THROW as usize;
-    // SAFETY: the thread's own interpreter. Tools come and go with the world stopped, and this thread
+    // SAFETY: the thread's own interpreter. Tools are added and removed with the world stopped, and this thread
     // runs.
     let is_wanted = unsafe { (*thread.interpreter()).monitors.tools[EVENT] != 0 };
     if !is_wanted || frame.code().flags() & c::CO_NO_MONITORING_EVENTS != 0 {

@@ -3,31 +3,33 @@
 //! The return shim is the thread's current frame during the callback, so that frames above it are recognized as
 //! starting within a callback.
 
-use super::c_types::{FrameHookEvent, FRAMEHOOK_ON_RESUME, FRAMEHOOK_ON_YIELD};
+use super::c_types::*;
 use super::counted::count_one;
-use super::description::EventFunction;
-use super::entry_frame::begin_to_tell;
 use super::error::{Outcome, Raised};
+use super::hook::references::HookInUse;
 use super::hook::Hook;
-use super::state::{visible_if, Round};
+use super::return_offset::Stage;
+use super::state::{visible_if, DispatchGuard};
 use super::verdict::Kind;
-use super::watch::{OwnedWatch, Watch};
+use super::watch::owned::OwnedWatch;
+use super::watch::Watch;
 use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::exception::{drop_aside, give_context, handling};
 use crate::frame::Frame;
 use crate::object::Owned;
 use crate::thread::{Thread, ThreadState};
+use core::ffi::c_int;
 use core::ptr::null_mut;
 
 impl OwnedWatch {
     /// A frame has returned `value` to the shim of a plain watch: calls the exit callback and ends the watch. The frame
-    /// below is current afterwards. `Err`: the watch is of another kind, and nothing was done.
+    /// below is current afterwards. `Err`: the watch is not plain, and nothing was done.
     ///
     /// # Safety
     /// *current*: the shim is the thread's current frame.
     #[inline(always)]
-    pub unsafe fn end_plainly(
+    pub unsafe fn end_plain(
         self,
         thread: Thread,
         value: *mut PyObject,
@@ -41,153 +43,161 @@ impl OwnedWatch {
             return Err(self);
         };
         drop(quiet);
-        // SAFETY: who watches without a scope is told, says the invariant of `Watch`.
-        let tell = unsafe { in_use.get().on_event.unwrap_unchecked() };
-        self.enter_plainly();
-        let went_well = self.tell_here(thread, in_use.get(), tell, value);
-        let as_before = self.leave_plainly();
-        let outcome = if went_well { Ok(()) } else { Err(failed(thread, in_use.get())) };
+        // SAFETY: a watch without a scope has an event callback, says the invariant of `Watch`.
+        let on_event = unsafe { in_use.get().on_event.unwrap_unchecked() };
+        self.begin_plain_callback();
+        begin_callback_at(self.shim());
+        let event = self.event(Kind::Returned, value);
+        let guard = DispatchGuard::begin(thread);
+        // SAFETY: the hook's owner says that `on_event` takes such an event. The user data is
+        // there, as the hook is in use.
+        let status = unsafe { on_event(&raw const event, in_use.get().user_data) };
+        drop(guard);
+        let succeeded = status == 0 && !thread.has_exception();
+        let is_plain = self.end_plain_callback();
+        let outcome = if succeeded { Ok(()) } else { Err(failed(thread, in_use.get())) };
         // SAFETY: *current*, and the callback leaves the thread's current frame as it was. *plain*,
         // as it is still. *out*: the shim is unlinked, the list has been left, and no generator is
         // watched.
         unsafe {
-            if as_before {
-                self.step_down_plainly(thread);
+            if is_plain {
+                self.unlink_plain(thread);
             } else {
-                self.step_down(thread);
+                self.unlink(thread);
             }
             self.end_unheld(thread);
         }
-        // Last: the user data of a hook that was removed meanwhile is freed, and any code runs.
+        // Last: if the hook was removed meanwhile, its user data is freed, and any code runs.
         drop(in_use);
         Ok(outcome)
     }
 }
 
 impl Watch {
-    /// Calls the event callback at the shim, which is the thread's current frame, for a frame that has returned
-    /// `value`. Returns whether it succeeded.
     #[inline(always)]
-    fn tell_here(
-        &self,
-        thread: Thread,
-        hook: &Hook,
-        tell: EventFunction,
-        value: *mut PyObject,
-    ) -> bool {
-        let event = FrameHookEvent {
-            kind: Kind::Returned as i32,
-            value,
-            code: self.code(),
-            data: self.request().data,
-        };
-        begin_to_tell(self.mark());
-        let round = Round::begin(thread);
-        // SAFETY: the hook's owner says that `on_event` takes such an event. The user data is
-        // there, as the hook is in use.
-        let status = unsafe { tell(&raw const event, hook.user_data) };
-        drop(round);
-        status == 0 && !thread.has_exception()
+    fn event(&self, kind: Kind, value: *mut PyObject) -> FrameHookEvent {
+        FrameHookEvent { kind: kind as i32, value, code: self.code(), data: self.request().data }
     }
 
-    fn wants(&self, what: Kind) -> bool {
-        let request = self.request().events;
-        match what {
-            Kind::Yielded => request & FRAMEHOOK_ON_YIELD != 0,
-            Kind::Resumed => request & FRAMEHOOK_ON_RESUME != 0,
-            _ => request != 0,
+    fn requests(&self, kind: Kind) -> bool {
+        let events = self.request().events;
+        match kind {
+            Kind::Yielded => events & FRAMEHOOK_ON_YIELD != 0,
+            Kind::Resumed => events & FRAMEHOOK_ON_RESUME != 0,
+            _ => events != 0,
         }
     }
 
-    /// Calls the event callback, if the hook requested the event. No exception is set. The shim is the thread's current
-    /// frame meanwhile, so that frames above start within a callback.
+    /// Calls the event callback, if the hook requested the event. No exception is set.
     #[inline(always)]
-    pub fn tell(&self, thread: Thread, what: Kind, value: *mut PyObject) -> Outcome<()> {
+    pub fn notify(&self, thread: Thread, kind: Kind, value: *mut PyObject) -> Outcome<()> {
         // SAFETY: *quiet*: a counter is written.
         let quiet = unsafe { thread.not_stopped() };
-        // One that was removed is told nothing any more.
-        let in_use = self.hook(&quiet).filter(|_| self.wants(what)).and_then(Hook::enter);
+        // A removed hook is not called any more.
+        let in_use = self.hook(&quiet).filter(|_| self.requests(kind)).and_then(Hook::enter);
         drop(quiet);
         let Some(in_use) = in_use else { return Ok(()) };
-        let hook = in_use.get();
-        let Some(tell) = hook.on_event else { return Ok(()) };
-        let in_callback = self.enter();
-        let event = FrameHookEvent {
-            kind: what as i32,
-            value,
-            code: self.code(),
-            data: self.request().data,
-        };
-        // SAFETY: the thread's own state. Who is told leaves the thread's current frame as it was.
-        let status = unsafe {
-            let before = (*thread.tstate()).current_frame;
-            let mark = self.mark();
-            let below = mark.previous();
-            if !self.is_linked() {
-                mark.set_previous(before);
-                self.wait_again();
-            }
-            thread.set_current_frame(mark.as_ptr());
-            begin_to_tell(mark);
-            let round = Round::begin(thread);
-            let status =
-                visible_if(hook.visible, thread, || tell(&raw const event, hook.user_data));
-            drop(round);
-            thread.set_current_frame(before);
-            self.expect_return();
-            mark.set_previous(below.map_or(null_mut(), Frame::as_ptr));
-            status
-        };
-        let failed = (status != 0 || thread.has_exception()).then(|| failed(thread, hook));
+        let Some(on_event) = in_use.get().on_event else { return Ok(()) };
+        let in_callback = self.begin_callback();
+        let event = self.event(kind, value);
+        let status = self.call_at_shim(thread, &in_use, &event, on_event);
+        let failed = (status != 0 || thread.has_exception()).then(|| failed(thread, in_use.get()));
         drop(in_use);
-        self.leave(in_callback);
+        self.end_callback(in_callback);
         let Some(raised) = failed else { return Ok(()) };
-        // A generator's end is told by such an exception: nobody else may raise it there.
-        Err(if self.watched().is_some() { raised.but_no_end(thread) } else { raised })
+        // StopIteration would end a generator's iteration, so it becomes RuntimeError.
+        Err(if self.watched().is_some() { raised.but_no_stop_iteration(thread) } else { raised })
+    }
+
+    /// Calls the event callback with the shim as the thread's current frame, so that frames above start within a
+    /// callback. Returns its status.
+    #[inline(always)]
+    fn call_at_shim(
+        &self,
+        thread: Thread,
+        in_use: &HookInUse,
+        event: &FrameHookEvent,
+        on_event: FrameHookEventFunction,
+    ) -> c_int {
+        let hook = in_use.get();
+        let shim = self.shim();
+        let below = shim.previous();
+        // SAFETY: the thread's own state. A shim that is not linked leads to the current frame meanwhile, which stays.
+        let before = unsafe {
+            let before = (*thread.tstate()).current_frame;
+            if !self.is_linked() {
+                shim.set_previous(before);
+                self.rewind();
+            }
+            thread.set_current_frame(shim.as_ptr());
+            before
+        };
+        begin_callback_at(shim);
+        let guard = DispatchGuard::begin(thread);
+        // SAFETY: the hook's owner says that `on_event` takes such an event. The user data is there, as the hook is in
+        // use.
+        let status = visible_if(hook.visible, thread, || unsafe {
+            on_event(&raw const *event, hook.user_data)
+        });
+        drop(guard);
+        // SAFETY: the frame that was current is live: callbacks leave the thread's frames as they were.
+        unsafe { thread.set_current_frame(before) };
+        self.expect_return();
+        shim.set_previous(below.map_or(null_mut(), Frame::as_ptr));
+        status
     }
 
     /// Calls the event callback while `raised` propagates, and sets that again, or the callback's own exception. To the
     /// callback it is as within `except`: `raised` becomes the context of its exception, or the end of that one's
     /// contexts.
-    pub fn tell_aside(&self, thread: Thread, what: Kind, raised: Owned) {
-        let value = if what == Kind::Raised { raised.as_ptr() } else { null_mut() };
-        let told = handling(thread, &raised, || {
-            let told = self.tell(thread, what, value);
-            if told.is_err() {
-                // SAFETY: attached; `tell` has failed, with an exception that is set.
+    pub fn notify_during_exception(&self, thread: Thread, kind: Kind, raised: Owned) {
+        let value = if kind == Kind::Raised { raised.as_ptr() } else { null_mut() };
+        let outcome = handling(thread, &raised, || {
+            let outcome = self.notify(thread, kind, value);
+            if outcome.is_err() {
+                // SAFETY: attached; `notify` has failed, with an exception that is set.
                 unsafe { give_context() };
             }
-            told
+            outcome
         });
-        // SAFETY: the exceptions are live, and no reference is used twice.
-        unsafe {
-            if told.is_err() {
-                let new = c::PyErr_GetRaisedException();
-                if new != raised.as_ptr() {
+        if outcome.is_err() {
+            // SAFETY: attached, with an exception that is set; the reference is used once.
+            let new = unsafe { c::PyErr_GetRaisedException() };
+            if new != raised.as_ptr() {
+                // SAFETY: a live exception, whose reference is passed on. No lock is held, as Python code has just run.
+                unsafe {
                     c::PyErr_SetRaisedException(new);
                     drop_aside(raised);
-                    return;
                 }
-                c::Py_DecRef(new);
+                return;
             }
-            c::PyErr_SetRaisedException(raised.into_raw());
+            // SAFETY: `raised` has another reference.
+            unsafe { c::Py_DecRef(new) };
         }
+        // SAFETY: a live exception, whose reference is passed on.
+        unsafe { c::PyErr_SetRaisedException(raised.into_raw()) };
     }
 
     /// Calls the drop callback. A failure is reported as unraisable.
-    pub fn tell_dropped(&self, thread: Thread) {
-        let _ = self.tell(thread, Kind::Dropped, null_mut()).map_err(|Raised { .. }| {
-            // The report runs code of others, and the name is the hook's.
+    pub fn notify_dropped(&self, thread: Thread) {
+        let _ = self.notify(thread, Kind::Dropped, null_mut()).map_err(|Raised { .. }| {
+            // The report runs foreign code, and the name is the hook's.
             // SAFETY: *quiet*: a counter is written.
             let hook = self.hook(&unsafe { thread.not_stopped() }).map(Hook::share);
             let name = hook.as_ref().map_or(c"".as_ptr(), |hook| hook.get().name().cast());
             // SAFETY: a format that takes a string, which lives; an exception is set.
             unsafe {
-                let text = c"Exception ignored in frame hook %s, told that a frame was dropped";
+                let text = c"Exception ignored in the drop callback of frame hook %s";
                 c::PyErr_FormatUnraisable(text.as_ptr(), name);
             }
         });
     }
+}
+
+/// An event callback is about to run at a shim: frames above it start within a callback.
+#[inline(always)]
+fn begin_callback_at(shim: Frame) {
+    Stage::AfterPrologue.write_to(shim);
 }
 
 /// An event callback has failed: makes sure that an exception is set.
@@ -196,14 +206,9 @@ impl Watch {
 fn failed(thread: Thread, hook: &Hook) -> Raised {
     count_one(&hook.errors);
     if !thread.has_exception() {
+        let text = c"the event callback of frame hook %s failed and set no exception";
         // SAFETY: a class, and a format that takes a string.
-        unsafe {
-            c::PyErr_Format(
-                c::PyExc_SystemError,
-                c"frame hook %s failed and set no exception when it was told of a frame".as_ptr(),
-                hook.name(),
-            );
-        }
+        unsafe { c::PyErr_Format(c::PyExc_SystemError, text.as_ptr(), hook.name()) };
     }
     Raised::by_cpython(thread)
 }
@@ -212,26 +217,26 @@ fn failed(thread: Thread, hook: &Hook) -> Raised {
 /// since frames lead to them.
 ///
 /// # Safety
-/// *alone*: `ending` is the calling thread, or does not run any more: nobody else works on what is that thread's.
-pub unsafe fn forget_those_of(thread: Thread, ending: ThreadState) {
+/// *alone*: `ending` is the calling thread, or does not run any more: no other one works on what is that thread's.
+pub unsafe fn drop_watches_of(thread: Thread, ending: ThreadState) {
     loop {
-        // SAFETY: *quiet*: what the watch has is moved, and runs nothing.
+        // SAFETY: *quiet*: the hook and data of the watch are moved, and nothing runs.
         let quiet = unsafe { thread.not_stopped() };
         // SAFETY: *alone*. *listed*: it is the first of the list.
-        let forgotten = unsafe {
+        let dropped = unsafe {
             let Some(watch) = Watch::first_of(ending, &quiet) else { return };
-            watch.forget()
+            watch.take_for_drop()
         };
         drop(quiet);
         // Code that runs here may begin watches of frames of its own, and has ended them when it is over.
-        if let Some(forgotten) = forgotten {
-            forgotten.tell_dropped(thread);
+        if let Some(dropped) = dropped {
+            dropped.notify_dropped(thread);
         }
     }
 }
 
 /// At the interpreter's end, when no other thread of it runs.
-pub fn forget_all(thread: Thread) {
-    // SAFETY: no thread state comes or goes any more.
-    unsafe { ThreadState::all(thread).for_each(|ending| forget_those_of(thread, ending)) };
+pub fn drop_all_watches(thread: Thread) {
+    // SAFETY: no thread state is created or deleted any more.
+    unsafe { ThreadState::all(thread).for_each(|ending| drop_watches_of(thread, ending)) };
 }

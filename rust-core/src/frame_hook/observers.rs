@@ -10,12 +10,12 @@
 //! ([`evaluator_was_set`]).
 
 use super::code_record;
-use super::dispatch::{standing, NextStep};
+use super::dispatch_state::{next_step_for, NextStep};
 use super::error::Outcome;
 use super::monitoring::is_monitored;
 use super::opt_out;
 use super::set::HookSet;
-use super::world::{despecialize_all, locked};
+use super::world::{despecialize_all, with_world_stopped};
 use crate::code::Code;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::thread::Thread;
@@ -24,8 +24,8 @@ use crate::thread::Thread;
 pub fn word(thread: Thread, code: Code) -> Outcome<*const usize> {
     // SAFETY: the caller of `PyUnstable_Code_Observers` keeps the code alive while the address is used.
     let record = unsafe { code_record::get(thread, code) }?;
-    // SAFETY: the state is live; the field is set with the world stopped.
-    locked(thread, || unsafe { (*thread.state()).observers_known = true });
+    // SAFETY: the state is live; the field is set with the world stopped. *quiet*: a field is written.
+    unsafe { with_world_stopped(thread, |_| (*thread.state()).observers_known = true) };
     is_observed(thread, code);
     Ok((&raw const *record.unobserved()).cast())
 }
@@ -48,7 +48,7 @@ pub fn is_observed(thread: Thread, code: Code) -> bool {
     if version(code) != now || has_evaluator || is_monitored(thread, code) {
         return true;
     }
-    if standing(thread, code) != NextStep::Specialize {
+    if next_step_for(thread, code) != NextStep::Specialize {
         // A hook of another thread keeps the word from being filled.
         return !HookSet::open(thread).without(&opt_out::set(thread, code)).is_empty();
     }
@@ -64,10 +64,10 @@ pub fn is_observed(thread: Thread, code: Code) -> bool {
 pub fn evaluator_was_set() {
     // SAFETY: who sets an evaluator is attached.
     let thread = unsafe { Thread::current() };
-    // SAFETY: the state is live; the field is set with the world stopped, as the version.
+    // SAFETY: the state is live; the field is set with the world stopped, as the version. *quiet*: it runs no Python code.
     unsafe {
         if (*thread.state()).observers_known {
-            locked(thread, || despecialize_all(thread));
+            with_world_stopped(thread, |_| despecialize_all(thread));
         }
     }
 }

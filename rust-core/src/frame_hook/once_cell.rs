@@ -18,36 +18,29 @@ pub unsafe fn keep(
     place: *mut *mut PyObject,
     make: impl FnOnce() -> *mut PyObject,
 ) -> Outcome<*mut PyObject> {
-    // SAFETY: the caller says that `place` is a field of the interpreter's state, and that `make`
-    // returns NULL or a new reference. On a free-threaded build another thread may be faster, hence
-    // the atomic: then what that one made stays.
-    unsafe {
-        let place = AtomicPtr::from_ptr(place);
-        let kept = place.load(Ordering::Acquire);
-        if !kept.is_null() {
-            return Ok(kept);
-        }
-        if is_closed(thread) {
-            return Err(Raised::runtime_error(
-                thread,
-                c"there are no frame hooks any more: the interpreter is at its end",
-            ));
-        }
-        let new = make();
-        if new.is_null() {
-            // Where a struct sequence's type gets no memory, CPython does not always say so.
-            return Err(if thread.has_exception() {
-                Raised::by_cpython(thread)
-            } else {
-                Raised::no_memory(thread)
-            });
-        }
-        match place.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Ok(new),
-            Err(faster) => {
-                c::Py_DecRef(new);
-                Ok(faster)
-            }
+    // SAFETY: the caller says that `place` is a field of the interpreter's state. On a free-threaded build another
+    // thread may be faster, hence the atomic: then its object stays.
+    let place = unsafe { AtomicPtr::from_ptr(place) };
+    let kept = place.load(Ordering::Acquire);
+    if !kept.is_null() {
+        return Ok(kept);
+    }
+    if is_closed(thread) {
+        let text = c"there are no frame hooks any more: the interpreter is at its end";
+        return Err(Raised::runtime_error(thread, text));
+    }
+    let new = make();
+    if new.is_null() {
+        // When a struct sequence's type gets no memory, CPython does not always set an exception.
+        let is_set = thread.has_exception();
+        return Err(if is_set { Raised::by_cpython(thread) } else { Raised::no_memory(thread) });
+    }
+    match place.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Ok(new),
+        Err(faster) => {
+            // SAFETY: the caller says that `make` returns a new reference.
+            unsafe { c::Py_DecRef(new) };
+            Ok(faster)
         }
     }
 }

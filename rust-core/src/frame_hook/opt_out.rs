@@ -1,6 +1,6 @@
 //! Per-code opt-out: a mask of disabled hooks for each group of slots, in the code's extra slots.
 
-use super::hook::Installed;
+use super::hook::list::Installed;
 use super::set::HookSet;
 use super::suspended;
 use crate::code::Code;
@@ -12,7 +12,7 @@ use core::ffi::c_longlong;
 
 /// The field that holds the index of a group's masks, plus 1; 0: none.
 fn index_place<'a>(thread: Thread, group: usize) -> Option<&'a AtomicIsize> {
-    // SAFETY: the interpreter outlives its threads, and nobody here keeps what this returns. The
+    // SAFETY: the interpreter outlives its threads, and no function here keeps the result. The
     // field is written as an atomic only.
     unsafe {
         let places = &raw mut (*thread.state()).extra_indices;
@@ -32,7 +32,7 @@ pub fn reserve(thread: Thread, group: usize) -> Result<(), Error> {
         let index = registry.request(None)?.raw();
         let set = place.compare_exchange(0, index + 1, Ordering::AcqRel, Ordering::Acquire);
         if set.is_err() {
-            // Another thread was faster; nobody has used this index.
+            // Another thread was faster; this index is unused.
             registry.release(index)?;
         }
     }
@@ -42,7 +42,7 @@ pub fn reserve(thread: Thread, group: usize) -> Result<(), Error> {
 /// The mask of a group's hooks that are disabled for `code`.
 #[inline(always)]
 fn mask(thread: Thread, code: Code, group: usize) -> SlotMask {
-    // SAFETY: a live code object, and an index that was handed out when the group's first hook came. A
+    // SAFETY: a live code object, and an index that was allocated when the group's first hook was added. A
     // missing value reads as NULL.
     unsafe {
         let index = (&raw const (*thread.state()).extra_indices).cast::<isize>().add(group).read();
@@ -54,15 +54,15 @@ fn mask(thread: Thread, code: Code, group: usize) -> SlotMask {
 #[inline(always)]
 pub fn slots_of_first_group(thread: Thread, code: Code) -> u32 {
     // SAFETY: *quiet*: fields are read. The state is live.
-    let (settled, suspended) = unsafe {
+    let (disabled, suspended) = unsafe {
         let (state, quiet) = (thread.state(), thread.not_stopped());
-        let settled = mask(thread, code, 0).valid((*state).epoch, quiet.hooks(), 0);
-        (settled, (*state).suspended_count != 0)
+        let disabled = mask(thread, code, 0).valid((*state).epoch, quiet.hooks(), 0);
+        (disabled, (*state).suspended_count != 0)
     };
     if suspended {
-        settled | suspended::set_for(thread, code).first_group()
+        disabled | suspended::set_for(thread, code).first_group()
     } else {
-        settled
+        disabled
     }
 }
 
@@ -89,7 +89,7 @@ pub fn set(thread: Thread, code: Code) -> HookSet {
     all
 }
 
-/// Puts what `edit` makes of a mask of `code` in its place, as one step.
+/// Replaces a mask of `code` by what `edit` makes of it, as one step.
 ///
 /// `edit` runs with a lock held: it calls nothing of CPython. It may run twice.
 fn change(
@@ -99,23 +99,23 @@ fn change(
     mut edit: impl FnMut(SlotMask) -> SlotMask,
 ) -> Result<(), Error> {
     let index = index_place(thread, group).map_or(0, |place| place.load(Ordering::Acquire)) - 1;
-    // SAFETY: a live code object, and an index that was handed out.
+    // SAFETY: a live code object, and an index that was allocated.
     unsafe {
         Registry::of(thread.interpreter())
             .update(code, index, |extra| edit(SlotMask::from_extra(extra)).to_extra())
     }
 }
 
-/// Writes down that a hook is disabled for `code`, or is not. Nothing happens if it has been removed.
+/// Disables a hook for `code`, or enables it. Nothing happens if it has been removed.
 ///
 /// `ForeignCode`: another interpreter has values on it.
-pub fn settle(thread: Thread, code: Code, id: c_longlong, member: bool) -> Result<(), Error> {
+pub fn set_disabled(thread: Thread, code: Code, id: c_longlong, member: bool) -> Result<(), Error> {
     let is_it = |hook: &Installed| hook.id == id;
     // SAFETY: *quiet*: fields are read. A slot does not change.
     let group = unsafe { thread.not_stopped() }.hooks().find(is_it).map(|hook| hook.group());
     let Some(group) = group else { return Ok(()) };
     change(thread, code, group, |mask| {
-        // The hooks of now: what those that were added meanwhile have written down must not get lost.
+        // The hooks of this moment: bits of hooks that were added meanwhile must not get lost.
         // SAFETY: *quiet*: fields are read until this closure ends.
         let quiet = unsafe { thread.not_stopped() };
         let Some(hook) = quiet.hooks().find(is_it).filter(|_| mask != SlotMask::EVERYBODY) else {

@@ -3,43 +3,47 @@
 //! Frames above a callback are not dispatched. A compiler runs foreign code in its entry callback, and that code may
 //! need hooks as it does elsewhere.
 
-use super::entry_frame::{SteppedOut, StepsOut};
-use super::state::step_out;
+use super::return_offset::Stage;
+use super::state::leave_dispatch;
 use crate::cpython as c;
 use crate::cpython::PyObject;
+use crate::frame::Frame;
 use crate::object::Owned;
 use crate::thread::Thread;
 
-/// The frame whose callback makes this call: the innermost one on this stack that is being dispatched, or a shim at
-/// which an event callback runs.
-fn asked_about(thread: Thread) -> Option<StepsOut> {
-    thread.frames().find_map(StepsOut::if_it_is_offered)
-}
-
-/// The hook of a frame is not counted as one that runs.
-struct Outside {
+/// A re-entrant call in progress. Frames that start meanwhile do not start within the callback that makes it.
+///
+/// # Invariants
+/// The frame is live: it is being dispatched, or is the shim of an event callback, and the callback that makes the call
+/// has not returned. `stage` is its stage apart from the call.
+struct ReentrantCall {
     thread: Thread,
-    frame: SteppedOut,
+    frame: Frame,
+    stage: Stage,
 }
 
-impl Outside {
-    fn begin(thread: Thread, frame: StepsOut) -> Self {
-        // The hook's own round. Those of hooks that wait in other greenlets, or have started this
-        // one, stay.
-        step_out(thread, true);
-        Outside { thread, frame: frame.step_out() }
+impl ReentrantCall {
+    /// From the innermost callback on this stack. `None`: no callback runs there.
+    fn begin(thread: Thread) -> Option<Self> {
+        let frame = thread.frames().find(|frame| Stage::of(*frame).is_being_dispatched())?;
+        let stage = Stage::of(frame);
+        // One dispatch or callback less: this one. Those that wait in other greenlets, or have started this one, stay.
+        leave_dispatch(thread, true);
+        stage.reentrant().write_to(frame);
+        // INVARIANT: the stage says what it is.
+        Some(ReentrantCall { thread, frame, stage })
     }
 }
 
-impl Drop for Outside {
+impl Drop for ReentrantCall {
     fn drop(&mut self) {
-        self.frame.come_back();
-        step_out(self.thread, false);
+        self.stage.write_to(self.frame);
+        leave_dispatch(self.thread, false);
     }
 }
 
-/// Calls a callable, and asks hooks about the frames of the call as about any. Where no hook runs it
-/// is a call like any other.
+/// Calls a callable, and dispatches hooks for the frames of the call as for any. Without a callback on this stack it is
+/// a call like any other.
 ///
 /// # Safety
 /// As for `PyObject_Vectorcall`.
@@ -50,10 +54,10 @@ pub unsafe fn call(
     count: usize,
     names: *mut PyObject,
 ) -> Option<Owned> {
-    let outside = asked_about(thread).map(|frame| Outside::begin(thread, frame));
+    let reentrant = ReentrantCall::begin(thread);
     // SAFETY: the caller says what `PyObject_Vectorcall` needs: the callable, the arguments and the
     // names are live. The callback that makes this call has not returned, so its frame is live.
     let result = unsafe { Owned::new(c::PyObject_Vectorcall(callable, arguments, count, names)) };
-    drop(outside);
+    drop(reentrant);
     result
 }

@@ -1,20 +1,23 @@
 //! Adding hooks, and removing them.
 //!
 //! The hooks are a linked list, which changes with the world stopped. A dispatch in progress continues in it, and
-//! skips hooks that were added since it began or removed. Removing a hook needs no memory.
+//! skips hooks that were removed, or added since it began. Removing a hook needs no memory.
 
-use super::description::{Description, EntryFunction, Position};
+use super::c_types::FrameHookEntryFunction;
+use super::description::{Description, Position};
 use super::error::{Outcome, Raised};
-use super::hook::{first_in_use, Hook, HookInUse, Installed, Link, NewHook};
+use super::hook::list::{first_in_use, Installed, Link};
+use super::hook::references::{HookInUse, NewHook};
+use super::hook::Hook;
 use super::listening::announce;
 use super::opt_out;
 use super::set::put;
 use super::state::is_closed;
-use super::world::{despecialize_all, locked};
+use super::world::{despecialize_all, with_world_stopped};
 use crate::cpython as c;
 use crate::in_cpython::{SlotMask, GROUP_SIZE, HOOK_GROUPS};
 use crate::sync::Ordering;
-use crate::thread::{Thread, ThreadState};
+use crate::thread::{NotStopped, Thread, ThreadState};
 use core::ffi::{c_longlong, c_void, CStr};
 use core::ptr::NonNull;
 
@@ -28,7 +31,7 @@ pub enum Refusal {
     Closed,
     Exhausted,
     ThreadEnds,
-    /// Code objects have no place yet for hooks of this group.
+    /// Code objects have no extra slot yet for hooks of this group.
     NeedsGroup(usize),
 }
 
@@ -71,7 +74,7 @@ pub fn find(thread: Thread, id: c_longlong) -> Option<HookInUse> {
     unsafe { thread.not_stopped() }.hooks().find(|hook| hook.id == id).map(Installed::enter)
 }
 
-/// The first installed hook in use, and the epoch of now: what [`HookInUse::into_next`] takes.
+/// The first installed hook in use, and the current epoch, as [`HookInUse::into_next`] takes it.
 #[inline(always)]
 pub fn first(thread: Thread) -> (Option<HookInUse>, u32) {
     // SAFETY: the state is live. Its list begins with an installed hook.
@@ -94,8 +97,8 @@ fn audit(thread: Thread, name: &CStr) -> Outcome<()> {
 
 /// Adds a hook, and returns its handle.
 ///
-/// Where a block of the same owner has installed the hook already, this is one block more. The hook
-/// has its user data then, and what `description` brings is freed.
+/// If a block of the same owner has installed the hook already, this is one block more. The hook
+/// has its user data then, and that of `description` is freed.
 pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
     if is_closed(thread) {
         return Err(Refusal::Closed.raise(thread));
@@ -112,8 +115,11 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
     let mut group = 0;
     let id = loop {
         opt_out::reserve(thread, group).map_err(|error| Raised::by_code_extra(thread, error))?;
-        // SAFETY: the world is stopped.
-        match locked(thread, || unsafe { install(thread, &mut hook, description.position) }) {
+        // SAFETY: the world is stopped. *quiet*: `install` neither waits nor runs Python code.
+        let installed = unsafe {
+            with_world_stopped(thread, |quiet| install(quiet, &mut hook, description.position))
+        };
+        match installed {
             Ok(id) => break id,
             Err(Refusal::NeedsGroup(another)) => group = another,
             // The new hook is dropped here; the user data stays the caller's.
@@ -121,7 +127,7 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
         }
     };
     if let Some(unused) = hook {
-        // SAFETY: nobody else knows of it, and the world runs.
+        // SAFETY: nothing else leads to it, and the world runs.
         unsafe { unused.free_user_data() };
     }
     Ok(id)
@@ -132,7 +138,7 @@ pub fn add(thread: Thread, description: &Description) -> Outcome<c_longlong> {
 /// # Safety
 /// The world is stopped.
 unsafe fn free_slot(thread: Thread) -> Option<u32> {
-    // SAFETY: the state is live, and nobody else runs.
+    // SAFETY: the state is live, and no other thread runs.
     let used = unsafe { (*thread.state()).used };
     let group = used.iter().position(|slots| *slots != u32::MAX)?;
     let slots = used.get(group)?;
@@ -142,7 +148,7 @@ unsafe fn free_slot(thread: Thread) -> Option<u32> {
 /// The id of the hook with this entry callback and user data.
 pub fn id_of(
     thread: Thread,
-    on_entry: EntryFunction,
+    on_entry: FrameHookEntryFunction,
     user_data: *mut c_void,
 ) -> Option<c_longlong> {
     // SAFETY: *quiet*: fields are read.
@@ -151,88 +157,95 @@ pub fn id_of(
     found.map(|hook| hook.id)
 }
 
-/// What leads to the place where a hook is to come; `None`: its neighbour is not there.
+/// The link to a new hook at `position`; `None`: its neighbour is not installed.
 ///
 /// # Safety
 /// The world is stopped, and stays so while the result is used.
 unsafe fn link_at<'a>(thread: Thread, position: Position) -> Option<Link<'a>> {
+    // SAFETY: the state is live. No reference is made.
+    let mut link = Link::First(unsafe { &raw mut (*thread.state()).hooks });
+    if position == Position::First {
+        return Some(link);
+    }
     // SAFETY: the world is stopped, says the caller, and stays so while the result is used: no
     // other thread adds or removes a hook.
-    unsafe {
-        let mut link = Link::First(&raw mut (*thread.state()).hooks);
-        if position == Position::First {
+    while let Some(hook) = unsafe { link.hook() } {
+        if position == Position::Before(hook.id) {
             return Some(link);
         }
-        while let Some(hook) = link.hook() {
-            if position == Position::Before(hook.id) {
-                return Some(link);
-            }
-            link = Link::Behind(hook);
-            if position == Position::After(hook.id) {
-                return Some(link);
-            }
+        link = Link::Behind(hook);
+        if position == Position::After(hook.id) {
+            return Some(link);
         }
-        (position == Position::Last).then_some(link)
     }
+    (position == Position::Last).then_some(link)
 }
 
-/// Installs a new hook, which is taken then: its handle.
+/// Installs a new hook, which is taken then, and returns its handle. Neither waits nor runs Python code.
 ///
 /// # Safety
 /// The world is stopped.
 unsafe fn install(
-    thread: Thread,
+    quiet: &NotStopped,
     hook: &mut Option<NewHook>,
     position: Position,
 ) -> Result<c_longlong, Refusal> {
+    let thread = quiet.thread();
     let state = thread.state();
-    // SAFETY: the state is live, and nobody else runs. Nothing here waits, or runs Python code.
-    unsafe {
-        if (*state).closed {
-            return Err(Refusal::Closed);
+    let wanted = hook.as_ref().map(NewHook::get).ok_or(Refusal::NoMemory)?;
+    if is_closed(thread) {
+        return Err(Refusal::Closed);
+    }
+    let same = quiet.hooks().find(|hook| hook.is(wanted.on_entry, wanted.user_data));
+    if let Some(same) = same {
+        let blocks = same.blocks.load(Ordering::Relaxed);
+        if blocks == 0 || same.owner != wanted.owner {
+            return Err(Refusal::Duplicate);
         }
-        let wanted = hook.as_ref().map(NewHook::get).ok_or(Refusal::NoMemory)?;
-        let quiet = thread.not_stopped();
-        let same = quiet.hooks().find(|hook| hook.is(wanted.on_entry, wanted.user_data));
-        if let Some(same) = same {
-            let blocks = same.blocks.load(Ordering::Relaxed);
-            if blocks == 0 || same.owner != wanted.owner {
-                return Err(Refusal::Duplicate);
-            }
-            same.blocks.store(blocks + 1, Ordering::Relaxed);
-            return Ok(same.id);
-        }
-        let slot = free_slot(thread).ok_or(Refusal::TooMany)?;
-        let group = slot as usize / GROUP_SIZE;
-        let has_place = (&raw const (*state).extra_indices).cast::<isize>().add(group).read() != 0;
-        if !has_place {
-            return Err(Refusal::NeedsGroup(group));
-        }
-        if (*state).epoch >= SlotMask::EVERYBODY.epoch - 1 {
-            return Err(Refusal::Exhausted);
-        }
-        let link = link_at(thread, position).ok_or(Refusal::UnknownNeighbour)?;
-        let new = hook.take().ok_or(Refusal::NoMemory)?;
+        same.blocks.store(blocks + 1, Ordering::Relaxed);
+        return Ok(same.id);
+    }
+    // SAFETY: the world is stopped, says the caller.
+    let slot = unsafe { free_slot(thread) }.ok_or(Refusal::TooMany)?;
+    let group = slot as usize / GROUP_SIZE;
+    // SAFETY: the state is live, and no other thread runs. A free slot is in one of the groups.
+    let (index, epoch) = unsafe {
+        let index = (&raw const (*state).extra_indices).cast::<isize>().add(group).read();
+        (index, (*state).epoch)
+    };
+    if index == 0 {
+        return Err(Refusal::NeedsGroup(group));
+    }
+    if epoch >= SlotMask::EVERYBODY.epoch - 1 {
+        return Err(Refusal::Exhausted);
+    }
+    // SAFETY: the world is stopped, says the caller.
+    let link = unsafe { link_at(thread, position) }.ok_or(Refusal::UnknownNeighbour)?;
+    let new = hook.take().ok_or(Refusal::NoMemory)?;
+    // SAFETY: the state is live, and no other thread runs.
+    let new = unsafe {
         (*state).last_id += 1;
         (*state).epoch += 1;
-        let new = new.identify((*state).last_id, slot, (*state).epoch);
-        let id = new.get().id;
-        let installed: *const Hook = new.get();
+        new.identify((*state).last_id, slot, (*state).epoch)
+    };
+    let installed: *const Hook = new.get();
+    // SAFETY: the world is stopped, says the caller. The list uses the hook, which stays.
+    unsafe {
         link.put(new);
         take_slot(thread, &*installed, true);
         announce(thread, &*installed, true);
         despecialize_all(thread);
-        Ok(id)
+        Ok((*installed).id)
     }
 }
 
-/// Writes down whether the slot of a hook is taken.
+/// Takes the slot of a hook, or frees it.
 ///
 /// # Safety
 /// The world is stopped.
 unsafe fn take_slot(thread: Thread, hook: &Hook, taken: bool) {
     let state = thread.state();
-    // SAFETY: the state is live, and nobody else runs.
+    // SAFETY: the state is live, and no other thread runs.
     unsafe {
         let mut used = (*state).used;
         put(&mut used, hook, taken);
@@ -242,16 +255,16 @@ unsafe fn take_slot(thread: Thread, hook: &Hook, taken: bool) {
     }
 }
 
-/// Removes the first hook that `goes` says; the list's use of it. Needs no memory.
+/// Removes the first hook for which `is_meant` is true, and returns the list's use of it. Needs no memory.
 ///
 /// # Safety
 /// The world is stopped.
-unsafe fn take_out(thread: Thread, goes: impl Fn(&Hook) -> bool) -> Option<HookInUse> {
+unsafe fn take_out(thread: Thread, is_meant: impl Fn(&Hook) -> bool) -> Option<HookInUse> {
     // SAFETY: the world is stopped, says the caller, and nothing here waits, or runs Python code:
     // no other thread adds, removes or walks hooks.
     unsafe {
         let mut link = Link::First(&raw mut (*thread.state()).hooks);
-        while !goes(link.hook()?) {
+        while !is_meant(link.hook()?) {
             link = Link::Behind(link.hook()?);
         }
         let removed = link.take()?;
@@ -262,10 +275,10 @@ unsafe fn take_out(thread: Thread, goes: impl Fn(&Hook) -> bool) -> Option<HookI
 }
 
 /// [`take_out`] with the world stopped for it; whether there was one.
-fn remove_one(thread: Thread, goes: impl Fn(&Hook) -> bool) -> bool {
-    // SAFETY: the world is stopped.
-    let removed = locked(thread, || unsafe { take_out(thread, goes) });
-    // Dropped here, with the world running: that may call whatever its owner wants to have called.
+fn remove_one(thread: Thread, is_meant: impl Fn(&Hook) -> bool) -> bool {
+    // SAFETY: the world is stopped. *quiet*: hooks are compared, and fields written.
+    let removed = unsafe { with_world_stopped(thread, |_| take_out(thread, is_meant)) };
+    // Dropped here, with the world running: that may call `free_user_data`.
     removed.is_some()
 }
 
@@ -280,17 +293,17 @@ pub fn remove(thread: Thread, id: c_longlong) -> Outcome<()> {
 
 /// Removes every hook that is installed now.
 pub fn clear(thread: Thread) {
-    // What one of them has run as it is freed is not for the others.
-    let now = locked(thread, || {
-        // SAFETY: nothing here waits, or runs Python code, and the world is stopped.
-        unsafe {
-            for hook in thread.not_stopped().hooks() {
+    // Disabled first: code that runs when one of them is freed is not for the others.
+    // SAFETY: the world is stopped. *quiet*: fields are written.
+    let now = unsafe {
+        with_world_stopped(thread, |quiet| {
+            for hook in quiet.hooks() {
                 hook.set_enabled(false);
                 announce(thread, &hook, false);
             }
             (*thread.state()).epoch
-        }
-    });
+        })
+    };
     while remove_one(thread, |hook| hook.epoch <= now) {}
 }
 
@@ -307,9 +320,7 @@ pub fn remove_those_of(thread: Thread, ending: ThreadState) {
 /// `None` if another thread has removed it already. Needs no memory.
 pub fn leave(thread: Thread, owner: u64) -> Option<HookInUse> {
     let is_its = |hook: &Hook| hook.owner == owner && hook.blocks.load(Ordering::Relaxed) != 0;
-    locked(thread, || {
-        // SAFETY: *quiet*: fields are read and written.
-        let quiet = unsafe { thread.not_stopped() };
+    let end_block = |quiet: &NotStopped| {
         let hook = quiet.hooks().find(|hook| is_its(hook))?;
         let blocks = hook.blocks.load(Ordering::Relaxed) - 1;
         if blocks != 0 {
@@ -320,7 +331,9 @@ pub fn leave(thread: Thread, owner: u64) -> Option<HookInUse> {
         let removed = unsafe { take_out(thread, is_its) }?;
         removed.get().blocks.store(0, Ordering::Relaxed);
         Some(removed)
-    })
+    };
+    // SAFETY: *quiet*: fields are written.
+    unsafe { with_world_stopped(thread, end_block) }
 }
 
 /// The handle of the hook that blocks of this owner have installed.
@@ -334,7 +347,7 @@ pub fn id_in_blocks(thread: Thread, owner: u64) -> Option<c_longlong> {
 
 /// The interpreter ends: removes every hook. No hook can be added any more.
 pub fn close(thread: Thread) {
-    // SAFETY: the state is live, and nobody else runs meanwhile.
-    locked(thread, || unsafe { (*thread.state()).closed = true });
+    // SAFETY: the state is live, and no other thread runs meanwhile. *quiet*: a field is written.
+    unsafe { with_world_stopped(thread, |_| (*thread.state()).closed = true) };
     clear(thread);
 }

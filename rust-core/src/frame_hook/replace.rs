@@ -5,10 +5,11 @@
 //! in its place on the data stack; the arguments are stored into it by name and kind; and what is left over is
 //! released.
 
-use super::entry_frame::{EntryFrame, NewFrame, Stage};
+use super::entry_frame::{EntryFrame, NewFrame};
 use super::error::{Outcome, Raised};
 use super::once_cell::incompatible_code_error;
 use super::parameter_map::{Names, ParameterMap};
+use super::return_offset::Stage;
 use super::view::unbound;
 use crate::code::Code;
 use crate::cpython as c;
@@ -126,12 +127,11 @@ fn refuse(thread: Thread, name: *const c_char, old: Code, new: Code, why: &CStr)
     Raised::by_cpython(thread)
 }
 
-/// What a frame holds, taken out of it. The values of its arguments come first. Behind them, in no
-/// order, is what else is in its slots: above all the cells and free variables that its prologue
-/// has put there.
+/// The contents of a frame's slots, taken out of it. The values of its arguments come first. Behind them, in no
+/// order, are those of all other slots: above all the cells and free variables that its prologue has stored there.
 ///
-/// Dropping this closes none of them. An argument that is in a cell is held by a new reference. All
-/// other words are those of the frame, which keeps them if the exchange fails.
+/// Dropping this releases none of them. An argument that is in a cell is held by a new reference. All
+/// other slots are copies of the frame's, which keeps them if the exchange fails.
 struct Taken {
     few: [MaybeUninit<StackSlot>; Taken::FEW],
     many: Option<NonNull<StackSlot>>,
@@ -143,22 +143,22 @@ impl Taken {
     /// So many need no allocation.
     const FEW: usize = 24;
 
-    /// `UnboundLocalError` where an argument has lost its value, `MemoryError` without memory. Then
+    /// `UnboundLocalError` if an argument has lost its value, `MemoryError` without memory. Then
     /// nothing is taken.
     fn from(thread: Thread, frame: &EntryFrame) -> Outcome<Self> {
         let arguments = frame.code().parameters().count();
         let in_use = frame.slots_at_rest();
         // SAFETY: so many slots are in use.
-        let word = |slot: usize| unsafe { frame.first_slot().add(slot).read() };
+        let content = |slot: usize| unsafe { frame.first_slot().add(slot).read() };
         let cells = || (0..arguments).filter(|&slot| frame.look().has_cell_at(slot));
-        let others = || (arguments..in_use).filter(|&slot| !word(slot).is_empty());
+        let others = || (arguments..in_use).filter(|&slot| !content(slot).is_empty());
         let mut taken = Taken::with_room(arguments + cells().count() + others().count())
             .ok_or_else(|| Raised::no_memory(thread))?;
         for slot in 0..arguments {
             let value = if frame.look().has_cell_at(slot) {
                 slot_with(frame.look().argument(slot))
             } else {
-                word(slot)
+                content(slot)
             };
             if value.is_empty() {
                 taken.give_back(frame);
@@ -167,7 +167,7 @@ impl Taken {
             taken.push(value);
         }
         taken.arguments = arguments;
-        cells().chain(others()).for_each(|slot| taken.push(word(slot)));
+        cells().chain(others()).for_each(|slot| taken.push(content(slot)));
         Ok(taken)
     }
 
@@ -188,14 +188,14 @@ impl Taken {
         self.many.map_or(self.few.as_mut_ptr().cast(), NonNull::as_ptr)
     }
 
-    /// Appends a word. There is room.
-    fn push(&mut self, word: StackSlot) {
+    /// Appends a slot's content. There is room.
+    fn push(&mut self, content: StackSlot) {
         // SAFETY: `from` has counted before.
-        unsafe { self.slots().add(self.count).write(word) };
+        unsafe { self.slots().add(self.count).write(content) };
         self.count += 1;
     }
 
-    /// Leaves the frame as it was. Only the new references to values of cells are given up. Each
+    /// Leaves the frame as it was. Only the new references to values of cells are released. Each
     /// cell still has its value, so no destructor runs.
     fn give_back(mut self, frame: &EntryFrame) {
         let known = self.count.min(frame.code().parameters().count());
@@ -216,7 +216,7 @@ impl Taken {
         }
     }
 
-    /// Gives up what the new frame has no place for: cells and free variables. Destructors may run.
+    /// Releases what the new frame has no slot for: cells and free variables. Destructors may run.
     fn close(mut self) {
         for slot in self.arguments..self.count {
             // SAFETY: kept here, and looked at no more.
@@ -235,7 +235,7 @@ impl Drop for Taken {
     }
 }
 
-/// Puts a frame that runs `new` in the place of `frame`, still being dispatched. On
+/// Replaces `frame` by one that runs `new`, still being dispatched. On
 /// failure nothing has changed.
 ///
 /// `name` is the hook's, for the message.
@@ -252,8 +252,8 @@ pub unsafe fn replace(
     if let Some(why) = incompatibility(old, new) {
         return Err(refuse(thread, name, old, new, why));
     }
-    // Nobody finds a frame that is being dispatched. If somebody has made an object for it all the
-    // same, that object gets a copy of the frame as it is now.
+    // Frame walkers skip a frame that is being dispatched. If it has a frame object all the same, that gets a copy of
+    // the frame as it is now.
     // SAFETY: a frame of this thread, at rest. What runs here cannot see the frame.
     unsafe { leave_object(**frame) };
     let mut taken = Taken::from(thread, frame)?;
@@ -278,28 +278,37 @@ pub unsafe fn replace(
 /// `frame` is being dispatched in this thread. The references in its slots and the one to its code are
 /// the caller's from now on.
 unsafe fn remake(thread: Thread, frame: &EntryFrame, new: Code) -> Option<EntryFrame> {
-    // SAFETY: the thread's own state and data stack, and its topmost frame. The two frames may
-    // overlap, so what goes on is read before. The reference to the function moves, and that to
-    // the locals.
-    unsafe {
-        let old: _PyInterpreterFrame = frame.as_ptr().read();
-        let is_current = (*thread.tstate()).current_frame == frame.as_ptr();
-        // A signal's handler that walks frames here finds neither the old one nor a half of the new.
-        if is_current {
-            thread.set_current_frame(old.previous);
+    // SAFETY: the thread's own state, and its topmost frame. The two frames may overlap, so fields that stay are read
+    // before.
+    let (old, is_current): (_PyInterpreterFrame, bool) =
+        unsafe { (frame.as_ptr().read(), (*thread.tstate()).current_frame == frame.as_ptr()) };
+    // A signal handler that walks frames here finds neither the old one nor a half of the new.
+    if is_current {
+        // SAFETY: the frame below is live.
+        unsafe { thread.set_current_frame(old.previous) };
+    }
+    let initialize = |place: NonNull<StackSlot>| {
+        let made: *mut _PyInterpreterFrame = place.as_ptr().cast();
+        // SAFETY: memory for a frame of this code, at the top of the data stack. The reference to the function moves,
+        // and that to the locals.
+        unsafe {
+            _PyFrame_Initialize(made, old.f_funcobj.cast(), old.f_locals, new.as_ptr(), 0);
+            let made = Frame::new(made);
+            made.set_previous(old.previous);
+            NewFrame::new(made).hide(Stage::Fresh)
         }
-        let made = DataStack::of(thread.tstate())
+    };
+    // SAFETY: the thread's own data stack, and its topmost frame.
+    let made = unsafe {
+        DataStack::of(thread.tstate())
             .exchange_top(frame.as_ptr().cast(), Slots::new(new.frame_slots()))
-            .map(|place| {
-                let made: *mut _PyInterpreterFrame = place.as_ptr().cast();
-                _PyFrame_Initialize(made, old.f_funcobj.cast(), old.f_locals, new.as_ptr(), 0);
-                let made = Frame::new(made);
-                made.set_previous(old.previous);
-                NewFrame::new(made).hide(Stage::Fresh)
-            });
-        if is_current {
+            .map(|place| initialize(place.cast()))
+    };
+    if is_current {
+        // SAFETY: the new frame is whole, or the old one as it was.
+        unsafe {
             thread.set_current_frame(made.as_ref().map_or(frame.as_ptr(), |made| made.as_ptr()));
         }
-        made
     }
+    made
 }

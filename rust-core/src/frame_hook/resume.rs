@@ -1,6 +1,6 @@
 //! The two forms of `RESUME`: only the unspecialized one dispatches hooks.
 
-use super::world::{despecialize_all, locked};
+use super::world::{despecialize_all, with_world_stopped};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::_PyInterpreterFrame;
@@ -14,15 +14,15 @@ use core::sync::atomic::{AtomicU8, Ordering};
 ///
 /// # Safety
 /// `at` is one of the instructions of live code.
-pub unsafe fn make_slow(at: *mut c::_Py_CODEUNIT) -> bool {
+pub unsafe fn despecialize(at: *mut c::_Py_CODEUNIT) -> bool {
     // SAFETY: the caller says that `at` is one of the instructions of live code.
-    let is_quick = unsafe { is_at(at, c::RESUME_CHECK) };
-    if is_quick {
+    let was_specialized = unsafe { is_at(at, c::RESUME_CHECK) };
+    if was_specialized {
         // SAFETY: live, says the caller. RESUME and RESUME_CHECK mean the same to a thread that
         // executes the instruction meanwhile.
         unsafe { opcode(at).store(c::RESUME as u8, Ordering::Relaxed) };
     }
-    is_quick
+    was_specialized
 }
 
 /// The opcode of an instruction. Other threads may execute and write it.
@@ -53,7 +53,7 @@ unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
 /// instruction. C calls this with the GIL only, as there is no RESUME_CHECK without it.
 ///
 /// # Safety
-/// `frame` is the calling thread's current one, and stands at a `RESUME`.
+/// `frame` is the calling thread's current one, at a `RESUME`.
 #[no_mangle]
 #[cold]
 pub unsafe extern "C" fn _PyRust_ImitateResumeCheck(frame: *mut _PyInterpreterFrame) {
@@ -72,23 +72,22 @@ pub unsafe extern "C" fn _PyRust_ImitateResumeCheck(frame: *mut _PyInterpreterFr
 }
 
 /// De-specializes the first RESUME of `code`, so that its frames are dispatched. An exception that is set stays.
-pub fn make_first_resume_slow(thread: Thread, code: Code) {
+pub fn despecialize_first_resume(thread: Thread, code: Code) {
     // SAFETY: it has such an instruction.
-    let was_quick = code.prologue().is_some() && unsafe { make_slow(code.first_resume()) };
-    if was_quick && c::HAS_TIER2 {
-        // A trace keeps the quick form that it had, and may be running: this may be called by a
-        // destructor within it. No trace goes on in a generator, so those matter here alone.
-        // SAFETY: the world is stopped.
-        locked(thread, || unsafe { despecialize_all(thread) });
+    let was_specialized = code.prologue().is_some() && unsafe { despecialize(code.first_resume()) };
+    if was_specialized && c::HAS_TIER2 {
+        // A trace keeps the specialized form that it has, and may be running: this may be called by a
+        // destructor within it. No trace continues in a generator, so only here do traces matter.
+        // SAFETY: the world is stopped. *quiet*: it runs no Python code.
+        unsafe { with_world_stopped(thread, |_| despecialize_all(thread)) };
     }
 }
 
-/// Whether this is the `RESUME` behind a yield: its argument is 0 where a frame begins.
+/// Whether this is the `RESUME` after a yield or await: its argument is 0 where a frame starts.
 ///
 /// # Safety
-/// A frame that goes on or begins stands there.
-pub unsafe fn goes_on_at(instruction: *mut c::_Py_CODEUNIT) -> bool {
-    // SAFETY: the caller says that a frame stands at this instruction, so its code is live;
-    // arguments do not change.
+/// It is the instruction of a live frame that starts or is resumed.
+pub unsafe fn is_after_yield(instruction: *mut c::_Py_CODEUNIT) -> bool {
+    // SAFETY: the caller says that it is a live frame's, so its code is live; arguments do not change.
     unsafe { (*instruction).op.arg & 3 != 0 }
 }

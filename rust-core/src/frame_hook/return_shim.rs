@@ -1,18 +1,20 @@
 //! A watched frame has been left to its return shim, by a return, a yield or an exception.
 //!
 //! Clauses that safety comments cite:
-//! - *reached*: `mark` is the shim of a watch, and the frame linked to it has been left to it just
+//! - *reached*: the frame is the shim of a watch, and the frame linked to it has been left to it just
 //!   now.
 //! - *current*: the shim of `watch` is the thread's current frame. No other thread links or clears
 //!   this one's frames. Others only read them: Python's frame walkers while this one is stopped;
 //!   faulthandler and samplers at any time, as CPython's own frames. Python code that a callback or
 //!   a destructor runs leaves the current frame as it was.
 
-use super::error::{hand_back, Outcome, Raised};
+use super::error::{value_unless, Outcome, Raised};
+use super::generator_events::deliver_yield;
 use super::generator_watch;
+use super::return_offset::ResumeOffset;
 use super::shim_code::YIELDS_TO;
 use super::verdict::Kind;
-use super::watch::OwnedWatch;
+use super::watch::owned::OwnedWatch;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject, PyThreadState};
 use crate::exception::drop_aside;
@@ -37,13 +39,13 @@ pub(super) const HERE: Ahead = 0;
 /// # Safety
 /// That frame has called, or has sent to a generator; its stack pointer is saved.
 #[inline(always)]
-pub unsafe fn hand_on(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahead {
+pub unsafe fn push_result(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahead {
     // SAFETY: the caller says that the frame has called, or has sent to a generator, so there is
     // room for the value; its stack pointer is saved.
     unsafe {
         let frame = Frame::new((*thread.tstate()).current_frame);
         frame.push(value);
-        ahead.unwrap_or(Ahead::from((*frame.as_ptr()).return_offset))
+        ahead.unwrap_or(ResumeOffset::of(frame).units().into())
     }
 }
 
@@ -57,26 +59,32 @@ pub unsafe fn hand_on(thread: Thread, value: Owned, ahead: Option<Ahead>) -> Ahe
 #[inline(never)] // the eval loop is large enough
 pub unsafe extern "C" fn _PyRust_ReturnToShim(tstate: *mut PyThreadState) -> Ahead {
     // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that its
-    // current frame is a shim: *reached*, since the eval loop calls this once for each frame that
-    // is left to one, and *current*. Unless an exception is set, the value is in its slot.
-    unsafe {
+    // current frame is a shim: one of a chain, or *reached*, since the eval loop calls this once for
+    // each frame that is left to one.
+    let (thread, watch) = unsafe {
         let thread = Thread::new(tstate);
         #[cfg(not(any(test, fuzzing)))]
         if is_entry((*tstate).current_frame) {
             return enter_chain(thread);
         }
-        let watch = arrived((*tstate).current_frame);
-        watch.mark().forget_slots();
-        if thread.has_exception() {
-            came_back_raised(thread, watch);
-            return HERE;
-        }
-        let value = watch.take_value();
-        if watch.was_yielded_to() {
-            return yielded(thread, watch, value);
-        }
-        match came_back(thread, watch, value) {
-            Ok(value) => hand_on(thread, value, None),
+        (thread, watch_of((*tstate).current_frame))
+    };
+    watch.shim().forget_slots();
+    if thread.has_exception() {
+        // SAFETY: *current*: the current frame, says the caller.
+        unsafe { end_by_exception(thread, watch) };
+        return HERE;
+    }
+    // SAFETY: *set*: no exception is set, so the value is in the slot.
+    let value = unsafe { watch.take_value() };
+    if watch.was_yielded_to() {
+        // SAFETY: *current*: the current frame, says the caller.
+        return unsafe { continue_after_yield(thread, watch, value) };
+    }
+    // SAFETY: *current*, says the caller. The frame that is current afterwards has called.
+    unsafe {
+        match end_by_return(thread, watch, value) {
+            Ok(value) => push_result(thread, value, None),
             Err(Raised { .. }) => HERE,
         }
     }
@@ -87,23 +95,23 @@ pub unsafe extern "C" fn _PyRust_ReturnToShim(tstate: *mut PyThreadState) -> Ahe
 /// # Safety
 /// *reached*.
 #[inline(always)]
-unsafe fn arrived(mark: *mut _PyInterpreterFrame) -> OwnedWatch {
+unsafe fn watch_of(shim: *mut _PyInterpreterFrame) -> OwnedWatch {
     // SAFETY: *live*: not ended before its shim is *reached*, which is now. *only*: it is reached
     // once.
-    unsafe { OwnedWatch::from_raw(NonNull::new_unchecked(mark.cast())) }
+    unsafe { OwnedWatch::from_raw(NonNull::new_unchecked(shim.cast())) }
 }
 
-/// A generator has yielded `value` to a shim. Calls the yield callback and hands the value on.
+/// A generator has yielded `value` to a shim. Calls the yield callback and passes the value to the frame below.
 ///
 /// # Safety
 /// *current*.
 #[inline(never)]
-unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
+unsafe fn continue_after_yield(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
     // SAFETY: *current*, says the caller. The frame that is current afterwards has sent to the
     // generator.
     unsafe {
-        match generator_watch::yielded(thread, watch, value) {
-            Ok(value) => hand_on(thread, value, Some(YIELDS_TO as Ahead)),
+        match deliver_yield(thread, watch, value) {
+            Ok(value) => push_result(thread, value, Some(YIELDS_TO as Ahead)),
             Err(Raised { .. }) => HERE,
         }
     }
@@ -115,33 +123,30 @@ unsafe fn yielded(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
 /// # Safety
 /// *current*.
 #[inline(always)]
-unsafe fn came_back(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
+unsafe fn end_by_return(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
     // SAFETY: *current*, says the caller; nothing has run since.
-    let told = match unsafe { watch.end_plainly(thread, value.as_ptr()) } {
-        Ok(told) => told,
-        // SAFETY: *current* still: `end_plainly` has done nothing if it returns the watch.
-        Err(watch) => return unsafe { came_back_otherwise(thread, watch, value) },
+    let outcome = match unsafe { watch.end_plain(thread, value.as_ptr()) } {
+        Ok(outcome) => outcome,
+        // SAFETY: *current* still: `end_plain` has done nothing if it returns the watch.
+        Err(watch) => return unsafe { end_any_by_return(thread, watch, value) },
     };
-    hand_back(value, told)
+    value_unless(value, outcome)
 }
 
-/// As [`came_back`], for any watch.
+/// As [`end_by_return`], for any watch.
 ///
 /// # Safety
 /// As there.
 #[inline(never)]
-unsafe fn came_back_otherwise(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
+unsafe fn end_any_by_return(thread: Thread, watch: OwnedWatch, value: Owned) -> Outcome<Owned> {
     if watch.makes_generator() {
         // SAFETY: *current*, says the caller; nothing has run since.
-        return unsafe { made_generator(thread, watch, value) };
+        return unsafe { continue_with_generator(thread, watch, value) };
     }
-    let told = watch.tell(thread, Kind::Returned, value.as_ptr());
+    let outcome = watch.notify(thread, Kind::Returned, value.as_ptr());
     // SAFETY: *current*, says the caller, and after the callback too.
-    unsafe { watch.step_down(thread) };
-    generator_watch::detach(&watch);
-    // SAFETY: nothing leads to it any more: neither frame nor list nor generator.
-    unsafe { watch.end(thread) };
-    hand_back(value, told)
+    unsafe { end(thread, watch) };
+    value_unless(value, outcome)
 }
 
 /// The exception that is set has reached a shim. Calls the exit callback. The frame below is current afterwards.
@@ -150,40 +155,52 @@ unsafe fn came_back_otherwise(thread: Thread, watch: OwnedWatch, value: Owned) -
 /// *current*.
 #[cold]
 #[inline(never)]
-unsafe fn came_back_raised(thread: Thread, watch: OwnedWatch) {
-    // SAFETY: *current*, says the caller, and after the callback too. The exception is this
-    // function's own meanwhile.
-    unsafe {
-        if let Some(raised) = Owned::new(c::PyErr_GetRaisedException()) {
-            watch.tell_aside(thread, Kind::Raised, raised);
-        }
-        watch.step_down(thread);
+unsafe fn end_by_exception(thread: Thread, watch: OwnedWatch) {
+    // SAFETY: attached. The exception is this function's own meanwhile.
+    if let Some(raised) = unsafe { Owned::new(c::PyErr_GetRaisedException()) } {
+        watch.notify_during_exception(thread, Kind::Raised, raised);
     }
+    // SAFETY: *current*, says the caller, and after the callback too.
+    unsafe { end(thread, watch) };
+}
+
+/// Ends a watch whose exit callback was called. The frame below is current afterwards.
+///
+/// # Safety
+/// *current*.
+#[inline(always)]
+unsafe fn end(thread: Thread, watch: OwnedWatch) {
+    // SAFETY: *current*, says the caller.
+    unsafe { watch.unlink(thread) };
     generator_watch::detach(&watch);
-    // SAFETY: nothing leads to it any more: neither frame nor list nor generator.
+    // SAFETY: *out*: no frame, list or generator leads to it any more.
     unsafe { watch.end(thread) };
 }
 
-/// As [`came_back`], where the frame has made a generator, which is watched from now on.
+/// As [`end_by_return`], of a frame that has made a generator, which is watched from now on.
 ///
 /// # Safety
 /// As there.
 #[inline(never)]
-unsafe fn made_generator(thread: Thread, watch: OwnedWatch, generator: Owned) -> Outcome<Owned> {
+unsafe fn continue_with_generator(
+    thread: Thread,
+    watch: OwnedWatch,
+    generator: Owned,
+) -> Outcome<Owned> {
     // SAFETY: *current*, says the caller.
     let (watch, refused) = match unsafe { generator_watch::attach(thread, watch, &generator) } {
         Ok(()) => return Ok(generator),
         Err(refused) => refused,
     };
     match refused {
-        // What is told of such a frame is that it has returned.
+        // Such a frame has returned.
         // SAFETY: *current* still: `attach` has done nothing if it returns the watch.
-        Ok(()) => unsafe { came_back_otherwise(thread, watch, generator) },
+        Ok(()) => unsafe { end_any_by_return(thread, watch, generator) },
         // SAFETY: *current* still, and after the destructors too; attached, and without a lock, as
         // Python code has just run.
         Err(raised) => unsafe {
             drop_aside(generator);
-            came_back_raised(thread, watch);
+            end_by_exception(thread, watch);
             Err(raised)
         },
     }
@@ -193,36 +210,34 @@ unsafe fn made_generator(thread: Thread, watch: OwnedWatch, generator: Owned) ->
 /// reference, or NULL with an exception. Returns the same for the caller.
 ///
 /// # Safety
-/// `tstate` is the calling thread's own, attached thread state. `mark` is the first of the shims
+/// `tstate` is the calling thread's own, attached thread state. `shim` is the first of the shims
 /// upon its current frame, and the call is over.
 #[cold]
 #[inline(never)]
-pub unsafe fn pass_marks(
+pub unsafe fn pass_through_shims(
     tstate: *mut PyThreadState,
-    mark: Frame,
-    came: *mut PyObject,
+    shim: Frame,
+    result: *mut PyObject,
 ) -> *mut PyObject {
-    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, that the
-    // shims from `mark` on lie upon its current frame, and that the call is over. So each is
-    // *reached* in turn, and *current* once it is set so. What is below it is read before its watch
-    // ends.
-    unsafe {
-        let (thread, caller) = (Thread::new(tstate), (*tstate).current_frame);
-        let mut came = Owned::new(came);
-        let mut at = mark.as_ptr();
-        while at != caller {
-            let watch = arrived(at);
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that the result is a new
+    // reference, or NULL.
+    let (thread, caller, mut result) =
+        unsafe { (Thread::new(tstate), (*tstate).current_frame, Owned::new(result)) };
+    let mut at = shim.as_ptr();
+    while at != caller {
+        // SAFETY: the caller says that the shims lie upon the current frame, and that the call is over: each is *reached*
+        // in turn, and *current* once it is set so. The one below is read before its watch ends.
+        unsafe {
+            let watch = watch_of(at);
             thread.set_current_frame(at);
             at = (*at).previous;
-            came = match came {
-                Some(value) => came_back(thread, watch, value).ok(),
-                None => {
-                    came_back_raised(thread, watch);
-                    None
-                }
-            };
+            match result.take() {
+                Some(value) => result = end_by_return(thread, watch, value).ok(),
+                None => end_by_exception(thread, watch),
+            }
         }
-        thread.set_current_frame(caller);
-        came.map_or(null_mut(), Owned::into_raw)
     }
+    // SAFETY: the frame that was current, which has called.
+    unsafe { thread.set_current_frame(caller) };
+    result.map_or(null_mut(), Owned::into_raw)
 }

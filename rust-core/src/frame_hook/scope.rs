@@ -23,13 +23,13 @@ use core::ptr::{null, NonNull};
 pub struct Scope {
     links: Links<Scope>,
     root: *mut _PyStackChunk,
-    /// Whose it is; NULL: no hook is called.
+    /// The hook that has it; NULL: an unhooked call, for which no hook is called.
     hook: *const Hook,
     kind: c_uint,
     /// No hook is called: by this scope, or by one around it on the same stack.
     excludes_all: bool,
-    /// How many hooks have a scope here: this one, or one around it on the same stack. So a look need not go
-    /// through all levels of a recursion. Too many where a scope around this one has ended first.
+    /// How many hooks have a scope here: this one, or one around it on the same stack. So a search need not go
+    /// through all levels of a recursion. Too many if a scope around this one has ended first.
     hooks_here: u32,
 }
 
@@ -41,13 +41,13 @@ unsafe impl Member for Scope {
     }
 }
 
-/// The root chunk of the data stack of now, which is made if there is none; NULL: there is no memory.
+/// The root chunk of the current data stack, which is allocated if there is none; NULL: there is no memory.
 fn root_or_made(thread: Thread) -> *mut _PyStackChunk {
     let root_now = root(thread);
     if !root_now.is_null() {
         return root_now;
     }
-    // SAFETY: the calling thread's own. The frame is the topmost one, and nobody has used it.
+    // SAFETY: the calling thread's own. The frame is the topmost one, and unused.
     unsafe {
         let mut stack = DataStack::of(thread.tstate());
         if let Some(frame) = stack.push(Slots::new(1)) {
@@ -57,7 +57,7 @@ fn root_or_made(thread: Thread) -> *mut _PyStackChunk {
     root(thread)
 }
 
-/// The root chunk of the data stack of now; NULL: there is none.
+/// The root chunk of the current data stack; NULL: there is none.
 fn root(thread: Thread) -> *mut _PyStackChunk {
     // SAFETY: the calling thread's own chunks, each of which leads to the one below.
     unsafe {
@@ -90,13 +90,13 @@ impl Iterator for OnStack {
     fn next(&mut self) -> Option<*mut Scope> {
         loop {
             let scope = self.next?;
-            // SAFETY: *alone*: the calling thread's own list. *member*: nothing is taken out while it is gone over, so
+            // SAFETY: *alone*: the calling thread's own list. *member*: nothing is taken out while it is walked, so
             // those in it are live.
             let root = unsafe {
                 self.next = behind(scope.as_ref());
                 scope.as_ref().root
             };
-            // One that began where there was no memory for a stack is on each.
+            // One that began without memory for a stack is on each.
             if root == self.root || root.is_null() {
                 return Some(scope.as_ptr());
             }
@@ -105,25 +105,25 @@ impl Iterator for OnStack {
 }
 
 impl Scope {
-    /// One that has not begun, which knows its stack.
+    /// One that has not begun, with its stack.
     const fn on(root: *mut _PyStackChunk) -> Self {
         let links = Links::none();
         Scope { links, root, hook: null(), kind: 0, excludes_all: false, hooks_here: 0 }
     }
 
-    /// Remembers the stack of now, where no scope begins.
+    /// Writes down the current stack, without beginning a scope.
     ///
     /// # Safety
     /// `this` is in no list.
-    pub unsafe fn lies_here(this: *mut Scope, thread: Thread) {
+    pub unsafe fn set_stack(this: *mut Scope, thread: Thread) {
         // SAFETY: the caller says that `this` is in no list, so nothing else reads or writes it.
         unsafe { *this = Scope::on(root_or_made(thread)) };
     }
 
-    /// Whether it lies on the stack of now.
+    /// Whether it lies on the current stack.
     ///
     /// # Safety
-    /// The calling thread's, and it knows its stack.
+    /// The calling thread's, and its stack is set.
     pub unsafe fn is_here(this: *mut Scope, thread: Thread) -> bool {
         // SAFETY: the caller says that `this` is the calling thread's: it is live, and no other
         // thread writes it.
@@ -160,7 +160,7 @@ impl Scope {
     ///
     /// # Safety
     /// - *begun*: `this` has begun, and not ended.
-    /// - *alone*: the thread in which it has begun is the calling one, or does not run: nobody else uses its list.
+    /// - *alone*: the thread in which it has begun is the calling one, or does not run: nothing else uses its list.
     #[inline] // or its symbol would be exported
     pub unsafe fn end(this: *const Scope) {
         // SAFETY: *begun*, so it is a *member*, and its watch has its hook. *alone*.
@@ -178,7 +178,7 @@ impl Scope {
 struct EachHook {
     scopes: OnStack,
     seen: HookSet,
-    /// How many of them are still to come, at most. `None`: it is not known yet.
+    /// How many of them are left, at most. `None`: unknown yet.
     left: Option<u32>,
 }
 
@@ -196,16 +196,14 @@ impl Iterator for EachHook {
         while self.left != Some(0) {
             let scope = self.scopes.next()?;
             // SAFETY: live, and this thread's; so is its hook.
-            unsafe {
-                let left = self.left.unwrap_or((*scope).hooks_here);
-                self.left = Some(left);
-                let Some(hook) = (*scope).hook.as_ref() else { continue };
-                // Another hook may have the slot of one that was removed.
-                if !hook.is_removed() && !self.seen.has(hook) {
-                    self.seen.put(hook, true);
-                    self.left = Some(left - 1);
-                    return Some(scope);
-                }
+            let (hook, hooks_here) = unsafe { ((*scope).hook.as_ref(), (*scope).hooks_here) };
+            let left = self.left.unwrap_or(hooks_here);
+            self.left = Some(left);
+            // Another hook may have the slot of one that was removed.
+            if let Some(hook) = hook.filter(|hook| !hook.is_removed() && !self.seen.has(hook)) {
+                self.seen.put(hook, true);
+                self.left = Some(left - 1);
+                return Some(scope);
             }
         }
         None

@@ -1,11 +1,12 @@
 //! Sets of hooks by slot: in memory, and as stored with an epoch.
 
-use super::hook::{Hook, Hooks, Installed};
+use super::hook::list::{Hooks, Installed};
+use super::hook::Hook;
 use crate::in_cpython::{SlotMask, HOOK_GROUPS};
 use crate::thread::Thread;
 use core::ffi::c_void;
 
-/// Writes down whether a hook is in a set.
+/// Adds a hook to a set, or removes it.
 pub fn put(groups: &mut [u32; HOOK_GROUPS], hook: &Hook, member: bool) {
     if let Some(group) = groups.get_mut(hook.group()) {
         *group = if member { *group | hook.bit() } else { *group & !hook.bit() };

@@ -16,8 +16,8 @@ const fn unit(code: u8) -> Unit {
     Unit { code, argument: 0 }
 }
 
-/// The instructions of a shim. The first, `INTERPRETER_EXIT`, shows what kind of frame it is to readers of the
-/// instruction at which a caller stands.
+/// The instructions of a shim. The first, `INTERPRETER_EXIT`, shows frame walkers that read a caller's instruction what
+/// kind of frame it is.
 static INSTRUCTIONS: ForC<[Unit; 3]> =
     ForC::new([unit(c::INTERPRETER_EXIT as u8), unit(RETURN_TO_SHIM), unit(RETURN_TO_SHIM)]);
 /// The offset from the first instruction at which a returning frame continues.
@@ -32,7 +32,7 @@ pub fn first() -> *mut c::_Py_CODEUNIT {
 
 /// Whether a frame is a return shim: no other frame executes these instructions.
 #[inline(always)]
-pub fn is_mark(frame: Frame) -> bool {
+pub fn is_return_shim(frame: Frame) -> bool {
     frame.owner() == Owner::C_STACK
         && (frame.instruction() as usize).wrapping_sub(first() as usize) < size_of::<[Unit; 3]>()
 }

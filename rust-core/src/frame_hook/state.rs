@@ -1,6 +1,7 @@
 //! The state of an interpreter's and a thread's hooks, as the calling thread reaches it.
 
-use super::hook::Hooks;
+use super::hook::list::Hooks;
+use super::list;
 use crate::cpython as c;
 use crate::frame::{Frame, Frames};
 use crate::in_cpython::{FrameHookState, FrameHookThread};
@@ -8,7 +9,7 @@ use crate::sync::Ordering;
 use crate::thread::{NotStopped, Thread, ThreadState};
 
 impl Thread {
-    /// The interpreter's hooks. `FrameHookState` says who changes what.
+    /// The interpreter's hooks. `FrameHookState` says when its fields change.
     #[inline(always)]
     pub(super) fn state(self) -> *mut FrameHookState {
         // SAFETY: an attached thread's interpreter is live.
@@ -21,7 +22,7 @@ impl Thread {
         self.its_state().own()
     }
 
-    /// The innermost frame of the stack that the thread is on, if there is one.
+    /// The innermost frame of the current stack, if there is one.
     #[inline(always)]
     pub(super) fn current_frame(self) -> Option<Frame> {
         // SAFETY: the thread's own field. Its current frame is live, and it is no other stack's.
@@ -59,10 +60,22 @@ pub fn is_closed(thread: Thread) -> bool {
     unsafe { (*thread.state()).closed }
 }
 
-const ONE_ROUND: u64 = 1;
+/// Whether any generator of an interpreter is watched. Read without `watched_lock`, hence stale where a generator of
+/// another thread is concerned.
+///
+/// # Safety
+/// `state` is live.
+#[inline(always)]
+pub unsafe fn any_watched(state: *mut FrameHookState) -> bool {
+    // SAFETY: live, says the caller. No reference is made; the type of the members does not matter to a look at the
+    // beginning.
+    !unsafe { list::is_empty::<c::PyObject>((&raw mut (*state).watched).cast()) }
+}
+
+const ONE_DISPATCH: u64 = 1;
 const ONE_HIDDEN: u64 = 1 << 32;
 
-/// How many dispatches and callbacks are under way in the thread, and how many levels of `tracing` are
+/// How many dispatches and callbacks are in progress in the thread, and how many levels of `tracing` are
 /// theirs.
 #[inline(always)]
 pub fn levels(thread: Thread) -> (u32, u32) {
@@ -71,73 +84,72 @@ pub fn levels(thread: Thread) -> (u32, u32) {
     (levels as u32, (levels >> 32) as u32)
 }
 
-/// Adds to what [`levels`] tells.
+/// Adds to both counts of [`levels`].
 #[inline(always)]
 fn add_levels(thread: Thread, amount: u64) {
     // SAFETY: the calling thread's own.
     unsafe { (*thread.own()).levels = (*thread.own()).levels.wrapping_add(amount) };
 }
 
-/// Counts a dispatch or a callback less, or more again: one that steps out of the way.
-pub fn step_out(thread: Thread, begins: bool) {
-    add_levels(thread, if begins { ONE_ROUND.wrapping_neg() } else { ONE_ROUND });
+/// Counts a dispatch or a callback less during a re-entrant call, and more again after it.
+pub fn leave_dispatch(thread: Thread, begins: bool) {
+    add_levels(thread, if begins { ONE_DISPATCH.wrapping_neg() } else { ONE_DISPATCH });
 }
 
-/// What the eval loop would do before some next instruction, and may raise: signals' handlers, exceptions
-/// from other threads, and pending calls.
+/// Pending work that may raise: signal handlers, exceptions from other threads, and pending calls.
 const RAISES: usize =
     (c::_PY_SIGNALS_PENDING_BIT | c::_PY_ASYNC_EXCEPTION_BIT | c::_PY_CALLS_TO_DO_BIT) as usize;
 
-/// A dispatch or a callback that is under way. It is counted for the thread, so that a thread without any need
-/// not look for it; which frames start within a hook is told by the frames below them.
+/// A dispatch or a callback in progress, until it is dropped. It is counted for the thread, so that frames are searched
+/// for one only if there may be one: a frame starts within a callback if a frame below it says so.
 ///
-/// Trace, profile and monitoring functions do not see the Python code that it runs. What is pending as it begins
-/// is left for the program: CPython does not look everywhere where hooks are called, so it would be raised elsewhere.
-pub struct Round {
+/// Trace, profile and monitoring functions do not see the Python code that it runs. Work that is pending when it begins
+/// is deferred: CPython does not check for it everywhere where hooks are called, so it would be raised elsewhere.
+pub struct DispatchGuard {
     thread: Thread,
-    /// What was pending.
+    /// The deferred work.
     pending: usize,
 }
 
-impl Round {
+impl DispatchGuard {
     #[inline(always)]
     pub fn begin(thread: Thread) -> Self {
-        add_levels(thread, ONE_ROUND | ONE_HIDDEN);
+        add_levels(thread, ONE_DISPATCH | ONE_HIDDEN);
         // SAFETY: the calling thread's own.
         unsafe { (*thread.tstate()).tracing += 1 };
         let pending = thread.eval_breaker() & RAISES;
         if pending != 0 {
-            put_off(thread, pending);
+            defer(thread, pending);
         }
-        Round { thread, pending }
+        DispatchGuard { thread, pending }
     }
 }
 
 #[cold]
 #[inline] // or its symbol would be exported
-fn put_off(thread: Thread, pending: usize) {
+fn defer(thread: Thread, pending: usize) {
     thread.eval_breaker_word().fetch_and(!pending, Ordering::Relaxed);
 }
 
 #[cold]
 #[inline] // or its symbol would be exported
-fn put_back(thread: Thread, pending: usize) {
+fn restore(thread: Thread, pending: usize) {
     thread.eval_breaker_word().fetch_or(pending, Ordering::Relaxed);
 }
 
-impl Drop for Round {
+impl Drop for DispatchGuard {
     #[inline(always)]
     fn drop(&mut self) {
-        add_levels(self.thread, (ONE_ROUND | ONE_HIDDEN).wrapping_neg());
+        add_levels(self.thread, (ONE_DISPATCH | ONE_HIDDEN).wrapping_neg());
         // SAFETY: the calling thread's own.
         unsafe { (*self.thread.tstate()).tracing -= 1 };
         if self.pending != 0 {
-            put_back(self.thread, self.pending);
+            restore(self.thread, self.pending);
         }
     }
 }
 
-/// Runs `work` within a [`Round`], and shows its Python code to trace, profile and monitoring functions, if it is
+/// Runs `work` within a [`DispatchGuard`], and shows its Python code to trace, profile and monitoring functions, if it is
 /// to be `visible`.
 #[inline(always)]
 pub fn visible_if<T>(visible: bool, thread: Thread, work: impl FnOnce() -> T) -> T {

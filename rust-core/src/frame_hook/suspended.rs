@@ -3,22 +3,22 @@
 //! It changes with the world stopped; memory is allocated while the world runs.
 
 use super::error::{Outcome, Raised};
-use super::hook::Installed;
+use super::hook::list::Installed;
 use super::set::HookSet;
-use super::world::{despecialize_all, locked};
+use super::world::{despecialize_all, with_world_stopped};
 use crate::code::Code;
 use crate::cpython as c;
 use crate::in_cpython::SuspendedCode;
 use crate::reference_count::{decref, new_reference};
-use crate::thread::Thread;
-use core::ffi::{c_longlong, c_void};
+use crate::thread::{NotStopped, Thread};
+use core::ffi::c_longlong;
 use core::ptr::null_mut;
 
 /// Begins a block in which a hook is not called for a code object.
 pub fn begin(thread: Thread, id: c_longlong, code: Code) -> Outcome<()> {
     loop {
-        // SAFETY: the world is stopped.
-        let wanted = locked(thread, || unsafe { try_to_begin(thread, id, code) });
+        // SAFETY: the world is stopped. *quiet*: an entry is written.
+        let wanted = unsafe { with_world_stopped(thread, |_| try_to_begin(thread, id, code)) };
         match wanted {
             None => return Ok(()),
             Some(room) => grow(thread, room)?,
@@ -33,54 +33,53 @@ pub fn begin(thread: Thread, id: c_longlong, code: Code) -> Outcome<()> {
 /// The world is stopped.
 unsafe fn try_to_begin(thread: Thread, id: c_longlong, code: Code) -> Option<usize> {
     let state = thread.state();
-    // SAFETY: the state is live, and nobody else runs. There is room for so many entries.
+    // SAFETY: the world is stopped, says the caller.
+    if let Some(entry) = unsafe { find(thread, id, code) } {
+        // SAFETY: the state is live, and no other thread runs.
+        unsafe { (*entry).blocks += 1 };
+        return None;
+    }
+    // SAFETY: the state is live, and no other thread runs. There is room for so many entries.
     unsafe {
-        if let Some(entry) = find(thread, id, code) {
-            (*entry).blocks += 1;
-            return None;
+        let (count, room) = ((*state).suspended_count, (*state).suspended_room);
+        if count == room {
+            return Some(room * 2 + 4);
         }
-        if (*state).suspended_count == (*state).suspended_room {
-            return Some((*state).suspended_room * 2 + 4);
-        }
-        (*state).suspended_codes.add((*state).suspended_count).write(SuspendedCode {
-            id,
-            code: new_reference(code.as_object()).cast(),
-            blocks: 1,
-        });
-        (*state).suspended_count += 1;
+        let code = new_reference(code.as_object()).cast();
+        (*state).suspended_codes.add(count).write(SuspendedCode { id, code, blocks: 1 });
+        (*state).suspended_count = count + 1;
     }
     None
 }
 
-/// Such a block ends; also where the hook was removed meanwhile. Needs no memory.
+/// Such a block ends; also if the hook was removed meanwhile. Needs no memory.
 pub fn end(thread: Thread, id: c_longlong, code: Code) {
-    // SAFETY: the world is stopped.
-    let gone = locked(thread, || unsafe { count_end(thread, id, code) });
-    if let Some(gone) = gone {
+    // SAFETY: the world is stopped. *quiet*: entries are written.
+    let removed = unsafe { with_world_stopped(thread, |_| count_end(thread, id, code)) };
+    if let Some(removed) = removed {
         // SAFETY: the entry's own reference.
-        unsafe { decref(gone.code.cast()) };
+        unsafe { decref(removed.code.cast()) };
     }
 }
 
-/// Counts the end of a block. If it was the last one, takes the entry off the list and returns it.
+/// Counts the end of a block. If it was the last one, removes its entry from the list and returns it.
 ///
 /// # Safety
 /// The world is stopped.
 unsafe fn count_end(thread: Thread, id: c_longlong, code: Code) -> Option<SuspendedCode> {
     let state = thread.state();
-    // SAFETY: the state is live, and nobody else runs. The last entry takes the place of the one
-    // that goes.
+    // SAFETY: the world is stopped, says the caller, so no other thread uses the entry.
+    let entry = unsafe { &mut *find(thread, id, code)? };
+    entry.blocks -= 1;
+    if entry.blocks != 0 {
+        return None;
+    }
+    // SAFETY: the state is live, and no other thread runs. The last entry is moved to where the removed one was.
     unsafe {
-        let entry = find(thread, id, code)?;
-        (*entry).blocks -= 1;
-        if (*entry).blocks != 0 {
-            return None;
-        }
-        let gone = entry.read();
         (*state).suspended_count -= 1;
-        entry.write((*state).suspended_codes.add((*state).suspended_count).read());
+        let last = (*state).suspended_codes.add((*state).suspended_count).read();
         despecialize_all(thread);
-        Some(gone)
+        Some(core::mem::replace(entry, last))
     }
 }
 
@@ -110,7 +109,7 @@ pub fn set_for(thread: Thread, code: Code) -> HookSet {
 /// The world is stopped, and stays so while the result is used.
 unsafe fn find(thread: Thread, id: c_longlong, code: Code) -> Option<*mut SuspendedCode> {
     let state = thread.state();
-    // SAFETY: the state is live, and nobody else runs. So many entries are there.
+    // SAFETY: the state is live, and no other thread runs. So many entries are there.
     unsafe {
         (0..(*state).suspended_count)
             .map(|i| (*state).suspended_codes.add(i))
@@ -125,29 +124,30 @@ fn grow(thread: Thread, room: usize) -> Outcome<()> {
     if fresh.is_null() {
         return Err(Raised::no_memory(thread));
     }
-    let unused = locked(thread, || {
+    let exchange = |_: &NotStopped| {
         let state = thread.state();
+        // SAFETY: the state is live; the world is stopped.
+        if unsafe { (*state).suspended_room } >= room {
+            return fresh; // another thread was faster
+        }
         // SAFETY: the world is stopped. The new block has room for the entries of the old one.
         unsafe {
-            if (*state).suspended_room >= room {
-                return fresh; // another thread was faster
-            }
             let old = core::mem::replace(&mut (*state).suspended_codes, fresh.cast());
             if !old.is_null() {
                 (*state).suspended_codes.copy_from_nonoverlapping(old, (*state).suspended_count);
             }
             (*state).suspended_room = room;
-            old.cast::<c_void>()
+            old.cast()
         }
-    });
-    // SAFETY: NULL, or a block that nobody uses.
-    unsafe { c::PyMem_RawFree(unused) };
+    };
+    // SAFETY: *quiet*: entries are moved. Then NULL, or an unused block.
+    unsafe { c::PyMem_RawFree(with_world_stopped(thread, exchange)) };
     Ok(())
 }
 
 /// The interpreter ends: blocks that have not ended end now.
 pub fn forget(thread: Thread) {
-    let (entries, count) = locked(thread, || {
+    let take = |_: &NotStopped| {
         let state = thread.state();
         // SAFETY: the world is stopped.
         unsafe {
@@ -157,7 +157,9 @@ pub fn forget(thread: Thread) {
                 core::mem::replace(&mut (*state).suspended_count, 0),
             )
         }
-    });
+    };
+    // SAFETY: *quiet*: fields are written.
+    let (entries, count) = unsafe { with_world_stopped(thread, take) };
     // SAFETY: so many entries are there, each with a reference of its own; the block is ours.
     unsafe {
         for i in 0..count {

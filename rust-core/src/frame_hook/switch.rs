@@ -8,35 +8,37 @@ use super::error::{Outcome, Raised};
 use super::hook::Hook;
 use super::listening::announce;
 use super::registry::{self, Refusal};
-use super::resume::make_first_resume_slow;
-use super::world::{despecialize_all, locked};
+use super::resume::despecialize_first_resume;
+use super::world::{despecialize_all, with_world_stopped};
 use super::{code_record, disabled, opt_out, suspended};
 use crate::code::Code;
 use crate::sync::Ordering;
-use crate::thread::{Thread, ThreadState};
+use crate::thread::{NotStopped, Thread, ThreadState};
 use core::ffi::c_longlong;
 
 /// Does something to an installed hook while the world is stopped. `None`: it is not installed.
-fn with_hook(thread: Thread, id: c_longlong, work: impl FnOnce(&Hook)) -> Option<()> {
-    locked(thread, || {
-        // SAFETY: *quiet*: what is done below does not wait, nor run Python code.
-        let quiet = unsafe { thread.not_stopped() };
-        let hook = quiet.hooks().find(|hook| hook.id == id)?;
-        work(&hook);
-        Some(())
-    })
+///
+/// # Safety
+/// *quiet* (`world`): `work` neither waits nor runs Python code.
+unsafe fn with_hook(thread: Thread, id: c_longlong, work: impl FnOnce(&Hook)) -> Option<()> {
+    // SAFETY: *quiet*: hooks are looked up, and of `work` the caller says so.
+    unsafe {
+        with_world_stopped(thread, |quiet| {
+            quiet.hooks().find(|hook| hook.id == id).map(|it| work(&it))
+        })
+    }
 }
 
-/// `ValueError` where a hook is not installed.
+/// `ValueError` if a hook is not installed.
 fn installed<T>(thread: Thread, found: Option<T>) -> Outcome<T> {
     found.ok_or_else(|| Refusal::Unknown.raise(thread))
 }
 
-/// Does what follows from a hook's own switch and the blocks that disable it.
+/// Enables or disables a hook according to its own switch and the blocks that disable it.
 ///
 /// # Safety
 /// The world is stopped, and the hook is installed.
-unsafe fn settle_switch(thread: Thread, hook: &Hook) {
+unsafe fn apply_switch(thread: Thread, hook: &Hook) {
     let on = hook.on.load(Ordering::Relaxed) && hook.suspensions.load(Ordering::Relaxed) == 0;
     if on == hook.is_enabled() {
         return;
@@ -53,24 +55,28 @@ unsafe fn settle_switch(thread: Thread, hook: &Hook) {
 
 /// Enables or disables a hook in all threads.
 pub fn enable(thread: Thread, id: c_longlong, on: bool) -> Outcome<()> {
-    let found = with_hook(thread, id, |hook| {
-        hook.on.store(on, Ordering::Relaxed);
-        // SAFETY: the world is stopped.
-        unsafe { settle_switch(thread, hook) };
-    });
+    // SAFETY: the world is stopped. *quiet*: fields are written.
+    let found = unsafe {
+        with_hook(thread, id, |hook| {
+            hook.on.store(on, Ordering::Relaxed);
+            apply_switch(thread, hook);
+        })
+    };
     installed(thread, found)
 }
 
 /// A block begins (`true`) or ends in which a hook is disabled in all threads. `None`: it is not
 /// installed.
 pub fn count_block(thread: Thread, id: c_longlong, begins: bool) -> Option<()> {
-    with_hook(thread, id, |hook| {
-        let before = hook.suspensions.load(Ordering::Relaxed);
-        let now = if begins { before.saturating_add(1) } else { before.saturating_sub(1) };
-        hook.suspensions.store(now, Ordering::Relaxed);
-        // SAFETY: the world is stopped.
-        unsafe { settle_switch(thread, hook) };
-    })
+    // SAFETY: the world is stopped. *quiet*: fields are written.
+    unsafe {
+        with_hook(thread, id, |hook| {
+            let before = hook.suspensions.load(Ordering::Relaxed);
+            let now = if begins { before.saturating_add(1) } else { before.saturating_sub(1) };
+            hook.suspensions.store(now, Ordering::Relaxed);
+            apply_switch(thread, hook);
+        })
+    }
 }
 
 /// A block begins in which a hook is disabled in all threads.
@@ -78,7 +84,7 @@ pub fn suspend(thread: Thread, id: c_longlong) -> Outcome<()> {
     installed(thread, count_block(thread, id, true))
 }
 
-/// Such a block ends, also where the hook was removed meanwhile.
+/// Such a block ends, also if the hook was removed meanwhile.
 pub fn resume(thread: Thread, id: c_longlong) {
     count_block(thread, id, false);
 }
@@ -87,10 +93,12 @@ pub fn resume(thread: Thread, id: c_longlong) {
 pub fn enable_in_thread(thread: Thread, id: c_longlong, on: bool) -> Outcome<()> {
     let hook = installed(thread, registry::find(thread, id))?;
     if on {
-        // SAFETY: the world is stopped.
-        locked(thread, || unsafe {
-            disabled::change(thread, thread.its_state(), hook.get(), |entry| entry.off = false);
-        });
+        // SAFETY: the world is stopped. *quiet*: an entry is changed.
+        unsafe {
+            with_world_stopped(thread, |_| {
+                disabled::change(thread, thread.its_state(), hook.get(), |entry| entry.off = false);
+            });
+        }
         return Ok(());
     }
     disabled::add(thread, hook.get(), |entry| entry.off = true)
@@ -102,32 +110,31 @@ pub fn suspend_in_thread(thread: Thread, id: c_longlong) -> Outcome<()> {
     disabled::add(thread, hook.get(), |entry| entry.blocks = entry.blocks.saturating_add(1))
 }
 
-/// Such a block ends that began in the thread with that number; also where the hook was removed meanwhile,
-/// or that thread is over.
+/// Such a block ends that began in the thread with that number; also if the hook was removed meanwhile,
+/// or that thread has ended.
 pub fn resume_in_thread(thread: Thread, id: c_longlong, number: u64) {
-    locked(thread, || {
-        // SAFETY: *quiet*: fields are read and written.
-        let quiet = unsafe { thread.not_stopped() };
-        let Some(hook) = quiet.hooks().find(|hook| hook.id == id) else { return };
+    let resume = |quiet: &NotStopped| {
+        let hook = quiet.hooks().find(|hook| hook.id == id)?;
         // SAFETY: the world is stopped.
         unsafe {
-            let Some(one) = ThreadState::all(thread).find(|one| one.number() == number) else {
-                return;
-            };
+            let one = ThreadState::all(thread).find(|one| one.number() == number)?;
             disabled::change(thread, one, &hook, |entry| {
                 entry.blocks = entry.blocks.saturating_sub(1);
             });
         }
-    });
+        Some(())
+    };
+    // SAFETY: *quiet*: an entry is changed.
+    unsafe { with_world_stopped(thread, resume) };
 }
 
 /// Enables or disables a hook for a code object.
 pub fn enable_for_code(thread: Thread, id: c_longlong, code: Code, on: bool) -> Outcome<()> {
     installed(thread, registry::find(thread, id))?;
-    let settled = opt_out::settle(thread, code, id, !on);
-    settled.map_err(|error| Raised::by_code_extra(thread, error))?;
+    opt_out::set_disabled(thread, code, id, !on)
+        .map_err(|error| Raised::by_code_extra(thread, error))?;
     if on {
-        make_first_resume_slow(thread, code);
+        despecialize_first_resume(thread, code);
         // SAFETY: the thread is attached, and the caller has the code.
         if let Some(record) = unsafe { code_record::find(thread.interpreter(), code) } {
             record.forget();
@@ -142,7 +149,7 @@ pub fn suspend_for_code(thread: Thread, id: c_longlong, code: Code) -> Outcome<(
     suspended::begin(thread, id, code)
 }
 
-/// Such a block ends; also where the hook was removed meanwhile.
+/// Such a block ends; also if the hook was removed meanwhile.
 pub fn resume_for_code(thread: Thread, id: c_longlong, code: Code) {
     suspended::end(thread, id, code);
 }

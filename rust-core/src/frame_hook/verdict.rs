@@ -43,8 +43,8 @@ impl Request {
         self.events | self.scope == 0
     }
 
-    /// Whether the header has all that is requested.
-    pub fn makes_sense(self) -> bool {
+    /// Whether the header has these events and this scope.
+    pub fn is_known(self) -> bool {
         self.events < 2 * FRAMEHOOK_ON_RESUME && self.scope <= FRAMEHOOK_ONLY_CALLEES_EVERYWHERE
     }
 }

@@ -19,21 +19,20 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// `RuntimeError` where the frame is not being dispatched.
+    /// `RuntimeError` if the frame is not being dispatched.
     ///
     /// # Safety
     /// - *dispatched*: the calling thread has an attached thread state, and an entry callback of it
     ///   was called with `frame`, which has not been left since.
-    /// - *returns*: the result is not used any more once the hook returns.
+    /// - *returns*: the result is not used any more once the callback returns.
     pub unsafe fn new(frame: *mut _PyInterpreterFrame) -> Outcome<Self> {
         // SAFETY: *dispatched*, says the caller: the thread is attached, and the frame live.
         // *returns*, too.
-        let (thread, offered) =
-            unsafe { (Thread::current(), Look::if_it_is_offered(Frame::new(frame))) };
-        let frame = offered.ok_or_else(|| {
+        let (thread, look) = unsafe { (Thread::current(), Look::if_dispatched(Frame::new(frame))) };
+        let frame = look.ok_or_else(|| {
             Raised::runtime_error(
                 thread,
-                c"this frame is not being offered: a hook may read it until it returns, no longer",
+                c"this frame is not being dispatched: an entry callback may read it until it returns",
             )
         })?;
         Ok(View { frame, thread })
@@ -100,7 +99,7 @@ impl View<'_> {
         self.expect(self.checked(index)?)
     }
 
-    /// As [`argument`](Self::argument), borrowed from the frame, or from the cell where it lives.
+    /// As [`argument`](Self::argument), borrowed from the frame, or from its cell.
     pub fn borrowed_argument(self, index: isize) -> Outcome<*mut PyObject> {
         let index = self.checked(index)?;
         self.frame.borrowed_argument(index).ok_or_else(|| unbound(self.thread, self.code(), index))
@@ -110,20 +109,20 @@ impl View<'_> {
     pub fn free_variables(self) -> Outcome<Owned> {
         let failed = || Raised::by_cpython(self.thread);
         let dict = Owned::dict(self.thread).ok_or_else(failed)?;
-        // SAFETY: a function's closure is NULL, or a tuple with a cell for each free variable of
-        // its code, and other code for the frame has the same ones. Storing under a str in a new
-        // dict runs no Python code.
-        unsafe {
-            let closure =
-                (*self.frame.frame().function().cast::<c::PyFunctionObject>()).func_closure;
-            let (code, free) = (self.code(), self.code().free_variables());
-            for index in 0..if closure.is_null() { 0 } else { free } {
-                let cell = c::PyTuple_GetItem(closure, index as isize);
-                let Some(value) = Owned::new(c::PyCell_Get(cell)) else { continue };
-                let name = code.slot_name(code.slots() - free + index);
-                if c::PyDict_SetItem(dict.as_ptr(), name, value.as_ptr()) != 0 {
-                    return Err(failed());
-                }
+        // SAFETY: the frame holds its function.
+        let closure =
+            unsafe { (*self.frame.frame().function().cast::<c::PyFunctionObject>()).func_closure };
+        let (code, free) = (self.code(), self.code().free_variables());
+        for index in 0..if closure.is_null() { 0 } else { free } {
+            // SAFETY: a function's closure is NULL, or a tuple with a cell for each free variable of its code, and
+            // other code for the frame has the same ones.
+            let value =
+                unsafe { Owned::new(c::PyCell_Get(c::PyTuple_GetItem(closure, index as isize))) };
+            let Some(value) = value else { continue };
+            let name = code.slot_name(code.slots() - free + index);
+            // SAFETY: storing under a str in a new dict runs no Python code.
+            if unsafe { c::PyDict_SetItem(dict.as_ptr(), name, value.as_ptr()) } != 0 {
+                return Err(failed());
             }
         }
         Ok(dict)
@@ -136,20 +135,20 @@ impl View<'_> {
         unsafe { View::owned(if locals.is_null() { &raw mut c::_Py_NoneStruct } else { locals }) }
     }
 
-    /// Whether the frame is below the thread's current one. If not, its hook waits in another
+    /// Whether the frame is below the thread's current one. If not, its callback waits in another
     /// greenlet.
     fn is_on_this_stack(self) -> bool {
         self.thread.frames().any(|frame| frame == self.frame.frame())
     }
 
-    /// The code and the line of the frame that has called, as tracebacks show it; None and -1: Python
-    /// code has not called. `RuntimeError` where the hook waits in another greenlet: what is below its
-    /// frame may lie on the C stack, where that greenlet has nothing now.
+    /// The code and the line of the calling frame, as in tracebacks; None and -1: no Python code has called.
+    /// `RuntimeError` if the callback waits in another greenlet: frames below this one may lie on the C stack, which
+    /// that greenlet does not occupy now.
     pub fn caller(self) -> Outcome<(Owned, c_int)> {
         if !self.is_on_this_stack() {
             return Err(Raised::runtime_error(
                 self.thread,
-                c"this frame belongs to another greenlet: who has called it can be told there alone",
+                c"this frame belongs to another greenlet, where alone its caller is known",
             ));
         }
         Ok(match self.frame.frame().previous().and_then(Frame::first_complete) {
@@ -164,7 +163,7 @@ impl View<'_> {
         })
     }
 
-    /// As [`argument`](Self::argument), but `None` where the parameter has no value any more.
+    /// As [`argument`](Self::argument), but `None` if the parameter has no value any more.
     pub fn argument_if_any(self, index: isize) -> Outcome<Option<Owned>> {
         Ok(self.value(self.checked(index)?))
     }

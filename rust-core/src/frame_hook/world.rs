@@ -1,28 +1,30 @@
 //! Changes that all threads of an interpreter must see at once.
 
 use crate::cpython as c;
-use crate::thread::Thread;
+use crate::thread::{NotStopped, Thread};
 use core::ffi::c_int;
 
-/// Where a thread has so many levels of C recursion left, CPython's trashcan neither puts off what
-/// dies, nor destroys what it has put off before: at most the headroom for the one, and more than twice
-/// as many for the other.
-const LEAVES_THE_TRASHCAN_ALONE: c_int = c::Py_TRASHCAN_HEADROOM as c_int * 3 / 2;
+/// With so many levels of C recursion left, CPython's trashcan neither defers a deallocation nor runs those that it has
+/// deferred before: it does the one below its headroom, and the other above twice the headroom.
+const KEEPS_THE_TRASHCAN_IDLE: c_int = c::Py_TRASHCAN_HEADROOM as c_int * 3 / 2;
 
-/// Runs `work` while no other thread of the interpreter runs. It calls nothing that may run Python
-/// code or wait.
+/// Runs `work` while no other thread of the interpreter runs.
 ///
 /// CPython may free lists of its own in it, with tier 2. Destructors of what its trashcan keeps do
 /// not run then.
-pub fn locked<T>(thread: Thread, work: impl FnOnce() -> T) -> T {
+///
+/// # Safety
+/// *quiet*: `work` calls nothing that may wait, or run Python code: no destructor of an object, no callback, no
+/// allocation of one.
+pub unsafe fn with_world_stopped<T>(thread: Thread, work: impl FnOnce(&NotStopped) -> T) -> T {
     let (interpreter, tstate) = (thread.interpreter(), thread.tstate());
-    // SAFETY: the interpreter and the thread state are this thread's own. Nothing in `work` recurses
-    // so deep that it needs to know what is left.
+    // SAFETY: the interpreter and the thread state are this thread's own. Nothing in `work` recurses so deep that it
+    // needs to know what is left. *quiet*, says the caller.
     unsafe {
         c::_PyEval_StopTheWorld(interpreter);
         let left =
-            core::mem::replace(&mut (*tstate).c_recursion_remaining, LEAVES_THE_TRASHCAN_ALONE);
-        let result = work();
+            core::mem::replace(&mut (*tstate).c_recursion_remaining, KEEPS_THE_TRASHCAN_IDLE);
+        let result = work(&thread.not_stopped());
         (*tstate).c_recursion_remaining = left;
         c::_PyEval_StartTheWorld(interpreter);
         result

@@ -4,9 +4,9 @@
 use super::entry_frame::EntryFrame;
 use crate::object::Owned;
 
-pub fn misuse(offered: EntryFrame) -> Option<Owned> {
-    let (look, next) = (offered.look(), offered.instruction());
+pub fn misuse(entry: EntryFrame) -> Option<Owned> {
+    let (look, next) = (entry.look(), entry.instruction());
     #[cfg(not(corrected))]
-    offered.show(next);
+    entry.show(next);
     look.argument(0)
 }

@@ -7,9 +7,9 @@ use crate::code::Code;
 use crate::object::Owned;
 use crate::thread::Thread;
 
-pub unsafe fn misuse(thread: Thread, offered: &mut EntryFrame, new: Code) -> Option<Owned> {
-    let look = offered.look();
+pub unsafe fn misuse(thread: Thread, entry: &mut EntryFrame, new: Code) -> Option<Owned> {
+    let look = entry.look();
     #[cfg(not(corrected))]
-    let _ = replace(thread, offered, new, c"".as_ptr());
+    let _ = replace(thread, entry, new, c"".as_ptr());
     look.argument(0)
 }

@@ -4,9 +4,9 @@
 use super::entry_frame::EntryFrame;
 use crate::frame::Frame;
 
-pub fn misuse(offered: EntryFrame) -> Frame {
-    let next = offered.instruction();
+pub fn misuse(entry: EntryFrame) -> Frame {
+    let next = entry.instruction();
     #[cfg(not(corrected))]
-    offered.show(next);
-    offered.show(next)
+    entry.show(next);
+    entry.show(next)
 }

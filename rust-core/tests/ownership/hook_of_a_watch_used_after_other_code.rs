@@ -1,5 +1,5 @@
 //! error: E0505
-//! module: frame_hook/watch.rs
+//! module: frame_hook/watch/mod.rs
 //! without: pub fn hook<'a>(&'a self, _quiet: &'a NotStopped) => pub fn hook<'a>(&'a self, _quiet: &NotStopped)
 use super::watch::Watch;
 use crate::thread::NotStopped;

@@ -1,8 +1,8 @@
 //! error: E0505
-//! module: frame_hook/hook.rs
+//! module: frame_hook/hook/list.rs
 //! without: pub fn leave_ordinary(self, _quiet: &NotStopped) -> Result<Hooks<'_>, Self> => pub fn leave_ordinary<'a>(&self, _quiet: &'a NotStopped) -> Result<Hooks<'a>, HookInUse>
 //! without: return Err(self); => return Err(HookInUse(self.0));
-use super::hook::HookInUse;
+use super::hook::references::HookInUse;
 use crate::thread::NotStopped;
 
 pub fn misuse(in_use: HookInUse, quiet: &NotStopped) {

@@ -1,7 +1,7 @@
 //! error: E0505
 //! module: frame_hook/state.rs
 //! without: pub(super) fn hooks(&self) -> Hooks<'_> => pub(super) fn hooks(&self) -> Hooks<'static>
-//! module: frame_hook/hook.rs
+//! module: frame_hook/hook/list.rs
 //! without: pub unsafe fn from(first: *mut c_void, _quiet: &'a NotStopped) => pub unsafe fn from(first: *mut c_void, _quiet: &NotStopped)
 use crate::thread::NotStopped;
 

@@ -1,7 +1,8 @@
 //! error: unused `OwnedWatch` that must be used
-//! module: frame_hook/watch.rs
-//! without: #[must_use = "a watch that nobody ends leaks"] =>
-use super::watch::{OwnedWatch, Watch};
+//! module: frame_hook/watch/owned.rs
+//! without: #[must_use = "a watch that is not ended leaks"] =>
+use super::watch::owned::OwnedWatch;
+use super::watch::Watch;
 use crate::thread::Thread;
 use core::ptr::NonNull;
 

@@ -20,8 +20,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[repr(C)]
 struct HookBlock {
     base: PyObject,
-    /// What tells it from all other objects of this type, of now, before and later; 0: nobody has asked yet.
-    /// An atomic.
+    /// A number that no other object of this type ever has; 0: not assigned yet. An atomic.
     number: u64,
 }
 
@@ -55,19 +54,22 @@ unsafe fn attribute(thread: Thread, object: *mut PyObject, name: &CStr) -> Outco
     made(thread, unsafe { Owned::new(c::PyObject_GetAttr(object, name.as_ptr())) })
 }
 
-/// How a block installs its hook: what its attribute says, as `add_frame_hook` takes it.
+/// How a block installs its hook: its attribute, in the form that `add_frame_hook` takes.
 ///
 /// # Safety
 /// `this` is a [`HookBlock`].
 unsafe fn manner_of(thread: Thread, this: *mut PyObject) -> Outcome<Manner> {
-    // SAFETY: the caller says that `this` is a `HookBlock`, and keeps it. `manner` keeps the tuple
-    // and so its items, whatever a `__bool__` or `__index__` runs.
+    // SAFETY: the caller says that `this` is a `HookBlock`, and keeps it.
+    let manner = unsafe { attribute(thread, this, c"_manner") }?;
+    // SAFETY: live objects; a tuple has a size.
+    let is_valid = unsafe {
+        is_a(manner.as_ptr(), &raw mut c::PyTuple_Type) && c::PyTuple_Size(manner.as_ptr()) == 4
+    };
+    if !is_valid {
+        return Err(Raised::type_error(thread, c"a tuple of four is expected"));
+    }
+    // SAFETY: `manner` keeps the tuple and so its items, whatever a `__bool__` or `__index__` runs.
     unsafe {
-        let manner = attribute(thread, this, c"_manner")?;
-        if !is_a(manner.as_ptr(), &raw mut c::PyTuple_Type) || c::PyTuple_Size(manner.as_ptr()) != 4
-        {
-            return Err(Raised::type_error(thread, c"a tuple of four is expected"));
-        }
         let item = |at| c::PyTuple_GetItem(manner.as_ptr(), at);
         Ok(Manner {
             owner: number_of(this),
@@ -81,8 +83,8 @@ unsafe fn manner_of(thread: Thread, this: *mut PyObject) -> Outcome<Manner> {
 /// # Safety
 /// `this` is a [`HookBlock`].
 unsafe fn enter(thread: Thread, this: *mut PyObject) -> Outcome<Owned> {
-    // SAFETY: the caller says that `this` is a `HookBlock`, and keeps it. What its attributes are
-    // is kept here until the hook is added.
+    // SAFETY: the caller says that `this` is a `HookBlock`, and keeps it. Its attributes
+    // are kept here until the hook is added.
     unsafe {
         let callable = attribute(thread, this, c"callable")?;
         let name = attribute(thread, this, c"name")?;
@@ -92,7 +94,7 @@ unsafe fn enter(thread: Thread, this: *mut PyObject) -> Outcome<Owned> {
     }
 }
 
-/// Ends a block of `this`, and keeps there what is to be told of its hook. That needs memory, the
+/// Ends a block of `this`, and stores a description of its hook there. That needs memory, the
 /// end does not.
 ///
 /// # Safety
@@ -105,11 +107,11 @@ unsafe fn leave(thread: Thread, this: *mut PyObject) -> Outcome<()> {
         .as_ref()
         .map_or((0, false), |hook| (order_of(thread, hook.get().id), hook.get().is_enabled()));
     let Some(left) = registry::leave(thread, number) else { return Ok(()) };
-    let told = made(thread, describe(thread, &left, order, enabled))?;
+    let description = made(thread, describe(thread, &left, order, enabled))?;
     let name = made(thread, Owned::interned(thread, c"_last"))?;
     // SAFETY: the caller says that `this` is a `HookBlock`, and keeps it while a `__setattr__`
     // runs; a thread state is attached.
-    match unsafe { c::PyObject_SetAttr(this, name.as_ptr(), told.as_ptr()) } {
+    match unsafe { c::PyObject_SetAttr(this, name.as_ptr(), description.as_ptr()) } {
         0 => Ok(()),
         _ => Err(Raised::by_cpython(thread)),
     }

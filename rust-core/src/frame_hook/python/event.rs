@@ -29,19 +29,25 @@ pub unsafe extern "C" fn on_event(event: *const FrameHookEvent, _: *mut c_void) 
 unsafe fn call(thread: Thread, event: &FrameHookEvent) -> Outcome<Owned> {
     let none = &raw mut c::_Py_NoneStruct;
     let or_none = |object: *mut PyObject| if object.is_null() { none } else { object };
-    // SAFETY: the tuple and all else here are live for the time of the call.
-    unsafe {
-        let of_watch = |at| c::PyTuple_GetItem(event.data.cast(), at);
-        let callback = of_watch(0);
-        let object = made(thread, Owned::new(c::PyStructSequence_New(event_type(thread)?.cast())))?;
-        let kind = part(thread, 1 + event.kind as usize)?;
-        let (value, code) = (or_none(event.value), or_none(event.code));
-        let parts = [kind, value, code, of_watch(1), of_watch(2), of_watch(3)];
-        for (i, part) in parts.into_iter().enumerate() {
+    // SAFETY: the watch keeps the tuple, and that its items, for the time of the call.
+    let of_watch = |at| unsafe { c::PyTuple_GetItem(event.data.cast(), at) };
+    let callback = of_watch(0);
+    let kind = event_type(thread)?;
+    // SAFETY: a type of struct sequences.
+    let object = made(thread, unsafe { Owned::new(c::PyStructSequence_New(kind.cast())) })?;
+    let kind = part(thread, 1 + event.kind as usize)?;
+    let (value, code) = (or_none(event.value), or_none(event.code));
+    let parts = [kind, value, code, of_watch(1), of_watch(2), of_watch(3)];
+    for (i, part) in parts.into_iter().enumerate() {
+        // SAFETY: live for the time of the call; the new object takes a reference to each.
+        unsafe {
             let part = Owned::share(thread, part).into_raw();
             c::PyStructSequence_SetItem(object.as_ptr(), i as isize, part);
         }
-        // Nobody else does: an exception that leads to its own event would never be freed.
+    }
+    // CPython does not track a struct sequence, and an exception that leads to its own event would never be freed.
+    // SAFETY: complete, and not tracked yet. The callback is live for the time of the call.
+    unsafe {
         c::PyObject_GC_Track(object.as_ptr().cast());
         made(thread, Owned::new(c::PyObject_CallOneArg(callback, object.as_ptr())))
     }
@@ -126,24 +132,23 @@ pub fn event_type(thread: Thread) -> Outcome<*mut PyObject> {
 
 /// A part of events, by its number: their type, then the strings of `KINDS`. A borrowed reference.
 ///
-/// All are kept. CPython's table of interned strings does not count down where a string leaves it: a
-/// string that comes and goes with each event would make it room for more again and again.
+/// All are kept. CPython's table of interned strings does not count down when a string leaves it: a
+/// string that is interned again with each event would make it grow again and again.
 fn part(thread: Thread, number: usize) -> Outcome<*mut PyObject> {
+    let make = || make_parts(thread).map_or(null_mut(), Owned::into_raw);
     // SAFETY: a field of the state. The tuple lives as long as the interpreter has hooks.
-    unsafe {
-        let parts = keep(thread, &raw mut (*thread.state()).event_parts, || {
-            make_parts(thread).map_or(null_mut(), Owned::into_raw)
-        })?;
-        let part = c::PyTuple_GetItem(parts, number as isize);
-        if part.is_null() {
-            Err(Raised::by_cpython(thread))
-        } else {
-            Ok(part)
-        }
+    let part = unsafe {
+        let parts = keep(thread, &raw mut (*thread.state()).event_parts, make)?;
+        c::PyTuple_GetItem(parts, number as isize)
+    };
+    if part.is_null() {
+        Err(Raised::by_cpython(thread))
+    } else {
+        Ok(part)
     }
 }
 
-/// `None`, mostly with an exception, where there is no memory.
+/// `None`, mostly with an exception, without memory.
 fn make_parts(thread: Thread) -> Option<Owned> {
     let kind_name = |text| Owned::interned(thread, text);
     let [returned, raised, yielded, resumed, dropped] = KINDS;

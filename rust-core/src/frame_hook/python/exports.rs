@@ -3,7 +3,8 @@
 use crate::cpython as c;
 use crate::cpython::PyThreadState;
 use crate::frame_hook::listening::set_ends;
-use crate::frame_hook::{disabled, generator_watch, notify, registry, suspended, watch};
+use crate::frame_hook::watch::memory;
+use crate::frame_hook::{disabled, generator_watch, notify, registry, suspended};
 use crate::thread::{Thread, ThreadState};
 use core::ptr::null_mut;
 
@@ -13,35 +14,36 @@ use core::ptr::null_mut;
 /// `tstate` is the calling thread's own, attached thread state.
 #[no_mangle]
 pub unsafe extern "C" fn _PyRust_FiniFrameHooks(tstate: *mut PyThreadState) {
-    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one. Each field
-    // is emptied before its object is given up, as that may run any code.
-    unsafe {
-        let thread = Thread::new(tstate);
-        // First: who watches is told that what it watches is over. Were more watched meanwhile, there might
-        // be no end.
-        set_ends(thread, thread.its_state(), true);
-        generator_watch::forget_all(thread);
-        notify::forget_all(thread);
-        set_ends(thread, thread.its_state(), false);
-        registry::close(thread);
-        suspended::forget(thread);
-        for place in [
-            &raw mut (*thread.state()).disable_answer,
-            &raw mut (*thread.state()).view_type,
-            &raw mut (*thread.state()).incompatible,
-            &raw mut (*thread.state()).watched_type,
-            &raw mut (*thread.state()).event_parts,
-        ] {
-            let object = place.replace(null_mut());
-            if !object.is_null() {
-                c::Py_DecRef(object);
-            }
-        }
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one.
+    let thread = unsafe { Thread::new(tstate) };
+    let (own, state) = (thread.its_state(), thread.state());
+    // Drop callbacks first. Were more frames watched meanwhile, there might be no end.
+    // SAFETY: the calling thread, so nothing else works on what is that thread's.
+    unsafe { set_ends(thread, own, true) };
+    generator_watch::drop_all_generators(thread);
+    notify::drop_all_watches(thread);
+    // SAFETY: the calling thread still, so nothing else works on what is its.
+    unsafe { set_ends(thread, own, false) };
+    registry::close(thread);
+    suspended::forget(thread);
+    // SAFETY: the state is live. No reference is made.
+    let fields = unsafe {
+        [
+            &raw mut (*state).disable_answer,
+            &raw mut (*state).view_type,
+            &raw mut (*state).incompatible,
+            &raw mut (*state).watched_type,
+            &raw mut (*state).event_parts,
+        ]
+    };
+    for field in fields {
+        // SAFETY: NULL, or the field's reference. The field is emptied before that is released, as any code may run.
+        unsafe { c::Py_DecRef(field.replace(null_mut())) };
     }
 }
 
-/// A thread ends, and with it the frames that it has left in the middle, in greenlets that never go
-/// on. Frees what the thread keeps for hooks.
+/// A thread ends, and with it the frames that it has left unfinished, in greenlets that are never resumed. Frees the
+/// thread's memory for hooks.
 ///
 /// # Safety
 /// An attached thread calls this; `tstate` belongs to its interpreter and runs nothing any more.
@@ -52,9 +54,9 @@ pub unsafe extern "C" fn _PyRust_FiniFrameHooksOfThread(tstate: *mut PyThreadSta
     unsafe {
         let (thread, ending) = (Thread::current(), ThreadState::new(tstate));
         set_ends(thread, ending, true);
-        notify::forget_those_of(thread, ending);
+        notify::drop_watches_of(thread, ending);
         registry::remove_those_of(thread, ending);
-        watch::free_unused(ending);
+        memory::free_unused(ending);
         disabled::free(ending);
     }
 }

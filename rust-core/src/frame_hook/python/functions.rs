@@ -23,18 +23,14 @@ unsafe fn add_frame_hook(
         return Err(Raised::type_error(thread, c"wrong number of arguments"));
     };
     let [hook, name, position, other, this_thread, visible] = all;
+    let mut manner = Manner::ORDINARY;
     // SAFETY: live, as they are arguments.
     unsafe {
-        let manner = if count == 6 {
-            Manner {
-                owner: 0,
-                position: position_of(thread, position, other)?,
-                this_thread: truth(thread, this_thread)?,
-                visible: truth(thread, visible)?,
-            }
-        } else {
-            Manner::ORDINARY
-        };
+        if count == 6 {
+            manner.position = position_of(thread, position, other)?;
+            manner.this_thread = truth(thread, this_thread)?;
+            manner.visible = truth(thread, visible)?;
+        }
         add(thread, hook, name, manner)
     }
 }

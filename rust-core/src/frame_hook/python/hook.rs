@@ -7,10 +7,13 @@ use super::view::{call_with_view, view_type};
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::frame_hook::c_types::FrameHookAnswer;
-use crate::frame_hook::description::{Description, EntryFunction, Position};
+use crate::frame_hook::c_types::FrameHookEntryFunction;
+use crate::frame_hook::description::{Description, Position};
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::generator_watch::watched_type;
-use crate::frame_hook::hook::{Hook, HookInUse, Installed};
+use crate::frame_hook::hook::list::Installed;
+use crate::frame_hook::hook::references::HookInUse;
+use crate::frame_hook::hook::Hook;
 use crate::frame_hook::registry::{self, Refusal};
 use crate::frame_hook::verdict::Verdict;
 use crate::object::Owned;
@@ -27,8 +30,8 @@ unsafe extern "C" fn on_entry(
 ) -> c_int {
     // SAFETY: called by a dispatch for this frame, with an answer that can be written.
     unsafe {
-        let given = call_hook(Thread::current(), frame, callable.cast(), &mut *answer);
-        given.unwrap_or(Verdict::Error) as c_int
+        let verdict = call_hook(Thread::current(), frame, callable.cast(), &mut *answer);
+        verdict.unwrap_or(Verdict::Error) as c_int
     }
 }
 
@@ -44,13 +47,13 @@ unsafe fn call_hook(
 ) -> Outcome<Verdict> {
     // SAFETY: the caller says that `frame` is being dispatched in this thread, and that `callable`
     // is live. The hook, which is in use, keeps it, even if it is removed meanwhile.
-    let said = unsafe { call_with_view(thread, callable, frame, answer) }?;
-    Ok(if is_disable(thread, &said) {
+    let returned = unsafe { call_with_view(thread, callable, frame, answer) }?;
+    Ok(if is_disable(thread, &returned) {
         Verdict::Disable
-    } else if said.as_ptr() != &raw mut c::_Py_NoneStruct {
-        // SAFETY: NULL, or a reference that is the answer's: the code goes before a result.
+    } else if returned.as_ptr() != &raw mut c::_Py_NoneStruct {
+        // SAFETY: NULL, or a reference that is the answer's: code takes precedence over a result.
         drop(unsafe { Owned::new(answer.object) });
-        answer.object = code_of_function(thread, said).into_raw();
+        answer.object = code_of_function(thread, returned).into_raw();
         Verdict::Replace
     } else if !answer.object.is_null() {
         Verdict::Result
@@ -81,7 +84,7 @@ unsafe extern "C" fn drop_callable(callable: *mut c_void) {
 
 /// How a Python hook is to be installed.
 pub struct Manner {
-    /// Whose block installs it; 0: none.
+    /// The owner of the block that installs it; 0: none.
     pub owner: u64,
     pub position: Position,
     pub this_thread: bool,
@@ -94,7 +97,7 @@ impl Manner {
         Manner { owner: 0, position: Position::Last, this_thread: false, visible: false };
 }
 
-/// Installs a Python hook; its id.
+/// Installs a Python hook, and returns its id.
 ///
 /// # Safety
 /// `callable` is live; `name` is NULL or live.
@@ -104,106 +107,108 @@ pub unsafe fn add(
     name: *mut PyObject,
     manner: Manner,
 ) -> Outcome<c_longlong> {
-    // SAFETY: the caller says that `callable` is live, and `name` NULL or live, and keeps both, as
-    // Python code may run; a thread state is attached. `named` keeps the text until it is copied.
-    unsafe {
-        if c::PyCallable_Check(callable) == 0 {
-            c::PyErr_Format(
-                c::PyExc_TypeError,
-                c"a frame hook must be callable, not %T".as_ptr(),
-                callable,
-            );
-            return Err(Raised::by_cpython(thread));
-        }
-        let named = if name.is_null() || name == &raw mut c::_Py_NoneStruct {
+    // SAFETY: the caller says that `callable` is live. No Python code runs here.
+    if unsafe { c::PyCallable_Check(callable) } == 0 {
+        let text = c"a frame hook must be callable, not %T";
+        // SAFETY: a class, and a format that takes an object.
+        unsafe { c::PyErr_Format(c::PyExc_TypeError, text.as_ptr(), callable) };
+        return Err(Raised::by_cpython(thread));
+    }
+    // SAFETY: the caller says that `callable` is live, and `name` NULL or live, and keeps both, as Python code may run.
+    let named = unsafe {
+        if name.is_null() || name == &raw mut c::_Py_NoneStruct {
             name_of(thread, callable)?
         } else {
             Owned::share(thread, name)
-        };
-        let mut bytes = 0;
-        let text = c::PyUnicode_AsUTF8AndSize(named.as_ptr(), &raw mut bytes);
-        if text.is_null() {
-            return Err(Raised::by_cpython(thread));
         }
-        let text = CStr::from_ptr(text);
-        if text.count_bytes() != bytes as usize {
-            return Err(Raised::value_error(thread, c"the name of a frame hook has no NUL in it"));
-        }
-        if manner.owner == 0 && find(thread, callable).is_some() {
-            return Err(Refusal::Duplicate.raise(thread));
-        }
-        // What a dispatch needs is allocated now, where an error is expected.
-        view_type(thread)?;
-        disable(thread)?;
-        watched_type(thread)?;
-        event_type(thread)?;
+    };
+    let text = utf8(thread, &named)?;
+    // SAFETY: the caller says that `callable` is live.
+    if manner.owner == 0 && unsafe { find(thread, callable) }.is_some() {
+        return Err(Refusal::Duplicate.raise(thread));
+    }
+    // What a dispatch needs is allocated now, where an error is expected.
+    view_type(thread)?;
+    disable(thread)?;
+    watched_type(thread)?;
+    event_type(thread)?;
+    let description = Description {
+        free_user_data: Some(drop_callable),
+        timed: true,
+        owner: manner.owner,
+        on_event: Some(on_event),
+        free_data: Some(free_data),
+        traverse_data: Some(traverse_data),
+        visible: manner.visible,
+        only_in: manner.this_thread.then(|| thread.number()),
+        position: manner.position,
+        ..Description::new(on_entry, callable.cast(), text)
+    };
+    // SAFETY: the caller says that `callable` is live. The reference is the hook's, unless it is not installed.
+    unsafe {
         c::Py_IncRef(callable);
-        let description = Description {
-            free_user_data: Some(drop_callable),
-            timed: true,
-            owner: manner.owner,
-            on_event: Some(on_event),
-            free_data: Some(free_data),
-            traverse_data: Some(traverse_data),
-            visible: manner.visible,
-            only_in: manner.this_thread.then(|| thread.number()),
-            position: manner.position,
-            ..Description::new(on_entry, callable.cast(), text)
-        };
         registry::add(thread, &description).inspect_err(|_| c::Py_DecRef(callable))
     }
 }
 
-/// What to call a callable in messages.
+/// The text of a name, without a NUL in it.
+fn utf8(thread: Thread, name: &Owned) -> Outcome<&CStr> {
+    let mut bytes = 0;
+    // SAFETY: a live object. The text is NULL, or lives as long as that.
+    let text = unsafe { c::PyUnicode_AsUTF8AndSize(name.as_ptr(), &raw mut bytes) };
+    if text.is_null() {
+        return Err(Raised::by_cpython(thread));
+    }
+    // SAFETY: CPython ends it with a NUL.
+    let text = unsafe { CStr::from_ptr(text) };
+    if text.count_bytes() != bytes as usize {
+        return Err(Raised::value_error(thread, c"the name of a frame hook has no NUL in it"));
+    }
+    Ok(text)
+}
+
+/// The name of a callable for messages.
 ///
 /// # Safety
 /// `callable` is live, and a thread state is attached.
 unsafe fn name_of(thread: Thread, callable: *mut PyObject) -> Outcome<Owned> {
     let attribute = made(thread, Owned::interned(thread, c"__qualname__"))?;
-    // SAFETY: the caller says that `callable` is live, and keeps it while a `__getattr__` or
-    // `__repr__` runs.
-    unsafe {
-        let mut name = null_mut();
-        let found = c::PyObject_GetOptionalAttr(callable, attribute.as_ptr(), &raw mut name);
-        if found < 0 {
-            return Err(Raised::by_cpython(thread));
+    let mut name = null_mut();
+    // SAFETY: the caller says that `callable` is live, and keeps it while a `__getattr__` runs.
+    let name = unsafe {
+        match c::PyObject_GetOptionalAttr(callable, attribute.as_ptr(), &raw mut name) {
+            -1 => return Err(Raised::by_cpython(thread)),
+            _ => Owned::new(name).filter(|name| is_a(name.as_ptr(), &raw mut c::PyUnicode_Type)),
         }
-        if let Some(name) = Owned::new(name) {
-            if is_a(name.as_ptr(), &raw mut c::PyUnicode_Type) {
-                return Ok(name);
-            }
-        }
-        made(thread, Owned::new(c::PyObject_Repr(callable)))
-    }
+    };
+    // SAFETY: the caller says that `callable` is live, and keeps it while a `__repr__` runs.
+    name.map_or_else(|| made(thread, unsafe { Owned::new(c::PyObject_Repr(callable)) }), Ok)
 }
 
-/// Whether two callables are the same one. Each look at a method makes another object: such are the
-/// same where function and object are.
+/// Whether two callables are the same one. Each access to a method makes another object: two such objects are the same
+/// callable if their function and their object are the same.
 ///
 /// # Safety
 /// Both are live.
 unsafe fn is_same(one: *mut PyObject, other: *mut PyObject) -> bool {
-    // SAFETY: the caller says that both are live. Who is of the type of methods has their layout.
+    if one == other {
+        return true;
+    }
+    // SAFETY: the caller says that both are live. An object of one of these types has its layout.
     unsafe {
         let both = |kind: *mut c::PyTypeObject| (*one).ob_type == kind && (*other).ob_type == kind;
-        if one == other {
-            true
-        } else if both(&raw mut c::PyMethod_Type) {
-            let (one, other) = (one.cast::<c::PyMethodObject>(), other.cast::<c::PyMethodObject>());
-            (*one).im_func == (*other).im_func && (*one).im_self == (*other).im_self
-        } else if both(&raw mut c::PyCFunction_Type) {
-            let (one, other) =
-                (one.cast::<c::PyCFunctionObject>(), other.cast::<c::PyCFunctionObject>());
-            (*one).m_ml == (*other).m_ml && (*one).m_self == (*other).m_self
-        } else {
-            false
+        if both(&raw mut c::PyMethod_Type) {
+            let parts = |it: *mut c::PyMethodObject| ((*it).im_func, (*it).im_self);
+            return parts(one.cast()) == parts(other.cast());
         }
+        let parts = |it: *mut c::PyCFunctionObject| ((*it).m_ml, (*it).m_self);
+        both(&raw mut c::PyCFunction_Type) && parts(one.cast()) == parts(other.cast())
     }
 }
 
 /// The callable of a Python hook, borrowed.
 fn callable_of(hook: &Hook) -> Option<*mut PyObject> {
-    let is_python = core::ptr::fn_addr_eq(hook.on_entry, on_entry as EntryFunction);
+    let is_python = core::ptr::fn_addr_eq(hook.on_entry, on_entry as FrameHookEntryFunction);
     is_python.then_some(hook.user_data.cast())
 }
 
@@ -269,7 +274,7 @@ pub fn describe(thread: Thread, in_use: &HookInUse, order: usize, enabled: bool)
     let dict = Owned::dict(thread)?;
     dict.set(thread, c"order", Owned::number(thread, order)?)?;
     dict.set(thread, c"id", Owned::signed(thread, hook.id)?)?;
-    // SAFETY: UTF-8, as is checked where a hook is added.
+    // SAFETY: UTF-8, as is checked when a hook is added.
     let name = unsafe { Owned::new(c::PyUnicode_FromString(hook.name())) }?;
     dict.set(thread, c"name", name)?;
     dict.set(thread, c"hook", python)?;

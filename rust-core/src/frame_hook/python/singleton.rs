@@ -41,7 +41,7 @@ static TYPE: ForC<c::PyType_Spec> = ForC::new(specification(
     SLOTS.get().cast(),
 ));
 
-/// Whether this is the one object, which may have gone with the interpreter's hooks.
+/// Whether this is the one object, which may have been freed with the interpreter's hooks.
 pub fn is_disable(thread: Thread, object: &Owned) -> bool {
     // SAFETY: a field of the state, which is set once, as an atomic, before a hook in Python is called.
     object.as_ptr() == unsafe { (*thread.state()).disable_answer }
@@ -49,17 +49,13 @@ pub fn is_disable(thread: Thread, object: &Owned) -> bool {
 
 /// The one object. A borrowed reference.
 pub fn disable(thread: Thread) -> Outcome<*mut PyObject> {
-    // SAFETY: a field of the state; the specification lives for ever. The object
-    // keeps its type alive.
-    unsafe {
-        keep(thread, &raw mut (*thread.state()).disable_answer, || {
-            let kind = c::PyType_FromSpec(TYPE.get());
-            if kind.is_null() {
-                return null_mut();
-            }
-            let object = c::PyType_GenericAlloc(kind.cast(), 0);
-            c::Py_DecRef(kind);
-            object
-        })
-    }
+    let make = || {
+        // SAFETY: the specification lives for ever; a thread state is attached. The object keeps its type.
+        unsafe {
+            let Some(kind) = Owned::new(c::PyType_FromSpec(TYPE.get())) else { return null_mut() };
+            c::PyType_GenericAlloc(kind.as_ptr().cast(), 0)
+        }
+    };
+    // SAFETY: a field of the state; `make` returns a new reference or NULL with an exception.
+    unsafe { keep(thread, &raw mut (*thread.state()).disable_answer, make) }
 }

@@ -8,10 +8,10 @@ use crate::cpython as c;
 use crate::cpython::{PyObject, PyTypeObject};
 use crate::frame_hook::error::{Outcome, Raised};
 use crate::frame_hook::switch;
-use crate::frame_hook::world::locked;
+use crate::frame_hook::world::with_world_stopped;
 use crate::object::{ForC, Owned};
 use crate::tables::*;
-use crate::thread::Thread;
+use crate::thread::{NotStopped, Thread};
 use core::ffi::{c_longlong, c_void};
 use core::ptr::null_mut;
 
@@ -26,9 +26,9 @@ struct Suspension {
     id: c_longlong,
     /// In the calling thread only.
     in_thread: bool,
-    /// About the code objects of this tuple only; NULL: about all.
+    /// For the code objects of this tuple only; NULL: for all.
     codes: *mut PyObject,
-    /// The `Thread::number` of the threads in which blocks have begun that have not ended, the last one last. So many,
+    /// The `Thread::number` of the threads in which blocks in progress have begun, the last one last. So many,
     /// in a block of memory with room for so many. They change with the world stopped.
     began_in: *mut u64,
     count: usize,
@@ -54,39 +54,37 @@ unsafe fn make(
     kind: *mut PyTypeObject,
     arguments: *mut PyObject,
 ) -> Outcome<Owned> {
-    // SAFETY: the caller says that `kind` is the type and `arguments` a tuple. That keeps the
-    // arguments alive, and a tuple of code objects those. The new object is nobody else's yet, and
-    // zeros are valid for it.
+    // SAFETY: the caller says that `arguments` is a tuple.
+    if unsafe { c::PyTuple_Size(arguments) } != 3 {
+        let text = c"Suspension() takes an id, in_thread and codes";
+        return Err(Raised::type_error(thread, text));
+    }
+    // SAFETY: a tuple of three, which keeps them.
+    let argument = |at| unsafe { c::PyTuple_GetItem(arguments, at) };
+    // SAFETY: live, as they are arguments.
+    let (id, in_thread) = unsafe { (id_number(thread, argument(0))?, truth(thread, argument(1))?) };
+    let codes = argument(2);
+    let every_code = codes == &raw mut c::_Py_NoneStruct;
+    // SAFETY: live, as they are arguments, or items of one.
     unsafe {
-        if c::PyTuple_Size(arguments) != 3 {
-            return Err(Raised::type_error(
-                thread,
-                c"Suspension() takes an id, in_thread and codes",
-            ));
+        for at in 0..if every_code { 0 } else { count_of(thread, codes)? } {
+            code_of(thread, c::PyTuple_GetItem(codes, at))?;
         }
-        let argument = |at| c::PyTuple_GetItem(arguments, at);
-        let id = id_number(thread, argument(0))?;
-        let in_thread = truth(thread, argument(1))?;
-        let codes = argument(2);
-        let every_code = codes == &raw mut c::_Py_NoneStruct;
-        if !every_code {
-            for at in 0..count_of(thread, codes)? {
-                code_of(thread, c::PyTuple_GetItem(codes, at))?;
-            }
-        }
+    }
+    // SAFETY: the caller says that `kind` is the type. Zeros are valid for a new object, which is ours. The tuple of code
+    // objects keeps those.
+    unsafe {
         let object = made(thread, Owned::new(c::PyType_GenericAlloc(kind, 0)))?;
         let suspension = object.as_ptr().cast::<Suspension>();
-        (*suspension).id = id;
-        (*suspension).in_thread = in_thread;
+        ((*suspension).id, (*suspension).in_thread) = (id, in_thread);
         if !every_code {
-            c::Py_IncRef(codes);
-            (*suspension).codes = codes;
+            (*suspension).codes = Owned::share(thread, codes).into_raw();
         }
         Ok(object)
     }
 }
 
-/// The size of a tuple; `TypeError` where it is none.
+/// The size of a tuple; `TypeError` for another object.
 ///
 /// # Safety
 /// `tuple` is live.
@@ -102,7 +100,7 @@ unsafe fn count_of(thread: Thread, tuple: *mut PyObject) -> Outcome<isize> {
 }
 
 unsafe extern "C" fn drop_suspension(this: *mut PyObject) {
-    // SAFETY: an object whose last reference is gone: nobody else has it. The reference is its own.
+    // SAFETY: an object whose last reference is gone. The reference is its own.
     unsafe {
         c::Py_DecRef((*this.cast::<Suspension>()).codes);
         c::PyMem_RawFree((*this.cast::<Suspension>()).began_in.cast());
@@ -110,25 +108,27 @@ unsafe extern "C" fn drop_suspension(this: *mut PyObject) {
     }
 }
 
-/// A block begins, or ends. The end needs no memory, and does nothing where no block of this object has begun.
+/// A block begins, or ends. The end needs no memory, and does nothing if no block of this object has begun.
 ///
 /// # Safety
 /// `this` is a `Suspension`, and live as long as the call lasts.
 unsafe fn suspend(thread: Thread, this: *mut PyObject, begins: bool) -> Outcome<()> {
     let this = this.cast::<Suspension>();
-    // SAFETY: the caller says that `this` is live as long as the call lasts. Other threads that
-    // begin or end blocks of it change it with the world stopped.
+    if !begins {
+        // SAFETY: the caller says that `this` is live as long as the call lasts.
+        unsafe {
+            if let Some(number) = note_end(thread, this) {
+                resume_now(thread, this, number);
+            }
+        }
+        return Ok(());
+    }
+    // SAFETY: the caller says that `this` is live as long as the call lasts.
     unsafe {
-        if begins {
-            note_begin(thread, this)?;
-            return suspend_now(thread, this).inspect_err(|_| {
-                note_end(thread, this);
-            });
-        }
-        if let Some(number) = note_end(thread, this) {
-            resume_now(thread, this, number);
-        }
-        Ok(())
+        note_begin(thread, this)?;
+        suspend_now(thread, this).inspect_err(|_| {
+            note_end(thread, this);
+        })
     }
 }
 
@@ -149,7 +149,7 @@ unsafe fn suspend_now(thread: Thread, this: *mut Suspension) -> Outcome<()> {
     }
 }
 
-/// Takes back what [`suspend_now`] has done in the thread with that number.
+/// Undoes [`suspend_now`] in the thread with that number.
 ///
 /// # Safety
 /// As there.
@@ -166,61 +166,85 @@ unsafe fn resume_now(thread: Thread, this: *mut Suspension, number: u64) {
     }
 }
 
-/// Writes down that a block begins in the calling thread.
+/// Adds a block that begins in the calling thread.
 ///
 /// # Safety
 /// `this` is live as long as the call lasts.
 unsafe fn note_begin(thread: Thread, this: *mut Suspension) -> Outcome<()> {
-    let mut spare: (*mut u64, usize) = (null_mut(), 0);
+    let mut unused: (*mut u64, usize) = (null_mut(), 0);
     loop {
-        // SAFETY: the caller says that `this` is live; the world is stopped, so no other thread
-        // writes it. There is room for so many numbers.
-        let wanted = locked(thread, || unsafe {
-            if (*this).count == (*this).room && spare.1 > (*this).room {
-                let (block, room) = spare;
-                if !(*this).began_in.is_null() {
-                    block.copy_from_nonoverlapping((*this).began_in, (*this).count);
-                }
-                spare = ((*this).began_in, 0);
-                ((*this).began_in, (*this).room) = (block, room);
-            }
-            if (*this).count == (*this).room {
-                return Some((*this).room * 2 + 2);
-            }
-            (*this).began_in.add((*this).count).write(thread.number());
-            (*this).count += 1;
-            None
-        });
-        // SAFETY: NULL, or a block that nobody uses.
-        unsafe { c::PyMem_RawFree(spare.0.cast()) };
+        // SAFETY: the caller says that `this` is live. *quiet*: numbers are written.
+        let wanted = unsafe {
+            with_world_stopped(thread, |quiet| {
+                add_number(this, quiet.thread().number(), &mut unused)
+            })
+        };
+        // SAFETY: NULL, or a block that is not used.
+        unsafe { c::PyMem_RawFree(unused.0.cast()) };
         let Some(room) = wanted else { return Ok(()) };
         // SAFETY: the raw allocator takes any size at any time.
         let block = unsafe { c::PyMem_RawMalloc(room * size_of::<u64>()) }.cast::<u64>();
         if block.is_null() {
             return Err(Raised::no_memory(thread));
         }
-        spare = (block, room);
+        unused = (block, room);
     }
 }
 
-/// A block ends: one that began in the calling thread, if there is one, or the last one. The number of the thread in
-/// which it began; `None`: none has begun. Needs no memory.
+/// Adds the number of a thread, in an `unused` block of memory with room for so many if that is larger; then `unused` is
+/// the one before. Otherwise returns for how many there must be room.
+///
+/// # Safety
+/// `this` is live, and the world is stopped.
+unsafe fn add_number(
+    this: *mut Suspension,
+    number: u64,
+    unused: &mut (*mut u64, usize),
+) -> Option<usize> {
+    // SAFETY: live, says the caller, and no other thread writes it.
+    let (count, room) = unsafe { ((*this).count, (*this).room) };
+    if count == room {
+        if unused.1 <= room {
+            return Some(room * 2 + 2);
+        }
+        // SAFETY: live, says the caller, and no other thread writes it. The new block has room for the numbers of the old
+        // one, which is NULL without any.
+        unsafe {
+            let before = core::mem::replace(&mut (*this).began_in, unused.0);
+            if !before.is_null() {
+                (*this).began_in.copy_from_nonoverlapping(before, count);
+            }
+            (*this).room = unused.1;
+            *unused = (before, 0);
+        }
+    }
+    // SAFETY: live, says the caller, and no other thread writes it. There is room for one more.
+    unsafe {
+        (*this).began_in.add(count).write(number);
+        (*this).count = count + 1;
+    }
+    None
+}
+
+/// Removes a block that ends: one that began in the calling thread, if there is one, or the last one. Returns the number
+/// of the thread in which it began; `None`: none has begun. Needs no memory.
 ///
 /// # Safety
 /// `this` is live as long as the call lasts.
 unsafe fn note_end(thread: Thread, this: *mut Suspension) -> Option<u64> {
-    // SAFETY: the caller says that `this` is live; the world is stopped, so no other thread writes
-    // it. So many numbers are there, and those behind the one that goes move down.
-    locked(thread, || unsafe {
+    // SAFETY: the caller says that `this` is live; the world is stopped, so no other thread writes it. So many numbers
+    // are there, and those behind the removed one are moved down.
+    let remove = |_: &NotStopped| unsafe {
         let last = (*this).count.checked_sub(1)?;
         let is_own = |at: &usize| (*this).began_in.add(*at).read() == thread.number();
-        let at = (0..=last).rev().find(is_own).unwrap_or(last);
-        let place = (*this).began_in.add(at);
+        let place = (*this).began_in.add((0..=last).rev().find(is_own).unwrap_or(last));
         let number = place.read();
-        place.copy_from(place.add(1), last - at);
+        place.copy_from(place.add(1), (*this).began_in.add(last).offset_from(place) as usize);
         (*this).count = last;
         Some(number)
-    })
+    };
+    // SAFETY: *quiet*: numbers are moved.
+    unsafe { with_world_stopped(thread, remove) }
 }
 
 /// Disables the hook for the code objects of a tuple: for all of them or, with an exception, for none.
@@ -240,7 +264,7 @@ unsafe fn suspend_for_codes(thread: Thread, id: c_longlong, codes: *mut PyObject
     Ok(())
 }
 
-/// Takes that back for the first `count` of them.
+/// Undoes that for the first `count` of them.
 ///
 /// # Safety
 /// As there; there are so many.

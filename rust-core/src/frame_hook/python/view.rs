@@ -25,16 +25,16 @@ struct FrameView {
     /// `Thread::number` of the one thread that the view serves; never changes once Python has the
     /// view.
     thread: u64,
-    /// The frame, or NULL once the hook has returned. That thread alone reads and writes it.
+    /// The frame, or NULL once the callback has returned. That thread alone reads and writes it.
     frame: *mut _PyInterpreterFrame,
-    /// The answer beside the verdict, until the hook has returned. As above. It does not lie on
-    /// the C stack: while the hook waits in a greenlet, others may add to it, and they have other
-    /// things in that memory.
+    /// The answer beside the verdict, until the callback has returned. As above. It does not lie on
+    /// the C stack: while the callback waits in a greenlet, other greenlets may add to it, and use that memory for
+    /// their own stack.
     answer: FrameHookAnswer,
 }
 
-/// Calls `callable` with a view of `frame` that expires when that returns. `answer` then has what was
-/// requested through the view; nothing, if the call has failed.
+/// Calls `callable` with a view of `frame` that expires when that returns. `answer` then has the request that was
+/// made through the view; nothing, if the call has failed.
 ///
 /// # Safety
 /// `frame` is being dispatched in this thread, and `callable` is live.
@@ -45,31 +45,34 @@ pub unsafe fn call_with_view(
     answer: &mut FrameHookAnswer,
 ) -> Outcome<Owned> {
     let kind = view_type(thread)?;
-    // SAFETY: a type without special allocation; then a view, which is ours.
-    let said = unsafe {
-        let view = made(thread, Owned::new(c::PyType_GenericAlloc(kind.cast(), 0)))?;
-        let expiring = view.as_ptr().cast::<FrameView>();
+    // SAFETY: a type without special allocation.
+    let view = made(thread, unsafe { Owned::new(c::PyType_GenericAlloc(kind.cast(), 0)) })?;
+    let expiring = view.as_ptr().cast::<FrameView>();
+    // SAFETY: a new view, which is ours.
+    unsafe {
         (*expiring).thread = thread.number();
         (*expiring).frame = frame;
         (*expiring).answer = FrameHookAnswer::EMPTY;
-        let said = Owned::new(c::PyObject_CallOneArg(callable, view.as_ptr()));
+    }
+    // SAFETY: the caller says that `callable` is live; `view` keeps the other one, whose fields are this thread's.
+    let returned = unsafe {
+        let returned = Owned::new(c::PyObject_CallOneArg(callable, view.as_ptr()));
         (*expiring).frame = null_mut();
         *answer = core::mem::replace(&mut (*expiring).answer, FrameHookAnswer::EMPTY);
-        said
+        returned
     };
-    let said = made(thread, said);
-    if said.is_err() {
+    let returned = made(thread, returned);
+    if returned.is_err() {
         // SAFETY: NULL, or references that are the answer's.
-        let given = unsafe { (Owned::new(answer.object), Owned::new(answer.data.cast())) };
+        let references = unsafe { (Owned::new(answer.object), Owned::new(answer.data.cast())) };
         *answer = FrameHookAnswer::EMPTY;
         // SAFETY: attached, and without a lock.
-        unsafe { drop_aside(given) };
+        unsafe { drop_aside(references) };
     }
-    said
+    returned
 }
 
-/// The answer of the hook whose view this is, to be added to. What is put there is done so before
-/// anything else runs.
+/// The answer of the hook whose view this is. It is written before any other code runs.
 ///
 /// # Safety
 /// `this` is a `FrameView`.
@@ -105,42 +108,39 @@ unsafe fn watch(thread: Thread, this: *mut PyObject, given: NamedArguments) -> O
         c"watch() takes a callback, data, and the keywords yields, resumes, arguments and caller";
     let [callback, data, yields, resumes, with_arguments, with_caller] =
         given.bind(parameters, 2).ok_or_else(|| Raised::type_error(thread, expected))?;
-    let or_none = |object: *mut PyObject| {
-        if object.is_null() {
-            &raw mut c::_Py_NoneStruct
-        } else {
-            object
-        }
-    };
-    // SAFETY: the caller says that `this` is a `FrameView`. The arguments are NULL or live; the call
-    // keeps them. `answer` is used before any Python code can run.
-    unsafe {
-        if callback.is_null() || c::PyCallable_Check(callback) == 0 {
-            return Err(Raised::type_error(thread, c"the callback of watch() must be callable"));
-        }
-        let events = FRAMEHOOK_ON_EXIT
-            | if flag(thread, yields)? { FRAMEHOOK_ON_YIELD } else { 0 }
-            | if flag(thread, resumes)? { FRAMEHOOK_ON_RESUME } else { 0 };
-        let kept =
-            if flag(thread, with_arguments)? { Some(arguments(thread, this)?) } else { None };
-        let calls = if flag(thread, with_caller)? {
-            Some(caller(thread, view(thread, this)?)?)
-        } else {
-            None
-        };
-        let of =
-            |object: &Option<Owned>| or_none(object.as_ref().map_or(null_mut(), Owned::as_ptr));
-        let data = watch_data(thread, [callback, or_none(data), of(&kept), of(&calls)])?;
-        let answer = answer(thread, this)?;
-        if answer.events != 0 {
-            return Err(Raised::runtime_error(
-                thread,
-                c"this hook watches the frame already: watch() is called once",
-            ));
-        }
-        answer.events = events;
-        answer.data = data.into_raw().cast();
+    let or_none =
+        |object: *mut PyObject| if object.is_null() { &raw mut c::_Py_NoneStruct } else { object };
+    // SAFETY: an argument, or NULL. No Python code runs here.
+    if callback.is_null() || unsafe { c::PyCallable_Check(callback) } == 0 {
+        return Err(Raised::type_error(thread, c"the callback of watch() must be callable"));
     }
+    // SAFETY: the arguments are NULL or live; the call keeps them.
+    let events = unsafe {
+        FRAMEHOOK_ON_EXIT
+            | if flag(thread, yields)? { FRAMEHOOK_ON_YIELD } else { 0 }
+            | if flag(thread, resumes)? { FRAMEHOOK_ON_RESUME } else { 0 }
+    };
+    let (mut kept, mut calls) = (None, None);
+    // SAFETY: the caller says that `this` is a `FrameView`. The arguments are NULL or live; the call keeps them.
+    unsafe {
+        if flag(thread, with_arguments)? {
+            kept = Some(arguments(thread, this)?);
+        }
+        if flag(thread, with_caller)? {
+            calls = Some(caller(thread, view(thread, this)?)?);
+        }
+    }
+    let of = |object: &Option<Owned>| or_none(object.as_ref().map_or(null_mut(), Owned::as_ptr));
+    // SAFETY: the call keeps the callback and its data, and `kept` and `calls` are ours.
+    let data = unsafe { watch_data(thread, [callback, or_none(data), of(&kept), of(&calls)]) }?;
+    // SAFETY: the caller says that `this` is a `FrameView`. It is used before any Python code can run.
+    let answer = unsafe { answer(thread, this) }?;
+    if answer.events != 0 {
+        let text = c"this hook watches the frame already: watch() is called once";
+        return Err(Raised::runtime_error(thread, text));
+    }
+    answer.events = events;
+    answer.data = data.into_raw().cast();
     Ok(())
 }
 
@@ -192,8 +192,8 @@ fn caller(thread: Thread, view: View) -> Outcome<Owned> {
     made(thread, unsafe { Owned::new(c::PyTuple_Pack(2, code.as_ptr(), line.as_ptr())) })
 }
 
-/// The view behind `self`, for the thread that was given it, until its hook returns. Nothing that
-/// may run Python code comes between this and the use of the result.
+/// The view behind `self`, for its own thread, until the callback returns. No Python code runs between this and the use
+/// of the result.
 ///
 /// # Safety
 /// `this` is a `FrameView`.
@@ -215,7 +215,7 @@ unsafe fn view<'a>(thread: Thread, this: *mut PyObject) -> Outcome<View<'a>> {
             c"this view of a frame has expired: it can be used until the hook returns",
         ));
     }
-    // SAFETY: the hook has not returned, so the frame is there.
+    // SAFETY: the callback has not returned, so the frame is there.
     unsafe { View::new(frame) }
 }
 
@@ -231,19 +231,20 @@ fn names(thread: Thread, view: View) -> Outcome<Owned> {
 /// # Safety
 /// `this` is a `FrameView`, and `key` is live.
 unsafe fn argument(thread: Thread, this: *mut PyObject, key: *mut PyObject) -> Outcome<Owned> {
-    // SAFETY: the caller says that `this` is a `FrameView` and `key` live; the call keeps both
-    // while an `__index__` runs, and the view is looked at afterwards.
+    // SAFETY: the caller says that `this` is a `FrameView` and `key` live. No Python code runs here.
     unsafe {
         if c::PyIndex_Check(key) == 0 {
             return view(thread, this)?.argument_by_name(key);
         }
-        // First: this may run Python code, which may outlast the hook.
-        let index = c::PyNumber_AsSsize_t(key, c::PyExc_IndexError);
-        if index == -1 && !c::PyErr_Occurred().is_null() {
-            return Err(Raised::by_cpython(thread));
-        }
-        view(thread, this)?.argument(index)
     }
+    // First: this may run Python code, and the callback may return meanwhile.
+    // SAFETY: the caller says that `key` is live; the call keeps it while an `__index__` runs.
+    let index = unsafe { c::PyNumber_AsSsize_t(key, c::PyExc_IndexError) };
+    if index == -1 && thread.has_exception() {
+        return Err(Raised::by_cpython(thread));
+    }
+    // SAFETY: a `FrameView`, which the call keeps.
+    unsafe { view(thread, this) }?.argument(index)
 }
 
 /// # Safety

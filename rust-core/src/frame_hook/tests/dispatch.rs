@@ -1,4 +1,4 @@
-//! What becomes of a frame that is offered.
+//! Dispatching a frame.
 
 use super::support::Became::{AskAgain, Failed, Replaced, Settled};
 use super::support::*;
@@ -30,7 +30,7 @@ fn named(name: &str) -> Defined {
 // --- Answers. ---
 
 #[test]
-fn without_hooks_nobody_wants_to_see_a_frame() {
+fn without_hooks_no_frame_is_dispatched() {
     let _engine = Engine::start();
     let function = define(
         Function { positional: "a b", cells: "b", locals: "x", free: "c", ..Function::PLAIN },
@@ -44,12 +44,12 @@ fn without_hooks_nobody_wants_to_see_a_frame() {
 }
 
 #[test]
-fn a_call_goes_on_as_it_was_where_hooks_pass_or_settle() {
+fn a_call_runs_unchanged_if_hooks_pass_or_are_disabled() {
     for (replies, answers) in [
         (vec![Reply::Pass], [AskAgain, AskAgain]),
-        (vec![Reply::Settled], [Settled, Settled]),
-        (vec![Reply::Settled, Reply::Pass], [AskAgain, AskAgain]),
-        (vec![Reply::Settled, Reply::Settled], [Settled, Settled]),
+        (vec![Reply::Disable], [Settled, Settled]),
+        (vec![Reply::Disable, Reply::Pass], [AskAgain, AskAgain]),
+        (vec![Reply::Disable, Reply::Disable], [Settled, Settled]),
     ] {
         let _engine = Engine::start();
         let function = define(Function { positional: "a", cells: "a", ..Function::PLAIN }, "");
@@ -95,7 +95,7 @@ fn the_hooks_after_a_replacement_see_the_other_code() {
 }
 
 #[test]
-fn a_hook_that_has_settled_the_other_code_is_not_asked_about_it() {
+fn a_hook_that_is_disabled_for_the_other_code_is_not_called_for_it() {
     let _engine = Engine::start();
     let log = Log::default();
     let (own, other) = (named("own"), named("other"));
@@ -107,7 +107,7 @@ fn a_hook_that_has_settled_the_other_code_is_not_asked_about_it() {
 }
 
 #[test]
-fn a_frame_of_code_that_all_have_settled_is_told_so_after_a_replacement() {
+fn resume_may_be_specialized_after_a_replacement_if_all_hooks_are_disabled() {
     let _engine = Engine::start();
     let (own, other) = (named("own"), named("other"));
     let code = other.code;
@@ -116,7 +116,7 @@ fn a_frame_of_code_that_all_have_settled_is_told_so_after_a_replacement() {
             if frame.code() == Ok("own".to_string()) {
                 Reply::Run(code)
             } else {
-                Reply::Settled
+                Reply::Disable
             }
         },
     );
@@ -150,7 +150,7 @@ fn answers_that_make_no_sense_fail_the_call() {
         let hook = add(move |_| reply);
         let later = log.add("later", Reply::Pass);
         assert_eq!(function.call(""), Err(expected.to_string()));
-        assert_eq!(log.read(), "", "nobody is asked after a failure");
+        assert_eq!(log.read(), "", "no hook is called after a failure");
         assert_eq!((count(text.0), count(other.code.cast())), (1, 1));
         assert_eq!(remove(hook.id), Ok(()));
         assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
@@ -162,7 +162,7 @@ fn answers_that_make_no_sense_fail_the_call() {
 fn an_exception_fails_the_call_whatever_the_hook_answers() {
     let _engine = Engine::start();
     let (function, other) = (named("own"), named("other"));
-    for reply in [Reply::Pass, Reply::Settled, Reply::Run(other.code), Reply::Raw(7, null_mut())] {
+    for reply in [Reply::Pass, Reply::Disable, Reply::Run(other.code), Reply::Raw(7, null_mut())] {
         let hook = add(move |_| {
             exceptions::raise_value_error("set");
             reply
@@ -172,7 +172,7 @@ fn an_exception_fails_the_call_whatever_the_hook_answers() {
         assert_eq!(remove(hook.id), Ok(()));
     }
     add(|_| Reply::Pass);
-    assert_eq!(function.call(""), ran("own", "", &[AskAgain]), "nothing was settled");
+    assert_eq!(function.call(""), ran("own", "", &[AskAgain]), "no hook was disabled");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn the_frames_own_code_as_an_answer_is_a_pass() {
 fn calls_replacements_errors_and_time_are_counted() {
     let _engine = Engine::start();
     let (function, other) = (named("own"), named("other"));
-    let replies = [Reply::Pass, Reply::Run(other.code), Reply::Raise("no"), Reply::Settled];
+    let replies = [Reply::Pass, Reply::Run(other.code), Reply::Raise("no"), Reply::Disable];
     let next = RefCell::new(replies.into_iter());
     let timed = try_add_as("timed", 1, move |_| next.borrow_mut().next().expect("a reply"))
         .expect("a hook");
@@ -203,12 +203,12 @@ fn calls_replacements_errors_and_time_are_counted() {
         [&hook.calls, &hook.replacements, &hook.errors, &hook.nanoseconds]
             .map(|counter| counter.load(Ordering::Relaxed))
     };
-    assert_eq!(counted(timed.id), [4, 1, 1, 4], "the clock goes on by one in each call");
+    assert_eq!(counted(timed.id), [4, 1, 1, 4], "the clock advances by one in each call");
     assert_eq!(counted(plain.id), [3, 0, 0, 0]);
 }
 
 #[test]
-fn a_call_goes_on_with_its_own_code_where_a_hook_gives_the_function_another() {
+fn a_call_runs_its_own_code_if_a_hook_gives_the_function_another() {
     let _engine = Engine::start();
     let kinds = [c::CO_OPTIMIZED | c::CO_NEWLOCALS, c::CO_GENERATOR];
     for (own, other) in [(kinds[0], kinds[1]), (kinds[1], kinds[0])] {
@@ -230,10 +230,10 @@ fn a_call_goes_on_with_its_own_code_where_a_hook_gives_the_function_another() {
     }
 }
 
-// --- Hooks that come and go within a round. ---
+// --- Hooks that are added and removed in a dispatch. ---
 
 #[test]
-fn a_hook_that_comes_within_a_round_is_asked_from_the_next_one_on() {
+fn a_hook_that_is_added_in_a_dispatch_is_called_from_the_next_one_on() {
     let _engine = Engine::start();
     let log = Log::default();
     let function = named("own");
@@ -243,7 +243,7 @@ fn a_hook_that_comes_within_a_round_is_asked_from_the_next_one_on() {
         if !added.replace(true) {
             notes.add("new", Reply::Pass);
         }
-        Reply::Settled
+        Reply::Disable
     });
     assert_eq!(function.call(""), ran("own", "", &[AskAgain]), "the new one has not seen it");
     assert_eq!(log.read(), "first");
@@ -252,7 +252,7 @@ fn a_hook_that_comes_within_a_round_is_asked_from_the_next_one_on() {
 }
 
 #[test]
-fn a_hook_that_goes_or_is_switched_off_within_a_round_is_not_asked_any_more() {
+fn a_hook_that_is_removed_or_disabled_in_a_dispatch_is_not_called_any_more() {
     type Work = fn(i64) -> Result<(), String>;
     let works: [Work; 3] = [
         remove,
@@ -280,7 +280,7 @@ fn a_hook_that_goes_or_is_switched_off_within_a_round_is_not_asked_any_more() {
 }
 
 #[test]
-fn a_hook_that_a_destructor_adds_at_the_end_of_a_round_is_heeded() {
+fn a_hook_that_a_destructor_adds_at_the_end_of_a_dispatch_counts() {
     let _engine = Engine::start();
     let log = Log::default();
     let function = named("own");
@@ -288,7 +288,7 @@ fn a_hook_that_a_destructor_adds_at_the_end_of_a_round_is_heeded() {
     let id = own.clone();
     let hook = add(move |_| {
         assert_eq!(remove(id.get()), Ok(()));
-        Reply::Settled
+        Reply::Disable
     });
     own.set(hook.id);
     let notes = log.clone();
@@ -300,21 +300,21 @@ fn a_hook_that_a_destructor_adds_at_the_end_of_a_round_is_heeded() {
     assert_eq!(log.read(), "new");
 }
 
-// --- Who is offered. ---
+// --- Which frames are dispatched. ---
 
 #[test]
-fn a_frame_is_offered_once() {
+fn a_frame_is_dispatched_once() {
     let _engine = Engine::start();
     let log = Log::default();
     let function = define(Function { positional: "a", cells: "a", ..Function::PLAIN }, "");
-    log.add("asked", Reply::Pass);
+    log.add("called", Reply::Pass);
     let frame = function.start("x");
-    assert_eq!(offer(), AskAgain);
+    assert_eq!(dispatch(), AskAgain);
     let at = position(frame);
     for _ in 0..3 {
-        assert_eq!((offer(), position(frame)), (AskAgain, at), "a debugger has sent it back");
+        assert_eq!((dispatch(), position(frame)), (AskAgain, at), "a debugger has sent it back");
     }
-    assert_eq!(log.read(), "asked");
+    assert_eq!(log.read(), "called");
     frames::end_current();
 }
 
@@ -323,41 +323,41 @@ fn a_frame_that_has_made_a_call_or_has_an_object_does_not_start() {
     let _engine = Engine::start();
     let log = Log::default();
     let function = named("own");
-    log.add("asked", Reply::Pass);
+    log.add("called", Reply::Pass);
     let frame = function.start("");
     // SAFETY: the frame's own field.
     unsafe { (*frame).return_offset = 4 };
-    assert_eq!(offer(), AskAgain);
+    assert_eq!(dispatch(), AskAgain);
     frames::end_current();
     let frame = function.start("");
     // SAFETY: complete, as it stands at its RESUME.
     assert!(!unsafe { _PyFrame_MakeAndSetFrameObject(frame) }.is_null());
-    assert_eq!(offer(), AskAgain);
+    assert_eq!(dispatch(), AskAgain);
     frames::end_current();
     assert_eq!(log.read(), "");
 }
 
 #[test]
-fn a_generators_frame_is_offered_when_it_is_made_and_not_when_it_begins() {
+fn a_generators_frame_is_dispatched_when_it_is_made_and_not_when_it_starts() {
     let _engine = Engine::start();
     let log = Log::default();
     let generator = define(Function { flags: c::CO_GENERATOR, ..with_parameters("a") }, "");
-    log.add("asked", Reply::Pass);
+    log.add("called", Reply::Pass);
     let frame = generator.start("x");
-    assert_eq!((position(frame), offer()), (0, AskAgain), "at RETURN_GENERATOR");
-    assert_eq!((position(frame), log.read().as_str()), (0, "asked"));
+    assert_eq!((position(frame), dispatch()), (0, AskAgain), "at RETURN_GENERATOR");
+    assert_eq!((position(frame), log.read().as_str()), (0, "called"));
     // SAFETY: the frame's own field. It is as if it had moved.
     unsafe {
         (*frame).owner = c::FRAME_OWNED_BY_GENERATOR;
         (*frame).return_offset = 0;
-        assert_eq!((offer(), log.read().as_str()), (AskAgain, ""));
+        assert_eq!((dispatch(), log.read().as_str()), (AskAgain, ""));
         (*frame).owner = c::FRAME_OWNED_BY_THREAD;
     }
     frames::end_current();
 }
 
 #[test]
-fn nobody_is_asked_about_what_a_hook_calls() {
+fn frames_of_a_callback_are_not_dispatched() {
     let _engine = Engine::start();
     let log = Log::default();
     let (outer, inner) = (named("outer"), named("inner"));
@@ -368,7 +368,7 @@ fn nobody_is_asked_about_what_a_hook_calls() {
         if frame.code() == Ok("outer".to_string()) {
             // Calls of a hook, one below the other.
             let below = inner.start("");
-            notes.note(&format!("{:?}", offer()));
+            notes.note(&format!("{:?}", dispatch()));
             assert_eq!(function.call("x"), ran("function", "x", &[AskAgain]));
             assert_eq!(current_frame(), below);
             frames::end_current();
@@ -383,15 +383,15 @@ fn nobody_is_asked_about_what_a_hook_calls() {
 }
 
 #[test]
-fn a_hook_that_waits_in_another_greenlet_does_not_keep_others_from_being_asked() {
+fn a_callback_that_waits_in_another_greenlet_suppresses_no_dispatch() {
     let _engine = Engine::start();
     let log = Log::default();
     let (outer, elsewhere) = (named("outer"), Rc::new(named("elsewhere")));
     let notes = log.clone();
     let other = elsewhere.clone();
-    // The second greenlet runs within the hook of the first, and asks another hook.
-    let asked = Rc::new(Cell::new(false));
-    let first = asked.clone();
+    // The second greenlet runs within the callback of the first, and calls another hook.
+    let called = Rc::new(Cell::new(false));
+    let first = called.clone();
     add(move |frame| {
         if first.replace(true) {
             return Reply::Pass;
@@ -418,12 +418,12 @@ fn a_hook_that_waits_in_another_greenlet_does_not_keep_others_from_being_asked()
 }
 
 #[test]
-fn nobody_is_asked_about_what_a_tracer_calls() {
+fn frames_of_a_tracer_are_not_dispatched() {
     let _engine = Engine::start();
     let log = Log::default();
     let function = named("own");
-    log.add("asked", Reply::Pass);
-    for (tracing, expected) in [(1, ""), (2, ""), (0, "asked")] {
+    log.add("called", Reply::Pass);
+    for (tracing, expected) in [(1, ""), (2, ""), (0, "called")] {
         // SAFETY: the thread's own state.
         unsafe { (*PyThreadState_Get()).tracing = tracing };
         assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
@@ -434,7 +434,7 @@ fn nobody_is_asked_about_what_a_tracer_calls() {
 // --- What can be seen meanwhile. ---
 
 #[test]
-fn a_frame_is_linked_and_hidden_while_it_is_offered() {
+fn a_frame_is_linked_and_hidden_while_it_is_dispatched() {
     let _engine = Engine::start();
     let shapes = [
         Function::PLAIN,
@@ -462,7 +462,7 @@ fn a_frame_is_linked_and_hidden_while_it_is_offered() {
         let arguments = if shape.positional.is_empty() { "" } else { "one two" };
         let frame = function.start(arguments);
         let (slots, at) = (slots_of(frame), position(frame));
-        assert_eq!(offer(), AskAgain);
+        assert_eq!(dispatch(), AskAgain);
         assert_eq!(log.read(), "true true");
         assert_eq!((slots_of(frame), position(frame)), (slots, at), "as it was");
         frames::end_current();
@@ -474,15 +474,15 @@ fn a_frame_is_linked_and_hidden_while_it_is_offered() {
 }
 
 #[test]
-fn a_frame_is_hidden_while_its_code_is_instrumented_if_it_is_still_to_be_offered() {
+fn a_frame_is_hidden_while_its_code_is_instrumented_until_it_is_dispatched() {
     let _engine = Engine::start();
     let function = define(Function { cells: "a", ..with_parameters("a") }, "");
     let frame = function.start("x");
     let at = position(frame);
     let was = Rc::new(Cell::new(0));
-    for (is_offered, status) in [(false, 0), (false, -1), (true, 0)] {
-        if is_offered {
-            offer();
+    for (is_dispatched, status) in [(false, 0), (false, -1), (true, 0)] {
+        if is_dispatched {
+            dispatch();
         }
         let seen = was.clone();
         frames::set_instrument(move || {
@@ -493,7 +493,7 @@ fn a_frame_is_hidden_while_its_code_is_instrumented_if_it_is_still_to_be_offered
         // SAFETY: the thread's current frame, its code and its interpreter.
         let result = unsafe { _PyRust_Instrument(frame, function.code, interpreter()) };
         assert_eq!((result, position(frame)), (status, at));
-        // SAFETY: alive. Without hooks nobody was asked, and the frame is new.
+        // SAFETY: alive. Without hooks nothing was dispatched, and the frame is new.
         assert_eq!(was.get(), if unsafe { (*frame).return_offset } == 0 { -1 } else { at });
     }
     frames::end_current();
@@ -502,7 +502,7 @@ fn a_frame_is_hidden_while_its_code_is_instrumented_if_it_is_still_to_be_offered
 // --- Evaluators. ---
 
 #[test]
-fn a_frame_that_an_evaluator_gets_is_offered_before_and_not_again() {
+fn a_frame_that_an_evaluator_gets_is_dispatched_before_and_not_again() {
     let _engine = Engine::start();
     let log = Log::default();
     let function = define(Function { cells: "a", ..with_parameters("a b") }, "");
@@ -521,11 +521,11 @@ fn a_frame_that_an_evaluator_gets_is_offered_before_and_not_again() {
 }
 
 #[test]
-fn whom_an_evaluator_adds_or_switches_on_is_not_asked_about_the_frame_that_it_got() {
+fn hooks_that_an_evaluator_adds_or_enables_are_not_called_for_its_frame() {
     let _engine = Engine::start();
     let log = Log::default();
     let function = named("own");
-    log.add("old", Reply::Settled);
+    log.add("old", Reply::Disable);
     let (notes, added) = (log.clone(), Rc::new(Cell::new(0)));
     let id = added.clone();
     let adding = move || id.set(notes.add("new", Reply::Pass).id);
@@ -603,7 +603,7 @@ fn store_value_of(interpreter: *mut PyInterpreterState, code: *mut PyCodeObject)
 }
 
 #[test]
-fn code_of_another_interpreter_is_asked_about_again_and_runs() {
+fn code_of_another_interpreter_is_dispatched_again_and_runs() {
     let _engine = Engine::start();
     let function = named("own");
     let other = Attached::to_interpreter(1);
@@ -611,10 +611,10 @@ fn code_of_another_interpreter_is_asked_about_again_and_runs() {
     let elsewhere = other.interpreter;
     other.leave();
     let log = Log::default();
-    let hook = log.add("asked", Reply::Settled);
+    let hook = log.add("called", Reply::Disable);
     for _ in 0..2 {
         assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
-        assert_eq!(log.read(), "asked");
+        assert_eq!(log.read(), "called");
     }
     let foreign = "RuntimeError: the code object belongs to another interpreter, which has frame \
                    hooks too";
@@ -624,7 +624,7 @@ fn code_of_another_interpreter_is_asked_about_again_and_runs() {
 }
 
 #[test]
-fn without_memory_nothing_is_settled_and_the_call_runs() {
+fn without_memory_no_hook_is_disabled_and_the_call_runs() {
     let _engine = Engine::start();
     let function = named("own");
     let log = Log::default();
@@ -632,14 +632,14 @@ fn without_memory_nothing_is_settled_and_the_call_runs() {
     let is_short = Rc::new(Cell::new(true));
     let short = is_short.clone();
     add(move |_| {
-        notes.note("asked");
+        notes.note("called");
         memory::allow(short.get().then_some(0));
-        Reply::Settled
+        Reply::Disable
     });
     for (is, answer, expected) in [
-        (true, AskAgain, "asked"),
-        (true, AskAgain, "asked"),
-        (false, Settled, "asked"),
+        (true, AskAgain, "called"),
+        (true, AskAgain, "called"),
+        (false, Settled, "called"),
         (true, Settled, ""),
     ] {
         is_short.set(is);
@@ -654,7 +654,7 @@ fn without_memory_nothing_is_settled_and_the_call_runs() {
 }
 
 #[test]
-fn a_failed_round_is_unwound_with_the_frame_still_hidden() {
+fn a_failed_dispatch_is_unwound_with_the_frame_still_hidden() {
     let _engine = Engine::start();
     let function = define(Function { cells: "a", ..with_parameters("a") }, "");
     add(|_| Reply::Raise("no"));
@@ -663,7 +663,7 @@ fn a_failed_round_is_unwound_with_the_frame_still_hidden() {
         // SAFETY: a live frame.
         (frame, unsafe { Frame::new(frame) }.is_incomplete(), slots_of(frame))
     });
-    assert_eq!(offer(), Failed);
+    assert_eq!(dispatch(), Failed);
     assert_eq!(ended.take(), [(frame, true, "[x]".to_string())]);
     assert_ne!(current_frame(), below);
     assert_eq!(exceptions::taken(), Some("ValueError: no".to_string()));

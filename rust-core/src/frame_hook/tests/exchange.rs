@@ -1,4 +1,4 @@
-//! Calls whose code is exchanged for other code, against a plain answer to what must come of them.
+//! Calls whose code is exchanged for other code, against a plain model of the outcome.
 //!
 //! The unit tests run pairs that proptest makes; the fuzz target `replacement` runs what libFuzzer
 //! finds. What is expected is worked out here from lists of names alone.
@@ -306,7 +306,7 @@ pub fn run(input: Input) {
             if frame.code() != Ok(from.clone()) {
                 return Reply::Pass;
             }
-            // Nobody has seen the cells, if there are any.
+            // Nothing has seen the cells, if there are any.
             assert_eq!(frame.count(), frame.arguments().split_whitespace().count() as isize);
             allow(limit);
             Reply::Run(code)

@@ -1,7 +1,7 @@
-//! The hooks against a model: a list of hooks, and plain sets of who need not be asked about what.
+//! The hooks against a model: a list of hooks, and plain sets of what they are disabled for.
 //!
-//! Hooks come, go, are switched and suspended, settle code and raise, within rounds too. Who is
-//! asked, in which order, and what the eval loop is told must be as in the model.
+//! Hooks are added, removed, enabled, disabled and suspended, and raise, within dispatches too. Which are called, in
+//! which order, and how the eval loop continues must be as in the model.
 
 use super::support::Became;
 use super::support::*;
@@ -14,11 +14,11 @@ use std::rc::Rc;
 
 const CODES: usize = 3;
 
-/// What a hook does when it is asked.
+/// What a hook does when it is called.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Will {
     Pass,
-    Settle,
+    Disable,
     Raise,
     /// Adds another hook, and passes.
     Add,
@@ -28,12 +28,12 @@ enum Will {
     SwitchOff(usize),
 }
 
-/// About whom a switch or a block is.
+/// The scope of a switch or a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Where {
     Everywhere,
     InThread,
-    AboutCode(usize),
+    ForCode(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ enum Step {
 fn will() -> impl Strategy<Value = Will> {
     prop_oneof![
         6 => Just(Will::Pass),
-        6 => Just(Will::Settle),
+        6 => Just(Will::Disable),
         1 => Just(Will::Raise),
         1 => Just(Will::Add),
         1 => any::<usize>().prop_map(Will::Remove),
@@ -60,11 +60,7 @@ fn will() -> impl Strategy<Value = Will> {
 }
 
 fn place() -> impl Strategy<Value = Where> {
-    prop_oneof![
-        Just(Where::Everywhere),
-        Just(Where::InThread),
-        (0..CODES).prop_map(Where::AboutCode),
-    ]
+    prop_oneof![Just(Where::Everywhere), Just(Where::InThread), (0..CODES).prop_map(Where::ForCode),]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -79,23 +75,23 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The model, which also tells the hooks what to do.
+/// The model, which also decides what the hooks do.
 #[derive(Default)]
 struct Model {
     /// Handles, in order.
     hooks: Vec<i64>,
     wills: HashMap<i64, Will>,
-    /// Who is switched off, and where; settled code is code about which a hook is switched off.
+    /// The hooks that are disabled, and where.
     off: HashSet<(i64, Where)>,
     blocks: HashMap<(i64, Where), usize>,
-    round: Round,
+    dispatch: Dispatch,
 }
 
-/// What is known of the round under way.
+/// The dispatch in progress.
 #[derive(Default)]
-struct Round {
+struct Dispatch {
     code: usize,
-    /// Who is still to be asked, unless something happens first.
+    /// The hooks that are still to be called, unless something happens first.
     waiting: VecDeque<i64>,
     has_passed: bool,
     has_failed: bool,
@@ -108,27 +104,27 @@ impl Model {
         self.off.contains(&(id, place)) || self.blocks.get(&(id, place)).is_some_and(|it| *it > 0)
     }
 
-    /// Whether a hook wants to see this code, in whatever thread.
+    /// Whether a hook is enabled for this code, in whatever thread.
     fn is_open(&self, id: i64, code: usize) -> bool {
-        !self.is_off(id, Where::Everywhere) && !self.is_off(id, Where::AboutCode(code))
+        !self.is_off(id, Where::Everywhere) && !self.is_off(id, Where::ForCode(code))
     }
 
     fn pick(&self, which: usize) -> Option<i64> {
         (!self.hooks.is_empty()).then(|| self.hooks[which % self.hooks.len()])
     }
 
-    /// A round begins; what the eval loop is told at once where nobody is asked.
+    /// A dispatch begins. Returns how the eval loop continues if no hook is called.
     fn begin(&mut self, code: usize) -> Option<Became> {
         let open: Vec<i64> =
             self.hooks.iter().copied().filter(|id| self.is_open(*id, code)).collect();
         let here = open.iter().copied().filter(|id| !self.is_off(*id, Where::InThread)).collect();
-        self.round = Round { code, waiting: here, ..Round::default() };
+        self.dispatch = Dispatch { code, waiting: here, ..Dispatch::default() };
         // A thread in which no hook is called leaves it to other threads to find that out.
         let is_on = |id: &&i64| !self.is_off(**id, Where::Everywhere);
         let enabled: Vec<i64> = self.hooks.iter().filter(is_on).copied().collect();
         let for_others =
             !enabled.is_empty() && enabled.iter().all(|id| self.is_off(*id, Where::InThread));
-        match (open.is_empty(), self.round.waiting.is_empty()) {
+        match (open.is_empty(), self.dispatch.waiting.is_empty()) {
             (true, _) if for_others => Some(Became::AskAgain),
             (true, _) => Some(Became::Settled),
             (false, true) => Some(Became::AskAgain),
@@ -136,20 +132,20 @@ impl Model {
         }
     }
 
-    /// Who is to be asked next.
+    /// The hook that is called next.
     fn next(&mut self) -> Option<i64> {
         loop {
-            let id = self.round.waiting.pop_front()?;
+            let id = self.dispatch.waiting.pop_front()?;
             if self.hooks.contains(&id) && !self.is_off(id, Where::Everywhere) {
                 return Some(id);
             }
         }
     }
 
-    /// What the eval loop is told at the end of a round.
+    /// How the eval loop continues after the dispatch.
     fn answer(&self) -> Became {
-        let is_open = self.hooks.iter().any(|id| self.is_open(*id, self.round.code));
-        if self.round.has_passed || is_open {
+        let is_open = self.hooks.iter().any(|id| self.is_open(*id, self.dispatch.code));
+        if self.dispatch.has_passed || is_open {
             Became::AskAgain
         } else {
             Became::Settled
@@ -157,21 +153,21 @@ impl Model {
     }
 }
 
-/// What the hook with this handle does when it is asked.
+/// What the hook with this handle does when it is called.
 fn act(shared: &Shared, id: i64) -> Reply {
     let mut model = shared.borrow_mut();
-    assert_eq!(model.next(), Some(id), "another one was to be asked");
+    assert_eq!(model.next(), Some(id), "another one was to be called");
     let will = model.wills[&id];
-    model.round.has_passed |= !matches!(will, Will::Settle | Will::Raise);
+    model.dispatch.has_passed |= !matches!(will, Will::Disable | Will::Raise);
     match will {
         Will::Pass => {}
-        Will::Settle => {
-            let place = Where::AboutCode(model.round.code);
+        Will::Disable => {
+            let place = Where::ForCode(model.dispatch.code);
             model.off.insert((id, place));
-            return Reply::Settled;
+            return Reply::Disable;
         }
         Will::Raise => {
-            model.round.has_failed = true;
+            model.dispatch.has_failed = true;
             return Reply::Raise("no");
         }
         Will::Add => {
@@ -210,11 +206,11 @@ fn call(shared: &Shared, function: &Defined, code: usize) {
     let at_once = shared.borrow_mut().begin(code);
     let result = function.call("");
     let mut model = shared.borrow_mut();
-    if model.round.has_failed {
+    if model.dispatch.has_failed {
         assert_eq!(result, Err("ValueError: no".to_string()));
     } else {
         let missing = if at_once.is_none() { model.next() } else { None };
-        assert_eq!(missing, None, "was not asked");
+        assert_eq!(missing, None, "was not called");
         let expected = at_once.unwrap_or_else(|| model.answer());
         assert_eq!(result.expect("a call").answers, [expected]);
     }
@@ -248,7 +244,7 @@ fn run(steps: Vec<Step>) {
                 let done = match place {
                     Where::Everywhere => enable(id, on),
                     Where::InThread => enable_in_thread(id, on),
-                    Where::AboutCode(code) => enable_for_code(id, functions[code].code, on),
+                    Where::ForCode(code) => enable_for_code(id, functions[code].code, on),
                 };
                 assert_eq!(done, Ok(()));
                 let mut model = shared.borrow_mut();
@@ -280,10 +276,10 @@ fn run(steps: Vec<Step>) {
                         switch::resume_in_thread(thread(), id, thread().number());
                         Ok(())
                     }
-                    Where::AboutCode(about) if begins => {
+                    Where::ForCode(about) if begins => {
                         switch::suspend_for_code(thread(), id, code(about))
                     }
-                    Where::AboutCode(about) => {
+                    Where::ForCode(about) => {
                         switch::resume_for_code(thread(), id, code(about));
                         Ok(())
                     }
@@ -302,7 +298,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
     #[test]
-    fn who_is_asked_and_what_comes_of_it_are_as_in_the_model(
+    fn calls_of_hooks_and_their_outcome_are_as_in_the_model(
         steps in prop::collection::vec(step(), 0..150)
     ) {
         run(steps);

@@ -1,4 +1,4 @@
-//! Who need not be asked: what is settled, where slots are used again for other hooks.
+//! Per-code opt-out, with slots that are used again for other hooks.
 
 use super::support::*;
 use crate::in_cpython::{SlotMask, GROUP_SIZE, HOOK_GROUPS};
@@ -6,18 +6,18 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Runs a script, and returns who was asked in each of its rounds.
+/// Runs a script, and returns the hooks that were called in each of its dispatches.
 ///
-/// `+a` adds a hook, `-a` removes it, `!a` has it answer SETTLED from now on, `?` calls the
+/// `+a` adds a hook, `-a` removes it, `!a` has it answer DISABLE from now on, `?` calls the
 /// function, `?2` another one. `a:off` and `a:on` switch it, `a:thread-off` in the thread,
 /// `a:code-off` for the first function.
-fn rounds(script: &str) -> String {
+fn dispatches(script: &str) -> String {
     let _engine = Engine::start();
     let log = Log::default();
     let functions = [define(with_parameters(""), ""), define(with_parameters(""), "")];
     let settling: Rc<RefCell<HashSet<String>>> = Rc::default();
     let mut hooks: HashMap<String, i64> = HashMap::new();
-    let mut rounds = Vec::new();
+    let mut dispatches = Vec::new();
     for step in script.split_whitespace() {
         let (kind, name) = step.split_at(1);
         match kind {
@@ -26,7 +26,7 @@ fn rounds(script: &str) -> String {
                 let hook = add(move |_| {
                     notes.note(&own);
                     if settling.borrow().contains(&own) {
-                        Reply::Settled
+                        Reply::Disable
                     } else {
                         Reply::Pass
                     }
@@ -40,8 +40,8 @@ fn rounds(script: &str) -> String {
             "?" => {
                 let function = &functions[if name.is_empty() { 0 } else { 1 }];
                 function.call("").expect("a call");
-                let asked = log.read().replace(' ', "");
-                rounds.push(if asked.is_empty() { "-".to_string() } else { asked });
+                let called = log.read().replace(' ', "");
+                dispatches.push(if called.is_empty() { "-".to_string() } else { called });
             }
             _ => {
                 let id = hooks[kind];
@@ -58,7 +58,7 @@ fn rounds(script: &str) -> String {
             }
         }
     }
-    rounds.join(" ")
+    dispatches.join(" ")
 }
 
 #[test]
@@ -71,12 +71,12 @@ fn verdicts_belong_to_the_hook_and_not_to_its_slot() {
         ("+a !a ? ?2 ? ?2", "a a - -"),
         // A hook that is added again is another one.
         ("+a !a ? ? -a +a ? ?", "a - a -"),
-        // Another hook in the slot of one that has settled.
+        // Another hook in the slot of one that was disabled.
         ("+a !a ? -a +b ?", "a b"),
         ("+a !a ? -a +b ? +c ? -b +d ?", "a b bc cd"),
         ("+a +b !a !b ? ? -a +c ?", "ab - c"),
         ("+a +b !a !b ? -b +c ? -a +d ?", "ab c cd"),
-        // What others have settled since is not lost, nor taken for the newcomer's.
+        // Bits of others are not lost, nor taken for the new hook's.
         ("+a +b !a ? -a +c !b ? ?", "ab bc c"),
         ("+a +b !a !b ? -a +c !c ? ? -b +d ?", "ab c - d"),
         ("+a !a ? +b !b ? ? +c ? -a +d ?", "a b - c cd"),
@@ -98,7 +98,7 @@ fn verdicts_belong_to_the_hook_and_not_to_its_slot() {
         ("+a a:code-off -a +b ?", "b"),
         ("+a +b a:code-off -b +c ? -a +d ?", "c cd"),
     ] {
-        assert_eq!(rounds(script), expected, "{script}");
+        assert_eq!(dispatches(script), expected, "{script}");
     }
 }
 
@@ -107,28 +107,28 @@ fn sixteen_million_changes_and_more_make_no_difference() {
     let _engine = Engine::start();
     let log = Log::default();
     let function = define(with_parameters(""), "");
-    let asked = |expected: &str| {
+    let called = |expected: &str| {
         function.call("").expect("a call");
         assert_eq!(log.read(), expected);
     };
-    log.add("a", Reply::Settled);
-    asked("a");
-    // SAFETY: a field of the state, which nobody else uses.
+    log.add("a", Reply::Disable);
+    called("a");
+    // SAFETY: a field of the state, which nothing else uses.
     unsafe { (*thread().state()).epoch = (1 << 24) - 2 };
     for _ in 0..5 {
-        let hook = log.add("b", Reply::Settled);
-        asked("b");
-        asked("");
+        let hook = log.add("b", Reply::Disable);
+        called("b");
+        called("");
         assert_eq!(remove(hook.id), Ok(()));
         let hook = log.add("c", Reply::Pass);
-        asked("c");
+        called("c");
         assert_eq!(remove(hook.id), Ok(()));
     }
-    asked("");
+    called("");
 }
 
 #[test]
-fn a_mask_tells_its_hooks_from_those_that_came_later() {
+fn a_mask_distinguishes_its_hooks_from_later_ones() {
     let _engine = Engine::start();
     let hooks = [(); 3].map(|()| add(|_| Reply::Pass));
     // SAFETY: nothing is added or removed while the list is gone over; a field of the state.
@@ -157,12 +157,12 @@ fn numbered(log: &Log, number: usize, reply: Reply) -> Added {
 }
 
 #[test]
-fn a_thousand_hooks_are_told_from_each_other() {
+fn a_thousand_hooks_are_distinguished() {
     let _engine = Engine::start();
     let log = Log::default();
     let functions = [define(with_parameters(""), ""), define(with_parameters(""), "")];
     let hooks: Vec<_> = (0..HOOK_GROUPS * GROUP_SIZE)
-        .map(|at| numbered(&log, at, if at % 3 == 0 { Reply::Settled } else { Reply::Pass }))
+        .map(|at| numbered(&log, at, if at % 3 == 0 { Reply::Disable } else { Reply::Pass }))
         .collect();
     let called = |function: &Defined| -> Vec<usize> {
         function.call("").expect("a call");

@@ -13,7 +13,7 @@ use crate::fake_cpython::threads::PyThreadState_Get;
 use crate::fake_cpython::{exceptions, frames, generators, memory, values};
 use crate::frame_hook::c_api::hooks::*;
 use crate::frame_hook::c_types::*;
-use crate::frame_hook::dispatch::NextStep;
+use crate::frame_hook::dispatch_state::NextStep;
 use crate::frame_hook::eval_loop::{_PyRust_DispatchFrameHooks, _PyRust_Instrument};
 use crate::frame_hook::tests::support::*;
 use crate::in_cpython::Listening;
@@ -33,8 +33,8 @@ struct Hook {
     freed: Cell<u32>,
 }
 
-/// What the word of a watch leads to.
-struct Word {
+/// The user data of a watch.
+struct Data {
     answer: *const Answer,
     freed: Cell<u32>,
 }
@@ -65,20 +65,20 @@ struct Machine<'a> {
     #[allow(clippy::vec_box)] // the engine knows where each is
     hooks: RefCell<Vec<Box<Hook>>>,
     #[allow(clippy::vec_box)] // as above
-    words: RefCell<Vec<Box<Word>>>,
+    all_data: RefCell<Vec<Box<Data>>>,
     fuel: Cell<u32>,
     despecialized: Cell<usize>,
     steps: Cell<usize>,
 }
 
-/// The frame that what is called comes back to, as it stands.
+/// The frame that a call returns to, as it is before the call.
 struct Landing {
     frame: *mut _PyInterpreterFrame,
     top: c_int,
     next: *mut c::_Py_CODEUNIT,
 }
 
-/// Room for a frame on the C stack, at which a call of C's comes back.
+/// Room for a frame on the C stack, to which a call of C's returns.
 const ENTRY_WORDS: usize = size_of::<_PyInterpreterFrame>() / size_of::<usize>() + 4;
 
 /// Instructions that say nothing.
@@ -166,7 +166,7 @@ pub fn run(program: &Program) -> Log {
         turns: RefCell::default(),
         kept: RefCell::default(),
         hooks: RefCell::default(),
-        words: RefCell::default(),
+        all_data: RefCell::default(),
         fuel: Cell::new(FUEL),
         despecialized: Cell::new(times_despecialized()),
         steps: Cell::new(0),
@@ -196,8 +196,8 @@ pub fn run(program: &Program) -> Log {
     for hook in machine.hooks.borrow().iter() {
         assert_eq!(hook.freed.get(), 1, "the user data of hook {}", hook.number);
     }
-    for word in machine.words.borrow().iter() {
-        assert_eq!(word.freed.get(), 1, "a word was not freed once");
+    for data in machine.all_data.borrow().iter() {
+        assert_eq!(data.freed.get(), 1, "data was not freed once");
     }
     let log = machine.log.take();
     drop(machine);
@@ -236,26 +236,26 @@ unsafe extern "C" fn on_entry(
     data: *mut c_void,
     given: *mut FrameHookAnswer,
 ) -> c_int {
-    // SAFETY: a hook of the machine, which is there, and the round's place for the answer.
+    // SAFETY: a hook of the machine, which is there, and the dispatch's answer.
     let (hook, given) = unsafe { (&*data.cast::<Hook>(), &mut *given) };
-    assert_eq!(hook.freed.get(), 0, "a hook is asked that was freed");
-    // SAFETY: as above.
+    assert_eq!(hook.freed.get(), 0, "a hook is called that was freed");
+    // SAFETY: the machine outlives its hooks.
     let machine = unsafe { &*hook.machine };
-    with_memory(|| machine.asked(hook, frame, given))
+    with_memory(|| machine.entry(hook, frame, given))
 }
 
 unsafe extern "C" fn on_event(event: *const FrameHookEvent, data: *mut c_void) -> c_int {
-    // SAFETY: as above, and an event of a frame that the hook watches.
+    // SAFETY: a hook of the machine, which is there, and an event of a frame that the hook watches.
     let (hook, event) = unsafe { (&*data.cast::<Hook>(), &*event) };
-    assert_eq!(hook.freed.get(), 0, "a hook is told that was freed");
-    // SAFETY: as above.
+    assert_eq!(hook.freed.get(), 0, "a hook gets an event that was freed");
+    // SAFETY: the machine outlives its hooks.
     let machine = unsafe { &*hook.machine };
-    with_memory(|| machine.told(hook, event))
+    with_memory(|| machine.event(hook, event))
 }
 
 unsafe extern "C" fn free_data(data: *mut c_void) {
-    // SAFETY: a word of the machine, which is there.
-    let data = unsafe { &*data.cast::<Word>() };
+    // SAFETY: data of the machine, which is there.
+    let data = unsafe { &*data.cast::<Data>() };
     data.freed.set(data.freed.get() + 1);
 }
 
@@ -289,14 +289,14 @@ impl Machine<'_> {
         self.note(format!("callback {done:?}"));
     }
 
-    fn asked(
+    fn entry(
         &self,
         hook: &Hook,
         frame: *mut _PyInterpreterFrame,
         given: &mut FrameHookAnswer,
     ) -> c_int {
         let name = EntryFrame(frame).code().expect("code");
-        self.note(format!("{} asked {name}", hook.number));
+        self.note(format!("{} entry {name}", hook.number));
         let (function, _) = self.numbers[&code_of(frame)];
         let answers = &self.program.hooks[hook.hook];
         let turn = {
@@ -305,20 +305,20 @@ impl Machine<'_> {
             std::mem::replace(turn, *turn + 1)
         };
         let answer = &answers[turn % answers.len()];
-        self.callback(&answer.when_asked);
+        self.callback(&answer.in_entry);
         if answer.verdict == Verdict::Raise {
-            exceptions::raise_value_error(&format!("asked {}", hook.number));
+            exceptions::raise_value_error(&format!("entry {}", hook.number));
             return FRAMEHOOK_ERROR;
         }
         if answer.events() | answer.scope() != 0 {
-            let word = Box::new(Word { answer, freed: Cell::new(0) });
-            given.data = (&raw const *word).cast_mut().cast();
-            self.words.borrow_mut().push(word);
+            let data = Box::new(Data { answer, freed: Cell::new(0) });
+            given.data = (&raw const *data).cast_mut().cast();
+            self.all_data.borrow_mut().push(data);
         }
         (given.events, given.scope) = (answer.events(), answer.scope());
         match answer.verdict {
             Verdict::Pass | Verdict::Raise => FRAMEHOOK_PASS,
-            Verdict::Settle => FRAMEHOOK_DISABLE,
+            Verdict::Disable => FRAMEHOOK_DISABLE,
             Verdict::Result => {
                 given.object = values::text(&format!("result{}", hook.number));
                 FRAMEHOOK_RESULT
@@ -334,44 +334,44 @@ impl Machine<'_> {
         }
     }
 
-    fn told(&self, hook: &Hook, event: &FrameHookEvent) -> c_int {
+    fn event(&self, hook: &Hook, event: &FrameHookEvent) -> c_int {
         // SAFETY: it is there as long as the machine.
-        let word = unsafe { &*event.data.cast::<Word>() };
-        assert_eq!(word.freed.get(), 0, "a word comes back that was freed");
-        assert!(!exceptions::is_set(), "a hook is told with an exception set");
+        let data = unsafe { &*event.data.cast::<Data>() };
+        assert_eq!(data.freed.get(), 0, "data is delivered that was freed");
+        assert!(!exceptions::is_set(), "an event callback is called with an exception set");
         let what = match event.kind {
             FRAMEHOOK_RAISED => comparable(&exceptions::described(event.value)),
             FRAMEHOOK_RETURNED | FRAMEHOOK_YIELDED => text_of(event.value),
             _ => String::new(),
         };
         let (name, kind) = (text_of(event.code), KINDS[event.kind as usize]);
-        self.note(format!("{} told {name} {kind} {what}", hook.number));
+        self.note(format!("{} event {name} {kind} {what}", hook.number));
         // SAFETY: the program outlives the machine.
-        let answer = unsafe { &*word.answer };
-        self.callback(&answer.when_told);
+        let answer = unsafe { &*data.answer };
+        self.callback(&answer.in_event);
         if !answer.fails(event.kind) {
             return 0;
         }
-        exceptions::raise_value_error(&format!("told {}", hook.number));
+        exceptions::raise_value_error(&format!("event {}", hook.number));
         -1
     }
 
     // --- Calls. ---
 
-    /// What comes to `landing`, by way of the marks that lie above it: a value or an exception.
-    /// `None`: another frame is to go on first.
+    /// The value or exception that `landing` gets, through the shims that lie above it.
+    /// `None`: another frame runs first.
     fn come(&self, landing: &Landing) -> Option<Result<*mut PyObject, Raised>> {
         while current_frame() != landing.frame {
-            if !is_mark(current_frame()) {
+            if !is_return_shim(current_frame()) {
                 return None;
             }
-            self.step(come_back_to_mark);
+            self.step(return_to_shim);
         }
         Some(if exceptions::is_set() { Err(raised()) } else { Ok(landing.value()) })
     }
 
-    /// The slow `RESUME` at which the current frame stands, or `RETURN_GENERATOR`.
-    fn offer(&self) -> NextStep {
+    /// Executes the slow `RESUME` of the current frame, or `RETURN_GENERATOR`.
+    fn dispatch(&self) -> NextStep {
         let now = times_despecialized();
         if self.despecialized.replace(now) != now {
             for defined in self.codes.iter().flatten() {
@@ -389,10 +389,10 @@ impl Machine<'_> {
             Listening::Nowhere => NextStep::Specialize,
             Listening::Elsewhere => NextStep::KeepUnspecialized,
             Listening::Here => {
-                // SAFETY: as above.
+                // SAFETY: this thread's current frame, at its `RESUME`.
                 let result =
                     self.step(|| unsafe { _PyRust_DispatchFrameHooks(PyThreadState_Get(), frame) });
-                go_ahead(result.ahead);
+                advance(result.ahead);
                 result.next
             }
         };
@@ -402,10 +402,10 @@ impl Machine<'_> {
         next
     }
 
-    /// A call whose frame is the thread's current one and comes back to `landing`.
+    /// A call whose frame is the thread's current one and returns to `landing`.
     fn run_frame(&self, landing: &Landing) -> Result<*mut PyObject, Raised> {
         frames::run_prologue(current_frame());
-        while self.offer() == NextStep::CurrentFrame {
+        while self.dispatch() == NextStep::CurrentFrame {
             if let Some(came) = self.come(landing) {
                 return came;
             }
@@ -417,7 +417,7 @@ impl Machine<'_> {
         let body = &self.program.functions[function];
         if body.is_generator {
             generators::make();
-            return self.come(landing).expect("the generator comes");
+            return self.come(landing).expect("a generator");
         }
         let mut actions = body.parts.iter().flatten();
         let ran = actions.try_for_each(|action| self.act(action, true));
@@ -432,14 +432,14 @@ impl Machine<'_> {
             }
             Err(raised) => exceptions::PyErr_SetRaisedException(raised),
         }
-        self.come(landing).expect("it comes back")
+        self.come(landing).expect("it returns")
     }
 
     /// Runs `work` above a frame of C's.
     fn below_c<T>(&self, work: impl FnOnce(&Landing) -> T) -> T {
         let mut room = [0usize; ENTRY_WORDS];
         let entry: *mut _PyInterpreterFrame = room.as_mut_ptr().cast();
-        // SAFETY: room for a frame without code, which goes when nothing leads to it.
+        // SAFETY: room for a frame without code, which is dropped when nothing leads to it.
         unsafe {
             (*entry).owner = c::FRAME_OWNED_BY_CSTACK;
             (*entry).instr_ptr = NOWHERE.as_ptr().cast_mut().cast();
@@ -507,7 +507,7 @@ impl Machine<'_> {
         if let Some(generator) = generator {
             // SAFETY: ours.
             self.step(|| unsafe { decref(generator.object) });
-            assert!(!exceptions::is_set(), "an exception comes of what is dropped");
+            assert!(!exceptions::is_set(), "a drop has set an exception");
         }
     }
 
@@ -519,7 +519,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The generator goes on, until it yields or is over.
+    /// Resumes the generator, until it yields or ends.
     fn run_generator(
         &self,
         landing: &Landing,
@@ -530,13 +530,14 @@ impl Machine<'_> {
         let begins = generators::go_on(object);
         let frame = generators::frame_of(object);
         let code: *mut PyCodeObject = code_of(frame).cast();
-        // SAFETY: the generator's frame, which has room for the value that is sent.
-        unsafe {
-            if let Some(text) = thrown {
-                exceptions::raise_value_error(text);
-                let status = self.step(|| _PyRust_Instrument(frame, code, interpreter()));
-                assert_eq!(status, 0);
-            } else {
+        if let Some(text) = thrown {
+            exceptions::raise_value_error(text);
+            // SAFETY: this thread's current frame, with its code.
+            let status = self.step(|| unsafe { _PyRust_Instrument(frame, code, interpreter()) });
+            assert_eq!(status, 0);
+        } else {
+            // SAFETY: the generator's frame, which has room for the value that is sent.
+            unsafe {
                 if begins {
                     (*frame).instr_ptr = (*frame).instr_ptr.add(1);
                 } else {
@@ -544,11 +545,12 @@ impl Machine<'_> {
                     frames::slot(frame, top as usize).write(&raw mut c::_Py_NoneStruct);
                     (*frame).stacktop = top + 1;
                 }
-                if self.offer() == NextStep::CurrentFrame {
-                    assert!(exceptions::is_set(), "a generator goes on elsewhere");
-                }
-                (*frame).stacktop -= c_int::from(!begins);
             }
+            if self.dispatch() == NextStep::CurrentFrame {
+                assert!(exceptions::is_set(), "a generator continues elsewhere");
+            }
+            // SAFETY: the generator's frame, from which the value is taken again.
+            unsafe { (*frame).stacktop -= c_int::from(!begins) };
         }
         assert_eq!(current_frame(), frame);
         let ran = if exceptions::is_set() { Err(raised()) } else { self.run_part(code, next) };
@@ -570,7 +572,7 @@ impl Machine<'_> {
                 exceptions::PyErr_SetRaisedException(raised);
             }
         }
-        self.come(landing).expect("it comes back")
+        self.come(landing).expect("it returns")
     }
 
     /// Whether there was another part to do.
@@ -693,9 +695,9 @@ impl Machine<'_> {
                 });
                 return self.called_by_c(result);
             }
-            Action::CallOutside(function) => {
+            Action::CallReentrant(function) => {
                 let callable = self.callable(function);
-                // SAFETY: as above.
+                // SAFETY: a live callable, and no arguments.
                 let result = self.step(|| unsafe {
                     PyUnstable_FrameHook_CallReentrant(callable, [].as_ptr(), 0, null_mut())
                 });
@@ -724,7 +726,7 @@ impl Machine<'_> {
             Place::Before(which) => (2, self.pick(which)),
             Place::After(which) => (3, self.pick(which)),
         };
-        // Beside nobody is the first.
+        // Beside none is the first.
         let place = if place > 1 && other.is_none() { 1 } else { place };
         let number = self.added.get() + 1;
         let hook = usize::from(which) % hooks.len();

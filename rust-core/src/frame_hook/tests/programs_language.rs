@@ -1,4 +1,4 @@
-//! The language of the programs, and how what happens is told.
+//! The language of the programs, and the texts of their logs.
 
 /// One function may run this code, one in the place of the other; the last one fits nowhere.
 pub const VARIANTS: u8 = 3;
@@ -33,21 +33,21 @@ pub enum Action {
         variant: u8,
         on: bool,
     },
-    /// A generator goes on so often, and then that happens to it.
+    /// A generator is resumed so often, and then that happens to it.
     Generate {
         function: u8,
         steps: u8,
         end: Ending,
     },
-    /// A generator that is kept goes on.
+    /// A generator that is kept is resumed.
     GoOn(u8),
-    /// Nobody is asked about the call; nor, perhaps, about those below it.
+    /// An unhooked call; with its callees, perhaps.
     CallOriginal {
         function: u8,
         below: bool,
     },
     /// As though no hook ran.
-    CallOutside(u8),
+    CallReentrant(u8),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ pub enum Ending {
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub enum Verdict {
     Pass,
-    Settle,
+    Disable,
     Result,
     Raise,
     Replace(u8),
@@ -79,18 +79,18 @@ pub enum Verdict {
     Unknown,
 }
 
-/// What a hook does when it is asked.
+/// What a hook does when it is called.
 #[derive(Clone, Debug)]
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub struct Answer {
     pub verdict: Verdict,
-    /// What it wants to be told, as bits, and the extent.
-    pub tell: u8,
-    pub extent: u8,
-    /// Of what kinds of events it fails when it is told, as bits.
+    /// The events that it requests, as bits, and the scope.
+    pub events: u8,
+    pub scope: u8,
+    /// The kinds of events for which its callback fails, as bits.
     pub fails: u8,
-    pub when_asked: Option<Action>,
-    pub when_told: Option<Action>,
+    pub in_entry: Option<Action>,
+    pub in_event: Option<Action>,
 }
 
 #[derive(Clone, Debug)]
@@ -108,17 +108,17 @@ pub struct Program {
     pub functions: Vec<Body>,
     pub main: Vec<Action>,
     /// After how many allocations the next one fails, for one step of the engine after the other.
-    /// Who is asked is not foreseen then; nothing may break, and nothing may be left.
+    /// The model does not know which hooks are called then; nothing may break or leak.
     pub short: Vec<u8>,
 }
 
 impl Answer {
     pub fn events(&self) -> u32 {
-        u32::from(self.tell & 7)
+        u32::from(self.events & 7)
     }
 
     pub fn scope(&self) -> u32 {
-        u32::from(self.extent % 9).saturating_sub(5)
+        u32::from(self.scope % 9).saturating_sub(5)
     }
 
     pub fn fails(&self, kind: i32) -> bool {

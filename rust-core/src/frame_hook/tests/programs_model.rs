@@ -10,7 +10,7 @@ struct Installed {
     hook: usize,
 }
 
-/// A frame: who watches it, as they asked.
+/// A frame, and the hooks that watch it, with their answers.
 #[derive(Clone, Default)]
 struct Frame {
     function: usize,
@@ -21,8 +21,8 @@ struct Frame {
 /// What is on the stack.
 enum Level {
     Runs(Frame),
-    /// Nobody is asked about what is above.
-    Spared,
+    /// No hook is called for frames above.
+    Unhooked,
 }
 
 /// A generator.
@@ -43,10 +43,10 @@ struct Model<'a> {
     installed: Vec<Installed>,
     added: usize,
     off: HashSet<usize>,
-    settled: HashSet<(usize, usize, u8)>,
+    disabled: HashSet<(usize, usize, u8)>,
     turns: HashMap<usize, usize>,
     stack: Vec<Level>,
-    /// Hooks that run, each with whether it has stepped outside.
+    /// Callbacks in progress, each with whether it makes a re-entrant call.
     callbacks: Vec<bool>,
     kept: Vec<Option<Generator>>,
     fuel: u32,
@@ -59,7 +59,7 @@ pub fn run(program: &Program) -> Log {
         installed: Vec::new(),
         added: 0,
         off: HashSet::new(),
-        settled: HashSet::new(),
+        disabled: HashSet::new(),
         turns: HashMap::new(),
         stack: Vec::new(),
         callbacks: Vec::new(),
@@ -84,21 +84,21 @@ impl Model<'_> {
 
     /// What limits a hook here, the innermost limit last.
     fn is_within_limits(&self, hook: Installed) -> bool {
-        let mut asked = true;
+        let mut called = true;
         for level in &self.stack {
             match level {
-                // Whatever is asked for above it.
-                Level::Spared => return false,
+                // Whatever is requested above it.
+                Level::Unhooked => return false,
                 Level::Runs(frame) => {
                     for (watcher, answer) in &frame.watches {
                         if *watcher == hook && answer.scope() != 0 {
-                            asked = answer.scope() >= 2;
+                            called = answer.scope() >= 2;
                         }
                     }
                 }
             }
         }
-        asked
+        called
     }
 
     fn callback(&mut self, action: &Option<Action>) {
@@ -109,9 +109,9 @@ impl Model<'_> {
         self.callbacks.pop();
     }
 
-    /// All who watch are told, the last one first, from the place `from` in the list on; the
-    /// exception that is on its way then.
-    fn tell_from(
+    /// Calls the event callbacks of all that watch, the last one first, from the place `from` in the list on. Returns
+    /// the exception that propagates then.
+    fn deliver_from(
         &mut self,
         frame: &Frame,
         from: usize,
@@ -120,12 +120,12 @@ impl Model<'_> {
         mut raised: Option<String>,
     ) -> Option<String> {
         for place in (0..from).rev() {
-            raised = self.tell_one(frame, place, kind, value, raised);
+            raised = self.deliver_one(frame, place, kind, value, raised);
         }
         raised
     }
 
-    fn tell_one(
+    fn deliver_one(
         &mut self,
         frame: &Frame,
         place: usize,
@@ -134,14 +134,14 @@ impl Model<'_> {
         raised: Option<String>,
     ) -> Option<String> {
         let (hook, answer) = &frame.watches[place];
-        // A call that another one's exception has come to has raised.
+        // With another callback's exception the call has raised.
         let kind = if kind == 0 && raised.is_some() { 1 } else { kind };
-        let wants = match kind {
+        let is_requested = match kind {
             2 => answer.events() & 2 != 0,
             3 => answer.events() & 4 != 0,
             _ => answer.events() != 0,
         };
-        if !wants || !self.installed.contains(hook) {
+        if !is_requested || !self.installed.contains(hook) {
             return raised;
         }
         let what = match (kind, &raised) {
@@ -149,7 +149,7 @@ impl Model<'_> {
             (0 | 2, _) => value,
             _ => "",
         };
-        // Those that have been told have left the frame, with their extents.
+        // Those that were called have left the frame, with their scopes.
         let in_force = match kind {
             3 => frame.watches.len(),
             4 => 0,
@@ -157,30 +157,31 @@ impl Model<'_> {
         };
         let watches = frame.watches[..in_force].to_vec();
         let name = name_of(frame.function, frame.variant);
-        self.log.push(format!("{} told {name} {} {what}", hook.number, KINDS[kind as usize]));
+        self.log.push(format!("{} event {name} {} {what}", hook.number, KINDS[kind as usize]));
         let answer = answer.clone();
         let number = hook.number;
         self.stack.push(Level::Runs(Frame { watches, ..*frame }));
-        self.callback(&answer.when_told);
+        self.callback(&answer.in_event);
         self.stack.pop();
         if answer.fails(kind) {
-            return Some(format!("ValueError: told {number}"));
+            return Some(format!("ValueError: event {number}"));
         }
         raised
     }
 
-    /// A frame starts: what it comes to without running, if anything.
-    fn start(&mut self, frame: &mut Frame, is_spared: bool) -> Option<Came> {
+    /// A frame starts. Returns how the call ends without running it, if it does.
+    fn start(&mut self, frame: &mut Frame, is_unhooked: bool) -> Option<Came> {
         let code = |frame: &Frame| (frame.function, frame.variant);
-        let is_within = self.callbacks.iter().any(|is_outside| !is_outside);
-        if is_spared || is_within {
+        let is_within = self.callbacks.iter().any(|is_reentrant| !is_reentrant);
+        if is_unhooked || is_within {
             return None;
         }
-        let mut settled = self.settled.clone();
+        let mut disabled = self.disabled.clone();
         let hooks = self.installed.clone();
         let is_open = |hook: &Installed| {
             let (function, variant) = code(frame);
-            !self.off.contains(&hook.number) && !settled.contains(&(hook.number, function, variant))
+            !self.off.contains(&hook.number)
+                && !disabled.contains(&(hook.number, function, variant))
         };
         if !hooks.iter().any(is_open) {
             return None;
@@ -189,32 +190,32 @@ impl Model<'_> {
             let (function, variant) = code(frame);
             if !self.installed.contains(&hook)
                 || self.off.contains(&hook.number)
-                || settled.contains(&(hook.number, function, variant))
+                || disabled.contains(&(hook.number, function, variant))
                 || !self.is_within_limits(hook)
             {
                 continue;
             }
             let name = name_of(function, variant);
-            self.log.push(format!("{} asked {name}", hook.number));
+            self.log.push(format!("{} entry {name}", hook.number));
             let answers = &self.program.hooks[hook.hook];
             let turn = self.turns.entry(hook.hook).or_default();
             let answer = answers[*turn % answers.len()].clone();
             *turn += 1;
-            // What hooks before this one have asked for has begun.
+            // Requests of the hooks before this one are in force.
             self.stack.push(Level::Runs(frame.clone()));
-            self.callback(&answer.when_asked);
+            self.callback(&answer.in_entry);
             self.stack.pop();
             if answer.verdict == Verdict::Raise {
-                return Some(Err(format!("ValueError: asked {}", hook.number)));
+                return Some(Err(format!("ValueError: entry {}", hook.number)));
             }
             if answer.events() != 0 || answer.scope() != 0 {
                 frame.watches.push((hook, answer.clone()));
             }
             match answer.verdict {
                 Verdict::Pass | Verdict::Raise => {}
-                // A hook that has gone meanwhile has nothing to settle.
-                Verdict::Settle => {
-                    self.settled.insert((hook.number, function, variant));
+                // A hook that was removed meanwhile is not disabled for code.
+                Verdict::Disable => {
+                    self.disabled.insert((hook.number, function, variant));
                 }
                 Verdict::Result => return Some(Ok(format!("result{}", hook.number))),
                 Verdict::Unknown => return Some(Err("SystemError".to_string())),
@@ -225,7 +226,7 @@ impl Model<'_> {
                     }
                     if other != variant {
                         frame.variant = other;
-                        settled = self.settled.clone();
+                        disabled = self.disabled.clone();
                     }
                 }
             }
@@ -233,9 +234,9 @@ impl Model<'_> {
         None
     }
 
-    fn call(&mut self, function: usize, is_spared: bool) -> Called {
+    fn call(&mut self, function: usize, is_unhooked: bool) -> Called {
         let mut frame = Frame { function, ..Frame::default() };
-        let came = self.start(&mut frame, is_spared);
+        let came = self.start(&mut frame, is_unhooked);
         if let Some(came) = came {
             return Called::Came(self.left(&frame, came));
         }
@@ -261,20 +262,20 @@ impl Model<'_> {
             Err(raised) => (String::new(), Some(raised)),
         };
         let kind = i32::from(raised.is_some());
-        match self.tell_from(frame, frame.watches.len(), kind, &value, raised) {
+        match self.deliver_from(frame, frame.watches.len(), kind, &value, raised) {
             Some(raised) => Err(raised),
             None => Ok(value),
         }
     }
 
-    /// A generator goes on, perhaps with an exception: what it yields or comes to. Whether it is over
+    /// Resumes a generator, perhaps with an exception. Returns what it yields, or how it ends. Whether it is over
     /// is seen by its `next`.
     fn go_on(&mut self, generator: &mut Generator, thrown: Option<String>) -> Came {
         let (frame, next) = (generator.frame.clone(), generator.next.expect("suspended"));
         let parts = &self.program.functions[frame.function].parts;
-        let told = self.tell_from(&frame, frame.watches.len(), 3, "", thrown);
+        let thrown = self.deliver_from(&frame, frame.watches.len(), 3, "", thrown);
         self.stack.push(Level::Runs(frame.clone()));
-        let ran = match (told, parts.get(next)) {
+        let ran = match (thrown, parts.get(next)) {
             (Some(raised), _) => Err(raised),
             (None, Some(part)) => {
                 part.iter().try_for_each(|action| self.act(action)).map(|()| true)
@@ -296,14 +297,14 @@ impl Model<'_> {
         }
     }
 
-    /// A generator has yielded. Where one who is told fails, its exception is thrown in: those who
-    /// were told before, and then that one, are told that the generator goes on.
+    /// A generator has yielded. If a callback fails, its exception is thrown in: resume callbacks of the hooks called
+    /// before, and then of that one, are called.
     fn yielded(&mut self, frame: &Frame) -> Result<(), String> {
         for place in (0..frame.watches.len()).rev() {
-            if let Some(raised) = self.tell_one(frame, place, 2, "yield", None) {
+            if let Some(raised) = self.deliver_one(frame, place, 2, "yield", None) {
                 let mut raised = Some(raised);
                 for before in (place..frame.watches.len()).rev() {
-                    raised = self.tell_one(frame, before, 3, "", raised);
+                    raised = self.deliver_one(frame, before, 3, "", raised);
                 }
                 return Err(raised.expect("an exception that is on its way"));
             }
@@ -313,9 +314,9 @@ impl Model<'_> {
 
     fn drop(&mut self, generator: Option<Generator>) {
         if let Some(Generator { frame, next: Some(_) }) = generator {
-            // Who fails is reported, and the next one told all the same.
+            // A callback that fails is reported, and the next one is called.
             for place in (0..frame.watches.len()).rev() {
-                self.tell_one(&frame, place, 4, "", None);
+                self.deliver_one(&frame, place, 4, "", None);
             }
         }
     }
@@ -397,9 +398,9 @@ impl Model<'_> {
                     let function = self.program.function(function);
                     let key = (hook.number, function, variant % VARIANTS);
                     if on {
-                        self.settled.remove(&key);
+                        self.disabled.remove(&key);
                     } else {
-                        self.settled.insert(key);
+                        self.disabled.insert(key);
                     }
                 }
             }
@@ -411,7 +412,7 @@ impl Model<'_> {
                     return Ok(());
                 }
                 let place = usize::from(which) % self.kept.len();
-                // One that is on its way already cannot go on.
+                // One that runs already cannot be resumed.
                 let Some(mut generator) = self.kept[place].take() else { return Ok(()) };
                 if generator.next.is_some() {
                     let came = self.go_on(&mut generator, None);
@@ -421,7 +422,7 @@ impl Model<'_> {
             }
             Action::CallOriginal { function, below } => {
                 if below {
-                    self.stack.push(Level::Spared);
+                    self.stack.push(Level::Unhooked);
                 }
                 let called = self.call(self.program.function(function), true);
                 if below {
@@ -429,8 +430,8 @@ impl Model<'_> {
                 }
                 return self.called(called);
             }
-            Action::CallOutside(function) => {
-                let inner = self.callbacks.iter().rposition(|is_outside| !is_outside);
+            Action::CallReentrant(function) => {
+                let inner = self.callbacks.iter().rposition(|is_reentrant| !is_reentrant);
                 if let Some(place) = inner {
                     self.callbacks[place] = true;
                 }

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 const PASSES: Answer = Answer {
     verdict: Verdict::Pass,
-    tell: 0,
-    extent: 0,
+    events: 0,
+    scope: 0,
     fails: 0,
-    when_asked: None,
-    when_told: None,
+    in_entry: None,
+    in_event: None,
 };
 const NOT_BELOW: u8 = 6;
 const ONLY_BELOW: u8 = 7;
@@ -26,13 +26,13 @@ fn add(hook: u8) -> Action {
 }
 
 #[test]
-fn a_hook_that_is_removed_as_it_is_asked_silences_none_that_takes_its_slot() {
-    for extent in [NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE] {
+fn a_hook_that_is_removed_in_its_callback_silences_none_that_takes_its_slot() {
+    for scope in [NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE] {
         run(Program {
             hooks: vec![
                 vec![Answer {
-                    extent,
-                    when_asked: Some(Call { function: 2, catches: true }),
+                    scope,
+                    in_entry: Some(Call { function: 2, catches: true }),
                     ..PASSES
                 }],
                 vec![PASSES],
@@ -45,10 +45,10 @@ fn a_hook_that_is_removed_as_it_is_asked_silences_none_that_takes_its_slot() {
 }
 
 #[test]
-fn a_generator_that_goes_on_silences_no_hook_in_the_place_of_one_that_is_gone() {
-    for extent in [NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE] {
+fn a_resumed_generator_silences_no_hook_in_the_slot_of_a_removed_one() {
+    for scope in [NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE] {
         run(Program {
-            hooks: vec![vec![Answer { extent, ..PASSES }], vec![PASSES]],
+            hooks: vec![vec![Answer { scope, ..PASSES }], vec![PASSES]],
             functions: vec![
                 function(&[]),
                 Body { is_generator: true, parts: vec![vec![CALL], vec![CALL]] },
@@ -66,11 +66,11 @@ fn a_generator_that_goes_on_silences_no_hook_in_the_place_of_one_that_is_gone() 
 }
 
 #[test]
-fn a_hook_that_is_disabled_as_it_is_asked_is_told_what_becomes_of_the_generator() {
+fn a_hook_that_is_disabled_in_its_callback_gets_the_generators_events() {
     run(Program {
         hooks: vec![vec![Answer {
-            tell: 7,
-            when_asked: Some(Switch { installed: 0, on: false }),
+            events: 7,
+            in_entry: Some(Switch { installed: 0, on: false }),
             ..PASSES
         }]],
         functions: vec![Body { is_generator: true, parts: vec![Vec::new()] }],
@@ -80,9 +80,9 @@ fn a_hook_that_is_disabled_as_it_is_asked_is_told_what_becomes_of_the_generator(
 }
 
 #[test]
-fn extents_of_a_generator_that_goes_on_end_one_after_the_other() {
-    let silent = Answer { extent: NOT_BELOW, ..PASSES };
-    let calls = Answer { tell: 1, when_told: Some(CallOutside(0)), ..silent.clone() };
+fn scopes_of_a_resumed_generator_end_one_after_the_other() {
+    let silent = Answer { scope: NOT_BELOW, ..PASSES };
+    let calls = Answer { events: 1, in_event: Some(CallReentrant(0)), ..silent.clone() };
     run(Program {
         hooks: vec![vec![calls], vec![silent]],
         functions: vec![function(&[]), Body { is_generator: true, parts: Vec::new() }],
@@ -123,14 +123,14 @@ fn action() -> impl Strategy<Value = Action> {
         2 => any::<u8>().prop_map(GoOn),
         1 => (any::<u8>(), any::<bool>())
             .prop_map(|(function, below)| CallOriginal { function, below }),
-        1 => any::<u8>().prop_map(CallOutside),
+        1 => any::<u8>().prop_map(CallReentrant),
     ]
 }
 
 fn verdict() -> impl Strategy<Value = Verdict> {
     prop_oneof![
         12 => Just(Verdict::Pass),
-        3 => Just(Verdict::Settle),
+        3 => Just(Verdict::Disable),
         2 => Just(Verdict::Result),
         1 => Just(Verdict::Raise),
         4 => any::<u8>().prop_map(Verdict::Replace),
@@ -142,13 +142,13 @@ fn answer() -> impl Strategy<Value = Answer> {
     let acts = || prop::option::weighted(0.2, action());
     let fails = prop_oneof![4 => Just(0u8), 1 => any::<u8>()];
     (verdict(), any::<u8>(), any::<u8>(), fails, acts(), acts()).prop_map(
-        |(verdict, tell, extent, fails, when_asked, when_told)| Answer {
+        |(verdict, events, scope, fails, in_entry, in_event)| Answer {
             verdict,
-            tell,
-            extent,
+            events,
+            scope,
             fails,
-            when_asked,
-            when_told,
+            in_entry,
+            in_event,
         },
     )
 }

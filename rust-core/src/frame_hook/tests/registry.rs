@@ -19,7 +19,7 @@ const NOT_INSTALLED: &str = "ValueError: this frame hook is not installed";
 const INSTALLED: &str = "ValueError: this frame hook is installed already";
 
 #[test]
-fn hooks_are_asked_in_the_order_in_which_they_came() {
+fn hooks_are_called_in_the_order_in_which_they_were_added() {
     let _engine = Engine::start();
     let log = Log::default();
     let function = define(with_parameters("a"), "");
@@ -102,20 +102,18 @@ fn a_hook_of_the_proposal_is_known_by_its_function() {
     let _engine = Engine::start();
     let function = define(with_parameters(""), "");
     // SAFETY: attached.
-    unsafe {
-        let removed = || outcome(PyUnstable_RemoveFrameHook(interpreter(), Some(simple)));
-        assert_eq!(removed(), Err(NOT_INSTALLED.to_string()));
-        assert_eq!(outcome(PyUnstable_AddFrameHook(interpreter(), Some(simple))), Ok(()));
-        let again = PyUnstable_AddFrameHook(interpreter(), Some(simple));
-        assert_eq!(outcome(again), Err(INSTALLED.to_string()));
-        assert!(function.call("").is_ok());
-        assert_eq!(outcome(PyUnstable_AddFrameHook(interpreter(), Some(other_simple))), Ok(()));
-        assert_eq!(function.call(""), Err("ValueError: from a simple hook".to_string()));
-        let other = PyUnstable_RemoveFrameHook(interpreter(), Some(other_simple));
-        assert_eq!(outcome(other), Ok(()));
-        assert!(function.call("").is_ok());
-        assert_eq!((removed(), removed()), (Ok(()), Err(NOT_INSTALLED.to_string())));
-    }
+    let add = |hook| outcome(unsafe { PyUnstable_AddFrameHook(interpreter(), Some(hook)) });
+    // SAFETY: attached.
+    let remove = |hook| outcome(unsafe { PyUnstable_RemoveFrameHook(interpreter(), Some(hook)) });
+    assert_eq!(remove(simple), Err(NOT_INSTALLED.to_string()));
+    assert_eq!(add(simple), Ok(()));
+    assert_eq!(add(simple), Err(INSTALLED.to_string()));
+    assert!(function.call("").is_ok());
+    assert_eq!(add(other_simple), Ok(()));
+    assert_eq!(function.call(""), Err("ValueError: from a simple hook".to_string()));
+    assert_eq!(remove(other_simple), Ok(()));
+    assert!(function.call("").is_ok());
+    assert_eq!((remove(simple), remove(simple)), (Ok(()), Err(NOT_INSTALLED.to_string())));
 }
 
 /// What installing by this definition comes to.
@@ -199,7 +197,7 @@ fn a_hook_lives_as_long_as_it_is_being_called() {
     let _engine = Engine::start();
     let function = define(with_parameters(""), "");
     let log = Log::default();
-    let other = log.add("never asked", Reply::Pass);
+    let other = log.add("never called", Reply::Pass);
     assert_eq!(remove(other.id), Ok(()));
     let handles = Rc::new(RefCell::new(Vec::new()));
     let (own, notes) = (handles.clone(), log.clone());
@@ -278,7 +276,7 @@ fn a_failed_allocation_leaves_no_hook_behind() {
             allow(None);
             function.call("").expect("a call");
             assert_eq!(log.read(), expected);
-            // What the first hook of an interpreter asks for, whether or not it comes.
+            // What the first hook of an interpreter allocates, whether or not it is added.
             assert!(memory::blocks() == before || expected.is_empty());
             false
         });
@@ -317,7 +315,7 @@ fn hooks_are_removed_without_memory_and_leave_nothing() {
         );
         blocks.push(memory::blocks());
     }
-    // The interpreter keeps what its first hook asked for.
+    // The interpreter keeps what its first hook has allocated.
     assert_eq!(blocks, [blocks[0]; 3]);
 }
 
@@ -338,7 +336,7 @@ fn an_interpreter_that_ends_takes_no_hooks() {
 }
 
 #[test]
-fn a_round_outlives_the_end_of_the_interpreters_hooks() {
+fn a_dispatch_outlives_the_end_of_the_interpreters_hooks() {
     let _engine = Engine::start();
     let log = Log::default();
     let function = define(with_parameters(""), "");
@@ -354,7 +352,7 @@ fn a_round_outlives_the_end_of_the_interpreters_hooks() {
 }
 
 #[test]
-fn code_is_made_to_ask_again_for_each_hook_that_comes_and_for_none_that_goes() {
+fn code_is_despecialized_for_each_hook_that_is_added_and_for_none_that_is_removed() {
     let _engine = Engine::start();
     let before = times_despecialized();
     let hook = add(|_| Reply::Pass);
@@ -370,7 +368,7 @@ fn code_is_made_to_ask_again_for_each_hook_that_comes_and_for_none_that_goes() {
 }
 
 #[test]
-fn the_eval_loop_is_told_whether_anybody_may_have_to_be_asked() {
+fn the_eval_loop_knows_whether_any_hook_may_be_called() {
     let _engine = Engine::start();
     // SAFETY: the state is live.
     let is_active = || unsafe { (*thread().state()).active };
@@ -395,19 +393,19 @@ fn the_eval_loop_is_told_whether_anybody_may_have_to_be_asked() {
 fn a_block_that_is_left_removes_its_hook_unless_another_of_its_owners_lasts() {
     let _engine = Engine::start();
     let function = define(with_parameters(""), "");
-    let (mut asked, owners) = (0usize, [1u64, 2]);
-    let data: *mut usize = &raw mut asked;
+    let (mut calls, owners) = (0usize, [1u64, 2]);
+    let data: *mut usize = &raw mut calls;
     let enter = |owner: u64| {
         let description =
             Description { owner, ..Description::new(counting, data.cast(), c"block") };
         let id = registry::add(thread(), &description);
         id.map_err(|_| exceptions::taken().expect("an exception"))
     };
-    let is_asked = || {
-        // SAFETY: the counter, which nobody else uses now.
+    let is_called = || {
+        // SAFETY: the counter, which nothing else uses now.
         unsafe { data.write(0) };
         function.call("").expect("a call");
-        // SAFETY: as above.
+        // SAFETY: the counter still.
         unsafe { data.read() == 1 }
     };
     let id = enter(owners[0]).expect("a hook");
@@ -417,21 +415,21 @@ fn a_block_that_is_left_removes_its_hook_unless_another_of_its_owners_lasts() {
     }
     let leave = |owner| registry::leave(thread(), owner).map(|hook| hook.get().id);
     let installed = |owner| registry::id_in_blocks(thread(), owner);
-    assert!(is_asked());
+    assert!(is_called());
     assert_eq!(leave(owners[1]), None);
     assert_eq!(leave(owners[0]), Some(id));
-    assert!(is_asked());
+    assert!(is_called());
     assert_eq!((installed(owners[0]), installed(owners[1])), (Some(id), None));
     assert_eq!(leave(owners[0]), Some(id));
     assert_eq!(installed(owners[0]), None);
-    assert!(!is_asked());
-    // Somebody else has removed it meanwhile, and has installed it again.
+    assert!(!is_called());
+    // It was removed meanwhile, and installed again.
     enter(owners[0]).expect("a hook");
     clear();
-    assert!(!is_asked());
+    assert!(!is_called());
     let again = enter(0).expect("a hook");
     assert_eq!(leave(owners[0]), None);
-    assert!(is_asked());
+    assert!(is_called());
     assert_eq!(remove(again), Ok(()));
-    assert!(!is_asked());
+    assert!(!is_called());
 }

@@ -19,7 +19,7 @@ const BASE: Function = Function { name: "old", ..Function::PLAIN };
 
 const AB: Function = Function { positional: "a b", ..BASE };
 
-/// What becomes of a call of `old` where a hook chooses `new`: the slots with which `new` goes on,
+/// The outcome of a call of `old` for which a hook returns `new`: the slots with which `new` starts,
 /// or the exception. The call goes through its prologue first, or comes from an evaluator: that
 /// makes no difference.
 fn exchanged(old: Function, new: Function, arguments: &str) -> Result<String, String> {
@@ -285,8 +285,8 @@ fn a_frame_of_another_size_finds_its_place_wherever_the_old_one_lies() {
 
 // --- Failure. ---
 
-/// Everything that a frame holds, word by word, but for where it stands and how far its round is.
-fn words_of(frame: *mut _PyInterpreterFrame) -> Vec<usize> {
+/// The contents of a frame, but for its instruction and its stage.
+fn contents_of(frame: *mut _PyInterpreterFrame) -> Vec<usize> {
     // SAFETY: a live frame with all its slots.
     unsafe {
         let mut header = frame.read();
@@ -325,11 +325,11 @@ fn without_memory_the_frame_stays_as_it_was() {
         let held: Vec<*mut PyObject> =
             (0..30).map(|i| unsafe { frames::slot(frame, i).read() }).collect();
         let counts: Vec<_> = held.iter().map(|it| count(*it)).collect();
-        let words = words_of(frame);
+        let contents = contents_of(frame);
         let ended = at_end(move |frame| {
-            (frame, words_of(frame), held.iter().map(|it| count(*it)).collect::<Vec<_>>())
+            (frame, contents_of(frame), held.iter().map(|it| count(*it)).collect::<Vec<_>>())
         });
-        let answer = offer();
+        let answer = dispatch();
         allow(None);
         assert!(log.read().starts_with("p0=v0 p1=v1"));
         if answer == Replaced {
@@ -339,7 +339,7 @@ fn without_memory_the_frame_stays_as_it_was() {
         steps += 1;
         assert_eq!(answer, Failed);
         assert_eq!(exceptions::taken(), Some("MemoryError".to_string()));
-        assert_eq!(ended.take(), [(frame, words, counts)]);
+        assert_eq!(ended.take(), [(frame, contents, counts)]);
         assert_eq!(count(other.code.cast()), 1);
         false
     });
@@ -359,11 +359,11 @@ fn a_frame_that_cannot_be_replaced_stays_as_it_was() {
         let reply = Reply::Run(other.code);
         add(move |_| reply);
         let frame = function.start("1 2");
-        let words = words_of(frame);
-        let ended = at_end(words_of);
-        assert_eq!(offer(), Failed);
+        let contents = contents_of(frame);
+        let ended = at_end(contents_of);
+        assert_eq!(dispatch(), Failed);
         assert!(exceptions::taken().is_some_and(|it| it.starts_with("framehook.Incompatible")));
-        assert_eq!(ended.take(), [words]);
+        assert_eq!(ended.take(), [contents]);
     }
 }
 
@@ -378,15 +378,15 @@ fn an_argument_whose_cell_was_emptied_cannot_be_moved() {
         let frame = old.start("1 2");
         // SAFETY: one of the frame's slots, which has a cell.
         values::empty_cell(unsafe { frames::slot(frame, number).read() });
-        let words = words_of(frame);
-        let ended = at_end(words_of);
-        assert_eq!(offer(), Failed);
+        let contents = contents_of(frame);
+        let ended = at_end(contents_of);
+        assert_eq!(dispatch(), Failed);
         let name = ["a", "b"][number];
         let expected = format!(
             "UnboundLocalError: parameter '{name}' has no value any more: its cell was emptied"
         );
         assert_eq!(exceptions::taken(), Some(expected));
-        assert_eq!(ended.take(), [words]);
+        assert_eq!(ended.take(), [contents]);
     }
 }
 
@@ -406,14 +406,14 @@ fn a_parameter_that_the_prologue_makes_no_cell_of_is_moved_as_it_is() {
         place.write(values::cell(place.read()));
         place.read()
     };
-    assert_eq!(offer(), Replaced);
+    assert_eq!(dispatch(), Replaced);
     // SAFETY: the first slot of the frame of now.
     assert_eq!(unsafe { frames::slot(current_frame(), 0).read() }, cell);
     assert_eq!((slots_of(current_frame()).as_str(), count(cell)), ("[2] 1", 1));
     frames::end_current();
 }
 
-// --- Who looks. ---
+// --- Frame walkers. ---
 
 #[test]
 fn the_object_of_a_frame_that_is_replaced_keeps_what_it_shows() {
@@ -477,7 +477,7 @@ fn a_destructor_that_runs_while_a_frame_is_replaced_sees_the_new_one() {
             looks.set(looks.get() + 1);
         }
     })));
-    assert_eq!(offer(), Replaced);
+    assert_eq!(dispatch(), Replaced);
     set_destructor(None);
     assert_eq!((seen.get(), slots_of(current_frame()).as_str()), (1, "2 1"));
     frames::end_current();

@@ -12,14 +12,15 @@ use crate::frame::Frame;
 use crate::frame_hook::c_api::frames::*;
 use crate::frame_hook::c_api::hooks::*;
 use crate::frame_hook::c_types::*;
-use crate::frame_hook::dispatch::*;
+use crate::frame_hook::dispatch_state::*;
 use crate::frame_hook::eval_loop::*;
 use crate::frame_hook::return_shim::{_PyRust_ReturnToShim, Ahead, HERE};
 use crate::frame_hook::shim_code;
 use crate::frame_hook::state::levels;
-use crate::frame_hook::watch::free_unused;
+use crate::frame_hook::watch::memory::free_unused;
 use crate::frame_hook::{disabled, registry, suspended};
 use crate::in_cpython::Listening;
+use crate::object::Owned;
 use crate::thread::Thread;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_longlong, c_uint, c_void, CString};
@@ -48,18 +49,16 @@ impl Drop for Engine {
         assert_eq!(levels(thread()), (0, 0), "a dispatch is left over");
         registry::close(thread());
         suspended::forget(thread());
-        // SAFETY: the thread's own, and it ends. Fields of the state, which nobody else uses, and its
-        // own references.
-        unsafe {
+        // SAFETY: the thread's own, and it ends. Fields of the state, which nothing else uses.
+        let fields = unsafe {
             free_unused(thread().its_state());
             disabled::free(thread().its_state());
             let state = thread().state();
-            for place in [&raw mut (*state).incompatible, &raw mut (*state).watched_type] {
-                let kept = place.replace(null_mut());
-                if !kept.is_null() {
-                    decref(kept);
-                }
-            }
+            [&raw mut (*state).incompatible, &raw mut (*state).watched_type]
+        };
+        for field in fields {
+            // SAFETY: NULL, or the field's reference.
+            drop(unsafe { Owned::new(field.replace(null_mut())) });
         }
     }
 }
@@ -93,7 +92,7 @@ pub fn outcome(status: c_int) -> Result<(), String> {
 #[derive(Clone, Copy)]
 pub enum Reply {
     Pass,
-    Settled,
+    Disable,
     /// That code is to run. The hook gives a new reference away.
     Run(*mut PyCodeObject),
     /// As `Run`, with something that may be no code.
@@ -104,12 +103,12 @@ pub enum Reply {
     Raw(c_int, *mut PyObject),
 }
 
-/// The frame that a hook is asked about.
+/// The frame that a hook is called for.
 #[derive(Clone, Copy)]
 pub struct EntryFrame(pub *mut _PyInterpreterFrame);
 
 /// What an object that the C interface has made is called, or the exception.
-fn told(object: *mut PyObject) -> Result<String, String> {
+fn described(object: *mut PyObject) -> Result<String, String> {
     if object.is_null() {
         return Err(exceptions::taken().expect("an exception"));
     }
@@ -119,11 +118,11 @@ fn told(object: *mut PyObject) -> Result<String, String> {
     Ok(name)
 }
 
-// SAFETY of all: a frame that this thread was asked about, and that is there.
+// SAFETY of all: a frame that this thread dispatches, and that is there.
 impl EntryFrame {
     pub fn code(self) -> Result<String, String> {
         // SAFETY: above.
-        told(unsafe { PyUnstable_FrameHook_GetCode(self.0) })
+        described(unsafe { PyUnstable_FrameHook_GetCode(self.0) })
     }
 
     pub fn count(self) -> isize {
@@ -133,17 +132,17 @@ impl EntryFrame {
 
     pub fn argument(self, index: isize) -> Result<String, String> {
         // SAFETY: above.
-        told(unsafe { PyUnstable_FrameHook_GetArgument(self.0, index) })
+        described(unsafe { PyUnstable_FrameHook_GetArgument(self.0, index) })
     }
 
     pub fn argument_name(self, index: isize) -> Result<String, String> {
         // SAFETY: above.
-        told(unsafe { PyUnstable_FrameHook_GetArgumentName(self.0, index) })
+        described(unsafe { PyUnstable_FrameHook_GetArgumentName(self.0, index) })
     }
 
     pub fn argument_by(self, name: *mut PyObject) -> Result<String, String> {
         // SAFETY: above; a live object.
-        told(unsafe { PyUnstable_FrameHook_GetArgumentByName(self.0, name) })
+        described(unsafe { PyUnstable_FrameHook_GetArgumentByName(self.0, name) })
     }
 
     pub fn argument_named(self, name: &str) -> Result<String, String> {
@@ -161,12 +160,12 @@ impl EntryFrame {
     }
 }
 
-type Ask = Rc<dyn Fn(EntryFrame) -> Reply>;
+type OnEntry = Rc<dyn Fn(EntryFrame) -> Reply>;
 
 /// What is behind a hook's user data.
 struct UserData {
     /// `None` once the data was freed.
-    ask: RefCell<Option<Ask>>,
+    on_entry: RefCell<Option<OnEntry>>,
     freed: Cell<usize>,
     at_the_end: RefCell<Option<Box<dyn FnOnce()>>>,
 }
@@ -176,12 +175,12 @@ unsafe extern "C" fn on_entry(
     data: *mut c_void,
     answer: *mut FrameHookAnswer,
 ) -> c_int {
-    // SAFETY: the data of a hook that is installed, or was when the round began.
-    let ask = unsafe { (*data.cast::<UserData>()).ask.borrow().clone() };
-    let reply = ask.expect("a hook whose data was freed is asked")(EntryFrame(frame));
+    // SAFETY: the data of a hook that is installed, or was when the dispatch began.
+    let on_entry = unsafe { (*data.cast::<UserData>()).on_entry.borrow().clone() };
+    let reply = on_entry.expect("a hook whose data was freed is called")(EntryFrame(frame));
     let (verdict, object) = match reply {
         Reply::Pass => (FRAMEHOOK_PASS, null_mut()),
-        Reply::Settled => (FRAMEHOOK_DISABLE, null_mut()),
+        Reply::Disable => (FRAMEHOOK_DISABLE, null_mut()),
         Reply::Run(code) => (FRAMEHOOK_REPLACE, code.cast()),
         Reply::RunObject(object) => (FRAMEHOOK_REPLACE, object),
         Reply::Raise(text) => {
@@ -205,7 +204,7 @@ unsafe extern "C" fn free(data: *mut c_void) {
     // freed.
     let data = unsafe { &*data.cast::<UserData>() };
     data.freed.set(data.freed.get() + 1);
-    drop(data.ask.take());
+    drop(data.on_entry.take());
     if let Some(work) = data.at_the_end.take() {
         work();
     }
@@ -240,7 +239,7 @@ impl Added {
     }
 }
 
-/// User data whose memory goes with its test, and not with the hook.
+/// User data whose memory is freed with its test, and not with the hook.
 #[derive(Default)]
 struct Kept(RefCell<Vec<*mut UserData>>);
 
@@ -250,7 +249,7 @@ impl Drop for Kept {
             // SAFETY: made by `new_data`; the test is over.
             let data = unsafe { Box::from_raw(data) };
             // What a test that has failed did not free may refer to what is gone.
-            std::mem::forget((data.ask.take(), data.at_the_end.take()));
+            std::mem::forget((data.on_entry.take(), data.at_the_end.take()));
         }
     }
 }
@@ -259,9 +258,9 @@ thread_local! {
     static KEPT: Kept = Kept::default();
 }
 
-fn new_data(ask: impl Fn(EntryFrame) -> Reply + 'static) -> *mut UserData {
+fn new_data(on_entry: impl Fn(EntryFrame) -> Reply + 'static) -> *mut UserData {
     let data = Box::into_raw(Box::new(UserData {
-        ask: RefCell::new(Some(Rc::new(ask))),
+        on_entry: RefCell::new(Some(Rc::new(on_entry))),
         freed: Cell::new(0),
         at_the_end: RefCell::new(None),
     }));
@@ -295,32 +294,32 @@ pub fn definition() -> FrameHookDefinition {
 }
 
 /// Adds a hook.
-pub fn try_add(ask: impl Fn(EntryFrame) -> Reply + 'static) -> Result<Added, String> {
-    try_add_as("test", 0, ask)
+pub fn try_add(on_entry: impl Fn(EntryFrame) -> Reply + 'static) -> Result<Added, String> {
+    try_add_as("test", 0, on_entry)
 }
 
 pub fn try_add_as(
     name: &str,
     flags: c_uint,
-    ask: impl Fn(EntryFrame) -> Reply + 'static,
+    on_entry: impl Fn(EntryFrame) -> Reply + 'static,
 ) -> Result<Added, String> {
     let name = CString::new(name).expect("a name");
-    let data = new_data(ask);
+    let data = new_data(on_entry);
     match add_with(name.as_ptr(), data.cast(), flags) {
         Ok(id) => Ok(Added { id, data }),
         Err(exception) => {
             // SAFETY: stays until the test is over.
             unsafe {
                 assert_eq!((*data).freed.get(), 0, "data is freed that the caller keeps");
-                drop((*data).ask.take());
+                drop((*data).on_entry.take());
             }
             Err(exception)
         }
     }
 }
 
-pub fn add(ask: impl Fn(EntryFrame) -> Reply + 'static) -> Added {
-    try_add(ask).expect("a hook")
+pub fn add(on_entry: impl Fn(EntryFrame) -> Reply + 'static) -> Added {
+    try_add(on_entry).expect("a hook")
 }
 
 pub fn remove(id: c_longlong) -> Result<(), String> {
@@ -366,7 +365,7 @@ pub fn enable_for_code(id: c_longlong, code: *mut PyCodeObject, on: bool) -> Res
     })
 }
 
-/// Words that hooks write down.
+/// Notes of hooks.
 #[derive(Clone, Default)]
 pub struct Log(Rc<RefCell<Vec<String>>>);
 
@@ -375,7 +374,7 @@ impl Log {
         self.0.borrow_mut().push(text.to_string());
     }
 
-    /// All words since this was asked last, with spaces between them.
+    /// All notes since the last call of this, with spaces between them.
     pub fn read(&self) -> String {
         self.0.take().join(" ")
     }
@@ -413,24 +412,24 @@ pub fn with_parameters(positional: &str) -> Function<'_> {
     Function { positional, ..Function::PLAIN }
 }
 
-fn words(text: &str) -> Vec<*mut PyObject> {
+fn texts(text: &str) -> Vec<*mut PyObject> {
     text.split_whitespace().map(values::text).collect()
 }
 
-/// Makes a function of it. Its closure's cells hold those words.
+/// Makes a function of it. Its closure's cells hold those texts.
 pub fn define(function: Function, closure: &str) -> Defined {
     let code = Own(function.code());
-    Defined { function: Own(frames::function(code.0, &words(closure))), code: code.0 }
+    Defined { function: Own(frames::function(code.0, &texts(closure))), code: code.0 }
 }
 
-/// A frame at which a call goes on, after the hooks had it.
+/// A frame in which a call continues after its dispatch.
 #[derive(Debug, PartialEq)]
 pub struct Ran {
     /// The name of its code.
     pub code: String,
     /// What its slots hold: "-" for nothing, "[x]" for a cell with x.
     pub slots: String,
-    /// What became of it each time that it was offered.
+    /// The outcome of each of its dispatches.
     pub answers: Vec<Became>,
 }
 
@@ -469,30 +468,30 @@ pub fn at_end<T: 'static>(
     found
 }
 
-/// What became of a frame that was offered.
+/// The outcome of a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Became {
-    /// Nobody wants to see its code again.
+    /// `RESUME` may be specialized.
     Settled,
-    /// The next frame of its code is to be offered too.
+    /// The next frame of its code is dispatched too.
     AskAgain,
     /// Another frame is the thread's current one, and starts.
     Replaced,
     /// The frame is gone, and the value of its call is on the stack of the frame below, which may
-    /// be a mark.
+    /// be a shim.
     Answered,
     /// The frame is gone, and an exception is set.
     Failed,
 }
 
-/// Whether a frame is the mark of a watch.
-pub fn is_mark(frame: *mut _PyInterpreterFrame) -> bool {
+/// Whether a frame is a return shim.
+pub fn is_return_shim(frame: *mut _PyInterpreterFrame) -> bool {
     // SAFETY: a frame of this thread.
-    shim_code::is_mark(unsafe { Frame::new(frame) })
+    shim_code::is_return_shim(unsafe { Frame::new(frame) })
 }
 
-/// The thread's current frame goes on so far ahead of where it stands.
-pub fn go_ahead(ahead: Ahead) {
+/// The thread's current frame continues so far ahead of its `instr_ptr`.
+pub fn advance(ahead: Ahead) {
     if ahead != HERE {
         let frame = current_frame();
         // SAFETY: the thread's current frame, which stands at an instruction of its code.
@@ -500,14 +499,14 @@ pub fn go_ahead(ahead: Ahead) {
     }
 }
 
-/// What the eval loop does where a frame has come back to a mark.
-pub fn come_back_to_mark() {
-    // SAFETY: the thread's own state, whose current frame is a mark.
-    go_ahead(unsafe { _PyRust_ReturnToShim(PyThreadState_Get()) });
+/// What the eval loop does when a frame was left to a return shim.
+pub fn return_to_shim() {
+    // SAFETY: the thread's own state, whose current frame is a shim.
+    advance(unsafe { _PyRust_ReturnToShim(PyThreadState_Get()) });
 }
 
-/// Offers the thread's current frame, as `RESUME` does: where there is nothing to do about hooks, it is not called.
-pub fn offer() -> Became {
+/// Dispatches the thread's current frame, as `RESUME` does: not if there is nothing to do about hooks.
+pub fn dispatch() -> Became {
     // SAFETY: a field of the thread's own.
     match unsafe { (*thread().own()).listening } {
         Listening::Nowhere => return Became::Settled,
@@ -518,23 +517,23 @@ pub fn offer() -> Became {
     // SAFETY: the thread's own state, and its current frame, which has been called.
     let (below, DispatchResult { next, ahead }) =
         unsafe { ((*frame).previous, _PyRust_DispatchFrameHooks(PyThreadState_Get(), frame)) };
-    go_ahead(ahead);
+    advance(ahead);
     match next {
         NextStep::Specialize => Became::Settled,
         NextStep::KeepUnspecialized => Became::AskAgain,
         NextStep::CurrentFrame if exceptions::is_set() => Became::Failed,
-        NextStep::CurrentFrame if current_frame() == below || is_mark(current_frame()) => {
+        NextStep::CurrentFrame if current_frame() == below || is_return_shim(current_frame()) => {
             Became::Answered
         }
         NextStep::CurrentFrame => Became::Replaced,
     }
 }
 
-/// Runs the current frame as the eval loop does, until it is to go on; then it returns.
+/// Runs the current frame as the eval loop does, until it is to continue; then it returns.
 fn run_current(mut answers: Vec<Became>) -> Result<Ran, String> {
     loop {
-        assert!(answers.len() < 3, "the frame is offered again and again");
-        answers.push(offer());
+        assert!(answers.len() < 3, "the frame is dispatched again and again");
+        answers.push(dispatch());
         match answers.last() {
             Some(Became::Failed) => return Err(exceptions::taken().expect("an exception")),
             Some(Became::Replaced) => frames::run_prologue(current_frame()),
@@ -550,12 +549,12 @@ fn run_current(mut answers: Vec<Became>) -> Result<Ran, String> {
 }
 
 impl Defined {
-    /// A new frame of a call with those words as arguments, one for each parameter. It is not
+    /// A new frame of a call with those texts as arguments, one for each parameter. It is not
     /// linked.
     pub fn push(&self, arguments: &str) -> *mut _PyInterpreterFrame {
         // SAFETY: alive.
         unsafe { incref(self.function.0.cast()) };
-        frames::push(self.function.0, &words(arguments))
+        frames::push(self.function.0, &texts(arguments))
     }
 
     /// A call that has come to its `RESUME`, or to its `RETURN_GENERATOR`.
@@ -630,21 +629,15 @@ pub fn position(frame: *mut _PyInterpreterFrame) -> isize {
     }
 }
 
-/// Another greenlet's fields of the thread state take the place of those that are there.
+/// Exchanges the fields of the thread state that greenlets have of their own for those of another greenlet.
 pub fn swap_stacks(fields: &mut [*mut c_void; 4]) {
+    let [frame, chunk, top, limit] = fields;
     // SAFETY: the thread's own state.
     unsafe {
         let state = PyThreadState_Get();
-        let now = [
-            (*state).current_frame.cast(),
-            (*state).datastack_chunk.cast(),
-            (*state).datastack_top.cast(),
-            (*state).datastack_limit.cast(),
-        ];
-        let [frame, chunk, top, limit] = std::mem::replace(fields, now);
-        (*state).current_frame = frame.cast();
-        (*state).datastack_chunk = chunk.cast();
-        (*state).datastack_top = top.cast();
-        (*state).datastack_limit = limit.cast();
+        std::ptr::swap(&raw mut (*state).current_frame, (&raw mut *frame).cast());
+        std::ptr::swap(&raw mut (*state).datastack_chunk, (&raw mut *chunk).cast());
+        std::ptr::swap(&raw mut (*state).datastack_top, (&raw mut *top).cast());
+        std::ptr::swap(&raw mut (*state).datastack_limit, (&raw mut *limit).cast());
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks in which a hook is not asked.
+//! Blocks in which a hook is disabled.
 
 use super::support::*;
 use crate::code::Code;
@@ -54,20 +54,20 @@ fn blocks_nest_and_the_last_one_that_ends_puts_things_back() {
             let _engine = Engine::start();
             let log = Log::default();
             let function = define(with_parameters(""), "");
-            let hook = log.add("asked", Reply::Pass);
-            let is_asked = || {
+            let hook = log.add("called", Reply::Pass);
+            let is_called = || {
                 function.call("").expect("a call");
-                log.read() == "asked"
+                log.read() == "called"
             };
             assert_eq!(switched(kind, hook.id, &function, was_on), Ok(()));
             for depth in 1..4 {
                 for _ in 0..depth {
                     assert_eq!(block(kind, hook.id, &function, true), Ok(()));
-                    assert!(!is_asked());
+                    assert!(!is_called());
                 }
                 for left in (0..depth).rev() {
                     assert_eq!(block(kind, hook.id, &function, false), Ok(()));
-                    assert_eq!(is_asked(), left == 0 && was_on, "{kind:?}");
+                    assert_eq!(is_called(), left == 0 && was_on, "{kind:?}");
                 }
             }
         }
@@ -81,7 +81,7 @@ fn a_switch_within_a_block_shows_when_the_block_has_ended() {
             let _engine = Engine::start();
             let log = Log::default();
             let function = define(with_parameters(""), "");
-            let hook = log.add("asked", Reply::Pass);
+            let hook = log.add("called", Reply::Pass);
             assert_eq!(switched(kind, hook.id, &function, !on), Ok(()));
             assert_eq!(block(kind, hook.id, &function, true), Ok(()));
             assert_eq!(switched(kind, hook.id, &function, on), Ok(()));
@@ -89,7 +89,7 @@ fn a_switch_within_a_block_shows_when_the_block_has_ended() {
             assert_eq!(log.read(), "", "{kind:?}");
             assert_eq!(block(kind, hook.id, &function, false), Ok(()));
             function.call("").expect("a call");
-            assert_eq!(log.read(), if on { "asked" } else { "" }, "{kind:?}");
+            assert_eq!(log.read(), if on { "called" } else { "" }, "{kind:?}");
         }
     }
 }
@@ -103,17 +103,17 @@ fn blocks_of_different_kinds_and_hooks_are_apart() {
     for kind in KINDS {
         assert_eq!(block(kind, hooks[0].id, &functions[0], true), Ok(()));
     }
-    let asked = |function: usize| {
+    let called = |function: usize| {
         functions[function].call("").expect("a call");
         log.read()
     };
-    assert_eq!((asked(0), asked(1)), ("b".to_string(), "b".to_string()));
+    assert_eq!((called(0), called(1)), ("b".to_string(), "b".to_string()));
     assert_eq!(block(Kind::Everywhere, hooks[0].id, &functions[0], false), Ok(()));
-    assert_eq!((asked(0), asked(1)), ("b".to_string(), "b".to_string()));
+    assert_eq!((called(0), called(1)), ("b".to_string(), "b".to_string()));
     assert_eq!(block(Kind::InThread, hooks[0].id, &functions[0], false), Ok(()));
-    assert_eq!((asked(0), asked(1)), ("b".to_string(), "a b".to_string()));
+    assert_eq!((called(0), called(1)), ("b".to_string(), "a b".to_string()));
     assert_eq!(block(Kind::ForCode, hooks[0].id, &functions[0], false), Ok(()));
-    assert_eq!((asked(0), asked(1)), ("a b".to_string(), "a b".to_string()));
+    assert_eq!((called(0), called(1)), ("a b".to_string(), "a b".to_string()));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn code_lives_while_a_block_has_it_and_goes_when_the_block_ends() {
 fn without_memory_no_block_begins_and_each_one_ends() {
     let _engine = Engine::start();
     let log = Log::default();
-    let hook = log.add("asked", Reply::Pass);
+    let hook = log.add("called", Reply::Pass);
     let functions: Vec<_> = (0..40).map(|_| define(with_parameters(""), "")).collect();
     let mut failures = 0;
     for function in &functions {
@@ -172,7 +172,7 @@ fn without_memory_no_block_begins_and_each_one_ends() {
             assert_eq!(exception, "MemoryError");
             failures += 1;
             function.call("").expect("a call");
-            assert_eq!(log.read(), "asked");
+            assert_eq!(log.read(), "called");
             assert_eq!(block(Kind::ForCode, hook.id, function, true), Ok(()));
         }
         function.call("").expect("a call");
@@ -186,6 +186,6 @@ fn without_memory_no_block_begins_and_each_one_ends() {
     }
     for function in &functions {
         function.call("").expect("a call");
-        assert_eq!(log.read(), "asked");
+        assert_eq!(log.read(), "called");
     }
 }

@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 use std::rc::Rc;
 
 const EXPIRED: &str =
-    "RuntimeError: this frame is not being offered: a hook may read it until it returns, no longer";
+    "RuntimeError: this frame is not being dispatched: an entry callback may read it until it returns";
 const NO_SUCH_NUMBER: &str = "IndexError: the code has no parameter of that number";
 
 /// What `look` writes down of the frame of a call with these arguments, at its `RESUME` and before
@@ -102,14 +102,17 @@ fn code_function_globals_and_builtins_are_the_frames_own() {
     let expected = function.function.0;
     let code = function.code;
     let look = move |frame: EntryFrame| {
-        // SAFETY: a frame that is offered; new references.
-        unsafe {
-            let found = [
+        // SAFETY: a frame that is being dispatched.
+        let found = unsafe {
+            [
                 PyUnstable_FrameHook_GetCode(frame.0),
                 PyUnstable_FrameHook_GetFunction(frame.0),
                 PyUnstable_FrameHook_GetGlobals(frame.0),
                 PyUnstable_FrameHook_GetBuiltins(frame.0),
-            ];
+            ]
+        };
+        // SAFETY: a live function; new references.
+        unsafe {
             let wanted =
                 [code.cast(), expected.cast(), (*expected).func_globals, (*expected).func_builtins];
             let before = wanted.map(count);
@@ -122,7 +125,7 @@ fn code_function_globals_and_builtins_are_the_frames_own() {
 }
 
 #[test]
-fn a_frame_can_be_read_until_its_round_is_over() {
+fn a_frame_can_be_read_until_its_dispatch_ends() {
     let _engine = Engine::start();
     let function = define(with_parameters("a"), "");
     let name = Own(values::text("a"));
@@ -133,18 +136,18 @@ fn a_frame_can_be_read_until_its_round_is_over() {
         Reply::Pass
     });
     let frame = function.start("1");
-    let offered = EntryFrame(frame);
+    let entry = EntryFrame(frame);
     let expired = |what: Result<String, String>| assert_eq!(what, Err(EXPIRED.to_string()));
     for is_over in [false, true] {
         if is_over {
-            offer();
+            dispatch();
             assert_eq!(kept.get(), frame);
         }
-        expired(offered.code());
-        expired(offered.argument(0));
-        expired(offered.argument_name(0));
-        expired(offered.argument_by(name.0));
-        assert_eq!(offered.count(), -1);
+        expired(entry.code());
+        expired(entry.argument(0));
+        expired(entry.argument_name(0));
+        expired(entry.argument_by(name.0));
+        assert_eq!(entry.count(), -1);
         assert_eq!(exceptions::taken(), Some(EXPIRED.to_string()));
         for get in [
             PyUnstable_FrameHook_GetFunction,
@@ -160,7 +163,7 @@ fn a_frame_can_be_read_until_its_round_is_over() {
 }
 
 #[test]
-fn a_caller_that_is_offered_can_be_read_while_its_hook_calls() {
+fn a_caller_that_is_dispatched_can_be_read_while_its_hook_calls() {
     let _engine = Engine::start();
     let function = define(with_parameters("a"), "");
     let inner = define(with_parameters("b"), "");
@@ -188,7 +191,7 @@ fn an_argument_whose_cell_was_emptied_has_no_value() {
     let frame = function.start("1 2 3");
     // SAFETY: the frame's second slot, which has a cell.
     values::empty_cell(unsafe { frames::slot(frame, 1).read() });
-    offer();
+    dispatch();
     assert_eq!(log.read(), "Ok(\"1\") Ok(\"3\")");
     frames::end_current();
 }
@@ -212,7 +215,7 @@ fn a_parameter_that_the_prologue_makes_no_cell_of_is_a_plain_argument() {
         let place = frames::slot(frame, 1);
         place.write(values::cell(place.read()));
     }
-    offer();
+    dispatch();
     assert_eq!(log.read(), "a=1 b=a cell");
     frames::end_current();
 }

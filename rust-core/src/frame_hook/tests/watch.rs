@@ -1,21 +1,21 @@
-//! Frames that hooks watch: their marks, their words, and extents.
+//! Frames that hooks watch: their shims, their data, and scopes.
 
 use super::exchange::{size, Below};
 use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
-use super::watchers::{marks_below, named, value, Caller, Watchers, Wish, PASSES, WATCHES};
+use super::watchers::{named, shims_below, value, Caller, Watchers, Wish, PASSES, WATCHES};
 use crate::cpython as c;
 use crate::fake_cpython::code::Function;
 use crate::fake_cpython::{exceptions, frames, memory, values};
 use crate::frame_hook::c_types::*;
-use crate::frame_hook::notify::forget_those_of;
+use crate::frame_hook::notify::drop_watches_of;
 use crate::frame_hook::watch::Watch;
 use std::ptr::null_mut;
 
-// --- Who is told what. ---
+// --- Events. ---
 
 #[test]
-fn hooks_are_told_of_a_value_in_the_reverse_of_the_order_of_asking() {
+fn exit_callbacks_run_in_the_reverse_order_of_entry_callbacks() {
     let mut watchers = Watchers::start();
     let (main, function, other) = (named("main"), named("function"), named("other"));
     for name in ["a", "b", "c"] {
@@ -34,30 +34,30 @@ fn hooks_are_told_of_a_value_in_the_reverse_of_the_order_of_asking() {
 }
 
 #[test]
-fn each_hook_has_a_mark_below_the_frame_and_none_is_left_in_a_list() {
+fn each_hook_has_a_shim_below_the_frame_and_none_is_left_in_a_list() {
     let mut watchers = Watchers::start();
     let (main, function) = (named("main"), named("function"));
     watchers.add("a", WATCHES);
     watchers.add("b", WATCHES);
     let caller = Caller::begin(&main);
     let frame = function.start("");
-    assert_eq!((offer(), marks_below(frame)), (AskAgain, 2));
+    assert_eq!((dispatch(), shims_below(frame)), (AskAgain, 2));
     // SAFETY: the thread's own list.
     unsafe { assert!(Watch::first_of(thread().its_state(), &thread().not_stopped()).is_some()) };
     assert_eq!(caller.end(), Ok("function".to_string()));
-    // SAFETY: as above.
+    // SAFETY: the thread's own list still.
     unsafe { assert!(Watch::first_of(thread().its_state(), &thread().not_stopped()).is_none()) };
 }
 
 #[test]
-fn hooks_are_told_of_an_exception_and_it_goes_on() {
+fn exit_callbacks_get_an_exception_and_it_propagates() {
     let mut watchers = Watchers::start();
     let (main, function) = (named("main"), named("function"));
     watchers.add("a", WATCHES);
     watchers.add("b", WATCHES);
     let caller = Caller::begin(&main);
     function.start("");
-    assert_eq!(offer(), AskAgain);
+    assert_eq!(dispatch(), AskAgain);
     watchers.log.read();
     let raised = caller.fail().expect_err("an exception");
     assert!(raised.contains("raised"), "{raised}");
@@ -67,7 +67,7 @@ fn hooks_are_told_of_an_exception_and_it_goes_on() {
 }
 
 #[test]
-fn a_callback_that_fails_fails_the_call_and_the_others_are_told() {
+fn a_callback_that_fails_fails_the_call_and_the_others_still_run() {
     for fails in [FRAMEHOOK_RETURNED, FRAMEHOOK_RAISED] {
         let mut watchers = Watchers::start();
         let (main, function) = (named("main"), named("function"));
@@ -75,7 +75,7 @@ fn a_callback_that_fails_fails_the_call_and_the_others_are_told() {
         watchers.add("b", Wish { fails: Some(fails), ..WATCHES });
         let caller = Caller::begin(&main);
         function.start("");
-        assert_eq!(offer(), AskAgain);
+        assert_eq!(dispatch(), AskAgain);
         let came = if fails == FRAMEHOOK_RAISED { caller.fail() } else { caller.end() };
         let raised = came.expect_err("an exception");
         assert!(raised.contains('b'), "{raised}");
@@ -86,8 +86,8 @@ fn a_callback_that_fails_fails_the_call_and_the_others_are_told() {
 }
 
 #[test]
-fn a_call_that_does_not_run_is_told_of_to_those_who_watch() {
-    for (verdict, became, told) in
+fn a_call_that_does_not_run_has_exit_callbacks() {
+    for (verdict, became, event) in
         [(FRAMEHOOK_ERROR, Failed, "raised"), (FRAMEHOOK_RESULT, Answered, "returned(given)")]
     {
         let mut watchers = Watchers::start();
@@ -100,20 +100,20 @@ fn a_call_that_does_not_run_is_told_of_to_those_who_watch() {
         let (came, answers) = caller.call(&function, "");
         assert_eq!((came.is_ok(), answers), (verdict == FRAMEHOOK_RESULT, vec![became]));
         let log = watchers.log.read();
-        assert!(log.starts_with(&format!("a?function b?function a:function:{told}")), "{log}");
+        assert!(log.starts_with(&format!("a?function b?function a:function:{event}")), "{log}");
         assert_eq!(watchers.ends(), [1]);
         drop((caller, given));
     }
 }
 
 #[test]
-fn a_hook_that_is_removed_is_told_nothing_and_its_words_are_freed_at_the_end() {
+fn a_removed_hook_gets_no_event_and_its_data_is_freed_at_the_end() {
     let mut watchers = Watchers::start();
     let (main, function) = (named("main"), named("function"));
     let (first, _) = (watchers.add("a", WATCHES), watchers.add("b", WATCHES));
     let caller = Caller::begin(&main);
     function.start("");
-    assert_eq!(offer(), AskAgain);
+    assert_eq!(dispatch(), AskAgain);
     assert_eq!(remove(first), Ok(()));
     assert_eq!(watchers.watchers[0].freed.get(), 1, "what it watches does not keep the user data");
     watchers.log.read();
@@ -124,32 +124,32 @@ fn a_hook_that_is_removed_is_told_nothing_and_its_words_are_freed_at_the_end() {
 }
 
 #[test]
-fn frames_that_never_run_again_are_dropped_and_their_marks_stay() {
+fn frames_that_never_run_again_are_dropped_and_their_shims_stay() {
     let mut watchers = Watchers::start();
     let (main, function) = (named("main"), named("function"));
     watchers.add("a", WATCHES);
     let caller = Caller::begin(&main);
     let inner = [function.start(""), null_mut()];
-    assert_eq!(offer(), AskAgain);
+    assert_eq!(dispatch(), AskAgain);
     let frames = [inner[0], function.start("")];
-    assert_eq!(offer(), AskAgain);
+    assert_eq!(dispatch(), AskAgain);
     watchers.log.read();
-    // SAFETY: the thread's own watches, which nobody else works on.
-    unsafe { forget_those_of(thread(), thread().its_state()) };
+    // SAFETY: the thread's own watches.
+    unsafe { drop_watches_of(thread(), thread().its_state()) };
     assert_eq!(watchers.log.read(), "a:function:dropped a:function:dropped");
     assert_eq!(watchers.ends(), [1, 1]);
     for frame in frames {
-        assert_eq!(marks_below(frame), 1);
+        assert_eq!(shims_below(frame), 1);
     }
-    // They run on after all, as no thread does that has ended: nobody is told any more.
+    // They continue after all, as no thread does that has ended: no event is delivered any more.
     for _ in frames {
         let before = current_frame();
         frames::end_current();
-        let mark = current_frame();
-        assert!(is_mark(mark) && before != mark);
-        // The frame below the mark goes on.
+        let shim = current_frame();
+        assert!(is_return_shim(shim) && before != shim);
+        // The frame below the shim continues.
         exceptions::raise_value_error("x");
-        come_back_to_mark();
+        return_to_shim();
         exceptions::taken();
     }
     assert_eq!(watchers.log.read(), "");
@@ -159,7 +159,7 @@ fn frames_that_never_run_again_are_dropped_and_their_marks_stay() {
 // --- Frames that move. ---
 
 #[test]
-fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
+fn a_frame_that_moves_over_a_chunks_edge_takes_its_shims_along() {
     for distance in [0, 1, 7, 8, 9, 40, 41, 400] {
         for new_stack in [1, 4, 12, 44, 45, 6000] {
             let mut watchers = Watchers::start();
@@ -174,11 +174,11 @@ fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
             let _below = Below::all_but(size(old.code) + distance + size(main.code));
             let caller = Caller::begin(&main);
             old.start("");
-            assert_eq!(offer(), Replaced);
-            assert_eq!(marks_below(current_frame()), 3, "{distance} {new_stack}");
+            assert_eq!(dispatch(), Replaced);
+            assert_eq!(shims_below(current_frame()), 3, "{distance} {new_stack}");
             frames::run_prologue(current_frame());
-            assert_eq!(offer(), AskAgain);
-            assert_eq!(marks_below(current_frame()), 3);
+            assert_eq!(dispatch(), AskAgain);
+            assert_eq!(shims_below(current_frame()), 3);
             watchers.log.read();
             assert_eq!(caller.end(), Ok("other".to_string()));
             let text = ["c", "b", "a"].map(|name| format!("{name}:other:returned(other)"));
@@ -192,7 +192,7 @@ fn a_frame_that_moves_over_a_chunks_edge_takes_its_marks_along() {
 // --- Without memory. ---
 
 #[test]
-fn words_are_freed_once_whichever_allocation_fails() {
+fn data_is_freed_once_whichever_allocation_fails() {
     let mut failures = 0;
     memory::with_each_allocation_failing(|| {
         let allowed = memory::allowed();
@@ -207,10 +207,10 @@ fn words_are_freed_once_whichever_allocation_fails() {
         let caller = Caller::begin(&main);
         let frame = function.start("");
         memory::allow(allowed);
-        let mut became = offer();
+        let mut became = dispatch();
         if became == Replaced {
             frames::run_prologue(current_frame());
-            became = offer();
+            became = dispatch();
         }
         let is_enough = memory::allowed() != Some(0);
         memory::allow(None);
@@ -222,7 +222,7 @@ fn words_are_freed_once_whichever_allocation_fails() {
             assert_ne!(current_frame(), caller.frame, "{frame:?}");
             assert_eq!(caller.end(), Ok("other".to_string()));
         }
-        // Whoever watches is told of the end, and the one that could not is not.
+        // Each that watches gets the exit event, and the one without memory does not.
         let ends = watchers.ends();
         assert!(ends.iter().filter(|ends| **ends == 0).count() <= 1, "{ends:?}");
         drop(caller);
@@ -240,55 +240,55 @@ fn memory_for_watches_is_kept_for_later_ones() {
     assert_eq!(caller.call(&function, ""), value("function"));
     memory::allow(Some(0));
     function.start("");
-    let became = offer();
+    let became = dispatch();
     memory::allow(None);
     assert_eq!((became, caller.end()), (AskAgain, Ok("function".to_string())));
 }
 
-// --- Extents. ---
+// --- Scopes. ---
 
 #[test]
-fn nobody_is_asked_below_a_frame_and_asked_again_after_it() {
-    for extent in
+fn a_scope_excludes_callees_until_its_frame_is_left() {
+    for scope in
         [FRAMEHOOK_EXCLUDE_CALLEES, FRAMEHOOK_ONLY_CALLEES, FRAMEHOOK_ONLY_CALLEES_EVERYWHERE]
     {
         let mut watchers = Watchers::start();
         let (main, function, other) = (named("main"), named("function"), named("other"));
-        watchers.add("a", Wish { scope: extent, ..PASSES });
+        watchers.add("a", Wish { scope, ..PASSES });
         watchers.add("b", PASSES);
         let caller = Caller::begin(&main);
         function.start("");
-        assert_eq!(offer(), AskAgain);
+        assert_eq!(dispatch(), AskAgain);
         watchers.log.read();
         let inner = Caller::begin(&main);
         assert_eq!(inner.call(&other, ""), value("other"));
         drop(inner);
         let inside = watchers.log.read();
         let expected =
-            if extent == FRAMEHOOK_EXCLUDE_CALLEES { "b?other" } else { "a?other b?other" };
+            if scope == FRAMEHOOK_EXCLUDE_CALLEES { "b?other" } else { "a?other b?other" };
         assert_eq!(inside, expected);
         assert_eq!(caller.end(), Ok("function".to_string()));
         assert_eq!(caller.call(&other, ""), value("other"));
         assert_eq!(watchers.log.read(), "a?other b?other");
-        // An extent alone tells nobody.
+        // A scope alone delivers no event.
         assert_eq!(watchers.ends(), [0]);
     }
 }
 
 #[test]
 fn an_extent_holds_on_its_own_stack_alone() {
-    for (extent, here, elsewhere) in [
+    for (scope, here, elsewhere) in [
         (FRAMEHOOK_EXCLUDE_CALLEES, "b?other", "a?other b?other"),
         (FRAMEHOOK_ONLY_CALLEES, "a?other b?other", "a?other b?other"),
         (FRAMEHOOK_ONLY_CALLEES_EVERYWHERE, "a?other b?other", "b?other"),
     ] {
         let mut watchers = Watchers::start();
         let (main, function, other) = (named("main"), named("function"), named("other"));
-        watchers.add("a", Wish { scope: extent, ..PASSES });
+        watchers.add("a", Wish { scope, ..PASSES });
         watchers.add("b", PASSES);
         let caller = Caller::begin(&main);
         function.start("");
-        assert_eq!(offer(), AskAgain);
+        assert_eq!(dispatch(), AskAgain);
         watchers.log.read();
         let mut fields = [null_mut(); 4];
         for _ in 0..2 {
@@ -311,7 +311,7 @@ fn an_extent_holds_on_its_own_stack_alone() {
 // --- Before an evaluator. ---
 
 #[test]
-fn what_an_evaluator_runs_comes_back_to_the_marks() {
+fn what_an_evaluator_runs_returns_through_the_shims() {
     let mut watchers = Watchers::start();
     let (main, function, other) = (named("main"), named("function"), named("other"));
     let object = other.code.cast();
@@ -337,7 +337,7 @@ fn what_an_evaluator_runs_comes_back_to_the_marks() {
 }
 
 #[test]
-fn a_call_that_fails_before_its_evaluator_is_told_of() {
+fn a_call_that_fails_before_its_evaluator_has_exit_callbacks() {
     let mut watchers = Watchers::start();
     let (main, function) = (named("main"), named("function"));
     watchers.add("a", WATCHES);

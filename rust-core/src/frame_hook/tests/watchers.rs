@@ -1,4 +1,4 @@
-//! Hooks that watch frames, and calls that come back through marks as in the eval loop.
+//! Hooks that watch frames, and calls that return through shims as in the eval loop.
 
 use super::support::Became::{Answered, AskAgain, Failed, Replaced};
 use super::support::*;
@@ -49,7 +49,7 @@ pub struct Watcher {
     wish: Wish,
     pub log: Log,
     #[allow(clippy::vec_box)] // the engine knows where each is
-    words: RefCell<Vec<Box<FrameData>>>,
+    all_data: RefCell<Vec<Box<FrameData>>>,
     pub freed: Cell<u32>,
 }
 
@@ -67,9 +67,9 @@ unsafe extern "C" fn on_entry(
         return FRAMEHOOK_PASS;
     }
     if wish.events | wish.scope != 0 {
-        let word = Box::new(FrameData { ends: Cell::new(0), freed: Cell::new(0) });
-        answer.data = (&raw const *word).cast_mut().cast();
-        watcher.words.borrow_mut().push(word);
+        let data = Box::new(FrameData { ends: Cell::new(0), freed: Cell::new(0) });
+        answer.data = (&raw const *data).cast_mut().cast();
+        watcher.all_data.borrow_mut().push(data);
     }
     (answer.events, answer.scope, answer.object) = (wish.events, wish.scope, wish.object);
     if !wish.object.is_null() {
@@ -77,7 +77,7 @@ unsafe extern "C" fn on_entry(
         unsafe { incref(wish.object) };
     }
     if wish.verdict == FRAMEHOOK_ERROR {
-        exceptions::raise_value_error("asked");
+        exceptions::raise_value_error("called");
     }
     wish.verdict
 }
@@ -86,16 +86,16 @@ unsafe extern "C" fn on_event(event: *const FrameHookEvent, data: *mut c_void) -
     // SAFETY: as above; an event of a frame that the hook watches.
     let (watcher, event) = unsafe { (&*data.cast::<Watcher>(), &*event) };
     // SAFETY: it is freed with the watcher.
-    let word = unsafe { &*event.data.cast::<FrameData>() };
-    assert_eq!(word.freed.get(), 0, "data is delivered that was freed");
+    let data = unsafe { &*event.data.cast::<FrameData>() };
+    assert_eq!(data.freed.get(), 0, "data is delivered that was freed");
     assert!(!exceptions::is_set(), "an event callback is called with an exception set");
     let kind = match event.kind {
         FRAMEHOOK_RETURNED => format!("returned({})", name_of(event.value)),
         FRAMEHOOK_RAISED => format!("raised({})", exceptions::described(event.value)),
         FRAMEHOOK_DROPPED => "dropped".to_string(),
-        other => panic!("nobody has requested the event {other}"),
+        other => panic!("no hook has requested the event {other}"),
     };
-    word.ends.set(word.ends.get() + 1);
+    data.ends.set(data.ends.get() + 1);
     watcher.log.note(&format!("{}:{}:{kind}", watcher.name, name_of(event.code)));
     if watcher.wish.fails == Some(event.kind) {
         exceptions::raise_value_error(watcher.name);
@@ -136,7 +136,7 @@ impl Watchers {
             name,
             wish,
             log: self.log.clone(),
-            words: RefCell::default(),
+            all_data: RefCell::default(),
             freed: Cell::new(0),
         });
         let data = (&raw const *watcher).cast_mut().cast();
@@ -161,15 +161,15 @@ impl Watchers {
 
     /// How often the end of each frame was delivered, and that each was freed once.
     pub fn ends(&self) -> Vec<u32> {
-        let words = |watcher: &Watcher| {
+        let ends_of = |watcher: &Watcher| {
             let mut ends = Vec::new();
-            for word in watcher.words.borrow().iter() {
-                assert_eq!(word.freed.get(), 1, "data was not freed once");
-                ends.push(word.ends.get());
+            for data in watcher.all_data.borrow().iter() {
+                assert_eq!(data.freed.get(), 1, "data was not freed once");
+                ends.push(data.ends.get());
             }
             ends
         };
-        self.watchers.iter().flat_map(|watcher| words(watcher)).collect()
+        self.watchers.iter().flat_map(|watcher| ends_of(watcher)).collect()
     }
 }
 
@@ -189,16 +189,16 @@ impl Drop for Watchers {
     }
 }
 
-// --- Calls that come back. ---
+// --- Calls that return. ---
 
-/// How many marks lie between a frame and who has called it.
-pub fn marks_below(frame: *mut _PyInterpreterFrame) -> usize {
-    // SAFETY: frames and marks of this thread.
+/// How many shims lie between a frame and its caller.
+pub fn shims_below(frame: *mut _PyInterpreterFrame) -> usize {
+    // SAFETY: frames and shims of this thread.
     let mut at = unsafe { (*frame).previous };
     let mut count = 0;
-    while is_mark(at) {
+    while is_return_shim(at) {
         count += 1;
-        // SAFETY: as above.
+        // SAFETY: a live shim of this thread.
         at = unsafe { (*at).previous };
     }
     count
@@ -225,14 +225,14 @@ impl<'a> Caller<'a> {
     /// A call of that function: what it comes to, and what became of its frame.
     pub fn call(&self, callee: &Defined, arguments: &str) -> (Result<String, String>, Vec<Became>) {
         callee.start(arguments);
-        let mut answers = vec![offer()];
+        let mut answers = vec![dispatch()];
         while answers.last() == Some(&Replaced) {
             frames::run_prologue(current_frame());
-            answers.push(offer());
+            answers.push(dispatch());
         }
         let came = match answers.last() {
             Some(Failed) => self.unwind(),
-            Some(Answered) => self.value_at_mark_or_here(),
+            Some(Answered) => self.value_at_shim_or_here(),
             _ => self.end(),
         };
         (came, answers)
@@ -243,7 +243,7 @@ impl<'a> Caller<'a> {
         // SAFETY: the current frame has code.
         let value = values::text(&name_of(unsafe { (*current_frame()).f_executable }));
         frames::end_current();
-        self.comes_back_with(value)
+        self.returns(value)
     }
 
     /// The current frame ends with an exception.
@@ -254,21 +254,21 @@ impl<'a> Caller<'a> {
     }
 
     /// The value of a call comes to what is the current frame now.
-    fn comes_back_with(&self, value: *mut PyObject) -> Result<String, String> {
+    fn returns(&self, value: *mut PyObject) -> Result<String, String> {
         let frame = current_frame();
-        // SAFETY: what the eval loop does where a frame returns: its caller goes on behind the call.
+        // SAFETY: what the eval loop does where a frame returns: its caller continues behind the call.
         unsafe {
-            let top = if is_mark(frame) { 0 } else { (*frame).stacktop };
+            let top = if is_return_shim(frame) { 0 } else { (*frame).stacktop };
             frames::slot(frame, top as usize).write(value);
             (*frame).stacktop = top + 1;
             (*frame).instr_ptr = (*frame).instr_ptr.add(usize::from((*frame).return_offset));
         }
-        self.value_at_mark_or_here()
+        self.value_at_shim_or_here()
     }
 
-    fn value_at_mark_or_here(&self) -> Result<String, String> {
-        while is_mark(current_frame()) {
-            come_back_to_mark();
+    fn value_at_shim_or_here(&self) -> Result<String, String> {
+        while is_return_shim(current_frame()) {
+            return_to_shim();
             if exceptions::is_set() {
                 return self.unwind();
             }
@@ -284,8 +284,8 @@ impl<'a> Caller<'a> {
     }
 
     pub fn unwind(&self) -> Result<String, String> {
-        while is_mark(current_frame()) {
-            come_back_to_mark();
+        while is_return_shim(current_frame()) {
+            return_to_shim();
             assert!(exceptions::is_set());
         }
         assert_eq!(current_frame(), self.frame);

@@ -1,5 +1,5 @@
 //! error: E0505
-//! module: frame_hook/watch.rs
+//! module: frame_hook/watch/mod.rs
 //! without: pub fn at(frame: Frame, _quiet: &NotStopped) -> Option<&Self> => pub fn at<'a>(frame: Frame, _quiet: &NotStopped) -> Option<&'a Self>
 use super::watch::Watch;
 use crate::frame::Frame;
