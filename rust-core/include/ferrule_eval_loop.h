@@ -46,14 +46,14 @@
 
 /* Works around gh-155992: a LINE event after RESUME is reported as it is after
    RESUME_CHECK. Comes last in RESUME: handlers of what is pending must see the
-   frame there. There is no RESUME_CHECK without the GIL. */
+   frame there. A hook has kept the instruction unspecialized, though a handler
+   may have removed it. There is no RESUME_CHECK without the GIL. */
 #ifdef Py_GIL_DISABLED
 #  define IMITATE_RESUME_CHECK() ((void)0)
 #else
 #  define IMITATE_RESUME_CHECK() \
     if (next_instr->op.code == INSTRUMENTED_LINE \
-        && this_instr->op.code == RESUME \
-        && FRAME_HOOKS_LISTENING() != _PyRust_Listening_Nowhere) \
+        && this_instr->op.code == RESUME) \
     { \
         _PyRust_ImitateResumeCheck(frame); \
     }
