@@ -156,6 +156,19 @@ is_fit(_PyInterpreterFrame *frame)
     return frame->owner == FRAME_OWNED_BY_THREAD && PyFunction_Check(frame->f_funcobj) && PyDict_Contains(codes, code) == 1;
 }
 
+/* Frames that raise get new objects: nobody may know the old ones. */
+static int
+has_object(_PyInterpreterFrame *innermost, Py_ssize_t count)
+{
+    _PyInterpreterFrame *frame = innermost;
+    for (Py_ssize_t i = 0; i < count; i++, frame = frame->previous) {
+        if (frame->frame_obj != NULL) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* How many frames there are up to the entry of the loop that run() has called; 0: some of them cannot continue. */
 static Py_ssize_t
 count_frames(_PyInterpreterFrame *innermost)
@@ -303,7 +316,7 @@ at_instruction(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t co
         Py_RETURN_NONE;
     }
     Py_ssize_t frames = count_frames(frame);
-    if (frames == 0) {
+    if (frames == 0 || (raises && has_object(frame, frames))) {
         unfit++;
         Py_RETURN_NONE;
     }
@@ -348,10 +361,7 @@ continue_taken(PyThreadState *tstate)
         Py_CLEAR(pending);
         Records all = taken;
         taken = (Records){0};
-        for (Py_ssize_t i = 0; i < all.count; i++) {
-            Py_XDECREF(objects[i]);
-        }
-        PyMem_Free(objects);
+        PyMem_Free(objects);        /* there are none */
         objects = NULL;
         PyObject *result = PyUnstable_Frame_Continue(all.records, all.count, NULL);
         free_records(&all);

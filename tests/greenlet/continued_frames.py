@@ -75,7 +75,7 @@ def run_all(finish):
             depth, frame = depth + (frame.f_code in (innermost.__code__, waits.__code__, outer.__code__)), frame.f_back
         check(depth == LENGTHS[mark % len(LENGTHS)], mark, "has so many frames:", depth)
         started.append(one)
-    del value
+    del value, frame, one
     if finish:
         for mark in sorted(range(GREENLETS), key=lambda mark: (mark * 7919) % GREENLETS):
             got = started[mark].switch(1000)
