@@ -136,6 +136,13 @@ class Seen(Stopped):
         return 0, 0
 
 
+class SeenHooked(Hooked):
+    """The same with the hook, which in Python needs some of the stack."""
+
+    def schedule(self, code):
+        return 0, 0
+
+
 class Raised(Stopped):
     """An exception is raised there."""
 
@@ -153,7 +160,7 @@ class Thrown(Raised):
     elsewhere = True
 
 
-MODES = {"seen": Seen, "each": Stopped, "hooked": Hooked, "raise": Raised, "throw": Thrown}
+MODES = {"seen": Seen, "seen-hooked": SeenHooked, "each": Stopped, "hooked": Hooked, "raise": Raised, "throw": Thrown}
 
 
 def main():
