@@ -216,7 +216,10 @@ class Begun(HookTestCase):
             return a
 
         def in_cells(a, *rest, key, **more):
-            return [a for _ in range(1) if [key, rest, more]]
+            # Neither a function nor a list is made: CPython 3.13 has errors of its own there (test_frame_hooks_without_memory.py).
+            if a is None:
+                lambda: (a, rest, key, more)
+            return a
 
         def generator(a, *rest, key, **more):
             yield a
