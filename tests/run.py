@@ -123,7 +123,7 @@ from tools.progress import clock, heed_interrupts
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
 # The longest first: with two at once they end at about the same time.
-DEFAULT_GROUPS = ("python", "c", "differential", "greenlet", "clients", "rust", "packaging", "benchmarks", "debugger", "cpython")
+DEFAULT_GROUPS = ("python", "c", "differential", "greenlet", "clients", "rust", "packaging", "benchmarks", "debugger", "jit", "cpython")
 # Each of these has the machine for itself: it starts processes of its own beside each other, or counts what a machine does.
 ALONE = ("cpython", "release", "leaks")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
@@ -339,6 +339,11 @@ def group_clients(options):
     return (run_unittest("clients", options.python, os.path.join(ROOT, "tests", "clients"),
                          environment=stock_environment(options))
             + run_with_browser("clients-browser", "browser", environment={"FERRULE_PYTHON": os.path.abspath(options.python)}))
+
+
+def group_jit(options):
+    """The compiler: its tests, and random programs with it and without, beside stock."""
+    return run_unittest("jit", options.python, os.path.join(ROOT, "tests", "jit"), environment=stock_environment(options))
 
 
 # --- CPython's own tests. ---------------------------------------------------------------------------------------

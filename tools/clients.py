@@ -26,8 +26,8 @@ MATURIN = "maturin>=1.9,<2"
 # What was chosen for other programs, and would move or change ours; and what makes and compilers of C are told.
 NOT_FOR_CARGO = re.compile(r"(CARGO_(BUILD|PROFILE|TARGET|UNSTABLE)_|CARGO_ENCODED_|RUSTFLAGS|RUSTC$|MAKEFLAGS|MFLAGS|MAKELEVEL"
                            r"|CFLAGS|LDFLAGS|PYO3_)")
-# Of use with another package alone, so a wheel, and no part of what is installed with an interpreter.
-WHEELS_ONLY = ("dynamo",)
+# Of use with another package alone, or with a compiler in it that is large: a wheel, and no part of what is installed with an interpreter.
+WHEELS_ONLY = ("dynamo", "jit")
 # Beside the files that were put together: of which source they are.
 STAMP = "made-of"
 
@@ -56,10 +56,10 @@ def for_cargo(python: str) -> dict[str, str]:
 
 # ---- in a directory, to be imported or installed --------------------------------
 
-def put_together(python: str, out: Path, profile: str = "extension") -> Path:
-    """The clients for this interpreter, as packages in a directory. BuildError: one does not build."""
+def put_together(python: str, out: Path, profile: str = "extension", only: str | None = None) -> Path:
+    """The clients for this interpreter, or one, as packages in a directory. BuildError: one does not build."""
     out.mkdir(parents=True, exist_ok=True)
-    for client in installed():
+    for client in [client for client in sources() if client.name == only] if only else installed():
         for package in sorted(path for path in (client / ("python" if is_rust(client) else "src")).iterdir() if path.is_dir()):
             if package.name == "__pycache__" or package.suffix == ".egg-info":
                 continue
@@ -198,7 +198,7 @@ def main() -> None:
     python = str(Path(options.python).absolute())
     try:
         if options.packages:
-            put_together(python, options.packages, options.profile)
+            put_together(python, options.packages, options.profile, options.only)
         else:
             wheels(python, options.only)
     except subprocess.CalledProcessError as error:

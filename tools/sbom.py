@@ -20,6 +20,7 @@ MEMBERS = {
     "framehook": "rust-core/framehook-sdk",
     "ferrule_profiler": "clients/profiler",
     "ferrule_dynamo": "clients/dynamo",
+    "ferrule_jit": "clients/jit",
 }
 # In CPython's source: what it has of others, by SPDX.
 OF_CPYTHON = "Misc/sbom.spdx.json"

@@ -1,0 +1,129 @@
+//! Reading code objects and functions through PyO3: what can be compiled at all, constants, kinds of arguments.
+
+use crate::decode::Code;
+use crate::kind::Kind;
+use crate::opcode as op;
+use crate::python::{int_value, CodeObject};
+use crate::resolve::Literal;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyCode, PyFloat, PyInt, PyTuple};
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+/// How many caches each instruction has, from the interpreter.
+pub static CACHES: OnceLock<[u8; 256]> = OnceLock::new();
+
+const OPTIMIZED_WITH_NEW_LOCALS: i32 = 0x3;
+/// `*args`, `**kwargs`, generators and coroutines of all kinds.
+const NOT_PLAIN: i32 = 0x4 | 0x8 | 0x20 | 0x80 | 0x100 | 0x200;
+
+/// What of a code object decides whether it is compiled.
+pub struct Shape {
+    pub arguments: usize,
+    pub locals: usize,
+}
+
+/// A plain function's shape, or why it is not one.
+pub fn shape(code: &Bound<'_, PyCode>) -> Result<Shape, String> {
+    let raw = code.as_ptr().cast::<CodeObject>();
+    // SAFETY: a code object, whose fields never change; *layouts*.
+    let (flags, arguments, keyword_only, locals_plus, locals) = unsafe {
+        let raw = &*raw;
+        (raw.flags, raw.argument_count, raw.keyword_only, raw.locals_plus, raw.locals)
+    };
+    if flags & OPTIMIZED_WITH_NEW_LOCALS != OPTIMIZED_WITH_NEW_LOCALS {
+        return Err("not the code of a function".into());
+    }
+    if flags & NOT_PLAIN != 0 {
+        return Err("a generator, a coroutine, or a function with *args or **kwargs".into());
+    }
+    if keyword_only != 0 {
+        return Err("it has keyword-only parameters".into());
+    }
+    if locals_plus != locals {
+        return Err("it has variables of an enclosing or for an inner function".into());
+    }
+    let number = |n: i32| usize::try_from(n).map_err(|_| "a negative count".to_string());
+    Ok(Shape { arguments: number(arguments)?, locals: number(locals)? })
+}
+
+/// The instructions, without what is specialized or instrumented.
+pub fn decode(code: &Bound<'_, PyCode>) -> PyResult<Code> {
+    let bytes = code.getattr("co_code")?.cast_into::<PyBytes>()?;
+    let caches = CACHES.get();
+    let of =
+        |opcode: u8| caches.and_then(|c| c.get(usize::from(opcode))).map_or(0, |n| usize::from(*n));
+    Ok(Code::decode(bytes.as_bytes(), of))
+}
+
+/// Why code is not worth an attempt: an instruction that is reached without an exception and is not compiled.
+pub fn unsupported(code: &Code) -> Option<String> {
+    let (mut seen, mut work) = (HashSet::new(), vec![0]);
+    while let Some(unit) = work.pop() {
+        if !seen.insert(unit) {
+            continue;
+        }
+        let Some(instruction) = code.at(unit) else {
+            return Some("code that is not understood".into());
+        };
+        if op::caches(instruction.opcode).is_none() {
+            if code.raises_from(unit) {
+                continue;
+            }
+            return Some(format!("instruction {} is not compiled", instruction.opcode));
+        }
+        work.extend(instruction.target());
+        let ends = matches!(
+            instruction.opcode,
+            op::RETURN_VALUE
+                | op::RETURN_CONST
+                | op::RAISE_VARARGS
+                | op::JUMP_BACKWARD
+                | op::JUMP_BACKWARD_NO_INTERRUPT
+                | op::JUMP_FORWARD
+        );
+        if !ends {
+            work.push(instruction.next);
+        }
+    }
+    None
+}
+
+/// A constant of code: numbers as such, other objects by their address.
+pub fn literal(object: &Bound<'_, PyAny>) -> Literal {
+    let address = object.as_ptr() as usize;
+    let literal = |kind, bits| Literal { kind, bits, address, items: None };
+    if let Ok(value) = object.cast_exact::<PyBool>() {
+        return literal(Kind::Bool, i64::from(value.is_true()));
+    }
+    if object.cast_exact::<PyInt>().is_ok() {
+        // SAFETY: attached, and an exact int.
+        if let Some(value) = unsafe { int_value(object.as_ptr()) } {
+            // Of these there is one object each.
+            let small = (-5..=256).contains(&value);
+            return literal(Kind::Int { object: !small }, value);
+        }
+    }
+    if let Ok(value) = object.cast_exact::<PyFloat>() {
+        return literal(Kind::Float { object: true }, value.value().to_bits() as i64);
+    }
+    if let Ok(tuple) = object.cast_exact::<PyTuple>() {
+        let items = Some(tuple.iter().map(|item| self::literal(&item)).collect());
+        return Literal { kind: Kind::Constant(address), bits: 0, address, items };
+    }
+    literal(if object.is_none() { Kind::None } else { Kind::Constant(address) }, 0)
+}
+
+/// All constants of a code object, which keeps them alive.
+pub fn literals(code: &Bound<'_, PyCode>) -> PyResult<Vec<Literal>> {
+    let constants = code.getattr("co_consts")?.cast_into::<PyTuple>()?;
+    Ok(constants.iter().map(|constant| literal(&constant)).collect())
+}
+
+/// The kind of a parameter that gets this object.
+pub fn kind_of(object: &Bound<'_, PyAny>) -> Kind {
+    match literal(object).kind {
+        Kind::Constant(_) => Kind::Object,
+        kind => kind.widest(),
+    }
+}

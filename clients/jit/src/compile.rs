@@ -1,0 +1,371 @@
+//! Compiles a function for arguments of given kinds.
+
+use crate::code;
+use crate::compiled::Compiled;
+use crate::context::{Entry, Table};
+use crate::depend::Dependency;
+use crate::kind::Kind;
+use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
+use crate::memory::CodeMemory;
+use crate::record::Record;
+use crate::resolve::{self, Callee, Literal, Meaning, Resolve};
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{Function, UserFuncName};
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::Context;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyCode, PyDict, PyFunction, PyModule, PyString, PyTuple, PyType};
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// How deep callees are compiled for their callers.
+const MOST_NESTED: usize = 4;
+/// The largest stack frame of compiled code, in bytes.
+pub const LARGEST_FRAME: u32 = 4096;
+
+/// What is compiled for.
+struct Resolver<'py, 'a> {
+    function: &'a Bound<'py, PyFunction>,
+    globals: Bound<'py, PyDict>,
+    builtins: Bound<'py, PyDict>,
+    names: Bound<'py, PyTuple>,
+    /// `None`: what is compiled is a part of the function, and calls of the function are calls of another one.
+    parameters: Option<&'a [Kind]>,
+    table: &'a Table,
+    dependencies: Vec<Rc<Dependency>>,
+    callees: Vec<Rc<Compiled>>,
+    nested: usize,
+}
+
+/// Compiles; `Err` says why not.
+pub fn compile(
+    function: &Bound<'_, PyFunction>,
+    record: &Record,
+    parameters: &[Kind],
+    nested: usize,
+) -> Result<Rc<Compiled>, String> {
+    if record.in_progress.borrow().iter().any(|other| other == parameters) {
+        return Err("functions that call each other in a circle".into());
+    }
+    record.in_progress.borrow_mut().push(parameters.to_vec());
+    let result = attempt(function, &Start { unit: 0, locals: parameters, stack: &[] }, nested);
+    record.in_progress.borrow_mut().pop();
+    let compiled = Rc::new(result?);
+    record.compiled.borrow_mut().push(Rc::clone(&compiled));
+    Ok(compiled)
+}
+
+/// Where compiled code starts, and with what.
+pub struct Start<'a> {
+    pub unit: u32,
+    pub locals: &'a [Kind],
+    pub stack: &'a [Kind],
+}
+
+/// Compiles the rest of a function from the head of a loop.
+pub fn compile_loop(
+    function: &Bound<'_, PyFunction>,
+    start: &Start<'_>,
+) -> Result<Compiled, String> {
+    attempt(function, start, 0)
+}
+
+fn attempt(
+    function: &Bound<'_, PyFunction>,
+    start: &Start<'_>,
+    nested: usize,
+) -> Result<Compiled, String> {
+    let began = Instant::now();
+    let object = function.getattr("__code__").and_then(|code| Ok(code.cast_into::<PyCode>()?));
+    let object = object.map_err(|error| error.to_string())?;
+    let shape = code::shape(&object)?;
+    let decoded = code::decode(&object).map_err(|error| error.to_string())?;
+    let constants = code::literals(&object).map_err(|error| error.to_string())?;
+    let is_loop = start.unit != 0;
+    let words: usize = start.locals.iter().map(Kind::count).sum();
+    if !is_loop && (start.locals.len() != shape.arguments || words > MOST_ARGUMENTS) {
+        return Err("so many arguments".into());
+    }
+    let mut locals = start.locals.to_vec();
+    locals.resize(shape.locals, Kind::Unbound);
+    let mut table = Box::<Table>::default();
+    let mut returns = None;
+    for _ in 0..3 {
+        let parameters = (!is_loop).then_some(start.locals);
+        let mut resolver = Resolver::new(function, &object, parameters, &table, nested)?;
+        let source = Source {
+            code: &decoded,
+            start: start.unit,
+            locals: &locals,
+            stack: start.stack,
+            repeats_calls: is_loop,
+            constants: &constants,
+            table: &table,
+            returns: returns.clone(),
+        };
+        let isa = isa()?;
+        let signature = lower::signature(isa.default_call_conv());
+        let mut context = Context::for_function(Function::with_name_signature(
+            UserFuncName::default(),
+            signature,
+        ));
+        let mut scratch = FunctionBuilderContext::new();
+        let builder = FunctionBuilder::new(&mut context.func, &mut scratch);
+        let Lowered { exits, returns: returned, other, blocks } =
+            lower::lower(builder, &source, &mut resolver)?;
+        if let Some(other) = other {
+            // It was believed to return something else: once more.
+            returns = Some(other);
+            table = Box::default();
+            continue;
+        }
+        let Resolver { dependencies, callees, globals, builtins, .. } = resolver;
+        let made = context.compile(&**isa, &mut ControlPlane::default());
+        let made = made.map_err(|error| format!("Cranelift: {:?}", error.inner))?;
+        if !made.buffer.relocs().is_empty() {
+            return Err("it needs a function of the compiler's library".into());
+        }
+        if made.frame_size > LARGEST_FRAME {
+            return Err("too many variables".into());
+        }
+        let size = made.code_buffer().len();
+        let memory = CodeMemory::new(made.code_buffer())?;
+        // SAFETY: the memory starts with a function of this type, which `lower` has declared.
+        let entry = unsafe { std::mem::transmute::<*const u8, Entry>(memory.address()) };
+        table.address.set(memory.address() as usize);
+        let _ = table.exits.set(exits);
+        return Ok(Compiled {
+            _memory: memory,
+            entry,
+            table,
+            parameters: start.locals.to_vec(),
+            stack: start.stack.to_vec(),
+            start: start.unit,
+            returns: returned,
+            dependencies,
+            globals: globals.as_ptr() as usize,
+            builtins: builtins.as_ptr() as usize,
+            _callees: callees,
+            size,
+            blocks,
+            microseconds: began.elapsed().as_secs_f64() * 1e6,
+        });
+    }
+    Err("it is not clear what it returns".into())
+}
+
+/// The machine that this is.
+fn isa() -> Result<&'static OwnedTargetIsa, String> {
+    static ISA: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
+    let make = || {
+        let mut flags = settings::builder();
+        let values = [
+            ("opt_level", "speed"),
+            ("is_pic", "false"),
+            ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+            ("preserve_frame_pointers", "true"),
+            ("enable_probestack", "false"),
+        ];
+        for (name, value) in values {
+            flags.set(name, value).map_err(|error| error.to_string())?;
+        }
+        let flags = settings::Flags::new(flags);
+        cranelift_native::builder()?.finish(flags).map_err(|error| error.to_string())
+    };
+    ISA.get_or_init(make).as_ref().map_err(Clone::clone)
+}
+
+impl<'py, 'a> Resolver<'py, 'a> {
+    fn new(
+        function: &'a Bound<'py, PyFunction>,
+        code: &Bound<'py, PyCode>,
+        parameters: Option<&'a [Kind]>,
+        table: &'a Table,
+        nested: usize,
+    ) -> Result<Self, String> {
+        let get = || -> PyResult<_> {
+            Ok((
+                function.getattr("__globals__")?.cast_into_exact::<PyDict>()?,
+                function.getattr("__builtins__")?.cast_into_exact::<PyDict>()?,
+                code.getattr("co_names")?.cast_into::<PyTuple>()?,
+            ))
+        };
+        let (globals, builtins, names) =
+            get().map_err(|_| "globals or builtins that are no dict")?;
+        let (dependencies, callees) = (Vec::new(), Vec::new());
+        Ok(Self {
+            function,
+            globals,
+            builtins,
+            names,
+            parameters,
+            table,
+            dependencies,
+            callees,
+            nested,
+        })
+    }
+
+    fn name(&self, index: u32) -> Result<Bound<'py, PyString>, String> {
+        let name = self.names.get_item(index as usize).map_err(|error| error.to_string())?;
+        name.cast_into_exact().map_err(|_| "a name that is no str".into())
+    }
+
+    /// Remembers that a name has this value, or none.
+    fn depend(
+        &mut self,
+        dict: &Bound<'py, PyDict>,
+        name: &Bound<'py, PyString>,
+        value: Option<&Bound<'py, PyAny>>,
+    ) -> Result<(), String> {
+        // Those of callees are theirs too.
+        if self.dependencies.iter().any(|d| Rc::strong_count(d) == 1 && d.is_about(dict, name)) {
+            return Ok(());
+        }
+        let made = Dependency::new(dict, name, value).map_err(|error| error.to_string())?;
+        self.dependencies.push(Rc::new(made));
+        Ok(())
+    }
+
+    /// An object whose address was resolved before, and which a dependency keeps in its place.
+    fn object(&self, address: usize) -> Bound<'py, PyAny> {
+        let pointer = address as *mut pyo3::ffi::PyObject;
+        // SAFETY: lowering has the address from `global`, `attribute` or the constants: the code, or the dict in which the object
+        // was found, has a reference. Compiling runs no code of the program that could take it away.
+        unsafe { Bound::from_borrowed_ptr(self.function.py(), pointer) }
+    }
+
+    /// A value that may be used as it is.
+    fn usable(value: &Bound<'py, PyAny>, name: &str) -> Result<Literal, String> {
+        let literal = code::literal(value);
+        let plain = !matches!(literal.kind, Kind::Constant(_));
+        let known = value.cast::<PyFunction>().is_ok()
+            || value.cast::<PyModule>().is_ok()
+            || value.cast::<PyCFunction>().is_ok()
+            || value.cast::<PyType>().is_ok();
+        if plain || known {
+            return Ok(literal);
+        }
+        Err(format!("the global {name} is neither a number nor a function"))
+    }
+}
+
+impl Resolve for Resolver<'_, '_> {
+    fn global(&mut self, index: u32) -> Result<Literal, String> {
+        let name = self.name(index)?;
+        let (globals, builtins) = (self.globals.clone(), self.builtins.clone());
+        if let Some(value) = globals.get_item(&name).map_err(|error| error.to_string())? {
+            self.depend(&globals, &name, Some(&value))?;
+            return Self::usable(&value, &name.to_string_lossy());
+        }
+        let Some(value) = builtins.get_item(&name).map_err(|error| error.to_string())? else {
+            return Err(format!("there is no global {}", name.to_string_lossy()));
+        };
+        self.depend(&globals, &name, None)?;
+        self.depend(&builtins, &name, Some(&value))?;
+        Self::usable(&value, &name.to_string_lossy())
+    }
+
+    fn attribute(&mut self, module: usize, index: u32) -> Result<Literal, String> {
+        let name = self.name(index)?;
+        let object = self.object(module);
+        let Ok(module) = object.cast_exact::<PyModule>() else {
+            return Err(format!("the attribute {} of what is no module", name.to_string_lossy()));
+        };
+        let dict = module.dict();
+        let value = dict.get_item(&name).map_err(|error| error.to_string())?;
+        let value = value.ok_or("a module without that attribute")?;
+        self.depend(&dict, &name, Some(&value))?;
+        Self::usable(&value, &name.to_string_lossy())
+    }
+
+    fn meaning(&self, address: usize) -> Meaning {
+        let object = self.object(address);
+        if object.cast_exact::<PyFunction>().is_ok() {
+            return Meaning::Function;
+        }
+        let text = |name| object.getattr(name).and_then(|text| text.extract::<String>());
+        let (Ok(module), Ok(name)) = (text("__module__"), text("__name__")) else {
+            return Meaning::Other;
+        };
+        let is_type = object.cast::<PyType>().is_ok();
+        if is_type {
+            let py = object.py();
+            let is = |ty: Bound<'_, PyType>| object.is(&ty);
+            return match () {
+                () if is(py.get_type::<pyo3::types::PyRange>()) => Meaning::Range,
+                () if is(py.get_type::<pyo3::types::PyInt>()) => Meaning::Int,
+                () if is(py.get_type::<pyo3::types::PyFloat>()) => Meaning::Float,
+                () if is(py.get_type::<pyo3::types::PyBool>()) => Meaning::Bool,
+                () => Meaning::Other,
+            };
+        }
+        if object.cast_exact::<PyCFunction>().is_err() {
+            return Meaning::Other;
+        }
+        match (&*module, &*name) {
+            ("builtins", "abs") => Meaning::Abs,
+            ("builtins", "min") => Meaning::Min,
+            ("builtins", "max") => Meaning::Max,
+            ("math", name) => {
+                let known = resolve::MATH.iter().find(|known| **known == name);
+                known.map_or(Meaning::Other, |known| Meaning::Math(known))
+            }
+            _ => Meaning::Other,
+        }
+    }
+
+    fn callee(&mut self, address: usize, arguments: &[Kind]) -> Result<Callee, String> {
+        let object = self.object(address);
+        let function = object.cast_exact::<PyFunction>().map_err(|_| "no function")?;
+        let code = function.getattr("__code__").and_then(|code| Ok(code.cast_into::<PyCode>()?));
+        let code = code.map_err(|error| error.to_string())?;
+        if code::shape(&code)?.arguments != arguments.len() {
+            return Err("a call with defaults, or with a wrong number of arguments".into());
+        }
+        let itself = function.is(self.function);
+        let mut own = self.dependencies.iter_mut().filter_map(Rc::get_mut);
+        let found = own.find(|found| found.address() == address);
+        let found = found.ok_or("a function that was found elsewhere")?;
+        found.with_code(&code, !itself).map_err(|error| error.to_string())?;
+        let parameters = arguments.to_vec();
+        if itself && self.parameters == Some(arguments) {
+            return Ok(Callee { table: self.table, parameters, returns: None });
+        }
+        if code::unsupported(&code::decode(&code).map_err(|error| error.to_string())?).is_some() {
+            return Err(format!("{} is called, which is not compiled", name_of(function)));
+        }
+        if self.nested >= MOST_NESTED {
+            return Err("calls of calls of calls".into());
+        }
+        let record = Record::of(&code).map_err(|error| error.to_string())?;
+        let globals = function.getattr("__globals__").map_err(|error| error.to_string())?;
+        let known = record
+            .compiled
+            .borrow()
+            .iter()
+            .find(|compiled| {
+                compiled.parameters == arguments && compiled.globals == globals.as_ptr() as usize
+            })
+            .cloned();
+        let compiled = match known {
+            // SAFETY: attached; the function is alive, so its dicts are.
+            Some(known) if unsafe { known.is_valid() } => known,
+            _ => compile(function, record, arguments, self.nested + 1)
+                .map_err(|why| format!("{} is called: {why}", name_of(function)))?,
+        };
+        let returns = compiled.returns.clone().ok_or("a function that never returns")?;
+        self.dependencies.extend(compiled.dependencies.iter().cloned());
+        let table = std::ptr::from_ref::<Table>(&compiled.table);
+        self.callees.push(compiled);
+        Ok(Callee { table, parameters, returns: Some(returns) })
+    }
+}
+
+fn name_of(function: &Bound<'_, PyFunction>) -> String {
+    let name = function.getattr("__qualname__").and_then(|name| name.extract());
+    name.unwrap_or_else(|_| "a function".into())
+}

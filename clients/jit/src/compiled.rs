@@ -1,0 +1,52 @@
+//! Machine code with all that belongs to it.
+
+use crate::context::{Entry, Table};
+use crate::depend::Dependency;
+use crate::kind::Kind;
+use crate::memory::CodeMemory;
+use crate::python::ThreadState;
+use std::rc::Rc;
+
+/// Machine code of one function for arguments of certain kinds.
+pub struct Compiled {
+    /// Freed after all that can run it: its code object's record, callers, and entries in progress own it.
+    pub _memory: CodeMemory,
+    pub entry: Entry,
+    pub table: Box<Table>,
+    /// The kinds of the locals at the start, of parameters alone if that is the first instruction, and of the stack.
+    pub parameters: Vec<Kind>,
+    pub stack: Vec<Kind>,
+    pub start: u32,
+    pub returns: Option<Kind>,
+    pub dependencies: Vec<Rc<Dependency>>,
+    /// The addresses of the dicts of the function that it was compiled for.
+    pub globals: usize,
+    pub builtins: usize,
+    /// The code that it calls.
+    pub _callees: Vec<Rc<Compiled>>,
+    pub size: usize,
+    pub blocks: usize,
+    pub microseconds: f64,
+}
+
+impl Compiled {
+    /// Whether all that it believes still holds.
+    ///
+    /// # Safety
+    /// The thread is attached, and a function with `globals` is alive, whose builtins are those of its compilation.
+    #[inline]
+    pub unsafe fn is_valid(&self) -> bool {
+        // SAFETY: the dicts of the first ones are the function's; each of the others was found by one before it.
+        self.dependencies.iter().all(|dependency| unsafe { dependency.holds() })
+    }
+
+    /// Whether nobody observes calls of the functions that it calls.
+    ///
+    /// # Safety
+    /// As for `is_valid`, which it is; `thread` is the thread's state.
+    #[inline]
+    pub unsafe fn is_unobserved(&self, thread: *const ThreadState) -> bool {
+        // SAFETY: the dependencies hold, so the functions and their code are alive; the thread's own state.
+        self.dependencies.iter().all(|dependency| unsafe { dependency.unobserved(thread) })
+    }
+}

@@ -1,0 +1,182 @@
+//! What compiled code believes of globals, builtins and functions, checked when it is entered.
+//!
+//! A dict's version says that nothing in it has changed. Otherwise each name is looked up again: another object, or the same
+//! address with another object, makes the code unusable.
+
+use crate::python::{DictObject, PyDict_GetItemWithError, ThreadState};
+use framehook::raw::Api;
+use pyo3::ffi::{PyFunctionObject, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyWeakrefReference};
+use std::cell::Cell;
+
+/// How an object is known to be still itself.
+enum Identity {
+    /// Not there.
+    Absent,
+    /// Kept alive: it cannot refer to code.
+    Kept(Py<PyAny>),
+    /// Watched, so that no circle keeps a function alive.
+    Weak(usize, Py<PyWeakrefReference>),
+}
+
+/// One name in one dict.
+///
+/// # Invariants
+/// `dict` is alive when the dependencies before this one in their list hold: it is the globals or builtins of the function that is
+/// entered or of one that was found before, or of a module that was found before.
+pub struct Dependency {
+    dict: *mut PyObject,
+    version: Cell<u64>,
+    name: Py<PyString>,
+    value: Identity,
+    /// For a function that is called: the address of its code object, or 0.
+    code: usize,
+    observers: *const usize,
+    /// That code object, unless it is the one that depends on it: it would never go away.
+    _kept: Option<Py<PyAny>>,
+}
+
+impl Dependency {
+    /// That a name has this value, or none.
+    pub fn new(
+        dict: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyString>,
+        value: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let value = match value {
+            None => Identity::Absent,
+            Some(value) => match PyWeakrefReference::new(value) {
+                Ok(weak) => Identity::Weak(value.as_ptr() as usize, weak.unbind()),
+                Err(_) => Identity::Kept(value.clone().unbind()),
+            },
+        };
+        let name = name.clone().unbind();
+        // Version 0 is no dict's: the first check looks the name up.
+        Ok(Self {
+            dict: dict.as_ptr(),
+            version: Cell::new(0),
+            name,
+            value,
+            code: 0,
+            observers: std::ptr::null(),
+            _kept: None,
+        })
+    }
+
+    /// The address of the value.
+    pub fn address(&self) -> usize {
+        match &self.value {
+            Identity::Absent => 0,
+            Identity::Kept(object) => object.as_ptr() as usize,
+            Identity::Weak(address, _) => *address,
+        }
+    }
+
+    /// Whether it is about this name in this dict.
+    pub fn is_about(&self, dict: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> bool {
+        self.dict == dict.as_ptr() && self.name.as_ptr() == name.as_ptr()
+    }
+
+    /// That the function is called, so that its code matters too.
+    pub fn with_code(&mut self, code: &Bound<'_, PyAny>, keep: bool) -> PyResult<()> {
+        self.observers = observers(code)?;
+        self.code = code.as_ptr() as usize;
+        self._kept = keep.then(|| code.clone().unbind());
+        Ok(())
+    }
+
+    /// Whether nobody observes calls of the function, if it is one that is called.
+    ///
+    /// # Safety
+    /// As for `unobserved`, and the dependency holds.
+    #[inline]
+    pub unsafe fn unobserved(&self, thread: *const ThreadState) -> bool {
+        // SAFETY: the function has this code, so it is alive, and the word is that code's.
+        self.code == 0 || unsafe { unobserved(thread, self.observers, self.code as *mut PyObject) }
+    }
+
+    /// Whether it still holds.
+    ///
+    /// # Safety
+    /// The thread is attached, and the dependencies before this one hold.
+    #[inline]
+    pub unsafe fn holds(&self) -> bool {
+        // SAFETY: the dict is alive, by the invariant; reads under the GIL.
+        let version = unsafe { (*self.dict.cast::<DictObject>()).version };
+        if version != self.version.get() {
+            // SAFETY: attached, and those before it hold: what this function asks of its caller too.
+            if !unsafe { self.found() } {
+                return false;
+            }
+            self.version.set(version);
+        }
+        if self.code == 0 {
+            return true;
+        }
+        // SAFETY: the dict has the function, so it is alive; it is a function, since it has code.
+        unsafe { (*(self.address() as *mut PyFunctionObject)).func_code as usize == self.code }
+    }
+
+    /// Looks the name up.
+    ///
+    /// # Safety
+    /// As for `holds`.
+    #[cold]
+    unsafe fn found(&self) -> bool {
+        // SAFETY: a dict that is alive, and a str.
+        let found = unsafe { PyDict_GetItemWithError(self.dict, self.name.as_ptr()) };
+        if found.is_null() {
+            // SAFETY: attached.
+            let failed = unsafe { !pyo3::ffi::PyErr_Occurred().is_null() };
+            if failed {
+                // SAFETY: attached.
+                unsafe { pyo3::ffi::PyErr_Clear() };
+            }
+            return !failed && matches!(self.value, Identity::Absent);
+        }
+        match &self.value {
+            Identity::Absent => false,
+            Identity::Kept(object) => object.as_ptr() == found,
+            Identity::Weak(address, weak) => {
+                // SAFETY: the caller says that the thread is attached.
+                let py = unsafe { Python::assume_attached() };
+                let alive = weak.bind(py).upgrade();
+                *address == found as usize && alive.is_some_and(|alive| alive.as_ptr() == found)
+            }
+        }
+    }
+}
+
+/// Whether nobody observes calls of a code object in this thread: no tracer, no tool of `sys.monitoring`, no hook, nothing pending.
+///
+/// # Safety
+/// The thread is attached, `thread` is its state, and `code` is a code object that is alive, whose word `observers` is.
+#[inline]
+pub unsafe fn unobserved(
+    thread: *const ThreadState,
+    observers: *const usize,
+    code: *mut PyObject,
+) -> bool {
+    // SAFETY: by contract; the word lives as long as the code. Signal handlers set flags in the other one.
+    let equal = unsafe {
+        std::ptr::addr_of!((*thread).eval_breaker).read_volatile() == observers.read_volatile()
+    };
+    equal || is_unobserved(code)
+}
+
+#[cold]
+fn is_unobserved(code: *mut PyObject) -> bool {
+    // SAFETY: attached, as the caller says; a code object.
+    Api::get().is_ok_and(|api| unsafe { (api.PyUnstable_Code_IsObserved)(code) } == 0)
+}
+
+/// The word that says whether calls of a code object are observed.
+pub fn observers(code: &Bound<'_, PyAny>) -> PyResult<*const usize> {
+    // SAFETY: attached, as the binding says.
+    let word = unsafe { (Api::get()?.PyUnstable_Code_Observers)(code.as_ptr()) };
+    if word.is_null() {
+        return Err(PyErr::fetch(code.py()));
+    }
+    Ok(word)
+}

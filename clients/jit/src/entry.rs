@@ -1,0 +1,415 @@
+//! The vectorcall of compiled functions: from objects to machine words, and back.
+
+use crate::compile::{compile, LARGEST_FRAME};
+use crate::compiled::Compiled;
+use crate::context::{Context, LEFT};
+use crate::depend::{observers, unobserved};
+use crate::exit;
+use crate::kind::{Kind, FLOAT, INT};
+use crate::lower::MOST_ARGUMENTS;
+use crate::python::{int_value, type_of, PyFunction_SetVectorcall, ThreadState};
+use crate::record::{self, count, Observers, Record};
+use crate::slot::Cause;
+use framehook::raw::Api;
+use pyo3::ffi::{self, PyFunctionObject, PyObject};
+use pyo3::prelude::*;
+use std::cell::Cell;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// How many versions of a function there are at most.
+const MOST_VERSIONS: usize = 2;
+/// How often dependencies of a function may change before it is given back.
+const MOST_CHANGES: u32 = 4;
+/// After so many entries a function is judged: by how often it was left.
+const JUDGED: u64 = 64;
+/// How many entries, or frames continued, may be in each other on the C stack before functions are given back: a call of a function
+/// with its own vectorcall needs no C stack, and CPython's recursion of Python functions is not bounded by it.
+const MOST_NESTED: u32 = 40;
+/// The C stack that is left alone, in bytes.
+const RESERVE: usize = 256 << 10;
+
+/// Whether compiled code is entered at all.
+pub static ENABLED: AtomicBool = AtomicBool::new(false);
+/// Every Python function's vectorcall, as the interpreter has set it.
+static ORIGINAL: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static NESTED: Cell<u32> = const { Cell::new(0) };
+    static STACK_END: Cell<usize> = const { Cell::new(0) };
+}
+
+type Vectorcall = unsafe extern "C" fn(
+    *mut PyObject,
+    *const *mut PyObject,
+    usize,
+    *mut PyObject,
+) -> *mut PyObject;
+
+/// Gives a function the vectorcall of compiled functions. `record` is that of its code.
+pub fn take(function: &Bound<'_, pyo3::types::PyFunction>, record: &Record) {
+    if record.observers.get().0.is_null() {
+        let word = function.getattr("__code__").and_then(|code| observers(&code));
+        let Ok(word) = word else { return };
+        record.observers.set(Observers(word));
+    }
+    let raw = function.as_ptr().cast::<PyFunctionObject>();
+    // SAFETY: a function, which is alive; its vectorcall is never NULL.
+    let own = unsafe { (*raw).vectorcall }.map_or(0, |own| own as usize);
+    if own == enter as *const () as usize {
+        return;
+    }
+    // All have the same one until somebody sets another; that function is left alone.
+    let known = ORIGINAL.load(Ordering::Relaxed);
+    if own == known {
+        // SAFETY: attached; `enter` does all that the original does.
+        unsafe { PyFunction_SetVectorcall(raw, enter) };
+    }
+}
+
+/// Learns every function's vectorcall from a new one.
+pub fn prepare(py: Python<'_>) -> PyResult<()> {
+    let function = py.eval(c"lambda: None", None, None)?;
+    let raw = function.as_ptr().cast::<PyFunctionObject>();
+    // SAFETY: what the lambda has made is a function.
+    let own = unsafe { (*raw).vectorcall }.map_or(0, |own| own as usize);
+    ORIGINAL.store(own, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Calls the function as CPython does.
+///
+/// # Safety
+/// As for a vectorcall.
+unsafe fn interpret(
+    function: *mut PyObject,
+    arguments: *const *mut PyObject,
+    flags: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    let nested = NESTED.get();
+    if nested >= MOST_NESTED {
+        // SAFETY: `function` has this crate's vectorcall, so it is a function.
+        unsafe { give_back(function) };
+    }
+    NESTED.set(nested + 1);
+    // SAFETY: `prepare` has stored the address of a function of this type; the arguments are the caller's.
+    let result = unsafe {
+        let original = std::mem::transmute::<usize, Vectorcall>(ORIGINAL.load(Ordering::Relaxed));
+        original(function, arguments, flags, names)
+    };
+    NESTED.set(nested);
+    result
+}
+
+/// # Safety
+/// A function, and the thread is attached.
+unsafe fn give_back(function: *mut PyObject) {
+    if let Ok(api) = Api::get() {
+        // SAFETY: by contract. Of a function it does not fail.
+        unsafe { (api.PyUnstable_Function_RestoreVectorcall)(function) };
+    }
+}
+
+/// The vectorcall.
+///
+/// # Safety
+/// As for every vectorcall: the thread is attached, the arguments are borrowed until it returns.
+unsafe extern "C" fn enter(
+    function: *mut PyObject,
+    arguments: *const *mut PyObject,
+    flags: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: only functions have this vectorcall.
+    let code = unsafe { (*function.cast::<PyFunctionObject>()).func_code };
+    // SAFETY: attached; the record is used as long as the code is kept, below, or nothing else is run.
+    let Some(record) = (unsafe { record::find(code) }) else {
+        // SAFETY: as this function is called. The code was assigned.
+        return unsafe {
+            give_back(function);
+            interpret(function, arguments, flags, names)
+        };
+    };
+    // Without a word to compare, the code was assigned to a function that had other code.
+    let observers = record.observers.get().0;
+    if record.given_back.get() || !ENABLED.load(Ordering::Relaxed) || observers.is_null() {
+        // SAFETY: as this function is called.
+        return unsafe {
+            give_back(function);
+            interpret(function, arguments, flags, names)
+        };
+    }
+    // SAFETY: attached.
+    let thread = unsafe { ffi::PyThreadState_GetUnchecked() }.cast::<ThreadState>();
+    // SAFETY: attached, and a function's code object.
+    if !names.is_null() || !unsafe { unobserved(thread, observers, code) } {
+        // SAFETY: as this function is called.
+        return unsafe { interpret(function, arguments, flags, names) };
+    }
+    let count = flags & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+    // SAFETY: that many arguments are given.
+    let given = unsafe { std::slice::from_raw_parts(arguments, count) };
+    let mut words = [0u64; MOST_ARGUMENTS];
+    // SAFETY: attached; the code is alive, for nothing of the program runs before the next line but one.
+    let found = unsafe { choose(function, record, thread, given, &mut words) };
+    let Some(compiled) = found else {
+        // SAFETY: as this function is called.
+        return unsafe { interpret(function, arguments, flags, names) };
+    };
+    let depth = room(thread);
+    if depth <= 0 {
+        // SAFETY: as this function is called.
+        return unsafe { interpret(function, arguments, flags, names) };
+    }
+    // SAFETY: a code object; it keeps the record while foreign code runs.
+    unsafe { ffi::Py_INCREF(code) };
+    // SAFETY: as above; the words are of the version's kinds, and its dependencies hold.
+    let result = unsafe { run(function, record, &compiled, thread, depth, &words) };
+    drop(compiled);
+    // SAFETY: taken above.
+    unsafe { ffi::Py_DECREF(code) };
+    result
+}
+
+/// How many calls may be in each other: what the recursion limit allows, and the C stack of this thread.
+pub fn room(thread: *const ThreadState) -> i64 {
+    // SAFETY: the state of the attached thread, which alone changes the field.
+    let remaining = i64::from(unsafe { (*thread).py_recursion_remaining }) - 8;
+    let mut end = STACK_END.get();
+    if end == 0 {
+        end = stack_end();
+        STACK_END.set(end);
+    }
+    let here = std::ptr::from_ref(&end) as usize;
+    let stack = here.saturating_sub(end).saturating_sub(RESERVE) / (2 * LARGEST_FRAME as usize);
+    remaining.min(stack as i64)
+}
+
+/// The lowest address of this thread's stack.
+fn stack_end() -> usize {
+    // SAFETY: the attributes are filled by the first function, read by the second, and freed by the third.
+    unsafe {
+        let mut attributes = std::mem::zeroed();
+        let (mut start, mut size) = (std::ptr::null_mut(), 0);
+        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
+            return usize::MAX;
+        }
+        libc::pthread_attr_getstack(&attributes, &mut start, &mut size);
+        libc::pthread_attr_destroy(&mut attributes);
+        start as usize
+    }
+}
+
+/// A version for these arguments, which are stored into `words`.
+///
+/// # Safety
+/// Attached; `record` is that of the function's code, and the arguments are alive.
+unsafe fn choose(
+    function: *mut PyObject,
+    record: &Record,
+    thread: *const ThreadState,
+    given: &[*mut PyObject],
+    words: &mut [u64; MOST_ARGUMENTS],
+) -> Option<Rc<Compiled>> {
+    // SAFETY: a function.
+    let (globals, builtins) = unsafe {
+        let function = &*function.cast::<PyFunctionObject>();
+        (function.func_globals as usize, function.func_builtins as usize)
+    };
+    let mut versions = 0;
+    // One by one, without a borrow: a lookup in a dict with odd keys runs code.
+    for compiled in (0..).map_while(|index| record.compiled.borrow().get(index).cloned()) {
+        if compiled.globals != globals || compiled.builtins != builtins {
+            return None;
+        }
+        // SAFETY: the arguments are alive.
+        if !unsafe { unbox(&compiled.parameters, given, words) } {
+            versions += 1;
+            continue;
+        }
+        // SAFETY: attached; the globals and builtins are the function's, which is what the version is for.
+        if unsafe { compiled.is_valid() } {
+            // SAFETY: it is valid, for the same function and thread.
+            return unsafe { compiled.is_unobserved(thread) }.then_some(compiled);
+        }
+        record.changed.set(record.changed.get() + 1);
+    }
+    if versions >= MOST_VERSIONS {
+        count(&record.missed);
+        let hits = record.entered.get();
+        if record.missed.get() > 1000 && record.missed.get() > hits / 8 {
+            record.refuse("it is called with arguments of too many types".into());
+        }
+        return None;
+    }
+    if record.changed.get() > MOST_CHANGES {
+        record.refuse("globals that it uses change".into());
+        return None;
+    }
+    // SAFETY: attached, a function, and arguments that are alive.
+    unsafe { make(function, record, given) };
+    let made = record.compiled.borrow().last().cloned()?;
+    // SAFETY: the arguments are alive: compiling has not run code of the program.
+    let fits = unsafe { unbox(&made.parameters, given, words) };
+    // SAFETY: the function's own globals are compared before anything is looked up in them.
+    let holds = made.globals == globals && unsafe { made.is_valid() && made.is_unobserved(thread) };
+    (fits && holds).then_some(made)
+}
+
+/// Compiles for these arguments. What fails is refused for good.
+///
+/// # Safety
+/// Attached; a function, its code's record, and arguments that are alive.
+#[cold]
+unsafe fn make(function: *mut PyObject, record: &Record, given: &[*mut PyObject]) {
+    let attempt = |py: Python<'_>| {
+        // SAFETY: the vectorcall's callable, which the caller of it keeps, is a function.
+        let function = unsafe { Bound::from_borrowed_ptr(py, function).cast_into_unchecked() };
+        // SAFETY: objects that are alive, by contract.
+        let kind = |object: &*mut PyObject| unsafe {
+            crate::code::kind_of(&Bound::from_borrowed_ptr(py, *object))
+        };
+        let parameters: Vec<Kind> = given.iter().map(kind).collect();
+        let made = compile(&function, record, &parameters, 0);
+        made.map(drop)
+    };
+    // SAFETY: attached.
+    let result =
+        unsafe { Python::attach_unchecked(|py| catch_unwind(AssertUnwindSafe(|| attempt(py)))) };
+    // SAFETY: attached.
+    unsafe { ffi::PyErr_Clear() };
+    match result {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => record.refuse(why),
+        Err(_) => record.refuse("the compiler has failed".into()),
+    }
+}
+
+/// Stores the arguments as words of these kinds; whether they are of them.
+///
+/// # Safety
+/// Attached, and the arguments are alive.
+#[inline]
+unsafe fn unbox(
+    kinds: &[Kind],
+    given: &[*mut PyObject],
+    words: &mut [u64; MOST_ARGUMENTS],
+) -> bool {
+    let mut places = words.iter_mut();
+    let mut put = |word: u64| {
+        if let Some(place) = places.next() {
+            *place = word;
+        }
+    };
+    // SAFETY: the caller says that the arguments are alive.
+    kinds.len() == given.len()
+        && kinds
+            .iter()
+            .zip(given)
+            .all(|(kind, object)| unsafe { unbox_one(kind, *object, &mut put) })
+}
+
+/// Gives the words of an object as one of this kind; whether it is one.
+///
+/// # Safety
+/// Attached, and the object is alive.
+#[inline]
+pub unsafe fn unbox_one(kind: &Kind, object: *mut PyObject, put: &mut impl FnMut(u64)) -> bool {
+    // SAFETY: the caller says that the object is alive; the others are immortal objects of the interpreter.
+    let (ty, no, yes, none) =
+        unsafe { (type_of(object), ffi::Py_False(), ffi::Py_True(), ffi::Py_None()) };
+    let word = match kind {
+        Kind::Int { .. } if ty == std::ptr::addr_of_mut!(ffi::PyLong_Type) => {
+            // SAFETY: an exact int that is alive.
+            unsafe { int_value(object) }.map(|value| value as u64)
+        }
+        Kind::Float { .. } if ty == std::ptr::addr_of_mut!(ffi::PyFloat_Type) => {
+            // SAFETY: an exact float that is alive.
+            Some(unsafe { ffi::PyFloat_AS_DOUBLE(object) }.to_bits())
+        }
+        Kind::Bool if object == no || object == yes => Some(u64::from(object == yes)),
+        _ => None,
+    };
+    let is = word.is_some() || *kind == Kind::Object || (*kind == Kind::None && object == none);
+    if let Some(word) = word {
+        put(word);
+    }
+    if is && matches!(kind, Kind::Int { .. } | Kind::Float { .. } | Kind::Object) {
+        put(object as u64);
+    }
+    is
+}
+
+/// Runs compiled code to its end, or to where it is left, and then the interpreter.
+///
+/// # Safety
+/// Attached; the function's code is alive and has this record; the words are of the version's kinds, and its dependencies hold.
+unsafe fn run(
+    function: *mut PyObject,
+    record: &Record,
+    compiled: &Rc<Compiled>,
+    thread: *mut ThreadState,
+    depth: i64,
+    words: &[u64; MOST_ARGUMENTS],
+) -> *mut PyObject {
+    count(&record.entered);
+    let mut context = Context { thread, depth, object: 0, turns: i64::MAX, log: Vec::new() };
+    // SAFETY: the code was compiled for a context and words of these kinds.
+    let outcome = unsafe { (compiled.entry)(&mut context, words.as_ptr()) };
+    if outcome.status != LEFT {
+        // SAFETY: attached; an object is one of the arguments or constants, which are alive.
+        return unsafe { box_result(compiled, &context, outcome.value) };
+    }
+    let nested = NESTED.get();
+    let cause = judge(record, &context);
+    if cause == Some(Cause::Depth) || nested >= MOST_NESTED {
+        // SAFETY: a function.
+        unsafe { give_back(function) };
+    }
+    NESTED.set(nested + 1);
+    // SAFETY: the log is of this entry, whose code `compiled` keeps; the arguments are alive until the vectorcall returns.
+    let result = unsafe { exit::go_on(&context, function) };
+    NESTED.set(nested);
+    result
+}
+
+/// The object for a value that compiled code has returned.
+///
+/// # Safety
+/// Attached; the context is that of the entry that has returned it, and objects that were passed in are alive.
+pub unsafe fn box_result(compiled: &Compiled, context: &Context, value: u64) -> *mut PyObject {
+    if context.object != 0 && matches!(compiled.returns, Some(INT | FLOAT)) {
+        // SAFETY: an object that was passed in, or a constant: the caller says that it is alive.
+        return unsafe { ffi::Py_NewRef(context.object as *mut PyObject) };
+    }
+    // SAFETY: the caller says that the thread is attached, which is all that these need.
+    unsafe {
+        match &compiled.returns {
+            Some(INT) => ffi::PyLong_FromLongLong(value as i64),
+            Some(FLOAT) => ffi::PyFloat_FromDouble(f64::from_bits(value)),
+            Some(Kind::Bool) => ffi::PyBool_FromLong((value != 0).into()),
+            _ => ffi::Py_NewRef(ffi::Py_None()),
+        }
+    }
+}
+
+/// Counts an exit, and refuses a function that is left too often. The context is of an entry whose code is alive.
+pub fn judge(record: &Record, context: &Context) -> Option<Cause> {
+    // SAFETY: the code that has left is alive: the caller keeps it.
+    let exit = unsafe { exit::exit_of(context.log.first()?) }?;
+    match exit.cause {
+        Cause::Poll => count(&record.polled),
+        Cause::Guard => {
+            count(&record.left);
+            *record.places.borrow_mut().entry(exit.unit).or_insert(0) += 1;
+            let (entered, left) = (record.entered.get(), record.left.get());
+            if entered >= JUDGED && left > entered / 4 {
+                record.refuse("it is left for the interpreter too often".into());
+            }
+        }
+        Cause::Depth | Cause::Call | Cause::Return => {}
+    }
+    Some(exit.cause)
+}

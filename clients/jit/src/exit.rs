@@ -1,0 +1,282 @@
+//! The way back into the interpreter: the frames that were left are continued there.
+
+use crate::context::{Context, Left};
+use crate::slot::{Cause, Exit, Slot};
+use pyo3::ffi::{self, PyObject};
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+/// `PyUnstable_FrameRecord`.
+#[repr(C)]
+struct FrameRecord {
+    function: *mut PyObject,
+    code: *mut PyObject,
+    locals: *mut PyObject,
+    instruction: c_int,
+    stack_depth: c_int,
+    slots: *mut *mut PyObject,
+}
+
+type Continue =
+    unsafe extern "C" fn(*const FrameRecord, ffi::Py_ssize_t, *mut PyObject) -> *mut PyObject;
+
+/// `PyUnstable_Frame_Continue`, if the interpreter has it.
+fn continue_function() -> Option<Continue> {
+    static FUNCTION: OnceLock<Option<Continue>> = OnceLock::new();
+    *FUNCTION.get_or_init(|| {
+        let name = c"PyUnstable_Frame_Continue";
+        // SAFETY: dlsym takes any string, and the default scope always exists.
+        let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        // SAFETY: not null, so it is the interpreter's function, of the type in its header.
+        (!address.is_null())
+            .then(|| unsafe { std::mem::transmute::<*mut c_void, Continue>(address) })
+    })
+}
+
+/// Whether compiled code can be left at all.
+pub fn is_possible() -> bool {
+    continue_function().is_some()
+}
+
+/// Objects for the slots of one frame. Equal slots share one: a value in two variables is one object.
+struct Boxes<'a> {
+    words: &'a [u64],
+    made: HashMap<&'a Slot, *mut PyObject>,
+}
+
+impl<'a> Boxes<'a> {
+    fn word(&self, place: u16) -> u64 {
+        self.words.get(usize::from(place)).copied().unwrap_or(0)
+    }
+
+    /// A new reference; NULL for what is unbound, and with an exception if there is no memory.
+    ///
+    /// # Safety
+    /// The thread is attached, no exception is set, and objects among the words are alive.
+    unsafe fn object(&mut self, slot: &'a Slot) -> *mut PyObject {
+        if let Some(known) = self.made.get(slot) {
+            // SAFETY: an object that this frame has a reference to, or NULL.
+            return unsafe { ffi::Py_XNewRef(*known) };
+        }
+        // SAFETY: attached, and the slot's objects are alive: what this function asks of its caller too.
+        let object = unsafe { self.make(slot) };
+        self.made.insert(slot, object);
+        object
+    }
+
+    /// # Safety
+    /// As for `object`.
+    unsafe fn make(&mut self, slot: &'a Slot) -> *mut PyObject {
+        let known = match slot {
+            Slot::Int(_, Some(object)) | Slot::Float(_, Some(object)) | Slot::Object(object) => {
+                self.word(*object) as usize
+            }
+            Slot::Constant(address) => *address,
+            _ => 0,
+        };
+        if known != 0 {
+            // SAFETY: objects among the words are alive, says the caller; constants are kept by the code, or were found by a
+            // dependency, and no code of the program has run since.
+            return unsafe { ffi::Py_NewRef(known as *mut PyObject) };
+        }
+        // SAFETY: the caller says that the thread is attached, which is all that making new objects needs.
+        unsafe { self.make_new(slot) }
+    }
+
+    /// # Safety
+    /// As for `object`.
+    unsafe fn make_new(&mut self, slot: &'a Slot) -> *mut PyObject {
+        let int = |place: &u16| self.word(*place) as i64;
+        // SAFETY: attached, says the caller; a bool and None are immortal, and the rest are new objects.
+        unsafe {
+            match slot {
+                Slot::Int(value, _) => ffi::PyLong_FromLongLong(int(value)),
+                Slot::Float(value, _) => ffi::PyFloat_FromDouble(f64::from_bits(self.word(*value))),
+                Slot::Bool(value) => ffi::PyBool_FromLong(int(value)),
+                Slot::None => ffi::Py_NewRef(ffi::Py_None()),
+                _ => self.make_compound(slot),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for `object`.
+    unsafe fn make_compound(&mut self, slot: &'a Slot) -> *mut PyObject {
+        let int = |place: &u16| self.word(*place) as i64;
+        match slot {
+            // SAFETY: attached, says the caller.
+            Slot::Range([start, stop, step]) => unsafe { range(int(start), int(stop), int(step)) },
+            Slot::RangeIterator([next, left, step], descending) => {
+                // SAFETY: attached, says the caller.
+                unsafe { iterator(int(next), int(left), int(step), *descending) }
+            }
+            // SAFETY: attached, says the caller; the items' objects are alive as the slot's.
+            Slot::Tuple(items) => unsafe { self.tuple(items) },
+            _ => std::ptr::null_mut(),
+        }
+    }
+
+    /// # Safety
+    /// As for `object`.
+    unsafe fn tuple(&mut self, items: &'a [Slot]) -> *mut PyObject {
+        // SAFETY: attached.
+        let tuple = unsafe { ffi::PyTuple_New(items.len() as ffi::Py_ssize_t) };
+        if tuple.is_null() {
+            return tuple;
+        }
+        for (index, item) in items.iter().enumerate() {
+            // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
+            let object = unsafe { self.object(item) };
+            if object.is_null() {
+                // SAFETY: made above.
+                unsafe { ffi::Py_DECREF(tuple) };
+                return std::ptr::null_mut();
+            }
+            // SAFETY: a new tuple with room for the item, whose reference it takes.
+            unsafe { ffi::PyTuple_SET_ITEM(tuple, index as ffi::Py_ssize_t, object) };
+        }
+        tuple
+    }
+}
+
+/// `range(start, stop, step)`.
+///
+/// # Safety
+/// The thread is attached.
+unsafe fn range(start: i64, stop: i64, step: i64) -> *mut PyObject {
+    let mut arguments = [std::ptr::null_mut(); 3];
+    for (argument, number) in arguments.iter_mut().zip([start, stop, step]) {
+        // SAFETY: attached.
+        *argument = unsafe { ffi::PyLong_FromLongLong(number) };
+    }
+    let complete = arguments.iter().all(|argument| !argument.is_null());
+    let mut made = std::ptr::null_mut();
+    if complete {
+        let callable = std::ptr::addr_of_mut!(ffi::PyRange_Type).cast();
+        // SAFETY: attached; a type is called with objects.
+        made = unsafe {
+            ffi::PyObject_Vectorcall(callable, arguments.as_ptr(), 3, std::ptr::null_mut())
+        };
+    }
+    for argument in arguments {
+        // SAFETY: made above, or NULL.
+        unsafe { ffi::Py_XDECREF(argument) };
+    }
+    made
+}
+
+/// The iterator of a range that has `left` values to give.
+///
+/// # Safety
+/// The thread is attached.
+unsafe fn iterator(next: i64, left: i64, step: i64, descending: bool) -> *mut PyObject {
+    let stop = if left == 0 {
+        next
+    } else {
+        // The last value is one that the range has, so there is room behind it.
+        let last = next.wrapping_add((left - 1).wrapping_mul(step));
+        last.wrapping_add(if descending { -1 } else { 1 })
+    };
+    // SAFETY: attached.
+    let range = unsafe { range(next, stop, step) };
+    if range.is_null() {
+        return range;
+    }
+    // SAFETY: a range, made above.
+    unsafe {
+        let iterator = ffi::PyObject_GetIter(range);
+        ffi::Py_DECREF(range);
+        iterator
+    }
+}
+
+/// Fills the slots of a frame. On failure an exception is set; what was made is in `slots` all the same.
+///
+/// # Safety
+/// As for `Boxes::object`; `words` are those of the exit.
+pub unsafe fn fill(exit: &Exit, words: &[u64], slots: &mut Vec<*mut PyObject>) -> bool {
+    let mut boxes = Boxes { words, made: HashMap::new() };
+    for slot in exit.locals.iter().chain(&exit.stack) {
+        // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
+        let object = unsafe { boxes.object(slot) };
+        slots.push(object);
+        if object.is_null() && *slot != Slot::Empty {
+            return false;
+        }
+    }
+    true
+}
+
+/// The exit of a frame that was left.
+///
+/// # Safety
+/// The code that has left is alive.
+pub unsafe fn exit_of(left: &Left) -> Option<&Exit> {
+    // SAFETY: its table lives as long as the code, by contract, and its exits never change.
+    unsafe { (*left.table).exits.get() }?.get(left.exit)
+}
+
+/// Continues the frames that compiled code has left, and returns the result of the outermost one.
+///
+/// # Safety
+/// The thread is attached and no exception is set. The context's log is that of one entry, made of code that is alive; the objects
+/// among its words are alive, and `function` is the function that was entered.
+pub unsafe fn go_on(context: &Context, function: *mut PyObject) -> *mut PyObject {
+    let mut frames = &context.log[..];
+    let mut value = std::ptr::null_mut();
+    // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
+    let innermost = frames.first().and_then(|left| Some((left, unsafe { exit_of(left) }?)));
+    if let Some((left, exit)) = innermost.filter(|(_, exit)| exit.cause == Cause::Return) {
+        let mut returned = Vec::new();
+        // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
+        if !unsafe { fill(exit, &left.words, &mut returned) } {
+            return std::ptr::null_mut();
+        }
+        value = returned.first().copied().unwrap_or(std::ptr::null_mut());
+        frames = &frames[1..];
+        if frames.is_empty() {
+            return value;
+        }
+    }
+    let mut slots: Vec<Vec<*mut PyObject>> = Vec::with_capacity(frames.len());
+    let mut records = Vec::with_capacity(frames.len());
+    let mut callee = function as usize;
+    let mut complete = true;
+    for (depth, left) in frames.iter().enumerate().rev() {
+        let mut own = Vec::new();
+        // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
+        let exit = unsafe { exit_of(left) };
+        // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
+        complete =
+            complete && exit.is_some_and(|exit| unsafe { fill(exit, &left.words, &mut own) });
+        let Some(exit) = exit else { break };
+        // The innermost one is behind the call if that has a result.
+        let unit = if depth == 0 && !value.is_null() { exit.after } else { exit.unit };
+        records.push(FrameRecord {
+            function: callee as *mut PyObject,
+            code: std::ptr::null_mut(),
+            locals: std::ptr::null_mut(),
+            instruction: unit as c_int,
+            stack_depth: exit.stack.len() as c_int,
+            slots: own.as_mut_ptr(),
+        });
+        callee = exit.callee;
+        slots.push(own);
+    }
+    match continue_function() {
+        // SAFETY: the records describe frames of these functions, whose slots are owned and as many as the code's variables and
+        // what is on the stack; they are consumed.
+        Some(go_on) if complete => unsafe {
+            go_on(records.as_ptr(), records.len() as isize, value)
+        },
+        _ => {
+            for object in slots.into_iter().flatten().chain([value]) {
+                // SAFETY: owned, and given to nobody.
+                unsafe { ffi::Py_XDECREF(object) };
+            }
+            // SAFETY: attached.
+            unsafe { ffi::PyErr_NoMemory() }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Entering compiled code at the head of a hot loop, in a frame of the interpreter.
+//!
+//! The frame's slots are read into machine words, and written when the code is left. What is compiled changes nothing outside of
+//! its frame, so whatever cannot be written is as if it had not been computed.
+
+use crate::code::kind_of;
+use crate::compile::{compile_loop, Start};
+use crate::compiled::Compiled;
+use crate::context::{Context, LEFT};
+use crate::entry::{self, box_result, judge, room, unbox_one};
+use crate::exit;
+use crate::kind::Kind;
+use crate::python::ThreadState;
+use crate::record::{count, Record};
+use crate::slot::{Cause, Exit};
+use framehook::raw::Loop;
+use framehook::{HotLoop, LoopAnswer};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyRange};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// After so many turns a loop is hot.
+pub static TURNS: AtomicU16 = AtomicU16::new(1000);
+/// How many back edges and calls there are in compiled code before the callback returns: what was pending when it was called, a
+/// signal for example, waits until then, and cannot be seen meanwhile.
+const BUDGET: i64 = 200_000;
+/// How many combinations of loop and types are compiled for one code object.
+const MOST_LOOPS: usize = 3;
+
+/// A loop callback. `record` is that of the code.
+pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopAnswer<'py>> {
+    let function = hot.function().cast_into::<PyFunction>();
+    let Ok(function) = function else { return never(hot) };
+    if !function.getattr("__code__")?.is(hot.code()) {
+        return never(hot); // a hook has given the frame other code
+    }
+    let Some((locals, stack, words)) = read(hot)? else { return never(hot) };
+    let start = Start { unit: hot.head() as u32, locals: &locals, stack: &stack };
+    let Some(compiled) = find(&function, record, &start) else { return never(hot) };
+    // SAFETY: attached, as the loop proves.
+    let thread = unsafe { ffi::PyThreadState_GetUnchecked() }.cast::<ThreadState>();
+    // SAFETY: attached; the frame keeps the function, whose globals and builtins it was compiled for.
+    if !unsafe { compiled.is_valid() && compiled.is_unobserved(thread) } {
+        return Ok(LoopAnswer::Continue);
+    }
+    count(&record.entered);
+    let mut context =
+        Context { thread, depth: room(thread), object: 0, turns: BUDGET, log: Vec::new() };
+    // SAFETY: the code was compiled for a context and words of these kinds.
+    let outcome = unsafe { (compiled.entry)(&mut context, words.as_ptr()) };
+    if outcome.status != LEFT {
+        // SAFETY: attached; objects that were passed in are in the frame's slots.
+        let result = unsafe { box_result(&compiled, &context, outcome.value) };
+        return answer(hot, result);
+    }
+    let cause = judge(record, &context);
+    // The outermost one is the frame; those that it calls are called again.
+    // SAFETY: the code that has left is kept.
+    let left = context.log.last().and_then(|left| Some((left, unsafe { exit::exit_of(left) }?)));
+    let Some((left, exit)) = left else { return never(hot) };
+    let mut objects = Vec::new();
+    // SAFETY: attached; objects among the words are in the frame's slots, or constants.
+    if !unsafe { exit::fill(exit, &left.words, &mut objects) } {
+        // Nothing was changed: the interpreter computes it again.
+        release(&objects);
+        drop(PyErr::take(hot.py()));
+        return Ok(LoopAnswer::Continue);
+    }
+    if exit.cause == Cause::Return {
+        return answer(hot, objects.pop().unwrap_or(std::ptr::null_mut()));
+    }
+    write(hot, exit, objects);
+    hot.set_turns(match cause {
+        // It comes back as soon as what was pending is done.
+        Some(Cause::Poll) => 1,
+        _ if record.given_back.get() => 0,
+        _ => TURNS.load(Ordering::Relaxed),
+    });
+    Ok(LoopAnswer::Continue)
+}
+
+/// Not again for this loop.
+fn never<'py>(hot: &mut HotLoop<'_, 'py>) -> PyResult<LoopAnswer<'py>> {
+    hot.set_turns(0);
+    Ok(LoopAnswer::Continue)
+}
+
+/// The function's result; if it could not be made, nothing was changed.
+fn answer<'py>(hot: &HotLoop<'_, 'py>, result: *mut PyObject) -> PyResult<LoopAnswer<'py>> {
+    if result.is_null() {
+        drop(PyErr::take(hot.py()));
+        return Ok(LoopAnswer::Continue);
+    }
+    // SAFETY: a new reference.
+    Ok(LoopAnswer::Result(unsafe { Bound::from_owned_ptr(hot.py(), result) }))
+}
+
+fn release(objects: &[*mut PyObject]) {
+    for object in objects {
+        // SAFETY: owned references, or NULL; attached, as all of this module.
+        unsafe { ffi::Py_XDECREF(*object) };
+    }
+}
+
+/// The kinds of the locals and of the stack, and their words; `None`: the stack has something else.
+type State = (Vec<Kind>, Vec<Kind>, Vec<u64>);
+
+fn read(hot: &mut HotLoop<'_, '_>) -> PyResult<Option<State>> {
+    // SAFETY: the interpreter lends the struct to the callback.
+    let count = unsafe { (*hot.raw()).local_count };
+    let (mut locals, mut stack, mut words) = (Vec::new(), Vec::new(), Vec::new());
+    for index in 0..count as usize {
+        let Some(object) = hot.local(index)? else {
+            locals.push(Kind::Unbound);
+            continue;
+        };
+        let kind = kind_of(&object);
+        // SAFETY: the frame's slot keeps the object.
+        if !unsafe { unbox_one(&kind, object.as_ptr(), &mut |word| words.push(word)) } {
+            return Ok(None);
+        }
+        locals.push(kind);
+    }
+    for index in 0..hot.stack_depth() {
+        let Some(object) = hot.stack(index) else { return Ok(None) };
+        let Some((kind, iterator)) = range_iterator(&object)? else { return Ok(None) };
+        words.extend(iterator);
+        stack.push(kind);
+    }
+    Ok(Some((locals, stack, words)))
+}
+
+/// What an iterator of a range has left, if nobody else has the iterator.
+fn range_iterator(object: &Bound<'_, PyAny>) -> PyResult<Option<(Kind, [u64; 3])>> {
+    let py = object.py();
+    let own = object.get_type().is(py.get_type::<PyRange>().call1((0,))?.try_iter()?.get_type());
+    // The slot and this binding.
+    if !own || object.get_refcnt() != 2 {
+        return Ok(None);
+    }
+    let reduced = object.call_method0("__reduce__")?;
+    let rest = reduced.get_item(1)?.get_item(0)?.cast_into::<PyRange>()?;
+    let (start, step): (i64, i64) =
+        (rest.getattr("start")?.extract()?, rest.getattr("step")?.extract()?);
+    let left: u64 = object.call_method0("__length_hint__")?.extract()?;
+    Ok(Some((Kind::RangeIterator { descending: step < 0 }, [start as u64, left, step as u64])))
+}
+
+/// The code for a loop in a state, compiled if need be. What fails is refused.
+fn find(
+    function: &Bound<'_, PyFunction>,
+    record: &Record,
+    start: &Start<'_>,
+) -> Option<Rc<Compiled>> {
+    let globals = function.getattr("__globals__").ok()?.as_ptr() as usize;
+    let fits = |compiled: &&Rc<Compiled>| {
+        compiled.start == start.unit
+            && compiled.parameters == start.locals
+            && compiled.stack == start.stack
+            && compiled.globals == globals
+    };
+    let known = record.loops.borrow().iter().find(fits).cloned();
+    // SAFETY: attached; the function is alive.
+    if let Some(known) = known.filter(|known| unsafe { known.is_valid() }) {
+        return Some(known);
+    }
+    if record.loops.borrow().len() >= MOST_LOOPS || record.given_back.get() {
+        return None;
+    }
+    match compile_loop(function, start) {
+        Ok(compiled) => {
+            let compiled = Rc::new(compiled);
+            record.loops.borrow_mut().push(Rc::clone(&compiled));
+            entry::take(function, record);
+            Some(compiled)
+        }
+        Err(why) => {
+            *record.refused.borrow_mut() = Some(why);
+            None
+        }
+    }
+}
+
+/// Gives the frame the state of an exit, whose objects these are: the locals, then the stack.
+fn write(hot: &mut HotLoop<'_, '_>, exit: &Exit, objects: Vec<*mut PyObject>) {
+    let raw: *mut Loop = hot.raw();
+    // SAFETY: the interpreter lends the struct and the frame's slots to the callback, which alone uses them now. There is room for
+    // `co_stacksize` values on the stack, and the code has at most that many at each of its instructions.
+    let (slots, before, after) = unsafe {
+        let before = ((*raw).local_count + (*raw).stack_depth) as usize;
+        (*raw).instruction = exit.unit as i32;
+        (*raw).stack_depth = exit.stack.len() as i32;
+        ((*raw).slots, before, objects.len())
+    };
+    let mut old = Vec::with_capacity(before);
+    let empty = std::iter::repeat_n(std::ptr::null_mut(), before.saturating_sub(after));
+    for (index, object) in objects.into_iter().chain(empty).enumerate() {
+        // SAFETY: as above; behind the old stack there is nothing that owns a reference.
+        unsafe {
+            let slot = slots.add(index);
+            if index < before {
+                old.push(*slot);
+            }
+            *slot = object;
+        }
+    }
+    release(&old);
+}

@@ -1,0 +1,157 @@
+//! What is known of a value while code is compiled, and how it lies in machine words.
+
+use cranelift_codegen::ir::types::{Type, F64, I64};
+use cranelift_codegen::ir::Value;
+use smallvec::SmallVec;
+
+/// The type of a value, exact at each point of compiled code: a block is compiled once for each combination that reaches it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// A local variable without a value.
+    Unbound,
+    /// NULL on the evaluation stack.
+    Null,
+    /// An exact int of 64 bits. `object`: a second word has the object that it was read from, borrowed, or 0.
+    Int {
+        object: bool,
+    },
+    /// An exact float, likewise.
+    Float {
+        object: bool,
+    },
+    /// 0 or 1.
+    Bool,
+    None,
+    /// An object whose address is known: a constant of the code, or a global that is checked at each entry.
+    Constant(usize),
+    /// A borrowed argument of which nothing else is known. One word.
+    Object,
+    /// Start, stop, step. The sign of the step is the direction.
+    Range {
+        descending: bool,
+    },
+    /// The next value, how many are left (unsigned), step.
+    RangeIterator {
+        descending: bool,
+    },
+    Tuple(Vec<Kind>),
+}
+
+pub const INT: Kind = Kind::Int { object: false };
+pub const FLOAT: Kind = Kind::Float { object: false };
+
+impl Kind {
+    /// An int or a bool, whose first word is the number.
+    pub fn is_int(&self) -> bool {
+        matches!(self, Self::Int { .. } | Self::Bool)
+    }
+
+    pub fn is_float(&self) -> bool {
+        matches!(self, Self::Float { .. })
+    }
+
+    pub fn is_number(&self) -> bool {
+        self.is_int() || self.is_float()
+    }
+
+    /// The types of the machine words, in order.
+    pub fn words(&self, out: &mut SmallVec<[Type; 4]>) {
+        match self {
+            Self::Unbound | Self::Null | Self::None | Self::Constant(_) => {}
+            Self::Int { object } => out.extend(std::iter::repeat_n(I64, 1 + usize::from(*object))),
+            Self::Float { object } => {
+                out.push(F64);
+                out.extend(object.then_some(I64));
+            }
+            Self::Bool | Self::Object => out.push(I64),
+            Self::Range { .. } | Self::RangeIterator { .. } => out.extend([I64; 3]),
+            Self::Tuple(items) => items.iter().for_each(|item| item.words(out)),
+        }
+    }
+
+    /// The number of machine words.
+    pub fn count(&self) -> usize {
+        let mut words = SmallVec::new();
+        self.words(&mut words);
+        words.len()
+    }
+
+    /// Without regard to whether an object is known.
+    pub fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Int { .. }, Self::Int { .. }) | (Self::Float { .. }, Self::Float { .. }) => true,
+            (Self::Tuple(a), Self::Tuple(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_like(b))
+            }
+            _ => self == other,
+        }
+    }
+
+    /// Whether a value of kind `other` can be passed where this kind is expected: the missing object is 0.
+    pub fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Int { object: wide }, Self::Int { object })
+            | (Self::Float { object: wide }, Self::Float { object }) => *wide || !*object,
+            (Self::Tuple(a), Self::Tuple(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.covers(b))
+            }
+            _ => self == other,
+        }
+    }
+
+    /// The kind that covers all that are like this one.
+    pub fn widest(&self) -> Self {
+        match self {
+            Self::Int { .. } => Self::Int { object: true },
+            Self::Float { .. } => Self::Float { object: true },
+            Self::Tuple(items) => Self::Tuple(items.iter().map(Self::widest).collect()),
+            other => other.clone(),
+        }
+    }
+
+    /// For people.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Unbound => "unbound".into(),
+            Self::Null => "NULL".into(),
+            Self::Int { .. } => "int".into(),
+            Self::Float { .. } => "float".into(),
+            Self::Bool => "bool".into(),
+            Self::None => "None".into(),
+            Self::Constant(_) => "a constant".into(),
+            Self::Object => "another object".into(),
+            Self::Range { .. } => "range".into(),
+            Self::RangeIterator { .. } => "iterator of a range".into(),
+            Self::Tuple(items) => {
+                let items: Vec<String> = items.iter().map(Self::describe).collect();
+                format!("tuple of ({})", items.join(", "))
+            }
+        }
+    }
+}
+
+/// A value: its kind and its words.
+#[derive(Clone, Debug)]
+pub struct Val {
+    pub kind: Kind,
+    pub words: SmallVec<[Value; 3]>,
+}
+
+impl Val {
+    pub fn new(kind: Kind, words: &[Value]) -> Self {
+        Self { kind, words: SmallVec::from_slice(words) }
+    }
+
+    /// A value that has no words.
+    pub fn plain(kind: Kind) -> Self {
+        Self { kind, words: SmallVec::new() }
+    }
+
+    /// The object that an int or a float was read from, if one is known.
+    pub fn object(&self) -> Option<Value> {
+        match self.kind {
+            Kind::Int { object: true } | Kind::Float { object: true } => self.words.get(1).copied(),
+            _ => None,
+        }
+    }
+}

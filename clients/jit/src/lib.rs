@@ -1,0 +1,105 @@
+//! A method compiler for functions over numbers, on the frame hooks of Ferrule.
+//!
+//! A hook finds functions with loops, or that call themselves, of instructions that are compiled. Such a function gets a vectorcall
+//! of this crate, which compiles it for the types of its arguments, enters the machine code, and continues in the interpreter where
+//! that is left. The package in Python has the interface.
+
+mod code;
+mod compile;
+mod compiled;
+mod context;
+mod decode;
+mod depend;
+mod entry;
+mod exit;
+mod hot;
+mod kind;
+mod lower;
+mod memory;
+mod numbers;
+mod opcode;
+mod python;
+mod record;
+mod resolve;
+mod seen;
+mod slot;
+mod watch;
+
+use pyo3::prelude::*;
+
+/// The compiler, written in Rust.
+#[pymodule]
+mod _core {
+    use super::*;
+    use pyo3::exceptions::PyRuntimeError;
+    use pyo3::types::{PyDict, PyFunction};
+    use std::sync::atomic::Ordering;
+
+    /// The names of instructions that are compiled, with their numbers and how many caches they have.
+    #[pyfunction]
+    fn opcodes() -> Vec<(&'static str, u8, usize)> {
+        opcode::TABLE.to_vec()
+    }
+
+    /// Whether this interpreter has all that compiled code needs of it.
+    #[pyfunction]
+    fn can_continue() -> bool {
+        framehook::raw::Api::get().is_ok() && exit::is_possible()
+    }
+
+    /// The version of frame hooks that this interpreter has; 0: none.
+    #[pyfunction]
+    fn version() -> u32 {
+        framehook::version()
+    }
+
+    /// Starts compiling loops that have taken so many turns, and functions that call themselves after so many calls. `caches`: for
+    /// each instruction, how many caches follow it. RuntimeError: this interpreter cannot.
+    #[pyfunction]
+    fn enable(py: Python<'_>, caches: [u8; 256], turns: u16, calls: u32) -> PyResult<()> {
+        if cfg!(Py_GIL_DISABLED) {
+            return Err(PyRuntimeError::new_err("ferrule_jit needs a build with the GIL"));
+        }
+        hot::TURNS.store(turns.max(1), Ordering::Relaxed);
+        watch::CALLS.store(calls, Ordering::Relaxed);
+        if entry::ENABLED.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let _ = code::CACHES.set(caches);
+        record::prepare(py)?;
+        entry::prepare(py)?;
+        watch::start(py)?;
+        entry::ENABLED.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Stops: functions get their own vectorcall back when they are called next.
+    #[pyfunction]
+    fn disable() {
+        entry::ENABLED.store(false, Ordering::Relaxed);
+        watch::stop();
+    }
+
+    #[pyfunction]
+    fn is_enabled() -> bool {
+        entry::ENABLED.load(Ordering::Relaxed)
+    }
+
+    /// Has a function compiled when it is called next, however often it was called.
+    #[pyfunction]
+    fn request(function: &Bound<'_, PyFunction>) -> PyResult<()> {
+        watch::request(function)
+    }
+
+    /// What is known of a function.
+    #[pyfunction]
+    fn facts<'py>(function: &Bound<'py, PyFunction>) -> PyResult<Bound<'py, PyDict>> {
+        seen::facts(function)
+    }
+
+    /// Bytes that are mapped for machine code.
+    #[pyfunction]
+    fn mapped() -> usize {
+        memory::mapped()
+    }
+}

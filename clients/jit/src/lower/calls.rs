@@ -1,0 +1,170 @@
+//! Calls: of builtins that are computed in place, and of compiled functions.
+
+use super::{Flow, Lowering, MOST_ARGUMENTS};
+use crate::context;
+use crate::kind::{Kind, Val, FLOAT, INT};
+use crate::resolve::{Callee, Meaning, Result};
+use crate::slot::Cause;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::types::{F64, I64};
+use cranelift_codegen::ir::{InstBuilder, MemFlags, StackSlotData, StackSlotKind};
+
+impl Lowering<'_, '_> {
+    pub(super) fn call(&mut self, count: usize) -> Result<Flow> {
+        let start = self.stack.len().checked_sub(count).ok_or("internal: CALL")?;
+        let arguments = self.stack.split_off(start);
+        let (itself, callable) = (self.pop()?, self.pop()?);
+        let (Kind::Null, Kind::Constant(address)) = (&itself.kind, &callable.kind) else {
+            return self.refuse("a call", &[&callable]);
+        };
+        let meaning = self.resolve.meaning(*address);
+        let result = match (meaning, &arguments[..]) {
+            (Meaning::Range, arguments) if arguments.iter().any(|a| a.kind.is_float()) => {
+                return Ok(self.leave()); // TypeError
+            }
+            (Meaning::Range, arguments) => self.range(arguments)?,
+            (Meaning::Abs, [x]) => self.absolute(x)?,
+            (Meaning::Min, [x, y]) => self.extreme(x, y, false)?,
+            (Meaning::Max, [x, y]) => self.extreme(x, y, true)?,
+            (Meaning::Int, [x]) => self.int_of(x)?,
+            (Meaning::Float, [x]) => self.float_of(x)?,
+            (Meaning::Bool, [x]) => {
+                let truth = self.truth(x)?;
+                if x.kind == Kind::None {
+                    Val::new(Kind::Bool, &[truth])
+                } else {
+                    self.bool(truth)
+                }
+            }
+            (Meaning::Math(name), arguments) => self.math(name, arguments)?,
+            (Meaning::Function, arguments) => return self.call_compiled(*address, arguments),
+            _ => return Err("a call of something that is not compiled".into()),
+        };
+        self.stack.push(result);
+        Ok(Flow::Next)
+    }
+
+    fn absolute(&mut self, x: &Val) -> Result<Val> {
+        let word =
+            if x.kind.is_number() { Self::word(x)? } else { return self.refuse("abs", &[x]) };
+        if x.kind.is_float() {
+            return Ok(Val::new(FLOAT, &[self.b.ins().fabs(word)]));
+        }
+        let least = self.b.ins().icmp_imm(IntCC::Equal, word, i64::MIN);
+        self.guard(least);
+        let size = self.b.ins().iabs(word);
+        let Some(object) = x.object() else { return Ok(Val::new(INT, &[size])) };
+        // What is not negative is given back as it is.
+        let (negative, none) = (self.below(word, 0), self.int(0));
+        let object = self.b.ins().select(negative, none, object);
+        Ok(Val::new(Kind::Int { object: true }, &[size, object]))
+    }
+
+    /// `min` or `max` of two numbers of one type: the first one unless the second one is beyond it.
+    fn extreme(&mut self, x: &Val, y: &Val, greatest: bool) -> Result<Val> {
+        if !x.kind.is_like(&y.kind) || !x.kind.is_number() {
+            return self.refuse("min or max", &[x, y]);
+        }
+        let (a, b) = (Self::word(x)?, Self::word(y)?);
+        let second = match (x.kind.is_float(), greatest) {
+            (true, true) => self.b.ins().fcmp(FloatCC::GreaterThan, b, a),
+            (true, false) => self.b.ins().fcmp(FloatCC::LessThan, b, a),
+            (false, true) => self.b.ins().icmp(IntCC::SignedGreaterThan, b, a),
+            (false, false) => self.b.ins().icmp(IntCC::SignedLessThan, b, a),
+        };
+        let kind = x.kind.widest();
+        let (x, y) = (self.as_kind(&kind, x)?, self.as_kind(&kind, y)?);
+        let mut result = Val::plain(kind);
+        for (x, y) in x.into_iter().zip(y) {
+            result.words.push(self.b.ins().select(second, y, x));
+        }
+        Ok(result)
+    }
+
+    fn int_of(&mut self, x: &Val) -> Result<Val> {
+        match x.kind {
+            Kind::Int { .. } => Ok(x.clone()),
+            Kind::Bool => Ok(Val::new(INT, &x.words)),
+            Kind::Float { .. } => {
+                let number = Self::word(x)?;
+                Ok(Val::new(INT, &[self.truncated(number)]))
+            }
+            _ => self.refuse("int", &[x]),
+        }
+    }
+
+    fn float_of(&mut self, x: &Val) -> Result<Val> {
+        match x.kind {
+            Kind::Float { .. } => Ok(x.clone()),
+            _ => Ok(Val::new(FLOAT, &[self.as_float(x)?])),
+        }
+    }
+
+    /// A call of a compiled function, without a frame.
+    fn call_compiled(&mut self, function: usize, arguments: &[Val]) -> Result<Flow> {
+        let kinds: Vec<Kind> = arguments.iter().map(|argument| argument.kind.widest()).collect();
+        let Callee { table, parameters, returns } = self.resolve.callee(function, &kinds)?;
+        // Its own recursion: what it returns is believed until the end, and compared then.
+        let returns = match returns {
+            Some(returns) => returns,
+            None => self.returns.get_or_insert(INT).clone(),
+        };
+        self.poll();
+        let depth = self.b.ins().load(I64, MemFlags::trusted(), self.context, context::DEPTH);
+        let none_left = self.b.ins().icmp_imm(IntCC::SignedLessThanOrEqual, depth, 0);
+        self.leave_if(none_left, Cause::Depth);
+        let slot = if let Some(slot) = self.arguments {
+            slot
+        } else {
+            let size = 8 * MOST_ARGUMENTS as u32;
+            let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+            *self.arguments.insert(self.b.create_sized_stack_slot(slot))
+        };
+        let mut place = 0i32;
+        for (kind, argument) in parameters.iter().zip(arguments) {
+            for word in self.as_kind(kind, argument)? {
+                if place as usize >= MOST_ARGUMENTS {
+                    return Err("a call with so many arguments".into());
+                }
+                self.b.ins().stack_store(word, slot, 8 * place);
+                place += 1;
+            }
+        }
+        let fewer = self.b.ins().iadd_imm(depth, -1);
+        self.b.ins().store(MemFlags::trusted(), fewer, self.context, context::DEPTH);
+        let table = self.int(table as i64);
+        let offset = std::mem::offset_of!(context::Table, address) as i32;
+        let address = self.b.ins().load(I64, MemFlags::trusted(), table, offset);
+        let signature = self.signature(super::signature(self.call_conv));
+        let words = self.b.ins().stack_addr(I64, slot, 0);
+        let call = self.b.ins().call_indirect(signature, address, &[self.context, words]);
+        let &[status, value] = self.b.inst_results(call) else {
+            return Err("internal: a call without results".into());
+        };
+        // The callee has left, or returns what does not fit: so does this frame, which waits at the call.
+        let (locals, stack) = if self.source.repeats_calls {
+            self.before.clone()
+        } else {
+            (self.locals.clone(), self.stack.clone())
+        };
+        let left = self.exit(locals, stack, Cause::Call, function);
+        let go_on = self.b.create_block();
+        self.b.ins().brif(status, left, &[], go_on, &[]);
+        self.b.switch_to_block(go_on);
+        self.b.ins().store(MemFlags::trusted(), depth, self.context, context::DEPTH);
+        let result = match returns {
+            INT | FLOAT => {
+                let object =
+                    self.b.ins().load(I64, MemFlags::trusted(), self.context, context::OBJECT);
+                let float = returns == FLOAT;
+                let number =
+                    if float { self.b.ins().bitcast(F64, MemFlags::new(), value) } else { value };
+                Val::new(returns.widest(), &[number, object])
+            }
+            Kind::Bool => Val::new(Kind::Bool, &[value]),
+            other => Val::plain(other),
+        };
+        self.stack.push(result);
+        Ok(Flow::Next)
+    }
+}

@@ -1,0 +1,477 @@
+//! From bytecode to Cranelift's IR: each block once for each combination of kinds that reaches it.
+//!
+//! *No foreign code*: what is compiled runs no Python code, releases no reference and does not let go of the GIL. It computes, or
+//! it leaves at the start of an instruction, so what held at the entry (globals, callees, tools) holds until it is left.
+
+mod calls;
+mod compare;
+mod float;
+mod int;
+mod math;
+mod ranges;
+mod step;
+
+use crate::context::{self, Table};
+use crate::decode::{Code, Instruction};
+use crate::kind::{Kind, Val};
+use crate::resolve::{Literal, Resolve, Result};
+use crate::slot::{Cause, Exit, Slot};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{
+    AbiParam, Block, BlockArg, InstBuilder, InstructionData, MemFlags, SigRef, Signature,
+    StackSlot, StackSlotData, StackSlotKind, Value,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::FunctionBuilder;
+use smallvec::SmallVec;
+use std::collections::{HashMap, HashSet};
+
+/// The most blocks of one function.
+const MOST_BLOCKS: usize = 300;
+/// How many versions of a block that differ in known objects alone: the steady state of a loop knows of none.
+const MOST_ALIKE: usize = 3;
+/// The most words of the arguments of a call.
+pub const MOST_ARGUMENTS: usize = 16;
+
+/// What is to be compiled.
+pub struct Source<'a> {
+    pub code: &'a Code,
+    /// Where it starts, and what its locals and its stack are there.
+    pub start: u32,
+    pub locals: &'a [Kind],
+    pub stack: &'a [Kind],
+    /// A call that is left is made once more by the interpreter: what is compiled changes nothing outside of its frame.
+    pub repeats_calls: bool,
+    pub constants: &'a [Literal],
+    pub table: &'a Table,
+    /// What its own calls of itself are believed to return.
+    pub returns: Option<Kind>,
+}
+
+/// What has become of it, beside the IR.
+pub struct Lowered {
+    pub exits: Vec<Exit>,
+    /// What it returns in a machine word.
+    pub returns: Option<Kind>,
+    /// What it should have been, if it was believed to return something that it never does.
+    pub other: Option<Kind>,
+    pub blocks: usize,
+}
+
+struct Version {
+    locals: Vec<Kind>,
+    stack: Vec<Kind>,
+    block: Block,
+}
+
+/// An exit whose code is still to be emitted.
+struct Pending {
+    block: Block,
+    instruction: Instruction,
+    locals: Vec<Val>,
+    stack: Vec<Val>,
+    cause: Cause,
+    callee: usize,
+}
+
+enum Flow {
+    Next,
+    End,
+}
+
+pub struct Lowering<'a, 'f> {
+    b: FunctionBuilder<'f>,
+    source: &'a Source<'a>,
+    resolve: &'a mut dyn Resolve,
+    call_conv: CallConv,
+    context: Value,
+    thread: Value,
+    arguments: Option<StackSlot>,
+    scratch: Option<StackSlot>,
+    signatures: HashMap<Signature, SigRef>,
+
+    locals: Vec<Val>,
+    stack: Vec<Val>,
+    /// The instruction being compiled, and both as they were before it.
+    instruction: Instruction,
+    before: (Vec<Val>, Vec<Val>),
+    exits_here: Vec<(Cause, Block)>,
+
+    targets: HashSet<u32>,
+    versions: HashMap<u32, Vec<Version>>,
+    blocks: usize,
+    work: Vec<(u32, usize)>,
+    pending: Vec<Pending>,
+    returns: Option<Kind>,
+    /// The first kind that is returned, and whether `returns` ever is.
+    seen: Option<Kind>,
+    matched: bool,
+}
+
+/// The type of compiled functions.
+pub fn signature(call_conv: CallConv) -> Signature {
+    let mut signature = Signature::new(call_conv);
+    signature.params.extend([AbiParam::new(I64); 2]);
+    signature.returns.extend([AbiParam::new(I64); 2]);
+    signature
+}
+
+/// Fills a function of that type.
+pub fn lower(
+    builder: FunctionBuilder<'_>,
+    source: &Source<'_>,
+    resolve: &mut dyn Resolve,
+) -> Result<Lowered> {
+    let call_conv = builder.func.signature.call_conv;
+    let nothing =
+        Instruction { opcode: crate::opcode::NOP, argument: 0, start: 0, unit: 0, next: 0 };
+    let targets = source.code.instructions().filter_map(|i| i.target()).collect();
+    let mut lowering = Lowering {
+        b: builder,
+        source,
+        resolve,
+        call_conv,
+        context: Value::from_u32(0),
+        thread: Value::from_u32(0),
+        arguments: None,
+        scratch: None,
+        signatures: HashMap::new(),
+        locals: Vec::new(),
+        stack: Vec::new(),
+        instruction: nothing,
+        before: (Vec::new(), Vec::new()),
+        exits_here: Vec::new(),
+        targets,
+        versions: HashMap::new(),
+        blocks: 0,
+        work: Vec::new(),
+        pending: Vec::new(),
+        returns: source.returns.clone(),
+        seen: None,
+        matched: false,
+    };
+    lowering.entry()?;
+    while let Some((unit, version)) = lowering.work.pop() {
+        lowering.block(unit, version)?;
+    }
+    let exits = lowering.emit_exits()?;
+    let Lowering { mut b, returns, blocks, seen, matched, .. } = lowering;
+    b.seal_all_blocks();
+    b.finalize();
+    Ok(Lowered { exits, returns, other: if matched { None } else { seen }, blocks })
+}
+
+impl Lowering<'_, '_> {
+    /// Reads the locals and the stack.
+    fn entry(&mut self) -> Result<()> {
+        let entry = self.b.create_block();
+        self.b.append_block_params_for_function_params(entry);
+        self.b.switch_to_block(entry);
+        let words = match *self.b.block_params(entry) {
+            [context, words] => {
+                self.context = context;
+                words
+            }
+            _ => return Err("internal: the function has no parameters".into()),
+        };
+        self.thread = self.b.ins().load(I64, MemFlags::trusted(), self.context, context::THREAD);
+        let mut offset = 0;
+        for kind in self.source.locals.iter().chain(self.source.stack) {
+            let mut types = SmallVec::new();
+            kind.words(&mut types);
+            let mut value = Val::plain(kind.clone());
+            for ty in types {
+                value.words.push(self.b.ins().load(ty, MemFlags::trusted(), words, offset));
+                offset += 8;
+            }
+            self.locals.push(value);
+        }
+        self.stack = self.locals.split_off(self.source.locals.len());
+        let (block, arguments) = self.edge(self.source.start)?;
+        self.b.ins().jump(block, &arguments);
+        Ok(())
+    }
+
+    /// Compiles a version of the block that starts at a code unit, to its end.
+    fn block(&mut self, unit: u32, version: usize) -> Result<()> {
+        let found = self.versions.get(&unit).and_then(|versions| versions.get(version));
+        let version = found.ok_or("internal: no such block")?;
+        let block = version.block;
+        let kinds = (version.locals.clone(), version.stack.clone());
+        self.b.switch_to_block(block);
+        let mut words = self.b.block_params(block).to_vec().into_iter();
+        let mut values = |kinds: Vec<Kind>| -> Vec<Val> {
+            let value = |kind: Kind| {
+                let count = kind.count();
+                Val { kind, words: words.by_ref().take(count).collect() }
+            };
+            kinds.into_iter().map(value).collect()
+        };
+        self.locals = values(kinds.0);
+        self.stack = values(kinds.1);
+        let mut at = unit;
+        loop {
+            if at != unit && self.targets.contains(&at) {
+                let (block, arguments) = self.edge(at)?;
+                self.b.ins().jump(block, &arguments);
+                return Ok(());
+            }
+            let instruction = self.source.code.at(at).ok_or("internal: no instruction there")?;
+            self.instruction = instruction;
+            self.before = (self.locals.clone(), self.stack.clone());
+            self.exits_here.clear();
+            match self.step(instruction)? {
+                Flow::Next => at = instruction.next,
+                Flow::End => return Ok(()),
+            }
+        }
+    }
+
+    /// The block for the state at hand at a code unit, and what to pass to it.
+    fn edge(&mut self, unit: u32) -> Result<(Block, Vec<BlockArg>)> {
+        let state = |values: &[Val]| values.iter().map(|v| v.kind.clone()).collect::<Vec<_>>();
+        let (locals, stack) = (state(&self.locals), state(&self.stack));
+        let versions = self.versions.entry(unit).or_default();
+        let all = |version: &Version, test: &dyn Fn(&Kind, &Kind) -> bool| {
+            version.stack.len() == stack.len()
+                && version.locals.iter().zip(&locals).all(|(a, b)| test(a, b))
+                && version.stack.iter().zip(&stack).all(|(a, b)| test(a, b))
+        };
+        let alike = versions.iter().filter(|version| all(version, &Kind::is_like)).count();
+        let mut found = versions.iter().position(|version| all(version, &|a, b| a == b));
+        if found.is_none() && alike >= MOST_ALIKE {
+            found = versions.iter().position(|version| all(version, &Kind::covers));
+        }
+        let index = if let Some(index) = found {
+            index
+        } else {
+            self.blocks += 1;
+            if self.blocks > MOST_BLOCKS {
+                return Err("too many combinations of types".into());
+            }
+            let (mut locals, mut stack) = (locals, stack);
+            if alike >= MOST_ALIKE {
+                for kind in locals.iter_mut().chain(&mut stack) {
+                    *kind = kind.widest();
+                }
+            }
+            let block = self.b.create_block();
+            let mut types = SmallVec::new();
+            locals.iter().chain(&stack).for_each(|kind| kind.words(&mut types));
+            for ty in types {
+                self.b.append_block_param(block, ty);
+            }
+            versions.push(Version { locals, stack, block });
+            self.work.push((unit, versions.len() - 1));
+            versions.len() - 1
+        };
+        let found = self.versions.get(&unit).and_then(|versions| versions.get(index));
+        let version = found.ok_or("internal: no such block")?;
+        let block = version.block;
+        let kinds: Vec<Kind> = version.locals.iter().chain(&version.stack).cloned().collect();
+        let values: Vec<Val> = self.locals.iter().chain(&self.stack).cloned().collect();
+        let mut arguments = Vec::new();
+        for (kind, value) in kinds.iter().zip(&values) {
+            let words = self.as_kind(kind, value)?;
+            arguments.extend(words.into_iter().map(BlockArg::Value));
+        }
+        Ok((block, arguments))
+    }
+
+    /// The words of a value where a kind is expected that covers its own.
+    fn as_kind(&mut self, kind: &Kind, value: &Val) -> Result<SmallVec<[Value; 4]>> {
+        let mut out = SmallVec::new();
+        self.convert(kind, &value.kind, &mut value.words.iter().copied(), &mut out)?;
+        Ok(out)
+    }
+
+    fn convert(
+        &mut self,
+        kind: &Kind,
+        from: &Kind,
+        words: &mut dyn Iterator<Item = Value>,
+        out: &mut SmallVec<[Value; 4]>,
+    ) -> Result<()> {
+        if let (Kind::Tuple(kinds), Kind::Tuple(from)) = (kind, from) {
+            for (kind, from) in kinds.iter().zip(from) {
+                self.convert(kind, from, words, out)?;
+            }
+            return Ok(());
+        }
+        if !kind.covers(from) {
+            return Err("internal: a value of another kind".into());
+        }
+        out.extend(words.take(from.count()));
+        for _ in from.count()..kind.count() {
+            out.push(self.b.ins().iconst(I64, 0));
+        }
+        Ok(())
+    }
+
+    // ---- leaving ----------------------------------------------------------------
+
+    /// Leaves at the start of this instruction if the condition is not 0.
+    fn guard(&mut self, bad: Value) {
+        self.leave_if(bad, Cause::Guard);
+    }
+
+    fn leave_if(&mut self, condition: Value, cause: Cause) {
+        let exit = self.exit_here(cause);
+        let go_on = self.b.create_block();
+        self.b.ins().brif(condition, exit, &[], go_on, &[]);
+        self.b.switch_to_block(go_on);
+    }
+
+    /// The block that leaves at the start of this instruction.
+    fn exit_here(&mut self, cause: Cause) -> Block {
+        if let Some((_, block)) = self.exits_here.iter().find(|(other, _)| *other == cause) {
+            return *block;
+        }
+        let (locals, stack) = self.before.clone();
+        let block = self.exit(locals, stack, cause, 0);
+        self.exits_here.push((cause, block));
+        block
+    }
+
+    fn exit(&mut self, locals: Vec<Val>, stack: Vec<Val>, cause: Cause, callee: usize) -> Block {
+        let block = self.b.create_block();
+        self.b.set_cold_block(block);
+        let instruction = self.instruction;
+        self.pending.push(Pending { block, instruction, locals, stack, cause, callee });
+        block
+    }
+
+    /// Leaves at the start of this instruction, always.
+    fn leave(&mut self) -> Flow {
+        let exit = self.exit_here(Cause::Guard);
+        self.b.ins().jump(exit, &[]);
+        Flow::End
+    }
+
+    /// Leaves if the interpreter has something to do, or when the budget of turns is spent.
+    fn poll(&mut self) {
+        let flags = self.breaker();
+        let turns = self.b.ins().load(I64, MemFlags::trusted(), self.context, context::TURNS);
+        let fewer = self.b.ins().iadd_imm(turns, -1);
+        self.b.ins().store(MemFlags::trusted(), fewer, self.context, context::TURNS);
+        let spent = self.below(fewer, 0);
+        let either = self.b.ins().bor(flags, spent);
+        self.leave_if(either, Cause::Poll);
+    }
+
+    /// Not 0 if the interpreter has something to do. The version of tools beside these flags changes only by foreign code.
+    fn breaker(&mut self) -> Value {
+        use cranelift_codegen::ir::types::I8;
+        let offset = crate::python::EVAL_BREAKER;
+        // Signal handlers and other threads set it, so no load is merged with another one.
+        let flags = MemFlags::new().with_notrap().with_aligned();
+        let address = self.b.ins().iadd_imm(self.thread, offset);
+        self.b.ins().atomic_load(I8, flags, address)
+    }
+
+    /// The code of all exits: the words that differ are stored, and the log gets them.
+    fn emit_exits(&mut self) -> Result<Vec<Exit>> {
+        let pending = std::mem::take(&mut self.pending);
+        let mut plans = Vec::with_capacity(pending.len());
+        let mut most = 1;
+        for exit in pending {
+            let mut places: HashMap<Value, u16> = HashMap::new();
+            let mut order = Vec::new();
+            let mut slots = |values: &[Val]| -> Vec<Slot> {
+                let slot = |value: &Val| {
+                    let place = |word: &Value| {
+                        *places.entry(*word).or_insert_with(|| {
+                            order.push(*word);
+                            (order.len() - 1) as u16
+                        })
+                    };
+                    let words: Vec<u16> = value.words.iter().map(place).collect();
+                    Slot::of(&value.kind, &words).0
+                };
+                values.iter().map(slot).collect()
+            };
+            let (locals, stack) = (slots(&exit.locals), slots(&exit.stack));
+            if order.len() > usize::from(u16::MAX) {
+                return Err("too many variables".into());
+            }
+            most = most.max(order.len());
+            let in_call = exit.cause == Cause::Call && !self.source.repeats_calls;
+            let Instruction { start, unit, next, .. } = exit.instruction;
+            let unit = if in_call { unit } else { start };
+            let words = order.len();
+            let (cause, callee) = (exit.cause, exit.callee);
+            let made = Exit { unit, after: next, locals, stack, words, cause, callee };
+            plans.push((exit.block, order, made));
+        }
+        let size = u32::try_from(8 * most).map_err(|_| "too many variables")?;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        let mut signature = Signature::new(self.call_conv);
+        signature.params.extend([AbiParam::new(I64); 4]);
+        let signature = self.signature(signature);
+        let mut exits = Vec::with_capacity(plans.len());
+        for (block, order, exit) in plans {
+            self.b.switch_to_block(block);
+            for (place, word) in order.iter().enumerate() {
+                self.b.ins().stack_store(*word, slot, 8 * place as i32);
+            }
+            let leave = self.b.ins().iconst(I64, context::leave as *const () as i64);
+            let table = self.b.ins().iconst(I64, std::ptr::from_ref(self.source.table) as i64);
+            let number = self.b.ins().iconst(I64, exits.len() as i64);
+            let words = self.b.ins().stack_addr(I64, slot, 0);
+            self.b.ins().call_indirect(signature, leave, &[self.context, table, number, words]);
+            let status = self.b.ins().iconst(I64, context::LEFT);
+            self.b.ins().return_(&[status, status]);
+            exits.push(exit);
+        }
+        Ok(exits)
+    }
+
+    // ---- small things -----------------------------------------------------------
+
+    fn signature(&mut self, signature: Signature) -> SigRef {
+        if let Some(known) = self.signatures.get(&signature) {
+            return *known;
+        }
+        let made = self.b.import_signature(signature.clone());
+        self.signatures.insert(signature, made);
+        made
+    }
+
+    fn pop(&mut self) -> Result<Val> {
+        self.stack.pop().ok_or_else(|| "internal: the stack is empty".into())
+    }
+
+    fn push(&mut self, kind: Kind, words: &[Value]) {
+        self.stack.push(Val::new(kind, words));
+    }
+
+    /// The first word.
+    fn word(value: &Val) -> Result<Value> {
+        value.words.first().copied().ok_or_else(|| "internal: a value without words".into())
+    }
+
+    fn int(&mut self, number: i64) -> Value {
+        self.b.ins().iconst(I64, number)
+    }
+
+    fn below(&mut self, value: Value, limit: i64) -> Value {
+        self.b.ins().icmp_imm(IntCC::SignedLessThan, value, limit)
+    }
+
+    /// The number, if it is known.
+    fn known(&self, value: Value) -> Option<i64> {
+        let instruction = self.b.func.dfg.value_def(value).inst()?;
+        match self.b.func.dfg.insts[instruction] {
+            InstructionData::UnaryImm { imm, .. } => Some(imm.bits()),
+            _ => None,
+        }
+    }
+
+    /// Of two values' kinds.
+    fn refuse<T>(&self, what: &str, values: &[&Val]) -> Result<T> {
+        let kinds: Vec<String> = values.iter().map(|value| value.kind.describe()).collect();
+        Err(format!("{what} of {}", kinds.join(" and ")))
+    }
+}

@@ -1,0 +1,390 @@
+//! One instruction.
+
+use super::int::operator;
+use super::{Flow, Lowering};
+use crate::context;
+use crate::decode::Instruction;
+use crate::kind::{Kind, Val, FLOAT, INT};
+use crate::opcode as op;
+use crate::resolve::{Literal, Result};
+use crate::slot::Cause;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, MemFlags};
+
+/// The argument of CALL_INTRINSIC_1 for `+x`.
+const UNARY_POSITIVE: u32 = 5;
+
+impl Lowering<'_, '_> {
+    /// Compiles an instruction. What is not compiled is an exit where an exception is about to be raised, and refused elsewhere.
+    pub(super) fn step(&mut self, instruction: Instruction) -> Result<Flow> {
+        match self.compile(instruction) {
+            Err(_) if self.source.code.raises_from(instruction.start) => Ok(self.leave()),
+            result => result,
+        }
+    }
+
+    fn compile(&mut self, instruction: Instruction) -> Result<Flow> {
+        let argument = instruction.argument;
+        let (first, second) = ((argument >> 4) as usize, (argument & 15) as usize);
+        match instruction.opcode {
+            op::RESUME | op::NOP => {}
+            op::LOAD_FAST | op::LOAD_FAST_CHECK => return self.load(argument as usize),
+            op::LOAD_FAST_LOAD_FAST => {
+                self.load(first)?;
+                return self.load(second);
+            }
+            op::LOAD_FAST_AND_CLEAR => {
+                let value = self.set_local(argument as usize, Val::plain(Kind::Unbound))?;
+                let unbound = value.kind == Kind::Unbound;
+                self.stack.push(if unbound { Val::plain(Kind::Null) } else { value });
+            }
+            op::STORE_FAST => self.store(argument as usize)?,
+            op::STORE_FAST_STORE_FAST => {
+                self.store(first)?;
+                self.store(second)?;
+            }
+            op::STORE_FAST_LOAD_FAST => {
+                self.store(first)?;
+                return self.load(second);
+            }
+            op::DELETE_FAST => {
+                let old = self.set_local(argument as usize, Val::plain(Kind::Unbound))?;
+                if old.kind == Kind::Unbound {
+                    return Ok(self.leave());
+                }
+            }
+            op::LOAD_CONST => {
+                let literal = self.constant(argument)?;
+                self.push_literal(&literal);
+            }
+            op::LOAD_GLOBAL => {
+                let literal = self.resolve.global(argument >> 1)?;
+                self.push_literal(&literal);
+                if argument & 1 != 0 {
+                    self.push(Kind::Null, &[]);
+                }
+            }
+            op::LOAD_ATTR => {
+                let object = self.pop()?;
+                let Kind::Constant(address) = object.kind else {
+                    return self.refuse("an attribute", &[&object]);
+                };
+                let literal = self.resolve.attribute(address, argument >> 1)?;
+                self.push_literal(&literal);
+                if argument & 1 != 0 {
+                    self.push(Kind::Null, &[]);
+                }
+            }
+            op::PUSH_NULL => self.push(Kind::Null, &[]),
+            op::POP_TOP | op::END_FOR => drop(self.pop()?),
+            op::COPY => {
+                let place = self.place(argument)?;
+                let value = self.stack.get(place).cloned().ok_or("internal: COPY")?;
+                self.stack.push(value);
+            }
+            op::SWAP => {
+                let (place, top) = (self.place(argument)?, self.place(1)?);
+                self.stack.swap(place, top);
+            }
+            op::BINARY_OP => {
+                let (y, x) = (self.pop()?, self.pop()?);
+                let in_place = argument >= operator::IN_PLACE;
+                let operator = if in_place { argument - operator::IN_PLACE } else { argument };
+                let result = if x.kind.is_int() && y.kind.is_int() {
+                    self.int_binary(operator, &x, &y)?
+                } else if x.kind.is_number() && y.kind.is_number() {
+                    match self.float_binary(operator, &x, &y)? {
+                        Some(result) => result,
+                        None => return Ok(self.leave()), // TypeError
+                    }
+                } else if Self::without_arithmetic(&x) && Self::without_arithmetic(&y) {
+                    return Ok(self.leave()); // TypeError
+                } else {
+                    return self.refuse("arithmetic", &[&x, &y]);
+                };
+                self.stack.push(result);
+            }
+            op::COMPARE_OP => {
+                let (y, x) = (self.pop()?, self.pop()?);
+                let ordered = !matches!(argument >> 5, 2 | 3);
+                if ordered
+                    && (x.kind == Kind::None || y.kind == Kind::None)
+                    && Self::without_arithmetic(&x)
+                    && Self::without_arithmetic(&y)
+                {
+                    return Ok(self.leave()); // TypeError
+                }
+                let result = self.compare(argument >> 5, &x, &y)?;
+                self.stack.push(result);
+            }
+            op::IS_OP => {
+                let (y, x) = (self.pop()?, self.pop()?);
+                let same = match (&x.kind, &y.kind) {
+                    (Kind::None, Kind::None) => true,
+                    (Kind::None, other) | (other, Kind::None) if *other != Kind::Object => false,
+                    _ => return self.refuse("identity", &[&x, &y]),
+                };
+                let word = self.int(i64::from(same != (argument != 0)));
+                self.push(Kind::Bool, &[word]);
+            }
+            op::TO_BOOL => {
+                let value = self.pop()?;
+                let truth = self.truth(&value)?;
+                let truth = self.as_bool(truth);
+                self.stack.push(truth);
+            }
+            op::UNARY_NOT => {
+                use cranelift_codegen::ir::condcodes::IntCC;
+                let value = self.pop()?;
+                let truth = self.truth(&value)?;
+                let inverse = self.b.ins().icmp_imm(IntCC::Equal, truth, 0);
+                let result = self.bool(inverse);
+                self.stack.push(result);
+            }
+            op::UNARY_NEGATIVE => {
+                let value = self.pop()?;
+                if value.kind == Kind::None {
+                    return Ok(self.leave()); // TypeError
+                }
+                if !value.kind.is_number() {
+                    return self.refuse("-", &[&value]);
+                }
+                let result = self.negative(&value)?;
+                self.stack.push(result);
+            }
+            op::UNARY_INVERT => {
+                let value = self.pop()?;
+                if value.kind.is_float() || value.kind == Kind::None {
+                    return Ok(self.leave()); // TypeError
+                }
+                let Kind::Int { .. } = value.kind else {
+                    return self.refuse("~", &[&value]); // of a bool it warns
+                };
+                let word = Self::word(&value)?;
+                let result = self.b.ins().bnot(word);
+                self.push(INT, &[result]);
+            }
+            op::CALL_INTRINSIC_1 if argument == UNARY_POSITIVE => {
+                let value = self.pop()?;
+                let result = match value.kind {
+                    Kind::Int { .. } | Kind::Float { .. } => value,
+                    Kind::Bool => Val::new(INT, &value.words),
+                    _ => return self.refuse("+", &[&value]),
+                };
+                self.stack.push(result);
+            }
+            op::BUILD_TUPLE => {
+                let start = self.stack.len().checked_sub(argument as usize);
+                let items = self.stack.split_off(start.ok_or("internal: BUILD_TUPLE")?);
+                let kinds = items.iter().map(|item| item.kind.clone()).collect();
+                let words = items.iter().flat_map(|item| item.words.iter().copied()).collect();
+                self.stack.push(Val { kind: Kind::Tuple(kinds), words });
+            }
+            op::UNPACK_SEQUENCE => return self.unpack(argument as usize),
+            op::GET_ITER => {
+                let value = self.pop()?;
+                let iterator = self.range_iterator(&value)?;
+                self.stack.push(iterator);
+            }
+            op::FOR_ITER => return self.for_iter(instruction),
+            op::CALL => return self.call(argument as usize),
+            op::JUMP_BACKWARD => {
+                self.poll();
+                return self.jump(instruction);
+            }
+            op::JUMP_FORWARD | op::JUMP_BACKWARD_NO_INTERRUPT => return self.jump(instruction),
+            op::POP_JUMP_IF_TRUE | op::POP_JUMP_IF_FALSE => return self.branch(instruction),
+            op::POP_JUMP_IF_NONE | op::POP_JUMP_IF_NOT_NONE => {
+                let value = self.pop()?;
+                if value.kind == Kind::Object {
+                    return self.refuse("a comparison with None", &[&value]);
+                }
+                let is_none = value.kind == Kind::None;
+                if is_none == (instruction.opcode == op::POP_JUMP_IF_NONE) {
+                    return self.jump(instruction);
+                }
+            }
+            op::RETURN_VALUE => {
+                let value = self.pop()?;
+                return self.return_value(value);
+            }
+            op::RETURN_CONST => {
+                let literal = self.constant(argument)?;
+                self.push_literal(&literal);
+                let value = self.pop()?;
+                return self.return_value(value);
+            }
+            other => {
+                return Err(match op::name(other) {
+                    Some(name) => format!("{name} {argument} is not compiled"),
+                    None => format!("instruction {other} is not compiled"),
+                });
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// A number or None: no method of a program is called for it.
+    fn without_arithmetic(value: &Val) -> bool {
+        value.kind.is_number() || value.kind == Kind::None
+    }
+
+    fn as_bool(&mut self, truth: cranelift_codegen::ir::Value) -> Val {
+        if self.b.func.dfg.value_type(truth) == I64 {
+            return Val::new(Kind::Bool, &[truth]);
+        }
+        self.bool(truth)
+    }
+
+    /// Where the item is that is `depth` from the top, 1 being the top.
+    fn place(&self, depth: u32) -> Result<usize> {
+        self.stack
+            .len()
+            .checked_sub(depth as usize)
+            .ok_or_else(|| "internal: the stack is short".into())
+    }
+
+    fn constant(&self, index: u32) -> Result<Literal> {
+        let literal = self.source.constants.get(index as usize);
+        literal.cloned().ok_or_else(|| "internal: no such constant".into())
+    }
+
+    fn push_literal(&mut self, literal: &Literal) {
+        let object = literal.address as i64;
+        match literal.kind {
+            Kind::Int { object: true } => {
+                let words = [self.int(literal.bits), self.int(object)];
+                self.push(literal.kind.clone(), &words);
+            }
+            Kind::Int { object: false } | Kind::Bool => {
+                let word = self.int(literal.bits);
+                self.push(literal.kind.clone(), &[word]);
+            }
+            Kind::Float { .. } => {
+                let number = self.b.ins().f64const(f64::from_bits(literal.bits as u64));
+                let object = self.int(object);
+                self.push(Kind::Float { object: true }, &[number, object]);
+            }
+            _ => self.push(literal.kind.clone(), &[]),
+        }
+    }
+
+    /// Puts a value into a local, and returns what was there.
+    fn set_local(&mut self, index: usize, value: Val) -> Result<Val> {
+        let local = self.locals.get_mut(index).ok_or("internal: no such local")?;
+        Ok(std::mem::replace(local, value))
+    }
+
+    fn load(&mut self, index: usize) -> Result<Flow> {
+        let value = self.locals.get(index).cloned().ok_or("internal: no such local")?;
+        if value.kind == Kind::Unbound {
+            return Ok(self.leave()); // UnboundLocalError
+        }
+        self.stack.push(value);
+        Ok(Flow::Next)
+    }
+
+    fn store(&mut self, index: usize) -> Result<()> {
+        let mut value = self.pop()?;
+        if value.kind == Kind::Null {
+            value.kind = Kind::Unbound; // what LOAD_FAST_AND_CLEAR has found
+        }
+        self.set_local(index, value)?;
+        Ok(())
+    }
+
+    fn unpack(&mut self, count: usize) -> Result<Flow> {
+        let value = self.pop()?;
+        if let Kind::Constant(address) = value.kind {
+            return self.unpack_constant(address, count);
+        }
+        let Kind::Tuple(kinds) = &value.kind else {
+            return self.refuse("unpacking", &[&value]);
+        };
+        if kinds.len() != count {
+            return Ok(self.leave()); // ValueError
+        }
+        let mut words = value.words.iter().copied();
+        let mut items = Vec::with_capacity(count);
+        for kind in kinds {
+            let words = words.by_ref().take(kind.count()).collect();
+            items.push(Val { kind: kind.clone(), words });
+        }
+        self.stack.extend(items.into_iter().rev());
+        Ok(Flow::Next)
+    }
+
+    fn unpack_constant(&mut self, address: usize, count: usize) -> Result<Flow> {
+        let found = self.source.constants.iter().find(|literal| literal.address == address);
+        let Some(items) = found.and_then(|literal| literal.items.clone()) else {
+            return Err("unpacking of a constant that is no tuple".into());
+        };
+        if items.len() != count {
+            return Ok(self.leave()); // ValueError
+        }
+        for item in items.iter().rev() {
+            self.push_literal(item);
+        }
+        Ok(Flow::Next)
+    }
+
+    fn jump(&mut self, instruction: Instruction) -> Result<Flow> {
+        let target = instruction.target().ok_or("internal: a jump to nowhere")?;
+        let (block, arguments) = self.edge(target)?;
+        self.b.ins().jump(block, &arguments);
+        Ok(Flow::End)
+    }
+
+    fn branch(&mut self, instruction: Instruction) -> Result<Flow> {
+        let value = self.pop()?;
+        let truth = self.truth(&value)?;
+        let target = instruction.target().ok_or("internal: a jump to nowhere")?;
+        let (block, arguments) = self.edge(target)?;
+        let go_on = self.b.create_block();
+        if instruction.opcode == op::POP_JUMP_IF_TRUE {
+            self.b.ins().brif(truth, block, &arguments, go_on, &[]);
+        } else {
+            self.b.ins().brif(truth, go_on, &[], block, &arguments);
+        }
+        self.b.switch_to_block(go_on);
+        Ok(Flow::Next)
+    }
+
+    /// Returns. The kind that the function returns first is returned in a machine word; others as an exit of their own.
+    fn return_value(&mut self, value: Val) -> Result<Flow> {
+        let plain = match value.kind {
+            Kind::Int { .. } => INT,
+            Kind::Float { .. } => FLOAT,
+            Kind::Bool => Kind::Bool,
+            Kind::None => Kind::None,
+            _ => return Ok(self.return_as_exit(value)),
+        };
+        self.seen.get_or_insert_with(|| plain.clone());
+        if *self.returns.get_or_insert_with(|| plain.clone()) != plain {
+            return Ok(self.return_as_exit(value));
+        }
+        self.matched = true;
+        if plain == INT || plain == FLOAT {
+            let object = value.object();
+            let object = object.unwrap_or_else(|| self.b.ins().iconst(I64, 0));
+            self.b.ins().store(MemFlags::trusted(), object, self.context, context::OBJECT);
+        }
+        let word = match plain {
+            Kind::None => self.int(0),
+            FLOAT => {
+                let number = Self::word(&value)?;
+                self.b.ins().bitcast(I64, MemFlags::new(), number)
+            }
+            _ => Self::word(&value)?,
+        };
+        let status = self.int(context::RETURNED);
+        self.b.ins().return_(&[status, word]);
+        Ok(Flow::End)
+    }
+
+    fn return_as_exit(&mut self, value: Val) -> Flow {
+        let block = self.exit(Vec::new(), vec![value], Cause::Return, 0);
+        self.b.ins().jump(block, &[]);
+        Flow::End
+    }
+}

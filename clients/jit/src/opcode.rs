@@ -1,0 +1,71 @@
+//! The instructions of CPython 3.13 that are compiled. `ferrule_jit` compares the numbers with those of the interpreter.
+
+macro_rules! opcodes {
+    ($($name:ident = $number:literal, $caches:literal;)*) => {
+        $(pub const $name: u8 = $number;)*
+
+        /// How many code units with caches follow an instruction; `None`: it is not compiled.
+        pub fn caches(opcode: u8) -> Option<usize> {
+            match opcode {
+                $($name => Some($caches),)*
+                _ => None,
+            }
+        }
+
+        /// Names, numbers and caches, to be compared with the interpreter's.
+        pub const TABLE: &[(&str, u8, usize)] = &[$((stringify!($name), $number, $caches),)*];
+    };
+}
+
+opcodes! {
+    CACHE = 0, 0;
+    BINARY_SUBSCR = 5, 1;
+    END_FOR = 11, 0;
+    GET_ITER = 19, 0;
+    NOP = 30, 0;
+    POP_TOP = 32, 0;
+    PUSH_NULL = 34, 0;
+    RETURN_VALUE = 36, 0;
+    STORE_SUBSCR = 39, 1;
+    TO_BOOL = 40, 3;
+    UNARY_INVERT = 41, 0;
+    UNARY_NEGATIVE = 42, 0;
+    UNARY_NOT = 43, 0;
+    BINARY_OP = 45, 1;
+    BUILD_TUPLE = 52, 0;
+    CALL = 53, 3;
+    CALL_INTRINSIC_1 = 55, 0;
+    COMPARE_OP = 58, 1;
+    COPY = 61, 0;
+    DELETE_FAST = 65, 0;
+    EXTENDED_ARG = 71, 0;
+    FOR_ITER = 72, 1;
+    IS_OP = 76, 0;
+    JUMP_BACKWARD = 77, 1;
+    JUMP_BACKWARD_NO_INTERRUPT = 78, 0;
+    JUMP_FORWARD = 79, 0;
+    LOAD_ATTR = 82, 9;
+    LOAD_CONST = 83, 0;
+    LOAD_FAST = 85, 0;
+    LOAD_FAST_AND_CLEAR = 86, 0;
+    LOAD_FAST_CHECK = 87, 0;
+    LOAD_FAST_LOAD_FAST = 88, 0;
+    LOAD_GLOBAL = 91, 4;
+    POP_JUMP_IF_FALSE = 97, 1;
+    POP_JUMP_IF_NONE = 98, 1;
+    POP_JUMP_IF_NOT_NONE = 99, 1;
+    POP_JUMP_IF_TRUE = 100, 1;
+    RAISE_VARARGS = 101, 0;
+    RETURN_CONST = 103, 0;
+    STORE_FAST = 110, 0;
+    STORE_FAST_LOAD_FAST = 111, 0;
+    STORE_FAST_STORE_FAST = 112, 0;
+    SWAP = 115, 0;
+    UNPACK_SEQUENCE = 117, 1;
+    RESUME = 149, 0;
+}
+
+/// The name of an instruction, for `explain`.
+pub fn name(opcode: u8) -> Option<&'static str> {
+    TABLE.iter().find(|(_, number, _)| *number == opcode).map(|(name, _, _)| *name)
+}

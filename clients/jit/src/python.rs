@@ -1,0 +1,116 @@
+//! What the crate uses of CPython's public headers that PyO3 does not declare.
+//!
+//! *Layouts*: the structs are the beginnings of those of `Include/cpython` of 3.13, in a build with a GIL and without
+//! `Py_TRACE_REFS`; `ferrule_jit` refuses other interpreters before any of them is read.
+
+use pyo3::ffi::{PyFunctionObject, PyObject, PyTypeObject, Py_ssize_t};
+use std::ffi::{c_int, c_void};
+
+/// `PyThreadState`.
+#[repr(C)]
+pub struct ThreadState {
+    links: [*mut c_void; 3],
+    /// Flags in the lowest byte, above them the version of tools.
+    pub eval_breaker: usize,
+    status: u32,
+    whence: c_int,
+    state: c_int,
+    pub py_recursion_remaining: c_int,
+}
+
+/// Where compiled code finds the flags.
+pub const EVAL_BREAKER: i64 = std::mem::offset_of!(ThreadState, eval_breaker) as i64;
+
+/// `PyCodeObject`.
+#[repr(C)]
+pub struct CodeObject {
+    head: PyObject,
+    size: Py_ssize_t,
+    pub consts: *mut PyObject,
+    pub names: *mut PyObject,
+    exception_table: *mut PyObject,
+    pub flags: c_int,
+    pub argument_count: c_int,
+    positional_only: c_int,
+    pub keyword_only: c_int,
+    stack_size: c_int,
+    first_line: c_int,
+    pub locals_plus: c_int,
+    frame_size: c_int,
+    pub locals: c_int,
+    cells: c_int,
+    free: c_int,
+    version: u32,
+}
+
+/// `PyDictObject`.
+#[repr(C)]
+pub struct DictObject {
+    head: PyObject,
+    used: Py_ssize_t,
+    /// Another one after each change.
+    pub version: u64,
+}
+
+/// `struct _longobject`.
+#[repr(C)]
+struct LongObject {
+    head: PyObject,
+    tag: usize,
+    digit: u32,
+}
+
+type Vectorcall = unsafe extern "C" fn(
+    *mut PyObject,
+    *const *mut PyObject,
+    usize,
+    *mut PyObject,
+) -> *mut PyObject;
+
+extern "C" {
+    pub fn PyFunction_SetVectorcall(function: *mut PyFunctionObject, vectorcall: Vectorcall);
+    pub fn PyUnstable_Eval_RequestCodeExtraIndex(
+        free: unsafe extern "C" fn(*mut c_void),
+    ) -> Py_ssize_t;
+    pub fn PyUnstable_Code_GetExtra(
+        code: *mut PyObject,
+        index: Py_ssize_t,
+        extra: *mut *mut c_void,
+    ) -> c_int;
+    pub fn PyUnstable_Code_SetExtra(
+        code: *mut PyObject,
+        index: Py_ssize_t,
+        extra: *mut c_void,
+    ) -> c_int;
+    pub fn PyLong_AsLongLongAndOverflow(object: *mut PyObject, overflow: *mut c_int) -> i64;
+    pub fn PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
+}
+
+/// The type of an object.
+///
+/// # Safety
+/// It is an object, and the thread is attached.
+#[inline]
+pub unsafe fn type_of(object: *mut PyObject) -> *mut PyTypeObject {
+    // SAFETY: by contract. An object's type is set before others know the object.
+    unsafe { pyo3::ffi::Py_TYPE(object) }
+}
+
+/// The value of an exact int, if it fits.
+///
+/// # Safety
+/// It is an exact int, and the thread is attached.
+#[inline]
+pub unsafe fn int_value(object: *mut PyObject) -> Option<i64> {
+    // SAFETY: by contract, and by *layouts*. An int never changes.
+    let (tag, digit) =
+        unsafe { ((*object.cast::<LongObject>()).tag, (*object.cast::<LongObject>()).digit) };
+    // One digit at most: the sign is 1 less the lowest two bits, and the digits are counted above three bits.
+    if tag < 16 {
+        return Some((1 - (tag & 3) as i64) * i64::from(digit));
+    }
+    let mut overflow = 0;
+    // SAFETY: by contract; of an int it runs no other code and raises nothing.
+    let value = unsafe { PyLong_AsLongLongAndOverflow(object, &mut overflow) };
+    (overflow == 0).then_some(value)
+}

@@ -1,0 +1,62 @@
+//! What lowering asks about objects. It sees numbers and addresses alone.
+
+use crate::context::Table;
+use crate::kind::Kind;
+
+/// What compiling gives, or why something is not compiled.
+pub type Result<T> = std::result::Result<T, String>;
+
+/// A value that is known when code is compiled.
+#[derive(Clone, Debug)]
+pub struct Literal {
+    pub kind: Kind,
+    /// The number, or the bits of the float.
+    pub bits: i64,
+    /// The object, which is kept alive or checked.
+    pub address: usize,
+    /// The items of a tuple.
+    pub items: Option<Vec<Literal>>,
+}
+
+/// The functions of `math` that are compiled.
+pub const MATH: &[&str] = &[
+    "sqrt", "fabs", "floor", "ceil", "sin", "cos", "tan", "exp", "asin", "acos", "atan", "sinh",
+    "cosh", "tanh",
+];
+
+/// What a known object does when it is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meaning {
+    Range,
+    Abs,
+    Min,
+    Max,
+    Int,
+    Float,
+    Bool,
+    /// A function of `math`, by its name.
+    Math(&'static str),
+    /// A Python function.
+    Function,
+    Other,
+}
+
+/// A compiled function that is called.
+pub struct Callee {
+    /// Through which its code is found.
+    pub table: *const Table,
+    pub parameters: Vec<Kind>,
+    /// `None`: the function that is being compiled.
+    pub returns: Option<Kind>,
+}
+
+/// Answers, and remembers what code depends on.
+pub trait Resolve {
+    /// The global or builtin of this index in `co_names`.
+    fn global(&mut self, name: u32) -> Result<Literal>;
+    /// The attribute of a module.
+    fn attribute(&mut self, module: usize, name: u32) -> Result<Literal>;
+    fn meaning(&self, address: usize) -> Meaning;
+    /// A Python function for arguments of these kinds.
+    fn callee(&mut self, function: usize, arguments: &[Kind]) -> Result<Callee>;
+}

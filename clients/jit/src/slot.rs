@@ -1,0 +1,84 @@
+//! How a slot of a frame is made of the words that compiled code has left.
+
+use crate::kind::Kind;
+
+/// Where the words of a value are in the buffer of an exit.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Slot {
+    /// NULL.
+    Empty,
+    /// The number, and the object if there is one.
+    Int(u16, Option<u16>),
+    Float(u16, Option<u16>),
+    Bool(u16),
+    None,
+    Constant(usize),
+    Object(u16),
+    Range([u16; 3]),
+    RangeIterator([u16; 3], bool),
+    Tuple(Vec<Slot>),
+}
+
+impl Slot {
+    /// For a value of this kind whose words are at these places; what is left of them is returned.
+    pub fn of<'a>(kind: &Kind, places: &'a [u16]) -> (Self, &'a [u16]) {
+        let (own, rest) = places.split_at(if let Kind::Tuple(_) = kind { 0 } else { kind.count() });
+        let slot = match (kind, own) {
+            (Kind::Int { .. }, [value, object @ ..]) => Self::Int(*value, object.first().copied()),
+            (Kind::Float { .. }, [value, object @ ..]) => {
+                Self::Float(*value, object.first().copied())
+            }
+            (Kind::Bool, [value]) => Self::Bool(*value),
+            (Kind::None, _) => Self::None,
+            (Kind::Constant(address), _) => Self::Constant(*address),
+            (Kind::Object, [object]) => Self::Object(*object),
+            (Kind::Range { .. }, [start, stop, step]) => Self::Range([*start, *stop, *step]),
+            (Kind::RangeIterator { descending }, [next, left, step]) => {
+                Self::RangeIterator([*next, *left, *step], *descending)
+            }
+            (Kind::Tuple(kinds), _) => {
+                let mut places = rest;
+                let mut items = Vec::with_capacity(kinds.len());
+                for kind in kinds {
+                    let (item, left) = Self::of(kind, places);
+                    items.push(item);
+                    places = left;
+                }
+                return (Self::Tuple(items), places);
+            }
+            _ => Self::Empty,
+        };
+        (slot, rest)
+    }
+}
+
+/// What an exit leaves.
+#[derive(Debug)]
+pub struct Exit {
+    /// The instruction (code unit) that the interpreter executes next; for a call that is in progress, the CALL.
+    pub unit: u32,
+    /// For a call in progress: the code unit behind it.
+    pub after: u32,
+    pub locals: Vec<Slot>,
+    pub stack: Vec<Slot>,
+    /// How many words it stores.
+    pub words: usize,
+    pub cause: Cause,
+    /// For a call in progress: the address of the function that is called.
+    pub callee: usize,
+}
+
+/// Why compiled code is left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// An instruction that the interpreter has to execute: it overflows, raises, or gets something unforeseen.
+    Guard,
+    /// The interpreter has something to do: a signal, another thread, the collector.
+    Poll,
+    /// Too many calls in each other.
+    Depth,
+    /// The function that was called was left.
+    Call,
+    /// A value is returned that does not fit into a machine word: the stack's only item.
+    Return,
+}

@@ -1,0 +1,162 @@
+//! The hook that looks for functions to compile.
+
+use crate::code;
+use crate::entry;
+use crate::hot;
+use crate::record::Record;
+use framehook::raw::Api;
+use framehook::{Answer, Builder, Frame, FrameHook, HotLoop, Installed, LoopAnswer};
+use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::Mutex;
+
+/// A function without a loop is compiled when it was called so often.
+pub static CALLS: AtomicU32 = AtomicU32::new(40);
+
+/// Called for each code object until it is known what becomes of it, and at hot loops.
+pub struct Watch;
+
+static INSTALLED: Mutex<Option<Installed<Watch>>> = Mutex::new(None);
+/// The hook's, or 0.
+static ID: AtomicI64 = AtomicI64::new(0);
+
+/// Installs the hook.
+pub fn start(py: Python<'_>) -> PyResult<()> {
+    let installed = Builder::new("ferrule_jit").install(py, Watch)?;
+    ID.store(installed.id(), Ordering::Relaxed);
+    let before = INSTALLED.lock().map(|mut place| place.replace(installed));
+    drop(before); // not under the lock
+    Ok(())
+}
+
+/// Removes it.
+pub fn stop() {
+    ID.store(0, Ordering::Relaxed);
+    let before = INSTALLED.lock().map(|mut place| place.take());
+    drop(before);
+}
+
+impl FrameHook for Watch {
+    type Data = ();
+
+    fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
+        match consider(frame) {
+            Ok(false) => Ok(Answer::pass()),
+            // An error is nobody's business: the function is left alone.
+            Ok(true) | Err(_) => Ok(Answer::disable()),
+        }
+    }
+
+    fn on_loop<'py>(&self, hot: &mut HotLoop<'_, 'py>) -> PyResult<LoopAnswer<'py>> {
+        let code = hot.code();
+        let record = Record::of(&code)?;
+        if record.given_back.get() || !entry::ENABLED.load(Ordering::Relaxed) {
+            hot.set_turns(0);
+            return Ok(LoopAnswer::Continue);
+        }
+        // An error is nobody's business here either.
+        hot::enter(hot, record).or_else(|_| {
+            hot.set_turns(0);
+            Ok(LoopAnswer::Continue)
+        })
+    }
+}
+
+/// Has hot loops of a code object reported.
+fn watch_loops(code: &Bound<'_, PyCode>) -> PyResult<()> {
+    let watch = Api::get()?.PyUnstable_FrameHook_WatchLoops;
+    // SAFETY: attached, as the binding says; any id is allowed.
+    if unsafe {
+        watch(ID.load(Ordering::Relaxed), code.as_ptr(), hot::TURNS.load(Ordering::Relaxed).into())
+    } < 0
+    {
+        return Err(PyErr::fetch(code.py()));
+    }
+    Ok(())
+}
+
+/// Whether the hook is done with the code of this frame.
+fn consider(frame: &Frame<'_>) -> PyResult<bool> {
+    let code = frame.code()?;
+    if code::shape(&code).is_err() {
+        return Ok(true);
+    }
+    let function = frame.function()?;
+    // A hook may have given the frame other code.
+    if !function.getattr("__code__")?.is(&code) {
+        return Ok(true);
+    }
+    let record = Record::of(&code)?;
+    let calls = record.calls.get() + 1;
+    record.calls.set(calls);
+    if calls == 1 {
+        let decoded = code::decode(&code)?;
+        if let Some(why) = code::unsupported(&decoded) {
+            record.refuse(why);
+            return Ok(true);
+        }
+        if decoded.has_loop() {
+            watch_loops(&code)?;
+            return Ok(true);
+        }
+        // Others are compiled with the functions that call them.
+        return Ok(!calls_itself(&decoded, &code, &function)?);
+    }
+    if record.given_back.get() {
+        return Ok(true);
+    }
+    if calls < CALLS.load(Ordering::Relaxed) {
+        return Ok(false);
+    }
+    entry::take(&function, record);
+    Ok(true)
+}
+
+/// Whether a global that the code loads is the function itself.
+fn calls_itself(
+    decoded: &crate::decode::Code,
+    code: &Bound<'_, PyCode>,
+    function: &Bound<'_, pyo3::types::PyFunction>,
+) -> PyResult<bool> {
+    let names = code.getattr("co_names")?.cast_into::<pyo3::types::PyTuple>()?;
+    let globals = function.getattr("__globals__")?.cast_into::<pyo3::types::PyDict>()?;
+    for instruction in decoded.instructions().filter(|i| i.opcode == crate::opcode::LOAD_GLOBAL) {
+        let name = names.get_item((instruction.argument >> 1) as usize)?;
+        if globals.get_item(name)?.is_some_and(|value| value.is(function)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Has a function compiled when it is called next.
+pub fn request(function: &Bound<'_, pyo3::types::PyFunction>) -> PyResult<()> {
+    let code = function.getattr("__code__")?.cast_into::<PyCode>()?;
+    let record = Record::of(&code)?;
+    if let Ok(api) = Api::get() {
+        // SAFETY: attached; any id is allowed, and a code object. A failure leaves the hook as it is.
+        if unsafe {
+            (api.PyUnstable_FrameHook_DisableForCode)(ID.load(Ordering::Relaxed), code.as_ptr())
+        } < 0
+        {
+            drop(PyErr::take(function.py()));
+        }
+    }
+    let refused = code::shape(&code).err();
+    let refused = match refused {
+        None => code::unsupported(&code::decode(&code)?),
+        refused => refused,
+    };
+    match refused {
+        Some(why) => record.refuse(why),
+        None => {
+            let decoded = code::decode(&code)?;
+            if decoded.has_loop() {
+                watch_loops(&code)?;
+            }
+            entry::take(function, record);
+        }
+    }
+    Ok(())
+}

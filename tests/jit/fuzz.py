@@ -1,0 +1,164 @@
+"""Random programs, run by the interpreter and as machine code: results, exceptions with their lines and columns, and the
+variables of all frames of a traceback must be equal.
+
+    build/ferrule/python tests/jit/fuzz.py --count 20000 --seed 1 --packages DIRECTORY [--stock build/stock/python]
+
+With --stock, the outcomes of the interpreter are compared with stock CPython's too.
+"""
+
+import argparse
+import itertools
+import json
+import subprocess
+import sys
+import traceback
+import types
+import warnings
+
+import generator
+
+KINDS = [("int", "int", "int"), ("float", "float", "float"), ("int", "float", "int"), ("float", "int", "other"), ("int", "int", "other"),
+         ("int", "int", "int")]
+CALLS = 8
+
+
+def describe(value):
+    if isinstance(value, tuple):
+        return f"({', '.join(map(describe, value))})"
+    if isinstance(value, int) and not -10**40 < value < 10**40:
+        return f"int {hash(value)} {value.bit_length()}"
+    if type(value).__module__ == "builtins" and not isinstance(value, types.BuiltinFunctionType | types.FunctionType):
+        return f"{type(value).__name__} {value!r}"
+    return type(value).__name__
+
+
+def outcome(function, arguments):
+    """What a call does, as text."""
+    try:
+        result = function(*arguments)
+    except Exception as error:
+        frames = []
+        step = error.__traceback__.tb_next
+        while step is not None:
+            positions = next(itertools.islice(step.tb_frame.f_code.co_positions(), step.tb_lasti // 2, None))
+            local = {name: describe(value) for name, value in step.tb_frame.f_locals.items()}
+            frames.append([step.tb_frame.f_code.co_name, step.tb_lineno, positions, sorted(local.items())])
+            step = step.tb_next
+        text = "" if isinstance(error, RecursionError) else str(error)[:200]
+        return f"{type(error).__name__}: {text} {frames}"
+    same = [index for index, argument in enumerate(arguments) if result is argument]
+    return f"{describe(result)} {same}"
+
+
+class Program:
+    """A generated program, with the arguments of its calls."""
+
+    def __init__(self, seed):
+        self.kinds = KINDS[seed % len(KINDS)]
+        made = generator.Generator(seed, "float" in self.kinds)
+        self.seed, self.text = seed, made.source()
+        self.code = compile(self.text, f"<program {seed}>", "exec")
+        self.calls = [generator.arguments(made.rng, self.kinds) for _ in range(CALLS)]
+
+    def functions(self):
+        namespace = {"__name__": "generated"}
+        exec(self.code, namespace)
+        return namespace
+
+    def run(self, before):
+        main = self.functions()
+        before(main)
+        return [outcome(main["main"], arguments) for arguments in self.calls]
+
+
+def seeds(options):
+    return range(options.seed, options.seed + options.count)
+
+
+def interpreted(options):
+    """The interpreter's outcomes, by seed."""
+    return {seed: Program(seed).run(lambda main: None) for seed in seeds(options)}
+
+
+def outcomes_of_stock(options):
+    command = [options.stock, __file__, "--count", str(options.count), "--seed", str(options.seed), "--print"]
+    found = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    return {int(seed): outcomes for seed, outcomes in json.loads(found).items()}
+
+
+def compiled(options, expected):
+    """Runs all once more with the compiler; the number of programs that were compiled, and the differences."""
+    sys.path.insert(0, options.packages)
+    import ferrule_jit
+    ferrule_jit.enable(turns=options.turns or 1000)
+    totals, differences = {"programs": 0, "calls": 0, "compiled": 0, "entered": 0, "left": 0, "refused": {}}, []
+
+    def ask(main):
+        if options.turns:
+            return  # loops are entered where they are
+        for function in list(main.values()):
+            if isinstance(function, types.FunctionType):
+                ferrule_jit.compile_at_next_call(function)
+
+    for seed in seeds(options):
+        program, functions = Program(seed), []
+
+        def before(main, functions=functions):
+            ask(main)
+            functions += [value for value in main.values() if isinstance(value, types.FunctionType)]
+
+        # The first run of a code object is interpreted, so that instructions have seen that nobody looks. Then twice compiled.
+        for turn in range(3):
+            found = program.run(before)
+            for arguments, was, wanted in zip(program.calls, found, expected[seed]):
+                totals["calls"] += 1
+                if was != wanted:
+                    differences.append((seed, turn, arguments, wanted, was))
+        totals["programs"] += 1
+        facts = [ferrule_jit.stats(function) for function in functions]
+        totals["compiled"] += any(fact.get("versions") or fact.get("loops") for fact in facts)
+        totals["entered"] += sum(fact.get("entered", 0) for fact in facts)
+        totals["left"] += sum(fact.get("left", 0) for fact in facts)
+        main = ferrule_jit.stats(functions[-1]).get("refused")
+        if main:
+            reason = "".join(character for character in main if not character.isdigit())
+            totals["refused"][reason] = totals["refused"].get(reason, 0) + 1
+    return totals, differences
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--packages", help="where ferrule_jit is")
+    parser.add_argument("--stock", help="an interpreter to compare with")
+    parser.add_argument("--turns", type=int, help="enter loops after so many turns, instead of compiling whole functions")
+    parser.add_argument("--print", action="store_true", help="print the interpreter's outcomes")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    expected = interpreted(options)
+    if options.print:
+        json.dump(expected, sys.stdout)
+        return
+    failed = 0
+    if options.stock:
+        for seed, outcomes in outcomes_of_stock(options).items():
+            if outcomes != json.loads(json.dumps(expected[seed])):
+                failed += 1
+                print(f"seed {seed} differs from stock without the compiler")
+    totals, differences = compiled(options, expected)
+    for seed, turn, arguments, wanted, was in differences[:5]:
+        print(f"--- seed {seed}, turn {turn}, arguments {arguments}\n{Program(seed).text}\nwanted {wanted}\nfound  {was}")
+    most = sorted(totals["refused"].items(), key=lambda item: -item[1])[:12]
+    print(f"{totals['programs']} programs, {totals['calls']} calls, {totals['compiled']} programs compiled, "
+          f"{totals['entered']} entries, {totals['left']} exits, {len(differences)} differences, {failed} from stock")
+    print("not compiled:", most)
+    sys.exit(bool(differences or failed))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception:
+        traceback.print_exc()
+        sys.exit(2)

@@ -1,0 +1,200 @@
+"""Random functions over numbers: statements of all kinds that are compiled, over values at which something changes."""
+
+import random
+
+INTS = [0, 1, -1, 2, -2, 3, -3, 5, 7, -7, 8, 10, 63, 64, -64, 255, 256, 257, 1000, 2**30 - 1, 2**30, -2**30, 2**31, -2**31, 2**32,
+        2**53 - 1, 2**53, 2**53 + 1, -2**53 - 1, 2**60, 2**61 + 1, 2**62, -2**62, 2**63 - 1, 2**63 - 2, -2**63, -2**63 + 1, 2**63,
+        -2**63 - 1, 2**64, 10**30, -10**30]
+FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.0, 3.0, -2.5, 0.1, 1e-5, 1e10, -1e10, 1e16, 2.0**53, 2.0**53 + 2, -2.0**63, 2.0**63,
+          1e18, 1e100, 1e308, -1e308, 5e-324, 2.2250738585072014e-308, float("inf"), float("-inf"), float("nan")]
+OTHERS = [True, False, None]
+BINARY = ["+", "-", "*", "//", "%", "/", "&", "|", "^", "<<", ">>", "**"]
+COMPARE = ["<", "<=", "==", "!=", ">", ">="]
+CALLS = ["abs", "int", "float", "bool", "min", "max", "sqrt", "math.floor", "math.ceil", "math.fabs", "math.sin", "math.exp", "math.atan"]
+PARAMETERS = ["a", "b", "c"]
+VARIABLES = ["x", "y", "z", *PARAMETERS]
+HEADER = """import math
+from math import sqrt
+LIMIT = 7
+SCALE = 1.5
+"""
+
+
+def arguments(rng, kinds):
+    """Values of these kinds: "int", "float", "other"."""
+    choices = {"int": INTS, "float": FLOATS, "other": OTHERS}
+    small = {"int": [*range(-8, 9)], "float": [n / 2 for n in range(-8, 9)], "other": OTHERS}
+    return tuple(rng.choice((choices if rng.random() < 0.5 else small)[kind]) for kind in kinds)
+
+
+class Generator:
+    """One program: a module with a function `main` of three parameters, and what it calls."""
+
+    def __init__(self, seed, floats):
+        self.rng = random.Random(seed)
+        # Where floats are about, an operator of bits is an exception most of the time.
+        self.binary = ["+", "-", "*", "//", "%", "/", "**"] if floats and self.rng.random() < 0.8 else BINARY
+        self.floats = floats
+        self.lines = []
+        self.loops = 0
+        self.helpers = []
+
+    def source(self):
+        for number in range(self.rng.randrange(3)):
+            self.helper(f"helper{number}")
+        if self.rng.random() < 0.3:
+            self.recursive()
+        self.function("main", PARAMETERS, statements=self.rng.randrange(3, 9))
+        return HEADER + "\n".join(self.lines) + "\n"
+
+    def helper(self, name):
+        parameters = PARAMETERS[:self.rng.randrange(1, 4)]
+        self.function(name, parameters, statements=self.rng.randrange(1, 3))
+        self.helpers.append((name, len(parameters)))
+
+    def recursive(self):
+        # Bounded by its first argument, which the callers mask.
+        end, step = self.expression(1, ["a", "b"]), self.expression(1, ["a", "b"])
+        self.lines += ["def again(n, a, b):", "    if n <= 0:", f"        return {end}",
+                       f"    return again(n - 1, {step}, a) {self.rng.choice(['+', '-', '*', '^'])} {self.rng.choice(['n', 'b', '1'])}"]
+        self.helpers.append(("again", 3))
+
+    def function(self, name, parameters, statements):
+        self.lines.append(f"def {name}({', '.join(parameters)}):")
+        self.loops = 0
+        self.known = list(parameters)
+        start = ["0", "1", "0.0", "1.0", "1000", "a", "LIMIT", "SCALE"] if self.floats else ["0", "1", "1000", "a", "LIMIT"]
+        self.lines.append(f"    x = {self.rng.choice(start)}")
+        self.known.append("x")
+        for name in ("y", "z"):
+            self.lines.append(f"    {name} = {self.rng.choice(['0', '1', '0.5' if self.floats else '2', *parameters])}")
+            self.known.append(name)
+        self.bound = list(self.known)
+        for _ in range(statements):
+            self.statement(1, 0)
+        self.lines.append(f"    return {self.result()}")
+
+    def result(self):
+        if self.rng.random() < 0.15:
+            return ", ".join(self.rng.choice(self.known) for _ in range(self.rng.randrange(2, 4)))
+        return self.expression(2)
+
+    # ---- statements ---------------------------------------------------------------
+
+    def statement(self, depth, loop):
+        pad = "    " * depth
+        kind = self.rng.random()
+        if kind < 0.32 or depth > 3:
+            self.assign(pad)
+        elif kind < 0.45:
+            target = self.rng.choice(self.bound)
+            operators = ["+", "-", "*", "//", "%", "&", "^"] if self.binary is BINARY else self.binary[:6]
+            self.lines.append(f"{pad}{target} {self.rng.choice(operators)}= {self.expression(1)}")
+        elif kind < 0.60:
+            self.lines.append(f"{pad}if {self.condition()}:")
+            self.block(depth + 1, loop)
+            if self.rng.random() < 0.5:
+                self.lines.append(f"{pad}else:")
+                self.block(depth + 1, loop)
+        elif kind < 0.80 and self.loops < 3:
+            self.loop(pad, depth)
+        elif kind < 0.84 and loop:
+            self.lines.append(f"{pad}if {self.condition()}: {self.rng.choice(['break', 'continue'])}")
+        elif kind < 0.88:
+            self.lines.append(f"{pad}if {self.condition()}: return {self.result()}")
+        elif kind < 0.91:
+            names = self.rng.sample(VARIABLES, 2)
+            self.lines.append(f"{pad}{names[0]}, {names[1]} = {self.expression(1)}, {self.expression(1)}")
+            self.known += [name for name in names if name not in self.known]
+        elif kind < 0.93:
+            self.lines.append(f"{pad}try:")
+            self.block(depth + 1, loop)
+            self.lines.append(f"{pad}except (ZeroDivisionError, ValueError, OverflowError, TypeError):")
+            self.lines.append(f"{pad}    {self.rng.choice(self.bound)} = {self.rng.choice(['0', '-1', '0.5'])}")
+        elif kind < 0.95:
+            self.lines.append(f"{pad}if {self.condition()}: raise ValueError({self.rng.choice(self.known)})")
+        elif kind < 0.97:
+            # Somewhere a variable is not bound any more.
+            name = self.rng.choice(self.bound)
+            self.lines.append(f"{pad}if {self.condition()}: del {name}")
+        else:
+            self.assign(pad)
+
+    def block(self, depth, loop):
+        for _ in range(self.rng.randrange(1, 4)):
+            self.statement(depth, loop)
+
+    def assign(self, pad):
+        name = self.rng.choice(VARIABLES)
+        self.lines.append(f"{pad}{name} = {self.expression(2)}")
+        if name not in self.known:
+            # Where it is assigned in a branch it may be unbound later.
+            self.known.append(name)
+
+    def loop(self, pad, depth):
+        self.loops += 1
+        counter = f"i{self.loops}"
+        bound = self.rng.choice(["3", "5", "LIMIT", "int(x)", "int(a)"] if self.floats else ["3", "5", "LIMIT", "a", "b", "x", "int(x)"])
+        if self.rng.random() < 0.6:
+            step = self.rng.choice(["", "", "", ", 2", ", -1", ", 0" if self.floats else ", c"])
+            start = self.rng.choice(["0", "1", "-2", "5"]) if step or self.rng.random() < 0.5 else None
+            arguments = f"{start}, {bound}{step}" if start else bound
+            fuel = f"{pad}    if {counter} > 20 or {counter} < -20: break"
+            self.lines += [f"{pad}for {counter} in range({arguments}):", fuel]
+        else:
+            self.lines += [f"{pad}{counter} = 0", f"{pad}while {self.condition()}:", f"{pad}    {counter} += 1",
+                           f"{pad}    if {counter} > 9: break"]
+        self.known.append(counter)
+        # Ints do not grow without end.
+        self.lines += [f"{pad}    if abs({name}) > 1e40: break" for name in self.bound if name in VARIABLES]
+        self.block(depth + 1, 1)
+
+    # ---- expressions --------------------------------------------------------------
+
+    def condition(self):
+        kind = self.rng.random()
+        if kind < 0.7:
+            return f"{self.expression(1)} {self.rng.choice(COMPARE)} {self.expression(1)}"
+        if kind < 0.8:
+            return f"not {self.rng.choice(self.known)}"
+        if kind < 0.9:
+            return f"{self.condition()} {self.rng.choice(['and', 'or'])} {self.condition()}"
+        if kind < 0.93:
+            return f"{self.rng.choice(self.known)} is {self.rng.choice(['None', 'not None'])}"
+        return self.rng.choice(self.known)
+
+    def atom(self, names):
+        kind = self.rng.random()
+        if kind < 0.62:
+            return self.rng.choice(names)
+        if kind < 0.80:
+            return str(self.rng.choice([0, 1, 2, 3, -1, 7, 10, 64, 1000, 2**31, 2**53, 2**62]))
+        if kind < (0.92 if self.floats else 0.82):
+            return str(self.rng.choice([0.0, 0.5, 1.0, 2.0, -1.5, 1e10, 1e300]))
+        return self.rng.choice(["LIMIT", "SCALE", "True", "False", "math.pi"] if self.floats else ["LIMIT", "7", "True", "False"])
+
+    def expression(self, depth, names=None):
+        names = names or self.known
+        kind = self.rng.random()
+        if depth == 0 or kind < 0.25:
+            return self.atom(names)
+        inner = [self.expression(depth - 1, names) for _ in range(3)]
+        if kind < 0.75:
+            operator = self.rng.choice(self.binary)
+            if operator in ("<<", ">>"):
+                return f"({inner[0]} {operator} ({inner[1]} & 63){' - 2' if self.rng.random() < 0.1 else ''})"
+            if operator == "**":
+                return f"({inner[0]} ** {self.rng.choice(['2', '3', '0', '0.5', '-1', '2.0'])})"
+            return f"({inner[0]} {operator} {inner[1]})"
+        if kind < 0.81:
+            return f"({self.rng.choice(['-', '~', '+', 'not '] if self.binary is BINARY else ['-', '-', '+'])}{inner[0]})"
+        if kind < 0.85:
+            return f"({inner[0]} if {inner[1]} {self.rng.choice(COMPARE)} {inner[2]} else {inner[0]})"
+        if kind < 0.94 or not self.helpers:
+            name = self.rng.choice(CALLS if self.floats else ["abs", "int", "bool", "min", "max", "int", "float"])
+            count = 2 if name in ("min", "max") else 1
+            return f"{name}({', '.join(inner[:count])})"
+        name, count = self.rng.choice(self.helpers)
+        if name == "again":
+            return f"again({inner[0]} & 15, {inner[1]}, {inner[2]})"
+        return f"{name}({', '.join(inner[:count])})"

@@ -1,0 +1,116 @@
+"""Builds the compiler for the interpreter that runs the tests, and compares functions with and without it."""
+
+import atexit
+import functools
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import types
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+@functools.cache
+def packages():
+    """The directory with the package, built for this process."""
+    out = str(ROOT / "build" / "test-extensions" / f"jit-{os.getpid()}")
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.clients", "--python", sys.executable, "--packages", out, "--only", "jit"],
+        capture_output=True, text=True, cwd=ROOT)
+    if done.returncode:
+        raise RuntimeError(f"the compiler does not build:\n{done.stderr}")
+    atexit.register(shutil.rmtree, out, ignore_errors=True)
+    return out
+
+
+def load():
+    """For setUpModule(): the package, imported, or SkipTest where this interpreter cannot have it."""
+    if shutil.which("cargo") is None:
+        raise unittest.SkipTest("cargo is not on PATH")
+    sys.path.insert(0, packages())
+    unittest.addModuleCleanup(sys.path.remove, packages())
+    import ferrule_jit
+    missing = ferrule_jit.what_is_missing()
+    if missing:
+        raise unittest.SkipTest(missing)
+    return ferrule_jit
+
+
+def define(source, **values):
+    """The functions of a source, as a namespace that nothing else has."""
+    namespace = {"__name__": "defined", **values}
+    exec(compile(textwrap.dedent(source), "<defined>", "exec"), namespace)
+    return types.SimpleNamespace(**{name: value for name, value in namespace.items() if name != "__builtins__"}, globals=namespace)
+
+
+def what_happens(function, arguments):
+    """The result with its type, and which arguments it is; or the exception, and where it was raised."""
+    try:
+        result = function(*arguments)
+    except Exception as error:
+        places = []
+        step = error.__traceback__.tb_next
+        while step:
+            code = step.tb_frame.f_code
+            position = next(itertools.islice(code.co_positions(), step.tb_lasti // 2, None))
+            places.append((code.co_name, position, sorted((name, repr(value)) for name, value in step.tb_frame.f_locals.items())))
+            step = step.tb_next
+        return f"{type(error).__name__}: {error}", places
+    return f"{type(result).__name__} {result!r}", [index for index, argument in enumerate(arguments) if argument is result]
+
+
+class Case(unittest.TestCase):
+    """The compiler is enabled in each test."""
+
+    jit = None
+
+    def setUp(self):
+        self.jit.enable()
+        self.addCleanup(self.jit.disable)
+
+    def compiled(self, function, *arguments):
+        """Has a function compiled for the types of these arguments."""
+        function(*arguments)  # interpreted, after which the first instruction has seen that nobody looks
+        self.jit.compile_at_next_call(function)
+        function(*arguments)
+        self.assertTrue(self.jit.stats(function).get("versions"), self.jit.explain(function))
+        return function
+
+    def check(self, source, name, argument_lists, identity=True):
+        """A function does with each list of arguments what it does interpreted, and compiled code was entered for it.
+
+        Without `identity`: an operator may give an operand back as its result, or an equal object.
+        """
+        left = 0
+        for arguments in argument_lists:
+            plain, made = (getattr(define(source), name) for _ in range(2))
+            wanted = what_happens(plain, arguments)
+            # What is larger than a machine word meets code that was compiled for ints.
+            fitting = [1000 if type(a) is int and not -2**63 <= a < 2**63 else a for a in arguments]
+            what_happens(made, fitting)
+            self.jit.compile_at_next_call(made)
+            what_happens(made, fitting)
+            found = what_happens(made, arguments)
+            if not identity and isinstance(found[1], list) and found[1] != wanted[1]:
+                wanted, found = wanted[0], found[0]
+            self.assertEqual(found, wanted, (name, arguments))
+            stats = self.jit.stats(made)
+            entered = 2 if all(a is b for a, b in zip(fitting, arguments)) else 1
+            self.assertGreaterEqual(stats.get("entered", 0), entered, (arguments, self.jit.explain(made)))
+            left += stats["left"]
+        return left
+
+
+def run_alone(program, *options, expect=0):
+    """Runs a program in an interpreter of its own with the compiler on; its output."""
+    header = f"import sys; sys.path.insert(0, {packages()!r}); import ferrule_jit; ferrule_jit.enable()\n"
+    done = subprocess.run([sys.executable, *options, "-c", header + textwrap.dedent(program)], capture_output=True, text=True)
+    if done.returncode != expect:
+        raise AssertionError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout

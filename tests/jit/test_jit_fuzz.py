@@ -1,0 +1,47 @@
+"""Random programs: with the compiler as without it, and as on stock."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import fuzz
+import jit_support
+
+FUZZ = fuzz.__file__
+STOCK = os.environ.get("STOCK_PYTHON")
+
+
+def setUpModule():
+    jit_support.load()
+
+
+class Programs(unittest.TestCase):
+    def run_fuzz(self, *options):
+        command = [sys.executable, FUZZ, "--packages", jit_support.packages(), *options]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=jit_support.HERE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = re.match(r"(\d+) programs, (\d+) calls, (\d+) programs compiled, (\d+) entries, (\d+) exits, 0 differences", done.stdout)
+        return [int(number) for number in found.groups()]
+
+    def test_whole_functions(self):
+        stock = ["--stock", STOCK] if STOCK else []
+        programs, _, compiled, entries, exits = self.run_fuzz("--count", "250", "--seed", "5000", *stock)
+        self.assertEqual(programs, 250)
+        self.assertGreater(compiled, 100)
+        self.assertGreater(entries, 1000)
+        self.assertGreater(exits, 300)
+
+    def test_loops_that_run(self):
+        _, _, compiled, entries, _ = self.run_fuzz("--count", "250", "--seed", "7000", "--turns", "1")
+        self.assertGreater(compiled, 20)
+        self.assertGreater(entries, 300)
+
+    def test_a_difference_is_found(self):
+        program = fuzz.Program(1)
+        first = program.run(lambda main: None)
+        self.assertEqual(json.loads(json.dumps(first)), first)
+        program.text, program.code = "", compile("def main(a, b, c): return a, b", "<other>", "exec")
+        self.assertNotEqual(program.run(lambda main: None), first)

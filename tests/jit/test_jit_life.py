@@ -1,0 +1,240 @@
+"""What changes around compiled functions: globals, builtins, code, defaults, types; and what becomes of memory."""
+
+import builtins
+import gc
+import sys
+import weakref
+
+import jit_support
+from jit_support import Case, define
+
+
+def setUpModule():
+    Changes.jit = Memory.jit = Interface.jit = jit_support.load()
+
+
+SUM = """
+    LIMIT = 3
+    def helper(x): return x + 1
+    def f(n):
+        total = 0
+        for i in range(n):
+            total += helper(i) * LIMIT + abs(-i)
+        return total
+"""
+
+
+class Changes(Case):
+    def made(self):
+        space = define(SUM)
+        self.compiled(space.f, 10)
+        self.assertEqual(space.f(10), 210)
+        return space
+
+    def test_a_global_is_changed(self):
+        space = self.made()
+        space.globals["LIMIT"] = 4
+        self.assertEqual(space.f(10), 265)
+        space.globals["LIMIT"] = 0.5
+        self.assertEqual(space.f(10), 72.5)
+        del space.globals["LIMIT"]
+        self.assertRaises(NameError, space.f, 10)
+
+    def test_a_callee_is_changed(self):
+        space = self.made()
+        space.globals["helper"] = lambda x: 0
+        self.assertEqual(space.f(10), 45)
+
+    def test_a_callee_gets_other_code(self):
+        space = self.made()
+        space.helper.__code__ = (lambda x: 100).__code__
+        self.assertEqual(space.f(10), 3045)
+
+    def test_a_builtin_is_hidden_by_a_global(self):
+        space = self.made()
+        space.globals["abs"] = lambda x: 1000
+        self.assertEqual(space.f(10), 165 + 10000)
+        del space.globals["abs"]
+        self.assertEqual(space.f(10), 210)
+
+    def test_a_builtin_is_replaced(self):
+        space = self.made()
+        original = builtins.abs
+        self.addCleanup(setattr, builtins, "abs", original)
+        builtins.abs = lambda x: 1000
+        found = space.f(10)
+        builtins.abs = original
+        self.assertEqual(found, 165 + 10000)
+
+    def test_an_attribute_of_a_module_is_replaced(self):
+        import math
+        space = define("import math\ndef f(x):\n    for i in range(2): y = math.sqrt(x)\n    return y\n")
+        self.compiled(space.f, 4.0)
+        original = math.sqrt
+        self.addCleanup(setattr, math, "sqrt", original)
+        math.sqrt = lambda x: "replaced"
+        found = space.f(4.0)
+        math.sqrt = original
+        self.assertEqual(found, "replaced")
+
+    def test_code_is_assigned(self):
+        space = self.made()
+        space.f.__code__ = (lambda n: n * 2).__code__
+        self.assertEqual([space.f(10) for _ in range(3)], [20] * 3)
+
+    def test_code_of_a_function_that_was_seen_is_assigned(self):
+        space = self.made()
+        other = define("def g(n):\n    for i in range(n): pass\n    return n + 7\n")
+        self.assertEqual(other.g(2), 9)
+        space.f.__code__ = other.g.__code__
+        self.assertEqual([space.f(10) for _ in range(3)], [17] * 3)
+
+    def test_defaults_are_assigned(self):
+        space = define("def f(n, step=1):\n    total = 0\n    for i in range(n): total += step\n    return total\n")
+        self.compiled(space.f, 10, 1)
+        self.assertEqual(space.f(10), 10)
+        space.f.__defaults__ = (5,)
+        self.assertEqual(space.f(10), 50)
+        self.assertEqual(space.f(n=4), 20)
+        self.assertRaises(TypeError, space.f, 1, 2, 3)
+        self.assertRaises(TypeError, space.f)
+
+    def test_other_types(self):
+        space = define("def f(n, step):\n    total = step\n    for i in range(n): total += step\n    return total\n")
+        self.compiled(space.f, 3, 1)
+        self.assertEqual(space.f(3, 1), 4)
+        self.assertEqual(space.f(3, 0.5), 2.0)
+        self.assertEqual(space.f(3, "ab"), "abababab")
+        self.assertEqual(space.f(3, 2**70), 2**72)
+        self.assertIs(type(space.f(True, True)), int)
+        self.assertRaises(TypeError, space.f, None, 1)
+
+    def test_a_subclass_of_int_is_no_int(self):
+        class Loud(int):
+            def __add__(self, other): return "added"
+            __radd__ = __add__
+        space = define("def f(a, b):\n    for i in range(1): c = a + b\n    return c\n")
+        self.compiled(space.f, 1, 2)
+        self.assertEqual(space.f(Loud(1), 2), "added")
+        self.assertEqual(space.f(1, Loud(2)), "added")
+
+    def test_two_functions_of_one_code_with_other_globals(self):
+        source = compile("def f(n):\n    t = 0\n    for i in range(n): t += LIMIT\n    return t\n", "<shared>", "exec")
+        one, other = {"LIMIT": 1}, {"LIMIT": 10}
+        exec(source, one)
+        exec(source, other)
+        for turn in range(3):
+            for space, expected in ((one, 5), (other, 50)):
+                self.jit.compile_at_next_call(space["f"])
+                self.assertEqual(space["f"](5), expected)
+
+    def test_a_function_is_left_too_often(self):
+        space = define("def f(n):\n    for i in range(2): n = n * 2\n    return n\n")
+        self.compiled(space.f, 1)
+        for _ in range(200):
+            self.assertEqual(space.f(2**62), 2**64)
+        self.assertIn("given back", self.jit.explain(space.f))
+        self.assertEqual(space.f(1), 4)
+
+
+class Memory(Case):
+    def test_machine_code_goes_away_with_its_code_object(self):
+        def one():
+            space = define(SUM)
+            self.compiled(space.f, 10)
+            return self.jit.stats(space.f)["machine_code_mapped"], weakref.ref(space.f.__code__)
+        during, code = one()
+        gc.collect()
+        self.assertIsNone(code())
+        after = self.jit.stats(one)["machine_code_mapped"]
+        self.assertLess(after, during)
+
+    def test_a_function_that_calls_itself_goes_away(self):
+        space = define("def f(n): return n if n < 2 else f(n - 1) + f(n - 2)\n")
+        self.compiled(space.f, 10)
+        code = weakref.ref(space.f.__code__)
+        del space
+        gc.collect()
+        self.assertIsNone(code())
+
+    def test_references_are_balanced(self):
+        space = define("def f(a, b):\n    x = y = a\n    for i in range(3): x = x * b\n    return x, y\n")
+        a, b = 2**40 + 1, 2**20 + 5
+        self.compiled(space.f, a, b)
+        before = sys.getrefcount(a), sys.getrefcount(b)
+        for _ in range(20):
+            self.assertEqual(space.f(a, b)[1], a)  # is left in the second turn
+        self.assertEqual((sys.getrefcount(a), sys.getrefcount(b)), before)
+        self.assertGreater(self.jit.stats(space.f)["left"], 0)
+
+    def test_no_memory_is_writable_and_executable(self):
+        output = jit_support.run_alone("""
+            def f(n):
+                t = 0
+                for i in range(n): t += i
+                return t
+            f(3); ferrule_jit.compile_at_next_call(f); f(3); f(3)
+            assert ferrule_jit.stats(f)["entered"], ferrule_jit.explain(f)
+            print([line for line in open("/proc/self/maps") if "wx" in line.split()[1]])
+        """)
+        self.assertEqual(output, "[]\n")
+
+    def test_a_function_deleted_while_it_runs(self):
+        space = define("def f(n):\n    x = 1\n    for i in range(n): x = x * 3\n    return x\n")
+        self.compiled(space.f, 3)
+        function = space.f
+        del space.f
+        space.globals.clear()
+        self.assertEqual((lambda call: call(60))(function), 3**60)
+
+
+class Interface(Case):
+    def test_disabled_and_enabled_again(self):
+        space = define(SUM)
+        self.compiled(space.f, 10)
+        self.jit.disable()
+        self.assertFalse(self.jit.is_enabled())
+        entered = self.jit.stats(space.f)["entered"]
+        self.assertEqual(space.f(10), 210)
+        self.assertEqual(self.jit.stats(space.f)["entered"], entered)
+        self.jit.enable()
+        self.jit.enable()
+        self.assertEqual(space.f(10), 210)
+
+    def test_it_finds_functions_itself(self):
+        space = define(SUM)
+        for _ in range(4):
+            self.assertEqual(space.f(800), 800 * 801 // 2 * 3 + 800 * 799 // 2)
+        self.assertGreater(self.jit.stats(space.f)["entered"], 0)
+        self.assertIn("compiled for (int) -> int", self.jit.explain(space.f))
+        self.assertIn("compiled from the loop in line 6 on", self.jit.explain(space.f))
+        fib = define("def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\n").fib
+        self.assertEqual(fib(15), 610)
+        self.assertEqual(fib(15), 610)
+        self.assertGreater(self.jit.stats(fib)["entered"], 0)
+
+    def test_explain_says_where_it_was_left(self):
+        space = define("def f(n):\n    x = 1\n    for i in range(n):\n        x = x * 3\n    return x\n")
+        self.compiled(space.f, 3)
+        space.f(50)
+        self.assertIn("line 4: left 1 times", self.jit.explain(space.f))
+
+    def test_explain_says_why_not(self):
+        space = define("""
+            def generator(n):
+                for i in range(n): yield i
+            def lists(n):
+                for i in range(n): x = [i]
+                return x
+            def star(*args):
+                for i in range(3): pass
+        """)
+        list(space.generator(3)), space.lists(3), space.star()
+        for name, why in (("generator", "a generator"), ("lists", "instruction"), ("star", "args")):
+            self.assertIn("not compiled: ", self.jit.explain(getattr(space, name)))
+            self.assertIn(why, self.jit.explain(getattr(space, name)))
+
+    def test_what_is_asked_wrongly(self):
+        self.assertRaises(TypeError, self.jit.compile_at_next_call, len)
+        self.jit.disable()
+        self.assertRaises(RuntimeError, self.jit.compile_at_next_call, lambda: 1)
