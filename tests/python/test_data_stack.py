@@ -9,9 +9,9 @@ import types
 import unittest
 
 from support import (
+    CACHED_CHUNK_BYTES,
     KEPT_CHUNKS_BYTES,
     ROOT_CHUNK_BYTES,
-    CACHED_CHUNK_BYTES,
     framecore,
     in_new_thread,
     make_recursion,

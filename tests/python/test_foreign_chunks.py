@@ -3,9 +3,9 @@
 import unittest
 
 from support import (
+    CACHED_CHUNK_BYTES,
     KEPT_CHUNKS_BYTES,
     ROOT_CHUNK_BYTES,
-    CACHED_CHUNK_BYTES,
     ProgramTestCase,
     framecore,
     in_new_thread,

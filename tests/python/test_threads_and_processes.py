@@ -6,9 +6,9 @@ import threading
 import unittest
 
 from support import (
+    CACHED_CHUNK_BYTES,
     KEPT_CHUNKS_BYTES,
     ROOT_CHUNK_BYTES,
-    CACHED_CHUNK_BYTES,
     THREAD_STACK_BYTES,
     ProgramTestCase,
     make_recursion,

@@ -1,5 +1,5 @@
 //! error: unused `StackRef` that must be used
-//! without: #[must_use = "a reference that nobody takes is closed at once"] =>
+//! without: #[must_use = "a reference that is not used is closed at once"] =>
 use crate::stack_ref::{StackRef, Untagged};
 
 pub fn misuse(reference: &StackRef<Untagged>) {
