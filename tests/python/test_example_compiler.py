@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 from loops_support import compilers
-from support import FREE_THREADED, ON_STOCK, ROOT, needs_hooks
+from support import FREE_THREADED, ON_STOCK, ROOT, framecore, needs_hooks
 
 toy = None
 
@@ -28,6 +28,7 @@ def setUpModule():
                os.path.join(ROOT, "examples", "compiler", "toymodule.c"), "-o", os.path.join(directory, "toy.so")]
     subprocess.run(command, check=True)
     sys.path.insert(0, directory)
+    unittest.addModuleCleanup(framecore.clear_frame_hooks)      # the module's hook stays as long as the interpreter
     try:
         import toy
     finally:
