@@ -146,6 +146,7 @@ static _PyInterpreterFrame *bottom;     /* what has called run() */
 static long long events, rest_until, first, step, stops, frames_taken, longest, unfit;
 static int raises, elsewhere;   /* raises: an exception of its own at each stop; elsewhere: by Continue, or not */
 static int passes;              /* the next event is that of the instruction that continues */
+static int handles;             /* frames continue with an exception; the records are freed at a handler's first instruction, as programs count references */
 static Records taken;
 static PyObject **objects;      /* the frame objects of the frames taken, the innermost last; NULL: none */
 
@@ -310,6 +311,10 @@ at_instruction(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t co
         free_records(&taken);
         Py_RETURN_NONE;
     }
+    if (handles) {
+        handles = 0;
+        free_records(&taken);
+    }
     Py_ssize_t offset = PyLong_AsSsize_t(args[1]);
     events++;
     if (!is_stop(frame, args[0], offset)) {
@@ -359,12 +364,14 @@ continue_taken(PyThreadState *tstate)
         /* no instruction is executed first: the frames get new objects */
         PyErr_SetObject(PyExc_LookupError, pending);
         Py_CLEAR(pending);
-        Records all = taken;
-        taken = (Records){0};
         PyMem_Free(objects);        /* there are none */
         objects = NULL;
-        PyObject *result = PyUnstable_Frame_Continue(all.records, all.count, NULL);
-        free_records(&all);
+        handles = 1;
+        PyObject *result = PyUnstable_Frame_Continue(taken.records, taken.count, NULL);
+        if (handles) {
+            handles = 0;
+            free_records(&taken);
+        }
         return result;
     }
     passes = 1;
