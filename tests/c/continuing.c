@@ -462,7 +462,8 @@ get_locals(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyObject *
 get_locals_nowhere(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return PyLong_FromLong(PyUnstable_InterpreterFrame_GetLocals(PyThreadState_Get()->current_frame, NULL));
+    int status = PyUnstable_InterpreterFrame_GetLocals(PyThreadState_Get()->current_frame, NULL);
+    return status < 0 ? NULL : PyLong_FromLong(status);
 }
 
 static PyObject *seen;          /* a list: what evaluators and hooks see */
