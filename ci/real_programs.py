@@ -5,7 +5,7 @@
     ci/real-programs NAME... | all     these; ten minutes a side at most
     ci/real-programs --publish NAME    and write the rows to docs/real-programs.md
 
-A third run has a frame hook in every process of Ferrule's, which is asked about every function and lets it pass. A test that
+A third run has a frame hook in every process of Ferrule's, which is called for every function and passes. A test that
 comes out worse there than on stock is repeated, twice on each side: what does not repeat is flaky, and no failure here. A program has passed when no
 test is worse. Logs, wheels and environments are kept below build/real-programs. The last line is the counts, of programs.
 
@@ -40,7 +40,7 @@ PROGRAMS = ROOT / "tests" / "real" / "programs.toml"
 HEAD = """# Real programs
 
 Each row is written by `ci/real-programs --publish NAME`: a program's own tests, unmodified, on a stock CPython and on Ferrule of the same tree, with the
-same wheels; and on Ferrule with a frame hook that is asked about every function and lets it pass. Numbers are tests: passed, failed, skipped. A
+same wheels; and on Ferrule with a frame hook that is called for every function and passes. Numbers are tests: passed, failed, skipped. A
 test that is worse on Ferrule is repeated, twice on each side, before it counts. What fails on stock too is no difference.
 
 | program | version | its tests | stock | Ferrule | with a hook | differs from stock | commit | when |
