@@ -199,6 +199,7 @@ fn check(case: &Case, directory: &Path, others: &Path) {
 fn misuse_does_not_compile_and_the_types_are_why() {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ownership");
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ownership");
+    let _ = fs::remove_dir_all(&scratch); // an earlier run's copies may have modules that are gone
     fs::create_dir_all(&scratch).expect("a place to write");
     fs::write(scratch.join("others.rs"), OTHER_CRATES).expect("written");
     let made = rustc().arg("--out-dir").arg(&scratch).arg(scratch.join("others.rs")).output();
