@@ -9,6 +9,7 @@ import argparse
 import locale
 import math
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -104,22 +105,21 @@ def as_time(ns):
     return f"{ns:,.0f} ns" if ns < 1000 else f"{ns / 1000:,.1f} us"
 
 
-def show_picture(summaries, width):
-    """One panel for each interpreter, all with the same axis."""
+def show_picture(costs, width):
+    """One panel for each interpreter, all with the same axis. `costs`: ns of a call, one for each depth, by interpreter."""
     columns = width - LABEL_WIDTH - 1
     unicode = can_print_blocks()
     blocks = BLOCKS if unicode else ASCII_BLOCKS
     edge = "┤" if unicode else "|"
-    low = min(min(summary["best_ns"]) for summary in summaries.values()) / 1.5
-    high = max(max(summary["worst_ns"] for summary in summaries.values()) * 1.05, low * 20)
+    low = min(min(best) for best in costs.values()) / 1.5
+    high = max(max(max(best) for best in costs.values()) * 1.05, low * 20)
     span = math.log(high / low)
-    for name, summary in summaries.items():
-        best = summary["best_ns"]
+    for name, best in costs.items():
         bounds = [len(best) * column // columns for column in range(columns + 1)]
         worst = [max(best[start:max(end, start + 1)]) for start, end in zip(bounds, bounds[1:])]
+        median, most = statistics.median(best), max(best)
         print()
-        print(f"{name}: median {as_time(summary['median_ns'])}, worst {as_time(summary['worst_ns'])} "
-              f"at depth {summary['worst_depth']:,}: {summary['ratio']:.2f} times the median")
+        print(f"{name}: median {as_time(median)}, worst {as_time(most)} at depth {best.index(most):,}: {most / median:.2f} times the median")
         for number, row in enumerate(bars(worst, low, high, blocks)):
             top = low * math.exp(span * (PICTURE_ROWS - number) / PICTURE_ROWS)
             print(f"{as_time(top):>{LABEL_WIDTH - 1}} {edge}{row.rstrip()}")
@@ -163,12 +163,12 @@ def show_costs(stock):
             break
         for name, path in pythons.items():
             sweeps[name].append(depth.run_sweep(path, PICTURE_LOCALS, PICTURE_DEPTH))
-    summaries = {name: depth.summarize(list_) for name, list_ in sweeps.items()}
+    costs = {name: [min(times) for times in zip(*list_)] for name, list_ in sweeps.items()}
     try:
         width = os.get_terminal_size().columns
     except OSError:
         width = 80
-    show_picture(summaries, max(40, min(width, 80)))
+    show_picture(costs, max(40, min(width, 80)))
     print(f"Best of {len(sweeps['Ferrule'])} sweeps, a function with {PICTURE_LOCALS} locals; "
           "`make bench-depth` measures with care.")
 
