@@ -107,7 +107,7 @@ def compiled(options, expected):
             ask(main)
             functions += [value for value in main.values() if isinstance(value, types.FunctionType)]
 
-        # The first run of a code object is interpreted, so that instructions have seen that nobody looks. Then twice compiled.
+        # The first run of a code object is interpreted, so that RESUME is specialized. Then twice compiled.
         for turn in range(3):
             found = program.run(before)
             for arguments, was, wanted in zip(program.calls, found, expected[seed]):

@@ -76,7 +76,7 @@ class Case(unittest.TestCase):
 
     def compiled(self, function, *arguments):
         """Has a function compiled for the types of these arguments."""
-        function(*arguments)  # interpreted, after which the first instruction has seen that nobody looks
+        function(*arguments)  # interpreted: specializes RESUME
         self.jit.compile_at_next_call(function)
         function(*arguments)
         self.assertTrue(self.jit.stats(function).get("versions"), self.jit.explain(function))

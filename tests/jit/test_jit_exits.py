@@ -390,7 +390,7 @@ class Observers(Case):
             self.assertEqual(made(*arguments), wanted)
             self.assertTrue(self.jit.stats(made)["loops"], self.jit.explain(made))
 
-    def test_an_iterator_that_somebody_else_has_is_not_taken(self):
+    def test_a_shared_iterator_is_not_taken(self):
         made = define("def f(iterator):\n    for i in iterator:\n        if i > 3000: break\n    return i, next(iterator)\n").f
         self.assertEqual(made(iter(range(10**6))), (3001, 3002))
 

@@ -40,7 +40,7 @@ impl Compiled {
         self.dependencies.iter().all(|dependency| unsafe { dependency.holds() })
     }
 
-    /// Whether nobody observes calls of the functions that it calls.
+    /// True if calls of its callees are not observed.
     ///
     /// # Safety
     /// As for `is_valid`, which it is; `thread` is the thread's state.

@@ -1,4 +1,4 @@
-//! What compiled code shares with those who call it.
+//! The structures that compiled code shares with its callers.
 
 use crate::slot::Exit;
 use std::cell::OnceCell;
@@ -14,7 +14,7 @@ pub const RETURNED: i64 = 0;
 /// Frames were left in the log, the innermost first.
 pub const LEFT: i64 = 1;
 
-/// One entry into compiled code, on the C stack of who entered.
+/// One entry into compiled code, on the caller's C stack.
 #[repr(C)]
 pub struct Context {
     /// The attached thread's state.

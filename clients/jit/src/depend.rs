@@ -86,7 +86,7 @@ impl Dependency {
         Ok(())
     }
 
-    /// Whether nobody observes calls of the function, if it is one that is called.
+    /// True if calls of the function are not observed, or the dependency is not a callee.
     ///
     /// # Safety
     /// As for `unobserved`, and the dependency holds.
@@ -148,7 +148,7 @@ impl Dependency {
     }
 }
 
-/// Whether nobody observes calls of a code object in this thread: no tracer, no tool of `sys.monitoring`, no hook, nothing pending.
+/// True if calls of a code object are not observed in this thread: no tracer, no tool of `sys.monitoring`, no hook, no pending work.
 ///
 /// # Safety
 /// The thread is attached, `thread` is its state, and `code` is a code object that is alive, whose word `observers` is.

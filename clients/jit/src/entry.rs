@@ -60,7 +60,7 @@ pub fn take(function: &Bound<'_, pyo3::types::PyFunction>, record: &Record) {
     if own == enter as *const () as usize {
         return;
     }
-    // All have the same one until somebody sets another; that function is left alone.
+    // All functions share one vectorcall. A function with another one is left alone.
     let known = ORIGINAL.load(Ordering::Relaxed);
     if own == known {
         // SAFETY: attached; `enter` does all that the original does.
@@ -370,7 +370,7 @@ unsafe fn run(
     }
     NESTED.set(nested + 1);
     // SAFETY: the log is of this entry, whose code `compiled` keeps; the arguments are alive until the vectorcall returns.
-    let result = unsafe { exit::go_on(&context, function) };
+    let result = unsafe { exit::continue_frames(&context, function) };
     NESTED.set(nested);
     result
 }

@@ -2,42 +2,10 @@
 
 use crate::context::{Context, Left};
 use crate::slot::{Cause, Exit, Slot};
+use framehook::raw::{Api, Record};
 use pyo3::ffi::{self, PyObject};
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
-
-/// `PyUnstable_FrameRecord`.
-#[repr(C)]
-struct FrameRecord {
-    function: *mut PyObject,
-    code: *mut PyObject,
-    locals: *mut PyObject,
-    instruction: c_int,
-    stack_depth: c_int,
-    slots: *mut *mut PyObject,
-}
-
-type Continue =
-    unsafe extern "C" fn(*const FrameRecord, ffi::Py_ssize_t, *mut PyObject) -> *mut PyObject;
-
-/// `PyUnstable_Frame_Continue`, if the interpreter has it.
-fn continue_function() -> Option<Continue> {
-    static FUNCTION: OnceLock<Option<Continue>> = OnceLock::new();
-    *FUNCTION.get_or_init(|| {
-        let name = c"PyUnstable_Frame_Continue";
-        // SAFETY: dlsym takes any string, and the default scope always exists.
-        let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        // SAFETY: not null, so it is the interpreter's function, of the type in its header.
-        (!address.is_null())
-            .then(|| unsafe { std::mem::transmute::<*mut c_void, Continue>(address) })
-    })
-}
-
-/// Whether compiled code can be left at all.
-pub fn is_possible() -> bool {
-    continue_function().is_some()
-}
+use std::ffi::c_int;
 
 /// Objects for the slots of one frame. Equal slots share one: a value in two variables is one object.
 struct Boxes<'a> {
@@ -222,7 +190,7 @@ pub unsafe fn exit_of(left: &Left) -> Option<&Exit> {
 /// # Safety
 /// The thread is attached and no exception is set. The context's log is that of one entry, made of code that is alive; the objects
 /// among its words are alive, and `function` is the function that was entered.
-pub unsafe fn go_on(context: &Context, function: *mut PyObject) -> *mut PyObject {
+pub unsafe fn continue_frames(context: &Context, function: *mut PyObject) -> *mut PyObject {
     let mut frames = &context.log[..];
     let mut value = std::ptr::null_mut();
     // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
@@ -253,7 +221,7 @@ pub unsafe fn go_on(context: &Context, function: *mut PyObject) -> *mut PyObject
         let Some(exit) = exit else { break };
         // The innermost one is behind the call if that has a result.
         let unit = if depth == 0 && !value.is_null() { exit.after } else { exit.unit };
-        records.push(FrameRecord {
+        records.push(Record {
             function: callee as *mut PyObject,
             code: std::ptr::null_mut(),
             locals: std::ptr::null_mut(),
@@ -264,15 +232,15 @@ pub unsafe fn go_on(context: &Context, function: *mut PyObject) -> *mut PyObject
         callee = exit.callee;
         slots.push(own);
     }
-    match continue_function() {
+    match Api::get() {
         // SAFETY: the records describe frames of these functions, whose slots are owned and as many as the code's variables and
         // what is on the stack; they are consumed.
-        Some(go_on) if complete => unsafe {
-            go_on(records.as_ptr(), records.len() as isize, value)
+        Ok(api) if complete => unsafe {
+            (api.PyUnstable_Frame_Continue)(records.as_ptr(), records.len() as isize, value)
         },
         _ => {
             for object in slots.into_iter().flatten().chain([value]) {
-                // SAFETY: owned, and given to nobody.
+                // SAFETY: owned: no record was passed on.
                 unsafe { ffi::Py_XDECREF(object) };
             }
             // SAFETY: attached.

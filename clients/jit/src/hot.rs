@@ -73,7 +73,7 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     }
     write(hot, exit, objects);
     hot.set_turns(match cause {
-        // It comes back as soon as what was pending is done.
+        // The loop is entered again as soon as the pending work is done.
         Some(Cause::Poll) => 1,
         _ if record.given_back.get() => 0,
         _ => TURNS.load(Ordering::Relaxed),
@@ -132,7 +132,7 @@ fn read(hot: &mut HotLoop<'_, '_>) -> PyResult<Option<State>> {
     Ok(Some((locals, stack, words)))
 }
 
-/// What an iterator of a range has left, if nobody else has the iterator.
+/// The state of a range iterator, if the frame has the only reference to it.
 fn range_iterator(object: &Bound<'_, PyAny>) -> PyResult<Option<(Kind, [u64; 3])>> {
     let py = object.py();
     let own = object.get_type().is(py.get_type::<PyRange>().call1((0,))?.try_iter()?.get_type());

@@ -44,7 +44,7 @@ mod _core {
     /// Whether this interpreter has all that compiled code needs of it.
     #[pyfunction]
     fn can_continue() -> bool {
-        framehook::raw::Api::get().is_ok() && exit::is_possible()
+        framehook::raw::Api::get().is_ok()
     }
 
     /// The version of frame hooks that this interpreter has; 0: none.

@@ -42,7 +42,7 @@ impl CodeMemory {
         }
         // INVARIANT: not executable yet, and not returned before it is; the destructor needs the mapping alone.
         let memory = Self { address, length };
-        // SAFETY: the mapping is writable, at least as long as the code, and nobody else knows it.
+        // SAFETY: the mapping is writable, at least as long as the code, and not shared yet.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), address.cast(), code.len()) };
         // SAFETY: this value's own mapping, into which no reference exists.
         if unsafe { libc::mprotect(address, length, libc::PROT_READ | libc::PROT_EXEC) } != 0 {
@@ -74,7 +74,7 @@ fn synchronize(_: *mut libc::c_void, _: usize) {}
 
 impl Drop for CodeMemory {
     fn drop(&mut self) {
-        // SAFETY: this value's own mapping, by the invariant. Who executes the code holds its owner.
+        // SAFETY: this value's own mapping, by the invariant. Each entry in progress holds the owner.
         unsafe { libc::munmap(self.address, self.length) };
         MAPPED.fetch_sub(self.length, Ordering::Relaxed);
     }

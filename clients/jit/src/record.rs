@@ -60,7 +60,7 @@ static INDEX: OnceLock<isize> = OnceLock::new();
 /// The interpreter calls it once with a value that `Record::of` has stored, when the code object goes away.
 unsafe extern "C" fn free(record: *mut c_void) {
     if !record.is_null() {
-        // SAFETY: `of` made it with Box, by contract; nobody can reach it through the code object any more.
+        // SAFETY: `of` made it with Box, by contract; the code object no longer refers to it.
         drop(unsafe { Box::from_raw(record.cast::<Record>()) });
     }
 }

@@ -1,4 +1,4 @@
-//! The hook that looks for functions to compile.
+//! The frame hook that selects functions to compile.
 
 use crate::code;
 use crate::entry;
@@ -43,7 +43,7 @@ impl FrameHook for Watch {
     fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
         match consider(frame) {
             Ok(false) => Ok(Answer::pass()),
-            // An error is nobody's business: the function is left alone.
+            // Errors are not reported to the program: the function is interpreted.
             Ok(true) | Err(_) => Ok(Answer::disable()),
         }
     }
@@ -55,7 +55,7 @@ impl FrameHook for Watch {
             hot.set_turns(0);
             return Ok(LoopAnswer::Continue);
         }
-        // An error is nobody's business here either.
+        // Errors are not reported here either.
         hot::enter(hot, record).or_else(|_| {
             hot.set_turns(0);
             Ok(LoopAnswer::Continue)

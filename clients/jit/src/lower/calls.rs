@@ -141,7 +141,7 @@ impl Lowering<'_, '_> {
         let &[status, value] = self.b.inst_results(call) else {
             return Err("internal: a call without results".into());
         };
-        // The callee has left, or returns what does not fit: so does this frame, which waits at the call.
+        // The callee has exited, or its result does not fit: this frame exits too, with `instr_ptr` at the CALL.
         let (locals, stack) = if self.source.repeats_calls {
             self.before.clone()
         } else {
