@@ -1,6 +1,6 @@
 //! Machine code with all that belongs to it.
 
-use crate::context::{Entry, Table};
+use crate::context::{Context, Entry, Outcome, Table};
 use crate::depend::Dependency;
 use crate::kind::Kind;
 use crate::memory::CodeMemory;
@@ -30,6 +30,17 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// Runs the code.
+    ///
+    /// # Safety
+    /// The thread is attached, the words are of the kinds that it was compiled for, and its dependencies hold.
+    #[inline]
+    pub unsafe fn run(&self, context: &mut Context, depth: i64, words: &[u64]) -> Outcome {
+        let word = |index: usize| words.get(index).copied().unwrap_or(0);
+        // SAFETY: by contract; the code reads as many words as its kinds have.
+        unsafe { (self.entry)(context, depth, words.as_ptr(), word(0), word(1), word(2)) }
+    }
+
     /// Whether all that it believes still holds.
     ///
     /// # Safety

@@ -2,39 +2,46 @@
 
 use crate::slot::Exit;
 use std::cell::OnceCell;
+use std::mem::MaybeUninit;
 
 /// Where compiled code finds a field of `PyThreadState` and of [`Context`].
 pub const THREAD: i32 = 0;
-pub const DEPTH: i32 = 8;
-pub const OBJECT: i32 = 16;
-pub const TURNS: i32 = 24;
+pub const TURNS: i32 = 8;
+pub const WORDS: i32 = 16;
 
-/// The value is in the second result.
-pub const RETURNED: i64 = 0;
-/// Frames were left in the log, the innermost first.
+/// The most words that an exit stores.
+pub const MOST_WORDS: usize = 256;
+
+/// The first result if frames were left in the log, the innermost first. It is no object.
 pub const LEFT: i64 = 1;
+/// How many words of the arguments are passed in registers. The others are in memory.
+pub const IN_REGISTERS: usize = 3;
 
 /// One entry into compiled code, on the caller's C stack.
 #[repr(C)]
 pub struct Context {
     /// The attached thread's state.
     pub thread: *mut crate::python::ThreadState,
-    /// How many further calls may be in progress.
-    pub depth: i64,
-    /// The object that a returned number was read from, borrowed, or 0.
-    pub object: usize,
     /// After so many back edges and calls it is left.
     pub turns: i64,
+    /// Where compiled code stores the words of the frame that it leaves.
+    pub words: [MaybeUninit<u64>; MOST_WORDS],
     /// The frames that were left.
     pub log: Vec<Left>,
 }
 
 const _: () = {
     assert!(std::mem::offset_of!(Context, thread) == THREAD as usize);
-    assert!(std::mem::offset_of!(Context, depth) == DEPTH as usize);
-    assert!(std::mem::offset_of!(Context, object) == OBJECT as usize);
     assert!(std::mem::offset_of!(Context, turns) == TURNS as usize);
+    assert!(std::mem::offset_of!(Context, words) == WORDS as usize);
 };
+
+impl Context {
+    /// For an entry.
+    pub fn new(thread: *mut crate::python::ThreadState, turns: i64) -> Self {
+        Self { thread, turns, words: [MaybeUninit::uninit(); MOST_WORDS], log: Vec::new() }
+    }
+}
 
 /// A frame that was left: which exit, and its words.
 pub struct Left {
@@ -51,33 +58,31 @@ pub struct Table {
     pub address: std::cell::Cell<usize>,
 }
 
-/// What compiled code is: status and value.
-pub type Entry = unsafe extern "C" fn(*mut Context, *const u64) -> Outcome;
+/// What compiled code is: of the context, how many further calls may be in each other, the words of its arguments, and the first of
+/// them once more.
+pub type Entry = unsafe extern "C" fn(*mut Context, i64, *const u64, u64, u64, u64) -> Outcome;
 
 /// The results of compiled code.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Outcome {
-    pub status: i64,
+    /// The object that a returned number was read from, borrowed, or 0; or [`LEFT`].
+    pub object: i64,
     pub value: u64,
 }
 
 /// Called by compiled code where it leaves a frame.
 ///
 /// # Safety
-/// `context` is that of the entry in progress, `table` that of the code that calls, `exit` one of its exits, and `words` has as
-/// many words as that exit stores.
-pub unsafe extern "C" fn leave(
-    context: *mut Context,
-    table: *const Table,
-    exit: u64,
-    words: *const u64,
-) {
+/// `context` is that of the entry in progress, `table` that of the code that calls, `exit` one of its exits, and the context has all
+/// words that this exit stores.
+pub unsafe extern "C" fn leave(context: *mut Context, table: *const Table, exit: u64) {
     // SAFETY: by contract. The caller of the entry does not look at the context before the entry returns.
     let (context, exits) = unsafe { (&mut *context, (*table).exits.get()) };
     let exit = exit as usize;
     let count = exits.and_then(|exits| exits.get(exit)).map_or(0, |exit| exit.words);
     // SAFETY: compiled code has stored that many words, by contract.
-    let words = unsafe { std::slice::from_raw_parts(words, count) }.to_vec();
+    let word = |word: &MaybeUninit<u64>| unsafe { word.assume_init() };
+    let words = context.words.iter().take(count).map(word).collect();
     context.log.push(Left { table, exit, words });
 }

@@ -2,7 +2,7 @@
 
 use crate::compile::{compile, LARGEST_FRAME};
 use crate::compiled::Compiled;
-use crate::context::{Context, LEFT};
+use crate::context::{Context, Outcome, LEFT};
 use crate::depend::{observers, unobserved};
 use crate::exit;
 use crate::kind::{Kind, FLOAT, INT};
@@ -336,7 +336,9 @@ pub unsafe fn unbox_one(kind: &Kind, object: *mut PyObject, put: &mut impl FnMut
     if let Some(word) = word {
         put(word);
     }
-    if is && matches!(kind, Kind::Int { .. } | Kind::Float { .. } | Kind::Object) {
+    if is
+        && matches!(kind, Kind::Int { object: true } | Kind::Float { object: true } | Kind::Object)
+    {
         put(object as u64);
     }
     is
@@ -355,12 +357,12 @@ unsafe fn run(
     words: &[u64; MOST_ARGUMENTS],
 ) -> *mut PyObject {
     count(&record.entered);
-    let mut context = Context { thread, depth, object: 0, turns: i64::MAX, log: Vec::new() };
-    // SAFETY: the code was compiled for a context and words of these kinds.
-    let outcome = unsafe { (compiled.entry)(&mut context, words.as_ptr()) };
-    if outcome.status != LEFT {
+    let mut context = Context::new(thread, i64::MAX);
+    // SAFETY: by contract.
+    let outcome = unsafe { compiled.run(&mut context, depth, words) };
+    if outcome.object != LEFT {
         // SAFETY: attached; an object is one of the arguments or constants, which are alive.
-        return unsafe { box_result(compiled, &context, outcome.value) };
+        return unsafe { box_result(compiled, outcome) };
     }
     let nested = NESTED.get();
     let cause = judge(record, &context);
@@ -378,11 +380,12 @@ unsafe fn run(
 /// The object for a value that compiled code has returned.
 ///
 /// # Safety
-/// Attached; the context is that of the entry that has returned it, and objects that were passed in are alive.
-pub unsafe fn box_result(compiled: &Compiled, context: &Context, value: u64) -> *mut PyObject {
-    if context.object != 0 && matches!(compiled.returns, Some(INT | FLOAT)) {
+/// Attached; the code has returned this, and objects that were passed in are alive.
+pub unsafe fn box_result(compiled: &Compiled, outcome: Outcome) -> *mut PyObject {
+    let Outcome { object, value } = outcome;
+    if object != 0 {
         // SAFETY: an object that was passed in, or a constant: the caller says that it is alive.
-        return unsafe { ffi::Py_NewRef(context.object as *mut PyObject) };
+        return unsafe { ffi::Py_NewRef(object as *mut PyObject) };
     }
     // SAFETY: the caller says that the thread is attached, which is all that these need.
     unsafe {

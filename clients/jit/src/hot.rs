@@ -3,7 +3,7 @@
 //! The frame's slots are read into machine words, and written when the code is left. What is compiled changes nothing outside of
 //! its frame, so whatever cannot be written is as if it had not been computed.
 
-use crate::code::kind_of;
+use crate::code::{kind_of, literal};
 use crate::compile::{compile_loop, Start};
 use crate::compiled::Compiled;
 use crate::context::{Context, LEFT};
@@ -36,9 +36,10 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     if !function.getattr("__code__")?.is(hot.code()) {
         return never(hot); // a hook has given the frame other code
     }
-    let Some((locals, stack, words)) = read(hot)? else { return never(hot) };
+    let Some((locals, stack, iterators)) = read(hot)? else { return never(hot) };
     let start = Start { unit: hot.head() as u32, locals: &locals, stack: &stack };
     let Some(compiled) = find(&function, record, &start) else { return never(hot) };
+    let Some(words) = words(hot, &compiled, iterators)? else { return never(hot) };
     // SAFETY: attached, as the loop proves.
     let thread = unsafe { ffi::PyThreadState_GetUnchecked() }.cast::<ThreadState>();
     // SAFETY: attached; the frame keeps the function, whose globals and builtins it was compiled for.
@@ -46,13 +47,12 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
         return Ok(LoopAnswer::Continue);
     }
     count(&record.entered);
-    let mut context =
-        Context { thread, depth: room(thread), object: 0, turns: BUDGET, log: Vec::new() };
-    // SAFETY: the code was compiled for a context and words of these kinds.
-    let outcome = unsafe { (compiled.entry)(&mut context, words.as_ptr()) };
-    if outcome.status != LEFT {
+    let mut context = Context::new(thread, BUDGET);
+    // SAFETY: attached; these are the words for this code, which is valid.
+    let outcome = unsafe { compiled.run(&mut context, room(thread), &words) };
+    if outcome.object != LEFT {
         // SAFETY: attached; objects that were passed in are in the frame's slots.
-        let result = unsafe { box_result(&compiled, &context, outcome.value) };
+        let result = unsafe { box_result(&compiled, outcome) };
         return answer(hot, result);
     }
     let cause = judge(record, &context);
@@ -104,24 +104,19 @@ fn release(objects: &[*mut PyObject]) {
     }
 }
 
-/// The kinds of the locals and of the stack, and their words; `None`: the stack has something else.
+/// The kinds of the locals and of the stack, and the words of the stack.
 type State = (Vec<Kind>, Vec<Kind>, Vec<u64>);
 
+/// `None`: the stack has something else, or an int is too large.
 fn read(hot: &mut HotLoop<'_, '_>) -> PyResult<Option<State>> {
     // SAFETY: the interpreter lends the struct to the callback.
     let count = unsafe { (*hot.raw()).local_count };
     let (mut locals, mut stack, mut words) = (Vec::new(), Vec::new(), Vec::new());
     for index in 0..count as usize {
-        let Some(object) = hot.local(index)? else {
-            locals.push(Kind::Unbound);
-            continue;
-        };
-        let kind = kind_of(&object);
-        // SAFETY: the frame's slot keeps the object.
-        if !unsafe { unbox_one(&kind, object.as_ptr(), &mut |word| words.push(word)) } {
-            return Ok(None);
-        }
-        locals.push(kind);
+        locals.push(match hot.local(index)? {
+            None => Kind::Unbound,
+            Some(object) => local_kind(&object),
+        });
     }
     for index in 0..hot.stack_depth() {
         let Some(object) = hot.stack(index) else { return Ok(None) };
@@ -130,6 +125,34 @@ fn read(hot: &mut HotLoop<'_, '_>) -> PyResult<Option<State>> {
         stack.push(kind);
     }
     Ok(Some((locals, stack, words)))
+}
+
+/// The kind of a local. If the slot has the only reference to a number, its identity cannot be observed.
+fn local_kind(object: &Bound<'_, PyAny>) -> Kind {
+    let is_shared = object.get_refcnt() != 2; // the slot and this binding
+    match (kind_of(object), literal(object).kind) {
+        (Kind::Int { .. }, Kind::Int { object }) => Kind::Int { object: object && is_shared },
+        (Kind::Float { .. }, _) => Kind::Float { object: is_shared },
+        (kind, _) => kind,
+    }
+}
+
+/// The words of the locals as compiled code expects them, and those of the stack behind them.
+fn words(
+    hot: &mut HotLoop<'_, '_>,
+    compiled: &Compiled,
+    stack: Vec<u64>,
+) -> PyResult<Option<Vec<u64>>> {
+    let mut words = Vec::new();
+    for (index, kind) in compiled.parameters.iter().enumerate() {
+        let Some(object) = hot.local(index)? else { continue };
+        // SAFETY: the frame's slot keeps the object.
+        if !unsafe { unbox_one(kind, object.as_ptr(), &mut |word| words.push(word)) } {
+            return Ok(None);
+        }
+    }
+    words.extend(stack);
+    Ok(Some(words))
 }
 
 /// The state of a range iterator, if the frame has the only reference to it.
@@ -155,24 +178,36 @@ fn find(
     start: &Start<'_>,
 ) -> Option<Rc<Compiled>> {
     let globals = function.getattr("__globals__").ok()?.as_ptr() as usize;
-    let fits = |compiled: &&Rc<Compiled>| {
+    let matches = |compiled: &Compiled, test: fn(&Kind, &Kind) -> bool| {
         compiled.start == start.unit
-            && compiled.parameters == start.locals
             && compiled.stack == start.stack
             && compiled.globals == globals
+            && compiled.parameters.iter().zip(start.locals).all(|(a, b)| test(a, b))
     };
-    let known = record.loops.borrow().iter().find(fits).cloned();
+    let find = |test| record.loops.borrow().iter().position(|c| matches(c, test));
+    let known = find(Kind::covers).and_then(|index| record.loops.borrow().get(index).cloned());
+    let known_is_none = known.is_none();
     // SAFETY: attached; the function is alive.
     if let Some(known) = known.filter(|known| unsafe { known.is_valid() }) {
         return Some(known);
     }
-    if record.loops.borrow().len() >= MOST_LOOPS || record.given_back.get() {
+    // One for the same types, but with less objects, is replaced.
+    let narrow = find(Kind::is_like).filter(|_| known_is_none);
+    if record.given_back.get() || (narrow.is_none() && record.loops.borrow().len() >= MOST_LOOPS) {
         return None;
     }
-    match compile_loop(function, start) {
+    let locals: Vec<Kind> = match narrow {
+        None => start.locals.to_vec(),
+        Some(_) => start.locals.iter().map(Kind::widest).collect(),
+    };
+    match compile_loop(function, &Start { locals: &locals, ..*start }) {
         Ok(compiled) => {
             let compiled = Rc::new(compiled);
-            record.loops.borrow_mut().push(Rc::clone(&compiled));
+            let mut loops = record.loops.borrow_mut();
+            let replaced = narrow.map(|index| loops.swap_remove(index));
+            loops.push(Rc::clone(&compiled));
+            drop(loops);
+            drop(replaced); // not while it is borrowed
             entry::take(function, record);
             Some(compiled)
         }

@@ -99,6 +99,17 @@ impl Kind {
         }
     }
 
+    /// The kind that covers this one and another one that is like it.
+    pub fn join(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Tuple(a), Self::Tuple(b)) => {
+                Self::Tuple(a.iter().zip(b).map(|(a, b)| a.join(b)).collect())
+            }
+            _ if self.covers(other) => self.clone(),
+            _ => other.clone(),
+        }
+    }
+
     /// The kind that covers all that are like this one.
     pub fn widest(&self) -> Self {
         match self {

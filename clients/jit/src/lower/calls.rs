@@ -109,9 +109,8 @@ impl Lowering<'_, '_> {
             Some(returns) => returns,
             None => self.returns.get_or_insert(INT).clone(),
         };
-        self.poll();
-        let depth = self.b.ins().load(I64, MemFlags::trusted(), self.context, context::DEPTH);
-        let none_left = self.b.ins().icmp_imm(IntCC::SignedLessThanOrEqual, depth, 0);
+        self.poll(1);
+        let none_left = self.b.ins().icmp_imm(IntCC::SignedLessThanOrEqual, self.depth, 0);
         self.leave_if(none_left, Cause::Depth);
         let slot = if let Some(slot) = self.arguments {
             slot
@@ -120,25 +119,34 @@ impl Lowering<'_, '_> {
             let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
             *self.arguments.insert(self.b.create_sized_stack_slot(slot))
         };
-        let mut place = 0i32;
+        let depth = self.b.ins().iadd_imm(self.depth, -1);
+        let words = self.b.ins().stack_addr(I64, slot, 0);
+        let mut passed = vec![self.context, depth, words];
+        let mut place = 0;
         for (kind, argument) in parameters.iter().zip(arguments) {
             for word in self.as_kind(kind, argument)? {
-                if place as usize >= MOST_ARGUMENTS {
+                if place >= MOST_ARGUMENTS {
                     return Err("a call with so many arguments".into());
                 }
-                self.b.ins().stack_store(word, slot, 8 * place);
+                if place >= context::IN_REGISTERS {
+                    self.b.ins().stack_store(word, slot, 8 * place as i32);
+                } else if self.b.func.dfg.value_type(word) == I64 {
+                    passed.push(word);
+                } else {
+                    passed.push(self.b.ins().bitcast(I64, MemFlags::new(), word));
+                }
                 place += 1;
             }
         }
-        let fewer = self.b.ins().iadd_imm(depth, -1);
-        self.b.ins().store(MemFlags::trusted(), fewer, self.context, context::DEPTH);
+        while passed.len() < 3 + context::IN_REGISTERS {
+            passed.push(depth); // not read
+        }
         let table = self.int(table as i64);
         let offset = std::mem::offset_of!(context::Table, address) as i32;
         let address = self.b.ins().load(I64, MemFlags::trusted(), table, offset);
         let signature = self.signature(super::signature(self.call_conv));
-        let words = self.b.ins().stack_addr(I64, slot, 0);
-        let call = self.b.ins().call_indirect(signature, address, &[self.context, words]);
-        let &[status, value] = self.b.inst_results(call) else {
+        let call = self.b.ins().call_indirect(signature, address, &passed);
+        let &[object, value] = self.b.inst_results(call) else {
             return Err("internal: a call without results".into());
         };
         // The callee has exited, or its result does not fit: this frame exits too, with `instr_ptr` at the CALL.
@@ -149,13 +157,11 @@ impl Lowering<'_, '_> {
         };
         let left = self.exit(locals, stack, Cause::Call, function);
         let go_on = self.b.create_block();
-        self.b.ins().brif(status, left, &[], go_on, &[]);
+        let has_left = self.b.ins().icmp_imm(IntCC::Equal, object, context::LEFT);
+        self.b.ins().brif(has_left, left, &[], go_on, &[]);
         self.b.switch_to_block(go_on);
-        self.b.ins().store(MemFlags::trusted(), depth, self.context, context::DEPTH);
         let result = match returns {
             INT | FLOAT => {
-                let object =
-                    self.b.ins().load(I64, MemFlags::trusted(), self.context, context::OBJECT);
                 let float = returns == FLOAT;
                 let number =
                     if float { self.b.ins().bitcast(F64, MemFlags::new(), value) } else { value };

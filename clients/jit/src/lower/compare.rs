@@ -50,6 +50,9 @@ impl Lowering<'_, '_> {
         match value.kind {
             Kind::Bool | Kind::Int { .. } => {
                 let word = Self::word(value)?;
+                if let Some(condition) = self.condition(word) {
+                    return Ok(condition);
+                }
                 Ok(self.b.ins().icmp_imm(IntCC::NotEqual, word, 0))
             }
             Kind::Float { .. } => {

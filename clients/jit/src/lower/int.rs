@@ -37,8 +37,11 @@ impl Lowering<'_, '_> {
         let bools = x.kind == Kind::Bool && y.kind == Kind::Bool;
         let bitwise = if bools { Kind::Bool } else { INT };
         let result = match operator {
-            op::ADD => self.checked(a, b, |l, a, b| l.b.ins().sadd_overflow(a, b)),
-            op::SUBTRACT => self.checked(a, b, |l, a, b| l.b.ins().ssub_overflow(a, b)),
+            op::ADD => self.add(a, b),
+            op::SUBTRACT => match self.known(b) {
+                Some(number) if number != i64::MIN => self.add_known(a, -number),
+                _ => self.checked(a, b, |l, a, b| l.b.ins().ssub_overflow(a, b)),
+            },
             op::MULTIPLY => self.checked(a, b, |l, a, b| l.b.ins().smul_overflow(a, b)),
             op::AND => return Ok(Val::new(bitwise, &[self.b.ins().band(a, b)])),
             op::OR => return Ok(Val::new(bitwise, &[self.b.ins().bor(a, b)])),
@@ -60,6 +63,23 @@ impl Lowering<'_, '_> {
             _ => return self.refuse("an operator", &[x, y]),
         };
         Ok(Val::new(INT, &[result]))
+    }
+
+    fn add(&mut self, a: Value, b: Value) -> Value {
+        match (self.known(a), self.known(b)) {
+            (_, Some(number)) => self.add_known(a, number),
+            (Some(number), _) => self.add_known(b, number),
+            _ => self.checked(a, b, |l, a, b| l.b.ins().sadd_overflow(a, b)),
+        }
+    }
+
+    /// A comparison of the sum is one instruction less than a look at the flags.
+    fn add_known(&mut self, a: Value, number: i64) -> Value {
+        let sum = self.b.ins().iadd_imm(a, number);
+        let beyond = if number < 0 { IntCC::SignedGreaterThan } else { IntCC::SignedLessThan };
+        let overflow = self.b.ins().icmp(beyond, sum, a);
+        self.guard(overflow);
+        sum
     }
 
     fn checked(

@@ -5,8 +5,10 @@
 
 mod calls;
 mod compare;
+mod edges;
 mod float;
 mod int;
+mod joins;
 mod math;
 mod ranges;
 mod step;
@@ -19,18 +21,15 @@ use crate::slot::{Cause, Exit, Slot};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{
-    AbiParam, Block, BlockArg, InstBuilder, InstructionData, MemFlags, SigRef, Signature,
-    StackSlot, StackSlotData, StackSlotKind, Value,
+    AbiParam, Block, BlockArg, InstBuilder, InstructionData, MemFlags, Opcode, SigRef, Signature,
+    StackSlot, Value,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
+use joins::Joins;
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 
-/// The most blocks of one function.
-const MOST_BLOCKS: usize = 300;
-/// How many versions of a block that differ in known objects alone: the steady state of a loop knows of none.
-const MOST_ALIKE: usize = 3;
 /// The most words of the arguments of a call.
 pub const MOST_ARGUMENTS: usize = 16;
 
@@ -59,12 +58,6 @@ pub struct Lowered {
     pub blocks: usize,
 }
 
-struct Version {
-    locals: Vec<Kind>,
-    stack: Vec<Kind>,
-    block: Block,
-}
-
 /// An exit whose code is still to be emitted.
 struct Pending {
     block: Block,
@@ -87,6 +80,8 @@ pub struct Lowering<'a, 'f> {
     call_conv: CallConv,
     context: Value,
     thread: Value,
+    /// How many further calls may be in each other.
+    depth: Value,
     arguments: Option<StackSlot>,
     scratch: Option<StackSlot>,
     signatures: HashMap<Signature, SigRef>,
@@ -99,9 +94,8 @@ pub struct Lowering<'a, 'f> {
     exits_here: Vec<(Cause, Block)>,
 
     targets: HashSet<u32>,
-    versions: HashMap<u32, Vec<Version>>,
+    joins: Joins,
     blocks: usize,
-    work: Vec<(u32, usize)>,
     pending: Vec<Pending>,
     returns: Option<Kind>,
     /// The first kind that is returned, and whether `returns` ever is.
@@ -112,7 +106,7 @@ pub struct Lowering<'a, 'f> {
 /// The type of compiled functions.
 pub fn signature(call_conv: CallConv) -> Signature {
     let mut signature = Signature::new(call_conv);
-    signature.params.extend([AbiParam::new(I64); 2]);
+    signature.params.extend([AbiParam::new(I64); 3 + context::IN_REGISTERS]);
     signature.returns.extend([AbiParam::new(I64); 2]);
     signature
 }
@@ -134,6 +128,7 @@ pub fn lower(
         call_conv,
         context: Value::from_u32(0),
         thread: Value::from_u32(0),
+        depth: Value::from_u32(0),
         arguments: None,
         scratch: None,
         signatures: HashMap::new(),
@@ -143,17 +138,16 @@ pub fn lower(
         before: (Vec::new(), Vec::new()),
         exits_here: Vec::new(),
         targets,
-        versions: HashMap::new(),
+        joins: Joins::default(),
         blocks: 0,
-        work: Vec::new(),
         pending: Vec::new(),
         returns: source.returns.clone(),
         seen: None,
         matched: false,
     };
     lowering.entry()?;
-    while let Some((unit, version)) = lowering.work.pop() {
-        lowering.block(unit, version)?;
+    while let Some(unit) = lowering.joins.first() {
+        lowering.join(unit)?;
     }
     let exits = lowering.emit_exits()?;
     let Lowering { mut b, returns, blocks, seen, matched, .. } = lowering;
@@ -168,13 +162,12 @@ impl Lowering<'_, '_> {
         let entry = self.b.create_block();
         self.b.append_block_params_for_function_params(entry);
         self.b.switch_to_block(entry);
-        let words = match *self.b.block_params(entry) {
-            [context, words] => {
-                self.context = context;
-                words
-            }
-            _ => return Err("internal: the function has no parameters".into()),
+        let parameters = self.b.block_params(entry).to_vec();
+        let [context, depth, words, ref registers @ ..] = parameters[..] else {
+            return Err("internal: the function has no parameters".into());
         };
+        (self.context, self.depth) = (context, depth);
+        let mut registers = registers.iter().copied();
         self.thread = self.b.ins().load(I64, MemFlags::trusted(), self.context, context::THREAD);
         let mut offset = 0;
         for kind in self.source.locals.iter().chain(self.source.stack) {
@@ -182,23 +175,23 @@ impl Lowering<'_, '_> {
             kind.words(&mut types);
             let mut value = Val::plain(kind.clone());
             for ty in types {
-                value.words.push(self.b.ins().load(ty, MemFlags::trusted(), words, offset));
+                value.words.push(match registers.next() {
+                    Some(word) if ty == I64 => word,
+                    Some(word) => self.b.ins().bitcast(ty, MemFlags::new(), word),
+                    None => self.b.ins().load(ty, MemFlags::trusted(), words, offset),
+                });
                 offset += 8;
             }
             self.locals.push(value);
         }
         self.stack = self.locals.split_off(self.source.locals.len());
-        let (block, arguments) = self.edge(self.source.start)?;
-        self.b.ins().jump(block, &arguments);
+        let block = self.edge(self.source.start);
+        self.b.ins().jump(block, &[]);
         Ok(())
     }
 
     /// Compiles a version of the block that starts at a code unit, to its end.
-    fn block(&mut self, unit: u32, version: usize) -> Result<()> {
-        let found = self.versions.get(&unit).and_then(|versions| versions.get(version));
-        let version = found.ok_or("internal: no such block")?;
-        let block = version.block;
-        let kinds = (version.locals.clone(), version.stack.clone());
+    fn block(&mut self, unit: u32, block: Block, kinds: (Vec<Kind>, Vec<Kind>)) -> Result<()> {
         self.b.switch_to_block(block);
         let mut words = self.b.block_params(block).to_vec().into_iter();
         let mut values = |kinds: Vec<Kind>| -> Vec<Val> {
@@ -213,8 +206,8 @@ impl Lowering<'_, '_> {
         let mut at = unit;
         loop {
             if at != unit && self.targets.contains(&at) {
-                let (block, arguments) = self.edge(at)?;
-                self.b.ins().jump(block, &arguments);
+                let block = self.edge(at);
+                self.b.ins().jump(block, &[]);
                 return Ok(());
             }
             let instruction = self.source.code.at(at).ok_or("internal: no instruction there")?;
@@ -226,57 +219,6 @@ impl Lowering<'_, '_> {
                 Flow::End => return Ok(()),
             }
         }
-    }
-
-    /// The block for the state at hand at a code unit, and what to pass to it.
-    fn edge(&mut self, unit: u32) -> Result<(Block, Vec<BlockArg>)> {
-        let state = |values: &[Val]| values.iter().map(|v| v.kind.clone()).collect::<Vec<_>>();
-        let (locals, stack) = (state(&self.locals), state(&self.stack));
-        let versions = self.versions.entry(unit).or_default();
-        let all = |version: &Version, test: &dyn Fn(&Kind, &Kind) -> bool| {
-            version.stack.len() == stack.len()
-                && version.locals.iter().zip(&locals).all(|(a, b)| test(a, b))
-                && version.stack.iter().zip(&stack).all(|(a, b)| test(a, b))
-        };
-        let alike = versions.iter().filter(|version| all(version, &Kind::is_like)).count();
-        let mut found = versions.iter().position(|version| all(version, &|a, b| a == b));
-        if found.is_none() && alike >= MOST_ALIKE {
-            found = versions.iter().position(|version| all(version, &Kind::covers));
-        }
-        let index = if let Some(index) = found {
-            index
-        } else {
-            self.blocks += 1;
-            if self.blocks > MOST_BLOCKS {
-                return Err("too many combinations of types".into());
-            }
-            let (mut locals, mut stack) = (locals, stack);
-            if alike >= MOST_ALIKE {
-                for kind in locals.iter_mut().chain(&mut stack) {
-                    *kind = kind.widest();
-                }
-            }
-            let block = self.b.create_block();
-            let mut types = SmallVec::new();
-            locals.iter().chain(&stack).for_each(|kind| kind.words(&mut types));
-            for ty in types {
-                self.b.append_block_param(block, ty);
-            }
-            versions.push(Version { locals, stack, block });
-            self.work.push((unit, versions.len() - 1));
-            versions.len() - 1
-        };
-        let found = self.versions.get(&unit).and_then(|versions| versions.get(index));
-        let version = found.ok_or("internal: no such block")?;
-        let block = version.block;
-        let kinds: Vec<Kind> = version.locals.iter().chain(&version.stack).cloned().collect();
-        let values: Vec<Val> = self.locals.iter().chain(&self.stack).cloned().collect();
-        let mut arguments = Vec::new();
-        for (kind, value) in kinds.iter().zip(&values) {
-            let words = self.as_kind(kind, value)?;
-            arguments.extend(words.into_iter().map(BlockArg::Value));
-        }
-        Ok((block, arguments))
     }
 
     /// The words of a value where a kind is expected that covers its own.
@@ -349,11 +291,11 @@ impl Lowering<'_, '_> {
         Flow::End
     }
 
-    /// Leaves if the interpreter has something to do, or when the budget of turns is spent.
-    fn poll(&mut self) {
+    /// Leaves if the interpreter has something to do, or when the budget of turns is spent, of which this is so many.
+    fn poll(&mut self, number: i64) {
         let flags = self.breaker();
         let turns = self.b.ins().load(I64, MemFlags::trusted(), self.context, context::TURNS);
-        let fewer = self.b.ins().iadd_imm(turns, -1);
+        let fewer = self.b.ins().iadd_imm(turns, -number);
         self.b.ins().store(MemFlags::trusted(), fewer, self.context, context::TURNS);
         let spent = self.below(fewer, 0);
         let either = self.b.ins().bor(flags, spent);
@@ -374,7 +316,6 @@ impl Lowering<'_, '_> {
     fn emit_exits(&mut self) -> Result<Vec<Exit>> {
         let pending = std::mem::take(&mut self.pending);
         let mut plans = Vec::with_capacity(pending.len());
-        let mut most = 1;
         for exit in pending {
             let mut places: HashMap<Value, u16> = HashMap::new();
             let mut order = Vec::new();
@@ -392,10 +333,9 @@ impl Lowering<'_, '_> {
                 values.iter().map(slot).collect()
             };
             let (locals, stack) = (slots(&exit.locals), slots(&exit.stack));
-            if order.len() > usize::from(u16::MAX) {
+            if order.len() > context::MOST_WORDS {
                 return Err("too many variables".into());
             }
-            most = most.max(order.len());
             let in_call = exit.cause == Cause::Call && !self.source.repeats_calls;
             let Instruction { start, unit, next, .. } = exit.instruction;
             let unit = if in_call { unit } else { start };
@@ -404,27 +344,33 @@ impl Lowering<'_, '_> {
             let made = Exit { unit, after: next, locals, stack, words, cause, callee };
             plans.push((exit.block, order, made));
         }
-        let size = u32::try_from(8 * most).map_err(|_| "too many variables")?;
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
-        let slot = self.b.create_sized_stack_slot(slot);
-        let mut signature = Signature::new(self.call_conv);
-        signature.params.extend([AbiParam::new(I64); 4]);
-        let signature = self.signature(signature);
+        let out = self.b.create_block();
+        self.b.set_cold_block(out);
+        let number = self.b.append_block_param(out, I64);
         let mut exits = Vec::with_capacity(plans.len());
         for (block, order, exit) in plans {
             self.b.switch_to_block(block);
             for (place, word) in order.iter().enumerate() {
-                self.b.ins().stack_store(*word, slot, 8 * place as i32);
+                let offset = context::WORDS + 8 * place as i32;
+                self.b.ins().store(MemFlags::trusted(), *word, self.context, offset);
             }
-            let leave = self.b.ins().iconst(I64, context::leave as *const () as i64);
-            let table = self.b.ins().iconst(I64, std::ptr::from_ref(self.source.table) as i64);
             let number = self.b.ins().iconst(I64, exits.len() as i64);
-            let words = self.b.ins().stack_addr(I64, slot, 0);
-            self.b.ins().call_indirect(signature, leave, &[self.context, table, number, words]);
-            let status = self.b.ins().iconst(I64, context::LEFT);
-            self.b.ins().return_(&[status, status]);
+            self.b.ins().jump(out, &[BlockArg::Value(number)]);
             exits.push(exit);
         }
+        if exits.is_empty() {
+            return Ok(exits);
+        }
+        // What all of them have in common.
+        self.b.switch_to_block(out);
+        let mut signature = Signature::new(self.call_conv);
+        signature.params.extend([AbiParam::new(I64); 3]);
+        let signature = self.signature(signature);
+        let leave = self.b.ins().iconst(I64, context::leave as *const () as i64);
+        let table = self.b.ins().iconst(I64, std::ptr::from_ref(self.source.table) as i64);
+        self.b.ins().call_indirect(signature, leave, &[self.context, table, number]);
+        let status = self.b.ins().iconst(I64, context::LEFT);
+        self.b.ins().return_(&[status, status]);
         Ok(exits)
     }
 
@@ -465,6 +411,15 @@ impl Lowering<'_, '_> {
         let instruction = self.b.func.dfg.value_def(value).inst()?;
         match self.b.func.dfg.insts[instruction] {
             InstructionData::UnaryImm { imm, .. } => Some(imm.bits()),
+            _ => None,
+        }
+    }
+
+    /// The condition of the machine of which this is the word, if it is one.
+    fn condition(&self, value: Value) -> Option<Value> {
+        let instruction = self.b.func.dfg.value_def(value).inst()?;
+        match self.b.func.dfg.insts[instruction] {
+            InstructionData::Unary { opcode: Opcode::Uextend, arg } => Some(arg),
             _ => None,
         }
     }

@@ -3,9 +3,13 @@
 use super::{Flow, Lowering};
 use crate::decode::Instruction;
 use crate::kind::{Kind, Val, INT};
+use crate::opcode::FOR_ITER;
 use crate::resolve::Result;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::InstBuilder;
+
+/// A power of two. All else that has a loop or a call polls by itself, so these are a few microseconds.
+const POLLED_TURNS: i64 = 32;
 
 impl Lowering<'_, '_> {
     /// `range(...)` of one to three ints; no bools, whose attributes a range would keep.
@@ -57,6 +61,23 @@ impl Lowering<'_, '_> {
         Ok(Val::new(kind, &[start, left, step]))
     }
 
+    /// Looks at each turn whether the interpreter has something to do, or at each of so many turns of a range.
+    pub(super) fn poll_at_back_edge(&mut self, instruction: Instruction) {
+        let head = instruction.target().and_then(|target| self.source.code.at(target));
+        let iterator = self.stack.last().filter(|_| head.is_some_and(|h| h.opcode == FOR_ITER));
+        let left = match iterator.map(|iterator| (&iterator.kind, &iterator.words[..])) {
+            Some((Kind::RangeIterator { .. }, &[_, left, _])) => left,
+            _ => return self.poll(1),
+        };
+        let (poll, go_on) = (self.b.create_block(), self.b.create_block());
+        let other_turn = self.b.ins().band_imm(left, POLLED_TURNS - 1);
+        self.b.ins().brif(other_turn, go_on, &[], poll, &[]);
+        self.b.switch_to_block(poll);
+        self.poll(POLLED_TURNS);
+        self.b.ins().jump(go_on, &[]);
+        self.b.switch_to_block(go_on);
+    }
+
     /// The next value, or on behind the loop.
     pub(super) fn for_iter(&mut self, instruction: Instruction) -> Result<Flow> {
         let iterator = self.stack.last().cloned().ok_or("internal: the stack is empty")?;
@@ -68,9 +89,9 @@ impl Lowering<'_, '_> {
         };
         let target = instruction.target().ok_or("internal: a loop without an end")?;
         self.stack.pop();
-        let (end, arguments) = self.edge(target)?;
+        let end = self.edge(target);
         let body = self.b.create_block();
-        self.b.ins().brif(left, body, &[], end, &arguments);
+        self.b.ins().brif(left, body, &[], end, &[]);
         self.b.switch_to_block(body);
         let after = self.b.ins().iadd(next, step);
         let fewer = self.b.ins().iadd_imm(left, -1);

@@ -2,7 +2,6 @@
 
 use super::int::operator;
 use super::{Flow, Lowering};
-use crate::context;
 use crate::decode::Instruction;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::opcode as op;
@@ -189,7 +188,7 @@ impl Lowering<'_, '_> {
             op::FOR_ITER => return self.for_iter(instruction),
             op::CALL => return self.call(argument as usize),
             op::JUMP_BACKWARD => {
-                self.poll();
+                self.poll_at_back_edge(instruction);
                 return self.jump(instruction);
             }
             op::JUMP_FORWARD | op::JUMP_BACKWARD_NO_INTERRUPT => return self.jump(instruction),
@@ -330,8 +329,8 @@ impl Lowering<'_, '_> {
 
     fn jump(&mut self, instruction: Instruction) -> Result<Flow> {
         let target = instruction.target().ok_or("internal: a jump to nowhere")?;
-        let (block, arguments) = self.edge(target)?;
-        self.b.ins().jump(block, &arguments);
+        let block = self.edge(target);
+        self.b.ins().jump(block, &[]);
         Ok(Flow::End)
     }
 
@@ -339,12 +338,12 @@ impl Lowering<'_, '_> {
         let value = self.pop()?;
         let truth = self.truth(&value)?;
         let target = instruction.target().ok_or("internal: a jump to nowhere")?;
-        let (block, arguments) = self.edge(target)?;
+        let block = self.edge(target);
         let go_on = self.b.create_block();
         if instruction.opcode == op::POP_JUMP_IF_TRUE {
-            self.b.ins().brif(truth, block, &arguments, go_on, &[]);
+            self.b.ins().brif(truth, block, &[], go_on, &[]);
         } else {
-            self.b.ins().brif(truth, go_on, &[], block, &arguments);
+            self.b.ins().brif(truth, go_on, &[], block, &[]);
         }
         self.b.switch_to_block(go_on);
         Ok(Flow::Next)
@@ -364,11 +363,8 @@ impl Lowering<'_, '_> {
             return Ok(self.return_as_exit(value));
         }
         self.matched = true;
-        if plain == INT || plain == FLOAT {
-            let object = value.object();
-            let object = object.unwrap_or_else(|| self.b.ins().iconst(I64, 0));
-            self.b.ins().store(MemFlags::trusted(), object, self.context, context::OBJECT);
-        }
+        let object = value.object();
+        let object = object.unwrap_or_else(|| self.b.ins().iconst(I64, 0));
         let word = match plain {
             Kind::None => self.int(0),
             FLOAT => {
@@ -377,8 +373,7 @@ impl Lowering<'_, '_> {
             }
             _ => Self::word(&value)?,
         };
-        let status = self.int(context::RETURNED);
-        self.b.ins().return_(&[status, word]);
+        self.b.ins().return_(&[object, word]);
         Ok(Flow::End)
     }
 

@@ -1,0 +1,99 @@
+//! Edges of the control flow, and the blocks that they go to.
+
+use super::joins::{all, kinds, widen, Arrival, Version};
+use super::Lowering;
+use crate::kind::Kind;
+use crate::resolve::Result;
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder};
+use smallvec::SmallVec;
+
+/// The most blocks of one function.
+const MOST_BLOCKS: usize = 300;
+/// How many versions of a block may differ in known objects alone.
+const MOST_ALIKE: usize = 3;
+
+impl Lowering<'_, '_> {
+    /// The block to jump to from here, without arguments, to go on at a code unit with the values at hand.
+    pub(super) fn edge(&mut self, unit: u32) -> Block {
+        let from = self.b.create_block();
+        let here = self.instruction.unit;
+        let place = if unit > here { unit } else { here };
+        let arrival = Arrival { from, locals: self.locals.clone(), stack: self.stack.clone() };
+        let (first, arrivals) =
+            self.joins.arrivals.entry(unit).or_insert_with(|| (place, Vec::new()));
+        *first = place.min(*first);
+        arrivals.push(arrival);
+        from
+    }
+
+    /// Compiles a code unit for the edges that have arrived there.
+    pub(super) fn join(&mut self, unit: u32) -> Result<()> {
+        let (_, mut rest) = self.joins.arrivals.remove(&unit).ok_or("internal: no edges")?;
+        while let Some(first) = rest.first() {
+            let (mut locals, mut stack) = (kinds(&first.locals), kinds(&first.stack));
+            let mut group = Vec::new();
+            for arrival in std::mem::take(&mut rest) {
+                let other = (kinds(&arrival.locals), kinds(&arrival.stack));
+                if all((&locals, &stack), (&other.0, &other.1), Kind::is_like) {
+                    widen(&mut locals, &other.0);
+                    widen(&mut stack, &other.1);
+                    group.push(arrival);
+                } else {
+                    rest.push(arrival);
+                }
+            }
+            let (index, is_new) = self.version(unit, locals, stack)?;
+            let versions = self.joins.versions.get(&unit);
+            let version = versions.and_then(|v| v.get(index)).ok_or("internal: no version")?;
+            let (block, kinds) = (version.block, (version.locals.clone(), version.stack.clone()));
+            for arrival in group {
+                self.b.switch_to_block(arrival.from);
+                let mut arguments = Vec::new();
+                let values = arrival.locals.iter().chain(&arrival.stack);
+                for (kind, value) in kinds.0.iter().chain(&kinds.1).zip(values) {
+                    arguments.extend(self.as_kind(kind, value)?.into_iter().map(BlockArg::Value));
+                }
+                self.b.ins().jump(block, &arguments);
+            }
+            if is_new {
+                self.block(unit, block, kinds)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The version for a state, and whether it is a new one.
+    fn version(
+        &mut self,
+        unit: u32,
+        mut locals: Vec<Kind>,
+        mut stack: Vec<Kind>,
+    ) -> Result<(usize, bool)> {
+        let versions = self.joins.versions.entry(unit).or_default();
+        let find = |test| {
+            let fits = |v: &&Version| all((&v.locals, &v.stack), (&locals, &stack), test);
+            (versions.iter().position(|v| fits(&v)), versions.iter().filter(fits).count())
+        };
+        if let (Some(same), _) = find(|a, b| a == b) {
+            return Ok((same, false));
+        }
+        if find(Kind::is_like).1 >= MOST_ALIKE {
+            if let (Some(wider), _) = find(Kind::covers) {
+                return Ok((wider, false));
+            }
+            locals.iter_mut().chain(&mut stack).for_each(|kind| *kind = kind.widest());
+        }
+        self.blocks += 1;
+        if self.blocks > MOST_BLOCKS {
+            return Err("too many combinations of types".into());
+        }
+        let block = self.b.create_block();
+        let mut types = SmallVec::new();
+        locals.iter().chain(&stack).for_each(|kind| kind.words(&mut types));
+        for ty in types {
+            self.b.append_block_param(block, ty);
+        }
+        versions.push(Version { locals, stack, block });
+        Ok((versions.len() - 1, true))
+    }
+}
