@@ -5,15 +5,19 @@ A change is (file below rust-core/src, text that stands there once, other text, 
 a test: "interleaved_..." for a model, anything else for a test of proofs.
 """
 
+from collections.abc import Callable
+
+Change = tuple[str, str, str, list[str]]
+
 PARAMETERS = "every_map_of_five_parameters_is_one_to_one_by_name_and_kind"
 
 SIZES, TABLE, INDEX = "data_stack/sizes.rs", "code_extra/table.rs", "code_extra/index.rs"
 REGISTRY, VALUES, CACHE = "code_extra/registry.rs", "code_extra/values.rs", "data_stack/cache.rs"
-COUNTED = "frame_hook/counted.rs"
+COUNTED, LOCK = "frame_hook/counted.rs", "mutex.rs"
 HOOKS, REFERENCES = "frame_hook/hook/list.rs", "frame_hook/hook/references.rs"
 DISABLE, MAP = "frame_hook/opt_out.rs", "frame_hook/parameter_map.rs"
 
-BATCHES = [
+BATCHES: list[list[Change]] = [
     # --- Arithmetic. ---
     [
         (SIZES, "slots.checked_add(HEADROOM_SLOTS)?", "slots.checked_add(0)?", ["a_new_chunk_takes_the_frame"]),
@@ -123,9 +127,9 @@ BATCHES = [
     ],
     [
         # No lock at all.
-        (REGISTRY, "unsafe { PyMutex_Lock((&raw mut (*self.state()).lock).cast()) };", "",
+        (LOCK, "unsafe { PyMutex_Lock(lock.cast()) };", "",
          ["interleaved_two_writers_lose_nothing_and_free_each_value_once", "interleaved_a_new_index_is_handed_out_once"]),
-        (REGISTRY, "unsafe { PyMutex_Unlock((&raw mut (*self.0.state()).lock).cast()) };", "", []),
+        (LOCK, "unsafe { PyMutex_Unlock(self.0.cast()) };", "", []),
     ],
     [
         # Who frees the code object does not wait for who takes its table away.
@@ -139,3 +143,15 @@ BATCHES = [
           "interleaved_a_code_object_dies_elsewhere_while_its_owner_ends"]),
     ],
 ]
+
+
+def break_all(batch: list[Change], read: Callable[[str], str]) -> tuple[dict[str, str], list[str]]:
+    """{file: its text with the changes of a batch}, and a line for each change whose text does not stand there once."""
+    texts: dict[str, str] = {}
+    faults = []
+    for file, text, other, _ in batch:
+        content = texts[file] if file in texts else read(file)
+        if content.count(text) != 1:
+            faults.append(f"{file} has this {content.count(text)} times and not once, so mutations.py must change: {text}")
+        texts[file] = content.replace(text, other)
+    return texts, faults

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.proofs.mutations import BATCHES
+from tests.proofs.mutations import BATCHES, break_all
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "proofs"
@@ -113,16 +113,18 @@ def whole():
     return {short for short, _ in tests} | set(claims)
 
 
+def read(file):
+    """The text of a file of the copy."""
+    return (COPY / "src" / file).read_text()
+
+
 def broken(batch):
     """One copy with the changes of a batch. Returns who has noticed."""
-    touched, noticed = {}, set()
-    for file, text, other, _ in batch:
-        path = COPY / "src" / file
-        touched.setdefault(path, path.read_text())
-        content = path.read_text()
-        if content.count(text) != 1:
-            raise SystemExit(f"{file} has this {content.count(text)} times and not once, so mutations.py must change: {text}")
-        path.write_text(content.replace(text, other))
+    noticed = set()
+    texts, _ = break_all(batch, read)
+    touched = {COPY / "src" / file: read(file) for file in texts}
+    for file, text in texts.items():
+        (COPY / "src" / file).write_text(text)
     try:
         program, said = build()
         if program is None:
@@ -153,6 +155,8 @@ def main():
     parser.add_argument("--whole", action="store_true", help="nothing broken")
     options = parser.parse_args()
     copy()
+    if faults := [fault for batch in BATCHES for fault in break_all(batch, read)[1]]:
+        raise SystemExit("\n".join(faults))
     everybody = whole()
     if not options.whole:
         noticed = set().union(*map(broken, BATCHES))
