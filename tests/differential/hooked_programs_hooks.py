@@ -134,20 +134,24 @@ def raise_and_catch():
 # Tools that cost little are used more often.
 CHEAP = take_frames, log, warn, walk_stack, threads
 TOOLS = (*CHEAP, extract_stack, *CHEAP, raise_and_catch, *CHEAP, log_stack, *CHEAP, stack)
+# These read the source of each frame of the whole stack. In programs of many calls far down they would take minutes.
+WHOLE, MOST_WHOLE = (log_stack, stack), 400
 
 
 def make_looker():
     """A function that uses one tool after another."""
-    turn = 0
+    turn = whole = 0
 
     def look():
-        nonlocal turn
+        nonlocal turn, whole
         turn += 1
         # Some tools make functions, which CPython 3.13 gets wrong where there is no memory.
-        if turn % 6 == 0 and not worker.current.quiet:
-            TOOLS[turn // 6 % len(TOOLS)]()
-        else:
-            take_frames()
+        use = TOOLS[turn // 6 % len(TOOLS)] if turn % 6 == 0 and not worker.current.quiet else take_frames
+        if use in WHOLE:
+            whole += 1
+            if whole > MOST_WHOLE:
+                use = take_frames
+        use()
 
     return look
 

@@ -61,6 +61,21 @@ class HookedPrograms(unittest.TestCase):
         self.assertEqual((summary.failures, summary.stock_died), ([], []))
         self.assertEqual(summary.runs, len(hooked_programs.ALL_MODES))
 
+    def test_a_hook_that_looks_does_not_look_at_whole_stacks_for_ever(self):
+        source = """\
+looks = 0
+def look(context):
+    global looks
+    looks += 1
+def called(): pass
+before, inspect.stack = inspect.stack, look
+for i in range(90000): called()
+inspect.stack = before
+emit('looks for ever', looks > 300)
+"""
+        summary = self.run_sources(source, modes=("observe",))
+        self.assertEqual(summary.failures, [])
+
     def test_a_program_that_sees_its_hook_is_noticed(self):
         source = f"emit('hooked', {IS_HOOKED})\n"
         summary = self.run_sources("emit('one')\n", source, modes=("none", "pass"))
