@@ -1,9 +1,10 @@
 """Random programs, run by the interpreter and as machine code: results, exceptions with their lines and columns, and the
 variables of all frames of a traceback must be equal.
 
-    build/ferrule/python tests/jit/fuzz.py --count 20000 --seed 1 --packages DIRECTORY [--stock build/stock/python]
+    build/ferrule/python tests/jit/fuzz.py --count 20000 --seed 1 --packages DIRECTORY [--stock build/stock/python] [--around]
 
-With --stock, the outcomes of the interpreter are compared with stock CPython's too.
+With --stock, the outcomes of the interpreter are compared with stock CPython's too. With --around, programs run under tools,
+signals, threads and failing allocations in turn (surroundings.py). fuzz_many.py runs many, and prints totals.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import types
 import warnings
 
 import generator
+import surroundings
 
 KINDS = [("int", "int", "int"), ("float", "float", "float"), ("int", "float", "int"), ("float", "int", "other"), ("int", "int", "other"),
          ("int", "int", "int")]
@@ -46,8 +48,11 @@ def outcome(function, arguments):
             step = step.tb_next
         text = "" if isinstance(error, RecursionError) else str(error)[:200]
         return f"{type(error).__name__}: {text} {frames}"
-    same = [index for index, argument in enumerate(arguments) if result is argument]
-    return f"{describe(result)} {same}"
+    return described(result, arguments)
+
+
+def described(result, arguments):
+    return f"{describe(result)} {[index for index, argument in enumerate(arguments) if result is argument]}"
 
 
 class Program:
@@ -65,19 +70,35 @@ class Program:
         exec(self.code, namespace)
         return namespace
 
+    text_of = staticmethod(described)
+
+    def outcomes(self, before):
+        """Of all calls, and the functions that were called."""
+        functions = self.functions()
+        before(functions)
+        return [outcome(functions["main"], arguments) for arguments in self.calls], functions
+
     def run(self, before):
-        main = self.functions()
-        before(main)
-        return [outcome(main["main"], arguments) for arguments in self.calls]
+        return self.outcomes(before)[0]
 
 
 def seeds(options):
     return range(options.seed, options.seed + options.count)
 
 
+def around(options, seed):
+    """What runs around a program: its name, and how."""
+    if not options.around:
+        return "nothing", surroundings.run_alone
+    # Not the same for all programs with the same kinds of arguments.
+    names = list(surroundings.SURROUNDINGS)
+    name = names[seed // len(KINDS) % len(names)]
+    return name, surroundings.SURROUNDINGS[name]
+
+
 def interpreted(options):
-    """The interpreter's outcomes, by seed."""
-    return {seed: Program(seed).run(lambda main: None) for seed in seeds(options)}
+    """The interpreter's outcomes, and what was observed, by seed."""
+    return {seed: around(options, seed)[1](Program(seed), lambda main: None) for seed in seeds(options)}
 
 
 def outcomes_of_stock(options):
@@ -91,7 +112,7 @@ def compiled(options, expected):
     sys.path.insert(0, options.packages)
     import ferrule_jit
     ferrule_jit.enable(turns=options.turns or 1000)
-    totals, differences = {"programs": 0, "calls": 0, "compiled": 0, "entered": 0, "left": 0, "refused": {}}, []
+    totals, differences = {"programs": 0, "calls": 0, "compiled": 0, "entered": 0, "left": 0, "around": {}, "refused": {}}, []
 
     def ask(main):
         if options.turns:
@@ -102,6 +123,7 @@ def compiled(options, expected):
 
     for seed in seeds(options):
         program, functions = Program(seed), []
+        name, run = around(options, seed)
 
         def before(main, functions=functions):
             ask(main)
@@ -109,12 +131,17 @@ def compiled(options, expected):
 
         # The first run of a code object is interpreted, so that RESUME is specialized. Then twice compiled.
         for turn in range(3):
-            found = program.run(before)
-            for arguments, was, wanted in zip(program.calls, found, expected[seed]):
+            # The second time alone, so that a tool meets code that is compiled.
+            found, observed = (surroundings.run_alone if turn == 1 else run)(program, before)
+            outcomes, wanted = expected[seed]
+            if turn != 1 and observed != wanted:
+                differences.append((seed, turn, name, wanted, observed))
+            for arguments, was, wanted in zip(program.calls, found, outcomes):
                 totals["calls"] += 1
                 if was != wanted:
                     differences.append((seed, turn, arguments, wanted, was))
         totals["programs"] += 1
+        totals["around"][name] = totals["around"].get(name, 0) + 1
         facts = [ferrule_jit.stats(function) for function in functions]
         totals["compiled"] += any(fact.get("versions") or fact.get("loops") for fact in facts)
         totals["entered"] += sum(fact.get("entered", 0) for fact in facts)
@@ -133,22 +160,27 @@ def main():
     parser.add_argument("--packages", help="where ferrule_jit is")
     parser.add_argument("--stock", help="an interpreter to compare with")
     parser.add_argument("--turns", type=int, help="enter loops after so many turns, instead of compiling whole functions")
+    parser.add_argument("--around", action="store_true", help="run programs under tools, signals, threads and failing allocations in turn")
     parser.add_argument("--print", action="store_true", help="print the interpreter's outcomes")
+    parser.add_argument("--json", action="store_true", help="print the totals as JSON")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     expected = interpreted(options)
     if options.print:
-        json.dump(expected, sys.stdout)
+        json.dump({seed: outcomes for seed, (outcomes, _) in expected.items()}, sys.stdout)
         return
     failed = 0
     if options.stock:
         for seed, outcomes in outcomes_of_stock(options).items():
-            if outcomes != json.loads(json.dumps(expected[seed])):
+            if outcomes != json.loads(json.dumps(expected[seed][0])):
                 failed += 1
                 print(f"seed {seed} differs from stock without the compiler")
     totals, differences = compiled(options, expected)
     for seed, turn, arguments, wanted, was in differences[:5]:
-        print(f"--- seed {seed}, turn {turn}, arguments {arguments}\n{Program(seed).text}\nwanted {wanted}\nfound  {was}")
+        print(f"--- seed {seed}, turn {turn}, {arguments}\n{Program(seed).text}\nwanted {wanted}\nfound  {was}", file=sys.stderr)
+    if options.json:
+        json.dump({**totals, "differences": len(differences), "from stock": failed}, sys.stdout)
+        sys.exit(bool(differences or failed))
     most = sorted(totals["refused"].items(), key=lambda item: -item[1])[:12]
     print(f"{totals['programs']} programs, {totals['calls']} calls, {totals['compiled']} programs compiled, "
           f"{totals['entered']} entries, {totals['left']} exits, {len(differences)} differences, {failed} from stock")

@@ -111,6 +111,6 @@ def run_alone(program, *options, expect=0):
     """Runs a program in an interpreter of its own with the compiler on; its output."""
     header = f"import sys; sys.path.insert(0, {packages()!r}); import ferrule_jit; ferrule_jit.enable()\n"
     done = subprocess.run([sys.executable, *options, "-c", header + textwrap.dedent(program)], capture_output=True, text=True)
-    if done.returncode != expect:
+    if done.returncode != expect or (done.stderr and not expect):
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout

@@ -5,10 +5,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 import fuzz
+import fuzz_many
 import jit_support
+import surroundings
 
 FUZZ = fuzz.__file__
 STOCK = os.environ.get("STOCK_PYTHON")
@@ -38,6 +42,32 @@ class Programs(unittest.TestCase):
         _, _, compiled, entries, _ = self.run_fuzz("--count", "250", "--seed", "7000", "--turns", "1")
         self.assertGreater(compiled, 20)
         self.assertGreater(entries, 300)
+
+    def test_many_with_all_surroundings(self):
+        with tempfile.TemporaryDirectory() as directory:
+            totals = Path(directory, "totals.json")
+            command = [sys.executable, fuzz_many.__file__, "--python", sys.executable, "--packages", jit_support.packages(), "--each", "54",
+                       "--totals", str(totals), "--seed", "9000", "--count"]
+            for count in ("54", "108"):
+                done = subprocess.run([*command, count], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            found = json.loads(totals.read_text())
+        self.assertEqual((found["next"], found["processes"], found["failed"]), (9108, 2, []))
+        self.assertEqual(found["totals"]["around"], dict.fromkeys(surroundings.SURROUNDINGS, 12))
+        self.assertGreater(found["totals"]["entered"], 100)
+
+    def test_a_crash_is_counted(self):
+        with tempfile.TemporaryDirectory() as directory:
+            totals = Path(directory, "totals.json")
+            done = subprocess.run([sys.executable, fuzz_many.__file__, "--python", "/bin/false", "--packages", directory, "--count", "3",
+                                   "--totals", str(totals)], capture_output=True, text=True)
+            found = json.loads(totals.read_text())
+        self.assertEqual((done.returncode, found["totals"], len(found["failed"])), (1, {"lost": 3}, 1))
+
+    def test_tools_observe_programs(self):
+        for name in ("tracer", "profiler", "monitoring", "hook"):
+            _, counts = surroundings.SURROUNDINGS[name](fuzz.Program(1), lambda main: None)
+            self.assertTrue(any(key.startswith("main:") and times >= fuzz.CALLS for key, times in counts.items()), (name, counts))
 
     def test_a_difference_is_found(self):
         program = fuzz.Program(1)

@@ -179,6 +179,40 @@ class Memory(Case):
         """)
         self.assertEqual(output, "[]\n")
 
+    def test_compiling_and_leaving_without_memory(self):
+        output = jit_support.run_alone("""
+            import _testcapi
+            source = (
+                "import math\\n"
+                "LIMIT = 7\\n"
+                "def helper(x): return math.sqrt(abs(x)) + LIMIT\\n"
+                "def again(n): return n if n < 2 else again(n - 1) + again(n - 2)\\n"
+                "def f(n):\\n"
+                "    total = 1\\n"
+                "    for i in range(n): total = total * 3 + int(helper(i))\\n"
+                "    for i in range(again(6)): total += i\\n"
+                "    return total\\n")
+            ferrule_jit.enable(turns=20, calls=3)
+            expected, outcomes = set(), set()
+            for width in (1, 2, 5, None):
+                for first in range(1, 150):
+                    space = {}
+                    exec(source, space)
+                    f, result = space["f"], None
+                    f(30)
+                    _testcapi.set_nomemory(first, first + width if width else 0)
+                    try:
+                        result = f(50)
+                    except MemoryError:
+                        result = "MemoryError"
+                    finally:
+                        _testcapi.remove_mem_hooks()
+                    outcomes.add(result)
+                    expected.add(f(50))
+            print(len(expected), sorted(outcomes - expected, key=str))
+        """)
+        self.assertEqual(output, "1 ['MemoryError']\n")
+
     def test_a_function_deleted_while_it_runs(self):
         space = define("def f(n):\n    x = 1\n    for i in range(n): x = x * 3\n    return x\n")
         self.compiled(space.f, 3)

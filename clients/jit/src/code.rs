@@ -3,10 +3,11 @@
 use crate::decode::Code;
 use crate::kind::Kind;
 use crate::opcode as op;
+use crate::parts;
 use crate::python::{int_value, CodeObject};
 use crate::resolve::Literal;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyCode, PyFloat, PyInt, PyTuple};
+use pyo3::types::{PyBool, PyCode, PyFloat, PyInt, PyTuple};
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
@@ -49,7 +50,7 @@ pub fn shape(code: &Bound<'_, PyCode>) -> Result<Shape, String> {
 
 /// The instructions, without what is specialized or instrumented.
 pub fn decode(code: &Bound<'_, PyCode>) -> PyResult<Code> {
-    let bytes = code.getattr("co_code")?.cast_into::<PyBytes>()?;
+    let bytes = parts::bytes_of(code)?;
     let caches = CACHES.get();
     let of =
         |opcode: u8| caches.and_then(|c| c.get(usize::from(opcode))).map_or(0, |n| usize::from(*n));
@@ -115,9 +116,8 @@ pub fn literal(object: &Bound<'_, PyAny>) -> Literal {
 }
 
 /// All constants of a code object, which keeps them alive.
-pub fn literals(code: &Bound<'_, PyCode>) -> PyResult<Vec<Literal>> {
-    let constants = code.getattr("co_consts")?.cast_into::<PyTuple>()?;
-    Ok(constants.iter().map(|constant| literal(&constant)).collect())
+pub fn literals(code: &Bound<'_, PyCode>) -> Vec<Literal> {
+    parts::constants_of(code).iter().map(|constant| literal(&constant)).collect()
 }
 
 /// The kind of a parameter that gets this object.

@@ -7,6 +7,7 @@ use crate::depend::Dependency;
 use crate::kind::Kind;
 use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
+use crate::parts;
 use crate::record::Record;
 use crate::resolve::{self, Callee, Literal, Meaning, Resolve};
 use cranelift_codegen::control::ControlPlane;
@@ -78,11 +79,10 @@ fn attempt(
     nested: usize,
 ) -> Result<Compiled, String> {
     let began = processor_time();
-    let object = function.getattr("__code__").and_then(|code| Ok(code.cast_into::<PyCode>()?));
-    let object = object.map_err(|error| error.to_string())?;
+    let object = parts::code_of(function);
     let shape = code::shape(&object)?;
-    let decoded = code::decode(&object).map_err(|error| error.to_string())?;
-    let constants = code::literals(&object).map_err(|error| error.to_string())?;
+    let decoded = code::decode(&object).map_err(raised)?;
+    let constants = code::literals(&object);
     let is_loop = start.unit != 0;
     let words: usize = start.locals.iter().map(Kind::count).sum();
     if !is_loop && (start.locals.len() != shape.arguments || words > MOST_ARGUMENTS) {
@@ -164,6 +164,11 @@ fn processor_time() -> f64 {
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
+/// The reason for what an error of the interpreter prevents. Its text is not read: there may be no memory for it.
+fn raised(_: PyErr) -> String {
+    "the interpreter raised an exception while it was compiled".into()
+}
+
 /// The machine that this is.
 fn isa() -> Result<&'static OwnedTargetIsa, String> {
     static ISA: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
@@ -193,15 +198,12 @@ impl<'py, 'a> Resolver<'py, 'a> {
         table: &'a Table,
         nested: usize,
     ) -> Result<Self, String> {
-        let get = || -> PyResult<_> {
-            Ok((
-                function.getattr("__globals__")?.cast_into_exact::<PyDict>()?,
-                function.getattr("__builtins__")?.cast_into_exact::<PyDict>()?,
-                code.getattr("co_names")?.cast_into::<PyTuple>()?,
-            ))
+        let globals = parts::globals_of(function).into_any().cast_into_exact::<PyDict>();
+        let builtins = parts::builtins_of(function).cast_into_exact::<PyDict>();
+        let (Ok(globals), Ok(builtins)) = (globals, builtins) else {
+            return Err("globals or builtins that are no dict".into());
         };
-        let (globals, builtins, names) =
-            get().map_err(|_| "globals or builtins that are no dict")?;
+        let names = parts::names_of(code);
         let (dependencies, callees) = (Vec::new(), Vec::new());
         Ok(Self {
             function,
@@ -217,7 +219,7 @@ impl<'py, 'a> Resolver<'py, 'a> {
     }
 
     fn name(&self, index: u32) -> Result<Bound<'py, PyString>, String> {
-        let name = self.names.get_item(index as usize).map_err(|error| error.to_string())?;
+        let name = self.names.get_item(index as usize).map_err(raised)?;
         name.cast_into_exact().map_err(|_| "a name that is no str".into())
     }
 
@@ -232,7 +234,7 @@ impl<'py, 'a> Resolver<'py, 'a> {
         if self.dependencies.iter().any(|d| Rc::strong_count(d) == 1 && d.is_about(dict, name)) {
             return Ok(());
         }
-        let made = Dependency::new(dict, name, value).map_err(|error| error.to_string())?;
+        let made = Dependency::new(dict, name, value).map_err(raised)?;
         self.dependencies.push(Rc::new(made));
         Ok(())
     }
@@ -264,11 +266,11 @@ impl Resolve for Resolver<'_, '_> {
     fn global(&mut self, index: u32) -> Result<Literal, String> {
         let name = self.name(index)?;
         let (globals, builtins) = (self.globals.clone(), self.builtins.clone());
-        if let Some(value) = globals.get_item(&name).map_err(|error| error.to_string())? {
+        if let Some(value) = globals.get_item(&name).map_err(raised)? {
             self.depend(&globals, &name, Some(&value))?;
             return Self::usable(&value, &name.to_string_lossy());
         }
-        let Some(value) = builtins.get_item(&name).map_err(|error| error.to_string())? else {
+        let Some(value) = builtins.get_item(&name).map_err(raised)? else {
             return Err(format!("there is no global {}", name.to_string_lossy()));
         };
         self.depend(&globals, &name, None)?;
@@ -283,7 +285,7 @@ impl Resolve for Resolver<'_, '_> {
             return Err(format!("the attribute {} of what is no module", name.to_string_lossy()));
         };
         let dict = module.dict();
-        let value = dict.get_item(&name).map_err(|error| error.to_string())?;
+        let value = dict.get_item(&name).map_err(raised)?;
         let value = value.ok_or("a module without that attribute")?;
         self.depend(&dict, &name, Some(&value))?;
         Self::usable(&value, &name.to_string_lossy())
@@ -294,13 +296,15 @@ impl Resolve for Resolver<'_, '_> {
         if object.cast_exact::<PyFunction>().is_ok() {
             return Meaning::Function;
         }
-        let text = |name| object.getattr(name).and_then(|text| text.extract::<String>());
-        let (Ok(module), Ok(name)) = (text("__module__"), text("__name__")) else {
+        let py = object.py();
+        let names = parts::names(py);
+        let text =
+            |name: &Py<PyString>| object.getattr(name).and_then(|text| text.extract::<String>());
+        let (Ok(module), Ok(name)) = (text(&names.module), text(&names.name)) else {
             return Meaning::Other;
         };
         let is_type = object.cast::<PyType>().is_ok();
         if is_type {
-            let py = object.py();
             let is = |ty: Bound<'_, PyType>| object.is(&ty);
             return match () {
                 () if is(py.get_type::<pyo3::types::PyRange>()) => Meaning::Range,
@@ -328,8 +332,7 @@ impl Resolve for Resolver<'_, '_> {
     fn callee(&mut self, address: usize, arguments: &[Kind]) -> Result<Callee, String> {
         let object = self.object(address);
         let function = object.cast_exact::<PyFunction>().map_err(|_| "no function")?;
-        let code = function.getattr("__code__").and_then(|code| Ok(code.cast_into::<PyCode>()?));
-        let code = code.map_err(|error| error.to_string())?;
+        let code = parts::code_of(function);
         if code::shape(&code)?.arguments != arguments.len() {
             return Err("a call with defaults, or with a wrong number of arguments".into());
         }
@@ -337,19 +340,19 @@ impl Resolve for Resolver<'_, '_> {
         let mut own = self.dependencies.iter_mut().filter_map(Rc::get_mut);
         let found = own.find(|found| found.address() == address);
         let found = found.ok_or("a function that was found elsewhere")?;
-        found.with_code(&code, !itself).map_err(|error| error.to_string())?;
+        found.with_code(&code, !itself).map_err(raised)?;
         let parameters = arguments.to_vec();
         if itself && self.parameters == Some(arguments) {
             return Ok(Callee { table: self.table, parameters, returns: None });
         }
-        if code::unsupported(&code::decode(&code).map_err(|error| error.to_string())?).is_some() {
-            return Err(format!("{} is called, which is not compiled", name_of(function)));
+        if code::unsupported(&code::decode(&code).map_err(raised)?).is_some() {
+            return Err(format!("{} is called, which is not compiled", parts::name_of(function)));
         }
         if self.nested >= MOST_NESTED {
             return Err("calls of calls of calls".into());
         }
-        let record = Record::of(&code).map_err(|error| error.to_string())?;
-        let globals = function.getattr("__globals__").map_err(|error| error.to_string())?;
+        let record = Record::of(&code).map_err(raised)?;
+        let globals = parts::globals_of(function);
         let known = record
             .compiled
             .borrow()
@@ -362,7 +365,7 @@ impl Resolve for Resolver<'_, '_> {
             // SAFETY: attached; the function is alive, so its dicts are.
             Some(known) if unsafe { known.is_valid() } => known,
             _ => compile(function, record, arguments, self.nested + 1)
-                .map_err(|why| format!("{} is called: {why}", name_of(function)))?,
+                .map_err(|why| format!("{} is called: {why}", parts::name_of(function)))?,
         };
         let returns = compiled.returns.clone().ok_or("a function that never returns")?;
         self.dependencies.extend(compiled.dependencies.iter().cloned());
@@ -370,9 +373,4 @@ impl Resolve for Resolver<'_, '_> {
         self.callees.push(compiled);
         Ok(Callee { table, parameters, returns: Some(returns) })
     }
-}
-
-fn name_of(function: &Bound<'_, PyFunction>) -> String {
-    let name = function.getattr("__qualname__").and_then(|name| name.extract());
-    name.unwrap_or_else(|_| "a function".into())
 }

@@ -7,6 +7,7 @@ use crate::depend::{observers, unobserved};
 use crate::exit;
 use crate::kind::{Kind, FLOAT, INT};
 use crate::lower::MOST_ARGUMENTS;
+use crate::parts;
 use crate::python::{int_value, type_of, PyFunction_SetVectorcall, ThreadState};
 use crate::record::{self, count, Observers, Record};
 use crate::slot::Cause;
@@ -50,8 +51,7 @@ type Vectorcall = unsafe extern "C" fn(
 /// Gives a function the vectorcall of compiled functions. `record` is that of its code.
 pub fn take(function: &Bound<'_, pyo3::types::PyFunction>, record: &Record) {
     if record.observers.get().0.is_null() {
-        let word = function.getattr("__code__").and_then(|code| observers(&code));
-        let Ok(word) = word else { return };
+        let Ok(word) = observers(&parts::code_of(function)) else { return };
         record.observers.set(Observers(word));
     }
     let raw = function.as_ptr().cast::<PyFunctionObject>();
@@ -75,6 +75,7 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
     // SAFETY: what the lambda has made is a function.
     let own = unsafe { (*raw).vectorcall }.map_or(0, |own| own as usize);
     ORIGINAL.store(own, Ordering::Relaxed);
+    parts::names(py);
     Ok(())
 }
 

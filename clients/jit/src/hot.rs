@@ -10,6 +10,7 @@ use crate::context::{Context, LEFT};
 use crate::entry::{self, box_result, judge, room, unbox_one};
 use crate::exit;
 use crate::kind::Kind;
+use crate::parts;
 use crate::python::ThreadState;
 use crate::record::{count, Record};
 use crate::slot::{Cause, Exit};
@@ -33,7 +34,7 @@ const MOST_LOOPS: usize = 3;
 pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopAnswer<'py>> {
     let function = hot.function().cast_into::<PyFunction>();
     let Ok(function) = function else { return never(hot) };
-    if !function.getattr("__code__")?.is(hot.code()) {
+    if !parts::code_of(&function).is(hot.code()) {
         return never(hot); // a hook has given the frame other code
     }
     let Some((locals, stack, iterators)) = read(hot)? else { return never(hot) };
@@ -163,11 +164,12 @@ fn range_iterator(object: &Bound<'_, PyAny>) -> PyResult<Option<(Kind, [u64; 3])
     if !own || object.get_refcnt() != 2 {
         return Ok(None);
     }
-    let reduced = object.call_method0("__reduce__")?;
+    let names = parts::names(py);
+    let reduced = object.call_method0(&names.reduce)?;
     let rest = reduced.get_item(1)?.get_item(0)?.cast_into::<PyRange>()?;
     let (start, step): (i64, i64) =
-        (rest.getattr("start")?.extract()?, rest.getattr("step")?.extract()?);
-    let left: u64 = object.call_method0("__length_hint__")?.extract()?;
+        (rest.getattr(&names.start)?.extract()?, rest.getattr(&names.step)?.extract()?);
+    let left: u64 = object.call_method0(&names.length_hint)?.extract()?;
     Ok(Some((Kind::RangeIterator { descending: step < 0 }, [start as u64, left, step as u64])))
 }
 
@@ -177,7 +179,7 @@ fn find(
     record: &Record,
     start: &Start<'_>,
 ) -> Option<Rc<Compiled>> {
-    let globals = function.getattr("__globals__").ok()?.as_ptr() as usize;
+    let globals = parts::globals_of(function).as_ptr() as usize;
     let matches = |compiled: &Compiled, test: fn(&Kind, &Kind) -> bool| {
         compiled.start == start.unit
             && compiled.stack == start.stack

@@ -18,6 +18,7 @@ mod lower;
 mod memory;
 mod numbers;
 mod opcode;
+mod parts;
 mod python;
 mod record;
 mod resolve;

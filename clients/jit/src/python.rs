@@ -68,6 +68,7 @@ type Vectorcall = unsafe extern "C" fn(
 ) -> *mut PyObject;
 
 extern "C" {
+    pub fn PyCode_GetCode(code: *mut PyObject) -> *mut PyObject;
     pub fn PyFunction_SetVectorcall(function: *mut PyFunctionObject, vectorcall: Vectorcall);
     pub fn PyUnstable_Eval_RequestCodeExtraIndex(
         free: unsafe extern "C" fn(*mut c_void),

@@ -1,15 +1,16 @@
 //! What is known of a function, for `explain` and `stats`.
 
 use crate::code;
+use crate::parts;
 use crate::record;
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyDict, PyFunction};
+use pyo3::types::{PyDict, PyFunction};
 
 /// As a dict that the package in Python makes text of.
 pub fn facts<'py>(function: &Bound<'py, PyFunction>) -> PyResult<Bound<'py, PyDict>> {
     let py = function.py();
     let facts = PyDict::new(py);
-    let code = function.getattr("__code__")?.cast_into::<PyCode>()?;
+    let code = parts::code_of(function);
     if let Err(why) = code::shape(&code) {
         facts.set_item("refused", why)?;
         return Ok(facts);

@@ -3,11 +3,13 @@
 use crate::code;
 use crate::entry;
 use crate::hot;
+use crate::parts;
 use crate::record::Record;
 use framehook::raw::Api;
 use framehook::{Answer, Builder, Frame, FrameHook, HotLoop, Installed, LoopAnswer};
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::Mutex;
 
@@ -41,10 +43,10 @@ impl FrameHook for Watch {
     type Data = ();
 
     fn on_entry<'py>(&self, frame: &Frame<'py>) -> PyResult<Answer<'py>> {
-        match consider(frame) {
-            Ok(false) => Ok(Answer::pass()),
+        match without_panic(|| consider(frame)) {
+            Some(Ok(false)) => Ok(Answer::pass()),
             // Errors are not reported to the program: the function is interpreted.
-            Ok(true) | Err(_) => Ok(Answer::disable()),
+            Some(Ok(true) | Err(_)) | None => Ok(Answer::disable()),
         }
     }
 
@@ -56,11 +58,19 @@ impl FrameHook for Watch {
             return Ok(LoopAnswer::Continue);
         }
         // Errors are not reported here either.
-        hot::enter(hot, record).or_else(|_| {
-            hot.set_turns(0);
-            Ok(LoopAnswer::Continue)
-        })
+        match without_panic(|| hot::enter(hot, record)) {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(_)) | None => {
+                hot.set_turns(0);
+                Ok(LoopAnswer::Continue)
+            }
+        }
     }
+}
+
+/// The result, or `None` if it panicked: PyO3 does where there is no memory for an object that is always made.
+fn without_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
 /// Has hot loops of a code object reported.
@@ -84,7 +94,7 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     }
     let function = frame.function()?;
     // A hook may have given the frame other code.
-    if !function.getattr("__code__")?.is(&code) {
+    if !parts::code_of(&function).is(&code) {
         return Ok(true);
     }
     let record = Record::of(&code)?;
@@ -119,8 +129,7 @@ fn calls_itself(
     code: &Bound<'_, PyCode>,
     function: &Bound<'_, pyo3::types::PyFunction>,
 ) -> PyResult<bool> {
-    let names = code.getattr("co_names")?.cast_into::<pyo3::types::PyTuple>()?;
-    let globals = function.getattr("__globals__")?.cast_into::<pyo3::types::PyDict>()?;
+    let (names, globals) = (parts::names_of(code), parts::globals_of(function));
     for instruction in decoded.instructions().filter(|i| i.opcode == crate::opcode::LOAD_GLOBAL) {
         let name = names.get_item((instruction.argument >> 1) as usize)?;
         if globals.get_item(name)?.is_some_and(|value| value.is(function)) {
@@ -132,7 +141,7 @@ fn calls_itself(
 
 /// Has a function compiled when it is called next.
 pub fn request(function: &Bound<'_, pyo3::types::PyFunction>) -> PyResult<()> {
-    let code = function.getattr("__code__")?.cast_into::<PyCode>()?;
+    let code = parts::code_of(function);
     let record = Record::of(&code)?;
     if let Ok(api) = Api::get() {
         // SAFETY: attached; any id is allowed, and a code object. A failure leaves the hook as it is.
