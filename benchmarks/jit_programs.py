@@ -170,7 +170,7 @@ def planets(steps):
 PROGRAMS = {
     "collatz": lambda: longest_collatz(60_000), "mandelbrot": lambda: mandelbrot(300, 200, 100), "gcd": lambda: coprime_pairs(900),
     "leibniz": lambda: pi_by_leibniz(4_000_000), "fib": lambda: fibonacci(29), "lcg": lambda: congruential(4_000_000),
-    "primes": lambda: count_primes(150_000), "queens": lambda: queens(10), "sieve": lambda: sieve(2_000_000),
+    "primes": lambda: count_primes(150_000), "queens": lambda: queens(12), "sieve": lambda: sieve(2_000_000),
     "matmul": lambda: matrix_product(130), "levenshtein": lambda: edit_distance(b"kitten" * 80, b"sitting" * 80),
     "nbody": lambda: planets(20_000),
 }

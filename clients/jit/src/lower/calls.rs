@@ -109,7 +109,7 @@ impl Lowering<'_, '_> {
             Some(returns) => returns,
             None => self.returns.get_or_insert(INT).clone(),
         };
-        self.poll(1);
+        self.poll(None);
         let none_left = self.b.ins().icmp_imm(IntCC::SignedLessThanOrEqual, self.depth, 0);
         self.leave_if(none_left, Cause::Depth);
         let slot = if let Some(slot) = self.arguments {

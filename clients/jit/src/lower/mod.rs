@@ -30,6 +30,8 @@ use joins::Joins;
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 
+/// Loops and calls poll once in so many, a power of two: a few microseconds, for what lies between has neither.
+const POLLED_TURNS: i64 = 256;
 /// The most words of the arguments of a call.
 pub const MOST_ARGUMENTS: usize = 16;
 
@@ -79,7 +81,6 @@ pub struct Lowering<'a, 'f> {
     resolve: &'a mut dyn Resolve,
     call_conv: CallConv,
     context: Value,
-    thread: Value,
     /// How many further calls may be in each other.
     depth: Value,
     arguments: Option<StackSlot>,
@@ -127,7 +128,6 @@ pub fn lower(
         resolve,
         call_conv,
         context: Value::from_u32(0),
-        thread: Value::from_u32(0),
         depth: Value::from_u32(0),
         arguments: None,
         scratch: None,
@@ -168,7 +168,6 @@ impl Lowering<'_, '_> {
         };
         (self.context, self.depth) = (context, depth);
         let mut registers = registers.iter().copied();
-        self.thread = self.b.ins().load(I64, MemFlags::trusted(), self.context, context::THREAD);
         let mut offset = 0;
         for kind in self.source.locals.iter().chain(self.source.stack) {
             let mut types = SmallVec::new();
@@ -291,24 +290,49 @@ impl Lowering<'_, '_> {
         Flow::End
     }
 
-    /// Leaves if the interpreter has something to do, or when the budget of turns is spent, of which this is so many.
-    fn poll(&mut self, number: i64) {
-        let flags = self.breaker();
-        let turns = self.b.ins().load(I64, MemFlags::trusted(), self.context, context::TURNS);
-        let fewer = self.b.ins().iadd_imm(turns, -number);
-        self.b.ins().store(MemFlags::trusted(), fewer, self.context, context::TURNS);
-        let spent = self.below(fewer, 0);
-        let either = self.b.ins().bor(flags, spent);
+    /// At a back edge or a call: leaves if the interpreter has something to do, or when the budget of turns is spent. That is looked at
+    /// once in `POLLED_TURNS`; where the turns of a loop are counted anyway, by what is left of them.
+    fn poll(&mut self, left: Option<Value>) {
+        let number = if left.is_some() { POLLED_TURNS } else { 1 };
+        let (look, go_on) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(look);
+        let flags = MemFlags::trusted();
+        let fewer = if let Some(left) = left {
+            let other_turn = self.b.ins().band_imm(left, POLLED_TURNS - 1);
+            self.b.ins().brif(other_turn, go_on, &[], look, &[]);
+            self.b.switch_to_block(look);
+            self.fewer_turns(number)
+        } else {
+            let fewer = self.fewer_turns(number);
+            let other_turn = self.b.ins().band_imm(fewer, POLLED_TURNS - 1);
+            self.b.ins().brif(other_turn, go_on, &[], look, &[]);
+            self.b.switch_to_block(look);
+            fewer
+        };
+        let thread = self.b.ins().load(I64, flags, self.context, context::THREAD);
+        let spent = self.b.ins().icmp_imm(IntCC::SignedLessThanOrEqual, fewer, 0);
+        let breaker = self.breaker(thread);
+        let either = self.b.ins().bor(breaker, spent);
         self.leave_if(either, Cause::Poll);
+        self.b.ins().jump(go_on, &[]);
+        self.b.switch_to_block(go_on);
+    }
+
+    fn fewer_turns(&mut self, number: i64) -> Value {
+        let flags = MemFlags::trusted();
+        let turns = self.b.ins().load(I64, flags, self.context, context::TURNS);
+        let fewer = self.b.ins().iadd_imm(turns, -number);
+        self.b.ins().store(flags, fewer, self.context, context::TURNS);
+        fewer
     }
 
     /// Not 0 if the interpreter has something to do. The version of tools beside these flags changes only by foreign code.
-    fn breaker(&mut self) -> Value {
+    fn breaker(&mut self, thread: Value) -> Value {
         use cranelift_codegen::ir::types::I8;
         let offset = crate::python::EVAL_BREAKER;
         // Signal handlers and other threads set it, so no load is merged with another one.
         let flags = MemFlags::new().with_notrap().with_aligned();
-        let address = self.b.ins().iadd_imm(self.thread, offset);
+        let address = self.b.ins().iadd_imm(thread, offset);
         self.b.ins().atomic_load(I8, flags, address)
     }
 

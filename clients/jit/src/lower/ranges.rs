@@ -6,10 +6,7 @@ use crate::kind::{Kind, Val, INT};
 use crate::opcode::FOR_ITER;
 use crate::resolve::Result;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::InstBuilder;
-
-/// A power of two. All else that has a loop or a call polls by itself, so these are a few microseconds.
-const POLLED_TURNS: i64 = 32;
+use cranelift_codegen::ir::{InstBuilder, Value};
 
 impl Lowering<'_, '_> {
     /// `range(...)` of one to three ints; no bools, whose attributes a range would keep.
@@ -61,21 +58,14 @@ impl Lowering<'_, '_> {
         Ok(Val::new(kind, &[start, left, step]))
     }
 
-    /// Looks at each turn whether the interpreter has something to do, or at each of so many turns of a range.
-    pub(super) fn poll_at_back_edge(&mut self, instruction: Instruction) {
-        let head = instruction.target().and_then(|target| self.source.code.at(target));
-        let iterator = self.stack.last().filter(|_| head.is_some_and(|h| h.opcode == FOR_ITER));
-        let left = match iterator.map(|iterator| (&iterator.kind, &iterator.words[..])) {
-            Some((Kind::RangeIterator { .. }, &[_, left, _])) => left,
-            _ => return self.poll(1),
-        };
-        let (poll, go_on) = (self.b.create_block(), self.b.create_block());
-        let other_turn = self.b.ins().band_imm(left, POLLED_TURNS - 1);
-        self.b.ins().brif(other_turn, go_on, &[], poll, &[]);
-        self.b.switch_to_block(poll);
-        self.poll(POLLED_TURNS);
-        self.b.ins().jump(go_on, &[]);
-        self.b.switch_to_block(go_on);
+    /// How many turns a loop over a range has left at its back edge; `None`: it is another loop.
+    pub(super) fn range_left(&self, instruction: Instruction) -> Option<Value> {
+        let head = instruction.target().and_then(|target| self.source.code.at(target))?;
+        let iterator = self.stack.last().filter(|_| head.opcode == FOR_ITER)?;
+        match (&iterator.kind, &iterator.words[..]) {
+            (Kind::RangeIterator { .. }, &[_, left, _]) => Some(left),
+            _ => None,
+        }
     }
 
     /// The next value, or on behind the loop.

@@ -188,7 +188,8 @@ impl Lowering<'_, '_> {
             op::FOR_ITER => return self.for_iter(instruction),
             op::CALL => return self.call(argument as usize),
             op::JUMP_BACKWARD => {
-                self.poll_at_back_edge(instruction);
+                let left = self.range_left(instruction);
+                self.poll(left);
                 return self.jump(instruction);
             }
             op::JUMP_FORWARD | op::JUMP_BACKWARD_NO_INTERRUPT => return self.jump(instruction),
