@@ -162,8 +162,8 @@ def main():
                 continue
             what, more = compare(inside, packages, benchmark)
             results[what] += 1
-            told = f"{more:,} calls" if what == "same" else more if what == "left out" else f"\n{more}"
-            print(f"{name:36}{what:10} {told}", flush=True)
+            result = f"{more:,} calls" if what == "same" else more if what == "left out" else f"\n{more}"
+            print(f"{name:36}{what:10} {result}", flush=True)
     print(f"{results['same']} passed, {results['different']} failed, {results['left out']} skipped")
     return 1 if results["different"] or not results["same"] else 0
 

@@ -30,7 +30,7 @@ def do_nothing():
 
 
 def monitor(start, end, codes=None, everywhere=False):
-    """Has these callbacks told of the beginnings and ends of the functions, or of all frames."""
+    """Registers these callbacks for the beginnings and ends of the functions, or of all frames."""
     monitoring, events = sys.monitoring, sys.monitoring.events
     tool = monitoring.PROFILER_ID
     monitoring.use_tool_id(tool, "benchmark")

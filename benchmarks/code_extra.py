@@ -9,7 +9,7 @@ without calls. `run.py --only "code extra"` measures time, and `--only scaling` 
 
 import sys
 
-# What is looked up, by name: how many indices have a value, the first ones, which index is asked for, and
+# What is looked up, by name: how many indices have a value, the first ones, which index is read, and
 # whether an index was released before, on an interpreter that can.
 CASES = {
     "only value": (1, 0, False),

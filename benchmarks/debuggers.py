@@ -6,7 +6,7 @@
 
 Three questions: what a breakpoint costs that is not in the way, what one costs whose condition is
 false each time, and how long it takes to set and to clear one while 50,000 code objects are alive.
-With --debugpy, the directory that debugpy is installed in, it is asked the first two as well. Times
+With --debugpy, the directory that debugpy is installed in, it is measured in the first two as well. Times
 are CPU times of fresh processes that take turns, and ratios are taken
 turn by turn. Instructions are counted by valgrind, start-up taken off.
 """
@@ -42,7 +42,7 @@ def line_of(comment):
 
 
 def debugger_of(kind, first):
-    """A Pdb that calls `first` at its first stop and goes on at each. None: no debugger."""
+    """A Pdb that calls `first` at its first stop and continues at each. None: no debugger."""
     if kind == "none":
         return None
     if kind == "ferrule_debugger":
@@ -200,7 +200,7 @@ def child(what, kind, *arguments):
 
 
 def output_under_debugpy(python, directory, what):
-    """What a child prints whose breakpoint debugpy has set, as a client has asked it to."""
+    """What a child prints whose breakpoint debugpy has set, on a client's request."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

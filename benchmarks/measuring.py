@@ -39,7 +39,7 @@ COUNT_DIGITS = 6        # a count on the command line has one width, whatever it
 # --- Running. ------------------------------------------------------------------------------------------------------
 
 class ChildFailed(SystemExit):
-    """A command that ended with an error; ends the program unless somebody goes on without its result."""
+    """A command that ended with an error; ends the program unless the caller continues without its result."""
 
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
@@ -80,7 +80,7 @@ def time_process(command: Sequence[str], directory: str | None = None, timeout: 
         started = time.perf_counter()
         process = subprocess.Popen(command, cwd=directory, env={**ENVIRONMENT, **environment}, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=said)
-        # Waited for by hand, as only that tells what this very process used: others may be under way.
+        # Waited for by hand, as only that returns what this very process used: others may be under way.
         alarm = threading.Timer(timeout or threading.TIMEOUT_MAX, os.kill, (process.pid, signal.SIGKILL))
         alarm.start()
         try:
@@ -111,7 +111,7 @@ def pin_to_one_core() -> bool:
 
 
 def order_of_turn(names: Iterable[str], turn: int) -> list[str]:
-    """The order in which a turn measures: nobody is always the first, or always after the same one."""
+    """The order in which a turn measures: none is always the first, or always after the same one."""
     names = list(names)
     shift = turn // 2 % len(names)
     order = names[shift:] + names[:shift]

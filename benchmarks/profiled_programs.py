@@ -19,7 +19,7 @@ from pyperformance_once import NotHere, run_script
 # mode: (options of the profile, the most that the median may be)
 MODES = {"exact": ({}, 1.12), "count": ({"count": True}, 1.04), "sample": ({"sample": True}, 1.04)}
 SHORTEST = 0.1      # s of one measurement
-TOLD = "ratios: "   # before what a child says
+RATIOS = "ratios: "   # before a child's results
 
 
 # --- In the interpreter that is measured. ---------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def child(turns, script, *arguments):
     said, sys.stdout = sys.stdout, sys.stderr
 
     def handle(name, work):
-        print(TOLD + json.dumps({name: ratios(work, int(turns))}), file=said, flush=True)
+        print(RATIOS + json.dumps({name: ratios(work, int(turns))}), file=said, flush=True)
     try:
         run_script(script, arguments, handle)
     except NotHere:
@@ -96,8 +96,8 @@ def main():
                 continue
             # A program may start others, which print what they like.
             for line in done.stdout.splitlines():
-                if line.startswith(TOLD):
-                    measured |= json.loads(line.removeprefix(TOLD))
+                if line.startswith(RATIOS):
+                    measured |= json.loads(line.removeprefix(RATIOS))
             print(f"{name}: {done.stdout.strip() or done.stderr.strip()[-200:]}", file=sys.stderr, flush=True)
     medians = {mode: statistics.median(found[mode] for found in measured.values()) for mode in MODES}
     print(f"CPU time with a profile over that without, medians of {options.turns} turns\n")

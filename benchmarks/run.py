@@ -4,12 +4,12 @@
     python3 benchmarks/run.py --base stock=build/stock-release/python --python ferrule=build/release/python
     python3 benchmarks/run.py --base ... --python ... --quick
     python3 benchmarks/run.py --base ... --python ... --only scimark_lu --minutes 5
-    python3 benchmarks/run.py --resume                  # goes on with the last run
+    python3 benchmarks/run.py --resume                  # continues the last run
     python3 benchmarks/run.py --page DIRECTORY          # makes its page anew
     python3 benchmarks/run.py --publish DIRECTORY       # its plots and figures go into docs/
 
 Rounds go over all benchmarks again and again until the time is used up; in each, the interpreters run every benchmark at the
-same time on one core, or take turns. docs/benchmarks.md tells how to read what comes out.
+same time on one core, or take turns. docs/benchmarks.md says how to read the results.
 """
 
 import sys
@@ -70,7 +70,7 @@ class Run:
     def left(self) -> float:
         return self.budget - self.used
 
-    def tell(self, what: str) -> None:
+    def report(self, what: str) -> None:
         part = min(self.used / self.budget, 1)
         self.progress.show(part, max(self.left, 0), what)
         now = time.monotonic()
@@ -111,12 +111,12 @@ class Run:
     def measure_in_turns(self, task: tasks.Task, pythons: Iterable[str], round: int) -> None:
         for python in pythons:
             if task.name not in self.broken:
-                self.tell(f"round {round + 1}  {task.name}  {python}")
+                self.report(f"round {round + 1}  {task.name}  {python}")
                 self.record(task.name, python, round, lambda: task.measure(python, round))
 
     def measure_together(self, task: tasks.Task, pythons: Collection[str], round: int) -> None:
         """All at the same time on the one core that this process has."""
-        self.tell(f"round {round + 1}  {task.name}")
+        self.report(f"round {round + 1}  {task.name}")
         attempts = tasks.at_once([partial(attempt, partial(task.measure, python, round)) for python in pythons])
         for python, (outcome, date, seconds) in zip(pythons, attempts):
             # Their times overlap: each is noted with its part, as the time of a run is the sum.
@@ -212,7 +212,7 @@ def count_instructions(run: Run, pythons: Pythons, names: Sequence[str]) -> None
         for copy in copies.values():    # the first start of a fresh build compiles the modules it imports
             measuring.run([copy, *measuring.QUIET, tasks.calls.SCRIPT, "--child", names[0], "0"])
         for name, python in wanted:
-            run.tell(f"instructions of {name}, {python}")
+            run.report(f"instructions of {name}, {python}")
             run.record(f"instructions {name}", python, 0, lambda: [tasks.count_calls(copies[python], name)])
 
 
@@ -222,7 +222,7 @@ def find_calibration(run: Run, environments: Pythons, base: str, benchmark: Any)
     for entry in run.journal.entries:
         if entry["task"] == key:
             return entry.get("calibration")
-    run.tell(f"calibrating {benchmark.name}")
+    run.report(f"calibrating {benchmark.name}")
     outcome, date, seconds = attempt(lambda: pyperformance_tasks.calibrate(environments, base, benchmark),
                                      "calibration")
     run.journal.add(task=key, python=base, date=date, seconds=seconds, **outcome)
@@ -328,7 +328,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--command", help="what the user typed, for the page")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--resume", metavar="DIRECTORY", nargs="?", type=Path, const=LATEST,
-                      help="go on with a run that was interrupted (default: the last one)")
+                      help="continue a run that was interrupted (default: the last one)")
     what.add_argument("--page", metavar="DIRECTORY", nargs="?", type=Path, const=LATEST, help="make a run's page anew")
     what.add_argument("--publish", metavar="DIRECTORY", nargs="?", type=Path, const=LATEST,
                       help="copy a run's plots to docs/benchmarks/ and its figures to docs/benchmarks.md")
@@ -400,12 +400,12 @@ def main() -> int:
         return 0
     run = resume(arguments.resume, arguments.minutes) if arguments.resume else start(arguments)
     print(f"measuring for about {run.facts['minutes']:.0f} minutes into {os.path.relpath(run.directory)}; if it is"
-          " interrupted, --resume goes on", flush=True)
+          " interrupted, --resume continues it", flush=True)
     try:
         go(run)
     except KeyboardInterrupt:
         run.progress.end()
-        print("interrupted: --resume goes on with it")
+        print("interrupted: --resume continues it")
         return 130
     finally:
         paths = run.write()

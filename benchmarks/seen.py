@@ -17,32 +17,32 @@ TOOL = 3
 # --- The tools. ----------------------------------------------------------------------------------
 
 class Hooks:
-    """A hook that is told of the end of each frame that it is asked about."""
+    """A hook with an exit callback for each frame that it is called for."""
 
     name = "a frame hook"
 
     def __init__(self, code, events):
         self.code, self.events = code, events
 
-    def ask(self, view):
+    def on_entry(self, view):
         if self.is_mine(view.code):
             self.events.append("begins")
-            view.watch(self.tell)
+            view.watch(self.on_exit)
         return None
 
     def is_mine(self, code):
         return code is self.code or code.co_filename == "<other code>"
 
-    def tell(self, event):
+    def on_exit(self, event):
         self.events.append(event.kind)
 
     def start(self):
         import framehook
-        framehook.add(self.ask)
+        framehook.add(self.on_entry)
 
     def stop(self):
         import framehook
-        framehook.remove(self.ask)
+        framehook.remove(self.on_entry)
 
 
 class Monitoring:
@@ -221,7 +221,7 @@ SCENES = {
     "a coroutine returns": coroutine,
     "a generator returns": generator_to_its_end,
     "a generator is dropped before it begins": generator_that_never_begins,
-    "a generator is closed where it stands": generator_that_is_closed,
+    "a suspended generator is closed": generator_that_is_closed,
     "a generator is closed and cleans up": generator_that_cleans_up,
     "a suspended generator is collected": generator_that_is_collected,
     "an exception is thrown into a generator": generator_that_is_thrown_into,

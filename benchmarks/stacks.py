@@ -31,7 +31,7 @@ def down(levels):
         down(levels - 1)
 
 
-def tell(name, began):
+def print_time(name, began):
     import gc
     print(f"{name}: they wait", resident() - began)
     gc.collect()
@@ -56,7 +56,7 @@ def in_threads(levels):
     arrived.wait()
     time.sleep(0.2)     # until all of them wait for the second thing
     name = f"{THREADS} threads, {levels:,} levels"
-    tell(name, began)
+    print_time(name, began)
     go.set()
     for worker in workers:
         worker.join()
@@ -77,7 +77,7 @@ def in_greenlets(levels, directory):
     for worker in workers:
         worker.switch()
     name = f"{GREENLETS:,} greenlets, {levels:,} levels"
-    tell(name, began)
+    print_time(name, began)
     for worker in workers:
         worker.switch()
     workers.clear()
@@ -104,18 +104,18 @@ from measuring import measure_in_turns, named_python, parse_times, run
 
 
 def measure(pythons, turns, directory):
-    """{what is told: {name: [bytes, one for each turn]}}"""
+    """{what is measured: {name: [bytes, one for each turn]}}"""
     kinds = [("threads", levels) for levels in THREAD_LEVELS]
     if directory:
         kinds += [("greenlets", levels) for levels in GREENLET_LEVELS]
 
     def measure_one(name):
-        told = {}
+        rows = {}
         for what, levels in kinds:
             done = run([pythons[name], "-S", "-s", "-P", os.path.abspath(__file__), "--child", what, str(levels),
                         directory])
-            told |= parse_times(done.stdout)
-        return told
+            rows |= parse_times(done.stdout)
+        return rows
 
     return measure_in_turns(list(pythons), turns, measure_one)
 
@@ -129,10 +129,10 @@ def main():
     arguments = parser.parse_args()
     pythons = dict(arguments.python)
     results = measure(pythons, arguments.turns, os.path.abspath(arguments.greenlet) if arguments.greenlet else "")
-    rows = [(told, *(f"{statistics.median(bytes_[name]) / 2**20:.1f} MiB" for name in pythons))
-            for told, bytes_ in results.items()]
+    table = [(row, *(f"{statistics.median(bytes_[name]) / 2**20:.1f} MiB" for name in pythons))
+             for row, bytes_ in results.items()]
     print("What is in memory beyond the time before, the median of the turns\n")
-    measuring.print_table(("", *pythons), rows)
+    measuring.print_table(("", *pythons), table)
     return 0
 
 

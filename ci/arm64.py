@@ -4,11 +4,11 @@
     ci/arm64                   build, and run all tests in C and Python: several hours, a program takes ten times as long
     ci/arm64 NAME...           these alone: modules of tests/python, or CPython's tests
     ci/arm64 --cpython         CPython's tests about frames too
-    ci/arm64 --root DIR        a chroot to make, or to go on with; kept. What has passed there is not run again, unless
+    ci/arm64 --root DIR        a chroot to make, or to use again; kept. What has passed there is not run again, unless
                                more has changed since than documents and other tests
     ci/arm64 --publish         with all of them: write the row to docs/builds.md
 
-As root, with debootstrap and qemu-user-static. The kernel is told of the emulator (binfmt_misc), for as long as this runs. What has no
+As root, with debootstrap and qemu-user-static. The emulator is registered with the kernel (binfmt_misc), for as long as this runs. What has no
 place in an emulator is left out: single steps of the processor, tools that read another process. A test of CPython's that fails runs on
 stock too, cross-built in the same way: where it fails there in one of five runs, it is skipped. The last line is the counts.
 """
@@ -94,7 +94,7 @@ def holds(name: str, changed: list[str]) -> bool:
 
 
 class Results:
-    """The results of tests at one commit, kept in the chroot: a run that was stopped goes on from them, and so does one at a
+    """The results of tests at one commit, kept in the chroot: a run that was stopped continues from them, and so does one at a
     later commit that has changed documents and other tests alone."""
 
     def __init__(self, chroot: Chroot, commit: str):
@@ -181,7 +181,7 @@ def everything(chroot: Chroot, names: list[str]) -> tuple[Results, bool]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--root", type=Path, help="a chroot to make, or to go on with; kept")
+    parser.add_argument("--root", type=Path, help="a chroot to make, or to use again; kept")
     parser.add_argument("--cpython", action="store_true", help="CPython's tests about frames too")
     parser.add_argument("--publish", action="store_true", help="write docs/builds.md")
     options = parser.parse_args()

@@ -6,7 +6,7 @@
     ci/cargo-fuzz --merge [TARGET...]           takes over into git's corpus what reaches more code, and drops what does not
 
 It needs a nightly toolchain and a C++ compiler. cargo-fuzz is installed into build/tools, from the registry and by its lock. What is found is kept in
-build/fuzz/core, and so are the inputs from which the next run goes on. The last line is the counts.
+build/fuzz/core, and so are the inputs from which the next run starts. The last line is the counts.
 """
 
 import argparse

@@ -46,7 +46,7 @@ test that is worse on Ferrule is repeated, twice on each side, before it counts.
 | program | version | its tests | stock | Ferrule | with a hook | differs from stock | commit | when |
 |---|---|---|---|---|---|---|---|---|
 """
-# The ways in which tests are run, and how they are told apart in logs.
+# The ways in which tests are run, and their names in logs.
 WAYS = ("stock", "ferrule", "hooked")
 # A run that took longer than this is not repeated as a whole, where the runner can repeat single tests.
 SECONDS_REPEATED = 60
@@ -118,9 +118,10 @@ class Trial:
 
     def expect_sides(self) -> None:
         """Each way is what it is said to be: else equal results would mean nothing."""
-        asks = "import sys; print('Ferrule' in sys.version, [h.name for h in __import__('framehook').hooks()] if 'Ferrule' in sys.version else [])"
+        program = "import sys; print('Ferrule' in sys.version, [h.name for h in __import__('framehook').hooks()] if 'Ferrule' in sys.version else [])"
         for way, wanted in zip(WAYS, ("False []", "True []", "True ['pass']")):
-            said = subprocess.run([self.pythons[way], "-W", "always", "-X", "tracemalloc", "-c", asks], env=self.variables(way), capture_output=True, text=True)
+            said = subprocess.run([self.pythons[way], "-W", "always", "-X", "tracemalloc", "-c", program],
+                                  env=self.variables(way), capture_output=True, text=True)
             if (said.stdout.strip(), said.stderr) != (wanted, ""):
                 raise Missing(f"{way}: {said.stdout.strip()} {said.stderr.strip()[-300:]}")
 
@@ -291,13 +292,13 @@ def main() -> int:
             total[None] += 1
             print(f"  skipped: {reason}", flush=True)
             continue
-        passed, told = judge(worse, flaky)
+        passed, verdict = judge(worse, flaky)
         total[passed] += 1
-        print(f"  {'ok' if passed else 'FAILED'}; differs from stock: {told}", flush=True)
+        print(f"  {'ok' if passed else 'FAILED'}; differs from stock: {verdict}", flush=True)
         for seemed in sorted(flaky):
             print(f"  flaky: {seemed}", flush=True)
         if options.publish:
-            row = [name, program.version, program.part, *(cell(found[way]) for way in WAYS), told, commit_of(interpreters["ferrule"]), datetime.date.today()]
+            row = [name, program.version, program.part, *(cell(found[way]) for way in WAYS), verdict, commit_of(interpreters["ferrule"]), datetime.date.today()]
             put_rows(PAGE, HEAD, {name: f"| {' | '.join(map(str, row))} |"}, list(known))
     print(f"{total[True]} passed, {total[False]} failed, {total[None]} skipped")
     return 1 if total[False] or not total[True] else 0

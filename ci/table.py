@@ -1,11 +1,11 @@
-"""A page of the docs that is a table: whoever makes some of its rows puts them in the places of the old ones."""
+"""A page of the docs that is a table: a command that makes some of its rows replaces the old ones."""
 
 import re
 from pathlib import Path
 
 
 def put_rows(page: Path, head: str, rows: dict[str, str], order: list[str]) -> None:
-    """Writes the page: what stands above the table and its first two lines, then a row for each name that has one, in this order. A row
+    """Writes the page: what precedes the table and its first two lines, then a row for each name that has one, in this order. A row
     begins with its name; those that are not among `rows` stay."""
     old = page.read_text().splitlines() if page.exists() else []
     known = {match[1]: line for line in old if (match := re.match(r"\| (\S+) \|", line))}

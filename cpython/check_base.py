@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Say what is newer than the CPython that is built upon (cpython/upstream.toml).
 
-Debian's archive is asked for the newest revision of the release that has Debian's fixes, and python.org for the newest
+Debian's archive is searched for the newest revision of the release that has Debian's fixes, and python.org for the newest
 release of the series. Nothing is changed. What to do about each is said with it.
 
 exit codes:
-  0  nothing is newer           3  neither could be asked
+  0  nothing is newer           3  neither could be reached
   1  something is newer
 """
 
@@ -21,9 +21,9 @@ from pathlib import Path
 from cpython.upstream.cache import Cache, default_cache
 from cpython.upstream.debian import apt_settings, apt_update, apt_versions, run_apt
 from cpython.upstream.files import read_json
+from cpython.upstream.messages import Unreachable
 from cpython.upstream.pins import Pins
 from cpython.upstream.python_org import CONNECT_SECONDS
-from cpython.upstream.telling import Unreachable
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -90,7 +90,7 @@ def main(argv=None, env=os.environ):
             newer.append(check())
         except Unreachable as error:
             unreachable += 1
-            print(f"{name} could not be asked: {error}")
+            print(f"{name} could not be reached: {error}")
     newer = [text for text in newer if text]
     print("\n".join(newer or ["nothing newer was seen"]))
     return 1 if newer else 3 if unreachable == 2 else 0

@@ -31,10 +31,10 @@ import sys
 from pathlib import Path
 
 from cpython.upstream.cache import Cache, default_cache
-from cpython.upstream.choosing import choose, of_tarball, settled_first
+from cpython.upstream.choosing import choose, last_choice_first, of_tarball
 from cpython.upstream.files import locked
+from cpython.upstream.messages import FetchError, note
 from cpython.upstream.pins import SERIES, Pins
-from cpython.upstream.telling import FetchError, note
 from cpython.upstream.tree import finished, make_tree, publish
 from tools import patches
 
@@ -78,7 +78,7 @@ def fetch(args, env):
         if tarball:
             source, stamp = of_tarball(pins, tarball, version, debian, ready)
         else:
-            order = settled_first(attempts, dest / ("current.json" if version else "default.json"))
+            order = last_choice_first(attempts, dest / ("current.json" if version else "default.json"))
             source, stamp = choose(pins, order, cache, ready, args.refresh)
         if source:
             # A refresh, or the user's tarball, may well be what the tree is made of.
@@ -101,7 +101,7 @@ def arguments(argv):
                         help="where the tree goes (default: build/src)")
     parser.add_argument("--version", help="the release, instead of CPYTHON_VERSION")
     parser.add_argument("--refresh", action="store_true",
-                        help="ask Debian for newer fixes than those in the cache")
+                        help="search Debian for newer fixes than those in the cache")
     parser.add_argument("--patches", metavar="DIR",
                         help="the project's patches (default: patches/<major.minor>)")
     parser.add_argument("--overlay", default=str(ROOT / "overlay"), metavar="DIR",
@@ -136,7 +136,7 @@ def main(argv=None, env=os.environ):
     except OSError as error:
         note(f"error: {explain(error)}")
     except KeyboardInterrupt:
-        note("interrupted; run again to go on")
+        note("interrupted; run again to continue")
         return 130
     return 1
 

@@ -21,7 +21,7 @@ typedef struct {
 static Py_ssize_t slot = -1;
 static long long hot_after;
 static long long swaps;
-/* Whoever evaluated frames before goes on doing so, after this module. */
+/* An evaluator that was set before is called after this module's. */
 static _PyFrameEvalFunction next_evaluator;
 
 static void

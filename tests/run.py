@@ -91,7 +91,7 @@ def unittest_child(report, directory, names):
     else:
         suite = loader.discover(directory, top_level_dir=directory)
     suite = unittest.TestSuite(about_this(suite))
-    # The log ends with the slowest tests, where unittest can tell.
+    # The log ends with the slowest tests, where unittest has the times.
     slowest = {"durations": 15} if sys.version_info >= (3, 12) else {}
     result = unittest.TextTestRunner(verbosity=2, resultclass=RecordingResult, **slowest).run(suite)
     with open(report, "w", encoding="utf-8") as file:
@@ -205,7 +205,7 @@ def group_rust(options):
                    "--target-dir", os.path.join(ROOT, "build", "cargo")]
         environment = {}
         if crate.endswith("framehook-sdk"):
-            # PyO3 asks an interpreter of 3.13 what it is, and links nothing to it. What must not compile would not link
+            # PyO3 queries an interpreter of 3.13, and links nothing to it. What must not compile would not link
             # either, so the codes of its errors are compared, which takes a compiler with unstable flags.
             environment = {"PYO3_PYTHON": os.path.abspath(options.python), "PYO3_BUILD_EXTENSION_MODULE": "1",
                            "RUSTC_BOOTSTRAP": "1"}

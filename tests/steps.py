@@ -115,7 +115,7 @@ class Step:
                 return self
             arriving = queue.Queue()
             threading.Thread(target=self.read, args=(process.stdout, arriving), daemon=True).start()
-            latest, told, heard = "", started, started
+            latest, reported, heard = "", started, started
             while True:
                 try:
                     line = arriving.get(timeout=1)
@@ -134,11 +134,11 @@ class Step:
                     process.kill()
                     self.lines.append(f"killed after {SILENCE_SECONDS} s without output\n")
                     log.write(self.lines[-1])
-                if terminal and now - told >= 0.2:
-                    told = now
+                if terminal and now - reported >= 0.2:
+                    reported = now
                     show_status(self.name, f"{self.name}  {clock(now - started)}  {latest}")
-                elif not terminal and now - told >= PROGRESS_SECONDS:
-                    told = now
+                elif not terminal and now - reported >= PROGRESS_SECONDS:
+                    reported = now
                     say(f"  {self.name}  {clock(now - started)}  {latest}")
             self.exit_code = process.wait()
         if terminal:

@@ -69,7 +69,7 @@ def answer(questions: list[str], chosen: Choices) -> None:
 
 
 def make(variant: str, arguments: list[str]) -> None:
-    chosen = choices.settled(os.environ)
+    chosen = choices.for_make(os.environ)
     check_target(variant, chosen)
     facts = fetch_source(chosen)
     configure(variant, chosen, facts)
@@ -136,7 +136,7 @@ def run(arguments: list[str]) -> None:
         elif options.command == "distclean":
             distclean()
         elif options.command == "fetch":
-            fetch_source(choices.settled(os.environ))
+            fetch_source(choices.for_make(os.environ))
         else:
             progress.heed_interrupts()
             make(options.variant, options.arguments)

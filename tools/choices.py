@@ -44,7 +44,7 @@ class Choices:
         return [flag for flag in self.flags if re.match(PLACES + "=", flag)]
 
     def variables_for(self, variant: str) -> dict[str, str]:
-        """What configure is told; the release is not its business."""
+        """The arguments of configure; the release is not one of them."""
         wanted = TOOL_VARIABLES if VARIANTS[variant].measured else tuple(
             name for name in self.variables if name not in RELEASE_VARIABLES)
         return {name: value for name, value in self.variables.items() if name in wanted}
@@ -132,7 +132,7 @@ def forget() -> None:
     record().unlink(missing_ok=True)
 
 
-def settled(environment: Mapping[str, str]) -> Choices:
+def for_make(environment: Mapping[str, str]) -> Choices:
     """The choices that a `make` works with.
 
     The first one of a clone chooses, if nothing else has. After it, another compiler or release for one make alone

@@ -18,12 +18,12 @@ import tempfile
 from pathlib import Path
 
 from tools import making, places, progress, pyo3
-from tools.asking import said
 from tools.errors import BuildError, cause
+from tools.running import said
 from tools.variants import VARIANTS
 
 MATURIN = "maturin>=1.9,<2"
-# What was chosen for other programs, and would move or change ours; and what makes and compilers of C are told.
+# What was chosen for other programs, and would move or change ours; and options of makes and compilers of C.
 NOT_FOR_CARGO = re.compile(r"(CARGO_(BUILD|PROFILE|TARGET|UNSTABLE)_|CARGO_ENCODED_|RUSTFLAGS|RUSTC$|MAKEFLAGS|MFLAGS|MAKELEVEL"
                            r"|CFLAGS|LDFLAGS|PYO3_)")
 # Of use with another package alone, or with a compiler in it that is large: a wheel, and no part of what is installed with an interpreter.

@@ -50,7 +50,7 @@ def built_in(facts: dict) -> frozenset[str]:
 
 
 def training(facts: dict) -> str:
-    """What a profile is made of. Debian's series goes on after a test that failed, without a word about it here."""
+    """What a profile is made of. Debian's series continues after a test that failed, and reports nothing here."""
     return TRAINING if facts.get("series") == "debian" else TRAINING + TRAINING_MAY_FAIL
 
 
@@ -90,7 +90,7 @@ def configure_command(variant: str, chosen: Choices, facts: dict) -> list[str]:
         generating = [*compiler.codegen, *guided, *(ALIGNED if VARIANTS[variant].aligned else ())]
         linking = ["-fuse-ld=lld", f"-Wl,--thinlto-cache-dir={places.BUILD / variant / 'thinlto-cache'}",
                    *(f"-Wl,-mllvm,{option}" for option in generating)]
-    # Compiler and linker have to agree, so where the user has a say in one of them, neither is told.
+    # Compiler and linker have to agree, so where the user has a say in one of them, neither gets options.
     said = any(re.search(r"-(f|no-|static-)?pie\b", variables.get(name, ""), re.I) for name in ("CFLAGS", "LDFLAGS"))
     foreign = is_shared(flags) or said or {"CFLAGS_NODIST", "LDFLAGS_NODIST"} & set(variables)
     if profile_guided(flags) and not foreign:
@@ -148,7 +148,7 @@ def chosen_for(variant: str, chosen: Choices) -> dict:
 
 
 def note_chosen(variant: str, chosen: Choices) -> None:
-    """What of the choices is in this build: whoever installs it may have no Rust, and so no command to compare."""
+    """What of the choices is in this build: a user who installs it may have no Rust, and so no command to compare."""
     (places.BUILD / variant / "ferrule-chosen.json").write_text(json.dumps(chosen_for(variant, chosen)))
 
 

@@ -18,15 +18,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CRATE = "framehook"
-# What nobody compiles here: PyO3's tools for a platform that is not Linux.
+# What is never compiled here: PyO3's tools for a platform that is not Linux.
 LEFT_OUT = {"pyo3": "emscripten"}
 
 
 def needed() -> list[dict]:
     """What the crate depends on, and what that depends on, as cargo describes it."""
-    told = subprocess.run(["cargo", "metadata", "--locked", "--format-version", "1"], cwd=ROOT, capture_output=True, text=True,
+    output = subprocess.run(["cargo", "metadata", "--locked", "--format-version", "1"], cwd=ROOT, capture_output=True, text=True,
                           check=True)
-    metadata = json.loads(told.stdout)
+    metadata = json.loads(output.stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node["dependencies"] for node in metadata["resolve"]["nodes"]}
     first = next(identity for identity, package in packages.items() if package["name"] == CRATE)

@@ -193,7 +193,7 @@ install_missing() {
 
 # For a user who is not root: the one command to run.
 tell_command() {
-    warn "Something is missing; run this as root, then go on:"
+    warn "Something is missing; run this as root, then continue:"
     if [ -z "$(candidate gcc)" ]; then
         # No package lists yet, so nothing can be chosen before they are there.
         say "sh $0"

@@ -1,4 +1,4 @@
-"""What went wrong, told to a user: the cause in one line, then what to do or where the details are."""
+"""Errors, for a user: the cause in one line, then what to do or where the details are."""
 
 import errno
 import re

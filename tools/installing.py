@@ -50,7 +50,7 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
         log = Path(temporary) / f"{variant}-{target}.log"
         children = {**for_children(environment), "PYTHONDONTWRITEBYTECODE": "1"}
         children.pop("DESTDIR", None)
-        # CPython's Makefile gives each file its mode, but bytecode and pip come as the umask has it: with root's 077 nobody
+        # CPython's Makefile gives each file its mode, but bytecode and pip come as the umask has it: with root's 077 no other user
         # else could use them.
         status = progress.run(command, label=f"{target} {variant}", log=log, cwd=directory, env=children, close_fds=False,
                               umask=0o022)
@@ -65,11 +65,11 @@ def install(variant: str, target: str, environment: Mapping[str, str]) -> None:
 def library(directory: Path) -> str:
     """Where the library goes, as CPython's Makefile has it."""
     question = "where: ; @echo $(LIBDEST)"
-    asked = subprocess.run(["make", "-s", "-f", "Makefile", "--eval", question, "where"], cwd=directory, text=True,
+    found = subprocess.run(["make", "-s", "-f", "Makefile", "--eval", question, "where"], cwd=directory, text=True,
                            env={"PATH": os.environ["PATH"]}, capture_output=True)
-    if asked.returncode != 0 or not asked.stdout.strip():
-        raise BuildError(f"the Makefile of {directory} does not say where the library goes: {cause(asked.stderr)}")
-    return asked.stdout.strip()
+    if found.returncode != 0 or not found.stdout.strip():
+        raise BuildError(f"the Makefile of {directory} does not say where the library goes: {cause(found.stderr)}")
+    return found.stdout.strip()
 
 
 def without_bytecode(directory: Path) -> list[str]:

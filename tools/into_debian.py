@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Put Ferrule into Debian's own source package of python3.13, as somebody else's package takes it.
+"""Put Ferrule into Debian's own source package of python3.13, as a foreign package would.
 
   into_debian.py RELEASE.tar.xz DIRECTORY
 
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from cpython.upstream.cases import regenerate_cases
 from cpython.upstream.files import remove
-from cpython.upstream.telling import FetchError
+from cpython.upstream.messages import FetchError
 from cpython.upstream.tree import overlay_files
 from tools import patches
 from tools.errors import BuildError, explain
@@ -30,7 +30,7 @@ from tools.progress import say
 
 COMPONENT = "ferrule"
 NEEDED = ("cargo (>= 1.85)", "rustc (>= 1.85)", "libclang-dev")
-# Debian's rules give each of the five builds these arguments; configure is told where the core is. The crates are in the
+# Debian's rules give each of the five builds these arguments; configure gets the core's place. The crates are in the
 # component, and cargo reads so from the directory that it takes for its home. What it writes there goes with a clean, or the
 # next source package would have it.
 RULES = f"""# The frame core in Rust.

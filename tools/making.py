@@ -56,7 +56,7 @@ def make(variant: str, arguments: list[str], chosen: Choices, facts: dict) -> No
 
 
 def profile_settings(directory: Path, tree: Path) -> list[str]:
-    """What make is told about the profile of clang's build; gcc's takes none of it.
+    """make's arguments for the profile of clang's build; gcc's takes none of it.
 
     LLVM's optimizer counts instead of clang's front end, so that the targets of indirect calls are counted too. Each
     process writes one file for each of its binaries (`%m`): with one for all, the last to end is all that is kept.

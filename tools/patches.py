@@ -36,7 +36,7 @@ BUDGET = 1040
 # What the series includes and C compiles, written by hand: it counts as though it were in a patch.
 HEADERS = sorted(set((ROOT / "rust-core" / "include").glob("*.h")) - {ROOT / "rust-core" / "include" / "ferrule_core.h"})
 
-# Left in a tree so that nobody builds what is only half patched.
+# Left in a tree so that no build uses what is only half patched.
 FAILED_MARK = ".ferrule-patch-failed"
 APPLIED_MARK = ".ferrule-patches"
 
@@ -47,7 +47,7 @@ NOT_INSERTIONS = ("deleted file mode", "rename from", "rename to", "copy from",
                   "copy to", "old mode", "GIT binary patch", "Binary files")
 
 
-# What is told how many of how many are done.
+# A callback that gets how many of how many are done.
 Progress = Callable[[int, int], None]
 
 
@@ -203,7 +203,7 @@ def part_opened(word: str, condition: str) -> str:
 
 
 def directives(lines: Iterable[str]) -> Iterator[tuple[str, str | None, str, bool]]:
-    """Yield (line, directive or None, the rest of it, whether the line before goes on in this one)."""
+    """Yield (line, directive or None, the rest of it, whether this one continues the line before)."""
     goes_on = False
     for line in lines:
         match = None if goes_on else DIRECTIVE.match(line)

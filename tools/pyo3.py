@@ -1,12 +1,12 @@
-"""What PyO3's build script is told about an interpreter."""
+"""The configuration of PyO3's build script for an interpreter."""
 
 import os
 from pathlib import Path
 
-from tools.asking import said
+from tools.running import said
 
 # PyO3 up to 0.28, which has to be used without the GIL, believes that objects of a build with --with-trace-refs are larger.
-# They are not since CPython 3.13. So it asks no such interpreter, and reads this. It does not ask one for another machine either,
+# They are not since CPython 3.13. So it runs no such interpreter, and reads this. It does not run one for another machine either,
 # which an emulator may run.
 ASK = """if True:
     import sys, sysconfig
@@ -23,7 +23,7 @@ ASK = """if True:
 
 
 def environment(python: str, below: Path) -> dict[str, str]:
-    """The variables that tell it; a file below this directory may be made for it."""
+    """The variables for it; a file below this directory may be made for it."""
     config = said([python, "-E", "-s", "-c", ASK, *(["for another machine"] if "CARGO_BUILD_TARGET" in os.environ else [])])
     if not config.startswith("implementation="):
         return {"PYO3_PYTHON": python}

@@ -33,8 +33,8 @@ from typing import Any
 from cpython.upstream.cache import Cache, default_cache
 from cpython.upstream.choosing import over_network
 from cpython.upstream.files import remove, sha256
+from cpython.upstream.messages import FetchError
 from cpython.upstream.pins import Pins
-from cpython.upstream.telling import FetchError
 from tools import patches, sbom
 from tools.environment import for_children
 from tools.errors import BuildError, explain
@@ -184,7 +184,7 @@ def keep_profile() -> None:
     target = PROFILES / f"llvm-{major[1]}.profdata.xz"
     target.write_bytes(lzma.compress(found.read_bytes(), preset=9))
     patches_of(target).write_text(patches_now() + "\n")
-    tell(target)
+    report(target)
 
 
 def patches_of(profile: Path) -> Path:
@@ -214,7 +214,7 @@ def warn_of_stale_profiles() -> None:
 # ---- tarballs ------------------------------------------------------------------
 
 def pack(directory: Path, target: Path) -> Path:
-    """A .tar.xz of a directory: sorted, of nobody, of one time."""
+    """A .tar.xz of a directory: sorted, without an owner, of one time."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(target.name + ".tmp")
     when = epoch()
@@ -242,7 +242,7 @@ def pack(directory: Path, target: Path) -> Path:
     return target
 
 
-def tell(path: Path) -> None:
+def report(path: Path) -> None:
     say(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}: {path.stat().st_size / 1e6:.1f} MB, "
         f"sha256 {sha256(path)}")
 
@@ -267,14 +267,14 @@ def dist(key: str | None) -> Path:
         made = pack(tree, DIST / f"{top}.tar.xz")
         if sbom.available():
             for bill in sbom.write(tree, cpython[0], DIST, top, epoch()):
-                tell(bill)
+                report(bill)
         else:
             say("no bills of materials: cargo-cyclonedx is not there (ci/supply installs it)")
         definition = pyenv_definition(tree, sha256(made))
     if key:
         run(["gpg", "--batch", "--local-user", key, "--armor", "--detach-sign", "--output", signature, made])
-        tell(signature)
-    tell(made)
+        report(signature)
+    report(made)
     (DIST / top).write_text(definition)
     say(f"{(DIST / top).relative_to(ROOT)}: for pyenv install")
     return made
@@ -320,7 +320,7 @@ def source_package(release: int = 13) -> Path:
     if shutil.which("dpkg-source"):
         run(["dpkg-source", "-b", top], cwd=work, env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch())})
         for file in sorted(work.glob("*.dsc")):
-            tell(file)
+            report(file)
     return tree
 
 
@@ -389,22 +389,22 @@ def license_text(name: str, tree: Path) -> str:
         text = files[0].read_text()
         text = text[text.index(LICENSE_BEGINS.get(name, "")):]
     if name == "Apache-2.0-with-LLVM-exception":
-        # Debian has the license; what is added to it stands at the end.
+        # Debian has the license; what is added to it comes at the end.
         text = LICENSE_TEXTS["Apache-2.0"] + "\n\n" + text[text.index("LLVM Exceptions"):].lstrip("- ")
     lines = [f" {line.rstrip()}" if line.strip() else " ." for line in text.strip().splitlines()]
     return f"License: {name}\n" + "\n".join(lines) + "\n"
 
 
 def notices(crate: Path) -> list[str]:
-    """What the files of a crate's license say of whose it is; no forms that nobody filled in."""
+    """What the files of a crate's license say of whose it is; no forms that were not filled in."""
     found: dict[str, None] = {}
     for path in sorted(crate.iterdir()):
         if path.is_file() and path.name.upper().startswith(LICENSE_FILES):
             for line in path.read_text(errors="replace").splitlines():
-                told = re.match(r"\W*Copyright (?:(?:\(c\)|©) ?|(?=\d{4}|individual))(.*)", line, re.I)
+                holder = re.match(r"\W*Copyright (?:(?:\(c\)|©) ?|(?=\d{4}|individual))(.*)", line, re.I)
                 # A name, and not years alone.
-                if told and re.search(r"[^\W\d]{3}", told[1]) and not re.search(r"[\[{<](year|yyyy)", told[1]):
-                    found[told[1].strip().rstrip(".")] = None
+                if holder and re.search(r"[^\W\d]{3}", holder[1]) and not re.search(r"[\[{<](year|yyyy)", holder[1]):
+                    found[holder[1].strip().rstrip(".")] = None
     return list(found)
 
 
@@ -422,8 +422,8 @@ def copyright_file(own: Path, tree: Path) -> str:
         named = license_of(crate)
         licenses |= licenses_in(named)
         names, notice, other = OTHERWISE.get(package["name"], ((), "", ""))
-        holders = [told for told in notices(crate) if told != notice]
-        if authors and not any(authors in told for told in holders):
+        holders = [text for text in notices(crate) if text != notice]
+        if authors and not any(authors in text for text in holders):
             holders.append(authors)
         paragraphs.append(paragraph([f"{VENDOR}/{crate.name}/*"], holders or [f"the authors of {package['name']}"], named))
         # Of a crate for another platform these files are not there.
@@ -465,7 +465,7 @@ def deb(install: bool) -> None:
     if done.returncode != 0:
         raise BuildError(f"dpkg-buildpackage failed; its log is {log}")
     for package in sorted(tree.parent.glob("*.deb")):
-        tell(package)
+        report(package)
 
 
 def release_of_debian() -> int:

@@ -33,8 +33,8 @@ def lines() -> list[str]:
 def release(chosen: Choices) -> str:
     facts = source()
     if facts is None:
-        asked = [f"{name}={chosen.variables[name]}" for name in choices.RELEASE_VARIABLES if name in chosen.variables]
-        return f"{' '.join(asked) or 'the default'}, not fetched yet"
+        wanted = [f"{name}={chosen.variables[name]}" for name in choices.RELEASE_VARIABLES if name in chosen.variables]
+        return f"{' '.join(wanted) or 'the default'}, not fetched yet"
     fixes = f", Debian {facts['debian_revision']} with {len(facts['fixes'])} of its fixes" if facts["debian_revision"] else ""
     return f"CPython {facts['version']} from {facts['origin']}{fixes}, in {facts['source']}"
 

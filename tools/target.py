@@ -1,4 +1,4 @@
-"""What the frame core can be built for. Known before anything is fetched, so that nobody waits for a build that cannot end."""
+"""What the frame core can be built for. Known before anything is fetched, so that no user waits for a build that cannot end."""
 
 import platform
 import re

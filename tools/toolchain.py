@@ -114,7 +114,7 @@ def clang(major: int) -> Compiler:
     codegen: tuple[str, ...] = ()
     if major == 19:
         # On its own it gives the eval loop one jump for all instructions, which the
-        # branch predictor cannot tell apart (llvm/llvm-project#106846). 18 and 20 do not.
+        # branch predictor cannot distinguish (llvm/llvm-project#106846). 18 and 20 do not.
         codegen = ("-tail-dup-pred-size=5000",)
     # LLVM by itself takes all for hot that the counts of 99 % of the time came from, inlines there without much restraint, and makes
     # small only what training never ran: an interpreter a third larger, and no faster. So what is hot ends at 95 %, and what training

@@ -45,7 +45,7 @@ VARIANTS = {
 # In the builds that are measured against each other each function begins a cache line, so that one that is the same in both
 # lies in its lines in the same way: at the linker's own places a garbage collection took from 0.94 to 1.14 of the other
 # build's time, with the very same instructions. And loops begin half a line: the six instructions that clear a
-# frame's locals took 1.5 times as long where they reached into the next line. The linker is told, as it makes the machine
+# frame's locals took 1.5 times as long where they reached into the next line. The linker gets the option, as it makes the machine
 # code of C and of Rust: an option for the C compiler alone left Rust's functions where they fell.
 ALIGNED = ("-align-all-functions=6", "-align-loops=32")
 # Part of the profile-guided interpreters instead of files to import, as Debian has it. They need no library, so that

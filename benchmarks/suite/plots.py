@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from suite.ratios import Ratio
 
 WIDTH = 4.6         # inches: 331 points
-COLORS = ("#b3541e", "#1f5fa8", "#3a7d44", "#7a4fa0")     # the base first; told apart without colour by their marks too
+COLORS = ("#b3541e", "#1f5fa8", "#3a7d44", "#7a4fa0")     # the base first; distinguished without colour by their marks too
 MARKS = ("o", "s", "^", "D")
 GRAY = "#888888"
 

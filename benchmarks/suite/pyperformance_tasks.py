@@ -1,7 +1,7 @@
 """pyperformance's benchmarks as tasks: each process is started by us, so that interpreters run in pairs.
 
 A benchmark of pyperformance is a script that uses pyperf. As a pyperf "worker" it measures in its own process and
-writes pyperf's JSON, with as many loops as it is told: the same for all interpreters, found with the base. Of those that
+writes pyperf's JSON, with a given number of loops: the same for all interpreters, found with the base. Of those that
 time a command it is the command that is run, without a pyperf that measures it from inside.
 
 The processes of a pair share one core at the same time where they can, and each measures its CPU time (cpu_clock.py): the
@@ -30,7 +30,7 @@ SHORTEST = 0.05         # s for one value
 # So that malloc keeps freed memory. By itself it gives some back to the kernel, or not, by what happens to lie above it:
 # asyncio_websockets took 30,000 page faults or 68,000, in either interpreter, and 3 % of its time hung on that.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(2 ** 28), "MALLOC_MMAP_THRESHOLD_": str(2 ** 25)}
-# Length of a variable that nobody reads, drawn for each worker and each row of commands: it moves what malloc makes
+# Length of a variable that is never read, drawn for each worker and each row of commands: it moves what malloc makes
 # later. With one environment for all, an interpreter's large blocks lie at the same place in their page in every
 # process, by what its start allocated, and that is part of every ratio: the kernel took 1.31 times as long to send
 # asyncio_tcp's block from one of two places. os.environ's copies come from malloc above 512 bytes.

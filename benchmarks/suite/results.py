@@ -92,7 +92,7 @@ def write_suites(directory: str | Path, entries: Iterable[Mapping[str, Any]], me
 
 
 class Results:
-    """A run as its files tell it: pyperf's JSON of each interpreter, and the facts of the run."""
+    """A run, read from its files: pyperf's JSON of each interpreter, and the facts of the run."""
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)

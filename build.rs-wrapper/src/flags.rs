@@ -26,7 +26,7 @@ pub fn for_bindgen(cflags: &[String]) -> Vec<String> {
 /// rustc's counterparts of C flags that must agree on both sides: a callee is
 /// not inlined into a caller that lacks its CPU features, a profiler that
 /// walks frame pointers needs all of them, and one path of the builder's in an
-/// object makes a build that nobody can repeat.
+/// object makes a build that cannot be repeated.
 pub fn for_rustc(cflags: &[String]) -> Vec<String> {
     let mut flags = Vec::new();
     if let Some(cpu) = last_value(cflags, "-march=") {

@@ -1,4 +1,4 @@
-//! What stands between CPython's Makefile and the Rust frame core.
+//! What connects CPython's Makefile and the Rust frame core.
 //!
 //! `object` makes the one object file that CPython links, with the flags of the
 //! build at hand; `bindings` is its first half, for those who only want to

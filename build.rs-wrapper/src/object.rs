@@ -116,7 +116,7 @@ fn run_cargo(
     run(&mut cargo)
 }
 
-/// rustc's version and its LLVM's, as `rustc -vV` tells them.
+/// rustc's version and its LLVM's, as `rustc -vV` prints them.
 fn rustc_versions() -> Outcome<(String, String)> {
     let output = Command::new("rustc")
         .arg("-vV")

@@ -9,12 +9,12 @@ use std::process::Command;
 pub struct Target {
     /// rustc's name of it.
     pub for_rustc: String,
-    /// The flags that tell libclang; none for the machine that builds.
+    /// The flags that name it to libclang; none for the machine that builds.
     pub for_clang: Vec<String>,
 }
 
 impl Target {
-    /// Asks the compiler, which is `cc` with the words that belong to it. `host` is the machine that builds, as rustc calls it.
+    /// Queries the compiler, which is `cc` with its arguments. `host` is the machine that builds, as rustc calls it.
     pub fn of_compiler(cc: &str, host: &str) -> Outcome<Self> {
         let mut words = cc.split_whitespace();
         let program = words.next().ok_or("--cc names no compiler")?;
@@ -47,7 +47,7 @@ impl Target {
         ))
     }
 
-    /// `machine` is the compiler's name of it. A compiler that tells none builds for this machine.
+    /// `machine` is the compiler's name of it. A compiler that names none builds for this machine.
     fn named<'a>(machine: &str, words: impl Iterator<Item = &'a str>, host: &str) -> Self {
         let processor = |name: &str| name.split('-').next().map(rustc_processor).map(str::to_owned);
         if machine.is_empty() || processor(machine) == processor(host) {

@@ -4,8 +4,8 @@ import contextlib
 from pathlib import Path
 
 from .files import read_json, sha256
+from .messages import FetchError, note
 from .pins import Source, check_dsc
-from .telling import FetchError, note
 
 
 class Cache:

@@ -5,7 +5,7 @@ import sys
 
 from tools import patches
 
-from .telling import FetchError
+from .messages import FetchError
 
 # What CPython's own tools make of the instructions' definitions, as its target
 # regen-cases does: (generator, output, inputs).

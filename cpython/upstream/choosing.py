@@ -5,8 +5,8 @@ import os
 from .debian import from_debian
 from .files import locked, read_json, temporary
 from .given import from_user
+from .messages import Unreachable, note
 from .python_org import from_python_org
-from .telling import Unreachable, note
 
 ORIGINS = {"python.org": from_python_org, "debian": from_debian}
 
@@ -38,7 +38,7 @@ def missing(attempts, cache, reasons):
             f"{cache.path}/.")
 
 
-def settled_first(attempts, record):
+def last_choice_first(attempts, record):
     """Stay with what the last run chose, whatever has come within reach or into the cache since."""
     before = read_json(record) or {}
     return sorted(attempts, key=lambda attempt: (attempt[0]["version"], attempt[1]) !=

@@ -10,8 +10,8 @@ from functools import cmp_to_key
 from pathlib import Path
 
 from .files import sha256, write_atomically
+from .messages import Unreachable, note
 from .pins import Source, check_dsc, verify
-from .telling import Unreachable, note
 
 APT_SECONDS = 900
 KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg",
@@ -62,7 +62,7 @@ def deb822_entries(text):
     """[(uri, suite, components, signed-by)] of a .sources file."""
     lines = [l for l in text.splitlines() if not l.startswith("#")]
     for paragraph in re.split(r"\n[ \t]*\n", "\n".join(lines)):
-        # A field goes on in the lines that begin with a blank (an inline key does).
+        # A field continues in the lines that begin with a blank (an inline key does).
         fields = {name.lower(): value.strip() for name, value in
                   re.findall(r"^([\w-]+):((?:.*)(?:\n[ \t].*)*)", paragraph, re.M)}
         if fields.get("enabled", "yes").lower() in ("no", "false", "0", "off"):
@@ -96,7 +96,7 @@ def stanza(uri, suite, signed_by):
     keyring = signed_by or next((k for k in KEYRINGS if Path(k).exists()), "")
     lines = ["Types: deb-src", f"URIs: {uri}", f"Suites: {suite}", "Components: main"]
     if keyring:
-        # A key that stands in the field itself begins on a line of its own.
+        # A key that is in the field itself begins on a line of its own.
         lines.append(f"Signed-By:\n {keyring}" if "\n" in keyring else f"Signed-By: {keyring}")
     return "\n".join(lines) + "\n"
 
@@ -105,7 +105,7 @@ def apt_environment(work, settings, stanzas):
     """An APT_CONFIG that reads and writes nothing of the system's but its Acquire settings.
 
     The system's hooks must not run: some delete what other packages need.  Its
-    proxies and credentials must go on working.
+    proxies and credentials must keep working.
     """
     for name in ("lists/partial", "cache/archives/partial", "sources", "got"):
         (work / name).mkdir(parents=True, exist_ok=True)

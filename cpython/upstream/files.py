@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from .telling import note
+from .messages import note
 
 
 def sha256(path):
@@ -66,7 +66,7 @@ def same(one, other):
 def locked(directory):
     """Keep a second run out of a directory; then what is temporary in it is stale.
 
-    Where nothing can be written nobody else writes either.
+    Where nothing can be written no other process writes either.
     """
     if directory.is_dir() and not os.access(directory, os.W_OK, effective_ids=True):
         yield

@@ -6,8 +6,8 @@ import tarfile
 from pathlib import Path
 
 from .files import digest
+from .messages import FetchError
 from .pins import Source
-from .telling import FetchError
 
 
 def from_user(pins, path, version, debian=None):

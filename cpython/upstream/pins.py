@@ -4,7 +4,7 @@ import re
 import tomllib
 
 from .files import digest, sha256
-from .telling import FetchError
+from .messages import FetchError
 
 # Which of Debian's patches are taken (CPYTHON_SERIES=), the first where nothing is said.
 SERIES = ("fixes", "debian")
@@ -46,7 +46,7 @@ class Pins:
 
 
 class Source:
-    """A verified tarball, and the Debian fixes that go on top of it, if any."""
+    """A verified tarball, and the Debian fixes applied on top of it, if any."""
 
     def __init__(self, release, origin, tarball, fixes=None, revision=None):
         self.release = release

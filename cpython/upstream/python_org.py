@@ -5,8 +5,8 @@ import urllib.error
 import urllib.request
 from http.client import HTTPException
 
+from .messages import Progress, Unreachable, note
 from .pins import Source, verify
-from .telling import Progress, Unreachable, note
 
 # python.org answers at once or is not within reach.
 CONNECT_SECONDS = 8

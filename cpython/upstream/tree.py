@@ -14,7 +14,7 @@ from tools import patches
 from .cases import BYTECODES, OPTIMIZER_BYTECODES, regenerate_cases
 from .files import read_json, remove, same, temporary, write_atomically
 from .given import debian_files
-from .telling import FetchError, Progress, note
+from .messages import FetchError, Progress, note
 
 
 def unpack(tarball, target, expected):
@@ -31,7 +31,7 @@ def unpack(tarball, target, expected):
                 top, *rest = member.name.split("/")
                 if top != expected or ".." in rest:
                     raise FetchError(f"{tarball}: unexpected path {member.name}")
-                # Otherwise root would hand the files to whoever packed them.
+                # Otherwise root would hand the files to the user that packed them.
                 member.uid, member.gid, member.uname, member.gname = \
                     os.getuid(), os.getgid(), "", ""
                 tar.extract(member, target, **safe)
@@ -111,7 +111,7 @@ def add_overlay(tree, overlay):
     return [name.as_posix() for name in names]
 
 
-def settle_times(tree, written, old, old_written):
+def restore_times(tree, written, old, old_written):
     """Let make see as changed what differs from the tree before, and only that.
 
     Patching and copying give each file the present time, also where the result
@@ -166,7 +166,7 @@ def make_tree(source, pins, directory, overlay, dest):
             written += regenerate_cases(tree, written)
         written += add_overlay(tree, overlay)
         written = list(dict.fromkeys(written))
-        settle_times(tree, written, old, before.get("written", []))
+        restore_times(tree, written, old, before.get("written", []))
         stamp = {"version": version, "origin": source.origin,
                  "debian_revision": source.revision,
                  "fixes": [path.name for path in fixes],

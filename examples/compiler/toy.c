@@ -28,7 +28,7 @@ static int is_known(const Toy *toy) {
     return toy->code->co_nlocalsplus + toy->code->co_stacksize <= MOST && !(toy->code->co_flags & (CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR))
         && !toy->code->co_kwonlyargcount && !toy->code->co_ncellvars && !toy->code->co_nfreevars;
 }
-/* Runs from the instruction state->at. 1: value[0] is the result. 0: the interpreter has to go on at state->at. */
+/* Runs from the instruction state->at. 1: value[0] is the result. 0: the interpreter has to continue at state->at. */
 static int run(const Toy *toy, State *state) {
     const unsigned char *bytes = (unsigned char *)PyBytes_AS_STRING(toy->bytes);
     long long *local = state->value, *stack = local + toy->code->co_nlocalsplus, result;

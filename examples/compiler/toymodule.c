@@ -1,4 +1,4 @@
-/* The module `toy`: compile(function, turns=1000) says whether it can; release(function) gives it back; counts() tells how often
+/* The module `toy`: compile(function, turns=1000) says whether it can; release(function) gives it back; counts() returns how often
    compiled code was entered, and how often it was left in the middle. */
 #include "toy.c"
 

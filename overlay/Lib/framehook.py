@@ -297,7 +297,7 @@ def reentrant(function):
 
 
 class _CodeReference(weakref.ref):
-    """A weak reference to a code object that knows under which key it stands."""
+    """A weak reference to a code object that knows its key in the dict."""
 
     __slots__ = ("key",)
 
@@ -384,7 +384,7 @@ class CodeMap(MutableMapping):
             raise TypeError(f"pop expected at most 2 arguments, got {len(default) + 1}")
         key = _checked(code)
         entry = self._entries.pop(id(key), None)
-        # An entry stays behind where its code has died and there was no memory or stack to take it out.
+        # An entry remains where its code was freed and there was no memory or stack to take it out.
         if entry is not None and entry[0]() is key:
             return entry[1]
         if default:

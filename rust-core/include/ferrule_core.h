@@ -13,7 +13,7 @@ struct _PyInterpreterFrame;
 struct PyUnstable_FrameHookDefinition;
 
 /*
- Stands where no index was handed out yet. No index has this value.
+ Used where no index was handed out yet. No index has this value.
  */
 #define _PyRust_NO_INDEX -1
 
@@ -686,7 +686,7 @@ void _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState *interp,
  Whether instructions are still specialized for Python functions while an
  evaluator is set; 0 at first. Holds for later evaluators too.
 
- It asks nothing of the evaluator: it sees every frame either way.
+ The evaluator is not involved: it sees every frame either way.
  */
 void _PyInterpreterState_SetEvalFrameAllowSpecialization(PyInterpreterState *interp,
                                                          int allow_specialization);
@@ -730,7 +730,7 @@ void _PyFrame_Initialize(struct _PyInterpreterFrame *frame,
  not set.
 
  Consumes the references to `func` and to the arguments. NULL where the data stack has no space
- without asking for memory: then nothing has changed, and the references stay the caller's.
+ without an allocation: then nothing has changed, and the references stay the caller's.
  */
 struct _PyInterpreterFrame *_PyRust_BeginCall(PyThreadState *tstate,
                                               PyFunctionObject *func,
@@ -861,7 +861,7 @@ void _PyRust_ImitateResumeCheck(struct _PyInterpreterFrame *frame);
 _PyRust_Ahead _PyRust_ReturnToShim(PyThreadState *tstate);
 
 /*
- What stands before the date in `sys.version`: "Ferrule", its version, and Debian's
+ What precedes the date in `sys.version`: "Ferrule", its version, and Debian's
  revision of the source. A string that lives for ever.
  */
 const char *_PyRust_BuildIdentifier(void);

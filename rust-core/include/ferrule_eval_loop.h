@@ -1,5 +1,5 @@
 /* What the eval loop does about frame hooks: Python/ceval_macros.h includes
-   this file where the frame core is Rust. Each macro stands for statements of
+   this file where the frame core is Rust. Each macro holds statements of
    _PyEval_EvalFrameDefault() and uses its variables and labels, as CPython's
    own do. The functions are in rust-core/src/frame_hook. */
 #ifndef FERRULE_EVAL_LOOP_H

@@ -229,7 +229,7 @@ pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameFunc(
 /// Whether instructions are still specialized for Python functions while an
 /// evaluator is set; 0 at first. Holds for later evaluators too.
 ///
-/// It asks nothing of the evaluator: it sees every frame either way.
+/// The evaluator is not involved: it sees every frame either way.
 ///
 /// # Safety
 /// `interp` is live, and the calling thread is attached to it, or to one with the same GIL.

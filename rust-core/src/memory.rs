@@ -7,7 +7,7 @@
 use crate::cpython::{_PyObject_VirtualAlloc, _PyObject_VirtualFree};
 use core::ptr::NonNull;
 
-/// Asks the arena allocator for `bytes` bytes, aligned for pointers.
+/// Allocates `bytes` bytes with the arena allocator, aligned for pointers.
 ///
 /// `None` when it has none; no exception is set. Costs an `mmap` by default.
 pub(crate) fn arena_alloc(bytes: usize) -> Option<NonNull<u8>> {

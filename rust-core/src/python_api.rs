@@ -147,7 +147,7 @@ pub unsafe extern "C" fn PyInit__framecore() -> *mut PyObject {
     unsafe { c::PyModuleDef_Init(MODULE.get()) }
 }
 
-/// What stands before the date in `sys.version`: "Ferrule", its version, and Debian's
+/// What precedes the date in `sys.version`: "Ferrule", its version, and Debian's
 /// revision of the source. A string that lives for ever.
 #[no_mangle]
 pub extern "C" fn _PyRust_BuildIdentifier() -> *const c_char {

@@ -91,7 +91,7 @@ impl Case {
     }
 }
 
-/// What `stack_ref` stands on, in a crate that has nothing else.
+/// What `stack_ref` needs, in a crate that has nothing else.
 const BELOW_STACK_REF: &str = "
     #![allow(dead_code, unused_imports, missing_docs)]
     mod check { macro_rules! check { ($($rest:tt)*) => {} } pub(crate) use check; }

@@ -59,7 +59,7 @@ class InBrowser(PageCase):
                     colored = sum(count for color, count in colors.items() if max(color) - min(color) > 40)
                     self.assertGreater(colored, 50, "axes alone, and no figures")
 
-    def test_it_asks_for_nothing_but_itself(self):
+    def test_it_loads_nothing_but_itself(self):
         shown = self.open(DESKTOP)
         self.assertEqual(shown.requested, [self.file.as_uri()])
         self.assertEqual(shown.complaints, [])

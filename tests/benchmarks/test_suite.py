@@ -113,7 +113,7 @@ class Committed(unittest.TestCase):
         self.assertFalse(fine)
         self.assertIn("+1.10 %", lines[0])
 
-    def test_a_fall_is_told_and_allowed(self):
+    def test_a_fall_is_reported_and_allowed(self):
         lines, fine = self.check(900)
         self.assertTrue(fine)
         self.assertIn("better", lines[0])
@@ -231,7 +231,7 @@ class Files(InDirectory):
         self.assertEqual(found.get_metadata()["cpu_count"], 2)
         self.assertEqual((found.get_unit(), suite.get_benchmark("m/y").get_unit()), ("second", "byte"))
 
-    def test_a_journal_goes_on_where_it_was_cut_off(self):
+    def test_a_journal_continues_where_it_was_cut_off(self):
         journal = Journal(self.directory)
         journal.add(**self.entry(0, [1.0]))
         journal.add(**self.entry(1, [1.0]))
@@ -285,7 +285,7 @@ class Rounds(InDirectory):
         (self.directory / "run.json").write_text(json.dumps(run.facts))
         self.assertEqual(Results(self.directory).figures("ferrule", "calls/x"), {0: 1.0, 1: 1.0})
 
-    def test_what_fails_is_told_and_left_out_from_then_on(self):
+    def test_what_fails_is_reported_and_left_out_from_then_on(self):
         measured = []
 
         def measure(python, round):
@@ -322,7 +322,7 @@ class Rounds(InDirectory):
         run.measure(dataclasses.replace(self.task(lambda python, round: measured.append(python)), together=True), 0)
         self.assertEqual(measured, ["ferrule"])
 
-    def test_one_of_a_pair_that_fails_is_told(self):
+    def test_one_of_a_pair_that_fails_is_reported(self):
         def measure(python, round):
             if python == "ferrule":
                 raise measuring.ChildFailed("no such luck")
@@ -398,7 +398,7 @@ class Rounds(InDirectory):
             with self.assertRaisesRegex(measuring.ChildFailed, "more than 0.1 s: sleep 60"):
                 run(["sleep", "60"], timeout=0.1)
 
-    def test_a_child_that_fails_is_told(self):
+    def test_a_child_that_fails_is_reported(self):
         for run in (measuring.run, measuring.time_process):
             with self.assertRaisesRegex(measuring.ChildFailed, "(?s)exit code 3: sh -c.*no such luck"):
                 run(["sh", "-c", "echo no such luck >&2; exit 3"])
@@ -520,11 +520,11 @@ class Page(InDirectory):
         self.assertEqual([row[0] for row in section.rows], ["slower", "faster"])
         self.assertIn("about 1 would be listed as slower", section.after)
 
-    def test_noise_is_told(self):
+    def test_noise_is_reported(self):
         self.assertIn("too noisy", self.report(noise=0.3).noise()[1])
         self.assertNotIn("too noisy", self.report(noise=0.002).noise()[1])
 
-    def test_links_are_told(self):
+    def test_links_are_reported(self):
         self.assertIn("9 rounds over 8 links of each build", render(self.report()))
 
     def test_names_from_outside_are_escaped(self):

@@ -22,7 +22,7 @@ class PageCase(unittest.TestCase):
         cls.addClassCleanup(cls.browser.close)
 
     def open(self, size, file, **options):
-        """The page of a file, with what it has asked for and complained of."""
+        """The page of a file, with its requests and its errors."""
         context = self.browser.new_context(viewport={"width": size[0], "height": size[1]},
                                            device_scale_factor=2 if size == PHONE else 1, is_mobile=size == PHONE, **options)
         self.addCleanup(context.close)

@@ -71,7 +71,7 @@ class ProfilersPage(Case):
     def calls(self, shown):
         return [int(text.replace(",", "")) for text in shown.locator("#functions tbody td:first-child").all_inner_texts()]
 
-    def test_it_loads_without_complaint_and_asks_for_nothing_but_itself(self):
+    def test_it_loads_without_errors_and_loads_nothing_but_itself(self):
         for scheme in ("light", "dark"):
             shown = self.open(DESKTOP, self.page, color_scheme=scheme)
             self.assertEqual(shown.complaints, [])
@@ -162,7 +162,7 @@ class ProfilersPage(Case):
 
 class DebuggersSession(Case):
     def test_picture(self):
-        """A session as it is seen in a terminal: what was typed stands behind the prompts."""
+        """A session as it is seen in a terminal: what was typed follows the prompts."""
         printed = self.run_python("-m", "ferrule_debugger", PROGRAM.name, typed="\n".join(TYPED) + "\n")
         self.assertIn("'enost'\n", printed)
         typed, lines = iter(TYPED), []

@@ -23,8 +23,8 @@ static atomic_llong bytes_outstanding;
 static atomic_llong blocks_outstanding;
 static atomic_llong bytes_high_water;
 
-/* Allocations first_failing .. last_failing, counted by `asked`, are refused; 0 refuses none. */
-static atomic_llong asked;
+/* Allocations first_failing .. last_failing, counted by `requested`, are refused; 0 refuses none. */
+static atomic_llong requested;
 static atomic_llong first_failing;
 static atomic_llong last_failing;
 /* Allocations below this size are neither counted nor refused by fail_at(). */
@@ -43,7 +43,7 @@ fault_alloc(void *ctx, size_t size)
     long long last = atomic_load(&last_failing);
     if (last != 0 && (long long)size >= atomic_load(&smallest_failing)
         && (long long)size <= atomic_load(&largest_failing)) {
-        long long number = atomic_fetch_add(&asked, 1) + 1;
+        long long number = atomic_fetch_add(&requested, 1) + 1;
         if (number >= atomic_load(&first_failing) && number <= last) {
             atomic_fetch_add(&failures, 1);
             return NULL;
@@ -136,11 +136,11 @@ bytes_now(PyObject *module, PyObject *unused)
 }
 
 static PyObject *
-asked_now(PyObject *module, PyObject *unused)
+requested_now(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    return PyLong_FromLongLong(atomic_load(&asked));
+    return PyLong_FromLongLong(atomic_load(&requested));
 }
 
 static PyObject *
@@ -164,7 +164,7 @@ fail_at(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     atomic_store(&last_failing, 0);
-    atomic_store(&asked, 0);
+    atomic_store(&requested, 0);
     atomic_store(&failures, 0);
     atomic_store(&smallest_failing, smallest);
     atomic_store(&largest_failing, largest);
@@ -200,7 +200,7 @@ static PyMethodDef methods[] = {
     {"remove", remove_, METH_NOARGS, "Give the arena allocator back."},
     {"counts", counts, METH_NOARGS, "What went through since the module was loaded."},
     {"bytes_now", bytes_now, METH_NOARGS, "Bytes allocated and not freed."},
-    {"asked_now", asked_now, METH_NOARGS, "Allocations asked for since fail_at(), refused ones included."},
+    {"requested_now", requested_now, METH_NOARGS, "Allocations requested since fail_at(), refused ones included."},
     {"fail_at", (PyCFunction)(void (*)(void))fail_at, METH_VARARGS | METH_KEYWORDS,
      "Refuse allocations n to n + count - 1 from now, among those of a size within the bounds; 0: none."},
     {"watch", watch, METH_O, "Count the frees of the block at this address."},

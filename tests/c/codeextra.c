@@ -1,6 +1,6 @@
 /* codeextra: an extension that attaches numbers to code objects, and that sees how each is freed.
  *
- * A value is a number that is not 0; None stands for NULL. The free function writes down every value and the
+ * A value is a number that is not 0; None is NULL. The free function writes down every value and the
  * interpreter that it ran in, and then calls a hook, a Python callable of one interpreter: so a test can do anything
  * while a value is being freed. A code object can be "remembered" without a reference, to be used while it dies.
  *

@@ -169,7 +169,7 @@ add_pending(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return none_or_error(Py_AddPendingCall(nothing, NULL));
 }
 
-/* Adds something pending, and asks before the interpreter does it. */
+/* Adds a pending call, and calls PyUnstable_Code_IsObserved() before the interpreter does it. */
 static PyObject *
 may_be_observed_while_pending(PyObject *module, PyObject *address)
 {

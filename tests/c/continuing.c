@@ -9,7 +9,7 @@
 #include "opcode_ids.h"
 #include <signal.h>
 
-static PyObject *nothing;       /* stands for NULL among values */
+static PyObject *nothing;       /* NULL among values */
 
 /* ---- records from Python ---- */
 
@@ -141,7 +141,7 @@ static PyObject *codes;         /* {code: (bytes: depth of the stack + 1 where a
 #define DEEP 30
 #define MOST_FRAMES 20000
 static PyObject *stop;          /* the exception that drops frames */
-static PyObject *pending;       /* the exception that continued frames raise; NULL: they go on */
+static PyObject *pending;       /* the exception that continued frames raise; NULL: they run on */
 static _PyInterpreterFrame *bottom;     /* what has called run() */
 static long long events, rest_until, first, step, stops, frames_taken, longest, unfit;
 static int raises, elsewhere;   /* raises: an exception of its own at each stop; elsewhere: by Continue, or not */
@@ -157,7 +157,7 @@ is_fit(_PyInterpreterFrame *frame)
     return frame->owner == FRAME_OWNED_BY_THREAD && PyFunction_Check(frame->f_funcobj) && PyDict_Contains(codes, code) == 1;
 }
 
-/* Frames that raise get new objects: nobody may know the old ones. */
+/* Frames that raise get new objects: there may be no other reference to the old ones. */
 static int
 has_object(_PyInterpreterFrame *innermost, Py_ssize_t count)
 {
@@ -289,10 +289,10 @@ is_stop(_PyInterpreterFrame *frame, PyObject *code, Py_ssize_t offset)
     PyObject *begins = PyTuple_GET_ITEM(known, 0);
     uint8_t *tools = ((PyCodeObject *)code)->_co_monitoring->per_instruction_tools;
     if (tools != NULL && (tools[offset / 2] & (tools[offset / 2] - 1)) != 0) {
-        return 0;       /* another tool would be told of the instruction twice */
+        return 0;       /* another tool would get the instruction's event twice */
     }
     return offset / 2 < PyBytes_GET_SIZE(begins) && PyBytes_AS_STRING(begins)[offset / 2] != 0
-        /* its line would be told of twice */
+        /* its line would be reported twice */
         && _PyCode_CODE((PyCodeObject *)code)[offset / 2].op.code != INSTRUMENTED_LINE;
 }
 

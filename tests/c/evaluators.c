@@ -175,13 +175,13 @@ specialization_enabled(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    int (*ask)(PyInterpreterState *);
-    *(void **)&ask = dlsym(RTLD_DEFAULT, "_PyInterpreterState_IsSpecializationEnabled");
-    if (ask == NULL) {
+    int (*is_enabled)(PyInterpreterState *);
+    *(void **)&is_enabled = dlsym(RTLD_DEFAULT, "_PyInterpreterState_IsSpecializationEnabled");
+    if (is_enabled == NULL) {
         PyErr_SetString(PyExc_NotImplementedError, "this interpreter has no such function");
         return NULL;
     }
-    return PyLong_FromLong(ask(PyInterpreterState_Get()));
+    return PyLong_FromLong(is_enabled(PyInterpreterState_Get()));
 }
 
 /* take_count() -> how often this interpreter's `count` saw a function named `seen`; starts again from 0. */

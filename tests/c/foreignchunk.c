@@ -4,7 +4,7 @@
  * chunks of their own, and greenlets give each stack of frames its own list of chunks. What they all rely on:
  *
  *   - PyThreadState has datastack_chunk, datastack_top and datastack_limit; all NULL is an empty stack;
- *   - chunks come from, and go back to, the arena allocator, with the size that stands in the chunk;
+ *   - chunks come from, and go back to, the arena allocator, with the size in the chunk's header;
  *   - a chunk that is not the current one has in `top` how many words of `data` are in use;
  *   - a frame at &data[0] is the chunk's first: when it is popped, the chunk goes.
  *
@@ -60,7 +60,7 @@ pop_foreign_chunk(PyThreadState *tstate, _PyStackChunk *chunk)
 
 /* call_on_chunk(callable, interpreter_pops, words_used) -> (result, address)
  *
- * A frame of `words_used` words stands at the start of a foreign chunk while `callable` runs above it. Then either
+ * A frame of `words_used` words is at the start of a foreign chunk while `callable` runs above it. Then either
  * the interpreter pops that frame, or this module takes its chunk back by itself. */
 static PyObject *
 call_on_chunk(PyObject *module, PyObject *args)
@@ -244,7 +244,7 @@ limit_is_end(PyObject *module, PyObject *unused)
 static PyMethodDef methods[] = {
     {"call_on_chunk", call_on_chunk, METH_VARARGS, "Call on a foreign chunk; it is popped by the interpreter or not."},
     {"call_on_empty_stack", call_on_empty_stack, METH_O, "Call with the data stack taken away for the time."},
-    {"leave_chunks", leave_chunks, METH_NOARGS, "Push foreign chunks that nobody pops."},
+    {"leave_chunks", leave_chunks, METH_NOARGS, "Push foreign chunks that are never popped."},
     {"chunks", chunks, METH_NOARGS, "The chunks of this thread: (address, size, words in use)."},
     {"copy_chunks", copy_chunks, METH_NOARGS, "Copy every chunk by its size; the bytes copied."},
     {"limit_is_end", limit_is_end, METH_NOARGS, "Whether the limit is the end of the current chunk."},

@@ -16,7 +16,7 @@ release_object(void *object)
 
 /* ---- A hook that looks at the stack, with no Python frame of its own --------------------------------------------- */
 
-/* Consumes the reference; NULL stands for None. */
+/* Consumes the reference; NULL is None. */
 static int
 append(PyObject *list, PyObject *item)
 {
@@ -237,7 +237,7 @@ run_elsewhere(PyObject *Py_UNUSED(module), PyObject *args)
 static void
 report(void *descriptor)
 {
-    /* Somebody waits for a byte at the other end. */
+    /* Another thread reads a byte at the other end. */
     if (write((int)(intptr_t)descriptor, "!", 1) < 0) {
         _exit(3);
     }

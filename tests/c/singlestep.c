@@ -66,7 +66,7 @@ look_at(_PyInterpreterFrame *frame)
     }
     /* One before the first instruction: it is hidden. */
     Py_ssize_t offset = frame->instr_ptr - _PyCode_CODE((PyCodeObject *)code);
-    return offset < -1 || offset >= Py_SIZE(code) ? "stands at an instruction of other code" : NULL;
+    return offset < -1 || offset >= Py_SIZE(code) ? "is at an instruction of other code" : NULL;
 }
 
 static void
@@ -94,7 +94,7 @@ at_instruction(int Py_UNUSED(number), siginfo_t *Py_UNUSED(info), void *context)
     }
 }
 
-/* Where the program was loaded: the first one that is told of. */
+/* Where the program was loaded: the first one that is reported. */
 static int
 base_of_program(struct dl_phdr_info *info, size_t Py_UNUSED(size), void *base)
 {

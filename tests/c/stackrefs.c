@@ -1,7 +1,7 @@
-/* Calls every helper of pycore_stackref.h on an object, and tells what each did to its reference count.
+/* Calls every helper of pycore_stackref.h on an object, and prints what each did to its reference count.
  *
  * Compiled twice for one interpreter: with Py_RUST_CORE the helpers are Rust, without they are CPython's own inlines. The
- * two must tell the same. It needs CPython's internal headers, so it is no part of build_extensions.py.
+ * two must print the same. It needs CPython's internal headers, so it is no part of build_extensions.py.
  */
 
 #define PY_SSIZE_T_CLEAN

@@ -15,7 +15,7 @@ STOCK = os.environ.get("STOCK_PYTHON")
 
 
 def times_from_a_timer():
-    """Whether there can be any: without the GIL nobody can look at what others run."""
+    """Whether there can be any: without the GIL no thread can look at what others run."""
     return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 

@@ -94,7 +94,7 @@ f()
     def test_a_pipe(self):
         self.write(program="print('from a pipe', __file__)\n")
         os.mkfifo(f"{self.here}/pipe")
-        told = []
+        reported = []
         for command in ([], ["-m", "ferrule_profiler", "--quiet", "-o", "found.html"]):
             running = subprocess.Popen(
                 [sys.executable, *command, "pipe"], stdout=subprocess.PIPE, cwd=self.here,
@@ -102,8 +102,8 @@ f()
             self.addCleanup(running.kill)
             with open(f"{self.here}/pipe", "w") as file:
                 file.write("print('from a pipe', __file__)\n")
-            told.append((running.communicate(timeout=300)[0], running.returncode))
-        self.assertEqual(told[0], told[1])
+            reported.append((running.communicate(timeout=300)[0], running.returncode))
+        self.assertEqual(reported[0], reported[1])
 
     def test_modules(self):
         self.write(package____init__="import sys\ndef boot(): print(sys.argv)\nboot()\n",

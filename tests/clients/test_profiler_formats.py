@@ -50,7 +50,7 @@ class Formats(ProfilerTestCase):
         self.assertEqual(stats.total_calls, sum(f.runs for f in self.result.functions.values()))
         self.assertAlmostEqual(stats.total_tt, self.result.seconds, delta=1e-6)
 
-    def test_speedscope_has_the_form_that_is_asked_for(self):
+    def test_speedscope_has_the_requested_form(self):
         with open(self.write("found.speedscope.json")) as file:
             found = json.load(file)
         self.assertEqual(found["$schema"], "https://www.speedscope.app/file-format-schema.json")

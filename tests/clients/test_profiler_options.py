@@ -93,7 +93,7 @@ class Samples(ProfilerTestCase):
         waiting = threading.Event()
 
         def busy():
-            # Until somebody has looked.
+            # Until a thread has looked.
             while not any("busy" in str(path) for path in seen()):
                 profiler_programs.recursion()
 
@@ -275,18 +275,18 @@ long("y" * 100, b"z" * 100, 10 ** 5000, list(range(100)))
 list(numbers(1))
 asyncio.run(main())
 """
-        told = {}
+        shown = {}
         for event in self.timeline(source, "--trace-arguments"):
             if event["ph"] == "X":
-                told.setdefault(event["name"], []).append(event["args"])
-        method, = told["Thing.method"]
+                shown.setdefault(event["name"], []).append(event["args"])
+        method, = shown["Thing.method"]
         self.assertEqual(method["arguments"], "self=<Thing>, a='x', b=True, key=<dict of 0>, "
                          "rest=<tuple of 2>, more=<dict of 1>")
-        self.assertEqual(told["long"][0]["arguments"],
+        self.assertEqual(shown["long"][0]["arguments"],
                          f"text='{'y' * 40}'..., data=b'{'z' * 40}'..., number=<int>, "
                          "many=<list of 100>")
-        self.assertEqual({args["arguments"] for args in told["numbers"]}, {"n=1"})
-        self.assertEqual(sorted((args["task"], args["arguments"]) for args in told["step"]),
+        self.assertEqual({args["arguments"] for args in shown["numbers"]}, {"n=1"})
+        self.assertEqual(sorted((args["task"], args["arguments"]) for args in shown["step"]),
                          [("job 1", "n=-1"), ("job 1", "n=1"), ("job 2", "n=-2"), ("job 2", "n=2")])
         for event in self.timeline(source):
             self.assertNotIn("arguments", event.get("args", {}))

@@ -11,7 +11,7 @@ import profiler_programs
 from profiler_support import PROGRAMS, ProfilerTestCase, load
 
 # Who calls these depends on when an object dies. CPython reports that a frame has returned before
-# its variables die, and a hook is told of it afterwards.
+# its variables die, and the exit callback is called afterwards.
 OF_DESTRUCTION = ("__del__", "_remove")
 
 
@@ -208,7 +208,7 @@ class Attacks(ProfilerTestCase):
         numbers_, = profile.result.find("numbers")
         self.assertEqual((numbers_.calls, numbers_.runs), (1, 2))
 
-    def test_a_generator_that_goes_on_in_another_thread(self):
+    def test_a_generator_that_is_resumed_in_another_thread(self):
         def numbers():
             for i in range(100):
                 yield i

@@ -6,7 +6,7 @@
   build.py --again         build a second time: in another directory, at another time, as another user, with another locale and
                            number of jobs; and compare. What differs is an error; diffoscope says what it is
 
-As root. lintian must find no error. The chroot is made by debootstrap, anew each time; --root keeps it and goes on with it.
+As root. lintian must find no error. The chroot is made by debootstrap, anew each time; --root keeps it and uses it again.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def lint(chroot: Chroot, place: Path) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", default="trixie", choices=("trixie", "bookworm"))
-    parser.add_argument("--root", type=Path, help="a chroot to make, or to go on with; kept")
+    parser.add_argument("--root", type=Path, help="a chroot to make, or to use again; kept")
     parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
     if os.geteuid() != 0 or not shutil.which("debootstrap"):

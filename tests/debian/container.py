@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Build packaging/Containerfile from the source release of `make dist`, and use what came out.
 
-The base image is a Debian 13 made by debootstrap, so no registry is asked. As root, with debootstrap and buildah; the steps run
-in chroots, which needs no container runtime. --storage keeps images and the steps that were built, and goes on with them.
+The base image is a Debian 13 made by debootstrap, so no registry is contacted. As root, with debootstrap and buildah; the steps run
+in chroots, which needs no container runtime. --storage keeps images and the steps that were built, and uses them again.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def use(buildah: Buildah) -> list[list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=Path, help="a chroot of Debian 13 to make, or to go on with; kept")
+    parser.add_argument("--root", type=Path, help="a chroot of Debian 13 to make, or to use again; kept")
     parser.add_argument("--storage", type=Path, help="where images are; kept")
     options = parser.parse_args()
     if os.geteuid() != 0 or not all(map(shutil.which, ("debootstrap", "buildah"))):

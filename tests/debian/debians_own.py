@@ -5,7 +5,7 @@ The source package is Debian's of today; tools/into_debian.py puts the source re
 it in a fresh Debian 13, without a network. The packages then take the place of Debian's in that chroot.
 
 As root, with debootstrap. --full trains and tests as Debian's own build does, which takes many hours; without it the compiler has no
-profile. --root keeps the chroot, and goes on with it.
+profile. --root keeps the chroot, and uses it again.
 """
 
 import argparse
@@ -90,7 +90,7 @@ def use(chroot: Chroot, names: list[str]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=Path, help="a chroot of Debian 13 to make, or to go on with; kept")
+    parser.add_argument("--root", type=Path, help="a chroot of Debian 13 to make, or to use again; kept")
     parser.add_argument("--full", action="store_true", help="with Debian's training, benchmarks and tests")
     options = parser.parse_args()
     if os.geteuid() != 0 or not shutil.which("debootstrap"):

@@ -8,7 +8,7 @@ As root. First what dpkg does: install, upgrade from an older revision, divert, 
 of programs/ under Debian's interpreter and under python3.13-ferrule, with Debian's packages: what they print must be the same.
 With --testsuite Debian's own tests of python3.13 too, where what fails must fail with Debian's interpreter as well.
 
-The last line is the counts. The chroot is made by debootstrap, anew each time; --root keeps it and goes on with it.
+The last line is the counts. The chroot is made by debootstrap, anew each time; --root keeps it and uses it again.
 """
 
 import argparse
@@ -129,7 +129,7 @@ def as_default(chroot: Chroot, packages: Packages) -> str:
     # Programs of the system's, and packages that run Python as they are installed.
     chroot.install("python3-six", "--reinstall")
     chroot.run("apt-get", "purge", "-y", "python3.13-ferrule-default")
-    # Where somebody else has diverted it, the package is refused, and can be taken away again.
+    # Where another package has diverted it, the package is refused, and can be taken away again.
     chroot.run("dpkg-divert", "--local", "--rename", "--divert", "/usr/bin/python3.13.mine", "--add", STOCK)
     refused = chroot.run("apt-get", "install", "-y", packages.found["python3.13-ferrule-default"], check=False)
     expect(refused.returncode != 0 and "clashes with" in refused.stdout + refused.stderr, "another diversion did not stop the package")
@@ -267,20 +267,20 @@ class Results:
         started = time.monotonic()
         print(f"=== {name}", flush=True)
         try:
-            told = function(*arguments)
+            reported = function(*arguments)
         except (Failed, subprocess.SubprocessError, OSError) as error:
             self.failed += 1
             print(f"FAILED after {time.monotonic() - started:.0f} s: {error}", flush=True)
             return
         self.passed += 1
-        self.rows.append((name, told, what))
-        print(f"ok in {time.monotonic() - started:.0f} s: {told}", flush=True)
+        self.rows.append((name, reported, what))
+        print(f"ok in {time.monotonic() - started:.0f} s: {reported}", flush=True)
 
 
 def publish(rows: list, chroot: Chroot) -> None:
     text = ("# Ferrule's packages on Debian 13\n\nMade by `tests/debian/run.py --publish`, in a fresh Debian 13: "
             f"{version_of(chroot, OURS).splitlines()[0]}.\n\n| | with | what was done |\n|---|---|---|\n"
-            + "".join(f"| {name} | {told} | {what} |\n" for name, told, what in rows))
+            + "".join(f"| {name} | {reported} | {what} |\n" for name, reported, what in rows))
     PAGE.write_text(text)
 
 
@@ -288,7 +288,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", default="trixie", choices=tuple(RELEASES))
     parser.add_argument("--packages", type=Path, metavar="DIR", help="default: build/dist/debian-13, or -12")
-    parser.add_argument("--root", type=Path, help="a chroot to make, or to go on with; kept")
+    parser.add_argument("--root", type=Path, help="a chroot to make, or to use again; kept")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these checks alone")
     parser.add_argument("--testsuite", action="store_true", help="Debian's tests of python3.13 too: an hour")
     parser.add_argument("--publish", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")

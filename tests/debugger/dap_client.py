@@ -8,7 +8,7 @@ SECONDS = 60
 
 
 def free_port():
-    """A port at which nobody listens now."""
+    """A port without a listener."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]

@@ -63,7 +63,7 @@ class Program:
 class Scripted(ferrule_debugger.Bdb):
     """At each stop it takes the next action: a name of set_..., or a function of it and the frame.
 
-    `stops` are the stops so far, as (event, name of the line). After the last action it goes on.
+    `stops` are the stops so far, as (event, name of the line). After the last action it continues.
     """
 
     def __init__(self, program, *actions, skip=None):

@@ -1,4 +1,4 @@
-"""Code is found wherever it comes from: running, suspended, settled, replaced, not yet there."""
+"""Code is found wherever it comes from: running, suspended, disabled, replaced, not yet there."""
 
 import gc
 import importlib
@@ -35,7 +35,7 @@ class Found(DebuggerCase):
         early(1)
 
         def program():
-            early(2)  # settled from here on
+            early(2)  # the hook is disabled for it from here on
             return stop_now() + early(3)
 
         def stop_now():

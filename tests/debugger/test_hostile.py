@@ -1,4 +1,4 @@
-"""Programs that take from the debugger what it needs: it never raises into them, and goes on."""
+"""Programs that take from the debugger what it needs: it never raises into them, and keeps working."""
 
 import sys
 import unittest
@@ -117,7 +117,7 @@ class Monitoring(DebuggerCase):
         done = self.debug(self.source, program, at("early"), at("later"))
         self.assertEqual([name for _, name in done.stops[1:]], ["later", "early", "early", "later"])
 
-    def test_it_is_told(self):
+    def test_it_is_reported(self):
         line = free.__code__.co_firstlineno
 
         def program():
@@ -160,7 +160,7 @@ class Hooks(DebuggerCase):
         self.assertEqual(files[1:], [
             (source.path, "early"), (source.path, "early"), (other.path, "later")])
 
-    def test_it_is_told(self):
+    def test_it_is_reported(self):
         import framehook
 
         def program():
@@ -194,13 +194,13 @@ class VisibleHooks(LikePdbCase):
             a = 1               # hook first
             b = helper()        # hook second
         class Hooking:
-            def asked(self, view):
+            def on_entry(self, view):
                 c = 3           # method
         def f():
             return 1
         def run():
             f()                 # run
-            method = Hooking().asked
+            method = Hooking().on_entry
             with framehook.hook(method):
                 pass
             handle = framehook.add(hook, visible=True)

@@ -133,7 +133,7 @@ class WithoutAPrompt(DebuggerCase):
         self.names = self.source.load(gone=self.gone, Held=Held)
 
     def test_a_step_without_a_breakpoint_at_its_line_and_then_on(self):
-        # The line where it goes on was reached before, and has no breakpoint.
+        # The line where it continues was reached before, and has no breakpoint.
         self.names["work"](None)
         done = self.debug(
             self.source, self.names["run"], at("first"), "continue", "step", "continue", "continue"

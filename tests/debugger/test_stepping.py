@@ -278,7 +278,7 @@ class Generators(DebuggerCase):
             [name for _, name in done.stops], ["consume first", "yield 2", "numbers last"]
         )
 
-    def test_next_goes_on_when_it_is_resumed(self):
+    def test_next_continues_when_it_is_resumed(self):
         done = self.debug(
             self.source, self.names["consume"], at("yield 1"), "continue", "next", "next", "next"
         )

@@ -1,4 +1,4 @@
-"""Threads: each can stop, and steps for itself; the others go on."""
+"""Threads: each can stop, and steps for itself; the others keep running."""
 
 import os
 import signal
@@ -57,7 +57,7 @@ class Threads(DebuggerCase):
         debugger.runcall(self.names["both"])
         self.assertEqual((len(debugger.stops), most[0]), (7, 1))
 
-    def test_others_go_on_while_one_stops(self):
+    def test_others_run_while_one_stops(self):
         went_on = threading.Event()
 
         def stop(debugger, frame):

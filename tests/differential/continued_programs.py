@@ -8,7 +8,7 @@
 The programs are those of programs.py. Each is run on stock, and on Ferrule in one mode:
 
     each        it is stopped at each instruction, or at one of a few; the frames of its calls continue as one chain
-    hooked      the same, with a frame hook that passes each frame; compared with Ferrule, where nobody stops it
+    hooked      the same, with a frame hook that passes each frame; compared with Ferrule, where nothing stops it
     throw       at some instructions, frames continue with an exception. On stock that is raised by a monitoring function
 
 The exit code is 0 when all traces were the same, 1 when not, 2 when the interpreters cannot be run.

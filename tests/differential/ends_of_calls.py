@@ -285,7 +285,7 @@ class Maker:
         return Dies(self.act)
 
 
-def tell_what_was_kept():
+def show_what_was_kept():
     for it in kept:
         if isinstance(it, types.FrameType):
             variables = sorted(it.f_locals) if it.f_code.co_name != "<module>" else ""
@@ -310,7 +310,7 @@ def main():
                 finally:
                     sys.settrace(None)
                     sys.setprofile(None)
-            tell_what_was_kept()
+            show_what_was_kept()
             holds_in_an_argument.__defaults__ = (None,)
     print(*seen, sep="\n")
 

@@ -15,7 +15,7 @@ against a model (hooked_programs_changes.py). Each program is run on stock, and 
     none            no hook
     native          a hook in C that passes each frame
     pass, read      a hook in Python that passes each frame; that reads all there is to read before
-    settle          a hook that settles at once
+    disable         a hook that returns Disable at once
     copy            a hook that answers with an equal copy of the code
     observe         a hook that looks for frames in all ways, and passes
     observe-copy    that looks, and answers with a copy

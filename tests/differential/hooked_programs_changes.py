@@ -238,7 +238,7 @@ class Changes:
                                  f"in thread {thread}, for {watched[handle]}, {self.suspended[handle]} blocks, "
                                  f"{ {key: n for key, n in self.in_threads.items() if n} }")
 
-    # --- What a program asks for. -------------------------------------------------------------------------------
+    # --- What a program requests. -------------------------------------------------------------------------------
 
     def do(self, what, number, caller):
         # Not within itself: a destructor may run the program meanwhile. Nor in a thread that the program did not begin.
@@ -252,7 +252,7 @@ class Changes:
             self.busy = False
 
     def do_hook(self, number, caller):
-        """A hook of this thread; it ends with the thread, if nobody removes it."""
+        """A hook of this thread; it ends with the thread, unless it is removed before."""
         if len(self.installed) < MOST_HOOKS:
             make = self.around.makers[number % len(self.around.makers)]
             self.install(framehook.add(make(), this_thread=True, first=number % 5 == 0), self.thread())
@@ -408,13 +408,13 @@ class Changes:
             self.around.complain("a callback that waited did not come back", parked)
 
     def finish_parked(self, parked):
-        """The thread ends. Some callbacks wait for ever, some are ended by greenlet, some go on."""
+        """The thread ends. Some callbacks wait for ever, some are ended by greenlet, some continue."""
         how = parked.way // 12 % 3
         if how == 0 or not parked.waits:
             self.unpark(parked)
             return
         self.abandoned = True
-        # What a callback raises that is told of a generator that was dropped, is shown to sys.unraisablehook.
+        # An exception from the callback of a dropped generator is shown to sys.unraisablehook.
         if how == 1 and parked.stage != "dropped":
             # greenlet raises GreenletExit where the callback waits.
             self.parked.remove(parked)

@@ -16,7 +16,7 @@ from tests.differential.programs_text import ERRORS, Scope
 
 MEMORY = ("windows", "endless", "none")
 SIGNALS = ("stack", "locals", "write", "raise", "call", "keep", "look", "trace", "hooks", "collect")
-# To the def line, to where it stands, by some lines, to a line of the function by its place.
+# To the def line, to its own line, by some lines, to a line of the function by its place.
 TARGETS = ("'first'", "'here'", "-1", "1", "2", "-3", "('place', 0)", "('place', 2)", "('place', -1)")
 
 
@@ -142,7 +142,7 @@ class Generator(programs_generator.Generator):
         return name
 
     def step(self, scope):
-        self.use("shared generator goes on")
+        self.use("shared generator is resumed")
         self.put(f"step({self.random.randrange(12)})")
 
     def share(self, scope):

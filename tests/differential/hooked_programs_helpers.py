@@ -158,7 +158,7 @@ def in_a_thread(function, *arguments):
 
 
 def step(number):
-    """Have one of the generators go on that all functions and threads share."""
+    """Resume one of the generators that all functions and threads share."""
     generators = worker.current.namespace["GENERATORS"]
     if generators:
         thing = generators[number % len(generators)]

@@ -17,7 +17,7 @@ from programs_worker import PROGRAM
 
 framehook = None        # the worker imports it, unless there is to be no hook
 
-# Code of these files is settled at once. The worker adds its own.
+# The hook returns Disable at once for code of these files. The worker adds its own.
 HELPERS = {__file__, worker.__file__, hooked_programs_helpers.__file__}
 
 
@@ -44,7 +44,7 @@ def make_copier(look=None):
     def copy(view):
         code = view.code
         # A class body with an inlined comprehension cannot be copied: what replace() makes does not
-        # tell which locals are the comprehension's.
+        # show which locals are the comprehension's.
         cannot_be_copied = code.co_varnames and not code.co_flags & inspect.CO_OPTIMIZED
         if code.co_filename in HELPERS or cannot_be_copied:
             return framehook.DISABLE
@@ -65,7 +65,7 @@ class Found(Exception):
 class Unseen(Warning):
     """A warning without a text, which ends warn() as soon as that has found the frame.
 
-    No filter is asked, and nothing is shown.
+    No filter is consulted, and nothing is shown.
     """
 
     def __str__(self):

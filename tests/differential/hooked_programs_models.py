@@ -43,7 +43,7 @@ def make_scoped():
 
 
 class Watched:
-    """A frame that is watched: where it is, as its events have told."""
+    """A frame that is watched: where it is, by its events."""
 
     def __init__(self, code, alive):
         self.code, self.alive = code, alive

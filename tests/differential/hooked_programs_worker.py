@@ -83,12 +83,12 @@ class Plain(worker.Surroundings):
     # Events of opcodes are switched on for one code object, so a copy has none.
     tells_opcodes = False
 
-    def tell_collected(self, tag, count):
-        """Nothing is told: a hook has objects of its own."""
+    def report_collected(self, tag, count):
+        """Nothing is reported: a hook has objects of its own."""
 
-    def is_told(self, event, code, arguments):
+    def is_reported(self, event, code, arguments):
         # Whether the `def` line has an event depends on how its first instruction is specialized.
-        # In code that a hook wants to be asked about, it is not.
+        # Not in code that a hook is called for.
         return event != "LINE" or arguments[0] != code.co_firstlineno
 
     def change_hooks(self, how):
@@ -122,9 +122,9 @@ class Plain(worker.Surroundings):
         is_measured = self.options.leaks and seed % self.options.leaks == 0
         if is_measured and "starve(" not in source and not self.keeps_for_ever():
             self.look_for_leaks(source)
-        told = {"complaints": self.complaints, "details": self.details}
+        found = {"complaints": self.complaints, "details": self.details}
         self.complaints, self.details = [], []
-        return told
+        return found
 
     def keeps_for_ever(self):
         """Whether something of the program stays until the process ends, as it has to."""
@@ -185,7 +185,7 @@ class Hooked(Plain):
         if info is None:
             self.complain("the hook is gone")
         elif not info.calls and not self.changed:
-            self.complain("the hook was not asked")
+            self.complain("the hook was not called")
         if info is not None:
             self.changes.end()
         self.end()
@@ -228,7 +228,7 @@ class Hooked(Plain):
         self.changes.threads_are_gone()
 
     def change_hooks(self, how):
-        """Change the hooks while the program runs; afterwards its own is asked as before."""
+        """Change the hooks while the program runs; afterwards its own is called as before."""
         bring_up_to_date()
         self.changed = True
         handle = self.handle

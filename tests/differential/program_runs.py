@@ -36,7 +36,7 @@ DIFFERENCE_LINES = 40
 
 @dataclass(frozen=True)
 class Way:
-    """One way to run programs: by which interpreter, and what the worker is told."""
+    """One way to run programs: by which interpreter, and the worker's arguments."""
 
     name: str
     python: str
@@ -351,7 +351,7 @@ def difference(failure):
     """How the two traces differ, in a few lines; without a reference, how ours ends."""
     if failure.theirs is None:
         lines = as_lines(failure.ours)
-        # A crash tells what it is about first.
+        # The output of a crash begins with its cause.
         return (lines[:DIFFERENCE_LINES] if failure.ours.died else lines[-5:]) + list(failure.ours.details)
     lines = list(difflib.unified_diff(as_lines(failure.theirs), as_lines(failure.ours), "stock", failure.way.name, n=2,
                                       lineterm=""))
@@ -433,15 +433,15 @@ def run_command(options, programs):
     if options.show:
         show(programs, seeds)
         return 0
-    started = told = time.monotonic()
+    started = reported = time.monotonic()
 
     def progress(total):
-        nonlocal told
-        if time.monotonic() - told > 10:
-            told = time.monotonic()
+        nonlocal reported
+        if time.monotonic() - reported > 10:
+            reported = time.monotonic()
             print(f"  {total.programs} programs, {len(total.failures)} fail"
                   f"{' ' + str([f.seed for f in total.failures[:5]]) if total.failures else ''}, "
-                  f"{told - started:.0f} s", flush=True)
+                  f"{reported - started:.0f} s", flush=True)
 
     try:
         summary = run_all(programs, seeds, options.jobs, progress)

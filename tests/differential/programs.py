@@ -2,7 +2,7 @@
 """Random programs that must leave the same trace on stock CPython and on Ferrule.
 
     python3 -m tests.differential.programs --python build/ferrule/python --stock build/stock/python --count 20000
-    python3 -m tests.differential.programs --seed 123 --count 1         one program again, as a failure tells
+    python3 -m tests.differential.programs --seed 123 --count 1         one program again, as in the report of a failure
     python3 -m tests.differential.programs --seed 123 --count 1 --show  its source and both traces
     python3 -m tests.differential.programs --count 500 --stats          what the programs do, and how they end
 

@@ -131,7 +131,7 @@ class Functions(Statements):
                 # CPython 3.13 never frees one that has not begun and is in a local of its own.
                 (1, ("cycle", f"if {name}.gi_suspended: {name}.gi_frame.f_locals['v2'] = {name}")),
                 (1, ("thread", f"in_thread(next, {name}, 'over')")),
-                # There is a frame object only if somebody has looked at the frame.
+                # There is a frame object only if something has looked at the frame.
                 (1, ("referents",
                      f"emit('referents', sorted(type(x).__name__ for x in gc.get_referents({name}) "
                      "if type(x).__name__ != 'frame'))")),

@@ -19,7 +19,7 @@ class Generator(Functions):
         self.classes.append(cls)
 
     def guarded_statement(self, scope):
-        """A statement of the module. What it raises is shown, and the program goes on."""
+        """A statement of the module. What it raises is shown, and the program continues."""
         self.block("try:", self.body(scope, 1, 2))
         self.caught()
 

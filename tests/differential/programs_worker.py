@@ -8,7 +8,7 @@ longer than SECONDS ends the process.
 
 What programs find in their globals is defined here. None of it prints an address, a time, or the order of a
 set of addresses: the same program has the same trace in every process of the same CPython. Without the GIL the collector goes
-by address, and objects may end later or be kept by others: there the lines of a trace are sorted, and it tells nothing of destructors
+by address, and objects may end later or be kept by others: there the lines of a trace are sorted, and it has nothing of destructors
 and collections.
 """
 
@@ -159,7 +159,7 @@ def finalizer_clears_frame(probe, frame):
 
 
 def finalizer_collects(probe, frame):
-    current.around.tell_collected("del.collect", gc.collect())
+    current.around.report_collected("del.collect", gc.collect())
 
 
 def finalizer_resurrects(probe, frame):
@@ -236,7 +236,7 @@ def below(frame):
     """The frame that has called this one.
 
     Where there is no memory for its object, CPython 3.13 says None and leaves an exception behind, which fails
-    whatever C function runs next. So nobody asks there.
+    whatever C function runs next. So it is not looked at there.
     """
     return None if current.quiet else frame.f_back
 
@@ -265,7 +265,7 @@ def locals_of(frame):
 
 
 def look(frame):
-    """Everything that a frame object tells."""
+    """Everything that a frame object shows."""
     if not isinstance(frame, types.FrameType):
         emit("look", frame)
         return
@@ -365,7 +365,7 @@ def monitor(names):
         mask |= event
 
         def callback(code, *arguments, name=name):
-            if code.co_filename == PROGRAM and left[0] > 0 and current.around.is_told(name, code, arguments):
+            if code.co_filename == PROGRAM and left[0] > 0 and current.around.is_reported(name, code, arguments):
                 left[0] -= 1
                 emit("monitor." + name, code.co_name, arguments)
 
@@ -451,7 +451,7 @@ class Manager:
 
 
 class LoggingDict(dict):
-    """A namespace that tells who stores into it."""
+    """A namespace that records which function stores into it."""
 
     def __setitem__(self, key, value):
         emit("namespace", key, value)
@@ -496,7 +496,7 @@ def forget(namespace):
 
 
 class Surroundings:
-    """What is around each program: what it finds, what is installed meanwhile, and what is told at its end."""
+    """What is around each program: what it finds, what is installed meanwhile, and what is reported at its end."""
 
     tells_opcodes = True        # events of tracers
 
@@ -514,14 +514,14 @@ class Surroundings:
         """What runs the program, called with its code and a namespace."""
         return exec
 
-    def tell_collected(self, tag, count):
+    def report_collected(self, tag, count):
         emit(tag, count)
 
-    def tell_the_end(self):
+    def report_the_end(self):
         for _ in range(3):
-            self.tell_collected("collected", gc.collect())
+            self.report_collected("collected", gc.collect())
 
-    def is_told(self, event, code, arguments):
+    def is_reported(self, event, code, arguments):
         """Whether an event of sys.monitoring goes to the trace."""
         return True
 
@@ -555,7 +555,7 @@ def run_one(source, surroundings):
         gc.set_threshold(0)
         forget(namespace)
         namespace.clear()
-        surroundings.tell_the_end()
+        surroundings.report_the_end()
     emit("end", end, current.calls, current.dropped)
     return end
 

@@ -201,7 +201,7 @@ class RustObject(unittest.TestCase):
     def test_the_object_has_no_path_to_a_panic(self):
         rust_core = FERRULE.parent / "Python" / "rust_core.o"
         strange = {name for name in symbols(rust_core, "-u") if not re.match(r"_?Py", name)}
-        # LLVM may turn a loop into one of the first three; the length of a C string is C's to tell.
+        # LLVM may turn a loop into one of the first three; the length of a C string is for C to measure.
         allowed = {"memcpy", "memmove", "memset", "strlen"}
         if rust_core.read_bytes().startswith(b"BC"):
             # LLVM's bitcode: functions name what would unwind them, until the link finds that they never are.
@@ -211,6 +211,6 @@ class RustObject(unittest.TestCase):
             self.assertEqual({name for name in names if re.search("rust_eh_personality|rust_begin_unwind|panicking", name)}, set())
         self.assertLessEqual(strange, allowed)
 
-    def test_sysconfig_tells_the_build_apart(self):
+    def test_sysconfig_identifies_the_build(self):
         self.assertEqual(facts(FERRULE, "RUST_CORE"), [1])
         self.assertEqual(facts(STOCK, "RUST_CORE"), [0])

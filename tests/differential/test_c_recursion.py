@@ -17,33 +17,33 @@ import ctypes, sys, types
 library = ctypes.PyDLL(sys.argv[1])
 seen = []
 
-class Tells:
+class Reports:
     def __init__(self, name):
         self.name = name
     def __del__(self):
         seen.append((self.name, library.left()))
 
 def local():
-    it = Tells("local")
-    other = Tells("second local")
+    it = Reports("local")
+    other = Reports("second local")
 
 def argument(it, *more, **others):
     pass
 
 def cell():
-    it = Tells("cell")
+    it = Reports("cell")
     return (lambda: it) and None
 
 def raises():
-    it = Tells("while an exception is on its way")
+    it = Reports("while an exception is on its way")
     raise ValueError
 
 def with_object(outlives):
-    it = Tells("frame object dies" if not outlives else "frame object lives")
+    it = Reports("frame object dies" if not outlives else "frame object lives")
     return sys._getframe() if outlives else sys._getframe() and None
 
 def generator():
-    it = Tells("generator")
+    it = Reports("generator")
     yield
 
 def raising_with_object():
@@ -55,15 +55,15 @@ def raising_with_object():
 class Attribute:
     @property
     def value(self):
-        it = Tells("property")
+        it = Reports("property")
     def __getitem__(self, index):
-        it = Tells("item")
+        it = Reports("item")
     def __init__(self):
-        it = Tells("init")
+        it = Reports("init")
 
 seen.append(("before", library.left()))
 local()
-argument(Tells("argument"), Tells("star"), name=Tells("keyword"))
+argument(Reports("argument"), Reports("star"), name=Reports("keyword"))
 cell()
 raising_with_object()
 with_object(False)
@@ -78,11 +78,11 @@ for _ in range(20):
     local()
 # The function and the code are given up by the frame, last.
 made = types.FunctionType(local.__code__.replace(co_name="made"), globals())
-made.tells = Tells("function")
+made.reports = Reports("function")
 made.once = lambda: globals().pop("made")
-exec("def dies():\\n    del globals()['dies']\\ndies.tells = Tells('function that deletes itself')\\ndies()")
-exec("it = Tells('locals mapping')", globals() | {"Tells": Tells}, {})
-exec(compile("class Body:\\n    it = Tells('class body')\\ndel Body", "x", "exec"))
+exec("def dies():\\n    del globals()['dies']\\ndies.reports = Reports('function that deletes itself')\\ndies()")
+exec("it = Reports('locals mapping')", globals() | {"Reports": Reports}, {})
+exec(compile("class Body:\\n    it = Reports('class body')\\ndel Body", "x", "exec"))
 import gc
 gc.collect()
 

@@ -31,10 +31,10 @@ class ContinuedPrograms(unittest.TestCase):
         # A comparison of nothing would be equal, too.
         self.assertGreater(summary.lines, 50 * COUNT)
 
-    def test_frames_go_on(self):
+    def test_frames_continue(self):
         self.check("each")
 
-    def test_frames_go_on_with_a_hook(self):
+    def test_frames_continue_with_a_hook(self):
         self.check("hooked")
 
     def test_frames_raise(self):
@@ -45,7 +45,7 @@ class ContinuedPrograms(unittest.TestCase):
         return program_runs.run_batch(programs, [0])
 
     def test_programs_are_stopped(self):
-        """One that asks is told how often, so it differs from stock, where nobody stops it."""
+        """A program that counts hooks sees this one, so it differs from stock, where nothing stops it."""
         source = ("import gc, sys\n"
                   "def f(n): return f(n - 1) + 1 if n else 0\n"
                   "f(20)\n"

@@ -1,4 +1,4 @@
-"""interp->eval_frame, which outside readers know by its offset: NULL while nobody evaluates frames, on stock and here."""
+"""interp->eval_frame, which outside readers know by its offset: NULL without an evaluator, on stock and here."""
 
 import os
 import subprocess

@@ -52,7 +52,7 @@ class HookedPrograms(unittest.TestCase):
         self.assertGreater(summary.lines, 50 * COUNT)
         for event in ("jumped", "signal", "logged", "warning", "others", "in", "stack", "step"):
             self.assertGreater(summary.tags[event], 0, event)
-        for construct in ("hooks changed for longer", "tasks in threads that take turns", "shared generator goes on"):
+        for construct in ("hooks changed for longer", "tasks in threads that take turns", "shared generator is resumed"):
             self.assertGreater(summary.programs_with[construct], COUNT / 10, construct)
 
     def test_every_mode_works(self):

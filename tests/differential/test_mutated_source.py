@@ -83,7 +83,7 @@ class MutatedSource(unittest.TestCase):
         self.assertIn("def main", texts.pop())
 
     def verdict(self, ours, theirs, hook="none", collector=lambda plus, outcome: outcome):
-        """Of what the two interpreters make of a program, one run after the other; the last goes on. collector: what stock makes of it
+        """Of what the two interpreters make of a program, one run after the other; the last continues. collector: what stock makes of it
         where the collector runs at other times."""
         runs = {FERRULE: list(ours), STOCK: list(theirs)}
 
@@ -108,9 +108,9 @@ class MutatedSource(unittest.TestCase):
         self.assertEqual(self.verdict([BAD], [GOOD, BAD])[1], "")
         self.assertEqual(self.verdict([BAD, GOOD], [GOOD])[1], "")
         self.assertEqual(self.verdict([ran()], [GOOD])[0], "difference")
-        # A test may look for the code that a copy stands in for.
+        # A test may look for the code that a copy replaces.
         self.assertEqual(self.verdict([BAD], [GOOD], "copy"), ("not comparable", ""))
-        # Code about which a hook is asked has no RESUME_CHECK.
+        # Code for which a hook is called has no RESUME_CHECK.
         seen = ["test_a", "failed", "AssertionError: 'RESUME' != 'RESUME_CHECK'"]
         self.assertEqual(self.verdict([ran(seen)], [GOOD], "pass"), ("not comparable", ""))
         self.assertEqual(self.verdict([ran(seen)], [GOOD])[0], "difference")
@@ -132,8 +132,8 @@ class MutatedSource(unittest.TestCase):
                     continue
                 mutant = Mutant(path, seed, "none", None, self.fuzzer.paths)
                 on_stock = mutated.run(STOCK, mutant, "none")
-                self.assertEqual(json.loads(on_stock.told)[:2], [how, "ran"])
-                self.assertIn("ValueError: 3", on_stock.told)
+                self.assertEqual(json.loads(on_stock.output)[:2], [how, "ran"])
+                self.assertIn("ValueError: 3", on_stock.output)
                 for hook in sorted(set(mutated.HOOKS)):
                     if not self.fuzzer.can_run(how, hook):
                         continue
@@ -152,7 +152,7 @@ class T(unittest.TestCase):
             path.write_text(source)
             mutant = Mutant(path, next(seed for seed in range(100) if look(seed) == "alone"), "none", None, self.fuzzer.paths)
             on_stock = mutated.run(STOCK, mutant, "none")
-            self.assertIn("modules, the last is", on_stock.told)
+            self.assertIn("modules, the last is", on_stock.output)
             for hook in sorted(set(mutated.HOOKS) - set(mutated.CLIENTS)):
                 if self.fuzzer.can_run("alone", hook):
                     with self.subTest(hook=hook):
@@ -177,7 +177,7 @@ class T(unittest.TestCase):
             path = Path(directory, "m.py")
             path.write_text(source)
             mutant = Mutant(path, 1, "none", None)
-            first, later = (int(json.loads(mutated.run(STOCK, mutant, "none", plus).told)[2][0][2].split()[-1]) for plus in (0, 401))
+            first, later = (int(json.loads(mutated.run(STOCK, mutant, "none", plus).output)[2][0][2].split()[-1]) for plus in (0, 401))
             self.assertEqual(later, first + 401)
 
     def test_addresses_are_no_difference(self):
@@ -187,7 +187,7 @@ class T(unittest.TestCase):
         self.assertEqual(without_places("no, <A at 0x12> is None"), "no, <A at 0x> is None")
         self.assertEqual(without_places("'beef[40 chars]cafe' != 'b'"), "'beefNcafe' != 'b'")
 
-    def test_a_worker_is_told_from_one_that_dies(self):
+    def test_output_of_a_worker_is_distinguished_from_a_crash(self):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "m.py")
             for source, wanted in (("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "signal SIGSEGV"),
@@ -206,8 +206,8 @@ class T(unittest.TestCase):
             for name, text in (("whole", source), ("other", source + "\ndef shorten(text, width, **kwargs):\n    return 'mutated'\n")):
                 path.write_text(text)
                 for python in (STOCK, FERRULE):
-                    told = mutated.run(python, Mutant(path, 0, "none", subject), "none").told
-                    outcomes[name, python] = {test: what for test, what, _ in json.loads(told)[2]}
+                    output = mutated.run(python, Mutant(path, 0, "none", subject), "none").output
+                    outcomes[name, python] = {test: what for test, what, _ in json.loads(output)[2]}
         whole, other = outcomes["whole", STOCK], outcomes["other", STOCK]
         self.assertEqual((whole, other), (outcomes["whole", FERRULE], outcomes["other", FERRULE]))
         self.assertEqual(set(whole.values()), {"passed"})

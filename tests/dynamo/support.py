@@ -26,7 +26,7 @@ def backend(module, inputs):
 def compiled(function, **options):
     return torch.compile(function, backend=backend, **options)
 """
-# A script asks with this whether the evaluator of PEP 523 is the default one.
+# A script checks with this whether the evaluator of PEP 523 is the default one.
 EVALUATOR = """
 import ctypes
 get_evaluator = ctypes.pythonapi._PyInterpreterState_GetEvalFrameFunc

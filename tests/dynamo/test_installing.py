@@ -180,22 +180,22 @@ except RuntimeError as error:
 import ferrule_dynamo._core as core
 f = compiled(lambda x: x + 1)
 f(x)
-seen = [core.is_asked()]
+seen = [core.is_enabled()]
 
 def small(n):
     return n
 
 for n in range(5000):
     small(n)
-seen.append(core.is_asked())
+seen.append(core.is_enabled())
 f(x)
 f(torch.ones(5))
-seen += [core.is_asked(), len(graphs)]
+seen += [core.is_enabled(), len(graphs)]
 print(json.dumps(seen))
 """
         self.assertEqual(run_script("hooks", script), [True, False, True, 2])
 
-    def test_somebody_removes_all_hooks(self):
+    def test_all_hooks_are_removed(self):
         """Functions run as they are then, and say nothing wrong."""
         script = COMPILES + """
 import ferrule_dynamo, framehook

@@ -21,7 +21,7 @@ class Names(unittest.TestCase):
                       "_Py_NotImplementedStruct", "_Py_Dealloc"}
         self.assertEqual(private - documented, set())
 
-    def test_no_private_header_is_asked_for(self):
+    def test_no_private_header_is_included(self):
         for directory, _, files in os.walk(os.path.join(ROOT, "clients", "dynamo")):
             for name in files:
                 if name.endswith((".rs", ".py", ".toml")):

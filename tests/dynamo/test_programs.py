@@ -13,7 +13,7 @@ MODULES = sorted(name.removesuffix(".py") for name in os.listdir(os.path.join(HE
 EXPLAINED = set()
 if TORCH_2_6:
     # It calls functions of its own in a region, and makes functions there. Its evaluator compiles the callbacks of tools that look at the
-    # first, and audit hooks in Python that hear of the second (a package that torch wants, `filelock`, has one). Hooks are asked about neither.
+    # first, and audit hooks in Python that hear of the second (a package that torch wants, `filelock`, has one). Hooks are called for neither.
     EXPLAINED |= {(name, "counters") for name in (
         "monitored", "monitoring_tool_raises", "profiled", "traced", "traced_from_the_start", "tracer_within",
         "compiled_optimizer", "optimizer_step", "tensor_hooks")}

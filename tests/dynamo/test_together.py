@@ -123,19 +123,19 @@ print(json.dumps([names, sorted(measured.get_data().lines(PATH) or []), len(grap
         self.assertLessEqual({9, 10, 5}, set(lines))
 
     def test_with_a_hook_before_and_one_behind(self):
-        """One behind sees what Dynamo has chosen; one before sees the function's own code."""
-        before, behind, value = run_script("hooks", script("""
+        """One after sees what Dynamo has chosen; one before sees the function's own code."""
+        before, after, value = run_script("hooks", script("""
 import framehook
-before, behind = [], []
+before, after = [], []
 first = framehook.add(lambda view: before.append(view.code), first=True)
-last = framehook.add(lambda view: behind.append(view.code))
+last = framehook.add(lambda view: after.append(view.code))
 for _ in range(2):
     value = f(x)
 framehook.remove(first), framehook.remove(last)
 own = program.f.__code__
-print(json.dumps([sum(code is own for code in before), sum(code is own for code in behind), value.tolist()]))
+print(json.dumps([sum(code is own for code in before), sum(code is own for code in after), value.tolist()]))
 """))
-        self.assertEqual((before, behind, value), (2, 0, [14.0] * 4))
+        self.assertEqual((before, after, value), (2, 0, [14.0] * 4))
 
     def test_a_hook_before_it_that_replaces(self):
         value, graphs = run_script("hooks", script("""

@@ -1,4 +1,4 @@
-"""What goes on at once: threads that compile while others reset, install and uninstall; forks; subinterpreters."""
+"""Concurrent use: threads that compile while others reset, install and uninstall; forks; subinterpreters."""
 
 import subprocess
 import sys

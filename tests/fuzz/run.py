@@ -65,7 +65,7 @@ class Outcome:
     """What came of a run: the tests' outcomes, or how the process has died."""
 
     died: str = ""
-    told: str = ""
+    output: str = ""
 
     @property
     def crashed(self) -> bool:
@@ -122,8 +122,8 @@ def run(python: str, mutant: Mutant, hook: str, collector: int = 0) -> Outcome:
 def difference(ours: Outcome, theirs: Outcome) -> str:
     """The first test that has ended in another way."""
     if ours.died or theirs.died:
-        return f"{ours.died or 'to its end'}; stock: {theirs.died or 'to its end'}\n{ours.told}"
-    mine, other = json.loads(ours.told), json.loads(theirs.told)
+        return f"{ours.died or 'to its end'}; stock: {theirs.died or 'to its end'}\n{ours.output}"
+    mine, other = json.loads(ours.output), json.loads(theirs.output)
     for here, there in zip(mine[2], other[2]):
         if here != there:
             return f"{here}\nstock: {there}"
@@ -132,17 +132,17 @@ def difference(ours: Outcome, theirs: Outcome) -> str:
 
 def tests_of(outcome: Outcome) -> list[list[str]]:
     """Each test, how it has ended, and what was said of it."""
-    return json.loads(outcome.told)[2]
+    return json.loads(outcome.output)[2]
 
 
 def is_comparable(outcome: Outcome, hook: str) -> bool:
-    """Where the memory ends is not the same. A test may look for the very code that a copy stands in for."""
-    return not outcome.died and hook != "copy" and "MemoryError" not in outcome.told
+    """Where the memory ends is not the same. A test may look for the very code that a copy replaces."""
+    return not outcome.died and hook != "copy" and "MemoryError" not in outcome.output
 
 
 def of_hooks(hook: str, *outcomes: Outcome) -> set[str]:
     """Tests that see that there is a hook: those of recursion, since a hook in Python needs some of the stack, and those that disassemble
-    code that a hook is asked about."""
+    code that a hook is called for."""
     if hook == "none":
         return set()
     return {test for outcome in outcomes for test, _, said in tests_of(outcome) if re.search("(?i:recursi)|RESUME_CHECK", test + said)}
@@ -151,8 +151,8 @@ def of_hooks(hook: str, *outcomes: Outcome) -> set[str]:
 def without(outcome: Outcome, tests: set[str]) -> Outcome:
     if outcome.died or not tests:
         return outcome
-    how, what, told = json.loads(outcome.told)
-    return Outcome("", json.dumps([how, what, [test for test in told if test[0] not in tests]]))
+    how, what, tests_run = json.loads(outcome.output)
+    return Outcome("", json.dumps([how, what, [test for test in tests_run if test[0] not in tests]]))
 
 
 class Fuzzer:
@@ -253,7 +253,7 @@ class Fuzzer:
                 return "stock differs from itself" if not other.crashed else "stock crashes too", ""
             if again(self.options.python, hook) != ours and not ours.crashed:
                 return "not the same twice", ""
-        # A hook in Python makes objects, so the collector runs at other times. A test may tell when that was.
+        # A hook in Python makes objects, so the collector runs at other times. A test may observe when that was.
         if hook != "none" and not ours.died and not theirs.died:
             for plus in COLLECTOR:
                 if again(self.options.stock, "none", plus) != theirs or again(self.options.python, hook, plus) == theirs:

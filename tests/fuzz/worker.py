@@ -1,4 +1,4 @@
-"""Runs the tests of mutated source and tells what came of each test: a JSON list on the last line of its output.
+"""Runs the tests of mutated source and prints the result of each test: a JSON list on the last line of its output.
 
     python worker.py FILE SEED HOOK                      a mutated test module
     python worker.py FILE SEED HOOK MODULE TESTS...      a mutated module, which stands in for MODULE, and the names of tests' modules
@@ -57,14 +57,14 @@ def without_places(text):
     return re.sub(r"\[\d+ chars\](?:[0-9a-fA-F]+(?=>))?|\d{5,}|\S*/\S+", "N", text)[:300]
 
 
-class Told(unittest.TestResult):
+class Results(unittest.TestResult):
     def __init__(self):
         super().__init__()
-        self.told = []
+        self.results = []
 
     def note(self, test, what, error=None):
         said = f"{error[0].__name__}: {without_places(str(error[1]))}" if error else ""
-        self.told.append([without_places(str(test)), what, said])
+        self.results.append([without_places(str(test)), what, said])
 
     def addSuccess(self, test):
         self.note(test, "passed")
@@ -157,31 +157,31 @@ def switcher(seed):
 
 
 def switching(seed):
-    """A hook that goes to another greenlet as it is asked, and as it is told."""
+    """A hook that goes to another greenlet in its entry callback, and in its exit callbacks."""
     switch = switcher(seed)
 
-    def told_of(event):
-        told(event)
+    def callback_and_switch(event):
+        read_event(event)
         switch()
 
     def hook(view):
-        view.watch(told_of, None, yields=True, resumes=True)
+        view.watch(callback_and_switch, None, yields=True, resumes=True)
         switch()
     return hook
 
 
-def told(event):
-    """What a hook that watches a frame is told."""
+def read_event(event):
+    """The callback of hooks that watch a frame."""
     event.kind, event.code, event.value, event.data
 
 
 def watcher():
-    """A hook that is told of all that becomes of a frame."""
-    return lambda view: view.watch(told, view.code, yields=True, resumes=True)
+    """A hook that gets all events of a frame."""
+    return lambda view: view.watch(read_event, view.code, yields=True, resumes=True)
 
 
 def changing(seed):
-    """A hook that watches some frames, limits itself, settles, and changes which other hooks there are."""
+    """A hook that watches some frames, sets scopes, disables itself, and changes which other hooks there are."""
     import framehook
     chance, others = chances("change", seed).random, []
 
@@ -205,7 +205,7 @@ def changing(seed):
             elif what == 7:
                 framehook.reentrant(gc.isenabled)()
             elif what < 24:
-                view.watch(told, None, yields=what % 2 == 0, resumes=what % 3 == 0)
+                view.watch(read_event, None, yields=what % 2 == 0, resumes=what % 3 == 0)
         except (IndexError, ValueError):
             # There is none, or another thread has removed it.
             pass
@@ -225,10 +225,10 @@ class Cycle:
         yield 1
 
     def hook(self, view):
-        view.watch(self.told, self, yields=True, resumes=True)
+        view.watch(self.callback, self, yields=True, resumes=True)
 
-    def told(self, event):
-        told(event)
+    def callback(self, event):
+        read_event(event)
 
 
 class Waiting:
@@ -250,9 +250,9 @@ class Waiting:
 
     def hook(self, view):
         if view.code is Waiting.steps.__code__:
-            view.watch(self.told, self, yields=True, resumes=True)
+            view.watch(self.callback, self, yields=True, resumes=True)
 
-    def told(self, event):
+    def callback(self, event):
         if event.kind == self.stage and not self.waits:
             self.waits = True
             self.home.switch()
@@ -275,7 +275,7 @@ class Elsewhere:
         except ImportError:
             greenlet = None
         self.chance, self.ident = chances("elsewhere", seed).random, threading.get_ident()
-        self.handles, self.blocks, self.waiting, self.codes = [], [], [], [told.__code__]
+        self.handles, self.blocks, self.waiting, self.codes = [], [], [], [read_event.__code__]
         # Those of `framehook` are not offered; calls of hooks are made as though none ran.
         self.make_cycle = framehook.reentrant(Cycle)
 
@@ -287,7 +287,7 @@ class Elsewhere:
         elif what == 1:
             view.exclude_callees()
         if what < 20:
-            view.watch(told, None, yields=what % 2 == 0, resumes=what % 3 == 0)
+            view.watch(read_event, None, yields=what % 2 == 0, resumes=what % 3 == 0)
         if self.chance() < 0.02:
             self.change()
 
@@ -342,7 +342,7 @@ def profiled(seed):
 
 
 def debugger(seed, lines):
-    """A debugger with breakpoints in the mutated source, that goes on from each in one of the ways that trace nothing."""
+    """A debugger with breakpoints in the mutated source, that continues from each in one of the ways that trace nothing."""
     import linecache
 
     import ferrule_debugger
@@ -464,7 +464,7 @@ def main(path, seed, hook, name="", *tests):
     with open(path, encoding="utf-8") as file:
         source = file.read()
     code = compile(source, "mutated.py", "exec")
-    result, said = Told(), io.StringIO()
+    result, said = Results(), io.StringIO()
     limit_of_recursion = surroundings.choice((300, 1000, 1000, 4000))
     gc.set_threshold(surroundings.choice((1, 20, 700, 2000)) + int(os.environ.get("FUZZ_COLLECTOR", "0")))
     sys.stdout, stdout = said, sys.stdout
@@ -510,7 +510,7 @@ def main(path, seed, hook, name="", *tests):
         sys.setprofile(None)
         sys.setrecursionlimit(10_000)
     sys.stdout = stdout
-    print("\n" + json.dumps([how, outcome, result.told]), flush=True)
+    print("\n" + json.dumps([how, outcome, result.results]), flush=True)
 
 
 if __name__ == "__main__":

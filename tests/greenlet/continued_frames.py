@@ -17,7 +17,7 @@ hub = greenlet.getcurrent()
 
 
 class Value:
-    """One can tell when it ends."""
+    """Its end can be observed."""
 
 
 def innermost(mark, value):

@@ -63,7 +63,7 @@ class Entries:
 
 
 class InC:
-    """The same with the C interface; the frame is the one that the hook of this greenlet was asked about."""
+    """The same with the C interface; the frame is the one for which the hook of this greenlet was called."""
 
     def __init__(self, entries):
         self.entries = entries
@@ -88,7 +88,7 @@ FACES = {"Python": lambda entries: framehook.hook(entries), "C": InC}
 
 
 def park(argument="park"):
-    """A greenlet that waits within a hook that was asked about f."""
+    """A greenlet that waits within a hook that was called for f."""
     parked = greenlet.greenlet(lambda: f(argument))
     check_equal(parked.switch(), "parked")
     return parked
@@ -112,7 +112,7 @@ def a_parked_hook_silences_no_other_greenlet():
             check_equal(entries.take(), ["after"])
 
 
-def many_hooks_are_parked_and_go_on_in_any_order():
+def many_hooks_are_parked_and_continue_in_any_order():
     names = [f"park {n}" for n in range(20)]
     entries = Entries(**{name: stand_in.__code__ for name in names[::2]})
     with framehook.hook(entries):
@@ -182,7 +182,7 @@ def a_greenlet_started_within_a_hook_has_a_stack_of_its_own():
         check_equal(entries[5:], ["after"])
 
 
-def a_hook_that_never_goes_on_dies_with_its_greenlet():
+def a_hook_that_never_continues_is_freed_with_its_greenlet():
     for name, face in FACES.items():
         entries, argument = Entries(), Argument("park")
         reference = weakref.ref(argument)
@@ -203,7 +203,7 @@ def a_hook_may_be_removed_while_it_is_parked():
         entries = Entries(park=answer)
         with framehook.hook(entries):
             parked = park()
-        f("not asked")
+        f("not called")
         check_equal(entries.take(), ["park"])
         check_equal(parked.switch()[1], "park")
         other = Entries()
@@ -311,7 +311,7 @@ def a_thread_may_end_while_hooks_are_parked_in_it():
 
 
 def said_once(say):
-    """Says it, or is told that it was said already."""
+    """Says it, or records that it was said already."""
     try:
         say()
     except RuntimeError as error:
@@ -326,7 +326,7 @@ def below_other_frames(say, depth=60):
 
 
 def called_from_c(argument):
-    """f's value. The frame that is asked about has been called from C."""
+    """f's value. The frame for which the hook is called was called from C."""
     return list(map(f, [argument]))[0]
 
 
@@ -355,7 +355,7 @@ def a_parked_hook_answers_what_another_greenlet_says_through_its_view():
         check_equal(parked.switch(), ("ran", "park"))
         check_equal([(event.kind, event.value) for event in delivered], [("returned", ("ran", "park"))])
 
-        # Nobody takes what was said.
+        # Nothing takes what was said.
         parked, view = parks()
         value = Argument("said, and not taken")
         reference = weakref.ref(value)
@@ -397,9 +397,9 @@ def what_another_greenlet_reads_through_the_view_of_a_parked_hook():
 
 
 SHOWN = (
-    a_parked_hook_silences_no_other_greenlet, many_hooks_are_parked_and_go_on_in_any_order,
+    a_parked_hook_silences_no_other_greenlet, many_hooks_are_parked_and_continue_in_any_order,
     what_a_parked_hook_calls_is_not_dispatched, a_greenlet_started_within_a_hook_has_a_stack_of_its_own,
-    a_hook_that_never_goes_on_dies_with_its_greenlet, a_hook_may_be_removed_while_it_is_parked,
+    a_hook_that_never_continues_is_freed_with_its_greenlet, a_hook_may_be_removed_while_it_is_parked,
     a_parked_hook_that_fails_fails_its_own_call, no_walk_finds_the_frame_of_a_parked_hook,
     a_deep_recursion_beside_a_parked_hook, a_hook_parked_deep_in_a_greenlet,
     a_thread_may_end_while_hooks_are_parked_in_it, a_parked_hook_answers_what_another_greenlet_says_through_its_view,
@@ -410,7 +410,7 @@ SHOWN = (
 def main():
     sys.setrecursionlimit(DEPTH + 1_000)
     failed = show_all(SHOWN)
-    # The program ends while a hook is parked, and its exit code tells how.
+    # The program ends while a hook is parked, and its exit code shows how.
     global left_behind
     framehook.add(Entries())
     left_behind = park()

@@ -1,4 +1,4 @@
-"""Calls that are spared, and extents, where greenlets begin, and where they wait before the frame of such a call has begun.
+"""Unhooked calls, and scopes, where greenlets begin, and where they wait before the frame of such a call has begun.
 
 Run by run.py with an interpreter that has greenlet and frame hooks.
 """
@@ -41,10 +41,10 @@ class Key(str):
         return str.__eq__(self, other)
 
 
-# --- Extents. ------------------------------------------------------------------------------------------------------
+# --- Scopes. -------------------------------------------------------------------------------------------------------
 
 def what_is_called_beside(begin_of, answer):
-    """What a hook is asked that says so to the view of generator(), while a greenlet waits whose beginning is begin_of()."""
+    """The calls of a hook that sets that scope with the view of generator(), while a greenlet waits whose beginning is begin_of()."""
     entries = []
 
     def hook(view):
@@ -125,7 +125,7 @@ def an_unhooked_call_that_starts_a_greenlet_affects_no_other():
             entries.clear()
 
 
-# --- A spared call whose frame has not begun. ----------------------------------------------------------------------
+# --- An unhooked call whose frame has not begun. ----------------------------------------------------------------------
 
 def a_call_that_waits_is_unhooked_though_its_frame_begins_within_another():
     entries = []
@@ -153,13 +153,13 @@ def a_call_that_waits_at_the_root_of_its_greenlet_affects_no_other():
     with calls_a_hook_for_f(entries):
         waits = greenlet.greenlet(functools.partial(framehook.unhooked(f), **{Key("a"): "unhooked_calls"}))
         waits.switch()
-        greenlet.greenlet(f).switch("not spared")
-        check_equal(entries, ["not spared"])
+        greenlet.greenlet(f).switch("hooked")
+        check_equal(entries, ["hooked"])
         check_equal(waits.switch(), "unhooked_calls")
-    check_equal(entries, ["not spared"])
+    check_equal(entries, ["hooked"])
 
 
-def calls_that_wait_go_on_in_any_order():
+def calls_that_wait_continue_in_any_order():
     entries = []
     with calls_a_hook_for_f(entries):
         waiting_calls = []
@@ -181,7 +181,7 @@ def calls_that_wait_go_on_in_any_order():
 SHOWN = (
     a_scope_of_a_greenlets_first_frame_is_its_own, a_coroutine_resumed_as_a_greenlets_first_frame_has_its_scope_there,
     an_unhooked_call_that_starts_a_greenlet_affects_no_other, a_call_that_waits_is_unhooked_though_its_frame_begins_within_another,
-    a_call_that_waits_at_the_root_of_its_greenlet_affects_no_other, calls_that_wait_go_on_in_any_order,
+    a_call_that_waits_at_the_root_of_its_greenlet_affects_no_other, calls_that_wait_continue_in_any_order,
 )
 
 

@@ -34,7 +34,7 @@ def event_first(event):
     if event.kind == KIND and not waited:
         waited.append(1)
         main.switch()
-        say("goes on")
+        say("resumed")
         if END == "fails":
             raise ValueError("late")
 waited, KIND, END = [], "returned", "fails"
@@ -70,7 +70,7 @@ def in_child(program, lines, **environment):
     check_equal((done.returncode, done.stdout.splitlines()), (0, lines))
 
 
-def callbacks_go_on_where_the_interpreter_ends():
+def callbacks_continue_where_the_interpreter_ends():
     for kind in KINDS:
         for end in "returns", "fails":
             for removed in True, False:
@@ -90,10 +90,10 @@ if {removed}:
     framehook.remove(handle)
 del first
 say("ends")
-""", ["ends", "goes on", "freed"])
+""", ["ends", "resumed", "freed"])
 
 
-def callbacks_of_the_interpreter_s_end_that_never_go_on():
+def callbacks_of_the_interpreter_s_end_that_never_continue():
     for kind in KINDS:
         for removed in True, False:
             in_child(BEGINNING + f"""
@@ -109,7 +109,7 @@ say("ends")
 """, ["ends"])
 
 
-def nothing_of_others_is_written_to_where_a_callback_goes_on_late():
+def nothing_of_others_is_written_to_where_a_callback_continues_late():
     """The memory of the hook would be another one's by then."""
     in_child(BEGINNING + """
 def event_late(event):
@@ -138,14 +138,14 @@ say("changed", [len(one) for one in keep if any(one)])
 framehook.clear()
 del keep, late, g
 gc.collect()
-""", ["goes on", "freed", "changed []"], PYTHONMALLOC="malloc")
+""", ["resumed", "freed", "changed []"], PYTHONMALLOC="malloc")
 
 
 # --- A signal waits to be handled as the hook is called. -----------------------------------------------------------------------------------
 
 
-SHOWN = (callbacks_go_on_where_the_interpreter_ends, callbacks_of_the_interpreter_s_end_that_never_go_on,
-         nothing_of_others_is_written_to_where_a_callback_goes_on_late)
+SHOWN = (callbacks_continue_where_the_interpreter_ends, callbacks_of_the_interpreter_s_end_that_never_continue,
+         nothing_of_others_is_written_to_where_a_callback_continues_late)
 
 
 def main():

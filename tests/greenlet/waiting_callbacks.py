@@ -60,7 +60,7 @@ CALLS = {
 }
 
 
-# What is told after the callback has gone on, of the same frame.
+# The events of the same frame after the callback has returned.
 LATER = {(kind, end): [] for kind in KINDS for end in ("returns", "fails")}
 LATER["resumed", "returns"] = ["yielded", "resumed", "yielded", "resumed", "returned"]
 LATER["yielded", "returns"] = ["resumed", "yielded", "resumed", "returned"]
@@ -73,7 +73,7 @@ class Events(Exception):
 
 
 class Callback:
-    """A callback that waits in its greenlet, the first time that it is told of an event of its kind.
+    """A callback that waits in its greenlet, at the first event of its kind.
 
     `end` is how it ends then: it "returns" or "fails".
     """
@@ -153,7 +153,7 @@ class HookOfC:
         pass
 
     def data_is_alive(self):
-        # The data of a frame cannot be read while it is in use: take_early() and `late` tell whether it was freed too soon.
+        # The data of a frame cannot be read while it is in use: take_early() and `late` show whether it was freed too soon.
         return True
 
     def over(self):
@@ -235,7 +235,7 @@ def a_removed_hook_lives_until_its_callback_has_returned():
                 hook.over()
 
 
-def several_callbacks_of_a_removed_hook_go_on_in_any_order():
+def several_callbacks_of_a_removed_hook_continue_in_any_order():
     for face in HOOKS:
         for order in (0, 1, 2), (2, 0, 1), (1, 2, 0):
             callbacks = []
@@ -274,8 +274,8 @@ def a_callback_whose_greenlet_is_killed_gives_its_hook_up():
 
 # --- The thread ends. ---------------------------------------------------------------------------------------------------------------------
 
-def callbacks_go_on_where_their_thread_ends():
-    """Whether the watch that lets them go on is older than theirs or not, and whether their hook was removed or not."""
+def callbacks_continue_where_their_thread_ends():
+    """Whether the watch that lets them continue is older than theirs or not, and whether their hook was removed or not."""
     for face in HOOKS:
         for kind in KINDS:
             for end in "returns", "fails":
@@ -316,13 +316,13 @@ def callbacks_go_on_where_their_thread_ends():
                         hook, waiting, outcomes, parked, late = kept
                         about = face.name, kind, end, removed, this_thread
                         check_equal((about, callback.went_on, waiting.dead), (about, 1, True))
-                        # Later events are told as usual, unless the hook is gone; one of a thread goes with that, before or after.
+                        # Later events are reported as usual, unless the hook was removed; one of a thread is removed with that, before or after.
                         if not this_thread:
                             later = LATER[kind, end] if not removed else []
                             check_equal((about, callback.kinds[callback.kinds.index(kind) + 1:]), (about, later))
                         framehook.remove(late)
                         if not removed and not this_thread:
-                            # Later events of the frame are told as usual; the hook is there.
+                            # Later events of the frame are reported as usual; the hook is there.
                             framehook.remove(hook.handle)
                         kept.clear()
                         del waiting, parked
@@ -331,7 +331,7 @@ def callbacks_go_on_where_their_thread_ends():
                         check_equal(framehook.hooks(), [])
 
 
-def callbacks_that_never_go_on_keep_their_hook():
+def callbacks_that_never_continue_keep_their_hook():
     """As an abandoned stack keeps all that it holds."""
     for face in HOOKS:
         for kind in KINDS:
@@ -391,7 +391,7 @@ def a_hook_that_waits_is_gone_from_the_list_where_its_thread_ends():
         check_equal((leaf(), framehook.hooks()), ("leaf", []))
 
 
-def a_hook_of_one_thread_that_waits_goes_on_as_its_thread_ends():
+def a_hook_of_one_thread_that_waits_continues_as_its_thread_ends():
     """The dispatch of a hook is under way which the end of the thread has removed."""
     for answer in None, "watch", "result", "error":
         seen, kept = [], []
@@ -411,7 +411,7 @@ def a_hook_of_one_thread_that_waits_goes_on_as_its_thread_ends():
                     raise Events
 
         class GoesOn:
-            """Is freed with the thread's own data, and lets the other one go on."""
+            """Is freed with the thread's own data, and lets the other one continue."""
 
             def __del__(self):
                 try:
@@ -514,10 +514,10 @@ def threads_end_while_hundreds_of_callbacks_wait():
 
 
 SHOWN = (
-    a_removed_hook_lives_until_its_callback_has_returned, several_callbacks_of_a_removed_hook_go_on_in_any_order,
-    a_callback_whose_greenlet_is_killed_gives_its_hook_up, callbacks_go_on_where_their_thread_ends,
-    callbacks_that_never_go_on_keep_their_hook, a_hook_that_waits_is_gone_from_the_list_where_its_thread_ends,
-    a_hook_of_one_thread_that_waits_goes_on_as_its_thread_ends,
+    a_removed_hook_lives_until_its_callback_has_returned, several_callbacks_of_a_removed_hook_continue_in_any_order,
+    a_callback_whose_greenlet_is_killed_gives_its_hook_up, callbacks_continue_where_their_thread_ends,
+    callbacks_that_never_continue_keep_their_hook, a_hook_that_waits_is_gone_from_the_list_where_its_thread_ends,
+    a_hook_of_one_thread_that_waits_continues_as_its_thread_ends,
     a_signal_that_waits_while_a_hook_does_is_handled_once,
     threads_end_while_hundreds_of_callbacks_wait,
 )

@@ -172,12 +172,12 @@ def callbacks_that_keep_events():
     """Callbacks that wait in greenlets keep their events, after the frame and the hook have ended."""
     kept = []
 
-    def told(event):
+    def reported(event):
         kept.append(event)
         switch_back()
         check_equal(event.arguments, {"a": 3})
 
-    with framehook.hook(lambda view: view.watch(told, yields=True, resumes=True, **CONTEXT) if view.code is generator.__code__ else None):
+    with framehook.hook(lambda view: view.watch(reported, yields=True, resumes=True, **CONTEXT) if view.code is generator.__code__ else None):
         waiting = greenlet.greenlet(lambda: list(generator(3)))
         waiting.switch()
     gc.collect()
@@ -223,7 +223,7 @@ def threads():
             for one in made:
                 one.switch()
 
-    def told(event):
+    def reported(event):
         thread, _ = event.value
         if event.arguments["a"] is not event.value or event.caller[0].co_name != "caller" or thread != names[threading.get_ident()]:
             wrong.append(event)
@@ -234,7 +234,7 @@ def threads():
         names[threading.get_ident()] = thread
         work(thread)
 
-    with framehook.hook(lambda view: view.watch(told, **CONTEXT) if view.code is switches.__code__ else None):
+    with framehook.hook(lambda view: view.watch(reported, **CONTEXT) if view.code is switches.__code__ else None):
         running = [threading.Thread(target=begin, args=(number,)) for number in range(4)]
         for one in running:
             one.start()

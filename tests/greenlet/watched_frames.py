@@ -1,4 +1,4 @@
-"""Greenlets that switch in watched frames, and in the callbacks that are told of them.
+"""Greenlets that switch in watched frames, and in their callbacks.
 
 Run by run.py with an interpreter that has greenlet and frame hooks.
 """
@@ -167,7 +167,7 @@ def a_greenlet_that_dies_in_a_callback_fails_its_call():
             check_equal(list(generator), [])
 
 
-def a_generator_goes_on_in_another_greenlet_than_it_began_in():
+def a_generator_is_resumed_in_another_greenlet_than_it_began_in():
     watching = Watching(counts, waits)
     with framehook.hook(watching):
         generator = counts()
@@ -192,11 +192,11 @@ def a_scope_holds_in_its_greenlet_and_while_it_waits():
         with framehook.hook(watching):
             waiting = greenlet.greenlet(recurse)
             waiting.switch(1)
-            leaf()      # on another stack: asked about unless the hook wants what is below, and nothing else anywhere
+            leaf()      # on another stack: the hook is called unless it has the scope ONLY_CALLEES on all stacks
             waiting.switch()
             leaf()
             check_equal(watching.entries, expected)
-        # One that dies in the middle leaves no extent behind.
+        # A greenlet that is freed in the middle leaves no scope in force.
         watching = Watching(recurse, leaf, limit=limit)
         with framehook.hook(watching):
             waiting = greenlet.greenlet(recurse)
@@ -360,7 +360,7 @@ def a_greenlet_is_resumed_in_the_dropped_event_of_its_frame():
             check_equal(found, [] if function is counts and expected == "2" else [expected])
 
 
-def each_frame_ends_once_whichever_greenlet_goes_on():
+def each_frame_ends_once_whichever_greenlet_continues():
     ends, chance = [], random.Random(22)
 
     def delivered(event):
@@ -395,7 +395,7 @@ SHOWN = (
     a_callback_may_wait_in_its_greenlet,
     a_generator_is_not_resumed_while_a_callback_waits,
     a_greenlet_that_dies_in_a_callback_fails_its_call,
-    a_generator_goes_on_in_another_greenlet_than_it_began_in,
+    a_generator_is_resumed_in_another_greenlet_than_it_began_in,
     a_scope_holds_in_its_greenlet_and_while_it_waits,
     scopes_of_many_greenlets_that_wait_are_each_ones_own,
     a_generator_takes_its_scope_to_the_greenlet_that_resumes_it,
@@ -403,13 +403,13 @@ SHOWN = (
     scopes_of_two_greenlets_that_end_in_another_order,
     a_thread_that_ends_drops_the_frames_of_its_greenlets,
     a_greenlet_is_resumed_in_the_dropped_event_of_its_frame,
-    each_frame_ends_once_whichever_greenlet_goes_on,
+    each_frame_ends_once_whichever_greenlet_continues,
 )
 
 
 def main():
     failed = show_all(SHOWN)
-    # The program ends while a frame that is watched waits, and its exit code tells how.
+    # The program ends while a frame that is watched waits, and its exit code shows how.
     global left_behind
     framehook.add(Watching(waits))
     left_behind = greenlet.greenlet(waits)

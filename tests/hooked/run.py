@@ -4,7 +4,7 @@
     python3 -m tests.hooked.run --python build/ferrule/python --stock build/stock/python --hook copy
     python3 -m tests.hooked.run --python build/ferrule/python --stock build/stock/python --hook pass test_frame test_gc
 
-`copy` has an equal copy of each code object run in its place, `pass` is asked about every frame and changes nothing.
+`copy` has an equal copy of each code object run in its place, `pass` is called for every frame and changes nothing.
 `observe` looks for frames first, from C and with Python's tools (suiteobserver.py), and then does as `copy`.
 `watch` and `watch-python` watch every frame with its yields and resumptions, in C and in Python, and end the process where
 an event is wrong (suitehooks.c, suitewatcher.py).
@@ -45,7 +45,7 @@ class Methods:
 
     def __init__(self, name, python, environment, arguments):
         patience = PATIENCE.get(environment["FERRULE_SUITE_HOOK"], runner.TEST_TIMEOUT)
-        # -W: tell which failed. Of two limits the last one counts.
+        # -W: print which failed. Of two limits the last one counts.
         arguments = ["-W", "--timeout", str(patience), *arguments]
         self.regrtest = runner.Regrtest(name, python, arguments, environment).run()
         self.files = set(self.regrtest.outcomes)
@@ -55,7 +55,7 @@ class Methods:
             file = method and file_of(method, by_file)
             if file:
                 by_file[file].add(method)
-        # A file that crashed, hung or could not be imported: nobody knows about its methods.
+        # A file that crashed, hung or could not be imported: its methods are not known.
         self.failed = {file: methods or {file} for file, methods in by_file.items()}
 
 

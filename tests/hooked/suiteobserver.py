@@ -29,7 +29,7 @@ class Found(Exception):
 
 
 class Unseen(Warning):
-    """Has no text: so warn() fails once it has found the frame, and before a filter is asked or anything shown."""
+    """Has no text: so warn() fails once it has found the frame, and before a filter is consulted or anything shown."""
 
     def __str__(self):
         raise Found

@@ -67,7 +67,7 @@ class Case(unittest.TestCase):
 
     def configured(self, variant):
         """What configuring a variant says: the first half of making it."""
-        return self.quietly(configuring.configure, variant, choices.settled(os.environ), self.facts)
+        return self.quietly(configuring.configure, variant, choices.for_make(os.environ), self.facts)
 
     def made_with(self, variant):
         """The words after `make` when this variant is built."""

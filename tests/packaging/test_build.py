@@ -1,4 +1,4 @@
-"""tools/build.py: which command configures a build, and what make is told."""
+"""tools/build.py: which command configures a build, and make's arguments."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ class Command(Case):
         self.assertLessEqual(len(found), 1)
         return found[0].partition("=")[2].split() if found else []
 
-    def test_what_the_code_generator_is_told_reaches_compiler_and_linker(self):
+    def test_options_of_the_code_generator_reach_compiler_and_linker(self):
         clang = toolchain.Compiler(("CC=/llvm/clang",), True, "clang", ("-a=1",))
         self.compiler = clang
         for variant in ("ferrule", "release"):
@@ -68,7 +68,7 @@ class Command(Case):
             for option in variants.ALIGNED:
                 self.assertEqual(f"-Wl,-mllvm,{option}" in linking, wanted, (variant, option))
 
-    def test_with_a_profile_the_optimizer_is_told_what_to_make_small(self):
+    def test_with_a_profile_the_optimizer_gets_options_for_size(self):
         self.compiler = toolchain.Compiler(("CC=/llvm/clang",), True, "clang", ("-a=1",), ("-g=2",), ("-h=3",))
         for variant, compiled, linked in (
                 ("pgo", ["-mllvm", "-a=1", "-mllvm", "-g=2", "-mllvm", "-h=3", "-fno-pie"], ["-Wl,-mllvm,-a=1", "-Wl,-mllvm,-g=2"]),
@@ -78,7 +78,7 @@ class Command(Case):
             self.assertEqual([word for word in self.words_of("LDFLAGS_NODIST", self.called(variant)) if "mllvm" in word], linked)
         self.assertEqual((toolchain.clang(18).guided, toolchain.clang(18).guided_compiler), ((), ()))
 
-    def test_llvm_19_is_told_to_keep_a_jump_for_each_instruction(self):
+    def test_llvm_19_keeps_a_jump_for_each_instruction(self):
         self.assertIn("-tail-dup-pred-size=5000", toolchain.clang(19).codegen)
         for major in (18, 20, 22):
             self.assertEqual(toolchain.clang(major).codegen, ())
@@ -345,10 +345,10 @@ class Tools(unittest.TestCase):
     def setUp(self):
         self.place = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
-    def test_the_compiler_and_the_linker_here_know_what_they_are_told(self):
+    def test_the_compiler_and_the_linker_here_know_their_options(self):
         compiler = toolchain.find_compiler(None)
         if not (compiler.guided and compiler.has_lld):
-            self.skipTest(f"{compiler.description} is told nothing")
+            self.skipTest(f"{compiler.description} gets no arguments")
         program = next(word[3:] for word in compiler.arguments if word.startswith("CC="))
         source = self.place / "one.c"
         source.write_text("int main(void) { return 0; }\n")

@@ -88,11 +88,11 @@ class Environment(Case):
         self.environment(CC=" ", CPYTHON_VERSION="")
         self.assertEqual(self.configured("ferrule"), "")
 
-    def test_what_is_said_to_each_command_is_refused_instead_of_kept_for_nobody(self):
-        for word, told in (("FERRULE_CACHE=/c", "`FERRULE_CACHE=/c make`"), ("V=1", "`V=1 make`"),
-                           ("PYTHON3=p", "`PYTHON3=p make`"), ("DESTDIR=/d", "`make install DESTDIR=/d`"),
-                           ("VARIANT=pgo", "`make install VARIANT=pgo`")):
-            with self.assertRaisesRegex(errors.BuildError, f"^{word.partition('=')[0]}= .*{told}"):
+    def test_what_must_be_passed_to_every_command_is_refused_by_configure(self):
+        for word, shown in (("FERRULE_CACHE=/c", "`FERRULE_CACHE=/c make`"), ("V=1", "`V=1 make`"),
+                            ("PYTHON3=p", "`PYTHON3=p make`"), ("DESTDIR=/d", "`make install DESTDIR=/d`"),
+                            ("VARIANT=pgo", "`make install VARIANT=pgo`")):
+            with self.assertRaisesRegex(errors.BuildError, f"^{word.partition('=')[0]}= .*{shown}"):
                 self.configure(word)
         self.assertIsNone(choices.read())
 
@@ -103,7 +103,7 @@ class Environment(Case):
         self.assertEqual(self.fetched, [])
         self.configure("--mandir=${prefix}/share/man", "--with-suffix=a b")
 
-    def test_a_damaged_record_is_told_in_a_line(self):
+    def test_a_damaged_record_is_reported_in_a_line(self):
         for text in ("", "{", "[]", "{}x", '{"flags": 3, "variables": {}}', '{"flags": [], "variables": []}'):
             choices.record().write_text(text)
             with self.assertRaisesRegex(errors.BuildError, "choices.json is damaged: run ./configure with the flags"):

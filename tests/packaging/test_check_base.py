@@ -36,7 +36,7 @@ class CheckBase(Case):
         self.assertIn(f"the cache has {REVISION}", said)
         self.assertTrue(said.endswith("nothing newer was seen\n"), said)
 
-    def test_a_newer_revision_and_a_newer_release_are_told_with_what_to_do(self):
+    def test_a_newer_revision_and_a_newer_release_are_reported_with_what_to_do(self):
         self.with_apt()
         self.works(CPYTHON_VERSION="3.13.5")
         self.offers("3.13.5-2+deb13u10")
@@ -46,7 +46,7 @@ class CheckBase(Case):
         self.assertIn("Debian has 3.13.5-2+deb13u10: python3 -m cpython.fetch --refresh", said)
         self.assertIn("CPython 3.13.16 is out: pin it in cpython/upstream.toml", said)
 
-    def test_the_way_that_is_told_brings_the_newer_revision(self):
+    def test_the_reported_command_builds_the_newer_revision(self):
         self.with_apt()
         self.works(CPYTHON_VERSION="3.13.5")
         newer = "3.13.5-2+deb13u10"
@@ -57,15 +57,15 @@ class CheckBase(Case):
         self.lists("3.13.15")
         self.assertEqual(self.check()[0], 0)
 
-    def test_one_that_cannot_be_asked_does_not_keep_the_other_from_it(self):
+    def test_one_unreachable_server_does_not_hinder_the_other(self):
         self.lists("3.13.16")
         code, said = self.check()
         self.assertEqual(code, 1, said)
-        self.assertIn("Debian could not be asked: ", said)
+        self.assertIn("Debian could not be reached: ", said)
 
-    def test_nobody_can_be_asked(self):
+    def test_no_server_can_be_reached(self):
         code, said = self.check()
         self.assertEqual(code, 3, said)
-        self.assertIn("python.org could not be asked: ", said)
+        self.assertIn("python.org could not be reached: ", said)
         self.lists("2.7.18")
         self.assertEqual(self.check()[0], 3)

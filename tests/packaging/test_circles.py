@@ -43,7 +43,7 @@ class Tree(unittest.TestCase):
         # Were nothing found any more, nothing could be wrong.
         graphs = crates()
         for folder, user, used in (
-            ("build.rs-wrapper/src", "object", "target"), ("clients/dynamo/src", "installing", "ask"),
+            ("build.rs-wrapper/src", "object", "target"), ("clients/dynamo/src", "installing", "on_entry"),
             ("clients/profiler/src", "session", "place"), ("rust-core/framehook-sdk/src", "install", "hook"),
             ("rust-core/src", "fake_cpython::frames", "fake_cpython::code"), ("rust-core/src", "reference_count::for_tests", "fake_cpython::objects"),
             ("rust-core/src", "frame_hook::tests::programs::engine", "frame_hook::tests::programs::language"),

@@ -16,7 +16,7 @@ CAT = shutil.which("cat")
 TOOLS = ("sh make echo sed cat cp mkdir touch rm ln env realpath printf dirname grep test date mv true false sleep chmod ls "
          "tail head gcc ld as").split()
 
-# Says which release was asked for, and has a source tree.
+# Says which release was requested, and has a source tree.
 FETCH = """
 import json, os, sys
 from pathlib import Path
@@ -293,7 +293,7 @@ class Install(Case):
         return run.stdout
 
     @unittest.skipIf(os.geteuid(), "only root can become somebody else")
-    def test_a_clone_that_cannot_be_written_is_told_at_once_in_a_line(self):
+    def test_a_clone_that_cannot_be_written_is_reported_at_once_in_a_line(self):
         self.assertRegex(self.run_as(NOBODY, "make", status=2), f"ferrule: {self.clone}.* cannot be written; it belongs to user 0")
         self.make()
         for target in ("all", "clean", "distclean"):
@@ -318,13 +318,13 @@ class Choice(Case):
             self.assertIn("to build as it is: make without it", said)
         self.assertEqual(len(self.lines("configured")), 1)
 
-    def test_the_command_that_is_told_can_be_typed(self):
+    def test_the_command_of_the_message_can_be_typed(self):
         self.configure("--prefix=/opt/x", CFLAGS="-O1 -g", CPYTHON_VERSION="3.13.15")
-        told, = [line for line in self.make(CFLAGS="-O2 -g", status=2).splitlines() if "to choose it:" in line]
-        for line in (told.partition(":")[2], self.make("show").splitlines()[0].partition("chosen")[2]):
+        shown, = [line for line in self.make(CFLAGS="-O2 -g", status=2).splitlines() if "to choose it:" in line]
+        for line in (shown.partition(":")[2], self.make("show").splitlines()[0].partition("chosen")[2]):
             self.run_in(self.clone, "sh", "-c", line)
         # What was chosen beside it is part of it.
-        self.assertRegex(told, r"CPYTHON_VERSION=3\.13\.15 .*\./configure --prefix=/opt/x$")
+        self.assertRegex(shown, r"CPYTHON_VERSION=3\.13\.15 .*\./configure --prefix=/opt/x$")
 
     def test_a_typing_error_loses_no_build_and_is_not_kept(self):
         self.configure("--prefix=/opt/x")
@@ -375,7 +375,7 @@ class Choice(Case):
         self.assertEqual(list(disk.iterdir()), [])
         self.assertFalse((self.clone / "build").is_symlink())
 
-    def test_something_else_in_the_builds_place_is_told(self):
+    def test_something_else_in_the_builds_place_is_reported(self):
         (self.clone / "build").symlink_to("../nowhere")
         for words in ((), ("distclean",), ("fetch",)):
             self.assertIn("/build is no directory, and everything is built below it: move it away", self.make(*words, status=2))
@@ -391,7 +391,7 @@ class Choice(Case):
         self.assertEqual(self.lines("configured"), [])
 
 
-class Told(Case):
+class Errors(Case):
     def test_rust_is_looked_for_where_it_is_wanted_and_nowhere_else(self):
         self.without("cargo")
         said = self.configure(status=1)
@@ -413,7 +413,7 @@ class Told(Case):
         self.assertNotIn("a line of a long command", said)
         self.assertIn("a line of a long command", self.make("V=1", status=2))
 
-    def test_a_compiler_that_is_not_there_is_told_before_the_work_begins(self):
+    def test_a_missing_compiler_is_reported_before_the_work_begins(self):
         self.assertIn("the C compiler 'tcc -m' (CC=) is not there", self.configure(status=1, CC="tcc -m"))
         self.assertEqual(self.lines("configured"), [])
 

@@ -28,7 +28,7 @@ for package in "$@"; do
 done
 """
 
-# What can be installed stands in `available`, after `apt-get update` in `mirror`.
+# What can be installed is in `available`, after `apt-get update` in `mirror`.
 APT_CACHE = """
 case $1 in
 policy)

@@ -96,7 +96,7 @@ class NoNetwork(Case):
                      "CPYTHON_TARBALL=", "404", "apt-config is not on this machine"):
             self.assertIn(part, self.err)
 
-    def test_names_the_version_asked_for(self):
+    def test_names_the_requested_version(self):
         self.assertEqual(self.run_it(CPYTHON_VERSION="3.13.5"), 3)
         self.assertIn(digest(self.data["3.13.5"]), self.err)
         self.assertNotIn("3.13.15", self.err)
@@ -214,7 +214,7 @@ class UserTarball(Case):
         for part in (digest(self.data["3.13.5"]), digest(self.data["3.13.15"]), digest(cut)):
             self.assertIn(part, self.err)
 
-    def test_not_the_version_asked_for(self):
+    def test_not_the_requested_version(self):
         given = self.given(self.data["3.13.5"])
         self.assertEqual(self.run_it(CPYTHON_TARBALL=given, CPYTHON_VERSION="3.13.15"), 1)
         self.assertIn(f"expected {digest(self.data['3.13.15'])}", self.err)
@@ -267,5 +267,5 @@ class Pins(unittest.TestCase):
         # What is built and tested with every change.
         self.assertEqual(pins.default[0], ("3.13.5", "debian"))
         for version, origin in pins.default:
-            # Nobody gets a release with known holes without having asked for it.
+            # A release with known holes has to be requested.
             self.assertTrue(origin == "debian" or not pins.releases[version]["debian_fixes"])

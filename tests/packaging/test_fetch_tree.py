@@ -225,7 +225,7 @@ class Overlay(Case):
     def test_files_are_added_as_they_are(self):
         self.add("new.h", "one\n")
         self.add("sub/deep/er/new.py", "two\n")
-        self.add("sub/__pycache__/new.pyc", "made by whoever imported it here\n")
+        self.add("sub/__pycache__/new.pyc", "made by an import of the module here\n")
         self.works()
         self.assertEqual((self.tree() / "new.h").read_text(), "one\n")
         self.assertEqual((self.tree() / "sub" / "deep" / "er" / "new.py").read_text(), "two\n")

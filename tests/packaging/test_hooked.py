@@ -36,7 +36,7 @@ class Differences(unittest.TestCase):
         }.items():
             self.assertEqual(hooked.method_in(line), expected, line)
 
-    def test_both_kinds_of_surprise_are_told(self):
+    def test_both_kinds_of_surprise_are_reported(self):
         expected = {"test.test_x.A.b": "why", "test.test_y.A.b": "why", "test.test_z.A.b": "why"}
         # test_z was not run: nothing is known about it.
         surprising, mended = hooked.compare(expected, {"test_x", "test_y"},
@@ -45,7 +45,7 @@ class Differences(unittest.TestCase):
         self.assertEqual(mended, [("test.test_y.A.b", "test_y")])
 
     def test_files_in_packages_are_known_under_both_names(self):
-        # regrtest says test_p.test_x where it is asked for that file, and test.test_p.test_x in a run of all.
+        # regrtest says test_p.test_x in a run of that file, and test.test_p.test_x in a run of all.
         expected = {"test.test_p.test_x.A.b": "why", "test.test_p.test_y.A.b": "why"}
         for prefix in "", "test.":
             file = f"{prefix}test_p.test_x"

@@ -81,8 +81,8 @@ class IntoDebian(unittest.TestCase):
         self.assertEqual(names[-2:], ["ferrule/generated.patch", "ferrule/overlay.patch"])
         self.assertIn("\n-before\n+after\n", (self.tree / "debian" / "patches" / "ferrule" / "generated.patch").read_text())
 
-    def refused(self, told):
-        with self.assertRaisesRegex(into_debian.BuildError, told):
+    def refused(self, message):
+        with self.assertRaisesRegex(into_debian.BuildError, message):
             into_debian.main(self.release, self.tree)
 
     def test_twice_is_refused(self):

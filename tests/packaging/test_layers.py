@@ -52,13 +52,13 @@ def against_layers(graph, rooms):
                 low, high = height.get(used[depth]), height.get(user[depth])
                 if used[depth] != user[depth] and low and high and low >= high:
                     how = "above it" if low > high else "beside it"
-                    wrong.append(f"{name_of(user)} uses {name_of(used)}, which stands {how} in the table: {path}")
+                    wrong.append(f"{name_of(user)} uses {name_of(used)}, which is {how} in the table: {path}")
     return wrong
 
 
 def sources():
     files = sources_in(SOURCES)
-    # What bindgen is told to write into the bindings is a part of `cpython`, which includes them.
+    # What bindgen is configured to write into the bindings is a part of `cpython`, which includes them.
     written = re.findall(r'"([^"\n]*\bcrate::[^"\n]*)"', BINDINGS.read_text(encoding="utf-8"))
     files["cpython.rs"] += "\n".join(written)
     return files
@@ -102,19 +102,19 @@ class MadeUp(unittest.TestCase):
         said = self.wrong(left="use crate::right::f;", right="fn f() { crate::left::g() }")[0]
         self.assertEqual(said, "a circle:\n    left uses right: crate::right::f\n    right uses left: crate::left::g")
 
-    def test_a_circle_of_three_is_told_once(self):
+    def test_a_circle_of_three_is_reported_once(self):
         graph = self.graph(left="use crate::right;", right="use crate::high;", high="use crate::left;")
         self.assertEqual(len(circles(graph)), 1)
         self.assertEqual(circles(graph)[0].count("uses"), 3)
 
     def test_a_use_that_goes_up(self):
         self.assertEqual(self.wrong(low="use crate::{left, high::{f as g, h}};"),
-                         ["low uses left, which stands above it in the table: crate::left",
-                          "low uses high, which stands above it in the table: crate::high::f"])
+                         ["low uses left, which is above it in the table: crate::left",
+                          "low uses high, which is above it in the table: crate::high::f"])
 
     def test_a_use_within_a_layer(self):
         self.assertEqual(self.wrong(left="use crate::right::f;"),
-                         ["left uses right, which stands beside it in the table: crate::right::f"])
+                         ["left uses right, which is beside it in the table: crate::right::f"])
 
     def test_every_way_to_write_a_use(self):
         for text in ("use crate::high;", "pub(super) use crate::\n    high::f;", "use super::{\n    low,\n    high::f,\n};",

@@ -25,7 +25,7 @@ def probe(compiler, cflags, ldflags):
 
 
 class Versions(unittest.TestCase):
-    """The answers that need no linker: the compilers are scripts that tell a version."""
+    """The answers that need no linker: the compilers are scripts that print a version."""
 
     def setUp(self):
         if rust_llvm() is None:
@@ -41,7 +41,7 @@ class Versions(unittest.TestCase):
         self.says("gcc (Debian 12.2.0-14) 12.2.0")
         self.assertIn("is not clang", probe(self.compiler, "-O3 -flto", "-flto"))
 
-    def test_an_older_clang_is_told_with_both_versions(self):
+    def test_an_older_clang_is_reported_with_both_versions(self):
         self.says("Debian clang version 14.0.6")
         said = probe(self.compiler, "-O3 -flto=thin", "-flto=thin -fuse-ld=lld")
         self.assertIn("clang's LLVM 14", said)

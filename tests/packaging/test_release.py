@@ -39,7 +39,7 @@ class Case(unittest.TestCase):
 
 
 class Tarballs(Case):
-    def test_one_is_the_same_whoever_makes_it_wherever_and_whenever(self):
+    def test_one_is_the_same_for_any_user_place_and_time(self):
         made = []
         for place, mode, when in (("one", 0o640, 1), ("two", 0o666, 2_000_000_000)):
             top = self.base / place / "top-1"
@@ -92,12 +92,12 @@ class Crates(Case):
         self.assertEqual(json.loads((place / ".cargo-checksum.json").read_text()),
                          {"package": "1234", "files": {"emscripten.rs": "8", "src/lib.rs": "5678"}})
 
-    def test_licenses_are_told_as_debian_has_them(self):
-        for spdx, told in (("MIT/Apache-2.0", "Expat or Apache-2.0"), ("(MIT OR Apache-2.0) AND Unicode-3.0",
+    def test_licenses_are_named_as_debian_names_them(self):
+        for spdx, expected in (("MIT/Apache-2.0", "Expat or Apache-2.0"), ("(MIT OR Apache-2.0) AND Unicode-3.0",
                                                                       "Expat or Apache-2.0, and Unicode-3.0"),
                            ("Apache-2.0 WITH LLVM-exception OR MIT", "Apache-2.0-with-LLVM-exception or Expat"),
                            ("BSD-3-Clause", "BSD-3-Clause")):
-            self.assertEqual(release.debian_license(spdx.replace("/", " OR ")), told)
+            self.assertEqual(release.debian_license(spdx.replace("/", " OR ")), expected)
 
     def test_the_license_of_each_crate_that_is_released_is_known(self):
         if shutil.which("cargo") is None:
@@ -123,7 +123,7 @@ class Crates(Case):
         self.assertIn("License: PSF-2.0\n Python's\n", made)
         self.assertEqual(len(re.findall(r"^License: Apache-2.0$", made, re.M)), 1)
 
-    def test_whose_a_crate_is_stands_in_the_files_of_its_license(self):
+    def test_the_holders_of_a_crate_are_read_from_the_files_of_its_license(self):
         (self.base / "tree" / "cpython-source").mkdir(parents=True)
         (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
         self.crate("libc-1", LICENSE_MIT="Copyright (c) 2015-2020 Carl Dean.\nCopyright © Ada Boole\nCopyright 2021 Eva Frey\n",
@@ -135,7 +135,7 @@ class Crates(Case):
         (self.base / "tree" / "cpython-source").mkdir(parents=True)
         (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
         self.crate("libc-1", "MIT", LICENSE_MIT="Permission\n")
-        place = self.crate("minimal-lexical-1", "MIT", LICENSE="told\nCopyright (c) 2009 The Go Authors. All rights reserved.\n\n"
+        place = self.crate("minimal-lexical-1", "MIT", LICENSE="Notice\nCopyright (c) 2009 The Go Authors. All rights reserved.\n\n"
                                                                "Redistribution and use\n")
         (place / "LICENSE").rename(place / "LICENSE.md")
         (place / "src" / "bellerophon.rs").write_text("")
@@ -189,7 +189,7 @@ class Profile(Case):
 
 class Pyenv(Case):
     def sourced(self, beside, named=None, **environment):
-        """What python-build is asked to install by the definition, or why it is not."""
+        """What python-build would install by the definition, or why it is not."""
         top = f"ferrule-{release.version()}"
         place = self.base / "with blanks"
         place.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Notes how it was called, and leaves a driver where it was told to.
+# Notes how it was called, and leaves a driver where its arguments say.
 CARGO = """#!/usr/bin/env python3
 import json, os, pathlib, sys
 base = pathlib.Path(os.environ["FAKE"])

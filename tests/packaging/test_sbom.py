@@ -40,7 +40,7 @@ class Bills(unittest.TestCase):
 
     def cargo(self, tree, command, *words, epoch=None):
         if command == "tree":
-            # The crate that was asked for comes first.
+            # The crate that was requested comes first.
             return f"{words[words.index('--package') + 1]} v0.2.0 ({tree})\nlibc v0.2.1\n"
         self.assertEqual((command, epoch), ("cyclonedx", 17))
         for place in sbom.MEMBERS.values():

@@ -61,7 +61,7 @@ class Declarations(unittest.TestCase):
 
     def test_constants(self):
         defined = self.constants(TYPES)
-        # What runs is asked for its version.
+        # The running version is queried.
         del defined["VERSION"]
         self.assertGreater(len(defined), 20)
         self.assertEqual(self.constants(RAW), defined)

@@ -4,7 +4,7 @@
     python3 tests/proofs/comments.py FILE...
 
 A comment that names "the caller's contract", "as above" and the like, and hardly anything else, does not say which clause of the
-contract holds, nor why nobody else reaches the memory.
+contract holds, nor why nothing else reaches the memory.
 """
 
 import re

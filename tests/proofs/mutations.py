@@ -1,7 +1,7 @@
 """What is broken on purpose, and what must notice it.
 
 A batch is broken at once, in one copy. Its changes do not hide each other: what one of them must break has nothing to do with the others.
-A change is (file below rust-core/src, text that stands there once, other text, who must fail). Who is a claim, without its prefix, or
+A change is (file below rust-core/src, text that is there once, other text, who must fail). Who is a claim, without its prefix, or
 a test: "interleaved_..." for a model, anything else for a test of proofs.
 """
 
@@ -101,7 +101,7 @@ BATCHES: list[list[Change]] = [
     [
         (REGISTRY, "self.0.count().store(count + 1, Ordering::Release)", "self.0.count().store(count + 1, Ordering::Relaxed)",
          ["interleaved_an_index_is_whole_when_it_is_seen"]),
-        # A value is freed by whoever finds it, and stays.
+        # A value is freed where it is found, and stays.
         (TABLE, "entry.map_or(null_mut(), |entry| self.swap(lock, entry, null_mut()))",
          "entry.map_or(null_mut(), |entry| entry.value.load(Ordering::Acquire))",
          ["interleaved_a_code_object_dies_while_an_index_is_released"]),
@@ -109,7 +109,7 @@ BATCHES: list[list[Change]] = [
     [
         # A free slot stays in the list of free ones.
         (REGISTRY, "unsafe { (*state).first_free = (*first_free).next_free };", "", ["interleaved_a_released_slot_is_handed_out_once"]),
-        # Whoever comes last has the code object.
+        # The last one has the code object.
         (VALUES, """            .compare_exchange(expected, table.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
             .map_err(|_| Refused::For(Error::ForeignCode))?;""", "            .swap(table.as_ptr(), Ordering::AcqRel);",
          ["interleaved_two_interpreters_store_on_one_code_object"]),

@@ -1,7 +1,7 @@
 """Proves the claims about arithmetic (rust-core/src/*/proofs.rs) for all numbers, of the compiled functions.
 
 angr runs a function with numbers that stand for any, on every way through it; z3 says whether any numbers come to the result that
-stands for "fails", or to a panic (overflow is one in this build). What angr does not understand is a failure.
+means "fails", or to a panic (overflow is one in this build). What angr does not understand is a failure.
 Prints a line for each claim. Its last line is `N passed, N failed`.
 """
 

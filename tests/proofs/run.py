@@ -21,7 +21,7 @@ WORK = ROOT / "build" / "proofs"
 CORE = ROOT / "rust-core"
 COPY = WORK / "rust-core"
 TRIED_WITH_NUMBERS = "claims_hold_for_many_numbers"
-# A broken model may go on for ever.
+# A broken model may run for ever.
 PATIENCE = 240
 
 started = time.monotonic()

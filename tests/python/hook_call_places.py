@@ -99,7 +99,7 @@ def begins_a_generator(log, now):
     return list(now.then(gen))
 
 
-def goes_on_after_a_yield(log, now):
+def resumes_after_a_yield(log, now):
     def gen():
         try:
             log.append("first")
@@ -114,11 +114,11 @@ def goes_on_after_a_yield(log, now):
     return next(made), now.then(made.__next__)
 
 
-def goes_on_after_a_yield_from(log, now):
+def resumes_after_a_yield_from(log, now):
     def inner():
         try:
             got = yield 1
-            log.append(("inner goes on", got))
+            log.append(("inner continues", got))
         except BaseException as error:
             log.append(("inner has it", type(error).__name__))
             return "inner"
@@ -135,7 +135,7 @@ def goes_on_after_a_yield_from(log, now):
     return next(made), now.then(made.send, 5)
 
 
-def goes_on_after_two_yields_from(log, now):
+def resumes_after_two_yields_from(log, now):
     def inner():
         try:
             yield 1
@@ -154,7 +154,7 @@ def goes_on_after_two_yields_from(log, now):
     return next(made), now.then(made.__next__)
 
 
-def goes_on_after_an_await(log, now):
+def resumes_after_an_await(log, now):
     class Once:
         def __await__(self):
             try:
@@ -177,7 +177,7 @@ def goes_on_after_an_await(log, now):
     return made.send(None), now.then(made.send, None)
 
 
-def goes_on_after_an_await_of_c(log, now):
+def resumes_after_an_await_of_c(log, now):
     async def outer():
         try:
             return await waits_in_c()
@@ -193,7 +193,7 @@ def goes_on_after_an_await_of_c(log, now):
     return made.send(None), now.then(made.send, None)
 
 
-def goes_on_in_an_asynchronous_generator(log, now):
+def resumes_in_an_asynchronous_generator(log, now):
     @types.coroutine
     def once():
         try:
@@ -259,7 +259,7 @@ def returns(log, now):
             inner()
         except BaseException as error:
             log.append(("outer has it", type(error).__name__))
-        log.append("outer goes on")
+        log.append("outer continues")
 
     return outer()
 
@@ -273,7 +273,7 @@ def returns_to_c(log, now):
             list(map(inner, [1]))
         except BaseException as error:
             log.append(("outer has it", type(error).__name__))
-        log.append("outer goes on")
+        log.append("outer continues")
 
     return outer()
 
@@ -292,7 +292,7 @@ def yields(log, now):
                 del one
         except BaseException as error:
             log.append(("outer has it", type(error).__name__))
-        log.append("outer goes on")
+        log.append("outer continues")
 
     return outer()
 
@@ -317,7 +317,7 @@ def yields_through_another(log, now):
                 del one
         except BaseException as error:
             log.append(("outer has it", type(error).__name__))
-        log.append("outer goes on")
+        log.append("outer continues")
 
     return outer()
 
@@ -331,7 +331,7 @@ def raises(log, now):
             inner()
         except TypeError:
             log.append("outer has it")
-        log.append("outer goes on")
+        log.append("outer continues")
 
     return outer()
 
@@ -345,7 +345,7 @@ def coroutine_returns(log, now):
             await inner()
         except BaseException as error:
             log.append(("outer has it", type(error).__name__))
-        log.append("outer goes on")
+        log.append("outer continues")
 
     try:
         outer().send(None)
@@ -354,7 +354,7 @@ def coroutine_returns(log, now):
 
 
 PLACES = (
-    begins, begins_a_generator, goes_on_after_a_yield, goes_on_after_a_yield_from, goes_on_after_two_yields_from,
-    goes_on_after_an_await, goes_on_after_an_await_of_c, goes_on_in_an_asynchronous_generator, is_thrown_into, is_closed, returns,
+    begins, begins_a_generator, resumes_after_a_yield, resumes_after_a_yield_from, resumes_after_two_yields_from,
+    resumes_after_an_await, resumes_after_an_await_of_c, resumes_in_an_asynchronous_generator, is_thrown_into, is_closed, returns,
     returns_to_c, yields, yields_through_another, raises, coroutine_returns,
 )

@@ -53,7 +53,7 @@ class Kind:
         self.has_cell = "cell" in layout
 
     def make(self, body, name="offered", parameters="a", filename="<offered>", module="offered_module", **globals_):
-        """A function with a parameter `a`; in the body, {give} stands for return or yield."""
+        """A function with a parameter `a`; in the body, {give} is return or yield."""
         begin, give, marker = STYLES[self.style]
         lines = [f"    {begin} {name}({parameters}):"]
         lines += [f"        {line}" for line in (LAYOUTS[self.layout], marker)]
@@ -62,7 +62,7 @@ class Kind:
         source = "def make(free):\n" + "\n".join(lines) + f"\n    return {name}\n"
         exec(compiled(source, filename), namespace)
         function = namespace["make"]("free")
-        # Code that no hook has been asked about yet.
+        # Code about which no hook was called yet.
         function.__code__ = function.__code__.replace()
         return function
 

@@ -1,4 +1,4 @@
-"""Ways in which Python code finds frames, and calls that a frame hook is asked about.
+"""Ways in which Python code finds frames, and calls for which a frame hook is called.
 
 Each way in WAYS is a function without arguments. It returns a context manager, which is entered
 before the call. That gives a function, which the hook calls. It returns the names of the functions
@@ -32,7 +32,7 @@ def calls_dispatched(function, *arguments):
     return function(*arguments)
 
 
-# Some ways of looking tell frames by their files or modules. This has the functions of these.
+# Some ways of looking distinguish frames by their files or modules. This has the functions of these.
 NAMES = {"<offered>": "offered", "offered_module": "offered",
          __file__: "calls_dispatched", __name__: "calls_dispatched"}
 CALLERS_FILE = __file__
@@ -249,7 +249,7 @@ class Refused(Exception):
 
 
 class Call:
-    """A function, a hook that gives one answer about it, and how often the hook was asked."""
+    """A function, a hook that gives one answer about it, and how often the hook was called."""
 
     def __init__(self, face, kind, answer, act=lambda view: None):
         self.face, self.answer, self.act = face, answer, act

@@ -4,7 +4,7 @@
     build/tsan/python tests/python/race_frame_hooks.py --seconds 60
 
 For ci/tsan-hooks: ThreadSanitizer sees which accesses have no order. What can be seen from Python is checked too:
-functions return what they always do, and a change stays until somebody takes it back.
+functions return what they always do, and a change stays until it is undone.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def run_coroutine(coroutine):
 
 
 def run_short_lived(number):
-    """Code that nobody else has, and that dies at the end."""
+    """Code without other references, freed at the end."""
     namespace = {}
     exec(f"def short_lived(x):\n    return [x + y for y in range({number % 3})], lambda: x", namespace)
     function = namespace["short_lived"]
@@ -151,7 +151,7 @@ def copies(view):
     return COPIES.get(id(view.code), framehook.DISABLE)
 
 
-def settles_by_name(view):
+def disables_by_name(view):
     """Through the functions that tools have for it, about some code and back again."""
     code = view.code
     if id(code) not in COPIES:
@@ -183,7 +183,7 @@ def shows(view):
     look_at_other()
 
 
-HOOKS = [passes, disables, copies, settles_by_name, reads, shows]
+HOOKS = [passes, disables, copies, disables_by_name, reads, shows]
 READERS = [lambda view: view.code, lambda view: view.function, lambda view: view.globals, lambda view: view.builtins,
            lambda view: view.argument_names, lambda view: view.argument(0), lambda view: view.argument("a"),
            lambda view: view.arguments()]
@@ -256,7 +256,7 @@ class Worker:
         framehook.clear()
 
     def with_hook(self):
-        """A hook that nobody else knows; but anybody may clear."""
+        """A hook of this worker alone; but any worker may clear."""
         hook = self.random.choice((copies, reads))
         with framehook.hook(lambda view: hook(view)):
             self.call()
@@ -271,7 +271,7 @@ class Worker:
         tolerate(switch, self.random.choice(HOOKS), self.random.choice(CODES))
 
     def suspend(self):
-        """A block that a hook, perhaps one that goes meanwhile, is not asked in."""
+        """A block in which a hook, perhaps one that is removed meanwhile, is not called."""
         hook, code = self.random.choice(HOOKS), self.random.choice(CODES)
         make = self.random.choice((framehook.disabled, framehook.disabled_in_thread,
                                    lambda hook: framehook.disabled_for_code(hook, code)))
@@ -287,7 +287,7 @@ class Worker:
 
     def list_hooks(self):
         if not all(info.calls >= info.replacements for info in framehook.hooks()):
-            problem("a hook replaced more often than it was asked")
+            problem("a hook replaced more often than it was called")
 
     def use_code_extra(self):
         """An index that comes, has values in code that both threads run, and goes."""
@@ -298,7 +298,7 @@ class Worker:
                 problem("a value on a code object is another thread's")
             codeextra.set(code, INDEX, self.random.randrange(1, 9))
             if codeextra.get(code, INDEX) not in range(1, 9):
-                problem("nobody has set this value on a code object")
+                problem("no worker has set this value on a code object")
         codeextra.release(index)
 
     # The gate. In one kind of round each of its settings has one thread that changes it, and finds it unchanged.

@@ -62,7 +62,7 @@ def load():
 
 
 def new_function(source, name="f", **globals_):
-    """A function with a code object that no hook has settled."""
+    """A function with a code object for which no hook is disabled."""
     namespace = dict(globals_)
     exec(compile(source, f"{name}.py", "exec"), namespace)
     return namespace[name]

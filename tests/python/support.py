@@ -269,14 +269,14 @@ def code_named(name, source, filename="<replacement>"):
 
 
 def new_function(name="target", body="return a", parameters="a=None"):
-    """A function with code that no hook has been asked about yet."""
+    """A function with code about which no hook was called yet."""
     namespace = {}
     exec(f"def {name}({parameters}):\n {body}", namespace)
     return namespace[name]
 
 
 def counter(function, answer=None):
-    """A hook that counts in its attribute `asked` how often it is asked about the function."""
+    """A hook that counts in its attribute `entries` how often it is called for the function."""
     code = function.__code__
 
     def hook(view):

@@ -37,7 +37,7 @@ DEEPEST = 20_000
 
 def outcome_with_failure_at(n, smallest):
     def deep_enough():
-        return arenafault.asked_now() > n
+        return arenafault.requested_now() > n
 
     def go_down(left):
         if left == 0 or deep_enough():
@@ -45,7 +45,7 @@ def outcome_with_failure_at(n, smallest):
         return recurse(0, lambda: go_down(left - 1))
 
     recurse = big_recurse
-    # Two in a row: where a thread keeps chunks, it gives them back when one fails, and asks once more.
+    # Two in a row: where a thread keeps chunks, they are freed when one allocation fails, which is tried once more.
     arenafault.fail_at(n, count=2, smallest=smallest)
     try:
         go_down(DEEPEST)
@@ -216,11 +216,11 @@ failed = []
 for n in range(1, 6):
     dispatch_with_failure(n)
 gc.collect()
-settled = arenafault.bytes_now()
+before = arenafault.bytes_now()
 for repeat in range(100):
     dispatch_with_failure(repeat % 5 + 1)
 gc.collect()
-grown = arenafault.bytes_now() - settled
+grown = arenafault.bytes_now() - before
 print(len(failed), grown)
 assert len(failed) > 50
 assert grown <= CACHED_CHUNK_BYTES + 2 * 1024 * 1024, grown

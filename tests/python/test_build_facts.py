@@ -95,7 +95,7 @@ class SysVersion(unittest.TestCase):
 
 @needs_framecore
 class Sysconfig(unittest.TestCase):
-    def test_sysconfig_tells_that_the_core_is_rust(self):
+    def test_sysconfig_says_that_the_core_is_rust(self):
         self.assertTrue(sysconfig.get_config_var("RUST_CORE"))
 
     def test_sysconfig_and_framecore_agree_on_the_version(self):

@@ -35,7 +35,7 @@ class Interpreters(ProgramTestCase):
     """)
 
     @needs_framecore
-    def test_the_same_place_of_two_interpreters_is_told_apart(self):
+    def test_the_same_place_of_two_interpreters_is_distinguished(self):
         # On stock both indices are 0, and each is taken for the other.
         self.run_for_each_kind("""
     other = _interpreters.create(kind)

@@ -204,7 +204,7 @@ def catches(n):
 
 @needs_hooks
 class Answers(unittest.TestCase):
-    def test_it_goes_on_as_it_was(self):
+    def test_it_continues_as_it_was(self):
         for function in (total, nested, catches):
             expected = function(40)
             with watched(answering(compilers.CONTINUE), function, turns=1):
@@ -289,7 +289,7 @@ class Answers(unittest.TestCase):
             names = [(frame.name, frame.lineno) for frame in traceback.extract_tb(raised_by(calls))]
         self.assertEqual(names[1:], [("calls", calls.__code__.co_firstlineno + 1), ("catches", catches.__code__.co_firstlineno + 5)])
 
-    def test_it_goes_on_elsewhere(self):
+    def test_it_continues_at_another_instruction(self):
         at = index_at(total.__code__, 4)
         with watched(answering(compilers.CONTINUE, instruction=at, write=[100, "all of it", 99]), total):
             self.assertEqual(total(100), "all of it")

@@ -11,7 +11,7 @@ from support import needs_hooks
 
 @needs_hooks
 class Unseen(unittest.TestCase):
-    """Nobody who reads instructions sees others."""
+    """Whatever reads instructions sees the original ones."""
 
     def facts(self, code):
         other = marshal.loads(marshal.dumps(code))

@@ -122,8 +122,8 @@ class NeverMissed(unittest.TestCase):
         self.word = compilers.observers(seen.__code__)
         run()
 
-    def settle(self):
-        """Nobody is on: after a call by the interpreter the word says so."""
+    def see_no_observer(self):
+        """Without observers: after a call by the interpreter the word says so."""
         run()
         self.assertFalse(compilers.is_observed(seen.__code__))
         self.assertFalse(compilers.may_be_observed(self.word))
@@ -132,15 +132,15 @@ class NeverMissed(unittest.TestCase):
         """Before the call and after it: who sees a call is announced."""
         for _ in range(2):
             announced = compilers.may_be_observed(self.word)
-            asked = compilers.is_observed(seen.__code__)
+            observed = compilers.is_observed(seen.__code__)
             if self.observers.call():
                 self.assertTrue(announced, on)
-                self.assertTrue(asked, on)
+                self.assertTrue(observed, on)
 
     def test_each_alone(self):
         for name in self.observers.ways:
             with self.subTest(name):
-                self.settle()
+                self.see_no_observer()
                 self.observers.switch(name)
                 try:
                     announced = compilers.may_be_observed(self.word)
@@ -149,11 +149,11 @@ class NeverMissed(unittest.TestCase):
                     self.check(name)
                 finally:
                     self.observers.switch(name)
-                self.settle()
+                self.see_no_observer()
 
     def test_each_pair_in_both_orders(self):
         for pair in itertools.permutations(self.observers.ways, 2):
-            self.settle()
+            self.see_no_observer()
             for name in (*pair, *pair):
                 self.observers.switch(name)
                 self.check(pair, name)
@@ -162,13 +162,13 @@ class NeverMissed(unittest.TestCase):
         kinds = "trace", "profile", "hook", "hook of this thread", "evaluator", "all LINE", "all RAISE", "own JUMP", "own PY_RETURN"
         for chosen in itertools.product((False, True), repeat=len(kinds)):
             names = [name for name, on in zip(kinds, chosen, strict=True) if on]
-            self.settle()
+            self.see_no_observer()
             for name in names:
                 self.observers.switch(name)
             self.check(names)
             for name in reversed(names):
                 self.observers.switch(name)
-        self.settle()
+        self.see_no_observer()
 
     def test_at_random(self):
         generator = random.Random(52)
@@ -183,10 +183,10 @@ class NeverMissed(unittest.TestCase):
                 for name, on in self.observers.on.items():
                     if on:
                         self.observers.switch(name)
-                self.settle()
+                self.see_no_observer()
 
     def test_a_hook_that_is_disabled_for_the_code_and_enabled_again(self):
-        self.settle()
+        self.see_no_observer()
         self.observers.switch("hook")
         self.check("added")
         framehook.disable_for_code(self.observers.hook, seen)
@@ -212,7 +212,7 @@ class NeverMissed(unittest.TestCase):
             self.assertTrue(announced)
 
     def test_a_hook_of_another_thread(self):
-        self.settle()
+        self.see_no_observer()
         begins, ends = threading.Event(), threading.Event()
 
         def other():
@@ -229,12 +229,12 @@ class NeverMissed(unittest.TestCase):
         self.assertFalse(compilers.is_observed(seen.__code__))
         ends.set()
         thread.join()
-        self.settle()
+        self.see_no_observer()
 
     def test_pending_work(self):
-        self.settle()
+        self.see_no_observer()
         self.assertEqual(compilers.may_be_observed_while_pending(self.word), (False, True))
-        self.settle()
+        self.see_no_observer()
 
     def test_other_code_has_its_own_word(self):
         def other():
@@ -242,13 +242,13 @@ class NeverMissed(unittest.TestCase):
         self.assertNotEqual(compilers.observers(other.__code__), self.word)
         self.assertEqual(compilers.observers(seen.__code__), self.word)
         other()
-        self.settle()
+        self.see_no_observer()
         sys.monitoring.set_local_events(LOCAL_TOOL, other.__code__, EVENTS.PY_START)
         self.addCleanup(sys.monitoring.set_local_events, LOCAL_TOOL, other.__code__, 0)
         self.assertTrue(compilers.is_observed(other.__code__))
-        self.settle()
+        self.see_no_observer()
 
-    def test_it_is_asked_about_code(self):
+    def test_it_takes_a_code_object(self):
         for ask in (compilers.observers, compilers.is_observed):
             with self.assertRaisesRegex(TypeError, "^a code object is expected$"):
                 ask(seen)

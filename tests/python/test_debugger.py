@@ -47,7 +47,7 @@ Outer().method()
 """
 
 
-# A module that has the end of every frame told.
+# A module with an exit callback for every frame.
 WATCHING = """
 import framehook, sys
 

@@ -60,7 +60,7 @@ class EveryFrame(EvaluatorTestCase):
         self.assertEqual(frames, expected)
 
     def test_init_is_seen_after_warm_up(self):
-        # In stock the specialized instruction that calls a class asks no evaluator. So once a class
+        # In stock the specialized instruction that calls a class skips the evaluator. So once a class
         # was called a few times, its __init__ is not seen. What that calls, super().__init__, is.
         ways = [dict(warm_without=without, warm_with=under, allow=allow)
                 for without, under in ((True, False), (False, True), (True, True))

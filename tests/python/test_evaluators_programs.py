@@ -252,7 +252,7 @@ class PerfTrampoline(EvaluatorProgram):
 
     @unittest.skipUnless(hasattr(os, "fork"), "no fork")
     @needs_framecore
-    def test_a_forked_child_goes_on_with_both(self):
+    def test_a_forked_child_keeps_both(self):
         printed = self.program("""
             sys.activate_stack_trampoline("perf")
             evaluators.set("count")

@@ -91,7 +91,7 @@ class Specialization(EvaluatorTestCase):
 
     NAMES = {"CALL_PY_EXACT_ARGS", "FOR_ITER_GEN", "LOAD_ATTR_PROPERTY", "BINARY_SUBSCR_GETITEM"}
 
-    def test_goes_on_without_an_evaluator(self):
+    def test_continues_without_an_evaluator(self):
         caller = self.make_caller()
         warm_up(caller)
         self.assertLessEqual(self.NAMES, set(specialized(caller)))
@@ -106,7 +106,7 @@ class Specialization(EvaluatorTestCase):
         self.assertLessEqual(self.NAMES, set(specialized(caller)))
 
     @needs_framecore
-    def test_goes_on_under_an_evaluator_that_allows_it(self):
+    def test_continues_under_an_evaluator_that_allows_it(self):
         caller = self.make_caller()
         evaluators.set("pass")
         evaluators.allow_specialization(True)

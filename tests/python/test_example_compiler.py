@@ -50,7 +50,7 @@ def sums(n):
 
 
 def powers(base, count):
-    """Overflows in the middle of its loop, and goes on with large numbers."""
+    """Overflows in the middle of its loop, and continues with large numbers."""
     i = 0
     p = 1
     while i != count:
@@ -97,7 +97,7 @@ class Toy(unittest.TestCase):
         self.assertEqual(self.changes(lambda: sums(n=5_000)), (expected, 1, 0))
         self.assertEqual(self.changes(lambda: sums(n=5))[1:], (0, 0))
 
-    def test_what_does_not_fit_goes_on_in_the_interpreter(self):
+    def test_what_does_not_fit_continues_in_the_interpreter(self):
         expected = powers(10**9, 100)
         self.compiled(powers)
         result, entries, exits = self.changes(lambda: powers(10**9, 100))
@@ -105,7 +105,7 @@ class Toy(unittest.TestCase):
         self.assertGreaterEqual(entries, 1)
         self.assertEqual(exits, 1)
 
-    @unittest.skipIf(FREE_THREADED, "signals come to the interpreter, which nothing asks for the GIL here")
+    @unittest.skipIf(FREE_THREADED, "signals are handled by the interpreter, and no thread requests the GIL here")
     def test_a_signal_is_handled_in_a_loop_that_does_not_end(self):
         class Enough(Exception):
             pass

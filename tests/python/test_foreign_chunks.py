@@ -202,7 +202,7 @@ class SwappedStacks(unittest.TestCase):
 
 
 class LeftForTheEndOfTheThread(ProgramTestCase):
-    def test_foreign_chunks_that_nobody_popped_are_freed_at_the_end_of_the_thread(self):
+    def test_foreign_chunks_that_were_not_popped_are_freed_at_the_end_of_the_thread(self):
         self.assert_program_succeeds("""
 import _thread
 import arenafault, foreignchunk

@@ -175,7 +175,7 @@ class OneFrame(unittest.TestCase):
             _, steps = raised_by(NameError, continued, at, **how)
             self.assertEqual((len(steps), positions(steps)), (1, expected))
 
-    def test_a_raised_exception_stands_in_the_very_instruction(self):
+    def test_a_raised_exception_has_the_very_instruction(self):
         for it in (it for it in dis.get_instructions(outer) if it.opname != "RESUME"):
             _, steps = raised_by(KeyError, continued, record(outer, it.offset // 2, x=1), exception=KeyError(it.offset))
             self.assertEqual((steps[-1].tb_lasti, steps[-1].tb_lineno), (it.offset, it.positions.lineno))

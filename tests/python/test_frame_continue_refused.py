@@ -15,7 +15,7 @@ if not support.ON_STOCK:
 
 
 class Value:
-    """One can tell when it ends."""
+    """Its end can be observed."""
 
 
 def take(a, b):

@@ -1,4 +1,4 @@
-"""Frames that continue from records, and whoever looks: trace, profile and monitoring functions, hooks, evaluators, signals."""
+"""Frames that continue from records, and what observes them: trace, profile and monitoring functions, hooks, evaluators, signals."""
 
 import signal
 import sys
@@ -45,8 +45,8 @@ def endless(log):
 
 
 def monitored(work, *names, codes=None):
-    """What monitoring tells of the code of this file meanwhile: (event, function, line or offset or value)."""
-    told = []
+    """The events of monitoring for the code of this file meanwhile: (event, function, line or offset or value)."""
+    reported = []
     monitoring = sys.monitoring
     monitoring.use_tool_id(TOOL, "tests")
     try:
@@ -57,7 +57,7 @@ def monitored(work, *names, codes=None):
 
             def callback(code, *arguments, name=name):
                 if code.co_filename == __file__ and code.co_name in ("callee", "lines", "loop", "waits"):
-                    told.append((name, code.co_name, arguments[0] if name == "LINE" else None))
+                    reported.append((name, code.co_name, arguments[0] if name == "LINE" else None))
             monitoring.register_callback(TOOL, event, callback)
         if codes is None:
             monitoring.set_events(TOOL, mask)
@@ -69,7 +69,7 @@ def monitored(work, *names, codes=None):
         for code in codes or ():
             monitoring.set_local_events(TOOL, code, 0)
         monitoring.free_tool_id(TOOL)
-    return result, told
+    return result, reported
 
 
 @support.needs_framecore
@@ -91,57 +91,57 @@ class Tools(unittest.TestCase):
             with self.subTest(codes):
                 for _ in range(3):
                     events = ("PY_START", "PY_RESUME", "PY_RETURN", "LINE", "CALL")
-                    result, told = monitored(lambda: continued(self.at(self.begins)), *events, codes=codes)
-                    self.assertEqual((result, told), (3, expected))
-                    result, told = monitored(lambda: continued(self.at(self.within, [callee, nothing])), *events, codes=codes)
-                    self.assertEqual((result, told), (3, expected[1:]))
+                    result, reported = monitored(lambda: continued(self.at(self.begins)), *events, codes=codes)
+                    self.assertEqual((result, reported), (3, expected))
+                    result, reported = monitored(lambda: continued(self.at(self.within, [callee, nothing])), *events, codes=codes)
+                    self.assertEqual((result, reported), (3, expected[1:]))
 
-    def test_a_line_that_begins_at_the_instruction_is_told_of_in_a_loop_too(self):
+    def test_a_line_that_begins_at_the_instruction_is_reported_in_a_loop_too(self):
         head = after(loop, "RESUME")
-        result, told = monitored(lambda: continued(record(loop, head, n=2)), "LINE")
+        result, reported = monitored(lambda: continued(record(loop, head, n=2)), "LINE")
         first = loop.__code__.co_firstlineno
-        self.assertEqual(told, [("LINE", "loop", first + step) for step in (1, 2, 1, 2, 1, 3)])
+        self.assertEqual(reported, [("LINE", "loop", first + step) for step in (1, 2, 1, 2, 1, 3)])
 
     def test_an_exception(self):
         def fails():
             with self.assertRaises(KeyError):
                 continued(self.at(self.begins), exception=KeyError(1))
-        _, told = monitored(fails, "PY_START", "PY_THROW", "RAISE", "PY_UNWIND", "LINE")
-        self.assertEqual(told, [("RAISE", "lines", None), ("PY_UNWIND", "lines", None)])
+        _, reported = monitored(fails, "PY_START", "PY_THROW", "RAISE", "PY_UNWIND", "LINE")
+        self.assertEqual(reported, [("RAISE", "lines", None), ("PY_UNWIND", "lines", None)])
 
     def test_waiting_frames(self):
         chain = [record(waits, index_of(waits, "CALL"), x=1), record(callee, index_of(callee, "LOAD_FAST"), x=1)]
-        result, told = monitored(lambda: continued(*chain), "PY_START", "LINE", "PY_RETURN")
+        result, reported = monitored(lambda: continued(*chain), "PY_START", "LINE", "PY_RETURN")
         self.assertEqual(result, 2)
-        self.assertEqual(told, [("LINE", "callee", callee.__code__.co_firstlineno + 1), ("PY_RETURN", "callee", None),
+        self.assertEqual(reported, [("LINE", "callee", callee.__code__.co_firstlineno + 1), ("PY_RETURN", "callee", None),
                                 ("LINE", "waits", waits.__code__.co_firstlineno + 1), ("PY_RETURN", "waits", None)])
 
     def test_trace_functions(self):
-        told = []
+        reported = []
 
         def tracer(frame, event, argument):
             if frame.f_code in (lines.__code__, callee.__code__):
-                told.append((event, frame.f_code.co_name))
+                reported.append((event, frame.f_code.co_name))
                 return tracer
         sys.settrace(tracer)
         try:
             continued(self.at(self.begins))
         finally:
             sys.settrace(None)
-        self.assertEqual(told, [("call", "callee"), ("line", "callee"), ("return", "callee")])
+        self.assertEqual(reported, [("call", "callee"), ("line", "callee"), ("return", "callee")])
 
     def test_profile_functions(self):
-        told = []
+        reported = []
 
         def profiler(frame, event, argument):
             if frame.f_code in (lines.__code__, callee.__code__):
-                told.append((event, frame.f_code.co_name))
+                reported.append((event, frame.f_code.co_name))
         sys.setprofile(profiler)
         try:
             continued(self.at(self.begins))
         finally:
             sys.setprofile(None)
-        self.assertEqual(told, [("call", "callee"), ("return", "callee"), ("return", "lines")])
+        self.assertEqual(reported, [("call", "callee"), ("return", "callee"), ("return", "lines")])
 
     def test_a_tool_that_came_before_and_went(self):
         monitored(lambda: lines(1), *EVENTS)

@@ -15,7 +15,7 @@ import neighbourhooks
 
 
 class Tool:
-    """Has a method as its hook, which is a new object each time that it is asked for."""
+    """Has a method as its hook, which is a new object at each access."""
 
     def __init__(self, code=None):
         self.code, self.entries = code, 0
@@ -72,7 +72,7 @@ print("audited")
 @needs_hooks
 class Auditing(ProgramTestCase):
     def test_frames_of_audit_hooks_are_not_dispatched(self):
-        # An audit hook is for ever: in a process of its own. One that wants to be traced is asked about, too.
+        # An audit hook cannot be removed: in a process of its own. Frame hooks are called for one that wants to be traced.
         self.assert_program_succeeds("""
 import sys
 import framehook
@@ -196,14 +196,14 @@ class Adding(HookTestCase):
         self.assertEqual(callable.entries, 1)
 
     def test_the_error_of_a_wrong_answer_names_the_hook(self):
-        def a_telling_name(view):
+        def a_name_for_the_error(view):
             return answer if view.code is function.__code__ else None
 
         function = new_function()
         for answer in (0, True, "code", len, object()):
             for name in ("the name of a tool", None):
-                with self.subTest(answer=answer, name=name), framehook.hook(a_telling_name, name):
-                    with self.assertRaisesRegex(TypeError, name or "a_telling_name") as caught:
+                with self.subTest(answer=answer, name=name), framehook.hook(a_name_for_the_error, name):
+                    with self.assertRaisesRegex(TypeError, name or "a_name_for_the_error") as caught:
                         function()
                     self.assertIn(type(answer).__name__, str(caught.exception))
 
@@ -227,7 +227,7 @@ class UserData(HookTestCase):
     """What frees a hook's user data runs with no exception set, and leaves none behind."""
 
     def leaving(self, fails, at_end):
-        """A function, and a hook in C that removes itself when it is asked about it."""
+        """A function, and a hook in C that removes itself when it is called for it."""
         function = new_function(body="return 'ran'")
         neighbourhooks.take_pending_at_free()
         return function, neighbourhooks.add_leaving(function.__code__, fails, at_end)

@@ -1,4 +1,4 @@
-"""Blocks of `with` in which a frame hook is not asked."""
+"""Blocks of `with` in which a frame hook is not called."""
 
 import contextlib
 import threading
@@ -31,7 +31,7 @@ class Blocks(HookTestCase):
         self.hook = self.enterContext(framehook.hook(self.callable))
 
     def times(self):
-        """How often the hook is asked about two calls."""
+        """How often the hook is called for two calls."""
         before = self.callable.entries
         self.function()
         self.function()

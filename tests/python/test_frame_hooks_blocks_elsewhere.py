@@ -95,7 +95,7 @@ class BlocksTestCase(HookTestCase):
         self.callable = counter(self.function)
 
     def times(self):
-        """How often the hook is asked about a call."""
+        """How often the hook is called for a call."""
         before = self.callable.entries
         self.function()
         return self.callable.entries - before
@@ -170,7 +170,7 @@ class Suspended(BlocksTestCase):
                     self.assertEqual((self.times(), in_new_thread(self.times)), (elsewhere, elsewhere))
                     if end == "give up" and name != "disabled_in_thread" and not isinstance(
                             kept, (KeptInAGenerator, KeptInACoroutine)):
-                        # Nobody ends such a block, so it is in force.
+                        # No thread ends such a block, so it is in force.
                         kept.leave()
                     elif end == "leave":
                         kept.leave()
@@ -332,7 +332,7 @@ class Suspended(BlocksTestCase):
             thread.start()
         for thread in threads:
             thread.join()
-        # The counts of threads at once may mix; what matters is that each is asked.
+        # The counts of threads at once may mix; what matters is that each hook is called.
         self.assertEqual([failure for failure in failures if isinstance(failure, str)], [])
         self.check_all_as_before()
 
@@ -400,7 +400,7 @@ class Installed(BlocksTestCase):
                 two(kept.leave)
                 self.assertEqual((self.times(), framehook.hooks()), (0, []))
 
-    def test_a_block_whose_thread_is_gone_goes_on(self):
+    def test_a_block_whose_thread_has_ended_stays_in_force(self):
         for keeper in KEEPERS:
             with self.subTest(keeper.__name__):
                 kept = keeper(framehook.hook(self.callable))
@@ -427,7 +427,7 @@ class Installed(BlocksTestCase):
                     with block, block:
                         # Another thread's call may be counted too.
                         if not self.times():
-                            failures.append("not asked within the block")
+                            failures.append("not called within the block")
             except BaseException as error:
                 failures.append(repr(error))
 
@@ -508,16 +508,16 @@ import _interpreters
 interpreter = _interpreters.create({kind!r})
 problem = _interpreters.exec(interpreter, '''
 import framehook, threading
-asked = []
+entries = []
 def work():
     pass
 def hook(view):
     if view.code is work.__code__:
-        asked.append(1)
+        entries.append(1)
 def times():
-    asked.clear()
+    entries.clear()
     work()
-    return len(asked)
+    return len(entries)
 def enters():
     block.__enter__()
     steps.append(times())

@@ -326,7 +326,7 @@ assert _framecore.frame_hooks() == []
 
 @needs_hooks
 class BrokenHooks(ProgramTestCase):
-    """A hook that breaks the rules makes calls fail; the interpreter goes on."""
+    """A hook that breaks the rules makes calls fail; the interpreter keeps working."""
 
     def outcome(self, kind):
         return self.assert_program_succeeds(BROKEN, use_extensions(), kind).strip()

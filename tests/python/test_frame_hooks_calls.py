@@ -1,7 +1,7 @@
 """Frame hooks in every kind of call.
 
 The tests have no list of frames that must be offered. sys.monitoring reports each frame that
-starts, and hooks must be asked about the same ones.
+starts, and hooks must be called for the same ones.
 """
 
 import collections
@@ -223,7 +223,7 @@ KINDS = {
 
 
 def identify(code):
-    # Some kinds compile anew each time, so the code object itself tells nothing.
+    # Some kinds compile anew each time, so the code object itself identifies nothing.
     return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
@@ -266,7 +266,7 @@ class KindsOfCalls:
                 self.clear()
 
     def remove_quietly(self, handle, offered):
-        """Remove the hook, and forget that it was asked about the functions that remove it."""
+        """Remove the hook, and forget its calls for the functions that remove it."""
         self.remove(handle)
         for key in list(offered):
             if key[0] == SUPPORT or key[1].endswith("remove_quietly"):

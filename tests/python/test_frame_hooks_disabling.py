@@ -1,7 +1,7 @@
-"""What is remembered of settled code, in odd cases.
+"""What is remembered of code for which hooks are disabled, in odd cases.
 
 The code may belong to another interpreter, and there may have been more changes of hooks than a
-version number can tell apart.
+version number can distinguish.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ class ForeignCode(HookTestCase):
         gc.freeze()
         return code
 
-    def settle_here(self, code):
-        """Run the code with three hooks that settle it, and return which were asked about it."""
+    def entries_of_three(self, code):
+        """Run the code with three hooks that return Disable for it, and return which were called."""
         entries = []
 
         def disable_code(mark):
@@ -46,15 +46,15 @@ class ForeignCode(HookTestCase):
 
     def test_code_that_another_interpreter_owns_runs_and_its_settling_is_not_remembered(self):
         code = self.shared_code()
-        self.assertEqual(self.settle_here(code), [0, 1, 2])
+        self.assertEqual(self.entries_of_three(code), [0, 1, 2])
         self.assertEqual(neighbourhooks.run_elsewhere(code, 3), 3)
-        self.assertEqual(self.settle_here(code), [0, 1, 2])
+        self.assertEqual(self.entries_of_three(code), [0, 1, 2])
 
     def test_the_hook_is_called_here_for_code_that_was_first_disabled_elsewhere(self):
         code = self.shared_code()
         self.assertEqual(neighbourhooks.run_elsewhere(code, 3), 1)
-        self.assertEqual(self.settle_here(code), [0, 1, 2])
-        self.assertEqual(self.settle_here(code), [0, 1, 2])
+        self.assertEqual(self.entries_of_three(code), [0, 1, 2])
+        self.assertEqual(self.entries_of_three(code), [0, 1, 2])
 
 
 CHANGES = 2 ** 24 + 1_000       # more than CPython has numbers for versions: these have 24 bits

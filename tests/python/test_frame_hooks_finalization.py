@@ -65,7 +65,7 @@ print("end")
         for _ in range(3):
             self.assertEqual(self.assert_program_succeeds(program), "end\n")
 
-    def test_a_subinterpreter_that_nobody_destroys(self):
+    def test_a_subinterpreter_that_is_never_destroyed(self):
         program = """
 import _interpreters, _framecore
 other = _interpreters.create()

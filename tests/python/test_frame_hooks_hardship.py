@@ -105,7 +105,7 @@ class Scarcity:
             self.face.switch_for_code(handle, target.__code__, on)
         calls = self.calls(handle)
         target(1)
-        check(self.calls(handle) > calls, number, "the hook is not asked any more")
+        check(self.calls(handle) > calls, number, "the hook is not called any more")
         described = self.attempt(number, framecore.frame_hooks)
         check(described is MemoryError or [info["id"] for info in described] == [handle], number, described)
         del described
@@ -123,7 +123,7 @@ class Scarcity:
         return next(info["calls"] for info in framecore.frame_hooks() if info["id"] == handle)
 
     def ask(self, number):
-        """A hook passes, settles and replaces, beside others."""
+        """A hook passes, disables and replaces, beside others."""
         disabled_code = self.face.DISABLE
         for function, call in CALLS.items():
             code, replacement = function.__code__, REPLACEMENTS[function]
@@ -270,7 +270,7 @@ class Worker:
         return self.replacement if view.code is self.code else None
 
     def expect(self, entries, sign=1):
-        """Some calls, about which a hook is asked so often."""
+        """Some calls, for which a hook is called so often."""
         before = self.entries
         for x in range(CALLS_IN_A_ROW):
             if self.own(x) != x + sign * self.number:

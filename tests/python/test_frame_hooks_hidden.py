@@ -1,4 +1,4 @@
-"""While a frame is offered to hooks, nobody finds it; and once it runs, it is seen as ever.
+"""While hooks are called for a frame, no other code finds it; once it runs, it is seen as usual.
 
 This holds for all that looks for frames: loggers, tracers, samplers, functions of C. It does not
 depend on what the hook answers.
@@ -110,7 +110,7 @@ class Looking(VariantTestCase):
         gc.collect()
 
     @in_a_child
-    def test_frames_that_a_hook_keeps_stay_whole_when_the_call_goes_on_or_fails(self):
+    def test_frames_that_a_hook_keeps_stay_whole_when_the_call_continues_or_fails(self):
         for answer in ("None", "an exception"):
             self.in_every_variant(self.kept_frames, answer, kinds=TWO)
 

@@ -64,7 +64,7 @@ class Jumping(VariantTestCase):
     JUMPS = 3
 
     def jump(self, face, kind, body, line, answer):
-        """If the hook were asked again, its answer would change what the call does."""
+        """If the hook were called again, its answer would change what the call does."""
         log = []
         names = {"log": log, "Counted": Counted, "called": called}
         function = kind.make(body, **names)

@@ -166,7 +166,7 @@ class Locks(HookTestCase):
 
     @in_a_child
     def test_a_block_may_be_entered_wherever_another_one_is_being_entered(self):
-        # The tracer stands for a signal handler. Its calls are not traced, nor offered to hooks.
+        # The tracer acts as a signal handler. Its calls are neither traced nor dispatched to hooks.
         self.interrupt_a_block_at_each_instruction(lambda block: block())
 
     @in_a_child
@@ -235,7 +235,7 @@ class Locks(HookTestCase):
     def forks(self, which, count):
         """Fork while other threads do these things, and return the exit statuses of the children.
 
-        A child must be able to settle code, to set values on code, and to add hooks. It reads no variable and no list that the
+        A child must be able to disable hooks for code, to set values on code, and to add hooks. It reads no variable and no list that the
         other threads read: without the GIL each closure's cell has a lock, which CPython hands to a thread that waits for it, and
         a child copies it as that thread's for ever, on stock too.
         """

@@ -1,4 +1,4 @@
-"""Other code that runs while hooks are asked: in keys of views, in other threads, in destructors.
+"""Other code that runs while hooks are called: in keys of views, in other threads, in destructors.
 
 It may let a view expire, change the code of the function, and add or remove hooks and evaluators.
 """
@@ -24,7 +24,7 @@ USES = {
 
 
 class Index:
-    """An index that does something when it is asked for its number."""
+    """An index that does something in __index__()."""
 
     def __init__(self, act):
         self.act = act
@@ -36,7 +36,7 @@ class Index:
 
 @needs_hooks
 class Views(VariantTestCase):
-    def asks(self, kind, act):
+    def result_of(self, kind, act):
         """Call a function, and return what act(view) returned in the hook."""
         answers = []
         call = Call(PythonFace(), kind, "None", lambda view: answers.append(act(view)))
@@ -45,11 +45,11 @@ class Views(VariantTestCase):
         return answers[0]
 
     def outlived_in_another_thread(self, face, kind):
-        converting, goes_on, outcomes = threading.Event(), threading.Event(), []
+        converting, may_continue, outcomes = threading.Event(), threading.Event(), []
 
         def wait():
             converting.set()
-            goes_on.wait(60)
+            may_continue.wait(60)
 
         def read(view):
             try:
@@ -64,10 +64,10 @@ class Views(VariantTestCase):
             return thread
 
         def another_frame(secret):
-            goes_on.set()
+            may_continue.set()
             thread.join()
 
-        thread = self.asks(kind, start)
+        thread = self.result_of(kind, start)
         another_frame("of another frame")
         self.assertEqual(outcomes, [RuntimeError])
 
@@ -87,7 +87,7 @@ class Views(VariantTestCase):
             # Its own thread can read it before and after.
             return view.argument(0), in_another_thread(in_thread), view.argument(0)
 
-        self.assertEqual(self.asks(kind, use), ("secret", {}, "secret"))
+        self.assertEqual(self.result_of(kind, use), ("secret", {}, "secret"))
 
     def test_a_view_serves_only_the_thread_that_was_given_it(self):
         self.in_every_variant(self.used_in_another_thread, faces=("Python",))
@@ -95,7 +95,7 @@ class Views(VariantTestCase):
     def converted_while_valid(self, face, kind):
         ran = []
         key = Index(lambda: ran.append(called()))
-        self.assertEqual(self.asks(kind, lambda view: view.argument(key)), "secret")
+        self.assertEqual(self.result_of(kind, lambda view: view.argument(key)), "secret")
         self.assertEqual(ran, ["called"])
 
     def test_a_key_may_run_python_while_the_view_is_valid(self):
@@ -126,7 +126,7 @@ class Views(VariantTestCase):
                 view.argument(Index(fail))
             return view.argument(0)
 
-        self.assertEqual(self.asks(KINDS["function, plain"], read), "secret")
+        self.assertEqual(self.result_of(KINDS["function, plain"], read), "secret")
 
 
 @needs_hooks
@@ -160,7 +160,7 @@ class ChangedFunctions(VariantTestCase):
             self.assertEqual(finish(made), ["replaced" if replaces else "original", 1])
             self.assertEqual(finish(offered(2)), ["other", 2])
 
-    def test_the_call_goes_on_with_the_code_of_its_frame_as_its_own_kind(self):
+    def test_the_call_continues_with_the_code_of_its_frame_as_its_own_kind(self):
         for other in ("function", "generator", "coroutine", "asynchronous generator"):
             self.in_every_variant(self.assign, other, False, kinds=tuple(KINDS))
 
@@ -171,7 +171,7 @@ class ChangedFunctions(VariantTestCase):
 
 @needs_hooks
 class Rounds(VariantTestCase):
-    """What is found before a hook is asked may be gone when it has answered."""
+    """What is found before a hook is called may be freed when it returns."""
 
     def added_by_a_destructor(self, face, kind, answer):
         offered, other = kind.make("{give} a"), kind.make("{give} a", name="other")

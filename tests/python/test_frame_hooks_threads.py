@@ -104,7 +104,7 @@ class Threads(HookTestCase):
         thread.join()
         self.assertEqual(freed_early, 0)
         self.assertEqual(framehooks.freed() - before, 1)
-        # The hook was removed while it was asked. Its answer may count or not.
+        # The hook was removed while it was running. Its answer may count or not.
         self.assertIn(results, (["replaced"], ["original"]))
         self.assertEqual(target(), "original")
 

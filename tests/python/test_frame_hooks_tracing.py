@@ -105,7 +105,7 @@ def load_program():
 
 
 def traced(install, program):
-    """What a trace or profile function is told of the program."""
+    """The events of the program that a trace or profile function receives."""
     events = []
 
     def callback(frame, event, argument):
@@ -189,7 +189,7 @@ ALONE = {**{name: lambda program, name=name: monitored(program, [name]) for name
 @needs_hooks
 class BesideTracing(HookTestCase):
     def events_of(self, watch, warm, hook=None):
-        """What is told of a program that runs three times with the hook, and then without."""
+        """The events of a program that runs three times with the hook, and then without."""
         program = load_program()
         for _ in range(warm):
             program()
@@ -321,7 +321,7 @@ class WithinResume(HookTestCase):
         list(map(operator.call, (functools.partial(_testcapi._pending_threadfunc, act), function)))
 
     def lines_of(self, function, act, at_once=True):
-        """Of which lines monitoring is told where act(turn_on) runs at the function's `RESUME`, and in a call after it."""
+        """The lines that monitoring reports where act(turn_on) runs at the function's `RESUME`, and in a call after it."""
         monitoring, delivered = sys.monitoring, []
         tool = monitoring.PROFILER_ID
         monitoring.use_tool_id(tool, "test")
@@ -339,7 +339,7 @@ class WithinResume(HookTestCase):
             monitoring.free_tool_id(tool)
         return delivered
 
-    def test_a_frame_stands_at_its_resume(self):
+    def test_a_frame_is_at_its_resume(self):
         def run(function):
             offsets = []
             self.lines_of(function, lambda turn_on: offsets.append((sys._getframe(2).f_code is function.__code__, sys._getframe(2).f_lasti)))

@@ -1,4 +1,4 @@
-"""The module framehook where memory runs out: hooks are added, asked and removed.
+"""The module framehook where memory runs out: hooks are added, called and removed.
 
 test_frame_hooks_hardship.py has the same for _framecore and for C.
 """
@@ -83,7 +83,7 @@ class WithoutMemory(HookTestCase):
     @in_a_child
     def test_no_hook_is_left_by_a_removal_that_runs_out_of_memory(self):
         callable = lambda view: None
-        # No Python function calls these: the hook would be asked about it, and that needs memory.
+        # No Python function calls these: the hook would be called for it, and that needs memory.
         ways = {
             "handle": lambda handle: functools.partial(framehook.remove, handle),
             "callable": lambda handle: functools.partial(framehook.remove, callable),

@@ -29,7 +29,7 @@ class OrderOfDestructors(FrameTestCase):
         make(probe("function"))(probe("a"), probe("b"), probe("c"))
         self.assertEqual(self.log, ["c", "b", "a", "d", "function"])
 
-    def test_an_object_that_nobody_has_dies_before_the_locals(self):
+    def test_an_object_without_references_is_freed_before_the_locals(self):
         def function(a):
             # Only the frame holds its object, and only the object holds this.
             sys._getframe().f_trace = traces.pop()

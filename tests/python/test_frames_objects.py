@@ -67,7 +67,7 @@ class FrameObjects(FrameTestCase):
         self.assertIs(frames[0].f_back, sys._getframe())
 
     @unittest.skipIf(_testinternalcapi is None, "no _testinternalcapi")
-    def test_the_c_interface_tells_the_same_as_the_object(self):
+    def test_the_c_interface_returns_the_same_as_the_object(self):
         def running():
             frame = sys._getframe()
             return (frame.f_lineno, frame.f_code, _testinternalcapi.iframe_getline(frame),
@@ -170,7 +170,7 @@ class Generators(FrameTestCase):
         yield 1
         yield 2
 
-    def test_a_generator_has_a_frame_as_long_as_it_may_go_on(self):
+    def test_a_generator_has_a_frame_as_long_as_it_may_be_resumed(self):
         generator = self.count(None)
         frame = generator.gi_frame
         self.assertIs(frame, generator.gi_frame)

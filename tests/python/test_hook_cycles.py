@@ -56,7 +56,7 @@ class Cycles(HookTestCase, ProgramTestCase):
         self.in_each_surrounding(self.many_at_once)
 
     def is_dropped(self, kind):
-        """While the hook is installed, what it watches is collected too, and it is told of that once."""
+        """While the hook is installed, what it watches is collected too, with one exit callback."""
         function, run = KINDS[kind]
         kinds = []
         for edge in "callback", "data":
@@ -82,7 +82,7 @@ class Cycles(HookTestCase, ProgramTestCase):
         self.in_each_surrounding(self.is_dropped)
 
     def whole(self, kind):
-        """The collector has cleared nothing yet when a callback is told: neither what it refers to, nor the callback itself."""
+        """The collector has cleared nothing yet when a callback is called: neither what it refers to, nor the callback itself."""
         function, run = KINDS[kind]
         found, reports = [], []
 
@@ -130,7 +130,7 @@ class Cycles(HookTestCase, ProgramTestCase):
         self.in_each_surrounding(self.whole)
 
     @in_a_child
-    def test_a_callback_finds_whole_what_is_collected_of_a_generator_that_goes_on_when_it_is_closed(self):
+    def test_a_callback_finds_whole_what_is_collected_of_a_generator_that_yields_when_it_is_closed(self):
         def goes_on():
             while True:
                 try:

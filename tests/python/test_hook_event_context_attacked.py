@@ -227,13 +227,13 @@ class Attacked(HookTestCase, ProgramTestCase):
         done.acquire()
         events = []
 
-        def told(event):
+        def callback(event):
             events.append(event)
             over.release()
 
         over = _thread.allocate_lock()
         over.acquire()
-        with framehook.hook(lambda view: view.watch(told, **CONTEXT) if view.code is function.__code__ else None):
+        with framehook.hook(lambda view: view.watch(callback, **CONTEXT) if view.code is function.__code__ else None):
             _thread.start_new_thread(function, ())
             over.acquire()
         self.assertEqual([(event.caller, event.arguments) for event in events], [((None, -1), {})])
@@ -365,15 +365,15 @@ class Attacked(HookTestCase, ProgramTestCase):
             thing = Thing()
             references.append(weakref.ref(thing))
 
-            def told(event, thing=thing):
+            def callback(event, thing=thing):
                 event.arguments["event"] = event
                 thing.event = event
 
-            with framehook.hook(lambda view: view.watch(told, yields=True, **CONTEXT) if view.code is generator.__code__ else None):
+            with framehook.hook(lambda view: view.watch(callback, yields=True, **CONTEXT) if view.code is generator.__code__ else None):
                 thing.made = generator(thing)
                 if number % 2:
                     next(thing.made)
-            del told, thing
+            del callback, thing
             gc.collect()
         self.assertEqual([reference() for reference in references], [None] * 4)
 
@@ -388,11 +388,11 @@ class Attacked(HookTestCase, ProgramTestCase):
         def function(thing):
             return thing
 
-        def told(event):
+        def callback(event):
             raise Failed(event)
 
         reference = None
-        with framehook.hook(lambda view: view.watch(told, **CONTEXT) if view.code is function.__code__ else None):
+        with framehook.hook(lambda view: view.watch(callback, **CONTEXT) if view.code is function.__code__ else None):
             thing = Thing()
             reference = weakref.ref(thing)
             with self.assertRaises(Failed) as caught:
@@ -413,7 +413,7 @@ class Attacked(HookTestCase, ProgramTestCase):
 
         seen = []
 
-        def told(event):
+        def callback(event):
             seen.append((event.arguments["n"], event.caller[0].co_name))
             if event.arguments["n"]:
                 framehook.reentrant(function)(event.arguments["n"] - 1)
@@ -421,10 +421,10 @@ class Attacked(HookTestCase, ProgramTestCase):
         def calls():
             return function(3)
 
-        with framehook.hook(lambda view: view.watch(told, **CONTEXT) if view.code is function.__code__ else None):
+        with framehook.hook(lambda view: view.watch(callback, **CONTEXT) if view.code is function.__code__ else None):
             self.assertEqual(calls(), 3)
         self.assertEqual([n for n, _ in seen], [3, 2, 1, 0])
-        self.assertEqual({caller for _, caller in seen[1:]}, {"told"})
+        self.assertEqual({caller for _, caller in seen[1:]}, {"callback"})
 
     def test_callbacks_that_call_what_is_watched(self):
         self.everywhere(self.recursion)

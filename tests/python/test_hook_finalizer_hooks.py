@@ -64,11 +64,11 @@ class FinalizerHooks(HookTestCase):
         found, finalized, references = [], [], []
         sys.set_asyncgen_hooks(finalizer=lambda made: finalized.append(made.__name__))
 
-        def told(event):
+        def callback(event):
             thing = event.data
             found.append((event.kind, thing.number, thing.numbers, thing.made.ag_running, len(finalized)))
 
-        with framehook.hook(watching(told)):
+        with framehook.hook(watching(callback)):
             for number in range(6):
                 thing = in_a_cycle(number)
                 references.append(weakref.ref(thing))
@@ -146,7 +146,7 @@ class FinalizerHooks(HookTestCase):
         for step in 1, 2, 3, 7:
             found, things = [], []
 
-            def told(event):
+            def callback(event):
                 found.append((event.kind, event.data.number, len(event.data.numbers)))
                 for other in event.data.others[::step]:
                     vars(other).pop("made", None)
@@ -154,7 +154,7 @@ class FinalizerHooks(HookTestCase):
                 gc.collect()
                 del event
 
-            with framehook.hook(watching(told)):
+            with framehook.hook(watching(callback)):
                 things = [in_a_cycle(number) for number in range(30)]
                 for thing in things:
                     thing.others = things
@@ -173,10 +173,10 @@ class FinalizerHooks(HookTestCase):
         sys.unraisablehook = lambda report: reports.append(type(report.exc_value))
         self.addCleanup(setattr, sys, "unraisablehook", before)
 
-        def told(event):
+        def callback(event):
             raise KeyError(event.data.number)
 
-        with framehook.hook(watching(told)):
+        with framehook.hook(watching(callback)):
             for number in range(3):
                 in_a_cycle(number)
             gc.collect()

@@ -1,7 +1,7 @@
 """What waits to be handled by a thread (a signal, an exception set by another thread, a pending call) is handled where it is without hooks.
 
-CPython handles it as a function begins, as a generator goes on after a yield, at jumps back, and after calls of C; not where a `yield from`
-or `await` goes on, nor as a function returns. A hook or callback in Python begins functions at each of these places.
+CPython handles it as a function begins, as a generator is resumed after a yield, at jumps back, and after calls of C; not where a `yield from`
+or `await` is resumed, nor as a function returns. A hook or callback in Python begins functions at each of these places.
 """
 
 import _thread

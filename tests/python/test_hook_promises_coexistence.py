@@ -1,4 +1,4 @@
-"""Frame hooks, promises 18 and 19: evaluators go on working, and hooks read arguments."""
+"""Frame hooks, promises 18 and 19: evaluators keep working, and hooks read arguments."""
 
 import sys
 import unittest
@@ -14,7 +14,7 @@ import framehooks
 class CoexistencePoints:
     """Promises 18 and 19."""
 
-    # 18. A PEP 523 evaluator and the perf trampoline go on working, after the hooks.
+    # 18. A PEP 523 evaluator and the perf trampoline keep working, after the hooks.
 
     def test_18_an_evaluator_gets_the_frame_after_the_hooks(self):
         def target(a):

@@ -1,6 +1,6 @@
-"""Frame hooks, promises 15 to 17: calls stay specialized, and what is settled costs nothing.
+"""Frame hooks, promises 15 to 17: calls stay specialized, and a disabled hook costs nothing.
 
-Time is not measured here. The tests look at instructions and count how often a hook is asked.
+Time is not measured here. The tests look at instructions and count how often a hook is called.
 """
 
 import unittest
@@ -51,7 +51,7 @@ class CostPoints:
         for _ in range(WARM):
             self.assertEqual(target(), "replaced")
         self.assertIn("RESUME_CHECK", specialized(other))
-        # A hook that has not settled it is asked about it.
+        # A hook that is not disabled for it is called.
         recorder = self.recorder(other)
         second = self.add(recorder)
         self.assertEqual((target(), other()), ("replaced", "replaced"))
@@ -236,7 +236,7 @@ class CostPoints:
             return self.DISABLE
 
         self.add(hook)
-        # With two hooks, each of which settles everything.
+        # With two hooks, each of which disables itself for all code.
         self.add(lambda view: self.DISABLE)
         for _ in range(5):
             target(WARM)

@@ -1,4 +1,4 @@
-"""Frame hooks, promises 9 to 11, 13 and 14: when a hook is asked, and how that is changed."""
+"""Frame hooks, promises 9 to 11, 13 and 14: when a hook is called, and how that is changed."""
 
 import sys
 import threading
@@ -76,7 +76,7 @@ class DispatchPoints:
         self.assertEqual((list(started), list(fresh)), ([2], [1, 2]))
         self.assertEqual(hook.seen, [])
 
-    # 10. No re-entry on the same thread while a hook runs; other threads go on.
+    # 10. No re-entry on the same thread while a hook runs; other threads are not affected.
 
     def test_10_what_a_hook_calls_is_not_dispatched(self):
         def helper():
@@ -117,7 +117,7 @@ class DispatchPoints:
             target()
         self.assertEqual(fails, [])
 
-    def test_10_other_threads_go_on(self):
+    def test_10_other_threads_are_not_affected(self):
         def slow():
             pass
 
@@ -129,7 +129,7 @@ class DispatchPoints:
 
         def hook(view):
             if view.code is slow.__code__:
-                # Until the same hook is asked in another thread.
+                # Until the same hook is called in another thread.
                 waited.append(asked_about_quick.wait(60))
             elif view.code is quick.__code__:
                 asked_about_quick.set()

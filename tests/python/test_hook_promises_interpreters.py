@@ -102,11 +102,11 @@ def down(n):
 
 copy = down.__code__.replace(co_stacksize=down.__code__.co_stacksize + 3)
 assert down(100_000) == 100_000
-asked = 0
+entries = 0
 
 def count(view):
-    global asked
-    asked += view.code is down.__code__
+    global entries
+    entries += view.code is down.__code__
 
 def replace(view):
     return copy if view.code is down.__code__ else None
@@ -115,7 +115,7 @@ for hook in (count, replace):
     _framecore.add_frame_hook(hook)
     assert down(100_000) == 100_000
     _framecore.remove_frame_hook(hook)
-    print(hook.__name__, asked)
+    print(hook.__name__, entries)
 for add, what in ((framehooks.add_native, "pass"),
                   (framehooks.add_replacer, {down.__code__: copy})):
     handle = add(what)
@@ -147,7 +147,7 @@ results |= {target() for _ in range(300)}
 print(sorted(results))
 """
 
-    def test_18_the_perf_trampoline_goes_on_working(self):
+    def test_18_the_perf_trampoline_keeps_working(self):
         if not sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE"):
             self.skipTest("no perf trampoline on this platform")
         self.assertEqual(self.assert_program_succeeds(self.TRAMPOLINE).strip(), "['replaced']")

@@ -1,4 +1,4 @@
-"""Frame hooks, promises 1 to 4: the order in which hooks are asked, and what each answer does."""
+"""Frame hooks, promises 1 to 4: the order in which hooks are called, and what each answer does."""
 
 import sys
 import unittest

@@ -21,7 +21,7 @@ def leaf():
 
 
 def names_of(program, work, *, where=("target",)):
-    """The names of this file's functions that a hook is asked about, which does `work` when asked
+    """The names of this file's functions for which a hook is called, which does `work` when called
     about one of `where`."""
     names = []
 
@@ -85,7 +85,7 @@ class Reentrant(unittest.TestCase):
                          ["helper", "leaf"])
 
     def test_a_hook_within_a_hook(self):
-        """The hook is asked while it calls outside, and does so again."""
+        """The hook is called during a re-entrant call of its own, and makes another."""
         depths = []
 
         def work(view):

@@ -26,7 +26,7 @@ def outer():
 
 
 class Entries:
-    """A hook that notes whom it was asked about, and limits what it is asked about."""
+    """A hook that records the functions for which it is called, and sets a scope."""
 
     def __init__(self, **limits):
         self.limits, self.names = limits, []
@@ -314,7 +314,7 @@ class UnhookedCalls(unittest.TestCase):
         self.assertEqual(entries.of(lambda: framehook.unhooked(outer, callees=True)()), [])
         self.assertEqual(entries.of(lambda: (framehook.unhooked(outer, callees=True)(), leaf())), ["leaf"])
 
-    def test_from_the_code_that_stands_in_for_it(self):
+    def test_from_the_code_that_replaces_it(self):
         def function(n):
             return n and function(n - 1)
 

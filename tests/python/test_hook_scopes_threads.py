@@ -1,4 +1,4 @@
-"""Extents concern the stack on which they were asked for: other threads go on as without them, unless they are for everywhere."""
+"""Scopes concern the stack on which they were set: other threads are not affected, unless the scope is for all of them."""
 
 import concurrent.futures
 import contextlib
@@ -75,7 +75,7 @@ LIMITS = {
 
 
 class Entries:
-    """A hook that writes down in which thread it is asked about what, and limits that."""
+    """A hook that records the thread and function of each call, and sets a scope."""
 
     def __init__(self, **limits):
         self.limits, self.names = limits, {}
@@ -91,7 +91,7 @@ class Entries:
         return None
 
     def here(self):
-        """What it was asked about in this thread since this was said last."""
+        """Its calls in this thread since the last use of this method."""
         return self.names.pop(threading.get_ident(), [])
 
 
@@ -120,7 +120,7 @@ class Scopes(HookTestCase, ProgramTestCase):
         return workers
 
     def elsewhere(self, limit):
-        """What another thread is asked about while this one is below a frame with the limit, and before and after."""
+        """The hook's calls in another thread while this one is below a frame with the limit, and before and after."""
         workers = [Worker() for _ in range(2)]
         entries = Entries(middle=limit)
         found = []
@@ -145,7 +145,7 @@ class Scopes(HookTestCase, ProgramTestCase):
         for worker in workers:
             worker.pool.shutdown()
 
-    def test_other_threads_go_on_as_without(self):
+    def test_other_threads_are_not_affected(self):
         for limit in LIMITS:
             self.in_each_surrounding(self.elsewhere, limit)
 
@@ -190,7 +190,7 @@ class Scopes(HookTestCase, ProgramTestCase):
             outer()
             self.assertEqual(entries.here(), ["outer", "middle"])
 
-        # A hook is not asked below its exclude_callees(): the extent within comes from a generator that has begun elsewhere.
+        # A hook is not called below its exclude_callees(): the scope within comes from a generator that has begun elsewhere.
         entries = Entries(middle="exclude_callees", generator="only_callees")
         with framehook.hook(entries):
             made = generator(None, None, None)
@@ -243,7 +243,7 @@ class Scopes(HookTestCase, ProgramTestCase):
             return entries.here()
 
         with framehook.hook(entries):
-            # The second one's is not asked about any more: so it has its extent as the first one does, before.
+            # The hook is not called for the second one any more: so its scope is set like the first one's, before.
             first = one.pool.submit(hold, one)
             enter[one].wait(60)
             self.assertEqual((three(use), use()), ([], []))
@@ -357,7 +357,7 @@ class Scopes(HookTestCase, ProgramTestCase):
                         gc.collect()
 
     def test_a_thread_that_ends_in_the_middle_limits_nothing_any_more(self):
-        """The generator goes on in another thread than that in which its limit began, which is gone."""
+        """The generator is resumed in another thread than that in which its scope began, which has ended."""
         (worker,) = self.workers(1)
         for limit in LIMITS:
             with self.subTest(limit):
@@ -388,7 +388,7 @@ class Scopes(HookTestCase, ProgramTestCase):
         datahooks = extension("datahooks")
         (worker,) = self.workers(1)
         for number, in_thread in ((1, 1), (2, 1), (3, 0)):
-            # The words count what the hook is asked about.
+            # The words count the hook's calls.
             def act():
                 worker(inner)
 

@@ -15,7 +15,7 @@ from support import framehook, in_many_threads, needs_hooks, run_program
 
 
 class Watcher:
-    """A hook that watches the frames of some functions and keeps what it is told."""
+    """A hook that watches the frames of some functions and keeps their events."""
 
     def __init__(self, *functions, mark=None, yields=True, resumes=True, on_event=None, answer=None):
         self.codes = {function.__code__ for function in functions}
@@ -177,7 +177,7 @@ class Leaving(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "raised") as caught:
                 fails()
         self.assertEqual(repr(caught.exception.__context__), "KeyError('first')")
-        # Who is still to be told is told of what has become of the call.
+        # The remaining callbacks get the new outcome of the call.
         self.assertEqual(others.taken(), [("raised", "RuntimeError('returned')"), ("raised", "RuntimeError('raised')")])
 
     def test_a_callback_may_raise_the_exception_of_its_event(self):
@@ -382,7 +382,7 @@ class Leaving(unittest.TestCase):
 
 @needs_hooks
 class Unseen(unittest.TestCase):
-    """Nobody who looks at frames finds that one is watched."""
+    """Whatever looks at frames does not see that one is watched."""
 
     def look(self):
         def inner():

@@ -197,7 +197,7 @@ class HooksThatChange(HookCleared):
 @needs_hooks
 class UnhookedCalls(HookCleared):
     def entries_and_exits(self, inside, **options):
-        """Names that a hook was asked about, which calls something when it is asked, or told."""
+        """Names of functions for which a hook was called, which calls something at an entry, or at an exit."""
         entries = []
 
         def hook(view):

@@ -1,4 +1,4 @@
-"""A watched generator is dropped when it is closed or goes, whoever has looked through the collector's lists; and there is nothing of the
+"""A watched generator is dropped when it is closed or freed, whatever has looked through the collector's lists; and there is nothing of the
 engine's in these."""
 
 import gc
@@ -24,7 +24,7 @@ def referents_of_all(things, depth=3):
 
 
 def lists_of_the_collector(made):
-    """What somebody may hold who looks through them: (name, what is held)."""
+    """What code that looks through them may hold: (name, what is held)."""
     yield "all objects", gc.get_objects()
     yield "referents", gc.get_referents(made)
     yield "referents of referents", list(referents_of_all([made]))
@@ -143,7 +143,7 @@ class Dropped(HookTestCase, ProgramTestCase):
         self.in_each_surrounding(self.refers_to_what_it_keeps)
 
     def elsewhere(self, kind):
-        """Another thread has the lists: it is told of where the generator is closed or given up."""
+        """Another thread has the lists: the drop is reported where the generator is closed or released."""
         function, run = KINDS[kind]
         watching = Watching(function)
         looked, lets_go, held = threading.Event(), threading.Event(), []
@@ -249,12 +249,12 @@ class Dropped(HookTestCase, ProgramTestCase):
 import framehook, gc, os, sys
 def generator():
     yield 1
-def told(event, write=os.write):
+def callback(event, write=os.write):
     write(1, event.kind.encode() + b"\\n")
 def hook(view):
     if view.code is not generator.__code__:
         return framehook.DISABLE
-    view.watch(told)
+    view.watch(callback)
 framehook.add(hook)
 made = generator()
 next(made)

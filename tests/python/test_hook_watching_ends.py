@@ -1,4 +1,4 @@
-"""An interpreter ends while frames are watched: what may happen as hooks are told that they are dropped."""
+"""An interpreter ends while frames are watched: what may happen in the callbacks of their drops."""
 
 import unittest
 
@@ -23,10 +23,10 @@ def begin():
     next(generator)
     return generator
 
-def watching(tell, word=None):
+def watching(callback, word=None):
     def hook(view):
         if view.code is gen.__code__:
-            view.watch(tell, word and word())
+            view.watch(callback, word and word())
         else:
             return framehook.DISABLE
     return framehook.add(hook)
@@ -53,11 +53,11 @@ _interpreters.destroy(other)
 
     def test_a_callback_releases_the_generator_of_its_event(self):
         self.check("""
-def tell(event):
+def callback(event):
     say(event.kind, len(kept))
     kept.clear()
-watching(tell)
-watching(tell)
+watching(callback)
+watching(callback)
 kept = [begin()]
 """, ["dropped 1", "dropped 0"])
 
@@ -74,11 +74,11 @@ kept = [begin()]
 
     def test_a_callback_begins_another_generator_and_keeps_it(self):
         self.check("""
-def tell(event):
+def callback(event):
     say(event.kind)
     kept.append(framehook.reentrant(gen)())
     next(kept[-1])
-watching(tell)
+watching(callback)
 kept = [begin()]
 """, ["dropped"])
 
@@ -97,7 +97,7 @@ kept = [begin()]
         found = self.assert_program_succeeds(BEGINNING + """
 import ctypes
 
-def tell(event):
+def callback(event):
     names, frame = [], sys._getframe()
     while frame is not None and len(names) < 9:
         names.append(frame.f_code.co_name)
@@ -112,13 +112,13 @@ def outer():
 
 def hook(view):
     if view.code in (leave.__code__, outer.__code__):
-        view.watch(tell)
+        view.watch(callback)
     else:
         return framehook.DISABLE
 framehook.add(hook)
 outer()
 """)
-        self.assertEqual(found.splitlines(), ["dropped tell leave outer <module>"] * 2)
+        self.assertEqual(found.splitlines(), ["dropped callback leave outer <module>"] * 2)
 
 
 if __name__ == "__main__":

@@ -162,12 +162,12 @@ def f(a=None, first=(), **keywords):
 
 
 class DiesByIt:
-    """Its destructor is the function that is spared."""
+    """Its destructor is the function of the unhooked call."""
 
 
 @needs_hooks
 class Unhooked(UnderEvaluators):
-    """The call that is spared is found by its function: so others of the same function must not be taken for it."""
+    """The unhooked call is found by its function: so others of the same function must not be taken for it."""
 
     def test_what_a_callback_starts_while_the_arguments_are_bound_is_another(self):
         class Key(str):

@@ -139,7 +139,7 @@ ROUNDS = 60     # so that calls are specialized on the way
 
 
 class Failing:
-    """A hook that watches all of that, and fails when it is told, as often as it is asked to."""
+    """A hook that watches all of that, and fails in its callbacks, as often as a test wants."""
 
     def __init__(self, often):
         self.often, self.chance = often, random.Random(22)

@@ -40,7 +40,7 @@ class Generators(unittest.TestCase):
     def events(self):
         return self.watcher.taken()
 
-    def test_each_yield_and_each_time_that_it_goes_on(self):
+    def test_each_yield_and_each_resumption(self):
         self.assertEqual(list(counting(2)), [0, 1])
         self.assertEqual(self.events(), [("resumed", None), ("yielded", 0), ("resumed", None), ("yielded", 1),
                                          ("resumed", None), ("returned", "end")])
@@ -73,7 +73,7 @@ class Generators(unittest.TestCase):
                 use()
                 self.assertEqual(self.events(), [*expected, ("resumed", None), ("returned", "end")])
 
-    def test_one_that_is_closed_or_collected_where_it_stands_was_dropped(self):
+    def test_one_that_is_closed_or_collected_while_suspended_was_dropped(self):
         for drop in (lambda generator: generator.close(), lambda generator: None):
             generator = counting(3)
             next(generator)
@@ -151,7 +151,7 @@ class Generators(unittest.TestCase):
         del generator
         self.assertEqual(self.watcher.kinds(), ["resumed", "yielded", "dropped"])
         del frame
-        # One that has not begun is marked as over, and told of when it is freed.
+        # One that has not begun is marked as over, and reported when it is freed.
         generator = counting(1)
         generator.gi_frame.clear()
         self.assertEqual(list(generator), [])
@@ -165,7 +165,7 @@ class Generators(unittest.TestCase):
         self.assertEqual(generator.gi_frame.f_locals, {"n": 2, "i": 0})
         self.assertFalse(generator.gi_running)
 
-    def test_another_thread_may_go_on_with_it(self):
+    def test_another_thread_may_resume_it(self):
         generator = counting(2)
         next(generator)
         found = []
@@ -173,7 +173,7 @@ class Generators(unittest.TestCase):
         self.assertEqual(found, [1])
         self.assertEqual(self.watcher.kinds(), ["resumed", "yielded", "resumed", "yielded", "resumed", "returned"])
 
-    def test_threads_that_end_leave_nothing_behind_of_what_they_went_on_with(self):
+    def test_threads_that_end_keep_nothing_of_what_they_resumed(self):
         for _ in range(200):
             generator = counting(2)
             next(generator)
@@ -187,7 +187,7 @@ class Generators(unittest.TestCase):
         self.assertEqual(kinds.count("returned"), 200)
         self.assertNotIn("dropped", kinds)
 
-    def test_unwatched_ones_of_the_same_code_go_on_beside_it(self):
+    def test_unwatched_ones_of_the_same_code_are_resumed_beside_it(self):
         watched = counting(100)
         next(watched)
         framehook.disable(self.watcher)
@@ -273,7 +273,7 @@ class Failures(unittest.TestCase):
         self.assertEqual(watcher.kinds(), ["resumed", "yielded", "resumed", "yielded", "resumed", "raised"])
         self.assertEqual(other.kinds(), ["resumed", "raised"])
 
-    def test_where_it_goes_on_are_raised_there(self):
+    def test_at_a_resumption_are_raised_there(self):
         def cleans_up():
             try:
                 yield 1
@@ -321,7 +321,7 @@ class Failures(unittest.TestCase):
         self.assertEqual(answers, ["generator already executing"] * 3)
         self.assertEqual(list(generator), [])
 
-    def test_to_close_the_generator_that_goes_on(self):
+    def test_to_close_the_generator_that_is_resumed(self):
         answers = []
 
         def on_event(event):
@@ -378,7 +378,7 @@ class Failures(unittest.TestCase):
                 generator = yields_it()
                 self.assertRaises(ZeroDivisionError, next, generator)
             self.assertEqual(answers, [ValueError, RuntimeError, ValueError])
-            # The one that has failed learns that the generator goes on, with its exception.
+            # The callback that has failed is called for the resumption, with its exception.
             self.assertEqual([[type(one) for one in kept] for kept in seen], [[object] * 10])
 
     def test_have_the_context_of_what_is_thrown_in(self):
@@ -417,7 +417,7 @@ class Failures(unittest.TestCase):
             next(generator)
             next(generator)
 
-        # It goes on twice: as it begins, and behind its yield.
+        # It is resumed twice: as it begins, and after its yield.
         for failing in (["yielded"], ["resumed", "yielded", "resumed"]):
             def on_event(event):
                 delivered.append(event.kind)
@@ -475,7 +475,7 @@ class Asynchronous(unittest.TestCase):
             self.assertEqual(asyncio.run(outer()), 6)
         kinds = watcher.kinds()
         self.assertEqual(kinds.count("returned"), 3)
-        # Of a suspension each frame that waits is told.
+        # A suspension is reported for each frame that waits.
         self.assertEqual(kinds.count("yielded"), kinds.count("resumed") - 3)
 
     def test_a_task_that_is_cancelled(self):

@@ -1,4 +1,4 @@
-"""A debugger sends a generator to another line while hooks are told of it."""
+"""A debugger sends a generator to another line in the callbacks of its events."""
 
 import contextlib
 import sys
@@ -37,7 +37,7 @@ def handles():
 @needs_hooks
 class Jumps(unittest.TestCase):
     def jumping(self, function, use, to, where, count, fails=None):
-        """What comes of the use of a generator that goes to a line below its `def` as a hook is told of `where` after `count`
+        """What comes of the use of a generator that goes to a line below its `def` in the callback of event `where` after `count`
         other events. The hook fails then, with `fails`."""
         def callback(event):
             if event.kind == where and len(events) == count:
@@ -70,7 +70,7 @@ class Jumps(unittest.TestCase):
             framehook.remove(handle)
             self.assertEqual(jumps, ["line"])
 
-    def test_as_it_begins_and_as_it_goes_on(self):
+    def test_as_it_begins_and_as_it_is_resumed(self):
         # With a stack that has the loop's iterator, or has nothing.
         self.assertEqual(self.jumping(loops, list, 4, "resumed", 2), [1, "behind"])
         self.assertEqual(self.jumping(loops, list, 4, "resumed", 0), ["behind"])

@@ -137,17 +137,17 @@ interpreter = begin(KIND)
 def outer():
     run(interpreter, "leaf()")
     return 5
-def told(event):
+def callback(event):
     run(interpreter, "next(generator); leaf()")
-    os.write(1, b"told of outer\\n")
+    os.write(1, b"dropped outer\\n")
 def hook(view):
     if view.code is outer.__code__:
-        view.watch(told)
+        view.watch(callback)
         view.only_callees()
 with framehook.hook(hook):
     assert outer() == 5
 _interpreters.destroy(interpreter)
-""", ["returned leaf", "returned leaf", "returned leaf", "told of outer", "dropped counts"])
+""", ["returned leaf", "returned leaf", "returned leaf", "dropped outer", "dropped counts"])
 
     def test_interpreters_in_threads_of_their_own_end_while_others_watch(self):
         out = self.assert_program_succeeds(self.BEGINNING + """
@@ -172,7 +172,7 @@ for thread in threads:
 @needs_hooks
 @unittest.skipUnless(hasattr(os, "fork"), "no fork")
 class Forks(ProgramTestCase):
-    """Each test runs a program in a fresh process, which says what parent and child were told."""
+    """Each test runs a program in a fresh process, which prints the events of parent and child."""
 
     BEGINNING = """
 import framehook, os, sys, threading, warnings
@@ -181,14 +181,14 @@ parent, codes = os.getpid(), []
 def say(*words):
     who = "parent" if os.getpid() == parent else "child"
     os.write(1, (" ".join((who, *words)) + "\\n").encode())
-def told(event):
+def callback(event):
     say(event.code.co_name, event.kind)
     act(event)
 act = lambda event: None
 def hook(view):
     if view.code in codes:
-        view.watch(told)
-    elif view.code not in (told.__code__, say.__code__):
+        view.watch(callback)
+    elif view.code not in (callback.__code__, say.__code__):
         return framehook.DISABLE
 framehook.add(hook)
 def join(pid):
@@ -226,7 +226,7 @@ list(other)
 """), ["child counts dropped", "child counts returned", "parent counts dropped",
        "parent counts returned"])
 
-    def test_a_callback_that_forks_goes_on_in_both(self):
+    def test_a_callback_that_forks_continues_in_both(self):
         self.assertEqual(self.lines("""
 def leaf():
     return 5

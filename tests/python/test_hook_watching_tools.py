@@ -100,7 +100,7 @@ class Jumps(unittest.TestCase):
 
 @needs_hooks
 class ToolsThatComeInACallback(unittest.TestCase):
-    """Who is told of a frame sets, or changes, what traces and monitors."""
+    """A callback sets, or changes, what traces and monitors."""
 
     def setUp(self):
         self.found = []
@@ -175,7 +175,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
             monitoring.set_events(TOOL, wanted)
         return turn_on
 
-    def test_monitoring_begins_with_the_generator_that_goes_on(self):
+    def test_monitoring_begins_with_the_generator_that_is_resumed(self):
         turn_on = self.monitor(patient.__code__)
         with framehook.hook(Watcher(
                 patient, on_event=lambda event: event.kind == "resumed" and turn_on())):
@@ -201,7 +201,7 @@ class ToolsThatComeInACallback(unittest.TestCase):
                          ["EXCEPTION_HANDLED", "line 3", "line 4", "line 5", "PY_YIELD"])
 
     def test_monitoring_begins_where_a_callback_fails_about_a_yield(self):
-        # As it is told of the yield, and of the generator that goes on with its exception.
+        # In the callback of the yield, and of the resumption with its exception.
         for wanted in (["yielded"], ["yielded", "resumed"]):
             turn_on, events = self.monitor(patient.__code__), []
 
@@ -418,7 +418,7 @@ class Signals(unittest.TestCase):
                 except Stopped:
                     stopped += 1
         self.assertGreater(len(words), 300)
-        # A hook that was interrupted before it watched the frame is told nothing.
+        # A hook that was interrupted before it watched the frame gets no callback.
         ends = [len(data) for data in words]
         self.assertLessEqual(set(ends), {0, 1})
         self.assertLessEqual(ends.count(0), stopped)

@@ -173,14 +173,14 @@ class Begun(HookTestCase):
         code, data, argument = function.__code__, Thing(), Thing()
         events = [None]
 
-        def told(event):
+        def callback(event):
             # To assign an item needs no memory.
             events[0] = event
 
         def hook(view):
             if view.code is not code:
                 return framehook.DISABLE
-            view.watch(told, data, yields=True, resumes=True, arguments=True, caller=True)
+            view.watch(callback, data, yields=True, resumes=True, arguments=True, caller=True)
 
         def operation():
             return finish(function(argument, 2, 3, key=4, other=5))
@@ -191,7 +191,7 @@ class Begun(HookTestCase):
             operation()
             events[0] = None
             gc.collect()
-            counts = sys.getrefcount(data), sys.getrefcount(argument), sys.getrefcount(told)
+            counts = sys.getrefcount(data), sys.getrefcount(argument), sys.getrefcount(callback)
             for number in range(1, self.ALLOCATIONS):
                 function.__code__ = code
                 outcome = attempt(number, operation)
@@ -206,7 +206,7 @@ class Begun(HookTestCase):
                     self.assertTrue(event.kind == "returned" or outcome is MemoryError or finish is next, (number, event.kind))
                 event = outcome = None
                 gc.collect()
-                self.assertEqual((sys.getrefcount(data), sys.getrefcount(argument), sys.getrefcount(told)), counts, number)
+                self.assertEqual((sys.getrefcount(data), sys.getrefcount(argument), sys.getrefcount(callback)), counts, number)
         self.assertGreater(failures, 3)
         self.assertLess(failures, self.ALLOCATIONS - 2)
 

@@ -1,4 +1,4 @@
-"""A thousand hooks at once: each is asked in its turn, can be switched like any, and goes in any order."""
+"""A thousand hooks at once: each is called in its turn, can be switched like any, and can be removed in any order."""
 
 import gc
 import random
@@ -141,7 +141,7 @@ class Thousand(HookTestCase, ProgramTestCase):
         framehook.disable_in_thread(hook)
         self.assertEqual((entries(), in_new_thread(entries)), (without, all_of_them))
         framehook.enable_in_thread(hook)
-        # It has settled.
+        # It is disabled for this code.
         hook.answer = framehook.DISABLE
         self.assertEqual((entries(), entries()), (all_of_them, without))
         framehook.enable_for_code(hook, target)
@@ -361,11 +361,11 @@ class Thousand(HookTestCase, ProgramTestCase):
 import framehook
 def target(): pass
 def gen(): yield 1
-def told(event): pass
+def callback(event): pass
 def hook_of(number):
     def hook(view):
         if view.code in (target.__code__, gen.__code__):
-            view.watch(told, number)
+            view.watch(callback, number)
     return hook
 for number in range(1000):
     framehook.add(hook_of(number), this_thread=number % 3 == 0)

@@ -1,4 +1,4 @@
-"""Frame hooks, and callbacks of theirs, that are C alone: no frame of their own lies above the one that they are asked about."""
+"""Frame hooks, and callbacks of theirs, that are C alone: no frame of their own lies above the one that they are called for."""
 
 import functools
 import gc
@@ -48,7 +48,7 @@ def use_the_stack(depth=30):
 
 @needs_hooks
 class FramesThatCFinds(unittest.TestCase):
-    """No incomplete frame: neither the one that is offered, nor the mark at which a callback is told."""
+    """No incomplete frame: neither the new one, nor the return shim at which a callback is called."""
 
     def tearDown(self):
         framehook.clear()
@@ -65,7 +65,7 @@ class FramesThatCFinds(unittest.TestCase):
         for function, expected in (f, 1), (generator, [1, 2]):
             with self.subTest(function.__name__):
                 frames = Frames()
-                framehook.add(frames.look)      # is asked about calls_it() and what that calls
+                framehook.add(frames.look)      # is called for calls_it() and what that calls
                 came = calls_it(function)
                 framehook.clear()
                 self.check(frames, [self.id().split(".")[-1], "calls_it"])
@@ -115,7 +115,7 @@ class WhatCCalls(unittest.TestCase):
 
         def hook(view):
             if view.code is gen.__code__:
-                view.watch(framehook.reentrant(made), None, resumes=True)      # told that it goes on
+                view.watch(framehook.reentrant(made), None, resumes=True)      # called for the resumption
             elif view.code is made.__code__:
                 view.watch(lambda event: codes.append(event.code))
 

@@ -1,4 +1,4 @@
-"""Hooks for one thread where that ends while something else goes on: callbacks, daemon threads, interpreters, forks."""
+"""Hooks for one thread where that ends while something else still runs: callbacks, daemon threads, interpreters, forks."""
 
 import gc
 import threading
@@ -17,7 +17,7 @@ except ImportError:
 @needs_hooks
 class AtTheEndOfThreads(HookTestCase, ProgramTestCase):
     def test_it_lives_until_a_callback_in_another_thread_has_returned(self):
-        """What it watches may go on elsewhere; its thread ends meanwhile."""
+        """What it watches may continue in another thread; its thread ends meanwhile."""
         datahooks = extension("datahooks")
         # Without the GIL the thread that has made a generator destroys it, and that waits here.
         for kind in range(4 if FREE_THREADED else 5):
@@ -125,20 +125,20 @@ def run(source):
 add = '''
 import framehook, os
 def target(): pass
-asked = []
+entries = []
 class Hook:
     def __call__(self, view):
         if view.code is target.__code__:
-            asked.append(1)
+            entries.append(1)
     def __del__(self, write=os.write):
         write(1, b"gone\\\\n")
 framehook.add(Hook(), this_thread=True)
 target()
-assert (len(asked), len(framehook.hooks())) == (1, 1)
+assert (len(entries), len(framehook.hooks())) == (1, 1)
 '''
 look = '''
 target()
-assert (len(asked), framehook.hooks()) == (1, []), (asked, framehook.hooks())
+assert (len(entries), framehook.hooks()) == (1, []), (entries, framehook.hooks())
 '''
 run(add)
 run(look)
@@ -156,10 +156,10 @@ print("ended")
 import framehook, os, threading, warnings
 warnings.simplefilter("ignore")
 def target(): pass
-asked = []
+entries = []
 def hook(view):
     if view.code is target.__code__:
-        asked.append(threading.get_ident())
+        entries.append(threading.get_ident())
 begun, ends = threading.Event(), threading.Event()
 def work():
     framehook.add(hook, "of the thread", this_thread=True)
@@ -170,18 +170,18 @@ thread.start()
 begun.wait()
 def own(view):
     if view.code is target.__code__:
-        asked.append("own")
+        entries.append("own")
 framehook.add(own, "of the main thread", this_thread=True)
 pid = os.fork()
 if pid == 0:
     target()
     names = [info.name for info in framehook.hooks()]
-    os._exit(0 if (asked, names) == (["own"], ["of the main thread"]) else 1)
+    os._exit(0 if (entries, names) == (["own"], ["of the main thread"]) else 1)
 status = os.waitpid(pid, 0)[1]
 ends.set()
 thread.join()
 target()
-print(status, asked, len(framehook.hooks()))
+print(status, entries, len(framehook.hooks()))
 """)
         self.assertEqual(out, "0 ['own'] 1\n")
 

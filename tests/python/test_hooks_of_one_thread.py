@@ -25,7 +25,7 @@ def generator():
 
 
 class Hook:
-    """A hook that writes down in which thread it is asked about target()."""
+    """A hook that records in which thread it is called for target()."""
 
     def __init__(self, answer=None):
         self.entries, self.answer = [], answer
@@ -140,7 +140,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         self.assertEqual((len(hook.take()), len(everywhere.take())), (1, 1))
 
     def test_a_thread_that_begins_while_there_is_one(self):
-        """It is asked about neither where it begins, nor later, nor after another hook has come."""
+        """It is called neither at its beginning, nor later, nor after another hook has come."""
         hook, later = Hook(), Hook()
         framehook.add(hook, this_thread=True)
         begun, goes_on, counts = threading.Event(), threading.Event(), []
@@ -224,7 +224,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         self.assertEqual(in_new_thread(work), (1, 2))
 
     def test_what_another_thread_disables_is_not_disabled_for_it(self):
-        """Code about which all hooks of one thread have settled is asked about in another."""
+        """Code for which all hooks of one thread are disabled is dispatched in another."""
         hook = Hook()
         begun, goes_on = threading.Event(), threading.Event()
         counts = []
@@ -276,7 +276,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         self.assertEqual((order, names()), (["a", "b"], ["a", "b"]))
 
     def test_frames_that_it_watches_are_over_with_its_thread(self):
-        """A generator outlives it: nothing is told of that one, and what its watch keeps goes with the generator at the latest."""
+        """A generator outlives it: that one has no callbacks, and what its watch keeps is freed with the generator at the latest."""
         class Data:
             pass
 
@@ -313,7 +313,7 @@ class OneThread(HookTestCase, ProgramTestCase):
                 acts.append(target())
                 other = Hook()
                 framehook.add(other)
-                target()        # no hook is asked about it: the thread ends
+                target()        # no hook is called for it: the thread ends
                 framehook.remove(other)
                 # This thread has ended as far as hooks of it are concerned, or has not: none must be left.
                 try:

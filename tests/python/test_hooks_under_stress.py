@@ -250,7 +250,7 @@ def fork_here(view=None):
         return
     pid = os.fork()
     if pid == 0:
-        # All hooks are asked on, at this depth and deeper; the other threads are gone.
+        # All hooks are still called, at this depth and deeper; the other threads have ended.
         pids.extend(range(20))
         assert work(9) == 2
         with framehook.hook(lambda view: framehook.DISABLE):
@@ -294,13 +294,13 @@ PLACES = {
         framehook.add(hook)
         leaf(1)""",
     "a callback": """
-        def told(event):
-            # What the interpreter drops at its end is told in the main thread.
+        def callback(event):
+            # What the interpreter drops at its end is reported in the main thread.
             if event.kind == "returned":
                 inside()
                 while True:
                     work(3)
-        framehook.add(lambda view: view.watch(told) if view.code is leaf.__code__ else None)
+        framehook.add(lambda view: view.watch(callback) if view.code is leaf.__code__ else None)
         leaf(1)""",
     "a frame that is watched, at the bottom of a recursion": """
         framehook.add(lambda view: watch(view))
@@ -348,7 +348,7 @@ def spin():
 ready = threading.Semaphore(0)
 
 def inside():
-    # The hook of one thread is asked in the others too.
+    # The hook of one thread is called in the others too.
     if threading.get_ident() not in seen:
         seen.add(threading.get_ident())
         ready.release()

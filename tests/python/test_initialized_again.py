@@ -72,11 +72,11 @@ copies = framehook.CodeMap()
 def copy(view):
     return copies.get(view.code) or copies.setdefault(view.code, view.code.replace())
 
-def tell(event):
+def callback(event):
     pass
 
 def watch(view):
-    view.watch(tell, None, yields=True, resumes=True)
+    view.watch(callback, None, yields=True, resumes=True)
 
 for _ in range(ROUNDS):
     with framehook.hook(lambda view: framehook.DISABLE), framehook.hook(watch):

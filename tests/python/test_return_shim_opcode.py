@@ -26,7 +26,7 @@ def beginning_with(number):
 
 
 class ReturnShimOpcode(unittest.TestCase):
-    def test_it_is_nobody_elses(self):
+    def test_no_other_opcode_has_its_number(self):
         taken = {**opcode.opmap, **getattr(opcode, "_specialized_opmap", {})}
         self.assertNotIn(RETURN_TO_SHIM, taken.values())
         self.assertEqual(opcode.opname[RETURN_TO_SHIM], f"<{RETURN_TO_SHIM}>")

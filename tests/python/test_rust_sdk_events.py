@@ -58,14 +58,14 @@ class Watching(HookTestCase):
         f = new_function("def f():\n yield 1")
         words, dropped = cases.dropped_data(), cases.dropped()
         for way in ("remove", "drop_detached"):
-            guard = cases.install("tell panics", f, None)
+            guard = cases.install("exit panics", f, None)
             generators = [f() for _ in range(3)]
             for generator in generators:
                 next(generator)
             getattr(guard, way)()
             for generator in generators:
                 self.assertEqual(list(generator), [])
-            f()    # asks a retired hook, which takes itself out
+            f()    # calls a retired hook, which removes itself
             del generator, generators
             gc.collect()
         self.assertEqual((cases.dropped_data(), cases.dropped()), (words + 6, dropped + 2))
@@ -73,15 +73,15 @@ class Watching(HookTestCase):
     def test_a_panic_in_an_exit_callback_fails_the_call(self):
         f = new_function("def f(): return 1")
         words = cases.dropped_data()
-        guard = cases.install("tell panics", f, None)
-        with self.assertRaisesRegex(RuntimeError, '^frame hook "tell panics" panicked: told$'):
+        guard = cases.install("exit panics", f, None)
+        with self.assertRaisesRegex(RuntimeError, '^frame hook "exit panics" panicked: delivered$'):
             f()
         guard.remove()
         self.assertEqual(cases.dropped_data(), words + 1)
 
     def test_an_exception_in_an_exit_callback_fails_the_call_and_has_the_raised_one_as_context(self):
         f = new_function("def f(x): return 1 / x")
-        guard = cases.install("tell raises", f, ValueError("delivered"))
+        guard = cases.install("exit raises", f, ValueError("delivered"))
         for argument in (1, 0):
             with self.assertRaisesRegex(ValueError, "delivered") as caught:
                 f(argument)
@@ -99,7 +99,7 @@ class Watching(HookTestCase):
             except (ValueError, StopIteration) as error:
                 said.append(type(error).__name__)
 
-        guard = cases.install("tell calls", f, callback)
+        guard = cases.install("exit calls", f, callback)
         generator = f()
         self.assertEqual(list(generator), [1, 2])
         self.assertEqual(said[:4], ["resumed", "ValueError", "yielded", "ValueError"])
@@ -154,7 +154,7 @@ class Watching(HookTestCase):
 
 
 class Answering(HookTestCase):
-    def test_a_result_stands_for_the_call(self):
+    def test_a_result_replaces_the_call(self):
         f, value = new_function("def f(): raise KeyError"), object()
         guard = cases.install("result", f, value)
         self.assertIs(f(), value)

@@ -55,7 +55,7 @@ class Guards(HookTestCase):
         guard.drop_detached()
         self.assertEqual(cases.dropped(), dropped)
         self.assertEqual(f(), 1)
-        # The hook was asked about f, and removed itself.
+        # The hook was called for f, and removed itself.
         self.assertEqual(cases.dropped(), dropped + 1)
 
     def test_a_hook_may_remove_itself_while_it_runs(self):
@@ -184,7 +184,7 @@ class Interpreters(HookTestCase):
     def test_frames_of_a_retired_hook_have_no_events(self):
         self.assert_program_succeeds(self.PRELUDE + """
         def generate(): yield 1
-        guard = cases.install("tell panics", generate, None)
+        guard = cases.install("exit panics", generate, None)
         generator = generate()
         next(generator)
         guard.drop_detached()
@@ -192,7 +192,7 @@ class Interpreters(HookTestCase):
         """, OUT)
 
     def test_python_ends_while_a_daemon_thread_is_within_a_hook(self):
-        # The hook waits in Python code. When the thread wants to go on, Python has ended. It must
+        # The hook waits in Python code. When the thread is to continue, Python has ended. It must
         # not be unwound through Rust.
         self.assertEqual(self.assert_program_succeeds(self.PRELUDE + """
         import builtins, os, select, threading

@@ -182,7 +182,7 @@ class Replacing(HookTestCase):
         calls = self.calls_of("replacement")
         for _ in range(100):
             other()
-        # Code that starts for the first time is all that the hook is asked about now.
+        # The hook is called only for code that starts for the first time now.
         self.assertLess(self.calls_of("replacement") - calls, 10)
         del replacement
 

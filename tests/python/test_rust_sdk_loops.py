@@ -36,7 +36,7 @@ class Loops(HookTestCase):
         finally:
             loops.unwatch(function.__code__)
 
-    def test_it_goes_on(self):
+    def test_it_continues(self):
         self.assertEqual(self.run_with("continue"), (4950, 10))
         self.assertEqual(self.run_with("never again"), (4950, 1))
         self.assertEqual(self.run_with("skip the rest"), (45, 1))

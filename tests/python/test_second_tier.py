@@ -113,7 +113,7 @@ class Hooks(HookTestCase):
 
     @in_a_child
     def test_a_destructor_within_a_running_trace_adds_a_hook(self):
-        """No instruction of a trace asks: it is left where a frame begins, of code that also runs elsewhere too."""
+        """No instruction of a trace dispatches hooks: it is left where a frame begins, of code that also runs elsewhere too."""
         class AddsHook:
             def __del__(self):
                 hook.__enter__()
@@ -218,7 +218,7 @@ class Hooks(HookTestCase):
 
 class Frames(ProgramTestCase):
     def test_a_trace_pushes_frames_where_the_cached_chunk_is_gone(self):
-        """It asks for space once, for all the frames that it will push."""
+        """It reserves space once, for all the frames that it will push."""
         said = self.assert_program_succeeds("""
 import mmap, resource, sys
 

@@ -92,7 +92,7 @@ class ObservingHook(unittest.TestCase):
         self.assertEqual(run("observe", program), "False\nTrue\n")
         self.assertEqual(run("copy", program), "True\nTrue\n")
 
-    def test_what_signal_handlers_raise_meanwhile_goes_on_to_the_program(self):
+    def test_what_signal_handlers_raise_meanwhile_reaches_the_program(self):
         program = """
             import signal, sys
             class Rung(Exception): pass

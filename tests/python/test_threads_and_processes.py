@@ -171,7 +171,7 @@ assert grown < 4 * 1024 * 1024, grown
 
 @unittest.skipUnless(hasattr(os, "fork"), "needs fork")
 class Fork(ProgramTestCase):
-    def test_a_child_forked_in_deep_recursion_goes_on_and_returns(self):
+    def test_a_child_forked_in_deep_recursion_continues_and_returns(self):
         self.assert_program_succeeds("""
 import os, sys
 from support import framecore, make_recursion

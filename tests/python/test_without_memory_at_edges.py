@@ -1,6 +1,6 @@
 """Frame hooks where there is no memory for a chunk of the data stack, or none for what the hook has to make, at every depth.
 
-At a chunk's edge a call needs a chunk for its frame, a hook one for its own, and code that stands in for other code one that is
+At a chunk's edge a call needs a chunk for its frame, a hook one for its own, and code that replaces other code one that is
 larger. What fails is a MemoryError, and leaves chunks, hooks, watches and counts of references as they were.
 test_arena_faults.py has the same without hooks.
 """
@@ -165,7 +165,7 @@ def run_at_depths(fail, allocations):
                     check(value is MemoryError or value == (replaced, ARGUMENT, 2), *where, value)
                     outcomes["MemoryError" if value is MemoryError else value[0]] += 1
                     check(call() == (replaced, ARGUMENT, 2), *where, "again")
-                    # There may be no memory for the event that a hook in Python is told of the end.
+                    # There may be no memory for the event of the end that a callback in Python gets.
                     check(not_ended() in ((0, 1) if what == "watch" and fail is attempt else (0,)), *where, "a watch")
                     remove()
                     del remove, not_ended, value

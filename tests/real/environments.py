@@ -1,6 +1,6 @@
 """What a program needs before its tests run: wheels, one environment for each interpreter, its source, a database.
 
-All of it is kept below build/real-programs/NAME, and used again as long as what is asked for is the same.
+All of it is kept below build/real-programs/NAME, and used again as long as the requirements are the same.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ ROOT = HERE.parent.parent
 PLACE = ROOT / "build" / "real-programs"
 CONSTRAINTS = HERE / "constraints.txt"
 
-# Lets tests/hooked install its hook where FERRULE_SUITE_HOOK asks for one; it does nothing elsewhere. PYTHONPATH would do as
+# Lets tests/hooked install its hook where FERRULE_SUITE_HOOK names one; it does nothing elsewhere. PYTHONPATH would do as
 # well, but programs' own tests look at that. In a virtual environment CPython reads .pth files twice.
 INSTALL = f"""
 import site
@@ -86,7 +86,7 @@ def builder(stock: Path) -> Path:
 
 
 def wheels(name: str, requirements: list[str], stock: Path) -> Path:
-    """Wheels of all that is asked for and of what that needs. Both sides are given these very files."""
+    """Wheels of all requirements and of what they need. Both sides are given these very files."""
     kept = Kept(PLACE / name / "wheels", [requirements, CONSTRAINTS.read_text()])
     if not kept.current():
         kept.begin()
@@ -161,7 +161,7 @@ def postgresql():
         place.chmod(0o755)
         say([*become, programs / "initdb", "--pgdata", place / "data", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync"], log, cwd=place)
         options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={place} -c fsync=off -c max_connections=200"
-        # pg_ctl leaves the server its own output; a file of its own, so that nobody waits for that.
+        # pg_ctl leaves the server its own output; a file of its own, so that nothing waits for that.
         say([*become, programs / "pg_ctl", "--pgdata", place / "data", "--wait", "--log", place / "server.log", "--options", options, "start"], log, cwd=place)
         try:
             yield {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "postgres", "PGDATABASE": "postgres"}

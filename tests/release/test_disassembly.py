@@ -62,7 +62,7 @@ class Alignment(unittest.TestCase):
     def test_functions_of_c_and_of_rust_begin_a_cache_line(self):
         # Stock's do, and what is compared with it should differ in its code, not in where that lies.
         if "-align-all-functions=6" not in run_python("import sysconfig; print(sysconfig.get_config_var('CONFIG_ARGS'))"):
-            self.skipTest("the linker was not told so: neither `make release` nor `make stock-release`")
+            self.skipTest("the linker had no such option: neither `make release` nor `make stock-release`")
         functions = addresses()
         rust = {name for name in functions if "ferrule_core" in name} | {"PyUnstable_Code_GetExtra"}
         self.assertGreater(len(rust), 20)

@@ -38,7 +38,7 @@ class Profile(unittest.TestCase):
     def show(self, *options):
         return output(llvm_tool("llvm-profdata"), "show", *options, PROFILE)
 
-    def test_the_front_end_counted_and_nobody_else(self):
+    def test_only_the_front_end_counted(self):
         # IR counters, were there any, would have had all of C's discarded.
         self.assertRegex(self.show(), r"(?m)^Instrumentation level: Front-end\s*$")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A soak: for a while eight threads add and remove tools in a server of asyncio, of which this process asks much.
+"""A soak: for a while eight threads add and remove tools in a server of asyncio, to which this process sends many requests.
 
     python3 -m tests.soak.run --python build/ferrule/python --minutes 60
 

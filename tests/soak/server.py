@@ -77,7 +77,7 @@ class Tool:
         raise NotImplementedError
 
 
-class Asks(Tool):
+class Calls(Tool):
     """A hook that looks at all there is, in any place of the order, for all threads or one."""
 
     def look(self, view):
@@ -94,11 +94,11 @@ class Asks(Tool):
         finally:
             framehook.remove(handle)
         if not self.seen:
-            self.problems["a hook was not asked"] += 1
+            self.problems["a hook was not called"] += 1
 
 
-class Settles(Tool):
-    """Hooks that settle, and all the ways to switch them off and on."""
+class Disables(Tool):
+    """Hooks that return Disable, and all the ways to switch them off and on."""
 
     def turn(self):
         entries = []
@@ -118,7 +118,7 @@ class Settles(Tool):
                     self.work(1)
             self.work(1)
         if not entries:
-            self.problems["a hook that settles was not asked"] += 1
+            self.problems["a hook that returns Disable was not called"] += 1
 
 
 class Replaces(Tool):
@@ -139,7 +139,7 @@ class Replaces(Tool):
 
 
 class Watches(Tool):
-    """Frames are watched from their begin to their end; extents and results besides."""
+    """Frames are watched from entry to exit; scopes and results besides."""
 
     def turn(self):
         begun, delivered = [], []
@@ -168,7 +168,7 @@ class Watches(Tool):
         finally:
             framehook.remove(handle)
         if not begun or len(delivered) != len(begun):
-            self.problems[f"{len(begun)} frames were watched, and {len(delivered)} ends told"] += 1
+            self.problems[f"{len(begun)} frames were watched, and {len(delivered)} exits reported"] += 1
         handle = framehook.add(answers, this_thread=True)
         try:
             if work.fib(5) != self.fives[5]:
@@ -295,7 +295,7 @@ class Gate(Tool):
             gc.collect()
 
 
-TOOLS = (*((Asks, Settles, Replaces, Watches) if framehook else ()), Monitors, Traces, Profiles, Gate)
+TOOLS = (*((Calls, Disables, Replaces, Watches) if framehook else ()), Monitors, Traces, Profiles, Gate)
 
 try:
     import ferrule_profiler

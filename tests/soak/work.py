@@ -1,4 +1,4 @@
-"""What the server computes for a request. The process that asks computes the same, without any tool."""
+"""What the server computes for a request. The client computes the same, without any tool."""
 
 import asyncio
 import sys
@@ -127,7 +127,7 @@ KEPT_FOR_EVER = ("new_code",)
 
 
 def kinds(free_threaded):
-    """What may be asked without end."""
+    """The endless requests."""
     return [kind for kind in (*SYNCHRONOUS, *ASYNCHRONOUS) if not free_threaded or kind not in KEPT_FOR_EVER]
 
 

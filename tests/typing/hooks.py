@@ -25,7 +25,7 @@ def faster(view: framehook.FrameView) -> types.CodeType | None:
 
 
 @framehook.hook
-def settles(view: framehook.FrameView) -> Any:
+def disables(view: framehook.FrameView) -> Any:
     assert_type(view.argument_names, tuple[str, ...])
     return framehook.DISABLE
 
@@ -58,8 +58,8 @@ with framehook.hook(count, "counter") as counter:
     sorted(["b", "a"], key=lambda word: word.upper())
     assert_type(counter.id, int)
 
-with settles, framehook.disabled(settles), framehook.disabled_in_thread(settles), \
-        framehook.disabled_for_code(settles, first_seen, first_seen.__code__):
+with disables, framehook.disabled(disables), framehook.disabled_in_thread(disables), \
+        framehook.disabled_for_code(disables, first_seen, first_seen.__code__):
     pass
 
 

@@ -1,4 +1,4 @@
-//! What torch wants to happen around compiled code: its profiler is told, its debugger is called.
+//! What torch does around compiled code: its profiler and its debugger are called.
 
 use crate::call::call;
 use pyo3::prelude::*;

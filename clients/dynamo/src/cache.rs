@@ -84,7 +84,7 @@ fn look_in<'py>(
     Ok(None)
 }
 
-/// Tells torch of a guard that has raised. Where it has an exception of its own to say, that one is
+/// Reports a guard that has raised to torch. Where it has an exception of its own to say, that one is
 /// the result.
 fn explained(
     error: PyErr,
@@ -96,11 +96,11 @@ fn explained(
     let py = locals.py();
     let Some(hook) = GUARD_ERROR.get(py) else { return error };
     let entry = entry.bind(py);
-    let told = || {
+    let report = || {
         let (manager, code) = (entry.getattr("guard_manager")?, entry.getattr("code")?);
         let index_object = index.into_pyobject(py)?;
         let last = PyBool::new(py, index + 1 == count);
         call(&hook, [&manager, &code, locals, &index_object, &last])
     };
-    told().err().unwrap_or(error)
+    report().err().unwrap_or(error)
 }

@@ -106,7 +106,7 @@ pub fn is_off() -> bool {
 }
 
 /// A callback that is not this thread's for the time: while guards are checked and torch compiles,
-/// the thread has none. Where it is not put back, the thread goes on without.
+/// the thread has none. Where it is not put back, the thread continues without.
 ///
 /// # Invariants
 /// It is not [`Callback::Off`], and the thread counts as one that has a callback.

@@ -9,7 +9,7 @@ use pyo3::types::{PyCode, PyDict, PyString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The entries of a region. Whoever looks through them has a list that does not change.
+/// The entries of a region. A reader has a list that does not change.
 type Entries = Arc<Vec<Py<CacheEntry>>>;
 
 struct Region {
@@ -55,8 +55,8 @@ pub struct CodeState {
     pub names: Vec<Py<PyString>>,
     /// Whether a frame has free variables that its locals show.
     pub has_free_variables: bool,
-    /// Whether the hook is not asked any more.
-    settled: AtomicBool,
+    /// Whether the hook is disabled for the code.
+    disabled: AtomicBool,
 }
 
 /// The code of a function or of a generator, and not of a module or a class.
@@ -71,7 +71,7 @@ impl CodeState {
             frame_state: PyDict::new(code.py()).unbind(),
             names,
             has_free_variables: free > 0 && flags & OPTIMIZED != 0,
-            settled: AtomicBool::new(false),
+            disabled: AtomicBool::new(false),
         })
     }
 
@@ -98,21 +98,21 @@ impl CodeState {
         }
     }
 
-    /// Whether frames are left alone whoever has called them, until somebody says otherwise. If so,
-    /// the hook need not be asked, and this is noted.
-    pub fn settle(&self) -> bool {
+    /// Whether frames are left alone by any caller, until the strategy is changed. If so,
+    /// the hook can be disabled, and this is recorded.
+    pub fn note_disabled(&self) -> bool {
         let inner = self.inner();
-        let settled = inner.strategy == Strategy::skipped()
+        let disabled = inner.strategy == Strategy::skipped()
             && inner.regions.iter().all(|region| region.strategy.is_none());
-        if settled {
-            self.settled.store(true, Ordering::Relaxed);
+        if disabled {
+            self.disabled.store(true, Ordering::Relaxed);
         }
-        settled
+        disabled
     }
 
-    /// Takes the note back, and says whether there was one.
-    pub fn unsettle(&self) -> bool {
-        self.settled.swap(false, Ordering::Relaxed)
+    /// Clears that record, and returns whether there was one.
+    pub fn take_disabled(&self) -> bool {
+        self.disabled.swap(false, Ordering::Relaxed)
     }
 
     /// The entries of a region.

@@ -4,7 +4,7 @@ use crate::answer::{self, Said};
 use crate::cache::Found;
 use crate::code_state::CodeState;
 use crate::entry::CacheEntry;
-use crate::offered::Frame;
+use crate::frame_view::Frame;
 use crate::settings::limit_c_recursion;
 use crate::strategy::Strategy;
 use pyo3::prelude::*;

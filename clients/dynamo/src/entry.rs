@@ -12,7 +12,7 @@ struct Live {
     backend: Py<PyAny>,
     /// `check` of the root of the guards. `None`: the entry is invalid.
     check: Option<Py<PyAny>>,
-    /// The same of the guards that tell the entries of a code object apart, if torch has made them.
+    /// The same of the guards that distinguish the entries of a code object, if torch has made them.
     check_differences: Option<Py<PyAny>>,
 }
 
@@ -91,7 +91,7 @@ impl CacheEntry {
         };
         match check {
             Some(check) => Ok(call(&check, [locals])?.is(&*PyBool::new(py, true))),
-            // Without guards there is nothing that could tell it from others.
+            // Without guards there is nothing that could distinguish it from others.
             None => Ok(differences_alone && self.has_no_guards(py)?),
         }
     }
@@ -177,7 +177,7 @@ impl CacheEntry {
         self.isolate_recompiles_id
     }
 
-    /// torch has made other guards that tell the entries apart.
+    /// torch has made other guards that distinguish the entries.
     fn update_diff_guard_root_manager(&self, py: Python<'_>) -> PyResult<()> {
         let manager = self.live().guard_manager.clone_ref(py);
         let check = check_of(manager.bind(py), "diff_guard_root")?;

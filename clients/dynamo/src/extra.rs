@@ -26,7 +26,7 @@ extern "C" {
 /// back.
 static INDEX: OnceLock<isize> = OnceLock::new();
 
-/// Asks for the slot.
+/// Requests the slot.
 pub fn reserve(_: Python<'_>) -> PyResult<()> {
     // SAFETY: attached, as the `Python` says. The function takes what `set` puts into the slot.
     let index = *INDEX.get_or_init(|| unsafe { PyUnstable_Eval_RequestCodeExtraIndex(free) });
@@ -49,7 +49,7 @@ pub fn get<'py>(code: &Bound<'py, PyCode>) -> Option<Bound<'py, CodeState>> {
     }
     // SAFETY: NULL, or the reference to a `CodeState` that `set` has put there. Nothing takes it
     // away before a new reference is made: no Python code runs in between. Without a GIL another
-    // thread could, by resetting this code object; so the module asks for the GIL.
+    // thread could, by resetting this code object; so the module requires the GIL.
     unsafe {
         let state = Bound::from_borrowed_ptr_or_opt(code.py(), extra.cast())?;
         Some(state.cast_into_unchecked())
@@ -93,13 +93,13 @@ pub fn code_of<'a, 'py>(object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py
 pub fn set_strategy(code: &Bound<'_, PyCode>, strategy: Strategy) -> PyResult<()> {
     let state = state_of(code)?;
     state.get().set_strategy(DEFAULT_REGION, strategy);
-    ask_again(code, &state)
+    enable_again(code, &state)
 }
 
-/// What is settled about a code object is open again.
-pub fn ask_again(code: &Bound<'_, PyCode>, state: &Bound<'_, CodeState>) -> PyResult<()> {
-    if state.get().unsettle() {
-        switch::ask_about(code, true)?;
+/// The hook is no longer disabled for a code object.
+pub fn enable_again(code: &Bound<'_, PyCode>, state: &Bound<'_, CodeState>) -> PyResult<()> {
+    if state.get().take_disabled() {
+        switch::enable_for_code(code, true)?;
     }
     Ok(())
 }
@@ -164,8 +164,8 @@ extern "C" fn free(extra: *mut c_void) {
     if extra.is_null() {
         return;
     }
-    // SAFETY: CPython calls this with its own thread state attached, and so does `set`. The check that
-    // is spared refuses an interpreter that ends, which gives up its code objects.
+    // SAFETY: CPython calls this with its own thread state attached, and so does `set`. The check
+    // that is left out refuses an interpreter that ends, which gives up its code objects.
     unsafe {
         Python::attach_unchecked(|py| {
             let pending = PyErr::take(py);

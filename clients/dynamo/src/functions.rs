@@ -54,7 +54,7 @@ pub fn reset_code(code: &Bound<'_, PyAny>) -> PyResult<()> {
     let code = code_of(code)?;
     if let Some(state) = extra::get(code) {
         extra::set(code, None)?;
-        extra::ask_again(code, &state)?;
+        extra::enable_again(code, &state)?;
     }
     Ok(())
 }
@@ -65,8 +65,8 @@ pub fn set_strategy(code: &Bound<'_, PyAny>, strategy: &Bound<'_, PyAny>) -> PyR
     extra::set_strategy(code_of(code)?, Strategy::of(strategy)?)
 }
 
-/// A function of torch that runs for each compiled call, and that torch would skip: the hook is not
-/// asked about it.
+/// A function of torch that runs for each compiled call, and that torch would skip: the hook is disabled
+/// for it.
 #[pyfunction]
 pub fn leave_alone(code: &Bound<'_, PyCode>) -> PyResult<()> {
     let state = state_of(code)?;
@@ -74,8 +74,8 @@ pub fn leave_alone(code: &Bound<'_, PyCode>) -> PyResult<()> {
         return Ok(());
     }
     state.get().set_strategy(DEFAULT_REGION, Strategy::skipped());
-    if state.get().settle() {
-        switch::ask_about(code, false)?;
+    if state.get().note_disabled() {
+        switch::enable_for_code(code, false)?;
     }
     Ok(())
 }
@@ -92,7 +92,7 @@ pub fn set_guard_complete_hook<'py>(hook: &Bound<'py, PyAny>) -> Bound<'py, PyAn
     settings::GUARD_COMPLETE.set(hook)
 }
 
-/// Whether to check only the guards that tell compiled codes apart. Returns what it was.
+/// Whether to check only the guards that distinguish compiled codes. Returns what it was.
 #[pyfunction(name = "set_skip_guard_eval_unsafe")]
 pub fn set_skip_unsafe(on: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(settings::SKIP_UNSAFE.set(flag_of(on)?))

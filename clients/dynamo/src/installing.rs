@@ -1,6 +1,6 @@
 //! Installing the hook, and removing it.
 
-use crate::ask::Dynamo;
+use crate::on_entry::Dynamo;
 use crate::{extra, switch};
 use framehook::Builder;
 use pyo3::exceptions::PyRuntimeError;

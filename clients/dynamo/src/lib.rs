@@ -5,7 +5,6 @@
 
 mod answer;
 mod around;
-mod ask;
 mod cache;
 mod call;
 mod callback;
@@ -14,9 +13,10 @@ mod compile;
 mod entry;
 mod evaluator;
 mod extra;
+mod frame_view;
 mod functions;
 mod installing;
-mod offered;
+mod on_entry;
 mod settings;
 mod strategy;
 mod switch;
@@ -38,6 +38,8 @@ mod _core {
     #[pymodule_export]
     use crate::evaluator::{is_compiling, remember};
     #[pymodule_export]
+    use crate::frame_view::Frame;
+    #[pymodule_export]
     use crate::functions::{
         cache_entries_of, cache_entries_of_region, clear_precompiled, count_cache_entries,
         get_callback, get_region, heed_c_recursion_limit, leave_alone, load_precompiled,
@@ -48,9 +50,7 @@ mod _core {
     #[pymodule_export]
     use crate::installing::{install, uninstall};
     #[pymodule_export]
-    use crate::offered::Frame;
-    #[pymodule_export]
-    use crate::switch::{forked, is_asked};
+    use crate::switch::{forked, is_enabled};
     #[pymodule_export]
     use crate::torch_2_6::skip_code;
     use pyo3::prelude::*;

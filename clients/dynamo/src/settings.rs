@@ -27,7 +27,7 @@ impl Flag {
     }
 }
 
-/// Only the guards that tell the compiled codes of a function apart are checked.
+/// Only the guards that distinguish the compiled codes of a function are checked.
 pub static SKIP_UNSAFE: Flag = Flag::new(false);
 /// What was found comes first the next time.
 pub static LRU: Flag = Flag::new(true);
@@ -97,7 +97,7 @@ pub fn limit_c_recursion(py: Python<'_>) -> PyResult<Option<CRecursion<'_>>> {
     if levels >= before {
         return Ok(Some(limit));
     }
-    // Whoever shows the warning has what there was.
+    // The caller that shows the warning has the earlier value.
     drop(limit);
     let text = CString::new(format!(
         "new c_recursion limit ({levels}) is lower than thread's current c_recursion_remaining \
@@ -142,5 +142,5 @@ impl Hook {
 
 /// Called when a guard has raised.
 pub static GUARD_ERROR: Hook = Hook::new();
-/// Called when the guards of a frame were checked; may ask for compilation all the same.
+/// Called when the guards of a frame were checked; may request compilation all the same.
 pub static GUARD_COMPLETE: Hook = Hook::new();

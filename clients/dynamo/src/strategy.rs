@@ -78,7 +78,7 @@ impl Strategy {
     }
 
     /// What a region of its own takes over from the strategy of all: that a frame is skipped, and
-    /// not that somebody else's limit of recompilations was reached.
+    /// not that another's limit of recompilations was reached.
     pub fn inherited(self) -> Self {
         let inherited = |action| if action == Action::Skip { action } else { Action::Default };
         Self { current: inherited(self.current), below: inherited(self.below) }

@@ -1,9 +1,9 @@
 //! Whether the hook of the process is there, and when it is enabled.
 //!
 //! While no thread has a callback, the hook has nothing to say to any frame. To switch it off at
-//! once would be wrong, as switching it on again has each code object be asked about once more, and
+//! once would be wrong, as switching it on again dispatches each code object once more, and
 //! a program may come to its compiled function again a moment later. So it stays on until it was
-//! asked in vain for a while. What that costs is a small part of what the next switch would.
+//! called without work for a while. What that costs is a small part of what the next switch would.
 
 use framehook::{FrameHook, Installed};
 use pyo3::exceptions::PyRuntimeError;
@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// So often the hook is asked in vain before it is switched off.
+/// After so many calls without work the hook is switched off.
 const PATIENCE: u32 = 2_000;
 
 /// An installed hook, whatever it does.
@@ -58,8 +58,8 @@ thread_local! {
 static INSTALLATION: AtomicU32 = AtomicU32::new(0);
 /// Whether the hook is there.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// Whether the hook is asked.
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// Whether the hook is called.
+static ENABLED: AtomicBool = AtomicBool::new(false);
 /// How often it was in vain.
 static IN_VAIN: AtomicU32 = AtomicU32::new(0);
 
@@ -72,7 +72,7 @@ fn switch(py: Python<'_>, on: bool) -> PyResult<()> {
     let hook = hook().ok_or_else(|| {
         PyRuntimeError::new_err("ferrule_dynamo is not installed: call ferrule_dynamo.install()")
     })?;
-    ASKED.store(on, Ordering::SeqCst);
+    ENABLED.store(on, Ordering::SeqCst);
     IN_VAIN.store(0, Ordering::Relaxed);
     hook.enable(py, on)
 }
@@ -81,7 +81,7 @@ fn switch(py: Python<'_>, on: bool) -> PyResult<()> {
 #[inline]
 pub fn begin(py: Python<'_>) -> PyResult<()> {
     count(1);
-    if ASKED.load(Ordering::SeqCst) {
+    if ENABLED.load(Ordering::SeqCst) {
         return Ok(());
     }
     switch(py, true).inspect_err(|_| end())
@@ -126,7 +126,7 @@ pub fn rest(py: Python<'_>) -> PyResult<()> {
         switch(py, false)?;
     }
     // A thread that has got a callback meanwhile may have found it switched on.
-    if THREADS.load(Ordering::SeqCst) != 0 && !ASKED.load(Ordering::SeqCst) {
+    if THREADS.load(Ordering::SeqCst) != 0 && !ENABLED.load(Ordering::SeqCst) {
         switch(py, true)?;
     }
     Ok(())
@@ -135,7 +135,7 @@ pub fn rest(py: Python<'_>) -> PyResult<()> {
 /// Takes over a hook that was installed, and is enabled.
 pub fn connect<H: FrameHook>(installed: Installed<H>) {
     IN_VAIN.store(0, Ordering::Relaxed);
-    ASKED.store(true, Ordering::SeqCst);
+    ENABLED.store(true, Ordering::SeqCst);
     let hook = Arc::new(installed);
     let before = HOOK.lock().unwrap_or_else(PoisonError::into_inner).replace(hook);
     drop(before);
@@ -152,7 +152,7 @@ pub fn disconnect(py: Python<'_>) -> PyResult<()> {
     // From here on torch's functions are its own.
     INSTALLED.store(false, Ordering::SeqCst);
     let hook = HOOK.lock().unwrap_or_else(PoisonError::into_inner).take();
-    ASKED.store(false, Ordering::SeqCst);
+    ENABLED.store(false, Ordering::SeqCst);
     hook.map_or(Ok(()), |hook| hook.remove(py))
 }
 
@@ -161,20 +161,20 @@ pub fn installation() -> u32 {
     INSTALLATION.load(Ordering::Relaxed)
 }
 
-/// Whether the hook was installed, and nobody has taken it back.
+/// Whether the hook was installed, and was not removed.
 #[inline]
 pub fn is_installed() -> bool {
     INSTALLED.load(Ordering::Relaxed)
 }
 
-/// Whether the hook is asked about frames now.
+/// Whether the hook is called for frames now.
 #[pyfunction]
-pub fn is_asked() -> bool {
-    ASKED.load(Ordering::Relaxed)
+pub fn is_enabled() -> bool {
+    ENABLED.load(Ordering::Relaxed)
 }
 
-/// Has the hook be asked about a code object that it has settled, or settles it.
-pub fn ask_about(code: &Bound<'_, PyCode>, on: bool) -> PyResult<()> {
+/// Enables the hook for a code object for which it is disabled, or disables it.
+pub fn enable_for_code(code: &Bound<'_, PyCode>, on: bool) -> PyResult<()> {
     match hook() {
         Some(hook) => hook.enable_for(code, on),
         None => Ok(()),

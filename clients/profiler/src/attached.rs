@@ -13,7 +13,7 @@ mod cell {
     pub(super) struct Cell<T>(RefCell<T>);
 
     // SAFETY: by the invariant the GIL keeps threads from using the cell at the same time. This
-    // holds for its flag too. Whoever gives up the GIL in the middle leaves the flag set, and the
+    // holds for its flag too. A thread that releases the GIL in the middle leaves the flag set, and the
     // next thread is refused. A module made with PyO3 is not imported where there are two GILs.
     // The value itself may move between threads.
     unsafe impl<T: Send> Sync for Cell<T> {}
@@ -48,7 +48,7 @@ mod cell {
 }
 
 /// A value for attached threads. With a GIL that is all the lock it needs; without one it has a
-/// lock of its own, for which nobody waits but a reader.
+/// lock of its own, for which only a reader waits.
 pub struct Attached<T>(cell::Cell<T>);
 
 impl<T> Attached<T> {

@@ -1,4 +1,4 @@
-//! C functions, as `sys.monitoring` tells of them.
+//! C functions, as `sys.monitoring` reports them.
 
 use crate::codes::{text, Identity, Known};
 use crate::exact::HERE;

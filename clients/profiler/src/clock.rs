@@ -6,7 +6,7 @@ use std::time::Instant;
 /// The kinds of clocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The processor's counter, at a rate that stands still.
+    /// The processor's counter, at a constant rate.
     Counter,
     /// The kernel's monotonic clock; a tick is a nanosecond.
     Monotonic,

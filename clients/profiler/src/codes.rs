@@ -109,7 +109,7 @@ impl Codes {
         if number == next {
             self.identities.push(identity);
         }
-        // Addresses are even, so an odd key is nobody's address.
+        // Addresses are even, so an odd key is no address.
         let kept = self.kept.len() < MOST_KEPT;
         let key = if kept { address } else { (number as usize) << 1 | 1 };
         let known = Known { number, key, resumable, ignored };

@@ -31,7 +31,7 @@ impl Tally for Graph {
     }
 
     fn absorb(&mut self, other: &Self) {
-        // Nothing of a thread that has ended goes on.
+        // Nothing of a thread that has ended continues.
         Graph::absorb(self, &other.ended(0));
     }
 }

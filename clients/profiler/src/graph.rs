@@ -28,7 +28,7 @@ pub struct Link {
     resumable: bool,
     /// How many frames were made.
     pub calls: u64,
-    /// How often one began or went on.
+    /// How often one began or was resumed.
     pub runs: u64,
     /// How many runs an exception has ended.
     pub raised: u64,
@@ -95,7 +95,7 @@ const BOTTOM: Entry =
 pub enum Begun {
     /// It runs. The number is the call's.
     Running(u64),
-    /// It was made, and will be told to go on under this number.
+    /// It was made, and will be resumed under this number.
     Made(u64),
 }
 
@@ -104,7 +104,7 @@ pub enum Begun {
 pub struct Graph {
     /// When time was counted last.
     last: u64,
-    /// The calls under way. The first entry is no call: it stands for the thread.
+    /// The calls under way. The first entry is no call: it is the thread's.
     stack: Vec<Entry>,
     pub nodes: Vec<Node>,
     pub links: Vec<Link>,
@@ -285,7 +285,7 @@ impl Graph {
         self.stack.push(entry);
     }
 
-    /// A coroutine runs from now on. `true`: it may be a task's, and nobody has said yet.
+    /// A coroutine runs from now on. `true`: it may be a task's, which is not known yet.
     pub fn resume(&mut self, link: u32, id: u64, now: u64) -> bool {
         let root = !self.links[self.top().link as usize].resumable;
         self.enter(link, id, now);
@@ -296,7 +296,7 @@ impl Graph {
         if let Some(named) = known {
             self.run_task(named.row);
         }
-        root && !known.is_some_and(|named| named.settled)
+        root && !known.is_some_and(|named| named.name_is_final)
     }
 
     /// What runs is the coroutine of a task.
@@ -319,7 +319,7 @@ impl Graph {
     pub fn with_arguments(&mut self, begun: &Begun, text: Arc<str>) {
         match begun {
             Begun::Running(_) => self.ring.with_arguments(text),
-            // They are shown each time that it goes on.
+            // They are shown at each resumption.
             Begun::Made(id) => drop(self.texts.insert(*id, text)),
         }
     }
@@ -398,7 +398,7 @@ impl Graph {
         Some(entry)
     }
 
-    /// Somebody has switched to another stack: calls above this one are not its own.
+    /// Code has switched to another stack: calls above this one are not its own.
     #[cold]
     #[inline(never)]
     fn leave_out_of_order(&mut self, id: u64, now: u64, raised: bool) {
@@ -418,7 +418,7 @@ impl Graph {
         self.leave(id, now, raised);
     }
 
-    /// One greenlet of the thread stops and another one goes on.
+    /// One greenlet of the thread is suspended and another one is resumed.
     pub fn switch(&mut self, from: usize, to: usize, now: u64) {
         self.count_time(now);
         let mut left = Vec::new();
@@ -437,7 +437,7 @@ impl Graph {
     /// As it would be if everything under way ended now.
     pub fn ended(&self, now: u64) -> Self {
         let mut ended = self.clone();
-        // A thread may have been told of something while the end was being decided.
+        // A thread may have got an event while the end was being decided.
         let now = now.max(self.last);
         if ended.stack.len() > 1 {
             ended.count_time(now);

@@ -121,7 +121,7 @@ mod _core {
             self.running.after_fork(py, |graph| graph.restart(now));
         }
 
-        /// One greenlet of this thread stops and another one goes on.
+        /// One greenlet of this thread is suspended and another one is resumed.
         fn switch(&self, py: Python<'_>, from: usize, to: usize) {
             let session = &*self.running.session;
             session

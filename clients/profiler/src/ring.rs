@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// The end of a call, where else a function's number stands.
+/// The end of a call, where other entries have a function's number.
 pub const END: u32 = u32::MAX;
 /// No task.
 pub const NO_TASK: u32 = u32::MAX;
@@ -13,7 +13,7 @@ pub struct Event {
     pub time: u64,
     /// The function, or [`END`].
     pub what: u32,
-    /// The row of the task whose coroutine begins or goes on, or [`NO_TASK`].
+    /// The row of the task whose coroutine begins or is resumed, or [`NO_TASK`].
     pub task: u32,
 }
 

@@ -148,7 +148,7 @@ fn started_by((code, frame): (&Bound<'_, PyCode>, &Frame<'_>)) -> Option<String>
 }
 
 /// The name of a thread that `threading` knows, or would know: the main one. None is made for others.
-/// What is asked is not its public interface, which is Python code that trace functions would see.
+/// What is called is not its public interface, which is Python code that trace functions would see.
 fn known_name(py: Python<'_>, ident: u64) -> Option<String> {
     let named = || {
         let threads = modules(py)?.get_item("threading").ok()?.getattr("_active").ok()?;

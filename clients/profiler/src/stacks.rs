@@ -25,7 +25,7 @@ extern "C" {
     static OFFSETS: Offsets;
 }
 
-/// Where the identity of a thread is in its state, which no function tells. None: where the other
+/// Where the identity of a thread is in its state, which no function returns. None: where the other
 /// threads do not wait while this one runs, or in another version.
 fn place_of_ident(py: Python<'_>) -> Option<usize> {
     let enabled = || py.import("sys")?.call_method0("_is_gil_enabled")?.extract();

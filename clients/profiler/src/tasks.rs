@@ -11,7 +11,7 @@ const MOST_TASKS: usize = 1000;
 #[derive(Clone)]
 pub struct Task {
     pub name: String,
-    /// How often it began or went on.
+    /// How often it began or was resumed.
     pub runs: u64,
     /// Ticks while it ran.
     pub time: u64,
@@ -31,11 +31,11 @@ pub struct Named {
     /// Its task's row. `NONE`: it has no task.
     pub row: u32,
     /// Whether its task has its name. One that begins as it is made gets it only after that.
-    pub settled: bool,
+    pub name_is_final: bool,
 }
 
 impl Tasks {
-    /// What is known of a coroutine; `None`: nobody has asked yet.
+    /// What is known of a coroutine; `None`: not looked up yet.
     pub fn named(&self, id: u64) -> Option<Named> {
         self.row_of.get(&id).copied()
     }
@@ -56,7 +56,7 @@ impl Tasks {
             (None, Some(name)) => self.add(name),
             (None, None) => NONE,
         };
-        self.row_of.insert(id, Named { row, settled: self.row_of.contains_key(&id) });
+        self.row_of.insert(id, Named { row, name_is_final: self.row_of.contains_key(&id) });
         row
     }
 

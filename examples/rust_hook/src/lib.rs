@@ -16,7 +16,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A code object's address: who it is, as long as somebody keeps it.
+/// A code object's address: its identity, as long as there is a reference to it.
 fn identity(code: &Bound<'_, PyCode>) -> usize {
     code.as_ptr() as usize
 }

@@ -3,7 +3,7 @@
    called again when the frame is left, yields or is resumed. Several hooks work
    side by side.
 
-   For compilers, PyUnstable_Frame_Continue() lets frames go on in the
+   For compilers, PyUnstable_Frame_Continue() lets frames continue in the
    interpreter that compiled code has left, and
    PyUnstable_InterpreterFrame_GetLocal() reads a variable by its index.
 
@@ -38,7 +38,7 @@
    The interface is unstable, and only Ferrule has it. This file needs nothing
    but Python.h, so an extension can come with a copy of it. With
    FRAMEHOOK_OPTIONAL defined, the extension loads on every CPython, and
-   FrameHook_Available() tells whether there are frame hooks. */
+   FrameHook_Available() returns whether there are frame hooks. */
 
 #ifndef Py_CPYTHON_FRAMEHOOK_H
 #define Py_CPYTHON_FRAMEHOOK_H
@@ -194,7 +194,7 @@ struct _PyInterpreterFrame;
 #define PyUnstable_FRAMELOOP_ERROR -1
 
 /*
- Answer: the frame goes on at `instruction`.
+ Answer: the frame continues at `instruction`.
  */
 #define PyUnstable_FRAMELOOP_CONTINUE 0
 
@@ -686,7 +686,7 @@ PyObject *PyUnstable_FrameHook_GetArgumentByName(struct _PyInterpreterFrame *fra
 
 /*
  The address of a word that equals the `eval_breaker` of a thread only if
- nobody observes calls of `code` in that thread now: nothing is pending
+ nothing observes calls of `code` in that thread now: nothing is pending
  (signals, the GIL, the collector), no function for tracing or profiling, no
  event of sys.monitoring, no evaluator of PEP 523, and no hook that is not
  disabled for the code. NULL with an exception set: no code object, or no
@@ -695,17 +695,17 @@ PyObject *PyUnstable_FrameHook_GetArgumentByName(struct _PyInterpreterFrame *fra
  The address is valid as long as the code object and the interpreter. Code
  that is called instead of the function compares both words on each call, as
  FrameHook_MayBeObserved() does, and at its back edges. If they
- differ, it asks PyUnstable_Code_IsObserved(), or leaves the call to the
+ differ, it calls PyUnstable_Code_IsObserved(), or leaves the call to the
  interpreter.
 
  A function that gets another `__code__` keeps its vectorcall:
- PyFunction_AddWatcher() tells.
+ PyFunction_AddWatcher() reports it.
  */
 FRAMEHOOK_API const size_t *PyUnstable_Code_Observers(PyObject *code);
 
 /*
  Whether anybody observes calls of `code` in the calling thread: 0 or 1, or
- -1 with TypeError. Sets the word of PyUnstable_Code_Observers() if nobody
+ -1 with TypeError. Sets the word of PyUnstable_Code_Observers() if nothing
  does. 1 also if the code was not called since a tool or a hook was added;
  then let the interpreter call it once.
  */

@@ -68,7 +68,7 @@ pub enum Resume<'py> {
 /// ```no_run
 /// use framehook::{continue_frames, FrameRecord, Resume};
 /// use pyo3::{prelude::*, types::PyFunction};
-/// /// Leaves `def triple(x): return x * 3` behind `RESUME` and the two loads.
+/// /// Leaves `def triple(x): return x * 3` after `RESUME` and the two loads.
 /// fn leave<'py>(triple: Bound<'py, PyFunction>, x: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 ///     let py = triple.py();
 ///     let three = 3i32.into_pyobject(py)?.into_any();
@@ -127,7 +127,7 @@ pub unsafe fn continue_frames<'py>(
     }
 }
 
-/// A reference that somebody else gives up.
+/// A reference that other code releases.
 fn given_away(slot: Slot<'_>) -> *mut PyObject {
     slot.map_or(null_mut(), Bound::into_ptr)
 }

@@ -55,7 +55,7 @@ pub(crate) fn into_raw<W: Any>(data: W) -> *mut c_void {
 /// Drops data.
 ///
 /// # Safety
-/// It was made by `into_raw::<W>`, and nobody uses it any more. Or it is NULL.
+/// It was made by `into_raw::<W>`, and it is not used any more. Or it is NULL.
 pub(crate) unsafe fn drop_raw<W: Any>(raw: *mut c_void) {
     if !is_number::<W>() && !raw.is_null() {
         // SAFETY: no number, so from a box; the caller gives it up.

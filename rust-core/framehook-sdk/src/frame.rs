@@ -103,7 +103,7 @@ impl<'py> Frame<'py> {
         Ok(self.own(self.api.PyUnstable_FrameHook_GetGlobals)?.cast_into()?)
     }
 
-    /// The builtins: a dict, or another mapping where somebody has given one.
+    /// The builtins: a dict, or another mapping where one was given.
     pub fn builtins(&self) -> PyResult<Bound<'py, PyAny>> {
         self.own(self.api.PyUnstable_FrameHook_GetBuiltins)
     }

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 #[derive(Debug)]
 #[must_use]
 pub enum LoopAnswer<'py> {
-    /// The frame goes on at the loop's head, with its slots as they are now.
+    /// The frame continues at the loop's head, with its slots as they are now.
     Continue,
     /// The function returns this value.
     Result(Bound<'py, PyAny>),
@@ -91,7 +91,7 @@ impl<'a, 'py> HotLoop<'a, 'py> {
 
     /// A value of the evaluation stack, from the bottom.
     pub fn stack(&self, index: usize) -> Option<Bound<'py, PyAny>> {
-        // SAFETY: so many values are behind the local variables.
+        // SAFETY: so many values follow the local variables.
         (index < self.stack_depth()).then(|| unsafe { self.slot(self.local_count() + index) })?
     }
 

@@ -160,7 +160,7 @@ impl<H: FrameHook> Registration<H> {
         if self.retired.load(Ordering::Acquire) {
             return self.remove_retired(py);
         }
-        // SAFETY: the interpreter calls for this frame, and `on_entry` returns before it goes on.
+        // SAFETY: the interpreter calls for this frame, and `on_entry` returns before the frame runs.
         let frame = unsafe { Frame::new(py, self.api, frame) };
         // Its lifetime may be anything here. The hook is to work with any, so it can use none but
         // that of its call.
@@ -182,7 +182,7 @@ impl<H: FrameHook> Registration<H> {
 /// Dropped in a thread that is not attached to the hook's interpreter, it cannot remove anything.
 /// Then the hook is retired: its callbacks are not called any more, and it is removed at the next frame
 /// in that interpreter, or at the interpreter's end. Dropped after the interpreter's end, or after
-/// somebody else has removed the hook, it does nothing.
+/// other code has removed the hook, it does nothing.
 ///
 /// The hook itself is dropped when the guard is gone and the interpreter does not use it any more: when
 /// it was removed and no callback of it runs.
@@ -209,7 +209,7 @@ impl<H: FrameHook> Installed<H> {
         !self.registration.released.load(Ordering::Acquire)
     }
 
-    /// Removes the hook now. ValueError: somebody else has removed it. RuntimeError, and the hook
+    /// Removes the hook now. ValueError: other code has removed it. RuntimeError, and the hook
     /// is retired: the thread is attached to another interpreter.
     pub fn remove(self, py: Python<'_>) -> PyResult<()> {
         self.in_own_interpreter(py)?;
@@ -314,7 +314,7 @@ impl<H: FrameHook> Drop for Installed<H> {
         {
             return;
         }
-        // SAFETY: the first can be asked in any thread, attached or not. The others are asked where
+        // SAFETY: the first can be called in any thread, attached or not. The others are called where
         // there is a thread state, and so an interpreter.
         let here = unsafe {
             !ffi::PyThreadState_GetUnchecked().is_null()
@@ -323,7 +323,7 @@ impl<H: FrameHook> Drop for Installed<H> {
         };
         if here {
             // SAFETY: attached. An exception that is set, this may be part of a destructor, is put
-            // aside, and one that says that somebody has just removed the hook is dropped.
+            // aside, and one that says that other code has just removed the hook is dropped.
             unsafe {
                 let aside = ffi::PyErr_GetRaisedException();
                 remove(registration.id.load(Ordering::Acquire)).ok();

@@ -36,7 +36,7 @@
 //! ```
 //!
 //! The functions of frame hooks are looked up at run time, so the extension loads into a CPython
-//! without them too; [`version`] tells. [`raw`] has them for code that needs the C interface itself.
+//! without them too; [`version`] returns which. [`raw`] has them for code that needs the C interface itself.
 //!
 //! Unsafe code is confined to this crate and PyO3. What makes the interface safe:
 //!

@@ -1,6 +1,6 @@
 //! Memory that is not in its place yet.
 //!
-//! It is owned by a value until then, so an early return frees it. It is never asked for, nor
+//! It is owned by a value until then, so an early return frees it. It is never looked up, nor
 //! given back, while the lock is held: an allocator may be hooked and run anything.
 
 use core::ffi::c_void;

@@ -1,4 +1,4 @@
-//! What an index is made of, so that one that is out of use is told from its
+//! What an index is made of, so that one that is out of use is distinguished from its
 //! successor and from another interpreter's.
 //!
 //! ```text
@@ -19,7 +19,7 @@ const GENERATION_BITS: u32 = 21;
 /// How many indices one interpreter can have in use at once.
 pub(super) const MOST_INDICES: usize = 1 << SLOT_BITS;
 
-/// Stands where no index was handed out yet. No index has this value.
+/// Used where no index was handed out yet. No index has this value.
 pub const NO_INDEX: isize = -1;
 
 const ONE_GENERATION: usize = 1 << (SLOT_BITS + TAG_BITS);
@@ -73,7 +73,7 @@ impl Index {
     }
 }
 
-/// Tells the indices of interpreters apart.
+/// Distinguishes the indices of interpreters.
 ///
 /// # Invariants
 /// At most [`LAST_TAG`].
@@ -97,7 +97,7 @@ impl Tag {
 pub struct Key(pub usize);
 
 impl Key {
-    /// Stands where no index was put yet. Equal to no index, and to no other
+    /// Used where no index was put yet. Equal to no index, and to no other
     /// key, because no index has the last generation.
     pub(super) const EMPTY: Key = Key(i32::MIN as usize);
 

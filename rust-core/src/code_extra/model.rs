@@ -22,7 +22,7 @@ use std::ffi::c_void;
 
 // ---- small helpers ----------------------------------------------------------
 
-/// An interpreter, as far as `co_extra` can tell.
+/// An interpreter, as far as `co_extra` can observe.
 pub(super) struct Interpreter {
     state: Box<CodeExtraState>,
     pub(super) id: i64,
@@ -393,7 +393,7 @@ fn set_by(by: usize, code: u8, handed: Handed, with_value: bool) {
     };
     match done {
         Ok(()) => {
-            // The code object may be gone by now: only the model is asked.
+            // The code object may be gone by now: only the model is read.
             if let (Some(old), true) = (old, handed.frees) {
                 model(|m| assert!(!m.to_free.contains(&old), "the old value was not freed"));
             }

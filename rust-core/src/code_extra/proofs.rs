@@ -100,7 +100,7 @@ claims! {
         first.slot() == slot && first.tag() == tag && first.generation() == 0
     };
 
-    /// A key is of one kind, and tells its index.
+    /// A key is of one kind, and determines its index.
     claim_keys_cannot_be_mixed_up(raw) if index(raw).is_some() => {
         let index = index(raw).unwrap_or_else(|| Index::first(Tag::of_interpreter(0), 0));
         let (live, gone) = (Key::live(index), Key::gone(index));

@@ -49,8 +49,8 @@ unsafe fn key_of<'a>(slot: *mut Slot) -> &'a AtomicUsize {
 /// then on.
 ///
 /// Before the first release no index can be out of use. So a reader who finds no value
-/// need not ask the registry whether the index was released. Comparing an object's type
-/// with this tells two things at once: it is a code object, and nothing was released.
+/// need not look in the registry whether the index was released. Comparing an object's type
+/// with this proves two things at once: it is a code object, and nothing was released.
 pub(crate) static CODE_TYPE_UNTIL_RELEASE: AtomicPtr<PyTypeObject> =
     AtomicPtr::new(&raw mut PyCode_Type);
 

@@ -42,7 +42,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use core::ffi::c_void;
 use core::ptr::{null_mut, NonNull};
 
-/// A key and its value, behind the header.
+/// A key and its value, after the header.
 #[repr(C)]
 struct Entry {
     key: AtomicUsize,
@@ -75,7 +75,7 @@ pub fn capacity_of(mask: usize) -> usize {
     mask / WORDS_PER_ENTRY + 1
 }
 
-/// How many words behind the header the entry is where `index` belongs.
+/// The offset from the header, in words, of the entry where `index` belongs.
 #[inline(always)]
 pub fn words_to_home(index: usize, mask: usize) -> usize {
     index.wrapping_mul(WORDS_PER_ENTRY) & mask
@@ -102,7 +102,7 @@ impl Table {
 #[inline(always)]
 pub(super) unsafe fn extra_of<'a>(code: Code) -> &'a AtomicPtr<Table> {
     // SAFETY: a pointer-sized field of a live object, used atomically by all of
-    // this crate; C only asks whether it is NULL.
+    // this crate; C only compares it with NULL.
     unsafe { AtomicPtr::from_ptr((&raw mut (*code.as_ptr()).co_extra).cast()) }
 }
 
@@ -360,7 +360,7 @@ impl TableRef {
         entry.map_or(null_mut(), |entry| self.swap(lock, entry, null_mut()))
     }
 
-    /// Takes any value out, looking from position `from` on, which moves behind
+    /// Takes any value out, looking from position `from` on, which moves after
     /// the one found.
     pub(super) fn take_any(
         self,
@@ -381,7 +381,7 @@ impl TableRef {
         unsafe { TableRef::from_raw((*self.header(lock)).next) }
     }
 
-    /// The field that leads to the table behind `before`. Without `before` that is the list's head.
+    /// The field that leads to the table after `before`. Without `before` that is the list's head.
     fn link(lock: &mut Locked, before: Option<TableRef>) -> *mut *mut Table {
         match before {
             // SAFETY: live, and the lock is held.
@@ -390,7 +390,7 @@ impl TableRef {
         }
     }
 
-    /// Puts this table, which is in no list, behind `before`, or at the head of the list.
+    /// Puts this table, which is in no list, after `before`, or at the head of the list.
     pub(super) fn link_behind(self, lock: &mut Locked, before: Option<TableRef>) {
         let link = TableRef::link(lock, before);
         // SAFETY: all are live, and the lock is held.

@@ -295,7 +295,7 @@ unsafe extern "C" fn count_freed(_value: *mut c_void) {
     FREED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A value that tells under which index it was stored.
+/// A value that shows under which index it was stored.
 fn value_for(raw: isize, number: usize) -> usize {
     (number << 8 | (raw as usize & 0xff)) + (1 << 60)
 }
@@ -345,7 +345,7 @@ fn one_thread(shared: &Shared, number: usize, operations: usize) {
     shared.finished.fetch_add(1, Ordering::Release);
 }
 
-/// Two threads, each with half of the operations; `ci/tsan` asks for ten million.
+/// Two threads, each with half of the operations; `ci/tsan` runs ten million.
 #[test]
 fn two_threads_set_and_get_on_one_code_object() {
     let operations = std::env::var("FERRULE_RACE_OPERATIONS")

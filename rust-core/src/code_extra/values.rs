@@ -131,7 +131,7 @@ impl Locked {
         Ok(Leftover { table: old, ..Leftover::nothing(index) })
     }
 
-    /// The first table behind `marker` in whose code object `index`, which was
+    /// The first table after `marker` in whose code object `index`, which was
     /// released, still has a value: takes it out, and moves the marker there.
     fn take_next_gone(&mut self, marker: TableRef, index: Index) -> Option<Leftover> {
         while let Some(table) = marker.next(self) {
@@ -231,7 +231,7 @@ impl Registry {
     /// # Safety
     /// This is the interpreter of the calling thread.
     pub(crate) unsafe fn release(self, raw: isize) -> Result<(), Error> {
-        // On the heap: a thread that a free function ends at exit leaves it behind.
+        // On the heap: a thread that a free function ends at exit leaves it allocated.
         let fresh = TableRef::marker(self).ok_or(Error::NoMemory)?;
         let index = {
             let mut locked = self.lock();

@@ -194,7 +194,7 @@ impl DataStackState {
         }
     }
 
-    /// Takes `chunk` out of the list; `before` stands in front of it.
+    /// Takes `chunk` out of the list; `before` is the one before it.
     fn unlink(&mut self, before: Chunk, chunk: Chunk) {
         // SAFETY: the cache is this thread's.
         unsafe { before.set_previous(chunk.previous()) };

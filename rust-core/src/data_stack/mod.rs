@@ -15,8 +15,8 @@
 //! popping the frame at a chunk's first slot leaves that chunk. The root chunk's
 //! first slot is never used, so the root is never left.
 //!
-//! What differs from stock CPython 3.13, where every call at a chunk's edge asks
-//! the kernel for memory and gives it back:
+//! What differs from stock CPython 3.13, where every call at a chunk's edge maps
+//! memory and unmaps it:
 //! - A thread keeps chunks that it has left (`cache`), so a call at an edge switches chunks, and
 //!   a recursion that goes down again finds its memory mapped.
 //! - "Has space" counts the front chunk of the cache, so calls at an edge stay specialized.

@@ -124,7 +124,7 @@ impl Thread {
         true
     }
 
-    /// As a call does that asks and pushes in one.
+    /// As a call does that checks and pushes in one.
     fn push_where_it_fits(&mut self, size: usize) -> bool {
         let fits = self.would_fit(size);
         let pushed = self.stack().push_if_space(slots(size));

@@ -4,7 +4,7 @@ use super::sizes::*;
 use crate::fake_cpython::claims::claims;
 use crate::layout::CHUNK_DATA;
 
-/// The most slots that C can ask for: an `int`. CPython keeps frames below an eighth of it.
+/// The most slots that C can request: an `int`. CPython keeps frames below an eighth of it.
 const MOST_SLOTS: usize = i32::MAX as usize;
 /// No allocation ends behind this address.
 const LAST_ADDRESS: usize = isize::MAX as usize;

@@ -161,7 +161,7 @@ impl DataStack {
     /// `has_space` was true for this frame, or for this frame and others pushed
     /// together with it, and nothing was pushed or popped in between. Or all of them
     /// fitted the chunk that was current, and it is again, without what was pushed
-    /// meanwhile: that is what traces of tier 2 ask before they push.
+    /// meanwhile: traces of tier 2 call this before they push.
     #[inline(always)]
     pub unsafe fn push_unchecked(&mut self, size: Slots) -> NonNull<Slot> {
         if self.fits_here(size) {
@@ -375,7 +375,7 @@ impl DataStack {
     }
 }
 
-/// What [`DataStack::stats`] tells of a thread.
+/// What [`DataStack::stats`] returns for a thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stats {
     /// Chunks entered since the thread state was made.
@@ -392,7 +392,7 @@ pub struct Stats {
     pub bytes_high_water: usize,
 }
 
-/// Tells the compiler that the branch that calls this is rarely taken.
+/// A hint for the compiler that the branch that calls this is rarely taken.
 #[cold]
 #[inline]
 fn unlikely() {}

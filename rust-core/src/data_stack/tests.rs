@@ -145,7 +145,7 @@ fn what_a_thread_keeps_after_a_deep_recursion_is_bounded_and_a_collection_leaves
 }
 
 #[test]
-fn a_second_recursion_as_deep_as_the_first_asks_for_no_memory() {
+fn a_second_recursion_as_deep_as_the_first_allocates_nothing() {
     for count in [100, 1_000, 10_000, 100_000] {
         allow(None);
         let mut thread = Thread::new();
@@ -187,7 +187,7 @@ fn where_little_is_left_to_claim_the_deepest_chunks_go() {
 }
 
 #[test]
-fn chunks_that_nobody_needs_for_long_are_freed() {
+fn chunks_that_are_not_used_for_long_are_freed() {
     allow(None);
     let mut thread = Thread::new();
     assert!(thread.push(20));

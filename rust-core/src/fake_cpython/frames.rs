@@ -65,7 +65,7 @@ pub fn push(
         (code, size, _PyThreadState_PushFrame(tstate, size))
     };
     assert!(!frame.is_null(), "no memory for the frame of a test");
-    // SAFETY: a new frame with as many slots as the code asks for.
+    // SAFETY: a new frame with as many slots as the code needs.
     unsafe {
         frame.cast::<usize>().write_bytes(0xfe, size);
         _PyFrame_Initialize(frame, function, null_mut(), code, arguments.len() as c_int);
@@ -91,7 +91,7 @@ pub mod instruction_behind {
     pub const YIELD: usize = 1 + size_of::<c::_PySendCache>() / size_of::<c::_Py_CODEUNIT>();
 }
 
-/// What a call comes to is put onto the stack of the frame that has called, which goes on so many
+/// What a call comes to is put onto the stack of the frame that has called, which continues so many
 /// instructions further.
 pub fn put(frame: *mut _PyInterpreterFrame, value: *mut PyObject, offset: usize) {
     // SAFETY: a live frame with room for the value.
@@ -103,7 +103,7 @@ pub fn put(frame: *mut _PyInterpreterFrame, value: *mut PyObject, offset: usize)
     }
 }
 
-/// Runs what stands before `RESUME`, or before `RETURN_GENERATOR`: makes the cells, and takes the
+/// Runs what comes before `RESUME`, or before `RETURN_GENERATOR`: makes the cells, and takes the
 /// free variables out of the closure.
 pub fn run_prologue(frame: *mut _PyInterpreterFrame) {
     // SAFETY: a live frame with code.

@@ -100,7 +100,7 @@ pub fn deallocation(block: *mut c_void) {
     assert_eq!(locks_held(), 0, "memory is freed while a lock is held");
     if !block.is_null() {
         BLOCKS.set(BLOCKS.get() - 1);
-        // SAFETY: from `allocation`, and not freed before, or a sanitizer tells.
+        // SAFETY: from `allocation`, and not freed before, or a sanitizer reports it.
         unsafe { free(block) };
     }
 }

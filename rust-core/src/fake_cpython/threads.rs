@@ -33,7 +33,7 @@ pub struct Attached {
 
 impl Attached {
     pub fn to_interpreter(id: i64) -> Self {
-        // SAFETY: CPython starts from zeros too, as far as the crate can tell, but for these two.
+        // SAFETY: CPython starts from zeros too, as far as the crate can observe, but for these two.
         let (mut interpreter, mut tstate): (Box<PyInterpreterState>, Box<_PyThreadStateImpl>) =
             unsafe { (zeroed(), zeroed()) };
         interpreter.id = id;

@@ -48,7 +48,7 @@ pub unsafe fn first_slot(frame: *mut _PyInterpreterFrame) -> *mut StackSlot {
 /// reference any more: the frame is unlinked, so samplers and debuggers do not find it, and it has no
 /// frame object, so the collector does not either.
 ///
-/// *Not a borrow*: the type is `Copy` and has no lifetime, since no Rust value stands for that of a frame: it ends where
+/// *Not a borrow*: the type is `Copy` and has no lifetime, since no Rust value represents that of a frame: it ends where
 /// the eval loop clears it, or a callback lets it end. So methods read and write one field each, and lend nothing, but
 /// for `held`, whose caller vouches for the slot. A caller that runs foreign code knows why the frame is still there:
 /// it is the thread's current frame or below it, or the caller holds a reference to its generator or frame object.

@@ -118,7 +118,7 @@ const_assert_eq!(
 /// not set.
 ///
 /// Consumes the references to `func` and to the arguments. NULL where the data stack has no space
-/// without asking for memory: then nothing has changed, and the references stay the caller's.
+/// without an allocation: then nothing has changed, and the references stay the caller's.
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, and attached; `func` is alive and takes that many arguments;

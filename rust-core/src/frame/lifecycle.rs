@@ -195,7 +195,7 @@ unsafe fn take_ownership(object: FrameObject, frame: Frame) {
         // SAFETY: complete, and linked, so in a call; a thread that releases references holds a thread
         // state.
         // Without memory the chain of frames ends here. The exception that may be on its way
-        // through the two goes on.
+        // through the two continues.
         if let Some(back) = unsafe { object::of_frame(caller) } {
             // SAFETY: alive, as the frame of a call in progress holds it.
             unsafe { object.set_back(new_reference(back.as_object())) };

@@ -1,4 +1,4 @@
-//! Frames made by hand, whose objects count references and tell when they die, against what CPython
+//! Frames made by hand, whose objects count references and record when they are freed, against what CPython
 //! does with them.
 
 mod calls;
@@ -199,7 +199,7 @@ fn clearing_locals_again_does_nothing_more() {
 }
 
 #[test]
-fn an_object_that_nobody_else_has_dies_first_and_is_out_of_the_frame() {
+fn a_frame_object_without_other_references_is_freed_first_and_is_out_of_the_frame() {
     let made = Made::in_a_thread().only_the_frame_holds();
     let its_object: *mut PyObject = made.make_object().cast();
     let died = deaths(
@@ -239,7 +239,7 @@ fn check_owns(taken: *mut PyFrameObject, made: Made) {
 }
 
 #[test]
-fn a_frame_whose_object_somebody_has_moves_into_it() {
+fn a_frame_whose_object_is_referenced_moves_into_it() {
     let caller = Made::in_a_thread();
     let made = Made::in_a_thread().called_by(caller);
     let taken = made.make_object();
@@ -427,7 +427,7 @@ fn hidden_locals_are_those_of_running_comprehensions() {
 }
 
 #[test]
-fn the_getters_tell_code_instruction_and_line() {
+fn the_getters_return_code_instruction_and_line() {
     for number in [0, 1, 7] {
         let made = Made::in_a_thread().at_instruction(number);
         let bytes = 2 * number as c_int;

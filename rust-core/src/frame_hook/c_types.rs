@@ -146,7 +146,7 @@ pub const FRAMEHOOK_AFTER: c_int = 3;
 /// Answer of a loop callback: the exception that is set is raised at
 /// `instruction`, where the function may handle it.
 pub const FRAMELOOP_ERROR: c_int = -1;
-/// Answer: the frame goes on at `instruction`.
+/// Answer: the frame continues at `instruction`.
 pub const FRAMELOOP_CONTINUE: c_int = 0;
 /// Answer: the function returns `object`.
 pub const FRAMELOOP_RESULT: c_int = 1;

@@ -1,4 +1,4 @@
-//! What compilers from outside have asked for about one code object: a record in its extra slots.
+//! What compilers from outside have requested for one code object: a record in its extra slots.
 //!
 //! The record is made on the first request and is freed with the code object or the interpreter. Its address does not
 //! change, so compiled code may read it.
@@ -20,7 +20,7 @@ const NEVER: usize = 1 << (c::_PY_EVAL_EVENTS_BITS - 1);
 /// The record of one code object.
 #[repr(C)]
 pub struct CodeRecord {
-    /// The value of `eval_breaker` with which nobody observes calls of the code; or a word with [`NEVER`], which is
+    /// The value of `eval_breaker` with which nothing observes calls of the code; or a word with [`NEVER`], which is
     /// another one after each [`forget`](Self::forget).
     unobserved: AtomicUsize,
     forgotten: AtomicUsize,
@@ -147,7 +147,7 @@ impl CodeRecord {
         &self.unobserved
     }
 
-    /// Somebody may observe calls of the code from now on, though its version stays.
+    /// Calls may be observed of the code from now on, though its version stays.
     pub fn forget(&self) {
         let number = self.forgotten.fetch_add(1, Ordering::Relaxed);
         let word = number.wrapping_shl(c::_PY_EVAL_EVENTS_BITS) | NEVER;

@@ -37,7 +37,7 @@ fn version(code: Code) -> usize {
         .load(Ordering::Acquire)
 }
 
-/// Whether anybody observes calls of `code` in this thread. Fills the word if nobody does in any thread.
+/// Whether anything observes calls of `code` in this thread. Fills the word if nothing does in any thread.
 pub fn is_observed(thread: Thread, code: Code) -> bool {
     // SAFETY: the thread is attached. The caller has the code, and the record is not used any longer.
     let record = unsafe { code_record::find(thread.interpreter(), code) };

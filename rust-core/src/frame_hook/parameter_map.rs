@@ -38,7 +38,7 @@ impl<N: Names> ParameterMap<N> {
     /// Whether no parameter gets two arguments. Each argument has a place.
     ///
     /// No compiler makes two parameters of one name, but a code object can be made with them. Such
-    /// parameters are accepted only where each keeps its slot: by name nobody can tell them apart.
+    /// parameters are accepted only where each keeps its slot: names cannot distinguish them.
     #[inline]
     pub fn is_one_to_one(&self) -> bool {
         let moves = |slot: usize| !self.names.is_same(slot, slot);

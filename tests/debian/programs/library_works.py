@@ -25,9 +25,9 @@ print({name: sysconfig.get_config_var(name) for name in ("CC", "EXT_SUFFIX", "CF
 with tempfile.TemporaryDirectory() as directory:
     subprocess.run([sys.executable, "-m", "venv", f"{directory}/env"], check=True)
     inside = f"{directory}/env/bin/python"
-    told = subprocess.run([inside, "-c", "import sys; print(sys.prefix != sys.base_prefix, sys.version)"],
+    reported = subprocess.run([inside, "-c", "import sys; print(sys.prefix != sys.base_prefix, sys.version)"],
                           check=True, capture_output=True, text=True).stdout
-    assert told == f"True {sys.version}\n", told
+    assert reported == f"True {sys.version}\n", reported
     print(subprocess.run([inside, "-m", "pip", "--version"], check=True, capture_output=True, text=True).stdout.split()[0])
     pathlib.Path(directory, "own.c").write_text('''
 #include <Python.h>

@@ -28,7 +28,7 @@ class Outcomes:
 def main():
     outcomes = Outcomes()
     stdout = os.dup(1)
-    # pytest tells times, which differ.
+    # pytest prints times, which differ.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     pytest.main(["-q", "-p", "no:cacheprovider", "-m", "not slow", "--ignore-glob=*/f2py/*", "-W", "ignore", "--rootdir=/tmp",
                  "--pyargs", "numpy"], plugins=[outcomes])

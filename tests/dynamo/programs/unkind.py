@@ -1,4 +1,4 @@
-"""What a user does who means no good: wrong callbacks, interrupted compilers, resets where nobody expects them."""
+"""Hostile use: wrong callbacks, interrupted compilers, resets at unexpected places."""
 
 import gc
 import os
@@ -114,7 +114,7 @@ def interrupted(t):
     return results, f(X), len(t.graphs)
 
 
-def backend_raises_what_nobody_expects(t):
+def backend_raises_an_unexpected_exception(t):
     class Odd(Exception):
         def __str__(self):
             raise ValueError("no text")
@@ -427,7 +427,7 @@ def in_a_signal_handler(t):
 
 
 def tracer_within(t):
-    """Somebody traces from within a region, and the tracer calls what is compiled."""
+    """A trace function is set from within a region, and the tracer calls what is compiled."""
     events, results = [], []
     other = t.compile(lambda x: x * 3)
 
@@ -482,7 +482,7 @@ def monitoring_tool_raises(t):
 
 
 def generator_goes_elsewhere(t):
-    """A generator that begins in a region, goes on outside, in a thread, and in another region."""
+    """A generator that begins in a region, is resumed outside, in a thread, and in another region."""
     seen = []
 
     def numbers(x):
@@ -536,7 +536,7 @@ def generator_is_dropped_in_a_region(t):
 
 
 def forked_in_a_region(t):
-    """The child of a fork in a region goes on, compiles, and ends."""
+    """The child of a fork in a region continues, compiles, and ends."""
     numbers = []
 
     @skip

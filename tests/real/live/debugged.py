@@ -1,4 +1,4 @@
-"""A program for a debugger that attaches to it: it calls the same functions again and again, below a hook where it is told so."""
+"""A program for a debugger that attaches to it: it calls the same functions again and again, below a hook on request."""
 
 import sys
 import time

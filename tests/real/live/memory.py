@@ -1,4 +1,4 @@
-"""A program that allocates a known amount at a known place, below hooks where it is told so; or twice, for who attaches meanwhile."""
+"""A program that allocates a known amount at a known place, below hooks on request; or twice, for tools that attach meanwhile."""
 
 import sys
 import time

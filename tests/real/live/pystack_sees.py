@@ -17,7 +17,7 @@ def look(scenario, pid, kind):
     expect(len(main) == 1, f"{len(main)} main threads of {len(threads)}: {text[-300:]!r}")
     expect_stack([(name, int(line)) for path, line, name in FRAME.findall(main[0]) if path.endswith("target.py")], scenario)
     if scenario == "thread":
-        expect(any(" in in_thread" in thread for thread in threads), "the other thread is not told of")
+        expect(any(" in in_thread" in thread for thread in threads), "the other thread is not shown")
     if kind == "--locals" and scenario.endswith("deep"):
         expect("depth: 17" in main[0], f"no local `depth` is 17: {main[0][-600:]!r}")
 

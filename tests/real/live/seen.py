@@ -1,4 +1,4 @@
-"""What each of the programs here does: start a process with a known stack, have a tool look, and say whether what it tells is so.
+"""What each of the programs here does: start a process with a known stack, have a tool look, and say whether its report is right.
 
 A line begins with "ok", "FAILED" or "skipped".
 """
@@ -47,7 +47,7 @@ NEEDS_HOOKS = ("hooked", "watched", "replaced", "in a hook")
 
 
 class Wrong(Exception):
-    """What a tool told, where it is not so."""
+    """What a tool reported wrongly."""
 
 
 def expect(condition, text):
@@ -69,7 +69,7 @@ def running(*words):
 
 @contextlib.contextmanager
 def process(scenario):
-    """The number of a process that stands where its scenario says."""
+    """The number of a process that is where its scenario says."""
     with running(TARGET, scenario) as started:
         yield started.pid
 
@@ -85,7 +85,7 @@ def said(*words, seconds=120):
 
 
 def line_of(function, index, stack):
-    """Where a frame of that stack stands."""
+    """The line at which a frame of that stack is."""
     return LINES["bottom" if function == "recurse" and stack[index + 1 : index + 2] == ["inner"] else function]
 
 
@@ -131,7 +131,7 @@ def check(name, function, *arguments, needs_hooks=False):
 
 
 def each_stack(look, kinds=("",)):
-    """Has `look` told the scenario, the process and the kind of looking, for each of them."""
+    """Calls `look` with the scenario, the process and the kind of looking, for each of them."""
     for kind in kinds:
         for scenario in STACKS:
 

@@ -57,7 +57,7 @@ impl Drop for FrameData {
     }
 }
 
-/// A hook that does what `kind` says about one code object and settles all others.
+/// A hook that does what `kind` says about one code object and disables itself for all others.
 struct Case {
     kind: String,
     code: Py<PyCode>,
@@ -125,7 +125,7 @@ impl FrameHook for Case {
         let extra = self.extra.bind(py);
         match self.kind.as_str() {
             "pass" | "panic when dropped" => Ok(Answer::pass()),
-            "settle" => Ok(Answer::disable()),
+            "disable" => Ok(Answer::disable()),
             "drop" => {
                 drop(self.extra.clone_ref(py));
                 Ok(Answer::pass())
@@ -153,8 +153,8 @@ impl FrameHook for Case {
             "result" => Ok(Answer::result(extra.clone())),
             "not below" => Ok(Answer::pass().exclude_callees()),
             "only below" => Ok(Answer::pass().only_callees()),
-            "watch" | "tell panics" | "tell raises" => Ok(Answer::pass().watch(self.data())),
-            "watch all" | "tell calls" => {
+            "watch" | "exit panics" | "exit raises" => Ok(Answer::pass().watch(self.data())),
+            "watch all" | "exit calls" => {
                 Ok(Answer::pass().watch_also(Also::YIELDS | Also::RESUMES, self.data()))
             }
             "data calls" => {
@@ -179,9 +179,9 @@ impl FrameHook for Case {
         self.say(text.clone());
         let extra = self.extra.bind(event.py());
         match self.kind.as_str() {
-            "tell panics" => panic!("told"),
-            "tell raises" => return Err(PyErr::from_value(extra.clone())),
-            "tell calls" => {
+            "exit panics" => panic!("delivered"),
+            "exit raises" => return Err(PyErr::from_value(extra.clone())),
+            "exit calls" => {
                 extra.call1((text,))?;
             }
             _ => {}
@@ -247,8 +247,8 @@ impl FrameHook for Pass {
     }
 }
 
-/// Counts what it is asked about while it listens, and calls something outside of the hook when it is
-/// asked about one code object.
+/// Counts its calls while it listens, and makes a re-entrant call when it is
+/// called for one code object.
 struct Listener {
     listens: AtomicBool,
     panics: AtomicBool,

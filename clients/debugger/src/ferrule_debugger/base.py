@@ -85,7 +85,7 @@ class Bdb(bdb.Bdb):
         self._end_step()
         session.leave(self, False)
 
-    # --- How to go on. --------------------------------------------------------------------------
+    # --- How to continue. -------------------------------------------------------------------------
 
     def _set_stopinfo(self, stopframe, returnframe, stoplineno=0, opcode=False):
         session.mend()
@@ -98,11 +98,11 @@ class Bdb(bdb.Bdb):
             mode = WATCHING
         here = self._here
         if self.enterframe is None or here.starting:
-            here.mode = mode        # whoever has called begins to trace, or does not
+            here.mode = mode        # whether the caller begins to trace
         else:
-            self._go_on(mode)
+            self._continue(mode)
 
-    def _go_on(self, mode):
+    def _continue(self, mode):
         here = self._here
         here.mode = mode
         if mode is not RUNNING:
@@ -255,7 +255,7 @@ class Bdb(bdb.Bdb):
     def after_end(self, frame, returned):
         """A frame that is watched has ended.
 
-        A generator's end is an exception in whoever has resumed it: it stops there.
+        A generator's end is an exception in the frame that resumed it: it stops there.
         """
         if self.watches(frame):
             watched = [one for one in self._here.watched if one is not frame]

@@ -144,7 +144,7 @@ class Events:
                 self._apply(code, entry)
 
     def watch(self, code):
-        """Tell of all that happens in this code object, until as many calls of unwatch()."""
+        """Report all events of this code object, until as many calls of unwatch()."""
         with self._lock:
             if not self._keep_tool():
                 return
@@ -165,7 +165,7 @@ class Events:
             self._everywhere()
 
     def find(self, on):
-        """Tell of the first start and the first resumption of each code object, or do not."""
+        """Report the first start and the first resumption of each code object, or stop it."""
         with self._lock:
             if self._keep_tool():
                 self._finding = on
@@ -199,7 +199,7 @@ class Events:
     def needs_start(self, code):
         """Whether the start of a code object has to stay an event.
 
-        Where all of a function is on one line, CPython 3.13 tells of that line only while it tells
+        Where all of a function is on one line, CPython 3.13 reports that line only while it reports
         of the start: its instruction must not be specialized.
         """
         entry = self.entries.get(id(code))

@@ -31,7 +31,7 @@ def _may_read_all_stacks():
 
 
 def code_on_the_stacks():
-    """The code objects that are running: nobody is told of calls that have begun.
+    """The code objects that are running: no event reports calls that have begun.
 
     In some processes only those of the calling thread.
     """
@@ -57,14 +57,14 @@ def code_of_suspended():
 
 
 class HookFinder:
-    """A frame hook is asked once about each code object."""
+    """A frame hook is called once for each code object."""
 
     def __init__(self, found):
         self._found = found
         self._handle = None
 
     def start(self):
-        self._handle = framehook.add(self._asked, "ferrule_debugger")
+        self._handle = framehook.add(self._on_entry, "ferrule_debugger")
         for code in [*code_on_the_stacks(), *code_of_suspended()]:
             self._found(code)
 
@@ -73,16 +73,16 @@ class HookFinder:
         try:
             framehook.remove(handle)
         except ValueError:
-            pass        # somebody has cleared all hooks
+            pass        # all hooks were cleared
 
     def in_place(self):
-        """Whether it is asked behind all others: then what they have chosen is what is seen.
+        """Whether it is called after all others: then it sees the code that they have chosen.
 
-        None: it is not asked at all, as somebody has cleared all hooks.
+        None: it is not called at all, since all hooks were cleared.
         """
         installed = framehook.hooks()
         for info in installed:
-            # A hook that is visible to debuggers may have breakpoints, and is offered to nobody.
+            # A hook that is visible to debuggers may have breakpoints, and no hook is called for it.
             code = getattr(info.hook, "__code__", None)
             if isinstance(code, types.CodeType) and info.id != self._handle:
                 self._found(code)
@@ -91,11 +91,11 @@ class HookFinder:
             return None
         return places[-1] == self._handle
 
-    def _asked(self, view):
+    def _on_entry(self, view):
         try:
             self._found(view.code)
         except _PASSING:
-            return None         # the program goes on: ask again
+            return None         # the program continues: call it again
         return framehook.DISABLE
 
 
@@ -119,7 +119,7 @@ class EventFinder:
         self._events.find(False)
 
     def in_place(self):
-        """Events are of the code that runs, whoever has chosen it."""
+        """Events are of the code that runs, whether a hook has chosen it or not."""
         return True
 
     def _seen(self, code, offset):

@@ -6,7 +6,7 @@ import types
 
 
 class Mode(enum.Enum):
-    """How a thread goes on."""
+    """How a thread continues."""
 
     RUNNING = "to the next breakpoint"
     WATCHING = "to an event of some frames: next, until, return"
@@ -16,7 +16,7 @@ class Mode(enum.Enum):
 # By plain names: they are compared for each line with a breakpoint.
 RUNNING, WATCHING, STEPPING = Mode
 
-# What bdb takes for the frame below all frames of a thread that it was never told to follow.
+# What bdb takes for the frame below all frames of a thread that it does not follow.
 BELOW_ALL = types.SimpleNamespace(f_code=types.SimpleNamespace(co_flags=0))
 
 
@@ -55,7 +55,7 @@ class OfThread:
 
 
 class MadeOnce:
-    """An attribute that is made when it is first asked for: no __init__ has to be called for it."""
+    """An attribute that is made at its first access: no __init__ has to be called for it."""
 
     def __init__(self, make):
         self._make = make

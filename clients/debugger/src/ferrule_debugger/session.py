@@ -30,7 +30,7 @@ class Session:
         self._lock = threading.RLock()
         self.owner = None       # the debugger in force
         self.callbacks = {}     # event -> function
-        self.losses = set()     # what the program has taken, and nobody was told of yet
+        self.losses = set()     # what the program has taken, and was not reported yet
 
     def has(self, debugger):
         return any(one is debugger for one, _ in self._owners)
@@ -96,7 +96,7 @@ class Session:
     def _find_inner(self, file):
         """Find the code within the code of a file that has breakpoints.
 
-        Nobody is told of frames that a frame hook starts, but a hook may be visible to debuggers.
+        No event reports frames that a frame hook starts, but a hook may be visible to debuggers.
         """
         for code in self._index.take_inner(file):
             self.found(code)
@@ -130,7 +130,7 @@ class Session:
             return in_place is not None
 
     def mend(self):
-        """Take again what the program has taken from the debugger: `losses` tells of it."""
+        """Take again what the program has taken from the debugger: `losses` records it."""
         with self._lock:
             if self.owner is not None and not self._see_all():
                 self.losses.add(HOOK_LOST)

@@ -1,4 +1,4 @@
-"""One thread at a time has the debugger; the others go on until they need it."""
+"""One thread at a time has the debugger; the others run until they need it."""
 
 import os
 import sys

@@ -118,9 +118,9 @@ def functions_of(module):
 
 
 def leave_torch_alone():
-    """Has the hook not be asked about functions of torch that torch never compiles.
+    """Disables the hook for functions of torch that torch never compiles.
 
-    They run before and behind each compiled call.
+    They run before and after each compiled call.
     """
     rules = sys.modules.get("torch._dynamo.trace_rules")
     for name in [name for name in still_outside if name in sys.modules] if rules else ():

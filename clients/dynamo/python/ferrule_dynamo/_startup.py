@@ -1,4 +1,4 @@
-"""Installs as soon as torch's compiler is imported, if FERRULE_DYNAMO asks for it.
+"""Installs as soon as torch's compiler is imported, if FERRULE_DYNAMO says so.
 
 A .pth file imports this when an interpreter starts, so it costs next to nothing.
 """

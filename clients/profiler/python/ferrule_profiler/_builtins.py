@@ -1,4 +1,4 @@
-"""C functions: sys.monitoring tells the profile of them."""
+"""C functions: sys.monitoring reports their calls to the profile."""
 
 import sys
 

@@ -29,7 +29,7 @@ from ._table import table
 from ._ticker import Ticker
 from ._timeline import timeline
 
-# What else ends a program, and goes on where it fails. The others of their kind call these.
+# What else ends a program, and returns where it fails. The others of their kind call these.
 REPLACES = ("execv", "execve")
 # How many calls deep writing may be, however little the program has left itself.
 DEPTH = 1000
@@ -59,11 +59,11 @@ class Writer:
         if options.trace:
             self.outputs.insert(0, (options.trace, functools.partial(
                 timeline, seconds=options.trace_seconds)))
-        self.told = set()       # what could not be written, and why
+        self.reported = set()       # what could not be written, and why
         self.state = State.RUNNING
         self.saver = options.save_every and Ticker(options.save_every, self.save,
                                                    profile.leave_out_this_thread)
-        # Whoever else ends the process waits for it.
+        # Another thread that ends the process waits for it.
         self.writing = RLock()
         self.signal = None      # one that has come meanwhile
 
@@ -100,7 +100,7 @@ class Writer:
     def about_to_be_replaced(self, program, *rest):
         # Many places may be tried that have no such program.
         if isinstance(program, int) or access(program, X_OK):
-            self.tell()
+            self.report()
 
     def save(self):
         if self.writing.acquire(blocking=False):
@@ -137,7 +137,7 @@ class Writer:
         return f"{directory}{slash}{stem}.{self.process}{dot}{end}"
 
     def finish(self):
-        """End the profile, and write it if nobody has. The process ends."""
+        """End the profile, and write it unless it was written. The process ends."""
         allow_depth()
         with self.writing:
             if self.state is State.RUNNING:
@@ -145,13 +145,13 @@ class Writer:
                 self.profile.stop()
                 if self.saver:
                     self.saver.stop()
-                self.tell()
+                self.report()
                 self.state = State.FINISHED
         # A signal that comes while this thread writes is heeded when all is written.
         if self.signal is not None and self.state is State.FINISHED:
             self.end_by_signal()
 
-    def tell(self):
+    def report(self):
         """Write the files and the table."""
         if self.process != getpid() or self.state is State.FINISHED:
             return
@@ -167,13 +167,13 @@ class Writer:
                 write_file(self.name(path), make(result))
             except Exception as error:      # whatever the program has made of the library
                 text = f"{path} is not written: {type(error).__name__}: {error}"
-                if text not in self.told:
-                    self.told.add(text)
+                if text not in self.reported:
+                    self.reported.add(text)
                     say(f"ferrule_profiler: {text}")
 
 
 def say(text):
-    """Print it behind what the program has printed, where that can be done."""
+    """Print it after what the program has printed, where that can be done."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -16,7 +16,7 @@ SUFFIXES = {
 
 
 def format_of(path):
-    """The format that a file's name asks for."""
+    """The format that belongs to a file's name."""
     name = fspath(path).rpartition("/")[2]
     if name.startswith("callgrind.out"):
         return "callgrind"

@@ -5,11 +5,11 @@ from _thread import get_ident
 
 
 class Greenlets:
-    """Tells the profile of switches in the thread that has started it, if greenlet is there.
+    """Reports switches to the profile in the thread that has started it, if greenlet is there.
 
     greenlet has one trace function for each thread. One that is set already is called as before.
     Until that thread imports greenlet, this is one of the finders of `sys.meta_path`, which finds
-    nothing but is asked. In other threads switches are seen from the calls that end: counts are
+    nothing. In other threads switches are seen from the calls that end: counts are
     exact, and times go to the greenlet that was seen last.
     """
 
@@ -32,11 +32,11 @@ class Greenlets:
         for finder in sys.meta_path:
             spec = finder is not self and finder.find_spec(name, path, target)
             if spec:
-                self.tell_of(spec.loader)
+                self.report_switches_of(spec.loader)
                 return spec
         return None
 
-    def tell_of(self, loader):
+    def report_switches_of(self, loader):
         """Has imported() called when the loader has executed its module."""
         execute = getattr(loader, "exec_module", None)
         # A namespace has no loader, and a class is that of other modules too: greenlet stays unseen.

@@ -27,7 +27,7 @@ OF_RUNPY = _of_runpy()
 
 
 class private:
-    """A block in which modules come from Python's own library, whatever stands before it."""
+    """A block in which modules come from Python's own library, whatever comes before it in sys.path."""
 
     def __init__(self, when=True):
         self.when = when

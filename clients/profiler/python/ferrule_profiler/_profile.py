@@ -14,7 +14,7 @@ OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class ProfilerError(RuntimeError):
-    """A profile cannot be started or stopped as it was asked for."""
+    """A profile cannot be started or stopped as requested."""
 
 
 _lock = RLock()      # a signal handler may start a profile while one is being started

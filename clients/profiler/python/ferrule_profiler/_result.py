@@ -14,7 +14,7 @@ class Function(NamedTuple):
     qualname: str
     kind: str           # function, generator, coroutine, async generator, builtin
     calls: int          # how many frames were made
-    runs: int           # how often one began or went on: more than calls for a generator
+    runs: int           # how often one began or was resumed: more than calls for a generator
     recursive: int      # runs within another run of the same function
     raised: int         # runs that an exception has ended
     own: float
@@ -26,7 +26,7 @@ class Function(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """A caller and a callee, as numbers of functions. The caller None: nobody in sight."""
+    """A caller and a callee, as numbers of functions. The caller None: no known caller."""
 
     caller: int | None
     callee: int
@@ -42,7 +42,7 @@ class Thread(NamedTuple):
     """A thread. Each path of `paths` is (tuple of functions' numbers, runs, own seconds).
 
     `events` are the last ones: (nanoseconds since the beginning, function's number or -1 for an
-    end, name of the task where its coroutine begins or goes on, arguments), the last two often None.
+    end, name of the task where its coroutine begins or is resumed, arguments), the last two often None.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Task(NamedTuple):
     """A task of asyncio."""
 
     name: str
-    runs: int           # how often it began or went on
+    runs: int           # how often it began or was resumed
     seconds: float      # while it ran
 
 

@@ -10,7 +10,7 @@ GENERATOR, COROUTINE, ITERABLE_COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0
 
 
 def identity(code):
-    """As the core tells who a function is."""
+    """A function's identity, from the core."""
     flags = code.co_flags
     kind = ("generator" if flags & GENERATOR and not flags & ITERABLE_COROUTINE else
             "coroutine" if flags & (COROUTINE | ITERABLE_COROUTINE) else
@@ -30,7 +30,7 @@ class Sampler:
         self.last = None        # when it has looked last
 
     def start(self):
-        """RuntimeError: nobody can look here."""
+        """RuntimeError: no stack can be read here."""
         stacks()
         self.last = perf_counter()
         self.ticker.start()

@@ -9,7 +9,7 @@ END = -1
 def spans(events, end):
     """Each call: (begin, end, number, task, arguments), with times in nanoseconds.
 
-    What began before the buffer is left out. A call is of the task of whoever has called it.
+    What began before the buffer is left out. A call belongs to the task of its caller.
     """
     stack = []
     for time, number, task, arguments in events:
@@ -37,9 +37,9 @@ def timeline(result, seconds=None):
             if ended < first:
                 continue
             known = result.codes[function]
-            told = {"file": f"{known[0]}:{known[1]}", "task": task, "arguments": arguments}
+            details = {"file": f"{known[0]}:{known[1]}", "task": task, "arguments": arguments}
             rows.append({"ph": "X", "pid": process, "tid": number, "ts": begun / 1e3,
                          "dur": (ended - begun) / 1e3, "name": known[3], "cat": known[4],
-                         "args": {name: text for name, text in told.items() if text}})
+                         "args": {name: text for name, text in details.items() if text}})
     text = ",\n".join(map(json.dumps, rows))
     return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{text}\n]}}\n'

@@ -23,7 +23,7 @@ unsafe fn code_of(code: *mut PyObject) -> Outcome<(Thread, Code)> {
 }
 
 /// The address of a word that equals the `eval_breaker` of a thread only if
-/// nobody observes calls of `code` in that thread now: nothing is pending
+/// nothing observes calls of `code` in that thread now: nothing is pending
 /// (signals, the GIL, the collector), no function for tracing or profiling, no
 /// event of sys.monitoring, no evaluator of PEP 523, and no hook that is not
 /// disabled for the code. NULL with an exception set: no code object, or no
@@ -32,11 +32,11 @@ unsafe fn code_of(code: *mut PyObject) -> Outcome<(Thread, Code)> {
 /// The address is valid as long as the code object and the interpreter. Code
 /// that is called instead of the function compares both words on each call, as
 /// FrameHook_MayBeObserved() does, and at its back edges. If they
-/// differ, it asks PyUnstable_Code_IsObserved(), or leaves the call to the
+/// differ, it calls PyUnstable_Code_IsObserved(), or leaves the call to the
 /// interpreter.
 ///
 /// A function that gets another `__code__` keeps its vectorcall:
-/// PyFunction_AddWatcher() tells.
+/// PyFunction_AddWatcher() reports it.
 ///
 /// # Safety
 /// The calling thread has an attached thread state; `code` is a live object.
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn PyUnstable_Code_Observers(code: *mut PyObject) -> *cons
 }
 
 /// Whether anybody observes calls of `code` in the calling thread: 0 or 1, or
-/// -1 with TypeError. Sets the word of PyUnstable_Code_Observers() if nobody
+/// -1 with TypeError. Sets the word of PyUnstable_Code_Observers() if nothing
 /// does. 1 also if the code was not called since a tool or a hook was added;
 /// then let the interpreter call it once.
 ///

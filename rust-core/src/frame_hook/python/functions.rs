@@ -35,7 +35,7 @@ unsafe fn add_frame_hook(
     }
 }
 
-/// The position that a number stands for, beside the hook `other` perhaps, which is given by itself or by
+/// The position that a number denotes, beside the hook `other` perhaps, which is given by itself or by
 /// its id.
 ///
 /// # Safety

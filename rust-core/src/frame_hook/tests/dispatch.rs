@@ -1,6 +1,6 @@
 //! Dispatching a frame.
 
-use super::support::Became::{AskAgain, Failed, Replaced, Settled};
+use super::support::Became::{Disabled, Failed, Replaced, StaysEnabled};
 use super::support::*;
 use crate::code_extra::_PyRust_FiniCodeExtra;
 use crate::cpython as c;
@@ -36,7 +36,7 @@ fn without_hooks_no_frame_is_dispatched() {
         Function { positional: "a b", cells: "b", locals: "x", free: "c", ..Function::PLAIN },
         "see",
     );
-    let expected = ran("function", "one [two] - [see]", &[Settled]);
+    let expected = ran("function", "one [two] - [see]", &[Disabled]);
     assert_eq!(function.call("one two"), expected);
     let gone = add(|_| Reply::Pass);
     assert_eq!(remove(gone.id), Ok(()));
@@ -46,10 +46,10 @@ fn without_hooks_no_frame_is_dispatched() {
 #[test]
 fn a_call_runs_unchanged_if_hooks_pass_or_are_disabled() {
     for (replies, answers) in [
-        (vec![Reply::Pass], [AskAgain, AskAgain]),
-        (vec![Reply::Disable], [Settled, Settled]),
-        (vec![Reply::Disable, Reply::Pass], [AskAgain, AskAgain]),
-        (vec![Reply::Disable, Reply::Disable], [Settled, Settled]),
+        (vec![Reply::Pass], [StaysEnabled, StaysEnabled]),
+        (vec![Reply::Disable], [Disabled, Disabled]),
+        (vec![Reply::Disable, Reply::Pass], [StaysEnabled, StaysEnabled]),
+        (vec![Reply::Disable, Reply::Disable], [Disabled, Disabled]),
     ] {
         let _engine = Engine::start();
         let function = define(Function { positional: "a", cells: "a", ..Function::PLAIN }, "");
@@ -68,10 +68,14 @@ fn the_code_of_an_answer_runs_in_the_place_of_the_frames_own() {
     let (function, other) = (named("own"), named("other"));
     let reply = Reply::Run(other.code);
     add(move |_| reply);
-    let expected = ran("other", "", &[Replaced, AskAgain]);
+    let expected = ran("other", "", &[Replaced, StaysEnabled]);
     assert_eq!(function.call(""), expected);
     assert_eq!(function.call(""), expected);
-    assert_eq!(other.call(""), ran("other", "", &[AskAgain]), "its own code is none but its own");
+    assert_eq!(
+        other.call(""),
+        ran("other", "", &[StaysEnabled]),
+        "its own code is none but its own"
+    );
 }
 
 #[test]
@@ -90,7 +94,7 @@ fn the_hooks_after_a_replacement_see_the_other_code() {
     seeing("b", Reply::Run(functions[1].code));
     seeing("c", Reply::Run(functions[2].code));
     seeing("d", Reply::Pass);
-    assert_eq!(functions[0].call(""), ran("third", "", &[Replaced, AskAgain]));
+    assert_eq!(functions[0].call(""), ran("third", "", &[Replaced, StaysEnabled]));
     assert_eq!(log.read(), "a:own b:own c:second d:third");
 }
 
@@ -102,7 +106,7 @@ fn a_hook_that_is_disabled_for_the_other_code_is_not_called_for_it() {
     log.add("first", Reply::Run(other.code));
     let second = log.add("second", Reply::Pass);
     assert_eq!(enable_for_code(second.id, other.code, false), Ok(()));
-    assert_eq!(own.call(""), ran("other", "", &[Replaced, AskAgain]));
+    assert_eq!(own.call(""), ran("other", "", &[Replaced, StaysEnabled]));
     assert_eq!(log.read(), "first");
 }
 
@@ -120,8 +124,8 @@ fn resume_may_be_specialized_after_a_replacement_if_all_hooks_are_disabled() {
             }
         },
     );
-    assert_eq!(other.call(""), ran("other", "", &[Settled]));
-    assert_eq!(own.call(""), ran("other", "", &[Replaced, Settled]));
+    assert_eq!(other.call(""), ran("other", "", &[Disabled]));
+    assert_eq!(own.call(""), ran("other", "", &[Replaced, Disabled]));
 }
 
 #[test]
@@ -153,7 +157,7 @@ fn answers_that_make_no_sense_fail_the_call() {
         assert_eq!(log.read(), "", "no hook is called after a failure");
         assert_eq!((count(text.0), count(other.code.cast())), (1, 1));
         assert_eq!(remove(hook.id), Ok(()));
-        assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
+        assert_eq!(function.call(""), ran("own", "", &[StaysEnabled]));
         assert_eq!(remove(later.id), Ok(()));
     }
 }
@@ -172,7 +176,7 @@ fn an_exception_fails_the_call_whatever_the_hook_answers() {
         assert_eq!(remove(hook.id), Ok(()));
     }
     add(|_| Reply::Pass);
-    assert_eq!(function.call(""), ran("own", "", &[AskAgain]), "no hook was disabled");
+    assert_eq!(function.call(""), ran("own", "", &[StaysEnabled]), "no hook was disabled");
 }
 
 #[test]
@@ -181,7 +185,7 @@ fn the_frames_own_code_as_an_answer_is_a_pass() {
     let function = named("own");
     let reply = Reply::Run(function.code);
     add(move |_| reply);
-    assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
+    assert_eq!(function.call(""), ran("own", "", &[StaysEnabled]));
     assert_eq!(count(function.code.cast()), 1);
 }
 
@@ -224,8 +228,8 @@ fn a_call_runs_its_own_code_if_a_hook_gives_the_function_another() {
             }
             Reply::Pass
         });
-        assert_eq!(function.call("x"), ran("own", "[x]", &[AskAgain]));
-        assert_eq!(function.call("x"), ran("other", "[x]", &[AskAgain]));
+        assert_eq!(function.call("x"), ran("own", "[x]", &[StaysEnabled]));
+        assert_eq!(function.call("x"), ran("other", "[x]", &[StaysEnabled]));
         assert_eq!(remove(hook.id), Ok(()));
     }
 }
@@ -245,7 +249,7 @@ fn a_hook_that_is_added_in_a_dispatch_is_called_from_the_next_one_on() {
         }
         Reply::Disable
     });
-    assert_eq!(function.call(""), ran("own", "", &[AskAgain]), "the new one has not seen it");
+    assert_eq!(function.call(""), ran("own", "", &[StaysEnabled]), "the new one has not seen it");
     assert_eq!(log.read(), "first");
     function.call("").expect("a call");
     assert_eq!(log.read(), "new");
@@ -295,7 +299,7 @@ fn a_hook_that_a_destructor_adds_at_the_end_of_a_dispatch_counts() {
     hook.at_the_end(move || {
         notes.add("new", Reply::Pass);
     });
-    assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
+    assert_eq!(function.call(""), ran("own", "", &[StaysEnabled]));
     function.call("").expect("a call");
     assert_eq!(log.read(), "new");
 }
@@ -309,10 +313,14 @@ fn a_frame_is_dispatched_once() {
     let function = define(Function { positional: "a", cells: "a", ..Function::PLAIN }, "");
     log.add("called", Reply::Pass);
     let frame = function.start("x");
-    assert_eq!(dispatch(), AskAgain);
+    assert_eq!(dispatch(), StaysEnabled);
     let at = position(frame);
     for _ in 0..3 {
-        assert_eq!((dispatch(), position(frame)), (AskAgain, at), "a debugger has sent it back");
+        assert_eq!(
+            (dispatch(), position(frame)),
+            (StaysEnabled, at),
+            "a debugger has sent it back"
+        );
     }
     assert_eq!(log.read(), "called");
     frames::end_current();
@@ -327,12 +335,12 @@ fn a_frame_that_has_made_a_call_or_has_an_object_does_not_start() {
     let frame = function.start("");
     // SAFETY: the frame's own field.
     unsafe { (*frame).return_offset = 4 };
-    assert_eq!(dispatch(), AskAgain);
+    assert_eq!(dispatch(), StaysEnabled);
     frames::end_current();
     let frame = function.start("");
-    // SAFETY: complete, as it stands at its RESUME.
+    // SAFETY: complete, as it is at its RESUME.
     assert!(!unsafe { _PyFrame_MakeAndSetFrameObject(frame) }.is_null());
-    assert_eq!(dispatch(), AskAgain);
+    assert_eq!(dispatch(), StaysEnabled);
     frames::end_current();
     assert_eq!(log.read(), "");
 }
@@ -344,13 +352,13 @@ fn a_generators_frame_is_dispatched_when_it_is_made_and_not_when_it_starts() {
     let generator = define(Function { flags: c::CO_GENERATOR, ..with_parameters("a") }, "");
     log.add("called", Reply::Pass);
     let frame = generator.start("x");
-    assert_eq!((position(frame), dispatch()), (0, AskAgain), "at RETURN_GENERATOR");
+    assert_eq!((position(frame), dispatch()), (0, StaysEnabled), "at RETURN_GENERATOR");
     assert_eq!((position(frame), log.read().as_str()), (0, "called"));
     // SAFETY: the frame's own field. It is as if it had moved.
     unsafe {
         (*frame).owner = c::FRAME_OWNED_BY_GENERATOR;
         (*frame).return_offset = 0;
-        assert_eq!((dispatch(), log.read().as_str()), (AskAgain, ""));
+        assert_eq!((dispatch(), log.read().as_str()), (StaysEnabled, ""));
         (*frame).owner = c::FRAME_OWNED_BY_THREAD;
     }
     frames::end_current();
@@ -369,15 +377,15 @@ fn frames_of_a_callback_are_not_dispatched() {
             // Calls of a hook, one below the other.
             let below = inner.start("");
             notes.note(&format!("{:?}", dispatch()));
-            assert_eq!(function.call("x"), ran("function", "x", &[AskAgain]));
+            assert_eq!(function.call("x"), ran("function", "x", &[StaysEnabled]));
             assert_eq!(current_frame(), below);
             frames::end_current();
-            assert_eq!(function.call_by_evaluator("x"), ran("function", "x", &[AskAgain]));
+            assert_eq!(function.call_by_evaluator("x"), ran("function", "x", &[StaysEnabled]));
         }
         Reply::Pass
     });
-    assert_eq!(outer.call(""), ran("outer", "", &[AskAgain]));
-    assert_eq!(log.read(), "outer AskAgain");
+    assert_eq!(outer.call(""), ran("outer", "", &[StaysEnabled]));
+    assert_eq!(log.read(), "outer StaysEnabled");
     named("after").call("").expect("a call");
     assert_eq!(log.read(), "after");
 }
@@ -399,7 +407,7 @@ fn a_callback_that_waits_in_another_greenlet_suppresses_no_dispatch() {
         notes.note(&frame.code().expect("code"));
         let mut fields = [null_mut(); 4];
         swap_stacks(&mut fields);
-        assert_eq!(other.call(""), ran("elsewhere", "", &[AskAgain]));
+        assert_eq!(other.call(""), ran("elsewhere", "", &[StaysEnabled]));
         swap_stacks(&mut fields);
         // SAFETY: the other greenlet is over, and its one chunk is its own.
         unsafe {
@@ -413,7 +421,7 @@ fn a_callback_that_waits_in_another_greenlet_suppresses_no_dispatch() {
         notes.note(&format!("second:{}", frame.code().expect("code")));
         Reply::Pass
     });
-    assert_eq!(outer.call(""), ran("outer", "", &[AskAgain]));
+    assert_eq!(outer.call(""), ran("outer", "", &[StaysEnabled]));
     assert_eq!(log.read(), "outer second:elsewhere second:outer");
 }
 
@@ -426,7 +434,7 @@ fn frames_of_a_tracer_are_not_dispatched() {
     for (tracing, expected) in [(1, ""), (2, ""), (0, "called")] {
         // SAFETY: the thread's own state.
         unsafe { (*PyThreadState_Get()).tracing = tracing };
-        assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
+        assert_eq!(function.call(""), ran("own", "", &[StaysEnabled]));
         assert_eq!(log.read(), expected);
     }
 }
@@ -462,7 +470,7 @@ fn a_frame_is_linked_and_hidden_while_it_is_dispatched() {
         let arguments = if shape.positional.is_empty() { "" } else { "one two" };
         let frame = function.start(arguments);
         let (slots, at) = (slots_of(frame), position(frame));
-        assert_eq!(dispatch(), AskAgain);
+        assert_eq!(dispatch(), StaysEnabled);
         assert_eq!(log.read(), "true true");
         assert_eq!((slots_of(frame), position(frame)), (slots, at), "as it was");
         frames::end_current();
@@ -511,11 +519,11 @@ fn a_frame_that_an_evaluator_gets_is_dispatched_before_and_not_again() {
         notes.note(&frame.arguments());
         Reply::Pass
     });
-    let expected = ran("function", "[one] two", &[AskAgain]);
+    let expected = ran("function", "[one] two", &[StaysEnabled]);
     assert_eq!(function.call_by_evaluator("one two"), expected);
     assert_eq!(log.read(), "a=one b=two");
     assert_eq!(enable(hook.id, false), Ok(()));
-    let expected = ran("function", "[one] two", &[Settled]);
+    let expected = ran("function", "[one] two", &[Disabled]);
     assert_eq!(function.call_by_evaluator("one two"), expected);
     assert_eq!(log.read(), "");
 }
@@ -529,11 +537,11 @@ fn hooks_that_an_evaluator_adds_or_enables_are_not_called_for_its_frame() {
     let (notes, added) = (log.clone(), Rc::new(Cell::new(0)));
     let id = added.clone();
     let adding = move || id.set(notes.add("new", Reply::Pass).id);
-    assert_eq!(function.call_by_evaluator_that("", adding), ran("own", "", &[AskAgain]));
+    assert_eq!(function.call_by_evaluator_that("", adding), ran("own", "", &[StaysEnabled]));
     assert_eq!(log.read(), "old");
     assert_eq!(enable_in_thread(added.get(), false), Ok(()));
     let switching = move || assert_eq!(enable_in_thread(added.get(), true), Ok(()));
-    assert_eq!(function.call_by_evaluator_that("", switching), ran("own", "", &[AskAgain]));
+    assert_eq!(function.call_by_evaluator_that("", switching), ran("own", "", &[StaysEnabled]));
     assert_eq!(log.read(), "");
     function.call_by_evaluator("").expect("a call");
     assert_eq!(log.read(), "new");
@@ -546,7 +554,7 @@ fn an_evaluator_gets_the_code_that_a_hook_has_chosen() {
     let other = define(Function { name: "other", cells: "c a", ..with_parameters("b a") }, "");
     let reply = Reply::Run(other.code);
     add(move |_| reply);
-    let expected = ran("other", "two [one] [-]", &[AskAgain]);
+    let expected = ran("other", "two [one] [-]", &[StaysEnabled]);
     assert_eq!(function.call_by_evaluator("one two"), expected);
 }
 
@@ -613,7 +621,7 @@ fn code_of_another_interpreter_is_dispatched_again_and_runs() {
     let log = Log::default();
     let hook = log.add("called", Reply::Disable);
     for _ in 0..2 {
-        assert_eq!(function.call(""), ran("own", "", &[AskAgain]));
+        assert_eq!(function.call(""), ran("own", "", &[StaysEnabled]));
         assert_eq!(log.read(), "called");
     }
     let foreign = "RuntimeError: the code object belongs to another interpreter, which has frame \
@@ -637,10 +645,10 @@ fn without_memory_no_hook_is_disabled_and_the_call_runs() {
         Reply::Disable
     });
     for (is, answer, expected) in [
-        (true, AskAgain, "called"),
-        (true, AskAgain, "called"),
-        (false, Settled, "called"),
-        (true, Settled, ""),
+        (true, StaysEnabled, "called"),
+        (true, StaysEnabled, "called"),
+        (false, Disabled, "called"),
+        (true, Disabled, ""),
     ] {
         is_short.set(is);
         assert_eq!(function.call(""), ran("own", "", &[answer]));

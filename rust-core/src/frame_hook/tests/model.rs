@@ -125,9 +125,9 @@ impl Model {
         let for_others =
             !enabled.is_empty() && enabled.iter().all(|id| self.is_off(*id, Where::InThread));
         match (open.is_empty(), self.dispatch.waiting.is_empty()) {
-            (true, _) if for_others => Some(Became::AskAgain),
-            (true, _) => Some(Became::Settled),
-            (false, true) => Some(Became::AskAgain),
+            (true, _) if for_others => Some(Became::StaysEnabled),
+            (true, _) => Some(Became::Disabled),
+            (false, true) => Some(Became::StaysEnabled),
             _ => None,
         }
     }
@@ -146,9 +146,9 @@ impl Model {
     fn answer(&self) -> Became {
         let is_open = self.hooks.iter().any(|id| self.is_open(*id, self.dispatch.code));
         if self.dispatch.has_passed || is_open {
-            Became::AskAgain
+            Became::StaysEnabled
         } else {
-            Became::Settled
+            Became::Disabled
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Other code in the place of a frame's own.
 
 use super::exchange::{self, size, Below, Input, Other, Side};
-use super::support::Became::{AskAgain, Failed, Replaced};
+use super::support::Became::{Failed, Replaced, StaysEnabled};
 use super::support::*;
 use crate::cpython as c;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
@@ -39,7 +39,7 @@ fn exchanged(old: Function, new: Function, arguments: &str) -> Result<String, St
         by_evaluator.as_ref().map(|ran| (&ran.code, &ran.slots))
     );
     let ran = ran?;
-    assert_eq!((ran.code.as_str(), ran.answers), ("new", vec![Replaced, AskAgain]));
+    assert_eq!((ran.code.as_str(), ran.answers), ("new", vec![Replaced, StaysEnabled]));
     assert_eq!((count(function.code.cast()), count(other.code.cast())), (1, 1));
     Ok(ran.slots)
 }
@@ -440,7 +440,7 @@ fn the_object_of_a_frame_that_is_replaced_keeps_what_it_shows() {
         let expected = Ran {
             code: "new".to_string(),
             slots: "two one".to_string(),
-            answers: vec![Replaced, AskAgain],
+            answers: vec![Replaced, StaysEnabled],
         };
         assert_eq!(old.call("one two"), Ok(expected));
     }

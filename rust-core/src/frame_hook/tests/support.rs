@@ -472,9 +472,9 @@ pub fn at_end<T: 'static>(
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Became {
     /// `RESUME` may be specialized.
-    Settled,
+    Disabled,
     /// The next frame of its code is dispatched too.
-    AskAgain,
+    StaysEnabled,
     /// Another frame is the thread's current one, and starts.
     Replaced,
     /// The frame is gone, and the value of its call is on the stack of the frame below, which may
@@ -494,7 +494,7 @@ pub fn is_return_shim(frame: *mut _PyInterpreterFrame) -> bool {
 pub fn advance(ahead: Ahead) {
     if ahead != HERE {
         let frame = current_frame();
-        // SAFETY: the thread's current frame, which stands at an instruction of its code.
+        // SAFETY: the thread's current frame, which is at an instruction of its code.
         unsafe { (*frame).instr_ptr = (*frame).instr_ptr.add(ahead as usize) };
     }
 }
@@ -509,8 +509,8 @@ pub fn return_to_shim() {
 pub fn dispatch() -> Became {
     // SAFETY: a field of the thread's own.
     match unsafe { (*thread().own()).listening } {
-        Listening::Nowhere => return Became::Settled,
-        Listening::Elsewhere => return Became::AskAgain,
+        Listening::Nowhere => return Became::Disabled,
+        Listening::Elsewhere => return Became::StaysEnabled,
         Listening::Here => {}
     }
     let frame = current_frame();
@@ -519,8 +519,8 @@ pub fn dispatch() -> Became {
         unsafe { ((*frame).previous, _PyRust_DispatchFrameHooks(PyThreadState_Get(), frame)) };
     advance(ahead);
     match next {
-        NextStep::Specialize => Became::Settled,
-        NextStep::KeepUnspecialized => Became::AskAgain,
+        NextStep::Specialize => Became::Disabled,
+        NextStep::KeepUnspecialized => Became::StaysEnabled,
         NextStep::CurrentFrame if exceptions::is_set() => Became::Failed,
         NextStep::CurrentFrame if current_frame() == below || is_return_shim(current_frame()) => {
             Became::Answered
@@ -620,7 +620,7 @@ unsafe extern "C" fn evaluator(
     std::ptr::without_provenance_mut(2)
 }
 
-/// The instruction at which a frame stands, counted from its code's first one.
+/// The instruction of a frame, counted from its code's first one.
 pub fn position(frame: *mut _PyInterpreterFrame) -> isize {
     // SAFETY: a live frame with code.
     unsafe {

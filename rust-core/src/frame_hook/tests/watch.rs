@@ -1,7 +1,7 @@
 //! Frames that hooks watch: their shims, their data, and scopes.
 
 use super::exchange::{size, Below};
-use super::support::Became::{Answered, AskAgain, Failed, Replaced};
+use super::support::Became::{Answered, Failed, Replaced, StaysEnabled};
 use super::support::*;
 use super::watchers::{named, shims_below, value, Caller, Watchers, Wish, PASSES, WATCHES};
 use crate::cpython as c;
@@ -41,7 +41,7 @@ fn each_hook_has_a_shim_below_the_frame_and_none_is_left_in_a_list() {
     watchers.add("b", WATCHES);
     let caller = Caller::begin(&main);
     let frame = function.start("");
-    assert_eq!((dispatch(), shims_below(frame)), (AskAgain, 2));
+    assert_eq!((dispatch(), shims_below(frame)), (StaysEnabled, 2));
     // SAFETY: the thread's own list.
     unsafe { assert!(Watch::first_of(thread().its_state(), &thread().not_stopped()).is_some()) };
     assert_eq!(caller.end(), Ok("function".to_string()));
@@ -57,7 +57,7 @@ fn exit_callbacks_get_an_exception_and_it_propagates() {
     watchers.add("b", WATCHES);
     let caller = Caller::begin(&main);
     function.start("");
-    assert_eq!(dispatch(), AskAgain);
+    assert_eq!(dispatch(), StaysEnabled);
     watchers.log.read();
     let raised = caller.fail().expect_err("an exception");
     assert!(raised.contains("raised"), "{raised}");
@@ -75,7 +75,7 @@ fn a_callback_that_fails_fails_the_call_and_the_others_still_run() {
         watchers.add("b", Wish { fails: Some(fails), ..WATCHES });
         let caller = Caller::begin(&main);
         function.start("");
-        assert_eq!(dispatch(), AskAgain);
+        assert_eq!(dispatch(), StaysEnabled);
         let came = if fails == FRAMEHOOK_RAISED { caller.fail() } else { caller.end() };
         let raised = came.expect_err("an exception");
         assert!(raised.contains('b'), "{raised}");
@@ -113,7 +113,7 @@ fn a_removed_hook_gets_no_event_and_its_data_is_freed_at_the_end() {
     let (first, _) = (watchers.add("a", WATCHES), watchers.add("b", WATCHES));
     let caller = Caller::begin(&main);
     function.start("");
-    assert_eq!(dispatch(), AskAgain);
+    assert_eq!(dispatch(), StaysEnabled);
     assert_eq!(remove(first), Ok(()));
     assert_eq!(watchers.watchers[0].freed.get(), 1, "what it watches does not keep the user data");
     watchers.log.read();
@@ -130,9 +130,9 @@ fn frames_that_never_run_again_are_dropped_and_their_shims_stay() {
     watchers.add("a", WATCHES);
     let caller = Caller::begin(&main);
     let inner = [function.start(""), null_mut()];
-    assert_eq!(dispatch(), AskAgain);
+    assert_eq!(dispatch(), StaysEnabled);
     let frames = [inner[0], function.start("")];
-    assert_eq!(dispatch(), AskAgain);
+    assert_eq!(dispatch(), StaysEnabled);
     watchers.log.read();
     // SAFETY: the thread's own watches.
     unsafe { drop_watches_of(thread(), thread().its_state()) };
@@ -177,7 +177,7 @@ fn a_frame_that_moves_over_a_chunks_edge_takes_its_shims_along() {
             assert_eq!(dispatch(), Replaced);
             assert_eq!(shims_below(current_frame()), 3, "{distance} {new_stack}");
             frames::run_prologue(current_frame());
-            assert_eq!(dispatch(), AskAgain);
+            assert_eq!(dispatch(), StaysEnabled);
             assert_eq!(shims_below(current_frame()), 3);
             watchers.log.read();
             assert_eq!(caller.end(), Ok("other".to_string()));
@@ -242,7 +242,7 @@ fn memory_for_watches_is_kept_for_later_ones() {
     function.start("");
     let became = dispatch();
     memory::allow(None);
-    assert_eq!((became, caller.end()), (AskAgain, Ok("function".to_string())));
+    assert_eq!((became, caller.end()), (StaysEnabled, Ok("function".to_string())));
 }
 
 // --- Scopes. ---
@@ -258,7 +258,7 @@ fn a_scope_excludes_callees_until_its_frame_is_left() {
         watchers.add("b", PASSES);
         let caller = Caller::begin(&main);
         function.start("");
-        assert_eq!(dispatch(), AskAgain);
+        assert_eq!(dispatch(), StaysEnabled);
         watchers.log.read();
         let inner = Caller::begin(&main);
         assert_eq!(inner.call(&other, ""), value("other"));
@@ -276,7 +276,7 @@ fn a_scope_excludes_callees_until_its_frame_is_left() {
 }
 
 #[test]
-fn an_extent_holds_on_its_own_stack_alone() {
+fn a_scope_holds_on_its_own_stack_alone() {
     for (scope, here, elsewhere) in [
         (FRAMEHOOK_EXCLUDE_CALLEES, "b?other", "a?other b?other"),
         (FRAMEHOOK_ONLY_CALLEES, "a?other b?other", "a?other b?other"),
@@ -288,7 +288,7 @@ fn an_extent_holds_on_its_own_stack_alone() {
         watchers.add("b", PASSES);
         let caller = Caller::begin(&main);
         function.start("");
-        assert_eq!(dispatch(), AskAgain);
+        assert_eq!(dispatch(), StaysEnabled);
         watchers.log.read();
         let mut fields = [null_mut(); 4];
         for _ in 0..2 {

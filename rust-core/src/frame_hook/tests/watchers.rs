@@ -1,6 +1,6 @@
 //! Hooks that watch frames, and calls that return through shims as in the eval loop.
 
-use super::support::Became::{Answered, AskAgain, Failed, Replaced};
+use super::support::Became::{Answered, Failed, Replaced, StaysEnabled};
 use super::support::*;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
 use crate::fake_cpython::code::Function;
@@ -214,7 +214,7 @@ pub struct Caller<'a> {
 impl<'a> Caller<'a> {
     pub fn begin(function: &'a Defined) -> Self {
         let frame = function.start("");
-        // SAFETY: the frame's own fields. It stands at a call.
+        // SAFETY: the frame's own fields. It is at a call.
         let slots = unsafe {
             (*frame).return_offset = 1;
             (*frame).stacktop
@@ -256,7 +256,7 @@ impl<'a> Caller<'a> {
     /// The value of a call comes to what is the current frame now.
     fn returns(&self, value: *mut PyObject) -> Result<String, String> {
         let frame = current_frame();
-        // SAFETY: what the eval loop does where a frame returns: its caller continues behind the call.
+        // SAFETY: what the eval loop does where a frame returns: its caller continues after the call.
         unsafe {
             let top = if is_return_shim(frame) { 0 } else { (*frame).stacktop };
             frames::slot(frame, top as usize).write(value);
@@ -307,5 +307,5 @@ pub fn named(name: &str) -> Defined {
 }
 
 pub fn value(name: &str) -> (Result<String, String>, Vec<Became>) {
-    (Ok(name.to_string()), vec![AskAgain])
+    (Ok(name.to_string()), vec![StaysEnabled])
 }

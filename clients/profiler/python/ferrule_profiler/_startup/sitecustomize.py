@@ -6,7 +6,7 @@ import os
 import sys
 
 
-def _go_on():
+def _run_sitecustomize():
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
     # The one that this has hidden takes its place, as if it had been found at once.
@@ -41,4 +41,4 @@ def _load(name, directory):
         raise
 
 
-_go_on()
+_run_sitecustomize()

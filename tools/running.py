@@ -1,4 +1,4 @@
-"""What a program says when it is asked."""
+"""Runs a command and returns its output."""
 
 import subprocess
 

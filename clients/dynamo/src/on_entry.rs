@@ -8,7 +8,7 @@ use crate::code_state::CodeState;
 use crate::compile::{backend, compile};
 use crate::settings::{count_frame, nested_is_error, GUARD_COMPLETE, SKIP_UNSAFE};
 use crate::strategy::{Action, Strategy};
-use crate::{cache, extra, offered, switch};
+use crate::{cache, extra, frame_view, switch};
 use framehook::{Also, Answer, Event, EventKind, Frame, FrameHook};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -22,15 +22,15 @@ pub struct Dynamo;
 pub enum Word {
     /// The callback that was there before it, if the frame has another one; and what is left.
     Frame { before: Option<Callback>, around: Around },
-    /// The callback that was there when a generator went on; while it runs, what `below` says.
+    /// The callback that was there when a generator was resumed; while it runs, what `below` says.
     Generator { below: Action, before: Mutex<Option<Callback>> },
 }
 
-/// A frame that the hook is asked about, by a thread that has a callback.
-struct Asked<'a, 'py> {
+/// A frame that the hook is called for, in a thread that has a callback.
+struct Entry<'a, 'py> {
     frame: &'a Frame<'py>,
     code: Bound<'py, PyCode>,
-    /// The thread's, before it was asked.
+    /// The thread's, before the hook was called.
     taken: Taken,
     region: i64,
 }
@@ -55,8 +55,8 @@ impl FrameHook for Dynamo {
             switch::rest(frame.py())?;
             return Ok(Answer::pass());
         };
-        let asked = Asked { frame, code: frame.code()?, taken, region: callback::region() };
-        asked.answer()
+        let entry = Entry { frame, code: frame.code()?, taken, region: callback::region() };
+        entry.answer()
     }
 
     fn on_event(&self, event: &Event<'_, '_, Word>) -> PyResult<()> {
@@ -70,13 +70,13 @@ impl FrameHook for Dynamo {
             }
             Word::Generator { below, before } => {
                 let now = callback::current(py);
-                let goes_on = matches!(event.kind(), EventKind::Resumed);
-                let saved = if goes_on && !now.is_off() { Some(now.clone_ref(py)) } else { None };
+                let resumed = matches!(event.kind(), EventKind::Resumed);
+                let saved = if resumed && !now.is_off() { Some(now.clone_ref(py)) } else { None };
                 let saved = {
                     let mut place = before.lock().unwrap_or_else(PoisonError::into_inner);
                     std::mem::replace(&mut *place, saved)
                 };
-                if goes_on {
+                if resumed {
                     if !now.is_off() {
                         callback::replace(py, below.below(&now, py))?.forget(py);
                     }
@@ -89,7 +89,7 @@ impl FrameHook for Dynamo {
     }
 }
 
-impl<'py> Asked<'_, 'py> {
+impl<'py> Entry<'_, 'py> {
     fn py(&self) -> Python<'py> {
         self.frame.py()
     }
@@ -102,7 +102,7 @@ impl<'py> Asked<'_, 'py> {
         if matches!(self.callback(), Callback::RunOnly) {
             return Ok(extra::get(&self.code));
         }
-        extra::get_or_new(&self.code, || offered::names(self.frame)).map(Some)
+        extra::get_or_new(&self.code, || frame_view::names(self.frame)).map(Some)
     }
 
     /// The thread keeps its callback.
@@ -115,12 +115,12 @@ impl<'py> Asked<'_, 'py> {
         let Some(state) = self.state()? else { return self.unchanged(Answer::pass()) };
         let strategy = state.get().strategy(self.region);
         if strategy.current == Action::Skip {
-            if state.get().settle() {
+            if state.get().note_disabled() {
                 return self.unchanged(Answer::disable());
             }
             return self.runs(strategy.below);
         }
-        let locals = offered::locals(self.frame, state.get())?;
+        let locals = frame_view::locals(self.frame, state.get())?;
         let mut found = around::noted_as_lookup(self.py(), || self.look_up(&state, &locals))?;
         if let Some(hook) = GUARD_COMPLETE.get(self.py()) {
             if state.get().entry_count() > 0

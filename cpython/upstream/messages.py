@@ -1,11 +1,11 @@
-"""What a user is told: notes, a line of progress, and what stops the run."""
+"""Messages to the user: notes, a line of progress, and what stops the run."""
 
 import sys
 import time
 
 
 class FetchError(Exception):
-    """What stops the run; the text tells the user what to do."""
+    """What stops the run; the text says what to do."""
 
     code = 1
 
@@ -21,7 +21,7 @@ def note(text):
 
 
 class Progress:
-    """A line that counts up, where somebody is looking."""
+    """A line that counts up, on a terminal."""
 
     def __init__(self, label):
         self.label = label

@@ -1,4 +1,4 @@
-//! A frame that is offered, as torch and its guards see it.
+//! A frame at its entry, as torch and its guards see it.
 
 use crate::code_state::CodeState;
 use pyo3::prelude::*;
@@ -41,7 +41,7 @@ fn add_arguments<'py>(
 ) -> PyResult<()> {
     let py = frame.py();
     for (index, name) in state.names.iter().enumerate() {
-        // None: somebody has emptied its cell, so it is no local now.
+        // None: its cell was emptied, so it is no local now.
         if let Some(value) = frame.variable(index)? {
             locals.set_item(name.bind(py), value)?;
         }
@@ -65,7 +65,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Everything that torch may ask for. It has the values, and not the frame.
+    /// Everything that torch may read. It has the values, and not the frame.
     pub fn of(frame: &framehook::Frame<'_>, state: &CodeState) -> PyResult<Self> {
         let py = frame.py();
         let closure = frame.function()?.getattr("__closure__")?;
