@@ -8,6 +8,7 @@ signals, threads and failing allocations in turn (surroundings.py). fuzz_many.py
 """
 
 import argparse
+import copy
 import itertools
 import json
 import subprocess
@@ -17,16 +18,19 @@ import types
 import warnings
 
 import generator
+import generator_lists
 import surroundings
 
 KINDS = [("int", "int", "int"), ("float", "float", "float"), ("int", "float", "int"), ("float", "int", "other"), ("int", "int", "other"),
-         ("int", "int", "int")]
+         ("int", "int", "int"), ("list", "list", "int"), ("nested", "list", "int"), ("list", "bytes", "int")]
 CALLS = 8
 
 
-def describe(value):
-    if isinstance(value, tuple):
-        return f"({', '.join(map(describe, value))})"
+def describe(value, depth=5):
+    if isinstance(value, tuple | list):
+        # A list may contain itself.
+        items = ", ".join(describe(item, depth - 1) for item in value) if depth else "..."
+        return f"({items})" if isinstance(value, tuple) else f"[{items}]"
     if isinstance(value, int) and not -10**40 < value < 10**40:
         return f"int {hash(value)} {value.bit_length()}"
     if type(value).__module__ == "builtins" and not isinstance(value, types.BuiltinFunctionType | types.FunctionType):
@@ -36,6 +40,14 @@ def describe(value):
 
 def outcome(function, arguments):
     """What a call does, as text."""
+    arguments = copy.deepcopy(arguments)  # lists are changed
+    generator_lists.DROPPED.clear()
+    found = outcome_of(function, arguments)
+    changed = [describe(argument) for argument in arguments if isinstance(argument, list | bytearray)]
+    return f"{found} {changed} {generator_lists.DROPPED}" if changed else found
+
+
+def outcome_of(function, arguments):
     try:
         result = function(*arguments)
     except Exception as error:
@@ -60,10 +72,12 @@ class Program:
 
     def __init__(self, seed):
         self.kinds = KINDS[seed % len(KINDS)]
-        made = generator.Generator(seed, "float" in self.kinds)
+        has_lists = "list" in self.kinds
+        made = generator_lists.ListGenerator(seed, self.kinds) if has_lists else generator.Generator(seed, "float" in self.kinds)
+        arguments = generator_lists.arguments if has_lists else generator.arguments
         self.seed, self.text = seed, made.source()
         self.code = compile(self.text, f"<program {seed}>", "exec")
-        self.calls = [generator.arguments(made.rng, self.kinds) for _ in range(CALLS)]
+        self.calls = [arguments(made.rng, self.kinds) for _ in range(CALLS)]
 
     def functions(self):
         namespace = {"__name__": "generated"}

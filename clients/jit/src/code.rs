@@ -122,6 +122,9 @@ pub fn literals(code: &Bound<'_, PyCode>) -> Vec<Literal> {
 
 /// The kind of a parameter that gets this object.
 pub fn kind_of(object: &Bound<'_, PyAny>) -> Kind {
+    if let Some(container) = crate::containers::kind_of(object) {
+        return container;
+    }
     match literal(object).kind {
         Kind::Constant(_) => Kind::Object,
         kind => kind.widest(),

@@ -104,6 +104,7 @@ fn attempt(
             constants: &constants,
             table: &table,
             returns: returns.clone(),
+            takes_over: is_loop,
         };
         let isa = isa()?;
         let signature = lower::signature(isa.default_call_conv());
@@ -113,7 +114,7 @@ fn attempt(
         ));
         let mut scratch = FunctionBuilderContext::new();
         let builder = FunctionBuilder::new(&mut context.func, &mut scratch);
-        let Lowered { exits, returns: returned, other, blocks } =
+        let Lowered { exits, returns: returned, other, blocks, stores } =
             lower::lower(builder, &source, &mut resolver)?;
         if let Some(other) = other {
             // It was believed to return something else: once more.
@@ -150,6 +151,7 @@ fn attempt(
             _callees: callees,
             size,
             blocks,
+            stores,
             microseconds: processor_time() - began,
         });
     }
@@ -319,6 +321,7 @@ impl Resolve for Resolver<'_, '_> {
         }
         match (&*module, &*name) {
             ("builtins", "abs") => Meaning::Abs,
+            ("builtins", "len") => Meaning::Len,
             ("builtins", "min") => Meaning::Min,
             ("builtins", "max") => Meaning::Max,
             ("math", name) => {
@@ -343,7 +346,7 @@ impl Resolve for Resolver<'_, '_> {
         found.with_code(&code, !itself).map_err(raised)?;
         let parameters = arguments.to_vec();
         if itself && self.parameters == Some(arguments) {
-            return Ok(Callee { table: self.table, parameters, returns: None });
+            return Ok(Callee { table: self.table, parameters, returns: None, stores: false });
         }
         if code::unsupported(&code::decode(&code).map_err(raised)?).is_some() {
             return Err(format!("{} is called, which is not compiled", parts::name_of(function)));
@@ -370,7 +373,8 @@ impl Resolve for Resolver<'_, '_> {
         let returns = compiled.returns.clone().ok_or("a function that never returns")?;
         self.dependencies.extend(compiled.dependencies.iter().cloned());
         let table = std::ptr::from_ref::<Table>(&compiled.table);
+        let stores = compiled.stores;
         self.callees.push(compiled);
-        Ok(Callee { table, parameters, returns: Some(returns) })
+        Ok(Callee { table, parameters, returns: Some(returns), stores })
     }
 }

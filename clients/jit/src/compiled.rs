@@ -26,6 +26,8 @@ pub struct Compiled {
     pub _callees: Vec<Rc<Compiled>>,
     pub size: usize,
     pub blocks: usize,
+    /// It changes objects that others may refer to.
+    pub stores: bool,
     pub microseconds: f64,
 }
 

@@ -28,6 +28,40 @@ pub struct Context {
     pub words: [MaybeUninit<u64>; MOST_WORDS],
     /// The frames that were left.
     pub log: Vec<Left>,
+    /// References whose release may run code of the program.
+    pub kept: Vec<*mut pyo3::ffi::PyObject>,
+}
+
+impl Context {
+    /// For an entry.
+    pub fn new(thread: *mut crate::python::ThreadState, turns: i64) -> Self {
+        let words = [MaybeUninit::uninit(); MOST_WORDS];
+        Self { thread, turns, words, log: Vec::new(), kept: Vec::new() }
+    }
+
+    /// Takes over a reference until compiled code is left, which is soon.
+    pub fn keep_until_left(&mut self, object: *mut pyo3::ffi::PyObject) {
+        self.kept.push(object);
+        self.turns = 0;
+    }
+
+    /// Releases what the frames in the log own, which are forgotten, and what was kept.
+    ///
+    /// # Safety
+    /// Attached; the code that has left is alive, and compiled code is not running.
+    pub unsafe fn release(&mut self) {
+        for left in std::mem::take(&mut self.log) {
+            // SAFETY: the code is alive, by contract.
+            let exits = unsafe { (*left.table).exits.get() };
+            let Some(exit) = exits.and_then(|exits| exits.get(left.exit)) else { continue };
+            let owned = exit.owned.iter().filter_map(|place| left.words.get(usize::from(*place)));
+            self.kept.extend(owned.map(|word| *word as usize as *mut pyo3::ffi::PyObject));
+        }
+        for object in std::mem::take(&mut self.kept) {
+            // SAFETY: attached, by contract; the reference is the frame's or was handed over.
+            unsafe { pyo3::ffi::Py_DECREF(object) };
+        }
+    }
 }
 
 const _: () = {
@@ -35,13 +69,6 @@ const _: () = {
     assert!(std::mem::offset_of!(Context, turns) == TURNS as usize);
     assert!(std::mem::offset_of!(Context, words) == WORDS as usize);
 };
-
-impl Context {
-    /// For an entry.
-    pub fn new(thread: *mut crate::python::ThreadState, turns: i64) -> Self {
-        Self { thread, turns, words: [MaybeUninit::uninit(); MOST_WORDS], log: Vec::new() }
-    }
-}
 
 /// A frame that was left: which exit, and its words.
 pub struct Left {

@@ -166,8 +166,14 @@ unsafe extern "C" fn enter(
     }
     // SAFETY: a code object; it keeps the record while foreign code runs.
     unsafe { ffi::Py_INCREF(code) };
+    // The caller may have borrowed them from a list that is changed now.
+    let kept = if compiled.stores { given } else { &[] };
+    // SAFETY: the arguments are alive.
+    kept.iter().for_each(|argument| unsafe { ffi::Py_INCREF(*argument) });
     // SAFETY: as above; the words are of the version's kinds, and its dependencies hold.
     let result = unsafe { run(function, record, &compiled, thread, depth, &words) };
+    // SAFETY: taken above.
+    kept.iter().for_each(|argument| unsafe { ffi::Py_DECREF(*argument) });
     drop(compiled);
     // SAFETY: taken above.
     unsafe { ffi::Py_DECREF(code) };
@@ -333,6 +339,14 @@ pub unsafe fn unbox_one(kind: &Kind, object: *mut PyObject, put: &mut impl FnMut
         Kind::Bool if object == no || object == yes => Some(u64::from(object == yes)),
         _ => None,
     };
+    if kind.is_container() {
+        // SAFETY: attached, and the object is alive, by contract.
+        let fits = unsafe { crate::containers::is_of(object, kind) };
+        if fits {
+            put(object as u64);
+        }
+        return fits;
+    }
     let is = word.is_some() || *kind == Kind::Object || (*kind == Kind::None && object == none);
     if let Some(word) = word {
         put(word);
@@ -362,8 +376,12 @@ unsafe fn run(
     // SAFETY: by contract.
     let outcome = unsafe { compiled.run(&mut context, depth, words) };
     if outcome.object != LEFT {
-        // SAFETY: attached; an object is one of the arguments or constants, which are alive.
-        return unsafe { box_result(compiled, outcome) };
+        // SAFETY: attached; an object is one of the arguments or constants, which are alive. Nothing was left.
+        return unsafe {
+            let result = box_result(compiled, outcome);
+            context.release();
+            result
+        };
     }
     let nested = NESTED.get();
     let cause = judge(record, &context);
@@ -373,7 +391,11 @@ unsafe fn run(
     }
     NESTED.set(nested + 1);
     // SAFETY: the log is of this entry, whose code `compiled` keeps; the arguments are alive until the vectorcall returns.
-    let result = unsafe { exit::continue_frames(&context, function) };
+    let result = unsafe {
+        let result = exit::continue_frames(&mut context, function);
+        context.release(); // where the frames could not be made
+        result
+    };
     NESTED.set(nested);
     result
 }
@@ -394,6 +416,7 @@ pub unsafe fn box_result(compiled: &Compiled, outcome: Outcome) -> *mut PyObject
             Some(INT) => ffi::PyLong_FromLongLong(value as i64),
             Some(FLOAT) => ffi::PyFloat_FromDouble(f64::from_bits(value)),
             Some(Kind::Bool) => ffi::PyBool_FromLong((value != 0).into()),
+            Some(kind) if kind.is_container() => value as usize as *mut PyObject,
             _ => ffi::Py_NewRef(ffi::Py_None()),
         }
     }

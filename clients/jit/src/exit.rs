@@ -179,8 +179,8 @@ pub unsafe fn fill(exit: &Exit, words: &[u64], slots: &mut Vec<*mut PyObject>) -
 /// The exit of a frame that was left.
 ///
 /// # Safety
-/// The code that has left is alive.
-pub unsafe fn exit_of(left: &Left) -> Option<&Exit> {
+/// The code that has left is alive as long as the result is used.
+pub unsafe fn exit_of<'a>(left: &Left) -> Option<&'a Exit> {
     // SAFETY: its table lives as long as the code, by contract, and its exits never change.
     unsafe { (*left.table).exits.get() }?.get(left.exit)
 }
@@ -190,7 +190,7 @@ pub unsafe fn exit_of(left: &Left) -> Option<&Exit> {
 /// # Safety
 /// The thread is attached and no exception is set. The context's log is that of one entry, made of code that is alive; the objects
 /// among its words are alive, and `function` is the function that was entered.
-pub unsafe fn continue_frames(context: &Context, function: *mut PyObject) -> *mut PyObject {
+pub unsafe fn continue_frames(context: &mut Context, function: *mut PyObject) -> *mut PyObject {
     let mut frames = &context.log[..];
     let mut value = std::ptr::null_mut();
     // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
@@ -232,6 +232,8 @@ pub unsafe fn continue_frames(context: &Context, function: *mut PyObject) -> *mu
         callee = exit.callee;
         slots.push(own);
     }
+    // SAFETY: attached, and the code is alive; the slots have references of their own.
+    unsafe { context.release() };
     match Api::get() {
         // SAFETY: the records describe frames of these functions, whose slots are owned and as many as the code's variables and
         // what is on the stack; they are consumed.

@@ -37,10 +37,10 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     if !parts::code_of(&function).is(hot.code()) {
         return never(hot); // a hook has given the frame other code
     }
-    let Some((locals, stack, iterators)) = read(hot)? else { return never(hot) };
+    let Some(State { locals, stack, words, taken }) = read(hot)? else { return never(hot) };
     let start = Start { unit: hot.head() as u32, locals: &locals, stack: &stack };
     let Some(compiled) = find(&function, record, &start) else { return never(hot) };
-    let Some(words) = words(hot, &compiled, iterators)? else { return never(hot) };
+    let Some(words) = all_words(hot, &compiled, words)? else { return never(hot) };
     // SAFETY: attached, as the loop proves.
     let thread = unsafe { ffi::PyThreadState_GetUnchecked() }.cast::<ThreadState>();
     // SAFETY: attached; the frame keeps the function, whose globals and builtins it was compiled for.
@@ -49,28 +49,38 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     }
     count(&record.entered);
     let mut context = Context::new(thread, BUDGET);
+    take_over(hot, &taken);
     // SAFETY: attached; these are the words for this code, which is valid.
     let outcome = unsafe { compiled.run(&mut context, room(thread), &words) };
     if outcome.object != LEFT {
         // SAFETY: attached; objects that were passed in are in the frame's slots.
-        let result = unsafe { box_result(&compiled, outcome) };
-        return answer(hot, result);
+        let result = unsafe {
+            let result = box_result(&compiled, outcome);
+            context.release();
+            result
+        };
+        return answer(hot, &compiled, result);
     }
     let cause = judge(record, &context);
     // The outermost one is the frame; those that it calls are called again.
     // SAFETY: the code that has left is kept.
     let left = context.log.last().and_then(|left| Some((left, unsafe { exit::exit_of(left) }?)));
     let Some((left, exit)) = left else { return never(hot) };
+    let words = left.words.clone();
     let mut objects = Vec::new();
-    // SAFETY: attached; objects among the words are in the frame's slots, or constants.
-    if !unsafe { exit::fill(exit, &left.words, &mut objects) } {
-        // Nothing was changed: the interpreter computes it again.
+    // SAFETY: attached; objects among the words are in the frame's slots, or constants. What the frames own is released when the
+    // slots have references of their own.
+    let filled = unsafe {
+        let filled = exit::fill(exit, &words, &mut objects);
+        context.release();
+        filled
+    };
+    if !filled {
         release(&objects);
-        drop(PyErr::take(hot.py()));
-        return Ok(LoopAnswer::Continue);
+        return failed(hot, &compiled);
     }
     if exit.cause == Cause::Return {
-        return answer(hot, objects.pop().unwrap_or(std::ptr::null_mut()));
+        return answer(hot, &compiled, objects.pop().unwrap_or(std::ptr::null_mut()));
     }
     write(hot, exit, objects);
     hot.set_turns(match cause {
@@ -88,11 +98,22 @@ fn never<'py>(hot: &mut HotLoop<'_, 'py>) -> PyResult<LoopAnswer<'py>> {
     Ok(LoopAnswer::Continue)
 }
 
-/// The function's result; if it could not be made, nothing was changed.
-fn answer<'py>(hot: &HotLoop<'_, 'py>, result: *mut PyObject) -> PyResult<LoopAnswer<'py>> {
+/// There is no memory for an object, and an exception is set. If the code changes nothing outside of its frame, and has taken over
+/// nothing, the interpreter computes it again.
+fn failed<'py>(hot: &HotLoop<'_, 'py>, compiled: &Compiled) -> PyResult<LoopAnswer<'py>> {
+    let error = PyErr::fetch(hot.py());
+    let takes = compiled.parameters.iter().chain(&compiled.stack).any(Kind::holds_containers);
+    Ok(if compiled.stores || takes { LoopAnswer::Unwind(error) } else { LoopAnswer::Continue })
+}
+
+/// The function's result, if it could be made.
+fn answer<'py>(
+    hot: &HotLoop<'_, 'py>,
+    compiled: &Compiled,
+    result: *mut PyObject,
+) -> PyResult<LoopAnswer<'py>> {
     if result.is_null() {
-        drop(PyErr::take(hot.py()));
-        return Ok(LoopAnswer::Continue);
+        return failed(hot, compiled);
     }
     // SAFETY: a new reference.
     Ok(LoopAnswer::Result(unsafe { Bound::from_owned_ptr(hot.py(), result) }))
@@ -105,27 +126,54 @@ fn release(objects: &[*mut PyObject]) {
     }
 }
 
-/// The kinds of the locals and of the stack, and the words of the stack.
-type State = (Vec<Kind>, Vec<Kind>, Vec<u64>);
+/// What a frame holds.
+#[derive(Default)]
+struct State {
+    locals: Vec<Kind>,
+    stack: Vec<Kind>,
+    /// The words of the stack.
+    words: Vec<u64>,
+    /// The slots whose references compiled code takes over.
+    taken: Vec<usize>,
+}
 
-/// `None`: the stack has something else, or an int is too large.
+/// Empties the slots whose references are compiled code's from now on. It gives the frame all slots anew when it leaves.
+fn take_over(hot: &mut HotLoop<'_, '_>, taken: &[usize]) {
+    for index in taken {
+        // SAFETY: the interpreter lends the frame's slots to the callback; `read` has found this one.
+        unsafe { *(*hot.raw()).slots.add(*index) = std::ptr::null_mut() };
+    }
+}
+
+/// `None`: there is something that compiled code cannot have.
 fn read(hot: &mut HotLoop<'_, '_>) -> PyResult<Option<State>> {
     // SAFETY: the interpreter lends the struct to the callback.
-    let count = unsafe { (*hot.raw()).local_count };
-    let (mut locals, mut stack, mut words) = (Vec::new(), Vec::new(), Vec::new());
-    for index in 0..count as usize {
-        locals.push(match hot.local(index)? {
-            None => Kind::Unbound,
-            Some(object) => local_kind(&object),
-        });
+    let count = unsafe { (*hot.raw()).local_count } as usize;
+    let mut state = State::default();
+    for index in 0..count {
+        let kind = hot.local(index)?.map_or(Kind::Unbound, |object| local_kind(&object));
+        state.taken.extend(kind.is_container().then_some(index));
+        state.locals.push(kind);
     }
     for index in 0..hot.stack_depth() {
-        let Some(object) = hot.stack(index) else { return Ok(None) };
-        let Some((kind, iterator)) = range_iterator(&object)? else { return Ok(None) };
-        words.extend(iterator);
-        stack.push(kind);
+        let Some(object) = hot.stack(index) else {
+            state.stack.push(Kind::Null);
+            continue;
+        };
+        if let Some((kind, iterator)) = range_iterator(&object)? {
+            state.words.extend(iterator);
+            state.stack.push(kind);
+            continue;
+        }
+        let kind = kind_of(&object);
+        // SAFETY: the frame's slot keeps the object.
+        if !unsafe { unbox_one(&kind, object.as_ptr(), &mut |word| state.words.push(word)) } {
+            return Ok(None);
+        }
+        state.taken.extend(kind.is_container().then_some(count + index));
+        state.stack.push(kind);
     }
-    Ok(Some((locals, stack, words)))
+    Ok(Some(state))
 }
 
 /// The kind of a local. If the slot has the only reference to a number, its identity cannot be observed.
@@ -139,7 +187,7 @@ fn local_kind(object: &Bound<'_, PyAny>) -> Kind {
 }
 
 /// The words of the locals as compiled code expects them, and those of the stack behind them.
-fn words(
+fn all_words(
     hot: &mut HotLoop<'_, '_>,
     compiled: &Compiled,
     stack: Vec<u64>,

@@ -35,6 +35,11 @@ pub enum Kind {
         descending: bool,
     },
     Tuple(Vec<Kind>),
+    /// An exact list, and what its items were when it was looked at: each load compares. One word, the object.
+    List(Box<Kind>),
+    /// An exact bytes object, likewise.
+    Bytes,
+    ByteArray,
 }
 
 pub const INT: Kind = Kind::Int { object: false };
@@ -54,6 +59,19 @@ impl Kind {
         self.is_int() || self.is_float()
     }
 
+    /// A container: its word is an object, to which compiled code has a reference or borrows one.
+    pub fn is_container(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Bytes | Self::ByteArray)
+    }
+
+    /// Whether there is a container in it.
+    pub fn holds_containers(&self) -> bool {
+        match self {
+            Self::Tuple(items) => items.iter().any(Self::holds_containers),
+            other => other.is_container(),
+        }
+    }
+
     /// The types of the machine words, in order.
     pub fn words(&self, out: &mut SmallVec<[Type; 4]>) {
         match self {
@@ -63,7 +81,9 @@ impl Kind {
                 out.push(F64);
                 out.extend(object.then_some(I64));
             }
-            Self::Bool | Self::Object => out.push(I64),
+            Self::Bool | Self::Object | Self::List(_) | Self::Bytes | Self::ByteArray => {
+                out.push(I64);
+            }
             Self::Range { .. } | Self::RangeIterator { .. } => out.extend([I64; 3]),
             Self::Tuple(items) => items.iter().for_each(|item| item.words(out)),
         }
@@ -133,6 +153,10 @@ impl Kind {
             Self::Object => "another object".into(),
             Self::Range { .. } => "range".into(),
             Self::RangeIterator { .. } => "iterator of a range".into(),
+            Self::List(items) if **items == Self::Object => "list".into(),
+            Self::List(items) => format!("list of {}", items.describe()),
+            Self::Bytes => "bytes".into(),
+            Self::ByteArray => "bytearray".into(),
             Self::Tuple(items) => {
                 let items: Vec<String> = items.iter().map(Self::describe).collect();
                 format!("tuple of ({})", items.join(", "))
@@ -146,16 +170,48 @@ impl Kind {
 pub struct Val {
     pub kind: Kind,
     pub words: SmallVec<[Value; 3]>,
+    /// Whether the references to its containers are its own; see `lower::own`.
+    pub owned: bool,
 }
 
 impl Val {
     pub fn new(kind: Kind, words: &[Value]) -> Self {
-        Self { kind, words: SmallVec::from_slice(words) }
+        Self { kind, words: SmallVec::from_slice(words), owned: false }
     }
 
     /// A value that has no words.
     pub fn plain(kind: Kind) -> Self {
-        Self { kind, words: SmallVec::new() }
+        Self { kind, words: SmallVec::new(), owned: false }
+    }
+
+    /// A value with references of its own.
+    pub fn owning(kind: Kind, words: &[Value]) -> Self {
+        Self { owned: true, ..Self::new(kind, words) }
+    }
+
+    /// The same value without references of its own.
+    pub fn borrowed(&self) -> Self {
+        Self { owned: false, ..self.clone() }
+    }
+
+    /// The containers in it.
+    pub fn containers(&self) -> SmallVec<[(Kind, Value); 2]> {
+        fn find(
+            kind: &Kind,
+            words: &mut dyn Iterator<Item = Value>,
+            out: &mut SmallVec<[(Kind, Value); 2]>,
+        ) {
+            match kind {
+                Kind::Tuple(items) => items.iter().for_each(|item| find(item, words, out)),
+                kind if kind.is_container() => {
+                    out.extend(words.next().map(|word| (kind.clone(), word)))
+                }
+                kind => words.take(kind.count()).for_each(drop),
+            }
+        }
+        let mut out = SmallVec::new();
+        find(&self.kind, &mut self.words.iter().copied(), &mut out);
+        out
     }
 
     /// The object that an int or a float was read from, if one is known.

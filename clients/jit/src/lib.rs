@@ -7,6 +7,7 @@
 mod code;
 mod compile;
 mod compiled;
+mod containers;
 mod context;
 mod decode;
 mod depend;
@@ -17,6 +18,7 @@ mod kind;
 mod lower;
 mod memory;
 mod numbers;
+mod objects;
 mod opcode;
 mod parts;
 mod python;

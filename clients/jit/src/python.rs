@@ -3,7 +3,7 @@
 //! *Layouts*: the structs are the beginnings of those of `Include/cpython` of 3.13, in a build with a GIL and without
 //! `Py_TRACE_REFS`; `ferrule_jit` refuses other interpreters before any of them is read.
 
-use pyo3::ffi::{PyFunctionObject, PyObject, PyTypeObject, Py_ssize_t};
+use pyo3::ffi::{self, PyFunctionObject, PyObject, PyTypeObject, Py_ssize_t};
 use std::ffi::{c_int, c_void};
 
 /// `PyThreadState`.
@@ -50,6 +50,35 @@ pub struct DictObject {
     used: Py_ssize_t,
     /// Another one after each change.
     pub version: u64,
+}
+
+/// Where compiled code finds fields of objects: of each, of those with a size, and of single types.
+pub const REFERENCES: i32 = 0;
+pub const TYPE: i32 = std::mem::offset_of!(PyObject, ob_type) as i32;
+pub const SIZE: i32 = std::mem::offset_of!(ffi::PyVarObject, ob_size) as i32;
+pub const ITEMS: i32 = std::mem::offset_of!(ffi::PyListObject, ob_item) as i32;
+pub const FLOAT_VALUE: i32 = std::mem::offset_of!(ffi::PyFloatObject, ob_fval) as i32;
+pub const LONG_TAG: i32 = std::mem::offset_of!(LongObject, tag) as i32;
+pub const LONG_DIGIT: i32 = std::mem::offset_of!(LongObject, digit) as i32;
+pub const BYTES: i32 = std::mem::offset_of!(BytesObject, bytes) as i32;
+pub const BYTES_OF_ARRAY: i32 = std::mem::offset_of!(ByteArrayObject, start) as i32;
+
+/// `PyBytesObject`.
+#[repr(C)]
+struct BytesObject {
+    head: ffi::PyVarObject,
+    hash: isize,
+    bytes: [u8; 1],
+}
+
+/// `PyByteArrayObject`.
+#[repr(C)]
+struct ByteArrayObject {
+    head: ffi::PyVarObject,
+    allocated: Py_ssize_t,
+    memory: *mut u8,
+    start: *mut u8,
+    exports: Py_ssize_t,
 }
 
 /// `struct _longobject`.

@@ -34,6 +34,7 @@ pub enum Meaning {
     Int,
     Float,
     Bool,
+    Len,
     /// A function of `math`, by its name.
     Math(&'static str),
     /// A Python function.
@@ -48,6 +49,8 @@ pub struct Callee {
     pub parameters: Vec<Kind>,
     /// `None`: the function that is being compiled.
     pub returns: Option<Kind>,
+    /// It changes objects that others may refer to. Of the function that is being compiled that is not known yet.
+    pub stores: bool,
 }
 
 /// Answers, and remembers what code depends on.

@@ -31,7 +31,9 @@ impl Slot {
             (Kind::Bool, [value]) => Self::Bool(*value),
             (Kind::None, _) => Self::None,
             (Kind::Constant(address), _) => Self::Constant(*address),
-            (Kind::Object, [object]) => Self::Object(*object),
+            (Kind::Object | Kind::List(_) | Kind::Bytes | Kind::ByteArray, [object]) => {
+                Self::Object(*object)
+            }
             (Kind::Range { .. }, [start, stop, step]) => Self::Range([*start, *stop, *step]),
             (Kind::RangeIterator { descending }, [next, left, step]) => {
                 Self::RangeIterator([*next, *left, *step], *descending)
@@ -66,6 +68,8 @@ pub struct Exit {
     pub cause: Cause,
     /// For a call in progress: the address of the function that is called.
     pub callee: usize,
+    /// The words that are references of the frame's own, to be released when the slots have theirs.
+    pub owned: Vec<u16>,
 }
 
 /// Why compiled code is left.

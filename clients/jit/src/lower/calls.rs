@@ -11,6 +11,13 @@ use cranelift_codegen::ir::{InstBuilder, MemFlags, StackSlotData, StackSlotKind}
 
 impl Lowering<'_, '_> {
     pub(super) fn call(&mut self, count: usize) -> Result<Flow> {
+        if self.stack.iter().any(|value| value.kind.holds_containers())
+            && self.calls_function(count)
+        {
+            // What a callee is given stays alive, whatever it changes.
+            self.secure();
+            self.taken = self.before_consuming(count + 2);
+        }
         let start = self.stack.len().checked_sub(count).ok_or("internal: CALL")?;
         let arguments = self.stack.split_off(start);
         let (itself, callable) = (self.pop()?, self.pop()?);
@@ -28,6 +35,7 @@ impl Lowering<'_, '_> {
             (Meaning::Max, [x, y]) => self.extreme(x, y, true)?,
             (Meaning::Int, [x]) => self.int_of(x)?,
             (Meaning::Float, [x]) => self.float_of(x)?,
+            (Meaning::Len, [x]) => self.length_of(x)?,
             (Meaning::Bool, [x]) => {
                 let truth = self.truth(x)?;
                 if x.kind == Kind::None {
@@ -42,6 +50,16 @@ impl Lowering<'_, '_> {
         };
         self.stack.push(result);
         Ok(Flow::Next)
+    }
+
+    /// Whether the callable below so many arguments is a Python function.
+    fn calls_function(&self, count: usize) -> bool {
+        let place = self.stack.len().checked_sub(count + 2);
+        let callable = place.and_then(|place| self.stack.get(place));
+        callable.is_some_and(|callable| match callable.kind {
+            Kind::Constant(address) => self.resolve.meaning(address) == Meaning::Function,
+            _ => false,
+        })
     }
 
     fn absolute(&mut self, x: &Val) -> Result<Val> {
@@ -103,7 +121,12 @@ impl Lowering<'_, '_> {
     /// A call of a compiled function, without a frame.
     fn call_compiled(&mut self, function: usize, arguments: &[Val]) -> Result<Flow> {
         let kinds: Vec<Kind> = arguments.iter().map(|argument| argument.kind.widest()).collect();
-        let Callee { table, parameters, returns } = self.resolve.callee(function, &kinds)?;
+        let Callee { table, parameters, returns, stores } =
+            self.resolve.callee(function, &kinds)?;
+        if stores && self.source.repeats_calls {
+            return Err("a call of a function that changes containers, in a loop that runs".into());
+        }
+        self.stores |= stores;
         // Its own recursion: what it returns is believed until the end, and compared then.
         let returns = match returns {
             Some(returns) => returns,
@@ -155,7 +178,8 @@ impl Lowering<'_, '_> {
         } else {
             (self.locals.clone(), self.stack.clone())
         };
-        let left = self.exit(locals, stack, Cause::Call, function);
+        let beside = if self.source.repeats_calls { Vec::new() } else { self.taken.clone() };
+        let left = self.exit(locals, stack, Cause::Call, function, beside);
         let go_on = self.b.create_block();
         let has_left = self.b.ins().icmp_imm(IntCC::Equal, object, context::LEFT);
         self.b.ins().brif(has_left, left, &[], go_on, &[]);
@@ -168,6 +192,7 @@ impl Lowering<'_, '_> {
                 Val::new(returns.widest(), &[number, object])
             }
             Kind::Bool => Val::new(Kind::Bool, &[value]),
+            kind if kind.is_container() => Val::owning(kind, &[value]),
             other => Val::plain(other),
         };
         self.stack.push(result);

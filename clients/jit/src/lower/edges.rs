@@ -15,6 +15,7 @@ const MOST_ALIKE: usize = 3;
 impl Lowering<'_, '_> {
     /// The block to jump to from here, without arguments, to go on at a code unit with the values at hand.
     pub(super) fn edge(&mut self, unit: u32) -> Block {
+        self.own_stack();
         let from = self.b.create_block();
         let here = self.instruction.unit;
         let place = if unit > here { unit } else { here };

@@ -1,15 +1,20 @@
 //! From bytecode to Cranelift's IR: each block once for each combination of kinds that reaches it.
 //!
-//! *No foreign code*: what is compiled runs no Python code, releases no reference and does not let go of the GIL. It computes, or
-//! it leaves at the start of an instruction, so what held at the entry (globals, callees, tools) holds until it is left.
+//! *No foreign code*: what is compiled runs no code of the program and does not let go of the GIL. It computes, changes items of
+//! containers, or leaves at the start of an instruction. So what held at the entry (globals, callees, tools) holds until it is left,
+//! and so does the type of an object.
 
+mod buffer;
 mod calls;
 mod compare;
+mod container;
 mod edges;
 mod float;
 mod int;
 mod joins;
+mod list;
 mod math;
+mod own;
 mod ranges;
 mod step;
 
@@ -48,6 +53,8 @@ pub struct Source<'a> {
     pub table: &'a Table,
     /// What its own calls of itself are believed to return.
     pub returns: Option<Kind>,
+    /// Containers at the start are owned already: those of a frame, from whose slots they were taken.
+    pub takes_over: bool,
 }
 
 /// What has become of it, beside the IR.
@@ -58,6 +65,8 @@ pub struct Lowered {
     /// What it should have been, if it was believed to return something that it never does.
     pub other: Option<Kind>,
     pub blocks: usize,
+    /// It changes objects that others may refer to.
+    pub stores: bool,
 }
 
 /// An exit whose code is still to be emitted.
@@ -68,6 +77,8 @@ struct Pending {
     stack: Vec<Val>,
     cause: Cause,
     callee: usize,
+    /// What it owns beside the slots.
+    beside: Vec<Val>,
 }
 
 enum Flow {
@@ -93,6 +104,9 @@ pub struct Lowering<'a, 'f> {
     instruction: Instruction,
     before: (Vec<Val>, Vec<Val>),
     exits_here: Vec<(Cause, Block)>,
+    /// What it consumes, and releases at its end.
+    taken: Vec<Val>,
+    stores: bool,
 
     targets: HashSet<u32>,
     joins: Joins,
@@ -137,6 +151,8 @@ pub fn lower(
         instruction: nothing,
         before: (Vec::new(), Vec::new()),
         exits_here: Vec::new(),
+        taken: Vec::new(),
+        stores: false,
         targets,
         joins: Joins::default(),
         blocks: 0,
@@ -150,10 +166,10 @@ pub fn lower(
         lowering.join(unit)?;
     }
     let exits = lowering.emit_exits()?;
-    let Lowering { mut b, returns, blocks, seen, matched, .. } = lowering;
+    let Lowering { mut b, returns, blocks, seen, matched, stores, .. } = lowering;
     b.seal_all_blocks();
     b.finalize();
-    Ok(Lowered { exits, returns, other: if matched { None } else { seen }, blocks })
+    Ok(Lowered { exits, returns, other: if matched { None } else { seen }, blocks, stores })
 }
 
 impl Lowering<'_, '_> {
@@ -181,6 +197,8 @@ impl Lowering<'_, '_> {
                 });
                 offset += 8;
             }
+            value.owned = self.source.takes_over && kind.holds_containers();
+            let value = self.own(value);
             self.locals.push(value);
         }
         self.stack = self.locals.split_off(self.source.locals.len());
@@ -196,7 +214,8 @@ impl Lowering<'_, '_> {
         let mut values = |kinds: Vec<Kind>| -> Vec<Val> {
             let value = |kind: Kind| {
                 let count = kind.count();
-                Val { kind, words: words.by_ref().take(count).collect() }
+                let owned = kind.holds_containers();
+                Val { kind, words: words.by_ref().take(count).collect(), owned }
             };
             kinds.into_iter().map(value).collect()
         };
@@ -270,16 +289,23 @@ impl Lowering<'_, '_> {
             return *block;
         }
         let (locals, stack) = self.before.clone();
-        let block = self.exit(locals, stack, cause, 0);
+        let block = self.exit(locals, stack, cause, 0, Vec::new());
         self.exits_here.push((cause, block));
         block
     }
 
-    fn exit(&mut self, locals: Vec<Val>, stack: Vec<Val>, cause: Cause, callee: usize) -> Block {
+    fn exit(
+        &mut self,
+        locals: Vec<Val>,
+        stack: Vec<Val>,
+        cause: Cause,
+        callee: usize,
+        beside: Vec<Val>,
+    ) -> Block {
         let block = self.b.create_block();
         self.b.set_cold_block(block);
         let instruction = self.instruction;
-        self.pending.push(Pending { block, instruction, locals, stack, cause, callee });
+        self.pending.push(Pending { block, instruction, locals, stack, cause, callee, beside });
         block
     }
 
@@ -357,6 +383,10 @@ impl Lowering<'_, '_> {
                 values.iter().map(slot).collect()
             };
             let (locals, stack) = (slots(&exit.locals), slots(&exit.stack));
+            slots(&exit.beside);
+            let all = exit.locals.iter().chain(&exit.stack).chain(&exit.beside);
+            let owned = all.filter(|value| value.owned).flat_map(Val::containers);
+            let owned = owned.filter_map(|(_, word)| places.get(&word).copied()).collect();
             if order.len() > context::MOST_WORDS {
                 return Err("too many variables".into());
             }
@@ -365,7 +395,7 @@ impl Lowering<'_, '_> {
             let unit = if in_call { unit } else { start };
             let words = order.len();
             let (cause, callee) = (exit.cause, exit.callee);
-            let made = Exit { unit, after: next, locals, stack, words, cause, callee };
+            let made = Exit { unit, after: next, locals, stack, words, cause, callee, owned };
             plans.push((exit.block, order, made));
         }
         let out = self.b.create_block();

@@ -1,6 +1,7 @@
 //! One instruction.
 
 use super::int::operator;
+use super::own::consumed;
 use super::{Flow, Lowering};
 use crate::decode::Instruction;
 use crate::kind::{Kind, Val, FLOAT, INT};
@@ -16,7 +17,14 @@ const UNARY_POSITIVE: u32 = 5;
 impl Lowering<'_, '_> {
     /// Compiles an instruction. What is not compiled is an exit where an exception is about to be raised, and refused elsewhere.
     pub(super) fn step(&mut self, instruction: Instruction) -> Result<Flow> {
-        match self.compile(instruction) {
+        let count = consumed(instruction.opcode, instruction.argument);
+        self.taken = self.before_consuming(count);
+        let result = self.compile(instruction);
+        if let Ok(Flow::Next) = result {
+            let taken = std::mem::take(&mut self.taken);
+            self.after_consuming(&taken);
+        }
+        match result {
             Err(_) if self.source.code.raises_from(instruction.start) => Ok(self.leave()),
             result => result,
         }
@@ -37,20 +45,34 @@ impl Lowering<'_, '_> {
                 let unbound = value.kind == Kind::Unbound;
                 self.stack.push(if unbound { Val::plain(Kind::Null) } else { value });
             }
-            op::STORE_FAST => self.store(argument as usize)?,
+            op::STORE_FAST => {
+                self.before_replacing(&[argument as usize]);
+                self.store(argument as usize)?;
+            }
             op::STORE_FAST_STORE_FAST => {
+                if first == second {
+                    return Err("a variable that is assigned twice at once".into());
+                }
+                self.before_replacing(&[first, second]);
                 self.store(first)?;
                 self.store(second)?;
             }
             op::STORE_FAST_LOAD_FAST => {
+                let unbound = |local: &Val| local.kind == Kind::Unbound;
+                if first != second && self.locals.get(second).is_none_or(unbound) {
+                    return Ok(self.leave()); // UnboundLocalError
+                }
+                self.before_replacing(&[first]);
                 self.store(first)?;
                 return self.load(second);
             }
             op::DELETE_FAST => {
-                let old = self.set_local(argument as usize, Val::plain(Kind::Unbound))?;
-                if old.kind == Kind::Unbound {
+                let index = argument as usize;
+                if self.locals.get(index).is_none_or(|local| local.kind == Kind::Unbound) {
                     return Ok(self.leave());
                 }
+                self.before_replacing(&[index]);
+                self.replace_local(index, Val::plain(Kind::Unbound))?;
             }
             op::LOAD_CONST => {
                 let literal = self.constant(argument)?;
@@ -78,13 +100,15 @@ impl Lowering<'_, '_> {
             op::POP_TOP | op::END_FOR => drop(self.pop()?),
             op::COPY => {
                 let place = self.place(argument)?;
-                let value = self.stack.get(place).cloned().ok_or("internal: COPY")?;
+                let value = self.stack.get(place).ok_or("internal: COPY")?.borrowed();
                 self.stack.push(value);
             }
             op::SWAP => {
                 let (place, top) = (self.place(argument)?, self.place(1)?);
                 self.stack.swap(place, top);
             }
+            op::BINARY_SUBSCR => return self.subscript(),
+            op::STORE_SUBSCR => return self.store_subscript(),
             op::BINARY_OP => {
                 let (y, x) = (self.pop()?, self.pop()?);
                 let in_place = argument >= operator::IN_PLACE;
@@ -174,10 +198,14 @@ impl Lowering<'_, '_> {
             }
             op::BUILD_TUPLE => {
                 let start = self.stack.len().checked_sub(argument as usize);
+                if self.stack.iter().any(|value| value.kind.holds_containers()) {
+                    self.secure();
+                }
                 let items = self.stack.split_off(start.ok_or("internal: BUILD_TUPLE")?);
                 let kinds = items.iter().map(|item| item.kind.clone()).collect();
                 let words = items.iter().flat_map(|item| item.words.iter().copied()).collect();
-                self.stack.push(Val { kind: Kind::Tuple(kinds), words });
+                let owned = items.iter().any(|item| item.kind.holds_containers());
+                self.stack.push(Val { kind: Kind::Tuple(kinds), words, owned });
             }
             op::UNPACK_SEQUENCE => return self.unpack(argument as usize),
             op::GET_ITER => {
@@ -205,10 +233,12 @@ impl Lowering<'_, '_> {
                 }
             }
             op::RETURN_VALUE => {
+                self.before_returning();
                 let value = self.pop()?;
                 return self.return_value(value);
             }
             op::RETURN_CONST => {
+                self.before_returning();
                 let literal = self.constant(argument)?;
                 self.push_literal(&literal);
                 let value = self.pop()?;
@@ -270,7 +300,7 @@ impl Lowering<'_, '_> {
     }
 
     /// Puts a value into a local, and returns what was there.
-    fn set_local(&mut self, index: usize, value: Val) -> Result<Val> {
+    pub(super) fn set_local(&mut self, index: usize, value: Val) -> Result<Val> {
         let local = self.locals.get_mut(index).ok_or("internal: no such local")?;
         Ok(std::mem::replace(local, value))
     }
@@ -280,7 +310,7 @@ impl Lowering<'_, '_> {
         if value.kind == Kind::Unbound {
             return Ok(self.leave()); // UnboundLocalError
         }
-        self.stack.push(value);
+        self.stack.push(value.borrowed());
         Ok(Flow::Next)
     }
 
@@ -289,8 +319,7 @@ impl Lowering<'_, '_> {
         if value.kind == Kind::Null {
             value.kind = Kind::Unbound; // what LOAD_FAST_AND_CLEAR has found
         }
-        self.set_local(index, value)?;
-        Ok(())
+        self.replace_local(index, value)
     }
 
     fn unpack(&mut self, count: usize) -> Result<Flow> {
@@ -304,11 +333,13 @@ impl Lowering<'_, '_> {
         if kinds.len() != count {
             return Ok(self.leave()); // ValueError
         }
+        let owned = value.owned;
         let mut words = value.words.iter().copied();
         let mut items = Vec::with_capacity(count);
         for kind in kinds {
             let words = words.by_ref().take(kind.count()).collect();
-            items.push(Val { kind: kind.clone(), words });
+            let owned = owned && kind.holds_containers();
+            items.push(Val { kind: kind.clone(), words, owned });
         }
         self.stack.extend(items.into_iter().rev());
         Ok(Flow::Next)
@@ -357,6 +388,7 @@ impl Lowering<'_, '_> {
             Kind::Float { .. } => FLOAT,
             Kind::Bool => Kind::Bool,
             Kind::None => Kind::None,
+            ref kind if kind.is_container() => kind.clone(),
             _ => return Ok(self.return_as_exit(value)),
         };
         self.seen.get_or_insert_with(|| plain.clone());
@@ -379,7 +411,7 @@ impl Lowering<'_, '_> {
     }
 
     fn return_as_exit(&mut self, value: Val) -> Flow {
-        let block = self.exit(Vec::new(), vec![value], Cause::Return, 0);
+        let block = self.exit(Vec::new(), vec![value], Cause::Return, 0, Vec::new());
         self.b.ins().jump(block, &[]);
         Flow::End
     }

@@ -1,0 +1,96 @@
+//! Containers as parameters: what their items are.
+
+use crate::kind::Kind;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyList};
+
+/// How deep lists of lists are looked into.
+const DEEPEST: u32 = 3;
+
+/// The kind of an object that is a container.
+pub fn kind_of(object: &Bound<'_, PyAny>) -> Option<Kind> {
+    of_container(object, DEEPEST)
+}
+
+fn of_container(object: &Bound<'_, PyAny>, depth: u32) -> Option<Kind> {
+    if object.cast_exact::<PyBytes>().is_ok() {
+        return Some(Kind::Bytes);
+    }
+    if object.cast_exact::<PyByteArray>().is_ok() {
+        return Some(Kind::ByteArray);
+    }
+    let list = object.cast_exact::<PyList>().ok()?;
+    let first = list.get_item(0).ok();
+    let items = first.and_then(|item| of_item(&item, depth)).unwrap_or(Kind::Object);
+    Some(Kind::List(Box::new(items)))
+}
+
+fn of_item(item: &Bound<'_, PyAny>, depth: u32) -> Option<Kind> {
+    if item.is_none() {
+        return Some(Kind::None);
+    }
+    if item.cast_exact::<PyBool>().is_ok() {
+        return Some(Kind::Bool);
+    }
+    if item.cast_exact::<PyInt>().is_ok() {
+        return Some(crate::kind::INT);
+    }
+    if item.cast_exact::<PyFloat>().is_ok() {
+        return Some(crate::kind::FLOAT);
+    }
+    if depth == 0 {
+        return None;
+    }
+    of_container(item, depth - 1)
+}
+
+/// Whether items of this type have a kind.
+fn is_known(ty: *mut ffi::PyTypeObject) -> bool {
+    let known = [
+        std::ptr::addr_of_mut!(ffi::PyLong_Type),
+        std::ptr::addr_of_mut!(ffi::PyFloat_Type),
+        std::ptr::addr_of_mut!(ffi::PyBool_Type),
+        std::ptr::addr_of_mut!(ffi::PyList_Type),
+        std::ptr::addr_of_mut!(ffi::PyBytes_Type),
+        std::ptr::addr_of_mut!(ffi::PyByteArray_Type),
+    ];
+    known.contains(&ty)
+}
+
+/// Whether an object is a container of this kind, as far as its first item says: an empty list may get any.
+///
+/// # Safety
+/// The object is alive, and the thread is attached.
+pub unsafe fn is_of(object: *mut ffi::PyObject, kind: &Kind) -> bool {
+    // SAFETY: by contract.
+    if unsafe { ffi::Py_TYPE(object) } as usize != crate::objects::container_type(kind) {
+        return false;
+    }
+    let Kind::List(items) = kind else { return true };
+    // SAFETY: an exact list, which keeps its items; nothing changes it meanwhile.
+    unsafe {
+        if ffi::PyList_GET_SIZE(object) == 0 {
+            return true;
+        }
+        begins_with(ffi::PyList_GET_ITEM(object, 0), items)
+    }
+}
+
+/// Whether the first item of a list is of this kind.
+///
+/// # Safety
+/// An object that is alive, and the thread is attached.
+unsafe fn begins_with(first: *mut ffi::PyObject, items: &Kind) -> bool {
+    // SAFETY: by contract.
+    let ty = unsafe { ffi::Py_TYPE(first) };
+    match items {
+        Kind::Int { .. } => ty == std::ptr::addr_of_mut!(ffi::PyLong_Type),
+        Kind::Float { .. } => ty == std::ptr::addr_of_mut!(ffi::PyFloat_Type),
+        Kind::Bool => ty == std::ptr::addr_of_mut!(ffi::PyBool_Type),
+        // SAFETY: the address of an immortal object.
+        Kind::None => first == unsafe { ffi::Py_None() },
+        Kind::Object => !is_known(ty),
+        other => ty as usize == crate::objects::container_type(other),
+    }
+}

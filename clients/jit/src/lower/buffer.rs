@@ -1,0 +1,45 @@
+//! Items of bytes and bytearrays.
+
+use super::Lowering;
+use crate::kind::{Kind, Val, INT};
+use crate::python::{BYTES, BYTES_OF_ARRAY, SIZE};
+use crate::resolve::Result;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, MemFlags, Value};
+
+impl Lowering<'_, '_> {
+    /// `bytes[index]`.
+    pub(super) fn byte(&mut self, bytes: &Val, index: &Val) -> Result<Val> {
+        let place = self.byte_place(bytes, index)?;
+        Ok(Val::new(INT, &[self.b.ins().uload8(I64, MemFlags::trusted(), place, 0)]))
+    }
+
+    /// `bytearray[index] = value`; leaves for what is no byte.
+    pub(super) fn store_byte(&mut self, bytes: &Val, index: &Val, value: &Val) -> Result<()> {
+        if !value.kind.is_int() {
+            return self.refuse("a byte", &[value]);
+        }
+        let number = Self::word(value)?;
+        if !self.known(number).is_some_and(|number| (0..256).contains(&number)) {
+            let beyond = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThan, number, 255);
+            self.guard(beyond);
+        }
+        let place = self.byte_place(bytes, index)?;
+        self.b.ins().istore8(MemFlags::trusted(), number, place, 0);
+        self.stores = true;
+        Ok(())
+    }
+
+    fn byte_place(&mut self, bytes: &Val, index: &Val) -> Result<Value> {
+        let (object, flags) = (Self::word(bytes)?, MemFlags::trusted());
+        let size = self.b.ins().load(I64, flags, object, SIZE);
+        let place = self.index_within(index, size)?;
+        let start = if bytes.kind == Kind::Bytes {
+            self.b.ins().iadd_imm(object, i64::from(BYTES))
+        } else {
+            self.b.ins().load(I64, flags, object, BYTES_OF_ARRAY)
+        };
+        Ok(self.b.ins().iadd(start, place))
+    }
+}

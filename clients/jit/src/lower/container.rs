@@ -1,0 +1,48 @@
+//! What instructions do with containers of all kinds.
+
+use super::{Flow, Lowering};
+use crate::kind::{Kind, Val};
+use crate::resolve::Result;
+
+impl Lowering<'_, '_> {
+    /// `container[index]`.
+    pub(super) fn subscript(&mut self) -> Result<Flow> {
+        let (index, container) = (self.pop()?, self.pop()?);
+        if container.kind.is_container() && matches!(index.kind, Kind::Float { .. } | Kind::None) {
+            return Ok(self.leave()); // TypeError
+        }
+        let result = match &container.kind {
+            // Nothing is known of what never was there.
+            Kind::List(items) if **items == Kind::Object => return Ok(self.leave()),
+            Kind::List(items) => self.list_item(&container, &index, items)?,
+            Kind::Bytes | Kind::ByteArray => self.byte(&container, &index)?,
+            _ => return self.refuse("an item", &[&container]),
+        };
+        self.stack.push(result);
+        Ok(Flow::Next)
+    }
+
+    /// `container[index] = value`.
+    pub(super) fn store_subscript(&mut self) -> Result<Flow> {
+        let (index, container, value) = (self.pop()?, self.pop()?, self.pop()?);
+        match &container.kind {
+            Kind::List(_) => self.store_list_item(&container, &index, &value)?,
+            Kind::ByteArray if value.kind.is_float() || value.kind == Kind::None => {
+                return Ok(self.leave()); // TypeError
+            }
+            Kind::ByteArray => self.store_byte(&container, &index, &value)?,
+            Kind::Bytes => return Ok(self.leave()), // TypeError
+            _ => return self.refuse("an item", &[&container]),
+        }
+        Ok(Flow::Next)
+    }
+
+    /// `len(container)`.
+    pub(super) fn length_of(&mut self, container: &Val) -> Result<Val> {
+        let size = match &container.kind {
+            Kind::Tuple(items) => self.int(items.len() as i64),
+            _ => self.length(container)?,
+        };
+        Ok(Val::new(crate::kind::INT, &[size]))
+    }
+}

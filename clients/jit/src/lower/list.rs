@@ -1,0 +1,182 @@
+//! Items of lists.
+
+use super::Lowering;
+use crate::kind::{Kind, Val, FLOAT, INT};
+use crate::objects;
+use crate::python::{FLOAT_VALUE, ITEMS, LONG_DIGIT, LONG_TAG, REFERENCES, SIZE, TYPE};
+use crate::resolve::Result;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{F64, I32, I64};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlags, Value};
+
+impl Lowering<'_, '_> {
+    /// `list[index]`. The result is borrowed from the list.
+    pub(super) fn list_item(&mut self, list: &Val, index: &Val, items: &Kind) -> Result<Val> {
+        let place = self.list_place(list, index)?;
+        let item = self.b.ins().load(I64, MemFlags::trusted(), place, 0);
+        self.item(item, items)
+    }
+
+    /// An object as a value of a kind; leaves if it is another one.
+    pub(super) fn item(&mut self, item: Value, kind: &Kind) -> Result<Val> {
+        let flags = MemFlags::trusted();
+        match kind {
+            Kind::Int { .. } => {
+                self.guard_type(item, objects::int_type());
+                Ok(Val::new(INT, &[self.unboxed(item)?]))
+            }
+            Kind::Float { .. } => {
+                self.guard_type(item, objects::float_type());
+                Ok(Val::new(FLOAT, &[self.b.ins().load(F64, flags, item, FLOAT_VALUE)]))
+            }
+            Kind::Bool => {
+                let (no, yes) = objects::bools();
+                let no = self.b.ins().icmp_imm(IntCC::Equal, item, no as i64);
+                let yes = self.b.ins().icmp_imm(IntCC::Equal, item, yes as i64);
+                let either = self.b.ins().bor(no, yes);
+                let neither = self.b.ins().icmp_imm(IntCC::Equal, either, 0);
+                self.guard(neither);
+                Ok(self.bool(yes))
+            }
+            Kind::None => {
+                let other = self.b.ins().icmp_imm(IntCC::NotEqual, item, objects::none() as i64);
+                self.guard(other);
+                Ok(Val::plain(Kind::None))
+            }
+            Kind::List(_) | Kind::Bytes | Kind::ByteArray => {
+                self.guard_type(item, objects::container_type(kind));
+                Ok(Val::new(kind.clone(), &[item]))
+            }
+            _ => Err("an item of a list in which nothing that is compiled was seen".into()),
+        }
+    }
+
+    pub(super) fn guard_type(&mut self, object: Value, expected: usize) {
+        let found = self.b.ins().load(I64, MemFlags::trusted(), object, TYPE);
+        let other = self.b.ins().icmp_imm(IntCC::NotEqual, found, expected as i64);
+        self.guard(other);
+    }
+
+    /// The number of an exact int.
+    fn unboxed(&mut self, item: Value) -> Result<Value> {
+        let flags = MemFlags::trusted();
+        let tag = self.b.ins().load(I64, flags, item, LONG_TAG);
+        let digit = self.b.ins().uload32(flags, item, LONG_DIGIT);
+        let (large, end) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(large);
+        let result = self.b.append_block_param(end, I64);
+        // The lowest two bits are 1 less the sign, and the digits are counted above three bits.
+        let sign = self.b.ins().band_imm(tag, 3);
+        let one = self.int(1);
+        let sign = self.b.ins().isub(one, sign);
+        let small = self.b.ins().imul(digit, sign);
+        let many = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThanOrEqual, tag, 16);
+        self.b.ins().brif(many, large, &[], end, &[BlockArg::Value(small)]);
+        self.b.switch_to_block(large);
+        let value = self.checked_call(objects::int_value as *const () as usize, &[item], I64)?;
+        self.b.ins().jump(end, &[BlockArg::Value(value)]);
+        self.b.switch_to_block(end);
+        Ok(result)
+    }
+
+    /// The index within `size`, counted from the end if it is negative; leaves beyond.
+    pub(super) fn index_within(&mut self, index: &Val, size: Value) -> Result<Value> {
+        if !index.kind.is_int() {
+            return self.refuse("an index", &[index]);
+        }
+        let number = Self::word(index)?;
+        let sign = self.b.ins().sshr_imm(number, 63);
+        let from_end = self.b.ins().band(sign, size);
+        let place = self.b.ins().iadd(number, from_end);
+        let beyond = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, place, size);
+        self.guard(beyond);
+        Ok(place)
+    }
+
+    /// The address of an item's place.
+    fn list_place(&mut self, list: &Val, index: &Val) -> Result<Value> {
+        let (object, flags) = (Self::word(list)?, MemFlags::trusted());
+        let size = self.b.ins().load(I64, flags, object, SIZE);
+        let place = self.index_within(index, size)?;
+        let items = self.b.ins().load(I64, flags, object, ITEMS);
+        let offset = self.b.ins().ishl_imm(place, 3);
+        Ok(self.b.ins().iadd(items, offset))
+    }
+
+    /// `list[index] = value`. Leaves if code of the program could run when the old item is released.
+    pub(super) fn store_list_item(&mut self, list: &Val, index: &Val, value: &Val) -> Result<()> {
+        let place = self.list_place(list, index)?;
+        self.stores = true;
+        let good = match value.kind {
+            Kind::Float { object: false } => return self.store_float(place, Self::word(value)?),
+            Kind::Float { .. } | Kind::Int { .. } => {
+                let number = Self::word(value)?;
+                let object = value.object().unwrap_or_else(|| self.b.ins().iconst(I64, 0));
+                let helper = if value.kind.is_float() {
+                    objects::store_float as *const () as usize
+                } else {
+                    objects::store_int as *const () as usize
+                };
+                self.call_helper(helper, &[place, number, object], true)
+            }
+            _ => {
+                let object = self.object_of(value)?;
+                self.call_helper(objects::store as *const () as usize, &[place, object], true)
+            }
+        };
+        let bad = self.b.ins().icmp_imm(IntCC::Equal, good, 0);
+        self.guard(bad);
+        Ok(())
+    }
+
+    /// The object of a value that has one already.
+    pub(super) fn object_of(&mut self, value: &Val) -> Result<Value> {
+        match &value.kind {
+            Kind::Bool => {
+                let truth = Self::word(value)?;
+                let (no, yes) = objects::bools();
+                let (no, yes) = (self.int(no as i64), self.int(yes as i64));
+                Ok(self.b.ins().select(truth, yes, no))
+            }
+            Kind::None => Ok(self.int(objects::none() as i64)),
+            Kind::Constant(address) => Ok(self.int(*address as i64)),
+            kind if kind.is_container() => Self::word(value),
+            _ => self.refuse("an item", &[value]),
+        }
+    }
+
+    /// A float that nothing else refers to gets the new value; it is no other object for anyone.
+    fn store_float(&mut self, place: Value, number: Value) -> Result<()> {
+        let flags = MemFlags::trusted();
+        let old = self.b.ins().load(I64, flags, place, 0);
+        let ty = self.b.ins().load(I64, flags, old, TYPE);
+        let count = self.b.ins().load(I32, flags, old, REFERENCES);
+        let float = self.b.ins().icmp_imm(IntCC::Equal, ty, objects::float_type() as i64);
+        let single = self.b.ins().icmp_imm(IntCC::Equal, count, 1);
+        let own = self.b.ins().band(float, single);
+        let (here, anew, end) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(own, here, &[], anew, &[]);
+        self.b.switch_to_block(here);
+        self.b.ins().store(flags, number, old, FLOAT_VALUE);
+        self.b.ins().jump(end, &[]);
+        self.b.switch_to_block(anew);
+        let none = self.int(0);
+        let helper = objects::store_float as *const () as usize;
+        let good = self.call_helper(helper, &[place, number, none], true);
+        let bad = self.b.ins().icmp_imm(IntCC::Equal, good, 0);
+        self.guard(bad);
+        self.b.ins().jump(end, &[]);
+        self.b.switch_to_block(end);
+        Ok(())
+    }
+
+    /// How many items a container has.
+    pub(super) fn length(&mut self, value: &Val) -> Result<Value> {
+        if !value.kind.is_container() {
+            return self.refuse("the length", &[value]);
+        }
+        let object = Self::word(value)?;
+        Ok(self.b.ins().load(I64, MemFlags::trusted(), object, SIZE))
+    }
+}

@@ -1,0 +1,187 @@
+//! What compiled code calls to make, store and release objects.
+//!
+//! *No foreign code*: none of it runs code of the program. New ints and floats are not tracked by the collector, a list that is
+//! made at most has the collector run later, and only what `is_plain` says so of is freed at once.
+
+use crate::context::Context;
+use crate::kind::Kind;
+use crate::python::{self, type_of};
+use pyo3::ffi::{self, PyObject, PyTypeObject};
+
+pub fn int_type() -> usize {
+    std::ptr::addr_of_mut!(ffi::PyLong_Type) as usize
+}
+
+pub fn float_type() -> usize {
+    std::ptr::addr_of_mut!(ffi::PyFloat_Type) as usize
+}
+
+/// The type of a container's objects; 0 for another kind.
+pub fn container_type(kind: &Kind) -> usize {
+    match kind {
+        Kind::List(_) => std::ptr::addr_of_mut!(ffi::PyList_Type) as usize,
+        Kind::Bytes => std::ptr::addr_of_mut!(ffi::PyBytes_Type) as usize,
+        Kind::ByteArray => std::ptr::addr_of_mut!(ffi::PyByteArray_Type) as usize,
+        _ => 0,
+    }
+}
+
+/// `False` and `True`.
+pub fn bools() -> (usize, usize) {
+    // SAFETY: the addresses of immortal objects of the interpreter.
+    unsafe { (ffi::Py_False() as usize, ffi::Py_True() as usize) }
+}
+
+pub fn none() -> usize {
+    // SAFETY: the address of an immortal object of the interpreter.
+    unsafe { ffi::Py_None() as usize }
+}
+
+/// Whether the object is freed without any code of the program: a number, None, or text.
+///
+/// # Safety
+/// An object that is alive, and the thread is attached.
+unsafe fn is_simple(object: *mut PyObject) -> bool {
+    // SAFETY: by contract.
+    let ty = unsafe { type_of(object) };
+    let simple: [*mut PyTypeObject; 5] = [
+        std::ptr::addr_of_mut!(ffi::PyLong_Type),
+        std::ptr::addr_of_mut!(ffi::PyFloat_Type),
+        std::ptr::addr_of_mut!(ffi::PyBool_Type),
+        std::ptr::addr_of_mut!(ffi::PyBytes_Type),
+        std::ptr::addr_of_mut!(ffi::PyUnicode_Type),
+    ];
+    // SAFETY: None is immortal.
+    simple.contains(&ty) || object == unsafe { ffi::Py_None() }
+}
+
+/// Whether an object can be released by compiled code: other references keep it, or no code of the program runs when it is freed.
+///
+/// # Safety
+/// As for `is_simple`.
+unsafe fn is_free_to_go(object: *mut PyObject, depth: u32) -> bool {
+    // SAFETY: by contract.
+    if unsafe { is_simple(object) || ffi::Py_REFCNT(object) > 1 } {
+        return true;
+    }
+    // SAFETY: by contract.
+    let ty = unsafe { type_of(object) };
+    if ty == std::ptr::addr_of_mut!(ffi::PyByteArray_Type) {
+        return true;
+    }
+    if depth == 0 || ty != std::ptr::addr_of_mut!(ffi::PyList_Type) {
+        return false;
+    }
+    // SAFETY: an exact list; nothing changes it meanwhile, and its items are alive.
+    unsafe {
+        let size = ffi::PyList_GET_SIZE(object);
+        (0..size).all(|index| is_free_to_go(ffi::PyList_GET_ITEM(object, index), depth - 1))
+    }
+}
+
+/// Whether no code of the program runs when a container is freed.
+///
+/// # Safety
+/// As for `is_simple`.
+pub unsafe extern "C" fn is_plain(container: *mut PyObject) -> u64 {
+    // SAFETY: by contract.
+    u64::from(unsafe { is_free_to_go(container, 3) })
+}
+
+/// Takes over the last reference to a container.
+///
+/// # Safety
+/// Attached; the reference is the caller's own, and `context` is that of the entry in progress.
+pub unsafe extern "C" fn free(context: *mut Context, container: *mut PyObject) {
+    // SAFETY: by contract.
+    unsafe {
+        if is_free_to_go(container, 3) {
+            ffi::Py_DECREF(container);
+        } else {
+            (*context).keep_until_left(container);
+        }
+    }
+}
+
+/// The value of an exact int; 0: it does not fit.
+///
+/// # Safety
+/// An exact int, the thread is attached, and `result` can be written.
+pub unsafe extern "C" fn int_value(object: *mut PyObject, result: *mut i64) -> u64 {
+    // SAFETY: by contract.
+    let Some(value) = (unsafe { python::int_value(object) }) else { return 0 };
+    // SAFETY: compiled code passes the address of a stack slot of its own.
+    unsafe { *result = value };
+    1
+}
+
+/// Puts an object, of which a reference is taken over, into the place of an item of a list; 0: it was not done, and the reference is
+/// released, because code of the program could run when the old item is released.
+///
+/// # Safety
+/// Attached; the place of an item, and an object that is alive, or NULL.
+unsafe fn put(place: *mut *mut PyObject, object: *mut PyObject) -> u64 {
+    if object.is_null() {
+        // SAFETY: attached. The interpreter raises it again.
+        unsafe { ffi::PyErr_Clear() };
+        return 0;
+    }
+    // SAFETY: by contract: the list owns the item.
+    unsafe {
+        let old = *place;
+        if !is_free_to_go(old, 2) {
+            ffi::Py_DECREF(object);
+            return 0;
+        }
+        *place = object;
+        ffi::Py_DECREF(old);
+    }
+    1
+}
+
+/// Stores a reference to an object as an item of a list; 0: leave.
+///
+/// # Safety
+/// As for `put`.
+pub unsafe extern "C" fn store(place: *mut *mut PyObject, object: *mut PyObject) -> u64 {
+    // SAFETY: by contract.
+    unsafe { put(place, ffi::Py_NewRef(object)) }
+}
+
+/// Stores an int, or the object that it was read from; 0: leave.
+///
+/// # Safety
+/// As for `put`.
+pub unsafe extern "C" fn store_int(
+    place: *mut *mut PyObject,
+    value: i64,
+    object: *mut PyObject,
+) -> u64 {
+    // SAFETY: by contract.
+    unsafe { put(place, known_or(object, || ffi::PyLong_FromLongLong(value))) }
+}
+
+/// Stores a float, or the object that it was read from; 0: leave.
+///
+/// # Safety
+/// As for `put`.
+pub unsafe extern "C" fn store_float(
+    place: *mut *mut PyObject,
+    value: f64,
+    object: *mut PyObject,
+) -> u64 {
+    // SAFETY: by contract.
+    unsafe { put(place, known_or(object, || ffi::PyFloat_FromDouble(value))) }
+}
+
+/// A new reference to the object, or a new object.
+///
+/// # Safety
+/// The object is alive, or NULL, and the thread is attached.
+unsafe fn known_or(object: *mut PyObject, make: impl FnOnce() -> *mut PyObject) -> *mut PyObject {
+    if object.is_null() {
+        return make();
+    }
+    // SAFETY: by contract.
+    unsafe { ffi::Py_NewRef(object) }
+}

@@ -1,0 +1,163 @@
+"""Random functions over lists, bytes and bytearrays: items are read and stored, lists are passed on, shared, nested and dropped."""
+
+import random
+
+from generator import FLOATS, INTS, OTHERS, Generator
+
+HEADER = """import math
+from math import sqrt
+LIMIT = 7
+SCALE = 1.5
+"""
+DROPPED = []
+
+
+class Loud:
+    """Says when it goes away."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __deepcopy__(self, memo):
+        return Loud(self.number)
+
+    def __repr__(self):
+        return f"Loud {self.number}"
+
+    def __del__(self):
+        DROPPED.append(self.number)
+
+
+def numbers(rng, values, small):
+    chosen = values if rng.random() < 0.3 else small
+    return [rng.choice(chosen) for _ in range(rng.randrange(0, 7))]
+
+
+def container(rng, kind):
+    """A container for a parameter of this kind: "list" of numbers of one type most of the time, "nested", or "bytes"."""
+    ints, floats = [*range(-8, 9), 255, 256, 257, 10**6], [n / 2 for n in range(-8, 9)]
+    if kind == "bytes":
+        content = [rng.randrange(256) for _ in range(rng.randrange(0, 7))]
+        return bytes(content) if rng.random() < 0.4 else bytearray(content)
+    if kind == "nested":
+        rows = [numbers(rng, INTS, ints) if rng.random() < 0.7 else numbers(rng, FLOATS, floats) for _ in range(rng.randrange(1, 4))]
+        if rng.random() < 0.3:
+            rows.append(rows[0])
+        if rng.random() < 0.15:
+            rows.append([Loud(1)])
+        return rows
+    made = numbers(rng, INTS, ints) if rng.random() < 0.5 else numbers(rng, FLOATS, floats)
+    odd = rng.random()
+    if odd < 0.2 and made:
+        made[rng.randrange(len(made))] = rng.choice([*OTHERS, "text", 0.5, 7, Loud(2), [1, 2], b"ab"])
+    return made
+
+
+def arguments(rng, kinds):
+    return tuple(rng.choice([*range(-8, 9), *INTS]) if kind == "int" else container(rng, kind) for kind in kinds)
+
+
+class ListGenerator(Generator):
+    """One program: `main` has two parameters that are containers, and an int."""
+
+    def __init__(self, seed, kinds):
+        super().__init__(seed, True)
+        self.rng = random.Random(seed)
+        self.kinds = kinds
+
+    def source(self):
+        if self.rng.random() < 0.3:
+            self.function("change", ["a", "b", "c"], statements=self.rng.randrange(1, 4))
+            self.helpers.append(("change", 3))
+        self.function("main", ["a", "b", "c"], statements=self.rng.randrange(3, 9))
+        return HEADER + "\n".join(self.lines) + "\n"
+
+    def function(self, name, parameters, statements):
+        self.lines.append(f"def {name}({', '.join(parameters)}):")
+        self.loops = 0
+        self.known, self.lists = ["c"], ["a", "b"]
+        for number in ("x", "y", "z"):
+            self.lines.append(f"    {number} = {self.rng.choice(['0', '1', '0.5', '1000', 'c', 'len(a)', 'len(b)'])}")
+            self.known.append(number)
+        if self.rng.random() < 0.5:
+            self.lines.append(f"    q = {self.rng.choice(self.lists)}")
+            self.lists.append("q")
+        self.bound = list(self.known)
+        for _ in range(statements):
+            self.statement(1, 0)
+        self.lines.append(f"    return {self.result()}")
+
+    def result(self):
+        if self.rng.random() < 0.3:
+            return ", ".join(self.rng.choice(self.known + self.lists) for _ in range(self.rng.randrange(1, 4)))
+        return self.expression(2)
+
+    def statement(self, depth, loop):
+        pad, kind = "    " * depth, self.rng.random()
+        if kind < 0.55:
+            super().statement(depth, loop)
+            return
+        place = self.item()
+        if kind < 0.67:
+            self.lines.append(f"{pad}{place} = {self.expression(1)}")
+        elif kind < 0.74:
+            self.lines.append(f"{pad}{place} {self.rng.choice(['+', '-', '*', '//', '%', '&', '^'])}= {self.expression(1)}")
+        elif kind < 0.80:
+            other = self.item()
+            self.lines.append(f"{pad}{place}, {other} = {other}, {place}")
+        elif kind < 0.86:
+            self.lines.append(f"{pad}q = {self.rng.choice([*self.lists, place, 'a', 'b'])}")
+            if depth == 1 and "q" not in self.lists:
+                self.lists.append("q")
+        elif kind < 0.89:
+            one, other = self.rng.sample(["a", "b", "q"] if "q" in self.lists else ["a", "b"], 2)
+            self.lines.append(f"{pad}{one}, {other} = {other}, {one}")
+        elif kind < 0.91:
+            self.lines.append(f"{pad}{place} = {self.rng.choice([*self.lists, 'None', 'True', 'LIMIT'])}")
+        elif kind < 0.93:
+            self.lines.append(f"{pad}if {self.rng.choice(['', 'not '])}{self.rng.choice(self.lists)}:")
+            self.block(depth + 1, loop)
+        elif kind < 0.95:
+            self.lines.append(f"{pad}{place}, x = {self.expression(1)}, {self.rng.choice(self.lists)}[0]")
+        else:
+            self.walk(pad, depth)
+
+    def walk(self, pad, depth):
+        """A loop over the indices of a container."""
+        if self.loops >= 3 or depth > 3:
+            self.assign(pad)
+            return
+        self.loops += 1
+        counter, name = f"i{self.loops}", self.rng.choice(self.lists)
+        self.lines.append(f"{pad}for {counter} in range(len({name})):")
+        self.known.append(counter)
+        operator = self.rng.choice(["+", "-", "*"])
+        self.lines.append(f"{pad}    {self.rng.choice(['x', 'y', 'z', f'{name}[{counter}]'])} {operator}= {name}[{counter}]")
+        self.lines += [f"{pad}    if abs({number}) > 1e40: break" for number in self.bound if number in "xyz"]
+        self.block(depth + 1, 1)
+
+    def item(self):
+        name, kind = self.rng.choice(self.lists), self.rng.random()
+        index = self.rng.choice(["0", "1", "-1", "2", "-2", "x", "c", "c % 3", "len(a) - 1", "True"])
+        if kind < 0.5:
+            index = self.rng.choice([known for known in self.known if known not in "yz"])
+        if "nested" in self.kinds and self.rng.random() < 0.4:
+            return f"{name}[{index}][{self.rng.choice(['0', '1', '-1', 'c', 'x'])}]"
+        return f"{name}[{index}]"
+
+    def atom(self, names):
+        kind = self.rng.random()
+        if kind < 0.3:
+            return self.item()
+        if kind < 0.36:
+            return f"len({self.rng.choice(self.lists)})"
+        if kind < 0.39 and self.helpers:
+            return f"change({self.rng.choice(self.lists)}, {self.rng.choice(self.lists)}, c - 1)"
+        return super().atom(names)
+
+    def expression(self, depth, names=None):
+        helpers, self.helpers = self.helpers, []
+        try:
+            return super().expression(depth, names)
+        finally:
+            self.helpers = helpers
