@@ -19,7 +19,8 @@ def main() -> int:
     checks: list[tuple[Path, list[str | Path]]] = [
         (ROOT, [tools / "ruff", "check", "--quiet"]), (ROOT, mypy),
         (benchmarks, [*mypy, "--python-version", "3.13", *sorted(benchmarks.glob("*.py"))]),
-        (ROOT, ["env", f"MYPYPATH={ROOT / 'overlay' / 'Lib'}", *mypy, "--python-version", "3.13", "--strict", ROOT / "tests" / "typing" / "hooks.py"]),
+        (ROOT, ["env", f"MYPYPATH={ROOT / 'overlay' / 'Lib'}", *mypy, "--python-version", "3.13", "--strict", ROOT / "tests" / "typing" / "hooks.py",
+                *sorted((ROOT / "examples" / "hooks").glob("*.py"))]),
         (ROOT, [tools / "pyright", "--warnings"])]
     # Each says what it has found, so that one run shows all.
     return max([subprocess.run(command, cwd=place).returncode for place, command in checks])

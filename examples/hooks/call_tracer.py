@@ -1,24 +1,25 @@
 """Prints each call and how it ends, indented by depth."""
 import inspect
 import threading
+from collections.abc import Iterator
 
 import framehook
 
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 here = threading.local()        # each thread has its own depth
 
-def text(value):
+def text(value: object) -> str:
     try:
         return repr(value)
     except Exception:           # `self` of __init__ has no attributes yet
         return f"<{type(value).__name__}>"
 
-def line(words, before=0, after=0):
+def line(words: str, before: int = 0, after: int = 0) -> None:
     depth = getattr(here, "depth", 0) + before
     print("  " * depth + words)
     here.depth = depth + after
 
-def on_event(event):
+def on_event(event: framehook.FrameEvent) -> None:
     name = event.code.co_qualname
     if event.kind == "resumed":
         line(f"resume {name}", after=1)
@@ -27,26 +28,27 @@ def on_event(event):
     else:
         line(f"{name} {event.kind} {text(event.value)}", before=-1)
 
-def trace(view):
+def trace(view: framehook.FrameView) -> framehook.Disable | None:
     if view.code.co_filename != __file__:
         return framehook.DISABLE            # for this code object
     arguments = ", ".join(map(text, view.arguments().values()))
     is_generator = bool(view.code.co_flags & GENERATORS)        # the call only makes it
     line(f"{view.code.co_qualname}({arguments})", after=not is_generator)
     view.watch(on_event, yields=is_generator, resumes=is_generator)
+    return None
 
 class Point:
-    def __init__(self, x):
+    def __init__(self, x: int) -> None:
         self.x = x
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Point({self.x})"
 
-def numbers():
+def numbers() -> Iterator[object]:
     yield Point(1)
     yield 2
 
-def main():
+def main() -> None:
     kept = numbers()
     next(kept)
     del kept

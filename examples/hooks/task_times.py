@@ -3,17 +3,20 @@ import asyncio
 import inspect
 import threading
 import time
+from collections.abc import Iterator
 
 import framehook
 
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-records = []
-
 class Record:
-    def __init__(self, name):
+    since = 0.0
+
+    def __init__(self, name: str) -> None:
         self.name, self.steps, self.seconds, self.end = name, 0, 0.0, "suspended"
 
-def on_event(event):
+records: list[Record] = []
+
+def on_event(event: framehook.FrameEvent) -> None:
     record = event.data
     if event.kind == "resumed":                 # or started
         record.since = time.thread_time()
@@ -25,27 +28,28 @@ def on_event(event):
         if event.kind != "yielded":
             record.end = event.kind
 
-def measure(view):
+def measure(view: framehook.FrameView) -> framehook.Disable | None:
     if view.code.co_filename != __file__ or not view.code.co_flags & GENERATORS:
         return framehook.DISABLE
     records.append(Record(view.code.co_name))
     view.watch(on_event, records[-1], yields=True, resumes=True)
+    return None
 
-async def busy():
+async def busy() -> None:
     until = time.thread_time() + 0.3
     while time.thread_time() < until:
         pass
     await asyncio.sleep(0.1)
 
-async def forever():
+async def forever() -> None:
     await asyncio.Event().wait()
 
-async def main():
+async def main() -> None:
     task = asyncio.create_task(forever())
     await busy()
     task.cancel()
 
-def countdown():
+def countdown() -> Iterator[int]:
     yield 3
     yield 2
 
@@ -54,6 +58,7 @@ with framehook.hook(measure):
     given_up = [countdown()]
     next(given_up[0])
     thread = threading.Thread(target=given_up.clear, name="worker")
-    thread.start(), thread.join()
+    thread.start()
+    thread.join()
 for record in records:
     print(f"{record.name}: {record.seconds:.1f} s in {record.steps} steps, {record.end}")
