@@ -251,7 +251,7 @@ class Interface(Case):
         space = define("def f(n):\n    x = 1\n    for i in range(n):\n        x = x * 3\n    return x\n")
         self.compiled(space.f, 3)
         space.f(50)
-        self.assertIn("line 4: left 1 times", self.jit.explain(space.f))
+        self.assertIn("line 4: left once", self.jit.explain(space.f))
 
     def test_explain_says_why_not(self):
         space = define("""

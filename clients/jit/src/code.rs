@@ -57,21 +57,21 @@ pub fn decode(code: &Bound<'_, PyCode>) -> PyResult<Code> {
     Ok(Code::decode(bytes.as_bytes(), of))
 }
 
-/// Why code is not worth an attempt: an instruction that is reached without an exception and is not compiled.
-pub fn unsupported(code: &Code) -> Option<String> {
+/// Why code is not worth an attempt, and its code unit: an instruction that is reached without an exception and is not compiled.
+pub fn unsupported(code: &Code) -> Option<(u32, String)> {
     let (mut seen, mut work) = (HashSet::new(), vec![0]);
     while let Some(unit) = work.pop() {
         if !seen.insert(unit) {
             continue;
         }
         let Some(instruction) = code.at(unit) else {
-            return Some("code that is not understood".into());
+            return Some((unit, "code that is not understood".into()));
         };
         if op::caches(instruction.opcode).is_none() {
             if code.raises_from(unit) {
                 continue;
             }
-            return Some(format!("instruction {} is not compiled", instruction.opcode));
+            return Some((unit, format!("instruction {} is not compiled", instruction.opcode)));
         }
         work.extend(instruction.target());
         let ends = matches!(

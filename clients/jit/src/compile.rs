@@ -10,6 +10,8 @@ use crate::memory::CodeMemory;
 use crate::parts;
 use crate::record::Record;
 use crate::resolve::{self, Callee, Literal, Meaning, Resolve};
+use crate::symbols;
+use crate::tally;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{Function, UserFuncName};
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -18,6 +20,7 @@ use cranelift_codegen::Context;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyCode, PyDict, PyFunction, PyModule, PyString, PyTuple, PyType};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
@@ -73,12 +76,42 @@ pub fn compile_loop(
     attempt(function, start, 0)
 }
 
+/// The IR and the machine code of what a function was compiled to, as it would be compiled now.
+pub fn listing(function: &Bound<'_, PyFunction>, compiled: &Compiled) -> Result<String, String> {
+    let Compiled { parameters, stack, start, .. } = compiled;
+    let start = Start { unit: *start, locals: parameters, stack };
+    let mut listing = String::new();
+    translate(function, &start, 0, &Cell::new(None), Some(&mut listing))?;
+    Ok(listing)
+}
+
 fn attempt(
     function: &Bound<'_, PyFunction>,
     start: &Start<'_>,
     nested: usize,
 ) -> Result<Compiled, String> {
+    let code = parts::code_of(function);
+    let record = Record::of(&code).map_err(raised)?;
     let began = processor_time();
+    let result = translate(function, start, nested, &record.refused_at, None);
+    let microseconds = processor_time() - began;
+    record.spent.set(record.spent.get() + microseconds);
+    if nested == 0 {
+        tally::attempted(microseconds, result.is_err());
+    }
+    result
+}
+
+/// `refused_at` gets the code unit that is not compiled, `listing` the IR and the machine code.
+fn translate(
+    function: &Bound<'_, PyFunction>,
+    start: &Start<'_>,
+    nested: usize,
+    refused_at: &Cell<Option<u32>>,
+    mut listing: Option<&mut String>,
+) -> Result<Compiled, String> {
+    let began = processor_time();
+    refused_at.set(None);
     let object = parts::code_of(function);
     let shape = code::shape(&object)?;
     let decoded = code::decode(&object).map_err(raised)?;
@@ -115,7 +148,10 @@ fn attempt(
         let mut scratch = FunctionBuilderContext::new();
         let builder = FunctionBuilder::new(&mut context.func, &mut scratch);
         let Lowered { exits, returns: returned, other, blocks, stores } =
-            lower::lower(builder, &source, &mut resolver)?;
+            lower::lower(builder, &source, &mut resolver).map_err(|(unit, why)| {
+                refused_at.set(Some(unit));
+                why
+            })?;
         if let Some(other) = other {
             // It was believed to return something else: once more.
             returns = Some(other);
@@ -123,6 +159,10 @@ fn attempt(
             continue;
         }
         let Resolver { dependencies, callees, globals, builtins, .. } = resolver;
+        if let Some(listing) = &mut listing {
+            context.set_disasm(true);
+            listing.push_str(&context.func.display().to_string());
+        }
         let made = context.compile(&**isa, &mut ControlPlane::default());
         let made = made.map_err(|error| format!("Cranelift: {:?}", error.inner))?;
         if !made.buffer.relocs().is_empty() {
@@ -131,13 +171,19 @@ fn attempt(
         if made.frame_size > LARGEST_FRAME {
             return Err("too many variables".into());
         }
+        if let (Some(listing), Some(code)) = (&mut listing, &made.vcode) {
+            listing.push('\n');
+            listing.push_str(code);
+        }
         let size = made.code_buffer().len();
         let memory = CodeMemory::new(made.code_buffer())?;
         // SAFETY: the memory starts with a function of this type, which `lower` has declared.
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(memory.address()) };
         table.address.set(memory.address() as usize);
         let _ = table.exits.set(exits);
+        let address = memory.address() as usize;
         return Ok(Compiled {
+            _symbol: symbols::add(address, size, || symbol(function, &object, start.unit)),
             _memory: memory,
             entry,
             table,
@@ -153,9 +199,18 @@ fn attempt(
             blocks,
             stores,
             microseconds: processor_time() - began,
+            entered: Cell::new(0),
         });
     }
     Err("it is not clear what it returns".into())
+}
+
+/// A name for perf and debuggers.
+fn symbol(function: &Bound<'_, PyFunction>, code: &Bound<'_, PyCode>, unit: u32) -> String {
+    let name = parts::name_of(function);
+    let line = parts::line_of(code, unit);
+    let part = if unit == 0 { String::new() } else { format!(" loop in line {line}") };
+    format!("jit::{name}{part}:{}", parts::file_of(code))
 }
 
 /// What this thread has taken of a processor, in microseconds.

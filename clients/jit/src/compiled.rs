@@ -5,10 +5,14 @@ use crate::depend::Dependency;
 use crate::kind::Kind;
 use crate::memory::CodeMemory;
 use crate::python::ThreadState;
+use crate::symbols::Symbol;
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// Machine code of one function for arguments of certain kinds.
 pub struct Compiled {
+    /// Its name outside, withdrawn before the memory is unmapped.
+    pub _symbol: Option<Symbol>,
     /// Freed after all that can run it: its code object's record, callers, and entries in progress own it.
     pub _memory: CodeMemory,
     pub entry: Entry,
@@ -29,6 +33,7 @@ pub struct Compiled {
     /// It changes objects that others may refer to.
     pub stores: bool,
     pub microseconds: f64,
+    pub entered: Cell<u64>,
 }
 
 impl Compiled {
@@ -38,6 +43,7 @@ impl Compiled {
     /// The thread is attached, the words are of the kinds that it was compiled for, and its dependencies hold.
     #[inline]
     pub unsafe fn run(&self, context: &mut Context, depth: i64, words: &[u64]) -> Outcome {
+        self.entered.set(self.entered.get().wrapping_add(1));
         let word = |index: usize| words.get(index).copied().unwrap_or(0);
         // SAFETY: by contract; the code reads as many words as its kinds have.
         unsafe { (self.entry)(context, depth, words.as_ptr(), word(0), word(1), word(2)) }

@@ -11,6 +11,7 @@ mod containers;
 mod context;
 mod decode;
 mod depend;
+mod elf;
 mod entry;
 mod exit;
 mod hot;
@@ -26,6 +27,8 @@ mod record;
 mod resolve;
 mod seen;
 mod slot;
+mod symbols;
+mod tally;
 mod watch;
 
 use pyo3::prelude::*;
@@ -35,7 +38,7 @@ use pyo3::prelude::*;
 mod _core {
     use super::*;
     use pyo3::exceptions::PyRuntimeError;
-    use pyo3::types::{PyDict, PyFunction};
+    use pyo3::types::{PyCode, PyDict, PyFunction};
     use std::sync::atomic::Ordering;
 
     /// The names of instructions that are compiled, with their numbers and how many caches they have.
@@ -94,10 +97,47 @@ mod _core {
         watch::request(function)
     }
 
-    /// What is known of a function.
+    /// What is known of a code object.
     #[pyfunction]
-    fn facts<'py>(function: &Bound<'py, PyFunction>) -> PyResult<Bound<'py, PyDict>> {
-        seen::facts(function)
+    fn facts<'py>(code: &Bound<'py, PyCode>) -> PyResult<Bound<'py, PyDict>> {
+        seen::facts(code)
+    }
+
+    /// For each version of a function, its IR and its machine code.
+    #[pyfunction]
+    fn dump(function: &Bound<'_, PyFunction>) -> PyResult<Vec<String>> {
+        seen::dump(function)
+    }
+
+    /// Keeps all code objects that the hook is called for from now on.
+    #[pyfunction]
+    fn start_collecting() {
+        seen::start_collecting();
+    }
+
+    /// The code objects that were kept.
+    #[pyfunction]
+    fn collected(py: Python<'_>) -> Vec<Py<PyCode>> {
+        seen::collected(py)
+    }
+
+    /// Attempts to compile, those that failed, and the seconds that they took.
+    #[pyfunction]
+    fn totals() -> (u64, u64, f64) {
+        tally::totals()
+    }
+
+    /// Whether code that is compiled from now on is named for perf, and for debuggers.
+    #[pyfunction]
+    fn name_code(perf: bool, debuggers: bool) {
+        symbols::FOR_PERF.store(perf, Ordering::Relaxed);
+        symbols::FOR_DEBUGGERS.store(debuggers, Ordering::Relaxed);
+    }
+
+    /// Gives a forked child a map of its own for perf.
+    #[pyfunction]
+    fn after_fork() {
+        symbols::after_fork();
     }
 
     /// Bytes that are mapped for machine code.

@@ -1,6 +1,6 @@
 //! Parts of functions and code objects, read without a lookup by name: nothing is allocated, so nothing can fail.
 
-use crate::python::{CodeObject, PyCode_GetCode};
+use crate::python::{CodeObject, PyCode_Addr2Line, PyCode_GetCode};
 use pyo3::ffi::{self, PyFunctionObject, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -41,6 +41,22 @@ pub fn name_of(function: &Bound<'_, PyFunction>) -> String {
         Bound::from_borrowed_ptr(function.py(), name)
     };
     name.extract().unwrap_or_else(|_| "a function".into())
+}
+
+/// `co_filename`.
+pub fn file_of(code: &Bound<'_, PyCode>) -> String {
+    // SAFETY: a code object, whose fields never change; *layouts*. The field is a str, to which the result is a new reference.
+    let name: Bound<'_, PyAny> = unsafe {
+        let name = (*code.as_ptr().cast::<CodeObject>()).file_name;
+        Bound::from_borrowed_ptr(code.py(), name)
+    };
+    name.extract().unwrap_or_else(|_| "?".into())
+}
+
+/// The line of a code unit, or -1.
+pub fn line_of(code: &Bound<'_, PyCode>, unit: u32) -> i32 {
+    // SAFETY: attached, and a code object; the offset counts bytes, and any is allowed.
+    unsafe { PyCode_Addr2Line(code.as_ptr(), 2 * unit as i32) }
 }
 
 /// `co_names`.

@@ -41,6 +41,9 @@ pub struct CodeObject {
     cells: c_int,
     free: c_int,
     version: u32,
+    locals_plus_names: *mut PyObject,
+    locals_plus_kinds: *mut PyObject,
+    pub file_name: *mut PyObject,
 }
 
 /// `PyDictObject`.
@@ -97,6 +100,7 @@ type Vectorcall = unsafe extern "C" fn(
 ) -> *mut PyObject;
 
 extern "C" {
+    pub fn PyCode_Addr2Line(code: *mut PyObject, offset: c_int) -> c_int;
     pub fn PyCode_GetCode(code: *mut PyObject) -> *mut PyObject;
     pub fn PyFunction_SetVectorcall(function: *mut PyFunctionObject, vectorcall: Vectorcall);
     pub fn PyUnstable_Eval_RequestCodeExtraIndex(

@@ -26,6 +26,10 @@ pub struct Record {
     pub observers: Cell<Observers>,
     /// The last reason why something was not compiled.
     pub refused: RefCell<Option<String>>,
+    /// The code unit of the instruction because of which, if it was one.
+    pub refused_at: Cell<Option<u32>>,
+    /// Microseconds of processor time that compiling has taken, in vain or not.
+    pub spent: Cell<f64>,
     /// Not to be compiled any more; functions get their own vectorcall back.
     pub given_back: Cell<bool>,
     /// For what it is being compiled.

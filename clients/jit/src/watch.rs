@@ -5,6 +5,7 @@ use crate::entry;
 use crate::hot;
 use crate::parts;
 use crate::record::Record;
+use crate::seen;
 use framehook::raw::Api;
 use framehook::{Answer, Builder, Frame, FrameHook, HotLoop, Installed, LoopAnswer};
 use pyo3::prelude::*;
@@ -89,6 +90,7 @@ fn watch_loops(code: &Bound<'_, PyCode>) -> PyResult<()> {
 /// Whether the hook is done with the code of this frame.
 fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     let code = frame.code()?;
+    seen::collect(&code);
     if code::shape(&code).is_err() {
         return Ok(true);
     }
@@ -102,7 +104,8 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     record.calls.set(calls);
     if calls == 1 {
         let decoded = code::decode(&code)?;
-        if let Some(why) = code::unsupported(&decoded) {
+        if let Some((unit, why)) = code::unsupported(&decoded) {
+            record.refused_at.set(Some(unit));
             record.refuse(why);
             return Ok(true);
         }
@@ -154,11 +157,14 @@ pub fn request(function: &Bound<'_, pyo3::types::PyFunction>) -> PyResult<()> {
     }
     let refused = code::shape(&code).err();
     let refused = match refused {
-        None => code::unsupported(&code::decode(&code)?),
-        refused => refused,
+        None => code::unsupported(&code::decode(&code)?).map(|(unit, why)| (Some(unit), why)),
+        Some(why) => Some((None, why)),
     };
     match refused {
-        Some(why) => record.refuse(why),
+        Some((unit, why)) => {
+            record.refused_at.set(unit);
+            record.refuse(why);
+        }
         None => {
             let decoded = code::decode(&code)?;
             if decoded.has_loop() {

@@ -126,12 +126,12 @@ pub fn signature(call_conv: CallConv) -> Signature {
     signature
 }
 
-/// Fills a function of that type.
+/// Fills a function of that type. An error is a code unit and what is wrong there.
 pub fn lower(
     builder: FunctionBuilder<'_>,
     source: &Source<'_>,
     resolve: &mut dyn Resolve,
-) -> Result<Lowered> {
+) -> std::result::Result<Lowered, (u32, String)> {
     let call_conv = builder.func.signature.call_conv;
     let nothing =
         Instruction { opcode: crate::opcode::NOP, argument: 0, start: 0, unit: 0, next: 0 };
@@ -161,11 +161,8 @@ pub fn lower(
         seen: None,
         matched: false,
     };
-    lowering.entry()?;
-    while let Some(unit) = lowering.joins.first() {
-        lowering.join(unit)?;
-    }
-    let exits = lowering.emit_exits()?;
+    // An error is that of the last instruction.
+    let exits = lowering.all().map_err(|why| (lowering.instruction.start, why))?;
     let Lowering { mut b, returns, blocks, seen, matched, stores, .. } = lowering;
     b.seal_all_blocks();
     b.finalize();
@@ -173,6 +170,15 @@ pub fn lower(
 }
 
 impl Lowering<'_, '_> {
+    /// Compiles all blocks; the exits.
+    fn all(&mut self) -> Result<Vec<Exit>> {
+        self.entry()?;
+        while let Some(unit) = self.joins.first() {
+            self.join(unit)?;
+        }
+        self.emit_exits()
+    }
+
     /// Reads the locals and the stack.
     fn entry(&mut self) -> Result<()> {
         let entry = self.b.create_block();
