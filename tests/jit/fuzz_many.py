@@ -52,7 +52,7 @@ def main():
     parser.add_argument("--stock", help="an interpreter to compare with")
     parser.add_argument("--count", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=100_000, help="the first")
-    parser.add_argument("--each", type=int, default=540, help="programs of one process")
+    parser.add_argument("--each", type=int, default=567, help="programs of one process")
     parser.add_argument("--totals", type=Path, default=Path("fuzz-totals.json"))
     options = parser.parse_args()
     state = json.loads(options.totals.read_text()) if options.totals.exists() else {"next": options.seed, "processes": 0, "totals": {}, "failed": []}

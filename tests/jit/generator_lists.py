@@ -1,6 +1,7 @@
 """Random functions over lists, bytes and bytearrays: items are read and stored, lists are passed on, shared, nested and dropped."""
 
 import random
+import threading
 
 from generator import FLOATS, INTS, OTHERS, Generator
 
@@ -9,7 +10,16 @@ from math import sqrt
 LIMIT = 7
 SCALE = 1.5
 """
-DROPPED = []
+
+
+class Dropped(threading.local):
+    """The numbers of what went away in this thread."""
+
+    def __init__(self):
+        self.numbers = []
+
+
+DROPPED = Dropped()
 
 
 class Loud:
@@ -25,7 +35,7 @@ class Loud:
         return f"Loud {self.number}"
 
     def __del__(self):
-        DROPPED.append(self.number)
+        DROPPED.numbers.append(self.number)
 
 
 def numbers(rng, values, small):

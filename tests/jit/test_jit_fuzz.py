@@ -44,16 +44,17 @@ class Programs(unittest.TestCase):
         self.assertGreater(entries, 300)
 
     def test_many_with_all_surroundings(self):
+        each = len(fuzz.KINDS) * len(surroundings.SURROUNDINGS)
         with tempfile.TemporaryDirectory() as directory:
             totals = Path(directory, "totals.json")
-            command = [sys.executable, fuzz_many.__file__, "--python", sys.executable, "--packages", jit_support.packages(), "--each", "54",
+            command = [sys.executable, fuzz_many.__file__, "--python", sys.executable, "--packages", jit_support.packages(), "--each", str(each),
                        "--totals", str(totals), "--seed", "9000", "--count"]
-            for count in ("54", "108"):
-                done = subprocess.run([*command, count], capture_output=True, text=True)
+            for count in (each, 2 * each):
+                done = subprocess.run([*command, str(count)], capture_output=True, text=True)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             found = json.loads(totals.read_text())
-        self.assertEqual((found["next"], found["processes"], found["failed"]), (9108, 2, []))
-        self.assertEqual(found["totals"]["around"], dict.fromkeys(surroundings.SURROUNDINGS, 12))
+        self.assertEqual((found["next"], found["processes"], found["failed"]), (9000 + 2 * each, 2, []))
+        self.assertEqual(found["totals"]["around"], dict.fromkeys(surroundings.SURROUNDINGS, 2 * len(fuzz.KINDS)))
         self.assertGreater(found["totals"]["entered"], 100)
 
     def test_a_crash_is_counted(self):
