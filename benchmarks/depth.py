@@ -21,7 +21,7 @@ SLOW_TIMINGS = 2
 def make_leaf(local_count):
     """A function that does nothing and has `local_count` local variables."""
     names = " = ".join(f"v{i}" for i in range(local_count))
-    # The names are assigned behind the return: they take room in the frame and no time.
+    # The names are assigned after the return: they take room in the frame and no time.
     source = "def leaf():\n    return None\n" + (f"    {names} = None\n" if local_count else "")
     namespace = {}
     exec(source, namespace)

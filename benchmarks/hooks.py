@@ -144,7 +144,7 @@ FEW_ITERATIONS, MANY_ITERATIONS = 20, 60
 
 
 def command(kind: str, setup: str, extensions: str, *arguments: object) -> list[str]:
-    """What comes behind the interpreter and its options; `extensions` is the directory of its C extensions."""
+    """The arguments after the interpreter and its options; `extensions` is the directory of its C extensions."""
     return [os.path.abspath(__file__), "--child", kind, setup, extensions, *map(str, arguments)]
 
 

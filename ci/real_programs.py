@@ -62,7 +62,7 @@ class Program:
     part: str
     # How results are read: "pytest" writes JUnit XML, and so may others ("junit"); else see outcomes.READERS.
     runner: str
-    # What runs the tests; for pytest, its arguments. {python}, {bin}, {xml}, {work} and {live} stand for paths.
+    # What runs the tests; for pytest, its arguments. {python}, {bin}, {xml}, {work} and {live} are replaced by paths.
     command: tuple[str, ...]
     also: tuple[str, ...] = ()
     # Whether the tests are in the source archive, which is unpacked where they run; and what of it has to go first.

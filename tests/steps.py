@@ -40,7 +40,7 @@ class Counts:
 
     @classmethod
     def of_unittest(cls, output, exit_code):
-        """What a run of unittest has printed. One that crashed has failed, also behind its last test."""
+        """What a run of unittest has printed. One that crashed has failed, also after its last test."""
         # The last one: a test may print what another unittest says.
         *_, ran = [None, *re.finditer(r"^Ran (\d+) tests? in ", output, re.MULTILINE)]
         if not ran:

@@ -150,4 +150,4 @@ if __name__ == "__main__":
     except OSError as error:
         sys.exit(f"ferrule: {explain(error)}")
     except KeyboardInterrupt:
-        sys.exit("ferrule: interrupted; run the same command again to go on")
+        sys.exit("ferrule: interrupted; run the same command again to continue")

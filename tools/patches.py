@@ -6,7 +6,7 @@
 
 patches/<major.minor>/series names the patches in order.  Where one hunk cannot
 serve all releases, there are several patches, each with the releases that it is
-for behind its name: `<3.13.6`, `>=3.13.6`, or both ends of a range.  So the next
+for after its name: `<3.13.6`, `>=3.13.6`, or both ends of a range.  So the next
 release gets the patches of the last one.
 
 Patches only insert, and what they insert into C is compiled only where
@@ -71,7 +71,7 @@ class Entry(NamedTuple):
 
 
 def release(version: str) -> tuple[int, ...]:
-    """'3.13.5' as numbers; what comes behind the last one does not count."""
+    """'3.13.5' as numbers; what follows the last one does not count."""
     return tuple(map(int, re.findall(r"\d+", re.split(r"[^0-9.]", version)[0])))
 
 
@@ -204,18 +204,18 @@ def part_opened(word: str, condition: str) -> str:
 
 def directives(lines: Iterable[str]) -> Iterator[tuple[str, str | None, str, bool]]:
     """Yield (line, directive or None, the rest of it, whether this one continues the line before)."""
-    goes_on = False
+    continued = False
     for line in lines:
-        match = None if goes_on else DIRECTIVE.match(line)
-        yield line, *(match.groups() if match else (None, "")), goes_on
-        goes_on = line.endswith("\\")
+        match = None if continued else DIRECTIVE.match(line)
+        yield line, *(match.groups() if match else (None, "")), continued
+        continued = line.endswith("\\")
 
 
 def stock_lines(text: str) -> list[str]:
     """The lines of a C file that count where none of the symbols is defined; blank ones do not."""
     kept: list[str] = []
     parts: list[str] = []
-    for line, word, condition, goes_on in directives(text.split("\n")):
+    for line, word, condition, continued in directives(text.split("\n")):
         if word in OPENING:
             parts.append(part_opened(word, condition))
         # An #elif of a guard stays, and so is seen.
@@ -224,7 +224,7 @@ def stock_lines(text: str) -> list[str]:
             parts[-1] = OTHER_PART[parts[-1]]
         elif word == "endif" and parts:
             parts.pop()
-        if not guard and WITH_CORE not in parts and (line.strip() or goes_on):
+        if not guard and WITH_CORE not in parts and (line.strip() or continued):
             kept.append(line)
     return kept
 
@@ -255,7 +255,7 @@ def unguarded_lines(lines: list[tuple[int, str, str]]) -> Iterator[tuple[int, st
     stack: list[Opened] = []
     hunk: int | None = None
     with_directives = zip(lines, directives(text for _, _, text in lines))
-    for (number, kind, text), (_, word, condition, goes_on) in with_directives:
+    for (number, kind, text), (_, word, condition, continued) in with_directives:
         added, guard = kind == "+", False
         top = stack[-1] if stack else None
         if kind == "@":
@@ -279,7 +279,7 @@ def unguarded_lines(lines: list[tuple[int, str, str]]) -> Iterator[tuple[int, st
             continue
         elif word and top and top.hunk == hunk:
             yield top.number, f"is open where upstream has an #{word}"
-        if (added and not guard and (text.strip() or goes_on)
+        if (added and not guard and (text.strip() or continued)
                 and all(opened.part != WITH_CORE for opened in stack)):
             yield number, f"compiled where there is no Rust core: {text.strip()}"
     yield from ((opened.number, "is never closed") for opened in stack if opened.added)
@@ -314,7 +314,7 @@ def badly_written(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def behind_parenthesis(text: str) -> str:
-    """What comes behind the parenthesis that was opened before."""
+    """What follows the parenthesis that was opened before."""
     depth = 1
     for at, char in enumerate(text):
         depth += {"(": 1, ")": -1}.get(char, 0)

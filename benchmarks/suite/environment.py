@@ -115,7 +115,7 @@ def link_in(inside: str, python: str) -> str:
 
 
 def enter_harness() -> None:
-    """Go on in the harness's environment: starts this program anew there unless it is there already."""
+    """Continue in the harness's environment: starts this program anew there unless it is there already."""
     if os.path.realpath(sys.prefix) != os.path.realpath(HARNESS):
         try:
             python = ensure_harness()

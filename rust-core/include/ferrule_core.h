@@ -29,7 +29,7 @@ struct PyUnstable_FrameHookDefinition;
 #define _PyRust_LARGEST_CACHED_CHUNK _PyRust_LARGEST_GROWN_CHUNK
 
 /*
- Bytes of the chunks behind the front, of all threads of the process together.
+ Bytes of the chunks after the front, of all threads of the process together.
 
  100,000 frames of a small function, twelve megabytes, stay mapped between two recursions.
  */
@@ -278,19 +278,19 @@ typedef struct _PyRust_DataStackState {
    */
   size_t cached_room;
   /*
-   Cached chunks behind the first, which its `previous` leads to.
+   Cached chunks after the first, which its `previous` leads to.
    */
-  size_t behind_count;
+  size_t rest_count;
   /*
    Their bytes.
    */
-  size_t behind_bytes;
+  size_t rest_bytes;
   /*
    The smallest number of them since the thread last freed those that it had not needed.
    */
-  size_t fewest_behind;
+  size_t fewest_rest;
   /*
-   Bytes that this thread may cache behind the first chunk.
+   Bytes that this thread may cache after the first chunk.
    */
   size_t claimed;
   /*
@@ -634,7 +634,7 @@ bool _PyThreadState_HasStackSpace(PyThreadState *tstate,
 struct _PyInterpreterFrame *_PyThreadState_PushFrame(PyThreadState *tstate, size_t size);
 
 /*
- The push behind `_PyFrame_PushUnchecked`: a frame of `size` slots, not
+ The push of `_PyFrame_PushUnchecked`: a frame of `size` slots, not
  initialized. Never NULL.
  */
 struct _PyInterpreterFrame *_PyRust_PushFrameUnchecked(PyThreadState *tstate,

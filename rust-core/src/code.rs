@@ -91,7 +91,7 @@ impl Code {
         unsafe { self.first_instruction().offset((*self.as_ptr())._co_firsttraceable as isize) }
     }
 
-    /// How many code units stand before the first `RESUME`; `None`: there is no `RESUME`.
+    /// How many code units come before the first `RESUME`; `None`: there is no `RESUME`.
     pub fn prologue(self) -> Option<usize> {
         // SAFETY: live by the type's invariant. The number is not negative.
         let first_traceable = unsafe { (*self.as_ptr())._co_firsttraceable } as usize;

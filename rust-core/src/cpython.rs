@@ -75,7 +75,7 @@ pub const FRAME_OWNED_BY_FRAME_OBJECT: core::ffi::c_char =
 pub const FRAME_OWNED_BY_CSTACK: core::ffi::c_char = raw::_frameowner_FRAME_OWNED_BY_CSTACK as _;
 
 #[cfg_attr(any(test, fuzzing), allow(unused_imports))]
-// what only Python's face of the crate uses
+// what only the Python API of the crate uses
 pub use raw::{
     _PyErr_ChainStackItem, _PyErr_FormatFromCause, _PyErr_StackItem, _PyEval_FrameClearAndPop,
     _PyRust_DespecializeAllCode, _PySendCache, _Py_Instrument, _Py_NoneStruct,

@@ -37,13 +37,13 @@ pub struct DataStackState {
     /// Bytes of slots that the first cached chunk has room for; 0 with an empty cache. One load answers
     /// "does it fit".
     pub cached_room: usize,
-    /// Cached chunks behind the first, which its `previous` leads to.
-    pub behind_count: usize,
+    /// Cached chunks after the first, which its `previous` leads to.
+    pub rest_count: usize,
     /// Their bytes.
-    pub behind_bytes: usize,
+    pub rest_bytes: usize,
     /// The smallest number of them since the thread last freed those that it had not needed.
-    pub fewest_behind: usize,
-    /// Bytes that this thread may cache behind the first chunk.
+    pub fewest_rest: usize,
+    /// Bytes that this thread may cache after the first chunk.
     pub claimed: usize,
     /// Chunks that came from the arena allocator.
     pub chunks_allocated: usize,

@@ -21,7 +21,7 @@ mod exception;
 mod frame;
 #[cfg(not(any(test, fuzzing)))]
 mod frame_continue;
-// Unit tests are compiled without Python's face of the hooks, and so without the only user of some
+// Unit tests are compiled without the Python API of hooks, and so without the only user of some
 // functions.
 #[cfg_attr(any(test, fuzzing), allow(dead_code))]
 mod frame_hook;

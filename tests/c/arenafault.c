@@ -196,7 +196,7 @@ watch_result(PyObject *module, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"install", install, METH_NOARGS, "Stand in front of the arena allocator."},
+    {"install", install, METH_NOARGS, "Install a wrapper of the arena allocator."},
     {"remove", remove_, METH_NOARGS, "Give the arena allocator back."},
     {"counts", counts, METH_NOARGS, "What went through since the module was loaded."},
     {"bytes_now", bytes_now, METH_NOARGS, "Bytes allocated and not freed."},

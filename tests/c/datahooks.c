@@ -30,7 +30,7 @@ typedef struct {
     int verdict;
     unsigned int events, scope;
     int fails;          /* the kind of event for which the event callback fails; -1: none */
-    int raises;         /* whether the entry callback leaves an exception behind, whatever the verdict is */
+    int raises;         /* whether the entry callback leaves an exception set, whatever the verdict is */
     PyObject *keeps;    /* what it only refers to, or NULL */
     PyObject *on_entry, *on_event;  /* what the callbacks call, the second with the kind of event; or NULL */
     atomic_int in_use;  /* how many callbacks use this */

@@ -1,4 +1,4 @@
-/* foreignchunk: an extension that handles the data stack behind the interpreter's back.
+/* foreignchunk: an extension that changes the data stack directly.
  *
  * Some tools know the layout of the data stack and act on it by themselves: graph compilers put frames into
  * chunks of their own, and greenlets give each stack of frames its own list of chunks. What they all rely on:

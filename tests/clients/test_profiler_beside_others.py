@@ -170,7 +170,7 @@ def run():
             stopped()
         except ValueError:
             fib(2)
-monitoring.use_tool_id(1, "somebody")
+monitoring.use_tool_id(1, "another tool")
 monitoring.register_callback(1, monitoring.events.PY_START, begins)
 monitoring.set_events(1, monitoring.events.PY_START)
 for builtins in (False, True):

@@ -40,9 +40,9 @@ class Builtins(ProfilerTestCase):
 
     def test_another_tool_is_named(self):
         monitoring = sys.monitoring
-        monitoring.use_tool_id(monitoring.PROFILER_ID, "somebody else")
+        monitoring.use_tool_id(monitoring.PROFILER_ID, "another tool")
         self.addCleanup(monitoring.free_tool_id, monitoring.PROFILER_ID)
-        with self.assertRaisesRegex(RuntimeError, "another profiler, somebody else"):
+        with self.assertRaisesRegex(RuntimeError, "another profiler, another tool"):
             self.profiler.start(builtins=True)
         with self.profiler.profile():
             pass
@@ -258,7 +258,7 @@ late()
         source = """
 import asyncio
 class Thing:
-    def __repr__(self): raise SystemExit("nobody runs this")
+    def __repr__(self): raise SystemExit("not to be called")
     def method(self, a, b=2.5, *rest, key=None, **more): pass
 def long(text, data, number, many): pass
 def numbers(n):

@@ -52,16 +52,16 @@ class Threads(ProfilerTestCase):
         self.assertLessEqual({"MainThread", *(f"worker {n}" for n in range(4))}, names)
 
     def test_started_while_other_threads_run(self):
-        go_on, running = threading.Event(), threading.Semaphore(0)
+        may_continue, running = threading.Event(), threading.Semaphore(0)
 
         def work():
             running.release()
-            while not go_on.is_set():
+            while not may_continue.is_set():
                 fib(3)
 
         threads = [threading.Thread(target=work) for _ in range(3)]
         self.addCleanup(lambda: [thread.join() for thread in threads])
-        self.addCleanup(go_on.set)
+        self.addCleanup(may_continue.set)
         for thread in threads:
             thread.start()
             running.acquire()

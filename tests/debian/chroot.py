@@ -81,7 +81,7 @@ class Chroot:
             "\n".join([*own, 'APT::Install-Recommends "false";', 'Acquire::Languages "none";']) + "\n")
         with contextlib.suppress(OSError):
             shutil.copyfile("/etc/resolv.conf", self.root / "etc/resolv.conf")
-        # Whom the machine trusts besides, for what is behind a proxy; ca-certificates takes them up when it is installed.
+        # Whom the machine trusts besides, for machines that use a proxy; ca-certificates takes them up when it is installed.
         for certificate in Path("/usr/local/share/ca-certificates").glob("*.crt"):
             place = self.root / "usr/local/share/ca-certificates"
             place.mkdir(parents=True, exist_ok=True)

@@ -307,7 +307,7 @@ class Session(DebuggerCase):
         monitoring = sys.monitoring
         taken = [tool for tool in range(6) if monitoring.get_tool(tool) is None]
         for tool in taken:
-            monitoring.use_tool_id(tool, "somebody")
+            monitoring.use_tool_id(tool, "another tool")
         try:
             program = self.program(TEXT)
             done = self.debug(

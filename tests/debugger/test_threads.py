@@ -58,15 +58,15 @@ class Threads(DebuggerCase):
         self.assertEqual((len(debugger.stops), most[0]), (7, 1))
 
     def test_others_run_while_one_stops(self):
-        went_on = threading.Event()
+        continued = threading.Event()
 
         def stop(debugger, frame):
-            worker = threading.Thread(target=lambda: went_on.set())
+            worker = threading.Thread(target=lambda: continued.set())
             worker.start()
             worker.join(60)
 
         self.debug(self.source, self.names["work"], at("last"), "continue", stop, arguments=(1,))
-        self.assertTrue(went_on.is_set())
+        self.assertTrue(continued.is_set())
 
     def test_each_steps_for_itself(self):
         by_thread = {}

@@ -30,7 +30,7 @@ import programs_worker as worker
 from hooked_programs_hooks import answer_nothing, disable_all, make_copier, make_looker, make_observer, read_everything
 from programs_worker import chain, own_frame
 
-SETTLED_REPEATS, REPEATS = 2, 6     # of a program, before memory is measured and while it is
+FIRST_REPEATS, REPEATS = 2, 6     # of a program, before memory is measured and while it is
 MOST_MEASUREMENTS = 5       # before growth counts as one without an end
 
 # A hook in Python takes a part of the recursion limit. No program must come to it.
@@ -131,7 +131,7 @@ class Plain(worker.Surroundings):
         return False
 
     def look_for_leaks(self, source):
-        for _ in range(SETTLED_REPEATS):
+        for _ in range(FIRST_REPEATS):
             worker.run_one(source, self)
         for _ in range(MOST_MEASUREMENTS):
             growths = self.growths(source)

@@ -108,12 +108,12 @@ print(json.dumps([wrong, done, is_default()]))
         """The region ends as it would have, and the evaluator with it."""
         seen = run_script("evaluator", EVALUATOR + COMPILES + """
 import ferrule_dynamo
-inside, go_on = threading.Event(), threading.Event()
+inside, may_continue = threading.Event(), threading.Event()
 seen = []
 
 def wait():
     inside.set()
-    go_on.wait(60)
+    may_continue.wait(60)
 disabled, skipped = torch.compiler.disable(wait), torch._dynamo.decorators.skip(lambda: wait())
 
 def waits_while_it_compiles(module, inputs):
@@ -145,7 +145,7 @@ def h(x):
 for make in (lambda: compiled(f), lambda: compiled(g), lambda: torch.compile(h, backend=waits_while_it_compiles),
              lambda: torch.compile(h, backend=waits_in_a_full_graph, fullgraph=True)):
     torch._dynamo.reset()
-    inside.clear(), go_on.clear()
+    inside.clear(), may_continue.clear()
 
     def work():
         try:
@@ -157,7 +157,7 @@ for make in (lambda: compiled(f), lambda: compiled(g), lambda: torch.compile(h, 
     thread.start()
     assert inside.wait(60)
     ferrule_dynamo.install()
-    go_on.set()
+    may_continue.set()
     thread.join()
     seen[-1].append(is_default())
     ferrule_dynamo.uninstall()
@@ -190,12 +190,12 @@ print(json.dumps(errors))
         code = run_script("hooks", COMPILES + """
 import os, warnings
 warnings.simplefilter("ignore")
-inside, go_on = threading.Event(), threading.Event()
+inside, may_continue = threading.Event(), threading.Event()
 
 @torch._dynamo.decorators.skip
 def wait():
     inside.set()
-    go_on.wait(60)
+    may_continue.wait(60)
 
 def f(x):
     wait()
@@ -214,7 +214,7 @@ if not child:
     finally:
         os._exit(code)
 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-go_on.set()
+may_continue.set()
 thread.join()
 print(json.dumps(code))
 """)
@@ -266,10 +266,10 @@ for options in ({}, {"fullgraph": True}):
     run(x)
     (entry,) = extension._debug_get_cache_entry_list(small.__code__)
 
-    def behind(view):
+    def last(view):
         if view.code is entry.code:
             if way == "raise":
-                raise LookupError("behind")
+                raise LookupError("last")
             return other.__code__ if way == "replace" else view.result("result")
 
     @torch._dynamo.decorators.skip
@@ -286,12 +286,12 @@ for options in ({}, {"fullgraph": True}):
     def outer(x):
         inner()
         return x
-    with framehook.hook(behind):
+    with framehook.hook(last):
         compiled(outer)(x)
     torch._dynamo.reset()
 print(json.dumps(seen))
 """)
-        self.assertEqual(seen, ["behind", True, [100.0] * 4, True, "result", True] * 2)
+        self.assertEqual(seen, ["last", True, [100.0] * 4, True, "result", True] * 2)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class Mutator(ast.NodeTransformer):
         return node
 
     def visit_Constant(self, node):
-        # Texts name files and modules, and stand in f-strings: what they become may be anything.
+        # Texts name files and modules, and occur in f-strings: what they become may be anything.
         if isinstance(node.value, (int, float)) and self.strikes(0.3):
             return ast.copy_location(ast.Constant(self.random.choice(CONSTANTS)), node)
         return node

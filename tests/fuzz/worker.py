@@ -1,7 +1,7 @@
 """Runs the tests of mutated source and prints the result of each test: a JSON list on the last line of its output.
 
     python worker.py FILE SEED HOOK                      a mutated test module
-    python worker.py FILE SEED HOOK MODULE TESTS...      a mutated module, which stands in for MODULE, and the names of tests' modules
+    python worker.py FILE SEED HOOK MODULE TESTS...      a mutated module, which replaces MODULE, and the names of tests' modules
 
 What else is on while it runs follows from the seed, and is the same for each interpreter but for HOOK, which is a kind of frame
 hook that changes nothing of what runs, or `none`. FUZZ_COLLECTOR: how many more objects there may be before the collector runs.
@@ -257,7 +257,7 @@ class Waiting:
             self.waits = True
             self.home.switch()
 
-    def go_on(self):
+    def continue_it(self):
         if self.waits:
             self.greenlet.parent = greenlet.getcurrent()
             self.greenlet.switch()
@@ -325,7 +325,7 @@ class Elsewhere:
             one = self.waiting.pop(0)
             if one.handle:
                 framehook.remove(one.handle)
-            one.go_on()
+            one.continue_it()
 
 
 def profiled(seed):

@@ -84,7 +84,7 @@ class InC:
         framehooks.remove(self.handle)
 
 
-FACES = {"Python": lambda entries: framehook.hook(entries), "C": InC}
+APIS = {"Python": lambda entries: framehook.hook(entries), "C": InC}
 
 
 def park(argument="park"):
@@ -97,9 +97,9 @@ def park(argument="park"):
 # --- What is shown. ------------------------------------------------------------------------------------------------
 
 def a_parked_hook_silences_no_other_greenlet():
-    for name, face in FACES.items():
+    for name, api in APIS.items():
         entries = Entries()
-        with face(entries):
+        with api(entries):
             f(0)
             parked = park()
             for n in range(3):
@@ -183,10 +183,10 @@ def a_greenlet_started_within_a_hook_has_a_stack_of_its_own():
 
 
 def a_hook_that_never_continues_is_freed_with_its_greenlet():
-    for name, face in FACES.items():
+    for name, api in APIS.items():
         entries, argument = Entries(), Argument("park")
         reference = weakref.ref(argument)
-        with face(entries):
+        with api(entries):
             parked = park(argument)
             del argument
             f(1)

@@ -102,12 +102,12 @@ def a_coroutine_resumed_as_a_greenlets_first_frame_has_its_scope_there():
         for wrap in False, True:
             waits = coroutine()
             waits.send(None)
-            goes_on = greenlet.greenlet(functools.partial(outcome, waits.send) if wrap else waits.send)
-            goes_on.switch(*([] if wrap else [None]))
+            may_continue = greenlet.greenlet(functools.partial(outcome, waits.send) if wrap else waits.send)
+            may_continue.switch(*([] if wrap else [None]))
             entries.clear()
             f("beside")
             try:
-                goes_on.switch()    # f("below")
+                may_continue.switch()    # f("below")
             except StopIteration:
                 pass
             check_equal(entries, ["beside"])

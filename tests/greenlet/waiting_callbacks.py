@@ -79,7 +79,7 @@ class Callback:
     """
 
     def __init__(self, kind, end="returns"):
-        self.kind, self.end, self.kinds, self.waited, self.went_on = kind, end, [], 0, 0
+        self.kind, self.end, self.kinds, self.waited, self.continued = kind, end, [], 0, 0
 
     def __call__(self, kind):
         self.kinds.append(kind)
@@ -88,7 +88,7 @@ class Callback:
         self.waited += 1
         self.parent = greenlet.getcurrent().parent
         self.parent.switch("waits")
-        self.went_on += 1
+        self.continued += 1
         gc.collect()
         if self.end == "fails":
             raise Events
@@ -214,12 +214,12 @@ def park(call):
 # --- The hook is removed. ------------------------------------------------------------------------------------------------------------------
 
 def a_removed_hook_lives_until_its_callback_has_returned():
-    for face in HOOKS:
+    for api in HOOKS:
         for kind in KINDS:
             for end in "returns", "fails":
                 call, function = CALLS[kind]
                 callback = Callback(kind, end)
-                hook = face(function, callback)
+                hook = api(function, callback)
                 with unraisable() as reports:
                     waiting, outcomes = park(call)
                     hook.remember()
@@ -228,15 +228,15 @@ def a_removed_hook_lives_until_its_callback_has_returned():
                     leaf(), list(generator())
                     waiting.switch()
                 fails_there = end == "fails" and kind != "dropped"
-                check_equal((face.name, kind, outcomes, len(reports)),
-                            (face.name, kind, ["failed" if fails_there else "over"], int(end == "fails" and kind == "dropped")))
-                check_equal((callback.waited, callback.went_on, callback.kinds[-1]), (1, 1, kind))
+                check_equal((api.name, kind, outcomes, len(reports)),
+                            (api.name, kind, ["failed" if fails_there else "over"], int(end == "fails" and kind == "dropped")))
+                check_equal((callback.waited, callback.continued, callback.kinds[-1]), (1, 1, kind))
                 del waiting
                 hook.over()
 
 
 def several_callbacks_of_a_removed_hook_continue_in_any_order():
-    for face in HOOKS:
+    for api in HOOKS:
         for order in (0, 1, 2), (2, 0, 1), (1, 2, 0):
             callbacks = []
 
@@ -245,7 +245,7 @@ def several_callbacks_of_a_removed_hook_continue_in_any_order():
                 callbacks.append(callback)
                 callback(kind)
 
-            hook = face(leaf, delivered)
+            hook = api(leaf, delivered)
             waiting = [park(leaf)[0] for _ in range(3)]
             hook.remember()
             framehook.remove(hook.handle)
@@ -253,15 +253,15 @@ def several_callbacks_of_a_removed_hook_continue_in_any_order():
                 check_equal(hook.is_alive(), True)
                 waiting[number].switch()
             del waiting
-            check_equal([callback.went_on for callback in callbacks], [1] * 3)
+            check_equal([callback.continued for callback in callbacks], [1] * 3)
             hook.over()
 
 
 def a_callback_whose_greenlet_is_killed_gives_its_hook_up():
-    for face in HOOKS:
+    for api in HOOKS:
         for kind in KINDS:
             call, function = CALLS[kind]
-            hook = face(function, Callback(kind))
+            hook = api(function, Callback(kind))
             with unraisable():
                 waiting, outcomes = park(call)
                 hook.remember()
@@ -276,7 +276,7 @@ def a_callback_whose_greenlet_is_killed_gives_its_hook_up():
 
 def callbacks_continue_where_their_thread_ends():
     """Whether the watch that lets them continue is older than theirs or not, and whether their hook was removed or not."""
-    for face in HOOKS:
+    for api in HOOKS:
         for kind in KINDS:
             for end in "returns", "fails":
                 for removed in True, False:
@@ -302,7 +302,7 @@ def callbacks_continue_where_their_thread_ends():
                             late = framehook.add(hook_late)
                             parked = greenlet.greenlet(waits)
                             parked.switch()
-                            hook = face(function, callback, this_thread=this_thread)
+                            hook = api(function, callback, this_thread=this_thread)
                             waiting, outcomes = park(call)
                             later.append(waiting)
                             hook.remember()
@@ -314,8 +314,8 @@ def callbacks_continue_where_their_thread_ends():
                         with unraisable():
                             in_thread(work)
                         hook, waiting, outcomes, parked, late = kept
-                        about = face.name, kind, end, removed, this_thread
-                        check_equal((about, callback.went_on, waiting.dead), (about, 1, True))
+                        about = api.name, kind, end, removed, this_thread
+                        check_equal((about, callback.continued, waiting.dead), (about, 1, True))
                         # Later events are reported as usual, unless the hook was removed; one of a thread is removed with that, before or after.
                         if not this_thread:
                             later = LATER[kind, end] if not removed else []
@@ -333,7 +333,7 @@ def callbacks_continue_where_their_thread_ends():
 
 def callbacks_that_never_continue_keep_their_hook():
     """As an abandoned stack keeps all that it holds."""
-    for face in HOOKS:
+    for api in HOOKS:
         for kind in KINDS:
             for removed in True, False:
                 call, function = CALLS[kind]
@@ -341,7 +341,7 @@ def callbacks_that_never_continue_keep_their_hook():
                 kept = []
 
                 def work():
-                    hook = face(function, callback)
+                    hook = api(function, callback)
                     waiting, outcomes = park(call)
                     hook.remember()
                     if removed:
@@ -357,8 +357,8 @@ def callbacks_that_never_continue_keep_their_hook():
                     check_equal(callback.kinds[-1], kind)
                     kept.clear()
                     gc.collect()
-                    check_equal((face.name, kind, callback.kinds[-1]), (face.name, kind, kind))
-                    if face is HookOfC:
+                    check_equal((api.name, kind, callback.kinds[-1]), (api.name, kind, kind))
+                    if api is HookOfC:
                         check_equal(datahooks.take_early(), 0)
                         check_equal(max([frame[3] for frame in datahooks.take_frames()], default=0), 0)
                     check_equal((leaf(), list(generator())), ("leaf", [1, 2]))
@@ -457,7 +457,7 @@ def a_signal_that_waits_while_a_hook_does_is_handled_once():
 
     before = signal.signal(signal.SIGINT, lambda number, frame: handled.append(frame.f_code.co_name))
     try:
-        for goes_on in True, False:
+        for may_continue in True, False:
             waited = []
             with framehook.hook(hook):
                 waiting = greenlet.greenlet(interrupted)
@@ -467,7 +467,7 @@ def a_signal_that_waits_while_a_hook_does_is_handled_once():
                 busy()
                 check_equal(len(handled) in (1, 2), True)
                 count = len(handled)
-                if goes_on:
+                if may_continue:
                     check_equal(waiting.switch(), "leaf")
                 del waiting
                 gc.collect()

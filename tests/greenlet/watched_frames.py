@@ -329,7 +329,7 @@ def a_thread_that_ends_drops_the_frames_of_its_greenlets():
 
 
 def a_greenlet_is_resumed_in_the_dropped_event_of_its_frame():
-    for go_on, expected in ((lambda one: one.switch(2), "2"), (lambda one: one.throw(ValueError), "ValueError()")):
+    for may_continue, expected in ((lambda one: one.switch(2), "2"), (lambda one: one.throw(ValueError), "ValueError()")):
         for function in (waits, counts):
             kept, found = [], []
 
@@ -341,7 +341,7 @@ def a_greenlet_is_resumed_in_the_dropped_event_of_its_frame():
 
             def on_event(event):
                 if event.kind == "dropped":
-                    go_on(kept.pop())
+                    may_continue(kept.pop())
 
             def work():
                 kept.append(greenlet.greenlet(body))

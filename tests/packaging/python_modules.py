@@ -35,7 +35,7 @@ def imports_in(text):
 
 
 def imports_of(line):
-    """Those of one statement, which may stand behind the colon of another."""
+    """Those of one statement, which may follow the colon of another."""
     for at, word in enumerate(line):
         if at and line[at - 1] != ":" or word not in ("import", "from"):
             continue

@@ -18,7 +18,7 @@ PATH = re.compile(r"(?<![\w:.])\w+(?:\s*::\s*\w+)+")
 
 
 def item_end(text, start):
-    """Where the item that begins at `start` is over: behind its `;`, or behind its block."""
+    """Where the item that begins at `start` is over: after its `;`, or after its block."""
     depth, is_use = 0, re.compile(r"\s*(?:pub(?:\([^)]*\))?\s+)?use\b")
     is_use = is_use.match(re.sub(r"^(\s*#\s*\[[^]]*\])+", "", text[start:]))
     for position in range(start, len(text)):

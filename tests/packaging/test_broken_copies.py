@@ -1,4 +1,4 @@
-"""What the proofs break on purpose is in today's code: each text of `mutations.py` stands there once."""
+"""What the proofs break on purpose is in today's code: each text of `mutations.py` occurs there once."""
 
 import unittest
 from pathlib import Path
@@ -13,11 +13,11 @@ def read(file):
 
 
 class BrokenCopies(unittest.TestCase):
-    def test_each_text_stands_in_the_code_once(self):
+    def test_each_text_occurs_in_the_code_once(self):
         self.assertGreater(len(BATCHES), 10)
         self.assertEqual([fault for batch in BATCHES for fault in break_all(batch, read)[1]], [])
 
-    def test_a_text_that_is_missing_or_stands_there_twice_is_found(self):
+    def test_a_text_that_is_missing_or_occurs_there_twice_is_found(self):
         for text in ("c", "a"):
             _, faults = break_all([("file", text, "d", [])], lambda file: "a a b")
             self.assertEqual(len(faults), 1, text)

@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-NOBODY = 65534
+UNPRIVILEGED = 65534
 # Another user may not be let into the directory of the one that runs this.
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 CAT = shutil.which("cat")
@@ -256,13 +256,13 @@ class Install(Case):
         self.assertEqual(sorted(self.base.iterdir()), before)
         self.make("install", "DESTDIR=../a:b=c~1%2")
 
-    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can become another user")
     def test_another_user_than_the_one_who_built_installs_and_leaves_nothing_behind(self):
         self.make()
         before = sorted(path for path in self.clone.rglob("*") if path.name != "__pycache__")
-        self.run_as(NOBODY, "make", "install", f"DESTDIR={self.writable(NOBODY)}/d")
+        self.run_as(UNPRIVILEGED, "make", "install", f"DESTDIR={self.writable(UNPRIVILEGED)}/d")
         self.assertEqual(sorted(path for path in self.clone.rglob("*") if path.name != "__pycache__"), before)
-        self.assertEqual(self.installed("/usr/local/bin/python3.13", self.base / f"{NOBODY}/d"), "version 1\n/usr/local\n")
+        self.assertEqual(self.installed("/usr/local/bin/python3.13", self.base / f"{UNPRIVILEGED}/d"), "version 1\n/usr/local\n")
 
     def test_who_installs_leaves_nothing_of_the_tools_behind(self):
         del self.environment["PYTHONDONTWRITEBYTECODE"]
@@ -270,14 +270,14 @@ class Install(Case):
         self.make("show")
         self.assertEqual(list(self.clone.rglob("__pycache__")), [])
 
-    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can become another user")
     def test_a_user_builds_on_after_root_installed(self):
         for path in (self.clone, self.fake, *self.clone.rglob("*")):
-            os.chown(path, NOBODY, NOBODY)
-        self.run_as(NOBODY, "make")
+            os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
+        self.run_as(UNPRIVILEGED, "make")
         self.make("install", "DESTDIR=../d")
-        self.run_as(NOBODY, "make", "install", f"DESTDIR={self.writable(NOBODY)}/d")
-        self.run_as(NOBODY, "make")
+        self.run_as(UNPRIVILEGED, "make", "install", f"DESTDIR={self.writable(UNPRIVILEGED)}/d")
+        self.run_as(UNPRIVILEGED, "make")
 
     def writable(self, user):
         directory = self.base / str(user)
@@ -292,12 +292,12 @@ class Install(Case):
         self.assertNotIn("Traceback", run.stdout)
         return run.stdout
 
-    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can become another user")
     def test_a_clone_that_cannot_be_written_is_reported_at_once_in_a_line(self):
-        self.assertRegex(self.run_as(NOBODY, "make", status=2), f"ferrule: {self.clone}.* cannot be written; it belongs to user 0")
+        self.assertRegex(self.run_as(UNPRIVILEGED, "make", status=2), f"ferrule: {self.clone}.* cannot be written; it belongs to user 0")
         self.make()
         for target in ("all", "clean", "distclean"):
-            said = self.run_as(NOBODY, "make", target, status=2)
+            said = self.run_as(UNPRIVILEGED, "make", target, status=2)
             self.assertRegex(said, "^ferrule: .* cannot be written; it belongs to user 0: build as its owner")
         self.assertTrue((self.clone / "build/ferrule/python").exists())
 

@@ -62,7 +62,7 @@ class Debian(Case):
         self.dest = self.base / "third"
         self.assertEqual(self.works()["version"], "3.13.15")
 
-    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can become another user")
     def test_a_cache_that_cannot_be_written_is_read(self):
         self.works(CPYTHON_VERSION="3.13.5")
         self.base.chmod(0o755)

@@ -1,7 +1,11 @@
-"""The tests themselves: no file is too long, and tests/run.py names only modules that exist."""
+"""The tests themselves: no file is too long, and tests/run.py names only modules that exist.
+
+And the words of the tree: what once had a private word is called by the field's.
+"""
 
 import contextlib
 import io
+import re
 import sys
 import tempfile
 import threading
@@ -13,8 +17,12 @@ from pathlib import Path
 from tests import run
 from tests.greenlet import run as greenlet
 
-TESTS = Path(__file__).resolve().parents[2] / "tests"
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
 MOST_LINES = 600
+# A callback gets an event, a hook is called for a frame, DISABLE disables it, an unhooked call has a scope.
+PRIVATE_WORDS = re.compile(r"\b((un)?settle[ds]?|whoever|spared|extents?|told of|((is|are|was|were|be) )?asked about|"
+                           r"free word|(is|are|was|were|be) told)\b", re.IGNORECASE)
 
 
 def too_long(directory):
@@ -22,6 +30,27 @@ def too_long(directory):
     counts = {path.relative_to(directory).as_posix(): len(path.read_text("utf-8").splitlines())
               for path in directory.rglob("*.py")}
     return {name: count for name, count in sorted(counts.items()) if count > MOST_LINES}
+
+
+def private_words(text):
+    """[(line, word)] of a text, in names too."""
+    lines = enumerate(re.sub("[_-]", " ", text).splitlines(), 1)
+    return [(number, found[0]) for number, line in lines for found in PRIVATE_WORDS.finditer(line)]
+
+
+class Words(unittest.TestCase):
+    def test_private_words_are_found(self):
+        for text in ("a hook that is told of it", "settled", "def test_whoever_calls(self):", "was asked about"):
+            with self.subTest(text):
+                self.assertEqual([number for number, _ in private_words(f"first\n{text}\n")], [2])
+        self.assertEqual(private_words("settlement, unasked, an extent-based file is retold"), [(1, "extent")])
+
+    def test_the_tree_has_none(self):
+        kinds = {".py", ".pyi", ".rs", ".c", ".h", ".md", ".toml"}
+        files = [path for top in ROOT.iterdir() if top.name not in ("build", ".git", "CHANGELOG.md")
+                 for path in (top.rglob("*") if top.is_dir() else [top]) if path.suffix in kinds and path != Path(__file__).resolve()]
+        self.assertGreater(len(files), 500)
+        self.assertEqual([(path.relative_to(ROOT).as_posix(), found) for path in files for found in private_words(path.read_text("utf-8"))], [])
 
 
 class Tests(unittest.TestCase):

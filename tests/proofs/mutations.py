@@ -146,7 +146,7 @@ BATCHES: list[list[Change]] = [
 
 
 def break_all(batch: list[Change], read: Callable[[str], str]) -> tuple[dict[str, str], list[str]]:
-    """{file: its text with the changes of a batch}, and a line for each change whose text does not stand there once."""
+    """{file: its text with the changes of a batch}, and a line for each change whose text does not occur there once."""
     texts: dict[str, str] = {}
     faults = []
     for file, text, other, _ in batch:

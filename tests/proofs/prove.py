@@ -1,6 +1,6 @@
 """Proves the claims about arithmetic (rust-core/src/*/proofs.rs) for all numbers, of the compiled functions.
 
-angr runs a function with numbers that stand for any, on every way through it; z3 says whether any numbers come to the result that
+angr runs a function with symbolic numbers, on every way through it; z3 says whether any numbers come to the result that
 means "fails", or to a panic (overflow is one in this build). What angr does not understand is a failure.
 Prints a line for each claim. Its last line is `N passed, N failed`.
 """

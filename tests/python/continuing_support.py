@@ -23,7 +23,7 @@ def index_of(function, opname, number=0, argument=None):
 
 
 def after(function, opname, number=0):
-    """The index of the instruction behind that one."""
+    """The index of the instruction after that one."""
     index = index_of(function, opname, number)
     return min(it.offset // 2 for it in instructions(function.__code__) if it.offset // 2 > index)
 

@@ -203,9 +203,9 @@ def resumes_in_an_asynchronous_generator(log, now):
 
     async def gen():
         await once()
-        log.append("behind the await")
+        log.append("after the await")
         yield 1
-        log.append("behind the yield")
+        log.append("after the yield")
 
     made = gen()
     step = made.__anext__()

@@ -2,7 +2,7 @@
 
 The promises are numbered 1 to 19, and each test has the number of its promise in its name. The
 tests are in the modules test_hook_promises_*.py. Classes whose names end in Points have tests that
-are written once. A subclass for each face runs them, with hooks in Python and with hooks in C.
+are written once. A subclass for each API runs them, with hooks in Python and with hooks in C.
 """
 
 import traceback

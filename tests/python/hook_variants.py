@@ -1,6 +1,6 @@
 """The many ways in which one thing about frame hooks is tested: kinds of functions, kinds of hooks, surroundings.
 
-A scenario is a method of a VariantTestCase that takes a face (how hooks are added) and a kind (of function). It is
+A scenario is a method of a VariantTestCase that takes an API (how hooks are added) and a kind (of function). It is
 run in every surrounding: plainly, beside an evaluator, at the edges of chunks, in other threads and interpreters.
 """
 
@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import textwrap
 
-from support import CFace, HookTestCase, ProgramTestCase, PythonFace, SimpleCFace, file_module, framecore, in_a_child, in_new_thread, use_extensions  # noqa: F401
+from support import CApi, HookTestCase, ProgramTestCase, PythonApi, SimpleCApi, file_module, framecore, in_a_child, in_new_thread, use_extensions  # noqa: F401
 
 
 def extension(name):
@@ -95,22 +95,22 @@ def finish(made):
 
 # --- Kinds of hooks. -----------------------------------------------------------------------------------------------
 
-FACES = {face.name: face for face in (PythonFace, CFace, SimpleCFace)}
+APIS = {api.name: api for api in (PythonApi, CApi, SimpleCApi)}
 
 
 @contextlib.contextmanager
-def installed(face, hook, name=None):
-    handle = face.add(hook, name)
+def installed(api, hook, name=None):
+    handle = api.add(hook, name)
     try:
         yield handle
     finally:
-        face.remove(handle)
+        api.remove(handle)
 
 
 # --- Surroundings. -------------------------------------------------------------------------------------------------
 
 class Plainly:
-    faces = tuple(FACES)
+    apis = tuple(APIS)
 
     @staticmethod
     def is_possible():
@@ -225,8 +225,8 @@ class InAnInterpreter(Plainly):
 
 class InAnInterpreterWithItsOwnGIL(InAnInterpreter):
     configuration = "isolated"
-    # The extension with the other faces has objects that interpreters share.
-    faces = (PythonFace.name,)
+    # The extension with the C APIs has objects that interpreters share.
+    apis = (PythonApi.name,)
 
 
 EVERYWHERE = (Plainly, BesideAnEvaluator, BesideThePerfTrampoline, AtTheEdgesOfChunks, InAThread, InAnInterpreter,
@@ -235,17 +235,17 @@ HERE = (Plainly, BesideAnEvaluator, BesideThePerfTrampoline)
 
 
 class VariantTestCase(HookTestCase, ProgramTestCase):
-    def run_scenario(self, scenario, face, kind, *more):
+    def run_scenario(self, scenario, api, kind, *more):
         try:
-            getattr(self, scenario)(FACES[face](), KINDS[kind], *more)
+            getattr(self, scenario)(APIS[api](), KINDS[kind], *more)
         finally:
             if "framehooks" in sys.modules:
                 # The callables of simple hooks must not outlive their interpreter.
                 sys.modules["framehooks"].forget_simple()
         self.assertEqual(framecore.frame_hooks(), [])
 
-    def in_every_variant(self, scenario, *more, kinds=ALL, faces=tuple(FACES), surroundings=EVERYWHERE):
-        """Run the scenario for each kind and face in each surrounding; `more` is strings and numbers for it."""
+    def in_every_variant(self, scenario, *more, kinds=ALL, apis=tuple(APIS), surroundings=EVERYWHERE):
+        """Run the scenario for each kind and API in each surrounding; `more` is strings and numbers for it."""
         # Scenarios collect often: what is there already need not be looked through each time.
         gc.freeze()
         self.addCleanup(gc.unfreeze)
@@ -253,8 +253,8 @@ class VariantTestCase(HookTestCase, ProgramTestCase):
             if not surrounding.is_possible():
                 continue
             with surrounding() as around:
-                for face in faces:
+                for api in apis:
                     for kind in kinds:
-                        if face in around.faces:
-                            with self.subTest(surrounding.__name__, face=face, kind=kind, more=more):
-                                around.run(self, scenario.__name__, face, kind, *more)
+                        if api in around.apis:
+                            with self.subTest(surrounding.__name__, api=api, kind=kind, more=more):
+                                around.run(self, scenario.__name__, api, kind, *more)

@@ -251,8 +251,8 @@ class Refused(Exception):
 class Call:
     """A function, a hook that gives one answer about it, and how often the hook was called."""
 
-    def __init__(self, face, kind, answer, act=lambda view: None):
-        self.face, self.answer, self.act = face, answer, act
+    def __init__(self, api, kind, answer, act=lambda view: None):
+        self.api, self.answer, self.act = api, answer, act
         self.offered = kind.make("{give} ['original', a]")
         self.stand_in = code_of(kind.make(f"{MANY}\n{{give}} ['replaced', a]", name="stand_in"))
         self.entries = 0
@@ -264,7 +264,7 @@ class Call:
         self.act(view)
         if self.answer == "an exception":
             raise Refused
-        return {"other code": self.stand_in, "disabled_code": self.face.DISABLE}.get(self.answer)
+        return {"other code": self.stand_in, "disabled_code": self.api.DISABLE}.get(self.answer)
 
     def run(self, argument=None):
         try:

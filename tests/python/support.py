@@ -326,7 +326,7 @@ class CView:
         return {self._c.argument_name(i): self._c.argument(i) for i in range(self._c.argument_count())}
 
 
-class PythonFace:
+class PythonApi:
     """Hooks through _framecore."""
 
     name = "Python"
@@ -351,7 +351,7 @@ class PythonFace:
         framecore.enable_frame_hook_for_code(handle, code, on)
 
 
-class CFace:
+class CApi:
     """Hooks installed through the C interface; each calls a Python callable."""
 
     name = "C"
@@ -384,7 +384,7 @@ class CFace:
         self.c.switch_for_code(handle, code, on)
 
 
-class SimpleCFace(CFace):
+class SimpleCApi(CApi):
     """Hooks of the proposal's form, which can only replace code. There is room for four."""
 
     name = "simple C"

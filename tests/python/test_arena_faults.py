@@ -76,7 +76,7 @@ assert sum(outcomes.values()) == LAST
 assert outcomes.get("MemoryError", 0) >= LAST // 2, outcomes
 """
 
-FAILURES_THAT_GO_ON = PRELUDE + """
+FAILURES_THAT_LAST = PRELUDE + """
 # All allocations fail for a while, and the calls that met it are made again at the same depth.
 tried = []
 
@@ -237,7 +237,7 @@ class ArenaFaults(ProgramTestCase):
         self.assert_program_succeeds(EVERY_ALLOCATION, 16 * 1024, environment={"PYTHONMALLOC": PLAIN_MALLOC})
 
     def test_a_call_that_met_no_memory_works_when_there_is_memory_again(self):
-        self.assert_program_succeeds(FAILURES_THAT_GO_ON)
+        self.assert_program_succeeds(FAILURES_THAT_LAST)
 
     def test_calls_of_every_kind_raise_or_succeed(self):
         self.assert_program_succeeds(GENERATORS_AND_INITIALIZERS)

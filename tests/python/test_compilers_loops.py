@@ -256,7 +256,7 @@ class Answers(unittest.TestCase):
         with watched(answering(compilers.RESULT, object=None), code):
             exec(code, namespace)
         self.assertEqual(namespace["i"], 9)
-        self.assertNotIn("went_on", namespace)
+        self.assertNotIn("continued", namespace)
 
     def test_an_exception_that_the_function_handles(self):
         error = KeyError("raised")

@@ -224,7 +224,7 @@ def unraisable():
 
 @needs_hooks
 class UserData(HookTestCase):
-    """What frees a hook's user data runs with no exception set, and leaves none behind."""
+    """What frees a hook's user data runs with no exception set, and leaves none set."""
 
     def leaving(self, fails, at_end):
         """A function, and a hook in C that removes itself when it is called for it."""
@@ -282,16 +282,16 @@ class Ends(ProgramTestCase):
     def test_a_daemon_thread_that_wants_to_run_on_at_the_end_hangs_and_is_not_unwound(self):
         printed = self.assert_program_succeeds("""if True:
             import builtins, os, select, threading, neighbourhooks
-            goes_on, unwound = os.pipe(), os.pipe()
+            may_continue, unwound = os.pipe(), os.pipe()
             waits = threading.Event()
             def wait():
                 waits.set()
-                os.read(goes_on[0], 1)
+                os.read(may_continue[0], 1)
             threading.Thread(target=lambda: neighbourhooks.call_below(wait, unwound[1]),
                              daemon=True).start()
             waits.wait()
             class Late:
-                def __del__(self, write=os.write, select=select.select, go=goes_on[1],
+                def __del__(self, write=os.write, select=select.select, go=may_continue[1],
                             unwound=unwound[0]):
                     write(go, b"!")
                     write(1, b"unwound" if select([unwound], [], [], 2)[0] else b"hangs")

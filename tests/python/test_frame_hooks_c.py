@@ -1,4 +1,4 @@
-"""What the C interface of frame hooks has besides what both faces share: the proposal's functions, user data, hooks
+"""What the C interface of frame hooks has besides what both APIs share: the proposal's functions, user data, hooks
 that break the rules."""
 
 import os

@@ -11,7 +11,7 @@ import sys
 import unittest
 
 import test_calls_at_edges
-from support import (CFace, Copier, HookTestCase, PythonFace, WARM, code_named, in_new_thread,
+from support import (CApi, Copier, HookTestCase, PythonApi, WARM, code_named, in_new_thread,
                      needs_hooks, recursion_limit, use_extensions)
 
 use_extensions()
@@ -315,12 +315,12 @@ class KindsOfCalls:
 
 
 @needs_hooks
-class PythonKindsOfCalls(PythonFace, KindsOfCalls, HookTestCase):
+class PythonKindsOfCalls(PythonApi, KindsOfCalls, HookTestCase):
     pass
 
 
 @needs_hooks
-class CKindsOfCalls(CFace, KindsOfCalls, HookTestCase):
+class CKindsOfCalls(CApi, KindsOfCalls, HookTestCase):
     pass
 
 

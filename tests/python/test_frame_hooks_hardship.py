@@ -11,10 +11,10 @@ import sys
 import threading
 import unittest
 
-from support import (CFace, ProgramTestCase, PythonFace, _testcapi, attempt, code_named, framecore,
+from support import (CApi, ProgramTestCase, PythonApi, _testcapi, attempt, code_named, framecore,
                      needs_failing_allocations, needs_hooks, use_extensions)
 
-FACES = {"Python": PythonFace, "C": CFace}
+APIS = {"Python": PythonApi, "C": CApi}
 
 
 # --- No memory. ---------------------------------------------------------------------------------------------------
@@ -69,8 +69,8 @@ def installed():
 class Scarcity:
     """One round for each allocation that fails. What fails changes nothing; what succeeds is right."""
 
-    def __init__(self, face):
-        self.face = face
+    def __init__(self, api):
+        self.api = api
         self.failures = self.successes = 0
 
     def attempt(self, number, operation):
@@ -87,34 +87,34 @@ class Scarcity:
             return None
 
         count = sys.getrefcount(hook)
-        handle = self.attempt(number, lambda: self.face.add(hook))
+        handle = self.attempt(number, lambda: self.api.add(hook))
         if handle is MemoryError:
             check(installed() == [], number, "add")
             gc.collect()
             check(sys.getrefcount(hook) == count, number, "add", sys.getrefcount(hook), count)
-            handle = self.face.add(hook)
+            handle = self.api.add(hook)
         check(installed() == [(handle, True)], number, "added")
         for on in (False, True):
-            done = self.attempt(number, lambda: self.face.switch(handle, on))
+            done = self.attempt(number, lambda: self.api.switch(handle, on))
             check(installed() == [(handle, on != (done is MemoryError))], number, "switch", on, done)
-            self.face.switch(handle, on)
+            self.api.switch(handle, on)
         for on in (False, True):
-            self.attempt(number, lambda: self.face.switch_in_thread(handle, on))
-            self.attempt(number, lambda: self.face.switch_for_code(handle, target.__code__, on))
-            self.face.switch_in_thread(handle, on)
-            self.face.switch_for_code(handle, target.__code__, on)
+            self.attempt(number, lambda: self.api.switch_in_thread(handle, on))
+            self.attempt(number, lambda: self.api.switch_for_code(handle, target.__code__, on))
+            self.api.switch_in_thread(handle, on)
+            self.api.switch_for_code(handle, target.__code__, on)
         calls = self.calls(handle)
         target(1)
         check(self.calls(handle) > calls, number, "the hook is not called any more")
         described = self.attempt(number, framecore.frame_hooks)
         check(described is MemoryError or [info["id"] for info in described] == [handle], number, described)
         del described
-        done = self.attempt(number, lambda: self.face.remove(handle))
+        done = self.attempt(number, lambda: self.api.remove(handle))
         check(installed() == ([(handle, True)] if done is MemoryError else []), number, "remove", done)
         if done is MemoryError:
-            done = self.attempt(number, self.face.clear)
+            done = self.attempt(number, self.api.clear)
             check(installed() == ([(handle, True)] if done is MemoryError else []), number, "clear", done)
-            self.face.clear()
+            self.api.clear()
         gc.collect()
         check(sys.getrefcount(hook) == count, number, "removed", sys.getrefcount(hook), count)
 
@@ -124,7 +124,7 @@ class Scarcity:
 
     def ask(self, number):
         """A hook passes, disables and replaces, beside others."""
-        disabled_code = self.face.DISABLE
+        disabled_code = self.api.DISABLE
         for function, call in CALLS.items():
             code, replacement = function.__code__, REPLACEMENTS[function]
             for answer in (None, disabled_code, replacement):
@@ -133,14 +133,14 @@ class Scarcity:
 
                 objects = (hook, code, replacement, ARGUMENT, function)
                 counts = [sys.getrefcount(one) for one in objects]
-                self.face.add(lambda view: None)
-                self.face.add(hook)
+                self.api.add(lambda view: None)
+                self.api.add(hook)
                 expected = RESULTS[function]("replaced" if answer is replacement else "original")
                 value = self.attempt(number, call)
                 check(value is MemoryError or value == expected, number, function.__name__, answer, value)
                 again = call()
                 check(again == expected, number, function.__name__, answer, again)
-                self.face.clear()
+                self.api.clear()
                 again = call()
                 check(again == RESULTS[function]("original"), number, function.__name__, again)
                 del value, again, expected
@@ -152,12 +152,12 @@ class Scarcity:
 def run_without_memory(kind):
     """Every allocation fails once, of those that each operation makes."""
     use_extensions()
-    scarcity = Scarcity(FACES[kind]())
+    scarcity = Scarcity(APIS[kind]())
     # What is made once and kept is there before references are counted.
-    warm = scarcity.face.add(lambda view: None)
+    warm = scarcity.api.add(lambda view: None)
     for call in CALLS.values():
         call()
-    scarcity.face.remove(warm)
+    scarcity.api.remove(warm)
     for number in range(1, ALLOCATIONS + 1):
         scarcity.change(number)
         scarcity.ask(number)
@@ -247,8 +247,8 @@ CALLS_IN_A_ROW = 12
 class Worker:
     """A thread with a function and hooks of its own. What others do meanwhile must not change a single count."""
 
-    def __init__(self, face, number):
-        self.face, self.number = face, number
+    def __init__(self, api, number):
+        self.api, self.number = api, number
         namespace = {}
         exec(f"def own(x):\n    return x + {number}", namespace)
         self.own = namespace["own"]
@@ -264,7 +264,7 @@ class Worker:
     def disable_code(self, view):
         if view.code is self.code:
             self.entries += 1
-        return self.face.DISABLE
+        return self.api.DISABLE
 
     def replace(self, view):
         return self.replacement if view.code is self.code else None
@@ -279,31 +279,31 @@ class Worker:
             self.problems += 1
 
     def round(self):
-        face, every = self.face, CALLS_IN_A_ROW
-        handle = face.add(self.count)
+        api, every = self.api, CALLS_IN_A_ROW
+        handle = api.add(self.count)
         self.expect(every)
-        face.switch(handle, False)
+        api.switch(handle, False)
         self.expect(0)
-        face.switch(handle, True)
+        api.switch(handle, True)
         self.expect(every)
-        face.switch_in_thread(handle, False)
+        api.switch_in_thread(handle, False)
         self.expect(0)
-        face.switch_in_thread(handle, True)
-        face.switch_for_code(handle, self.code, False)
+        api.switch_in_thread(handle, True)
+        api.switch_for_code(handle, self.code, False)
         self.expect(0)
-        face.switch_for_code(handle, self.code, True)
+        api.switch_for_code(handle, self.code, True)
         self.expect(every)
-        second = face.add(self.replace)
+        second = api.add(self.replace)
         self.expect(every, sign=-1)
-        face.remove(handle)
+        api.remove(handle)
         self.expect(0, sign=-1)
-        face.switch(second, False)
+        api.switch(second, False)
         self.expect(0)
-        face.remove(second)
-        third = face.add(self.disable_code)
+        api.remove(second)
+        third = api.add(self.disable_code)
         self.expect(1)
         self.expect(0)
-        face.remove(third)
+        api.remove(third)
         self.expect(0)
 
     def run(self):
@@ -317,9 +317,9 @@ class Worker:
 
 def run_in_threads(kind):
     use_extensions()
-    face = FACES[kind]()
+    api = APIS[kind]()
     sys.setswitchinterval(1e-5)
-    workers = [Worker(face, number + 1) for number in range(WORKERS)]
+    workers = [Worker(api, number + 1) for number in range(WORKERS)]
     threads = [threading.Thread(target=worker.run) for worker in workers]
     for thread in threads:
         thread.start()
@@ -335,7 +335,7 @@ def run_in_threads(kind):
 class Hardship(ProgramTestCase):
     @needs_failing_allocations
     def test_each_allocation_fails_once(self):
-        for kind in FACES:
+        for kind in APIS:
             with self.subTest(kind):
                 output = self.assert_program_succeeds(
                     f"import test_frame_hooks_hardship as t; t.run_without_memory({kind!r})")
@@ -355,7 +355,7 @@ class Hardship(ProgramTestCase):
             "import framehook, test_frame_hooks_hardship as t; t.in_children(t.run_first_block, 60)")
 
     def test_what_other_threads_do_changes_no_count(self):
-        for kind in FACES:
+        for kind in APIS:
             with self.subTest(kind):
                 output = self.assert_program_succeeds(
                     f"import test_frame_hooks_hardship as t; t.run_in_threads({kind!r})")

@@ -24,10 +24,10 @@ NO_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 @needs_hooks
 class Looking(VariantTestCase):
-    def look(self, face, kind, way, answer):
+    def look(self, api, kind, way, answer):
         seen = []
-        call = Call(face, kind, answer, lambda view: seen.extend(look()))
-        with WAYS[way]() as look, installed(face, call.hook):
+        call = Call(api, kind, answer, lambda view: seen.extend(look()))
+        with WAYS[way]() as look, installed(api, call.hook):
             result = call.run()
         self.assertEqual((result, call.entries), (call.expected(), 1))
         self.assertIn("calls_dispatched", seen)
@@ -54,8 +54,8 @@ class Looking(VariantTestCase):
                 self.assertIn("calls_dispatched", seen)
                 self.assertIn("offered", seen)
 
-    def caller_is_next(self, face, kind):
-        """The frame behind the hook's own is the caller's, at each level that tools count."""
+    def caller_is_next(self, api, kind):
+        """The frame below the hook's own is the caller's, at each level that tools count."""
         logger, records = logging.Logger("a logger of a test"), Records()
         logger.addHandler(records)
         seen = []
@@ -68,15 +68,15 @@ class Looking(VariantTestCase):
             logger.warning("a message", stacklevel=3)
             seen.append(records.records[0].funcName)
 
-        call = Call(face, kind, "other code", look)
-        with installed(face, call.hook):
+        call = Call(api, kind, "other code", look)
+        with installed(api, call.hook):
             call.run()
         self.assertEqual(seen, ["calls_dispatched"] * 3 + [calls_dispatched.__module__, "calls_dispatched"])
 
     def test_the_frame_below_the_hook_is_the_callers(self):
         self.in_every_variant(self.caller_is_next)
 
-    def kept_frames(self, face, kind, answer):
+    def kept_frames(self, api, kind, answer):
         """Frames around a hook that it keeps are whole when their calls are over."""
         kept = []
 
@@ -91,8 +91,8 @@ class Looking(VariantTestCase):
         def overwrite(n):
             return n and overwrite(n - 1)
 
-        call = Call(face, kind, answer, keep)
-        with installed(face, call.hook):
+        call = Call(api, kind, answer, keep)
+        with installed(api, call.hook):
             self.assertEqual(deeper(20), call.expected(0))
         overwrite(60)
         self.assertEqual(len(kept), 6)
@@ -114,11 +114,11 @@ class Looking(VariantTestCase):
         for answer in ("None", "an exception"):
             self.in_every_variant(self.kept_frames, answer, kinds=TWO)
 
-    def leaks(self, face, kind, way, answer):
+    def leaks(self, api, kind, way, answer):
         calls, warm = 300, 30
         with WAYS[way]() as look:
-            call = Call(face, kind, answer, lambda view: look())
-            with installed(face, call.hook):
+            call = Call(api, kind, answer, lambda view: look())
+            with installed(api, call.hook):
                 counted = [call.offered, call.offered.__code__, call.stand_in,
                            calls_dispatched.__code__]
                 for _ in range(warm):
@@ -141,10 +141,10 @@ class Looking(VariantTestCase):
     def test_looking_leaks_nothing_whatever_the_answer(self):
         for way in WAYS.keys() - set(self.KEEPING):
             for answer in ANSWERS:
-                self.in_every_variant(self.leaks, way, answer, kinds=TWO, faces=("Python",),
+                self.in_every_variant(self.leaks, way, answer, kinds=TWO, apis=("Python",),
                                       surroundings=HERE)
 
-    def logs_and_warns(self, face, kind):
+    def logs_and_warns(self, api, kind):
         """Hooks of programs log with a stack and warn: neither keeps memory or references."""
         logger = logging.Logger("a logger of a test")
         logger.addHandler(logging.NullHandler())
@@ -155,8 +155,8 @@ class Looking(VariantTestCase):
             inspect.stack(0)
             traceback.extract_stack()
 
-        call = Call(face, kind, "other code", look)
-        with warnings.catch_warnings(), installed(face, call.hook):
+        call = Call(api, kind, "other code", look)
+        with warnings.catch_warnings(), installed(api, call.hook):
             warnings.simplefilter("ignore")
             for _ in range(20):
                 call.run()
@@ -173,15 +173,15 @@ class Looking(VariantTestCase):
     def test_a_hook_that_logs_and_warns_leaks_nothing(self):
         self.in_every_variant(self.logs_and_warns, kinds=TWO, surroundings=HERE)
 
-    def dumps(self, face, kind, answer):
+    def dumps(self, api, kind, answer):
         import faulthandler     # cannot be imported in every interpreter
 
         def dump(view):
             faulthandler.dump_traceback(file)
 
-        call = Call(face, kind, answer, dump)
+        call = Call(api, kind, answer, dump)
         with tempfile.TemporaryFile("w+") as file:
-            with installed(face, call.hook):
+            with installed(api, call.hook):
                 self.assertEqual(call.run(), call.expected())
             file.seek(0)
             self.assertIn("in calls_dispatched", file.read())
@@ -191,14 +191,14 @@ class Looking(VariantTestCase):
         for answer in ANSWERS:
             self.in_every_variant(self.dumps, answer, surroundings=HERE)
 
-    def samples(self, face, kind):
+    def samples(self, api, kind):
         """Another thread takes all frames: whenever the hook waits for it, and at other times."""
         turn, answered, ends = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
         def wait(view):
             turn.release()
             answered.acquire(timeout=60)
 
-        call = Call(face, kind, "other code", wait)
+        call = Call(api, kind, "other code", wait)
         here, found, kept, calls = threading.get_ident(), set(), [], 50
 
         def sample():
@@ -213,7 +213,7 @@ class Looking(VariantTestCase):
         thread = threading.Thread(target=sample)
         thread.start()
         try:
-            with installed(face, call.hook):
+            with installed(api, call.hook):
                 for _ in range(calls):
                     self.assertEqual(call.run(), call.expected())
         finally:
@@ -231,7 +231,7 @@ class Looking(VariantTestCase):
     def test_a_sampling_thread_never_finds_a_frame_that_was_replaced(self):
         self.in_every_variant(self.samples, kinds=TWO, surroundings=HERE)
 
-    def runs_as_ever(self, face, kind):
+    def runs_as_ever(self, api, kind):
         """Once it runs, the frame is seen where it belongs, and has one object."""
         frames = []
 
@@ -239,9 +239,9 @@ class Looking(VariantTestCase):
             frames.append(sys._getframe(1))
             return names_back(sys._getframe(1))
 
-        call = Call(face, kind, "None", lambda view: sys._getframe(1).f_back)
+        call = Call(api, kind, "None", lambda view: sys._getframe(1).f_back)
         call.offered = kind.make("names = note()\n{give} names, note()", note=note)
-        with installed(face, call.hook):
+        with installed(api, call.hook):
             first, second = call.run()
         self.assertEqual((call.entries, first[0], first), (1, "offered", second))
         self.assertIs(frames[0], frames[1])
@@ -253,8 +253,8 @@ class Looking(VariantTestCase):
 
 @needs_hooks
 class LookingInC(VariantTestCase):
-    def look(self, face, kind, answer):
-        call = Call(face, kind, answer)
+    def look(self, api, kind, answer):
+        call = Call(api, kind, answer)
         found = []
         stand_in = call.stand_in if answer == "other code" else None
         handle = extension("neighbourhooks").add_looker(call.offered.__code__, stand_in, found)
@@ -263,7 +263,7 @@ class LookingInC(VariantTestCase):
                 warnings.simplefilter("always")
                 result = call.run("argument")
         finally:
-            face.remove(handle)
+            api.remove(handle)
         self.assertEqual(result, call.expected("argument"))
         current, same, back, globals_, locals_ = found
         self.assertIs(current.f_code, calls_dispatched.__code__)
@@ -278,8 +278,8 @@ class LookingInC(VariantTestCase):
     @in_a_child
     def test_functions_of_c_find_the_caller_during_a_dispatch(self):
         for answer in ("None", "other code"):
-            self.in_every_variant(self.look, answer, faces=("C",))
-            self.in_every_variant(self.look, answer, faces=("Python",),
+            self.in_every_variant(self.look, answer, apis=("C",))
+            self.in_every_variant(self.look, answer, apis=("Python",),
                                   surroundings=EVERYWHERE[-1:])
 
 

@@ -63,7 +63,7 @@ class Counted:
 class Jumping(VariantTestCase):
     JUMPS = 3
 
-    def jump(self, face, kind, body, line, answer):
+    def jump(self, api, kind, body, line, answer):
         """If the hook were called again, its answer would change what the call does."""
         log = []
         names = {"log": log, "Counted": Counted, "called": called}
@@ -96,7 +96,7 @@ class Jumping(VariantTestCase):
         expected = run()[1]
         gc.collect()        # frames and tracers may form circles
         self.assertEqual(Counted.alive, 0)
-        with installed(face, hook):
+        with installed(api, hook):
             frame, seen = run()
         self.assertEqual(entries, ["argument"])
         self.assertEqual(seen[:3], expected[:3])
@@ -132,7 +132,7 @@ class Jumping(VariantTestCase):
         # CPython sets it to None, unless it is in a cell.
         self.jump_in_every_variant("log.append(a)\nif not log[1:]:\n    del a\nx = 2\n{give} x", 3)
 
-    def jump_in_a_stand_in(self, face, kind):
+    def jump_in_a_stand_in(self, api, kind):
         function = kind.make("{give} 'original', a")
         stand_in = code_of(kind.make("x = 1\ny = 2\n{give} 'replaced', a, x", name="stand_in"))
         entries = []
@@ -144,7 +144,7 @@ class Jumping(VariantTestCase):
                     return stand_in if code is function.__code__ else function.__code__
 
         jump = Jump(stand_in, 1, self.JUMPS)
-        with installed(face, hook):
+        with installed(api, hook):
             self.assertEqual(jump.run(function, "argument"), ("replaced", "argument", 1))
         self.assertEqual((entries, jump.left), (["offered"], 0))
 
@@ -152,7 +152,7 @@ class Jumping(VariantTestCase):
     def test_a_jump_in_a_replacement_does_not_offer_it(self):
         self.in_every_variant(self.jump_in_a_stand_in, kinds=FUNCTIONS)
 
-    def jump_before_the_hook_came(self, face, kind):
+    def jump_before_the_hook_came(self, api, kind):
         function = kind.make("x = 1\ny = 2\n{give} a, x")
         stand_in = code_of(kind.make("{give} 'replaced', a", name="stand_in"))
         entries, handles = [], []
@@ -162,11 +162,11 @@ class Jumping(VariantTestCase):
                 entries.append(1)
                 return stand_in
 
-        jump = Jump(function.__code__, 1, act=lambda frame: handles.append(face.add(hook)))
+        jump = Jump(function.__code__, 1, act=lambda frame: handles.append(api.add(hook)))
         try:
             self.assertEqual(jump.run(function, "argument"), ("argument", 1))
         finally:
-            face.remove(*handles)
+            api.remove(*handles)
         self.assertEqual((entries, jump.left), ([], 0))
 
     @in_a_child

@@ -9,7 +9,7 @@ import warnings
 
 from hook_variants import EVERYWHERE, KINDS, Kind, VariantTestCase, extension, finish, installed
 from looking import Call, Refused, called, in_another_thread
-from support import PythonFace, code_of, framecore, needs_hooks
+from support import PythonApi, code_of, framecore, needs_hooks
 
 USES = {
     "code": lambda view: view.code,
@@ -39,12 +39,12 @@ class Views(VariantTestCase):
     def result_of(self, kind, act):
         """Call a function, and return what act(view) returned in the hook."""
         answers = []
-        call = Call(PythonFace(), kind, "None", lambda view: answers.append(act(view)))
-        with installed(call.face, call.hook):
+        call = Call(PythonApi(), kind, "None", lambda view: answers.append(act(view)))
+        with installed(call.api, call.hook):
             self.assertEqual(call.run("secret"), ["original", "secret"])
         return answers[0]
 
-    def outlived_in_another_thread(self, face, kind):
+    def outlived_in_another_thread(self, api, kind):
         converting, may_continue, outcomes = threading.Event(), threading.Event(), []
 
         def wait():
@@ -72,9 +72,9 @@ class Views(VariantTestCase):
         self.assertEqual(outcomes, [RuntimeError])
 
     def test_a_view_that_expires_while_a_key_is_converted_is_not_read(self):
-        self.in_every_variant(self.outlived_in_another_thread, faces=("Python",))
+        self.in_every_variant(self.outlived_in_another_thread, apis=("Python",))
 
-    def used_in_another_thread(self, face, kind):
+    def used_in_another_thread(self, api, kind):
         def use(view):
             def in_thread(ident):
                 found = {}
@@ -90,18 +90,18 @@ class Views(VariantTestCase):
         self.assertEqual(self.result_of(kind, use), ("secret", {}, "secret"))
 
     def test_a_view_serves_only_the_thread_that_was_given_it(self):
-        self.in_every_variant(self.used_in_another_thread, faces=("Python",))
+        self.in_every_variant(self.used_in_another_thread, apis=("Python",))
 
-    def converted_while_valid(self, face, kind):
+    def converted_while_valid(self, api, kind):
         ran = []
         key = Index(lambda: ran.append(called()))
         self.assertEqual(self.result_of(kind, lambda view: view.argument(key)), "secret")
         self.assertEqual(ran, ["called"])
 
     def test_a_key_may_run_python_while_the_view_is_valid(self):
-        self.in_every_variant(self.converted_while_valid, faces=("Python",))
+        self.in_every_variant(self.converted_while_valid, apis=("Python",))
 
-    def hook_removed_by_a_key(self, face, kind):
+    def hook_removed_by_a_key(self, api, kind):
         answers = []
 
         def hook(view):
@@ -110,12 +110,12 @@ class Views(VariantTestCase):
                                 view.argument("a"), view.code))
 
         offered = kind.make("{give} a")
-        face.add(hook)
+        api.add(hook)
         self.assertEqual(finish(offered("secret")), "secret")
         self.assertEqual(answers, [("secret", "secret", offered.__code__)])
 
     def test_a_view_is_valid_until_its_hook_returns_though_the_hook_was_removed(self):
-        self.in_every_variant(self.hook_removed_by_a_key, faces=("Python",))
+        self.in_every_variant(self.hook_removed_by_a_key, apis=("Python",))
 
     def test_a_key_that_fails_is_no_reading(self):
         def fail():
@@ -133,7 +133,7 @@ class Views(VariantTestCase):
 class ChangedFunctions(VariantTestCase):
     """A hook assigns function.__code__: this call keeps its code, and the next has the other."""
 
-    def assign(self, face, kind, other_style, replaces):
+    def assign(self, api, kind, other_style, replaces):
         offered = kind.make("{give} ['original', a]")
         code = offered.__code__
         other = Kind(other_style, kind.layout).make("{give} ['other', a]", name="other").__code__
@@ -150,7 +150,7 @@ class ChangedFunctions(VariantTestCase):
         with warnings.catch_warnings():
             # Python warns when code of another kind is assigned.
             warnings.simplefilter("ignore", DeprecationWarning)
-            with installed(face, hook):
+            with installed(api, hook):
                 made = offered(1)
             self.assertIs(type(made), expected_type)
             self.assertIs(offered.__code__, other)
@@ -173,7 +173,7 @@ class ChangedFunctions(VariantTestCase):
 class Rounds(VariantTestCase):
     """What is found before a hook is called may be freed when it returns."""
 
-    def added_by_a_destructor(self, face, kind, answer):
+    def added_by_a_destructor(self, api, kind, answer):
         offered, other = kind.make("{give} a"), kind.make("{give} a", name="other")
         codes = {"offered": offered.__code__, "other": other.__code__}
         entries, handles = [], []
@@ -184,30 +184,30 @@ class Rounds(VariantTestCase):
         class First:
             def __call__(self, view):
                 if view.code is offered.__code__:
-                    face.remove(handles.pop())
-                    return face.DISABLE if answer == "disabled_code" else None
+                    api.remove(handles.pop())
+                    return api.DISABLE if answer == "disabled_code" else None
 
             def __del__(self):
-                handles.append(face.add(second))
+                handles.append(api.add(second))
 
         for _ in range(4):
             finish(offered(1)), finish(other(1))
-        handles.append(face.add(First()))
+        handles.append(api.add(First()))
         finish(other(1))
         finish(offered(1))      # the first hook is removed, and dies
         self.assertEqual(entries, [])
         for _ in range(3):
             finish(offered(1))
         finish(other(1))
-        face.remove(handles.pop())
+        api.remove(handles.pop())
         self.assertEqual(entries, ["offered"] * 3 + ["other"])
 
     def test_a_hook_added_by_the_destructor_of_a_removed_one_is_called(self):
         # Not the simple form: a simple hook keeps its callable alive.
         for answer in ("disabled_code", "None"):
-            self.in_every_variant(self.added_by_a_destructor, answer, faces=("Python", "C"))
+            self.in_every_variant(self.added_by_a_destructor, answer, apis=("Python", "C"))
 
-    def evaluator_taken_away(self, face, kind, how):
+    def evaluator_taken_away(self, api, kind, how):
         evaluators = extension("evaluators")
         seen = kind.make("{give} a", name="seen")
 
@@ -227,7 +227,7 @@ class Rounds(VariantTestCase):
             evaluators.take_count()
             evaluators.set("count")
             try:
-                with installed(face, hook):
+                with installed(api, hook):
                     self.assertEqual(finish(call()), 1)
             finally:
                 evaluators.set("null")

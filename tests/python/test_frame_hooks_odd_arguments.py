@@ -11,7 +11,7 @@ import unittest
 import weakref
 
 from hook_variants import ALL, KINDS, VariantTestCase, finish, in_a_child, installed
-from support import PythonFace, framecore, needs_hooks
+from support import PythonApi, framecore, needs_hooks
 
 
 class Secret:
@@ -37,7 +37,7 @@ class EmptiedCells(VariantTestCase):
         gc.freeze()
         self.addCleanup(gc.unfreeze)
 
-    def empty_and(self, face, kind, act, answer=None):
+    def empty_and(self, api, kind, act, answer=None):
         """Call a function whose argument a hook takes out of its cell.
 
         Returns how many cells were emptied, what act(view) returned, and the result of the call.
@@ -57,7 +57,7 @@ class EmptiedCells(VariantTestCase):
                 found.append(act(view))
                 return stand_in if answer else None
 
-        with installed(face, hook):
+        with installed(api, hook):
             try:
                 # No reference of the caller's keeps the argument alive.
                 result = finish(offered(secrets[0], other))
@@ -70,7 +70,7 @@ class EmptiedCells(VariantTestCase):
                 self.assertEqual(sys.getrefcount(other), count)
         return *found, result
 
-    def read(self, face, kind):
+    def read(self, api, kind):
         def act(view):
             outcomes = []
             for key in (0, "a", 1):
@@ -80,7 +80,7 @@ class EmptiedCells(VariantTestCase):
                     outcomes.append(UnboundLocalError)
             return outcomes
 
-        cells, outcomes, result = self.empty_and(face, kind, act)
+        cells, outcomes, result = self.empty_and(api, kind, act)
         if cells:
             self.assertEqual(outcomes[:2], [UnboundLocalError] * 2)
             self.assertIs(result, UnboundLocalError)
@@ -95,21 +95,21 @@ class EmptiedCells(VariantTestCase):
     def test_there_is_a_cell_to_empty_during_a_dispatch(self):
         for kind in WITH_CELLS:
             with self.subTest(kind):
-                self.assertEqual(self.read(PythonFace(), KINDS[kind]), 1)
+                self.assertEqual(self.read(PythonApi(), KINDS[kind]), 1)
 
-    def read_all(self, face, kind):
+    def read_all(self, api, kind):
         def act(view):
             return view.argument_names, view.arguments()
 
-        cells, arguments, _ = self.empty_and(face, kind, act)
+        cells, arguments, _ = self.empty_and(api, kind, act)
         self.assertEqual(arguments[0], ("a", "b"))
         self.assertEqual(list(arguments[1]), ["b"] if cells else ["a", "b"])
 
     def test_arguments_leaves_out_one_whose_cell_is_empty(self):
-        self.in_every_variant(self.read_all, kinds=WITH_CELLS, faces=("Python",))
+        self.in_every_variant(self.read_all, kinds=WITH_CELLS, apis=("Python",))
 
-    def replace(self, face, kind):
-        cells, _, result = self.empty_and(face, kind, lambda view: None, "replace")
+    def replace(self, api, kind):
+        cells, _, result = self.empty_and(api, kind, lambda view: None, "replace")
         if cells:
             self.assertIs(result, UnboundLocalError)
         else:
@@ -129,7 +129,7 @@ def changed(function, **changes):
 class OddParameters(VariantTestCase):
     """Parameters of code that code.replace() can make, and the compiler does not."""
 
-    def two_of_one_name(self, face, kind, odd):
+    def two_of_one_name(self, api, kind, odd):
         offered = kind.make("{give} a", parameters="a, b")
         stand_in = kind.make("{give} b", name="stand_in", parameters="a, b")
         changed(offered if odd == "original" else stand_in,
@@ -137,7 +137,7 @@ class OddParameters(VariantTestCase):
         arguments = Secret(), Secret()
         expected = finish(offered(*arguments))
         before = list(map(sys.getrefcount, arguments))
-        with installed(face, self.replacer((offered, stand_in))):
+        with installed(api, self.replacer((offered, stand_in))):
             for _ in range(20):
                 with self.assertRaises(framecore.IncompatibleCodeError):
                     offered(*arguments)
@@ -151,7 +151,7 @@ class OddParameters(VariantTestCase):
         for odd in ("original", "replacement"):
             self.in_every_variant(self.two_of_one_name, odd, kinds=self.NO_CELL)
 
-    def cell_that_is_not_made(self, face, kind, odd, what):
+    def cell_that_is_not_made(self, api, kind, odd, what):
         """A parameter in co_cellvars for which no instruction MAKE_CELL makes a cell."""
         offered = kind.make("{give} a")
         stand_in = kind.make("{give} ['replaced', a]", name="stand_in")
@@ -170,7 +170,7 @@ class OddParameters(VariantTestCase):
 
         argument = Secret()
         count = sys.getrefcount(argument)
-        with installed(face, hook):
+        with installed(api, hook):
             self.assertEqual(finish(offered("argument")), expected)
             finish(offered(argument))
         self.assertEqual(read[0], (("a",), "argument", "argument", {"a": "argument"}))

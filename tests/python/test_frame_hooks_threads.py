@@ -84,13 +84,13 @@ class Threads(HookTestCase):
             return "original"
 
         new = code_named("target", "def target(): return 'replaced'")
-        runs, goes_on = threading.Event(), threading.Event()
+        runs, may_continue = threading.Event(), threading.Event()
         before = framehooks.freed()
 
         def hook():
             if framehooks.get_code() is target.__code__:
                 runs.set()
-                goes_on.wait(60)
+                may_continue.wait(60)
                 return new
 
         handle = framehooks.add_extended(hook, "slow")
@@ -100,7 +100,7 @@ class Threads(HookTestCase):
         self.assertTrue(runs.wait(60))
         framehooks.remove(handle)
         freed_early = framehooks.freed() - before
-        goes_on.set()
+        may_continue.set()
         thread.join()
         self.assertEqual(freed_early, 0)
         self.assertEqual(framehooks.freed() - before, 1)

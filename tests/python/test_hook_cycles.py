@@ -131,7 +131,7 @@ class Cycles(HookTestCase, ProgramTestCase):
 
     @in_a_child
     def test_a_callback_finds_whole_what_is_collected_of_a_generator_that_yields_when_it_is_closed(self):
-        def goes_on():
+        def yields_again():
             while True:
                 try:
                     yield
@@ -146,10 +146,10 @@ class Cycles(HookTestCase, ProgramTestCase):
 
             def hook(view):
                 on_event = reference()
-                return view.watch(on_event) if view.code is goes_on.__code__ and on_event else framehook.DISABLE
+                return view.watch(on_event) if view.code is yields_again.__code__ and on_event else framehook.DISABLE
 
             framehook.add(hook)
-            on_event.made = goes_on()
+            on_event.made = yields_again()
             next(on_event.made)
 
         reports, found = [], []

@@ -265,13 +265,13 @@ class DataOfFrames(unittest.TestCase):
     def test_a_hook_removed_in_another_thread_lives_until_its_callback_has_returned(self):
         for kind, call, watched in self.each_event():
             with self.subTest(kind, watched=watched.__name__):
-                delivered, goes_on, first = threading.Event(), threading.Event(), []
+                delivered, may_continue, first = threading.Event(), threading.Event(), []
 
                 def on_event(event):
                     if event == kind and not first:
                         first.append(event)
                         delivered.set()
-                        goes_on.wait(60)
+                        may_continue.wait(60)
 
                 handle = datahooks.add(watched.__code__, PASS, events=EVERYTHING, on_event=on_event)
                 thread = threading.Thread(target=call)
@@ -280,7 +280,7 @@ class DataOfFrames(unittest.TestCase):
                 datahooks.remove(handle)
                 gc.collect()
                 self.assertEqual(datahooks.take_hooks(), (1, 0))
-                goes_on.set()
+                may_continue.set()
                 thread.join()
                 gc.collect()
                 self.assertEqual(datahooks.take_hooks(), (0, 1))

@@ -248,7 +248,7 @@ except KeyboardInterrupt:
         """An exception that is set for a thread whose hook runs comes once."""
         if ctypes is None:
             self.skipTest("needs ctypes")
-        caught, inside, goes_on = [], threading.Event(), threading.Event()
+        caught, inside, may_continue = [], threading.Event(), threading.Event()
 
         def f():
             return 1
@@ -256,7 +256,7 @@ except KeyboardInterrupt:
         def hook(view):
             if view.code is f.__code__:
                 inside.set()
-                goes_on.wait(60)
+                may_continue.wait(60)
 
         def work():
             try:
@@ -271,7 +271,7 @@ except KeyboardInterrupt:
             thread.start()
             inside.wait(60)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Raised))
-            goes_on.set()
+            may_continue.set()
             thread.join()
         self.assertEqual(len(caught), 1)
 

@@ -4,7 +4,7 @@ import sys
 import unittest
 
 from hook_promises import MANY, positions
-from support import (CFace, FREE_THREADED, HookTestCase, PythonFace, Thing, WARM, code_named,
+from support import (CApi, FREE_THREADED, HookTestCase, PythonApi, Thing, WARM, code_named,
                      needs_hooks, use_extensions)
 
 use_extensions()
@@ -219,12 +219,12 @@ class CoexistencePoints:
 
 
 @needs_hooks
-class PythonCoexistence(PythonFace, CoexistencePoints, HookTestCase):
+class PythonCoexistence(PythonApi, CoexistencePoints, HookTestCase):
     pass
 
 
 @needs_hooks
-class CCoexistence(CFace, CoexistencePoints, HookTestCase):
+class CCoexistence(CApi, CoexistencePoints, HookTestCase):
     pass
 
 

@@ -5,7 +5,7 @@ Time is not measured here. The tests look at instructions and count how often a 
 
 import unittest
 
-from support import (CFace, FREE_THREADED, HookTestCase, PythonFace, WARM, code_named, needs_hooks,
+from support import (CApi, FREE_THREADED, HookTestCase, PythonApi, WARM, code_named, needs_hooks,
                      specialized)
 
 
@@ -246,12 +246,12 @@ class CostPoints:
 
 
 @needs_hooks
-class PythonCost(PythonFace, CostPoints, HookTestCase):
+class PythonCost(PythonApi, CostPoints, HookTestCase):
     pass
 
 
 @needs_hooks
-class CCost(CFace, CostPoints, HookTestCase):
+class CCost(CApi, CostPoints, HookTestCase):
     pass
 
 

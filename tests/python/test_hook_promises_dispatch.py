@@ -5,7 +5,7 @@ import threading
 import types
 import unittest
 
-from support import (CFace, HookTestCase, PythonFace, WARM, code_named, code_of, framecore,
+from support import (CApi, HookTestCase, PythonApi, WARM, code_named, code_of, framecore,
                      in_new_thread, needs_hooks)
 
 
@@ -124,15 +124,15 @@ class DispatchPoints:
         def quick():
             pass
 
-        asked_about_quick = threading.Event()
+        called_for_quick = threading.Event()
         waited = []
 
         def hook(view):
             if view.code is slow.__code__:
                 # Until the same hook is called in another thread.
-                waited.append(asked_about_quick.wait(60))
+                waited.append(called_for_quick.wait(60))
             elif view.code is quick.__code__:
-                asked_about_quick.set()
+                called_for_quick.set()
 
         self.add(hook)
         thread = threading.Thread(target=slow)
@@ -300,8 +300,8 @@ class DispatchPoints:
             pass
 
         hook = self.recorder(disabled_code, other)
-        about_settled = self.recorder(disabled_code, answer=self.DISABLE)
-        both = lambda view: (hook(view), about_settled(view))[1]
+        for_disabled = self.recorder(disabled_code, answer=self.DISABLE)
+        both = lambda view: (hook(view), for_disabled(view))[1]
         handle = self.add(both)
         disabled_code(), other()
         self.switch(handle, False)
@@ -488,12 +488,12 @@ class DispatchPoints:
 
 
 @needs_hooks
-class PythonDispatch(PythonFace, DispatchPoints, HookTestCase):
+class PythonDispatch(PythonApi, DispatchPoints, HookTestCase):
     pass
 
 
 @needs_hooks
-class CDispatch(CFace, DispatchPoints, HookTestCase):
+class CDispatch(CApi, DispatchPoints, HookTestCase):
     pass
 
 

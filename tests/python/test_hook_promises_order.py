@@ -5,7 +5,7 @@ import unittest
 import weakref
 
 from hook_promises import failure, positions
-from support import (CFace, HookTestCase, PythonFace, Thing, WARM, code_named, code_of, framecore,
+from support import (CApi, HookTestCase, PythonApi, Thing, WARM, code_named, code_of, framecore,
                      in_new_thread, needs_hooks, use_extensions)
 
 use_extensions()
@@ -361,13 +361,13 @@ class OrderAndAnswerPoints:
 
 
 @needs_hooks
-class PythonOrderAndAnswer(PythonFace, OrderAndAnswerPoints, HookTestCase):
+class PythonOrderAndAnswer(PythonApi, OrderAndAnswerPoints, HookTestCase):
     def test_04_incompatible_code_error_is_a_value_error(self):
         self.assertTrue(issubclass(framecore.IncompatibleCodeError, ValueError))
 
 
 @needs_hooks
-class COrderAndAnswer(CFace, OrderAndAnswerPoints, HookTestCase):
+class COrderAndAnswer(CApi, OrderAndAnswerPoints, HookTestCase):
     pass
 
 

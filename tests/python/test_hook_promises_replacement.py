@@ -7,7 +7,7 @@ import unittest
 import weakref
 
 from hook_promises import MANY
-from support import (CFace, HookTestCase, PythonFace, Thing, WARM, code_named, framecore,
+from support import (CApi, HookTestCase, PythonApi, Thing, WARM, code_named, framecore,
                      in_new_thread, needs_hooks, recursion_limit)
 
 
@@ -394,12 +394,12 @@ def t(a, b, *rest, k, **others):
 
 
 @needs_hooks
-class PythonReplacement(PythonFace, ReplacementPoints, HookTestCase):
+class PythonReplacement(PythonApi, ReplacementPoints, HookTestCase):
     pass
 
 
 @needs_hooks
-class CReplacement(CFace, ReplacementPoints, HookTestCase):
+class CReplacement(CApi, ReplacementPoints, HookTestCase):
     pass
 
 

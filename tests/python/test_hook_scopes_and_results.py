@@ -112,7 +112,7 @@ class Scopes(unittest.TestCase):
         for limit in ("exclude_callees", "only_callees"):
             self.assertEqual(Entries(generator=limit).of(program), ["program", "generator", "leaf"])
 
-    def test_only_below_a_frame_silences_other_threads_where_it_says_everywhere(self):
+    def test_only_callees_everywhere_silences_other_threads(self):
         def other():
             in_thread.append(leaf())
 
@@ -235,10 +235,10 @@ class Results(unittest.TestCase):
             self.assertEqual((list(generator()), coroutine()), ([5, 6], 7))
 
     def test_later_hooks_are_not_called_and_earlier_ones_have_their_exit_events(self):
-        watcher, behind = Watcher(leaf), Entries()
-        with framehook.hook(watcher), self.answer(leaf, lambda view: 1), framehook.hook(behind):
+        watcher, later = Watcher(leaf), Entries()
+        with framehook.hook(watcher), self.answer(leaf, lambda view: 1), framehook.hook(later):
             self.assertEqual(leaf(), 1)
-        self.assertEqual((watcher.taken(), behind.names), ([("returned", 1)], []))
+        self.assertEqual((watcher.taken(), later.names), ([("returned", 1)], []))
 
     def test_a_hook_that_answers_may_watch_too(self):
         delivered = []

@@ -341,7 +341,7 @@ class Scopes(HookTestCase, ProgramTestCase):
                         leaf()
                         return entries.here()
 
-                    def go_on():
+                    def may_continue():
                         entries.here()
                         step(made)
                         return entries.here()
@@ -350,7 +350,7 @@ class Scopes(HookTestCase, ProgramTestCase):
                         made = function(act, act, act)
                         self.assertEqual(entries.here(), [function.__name__])
                         for running in one, two, three:
-                            self.assertEqual(running(go_on), below)
+                            self.assertEqual(running(may_continue), below)
                             self.assertEqual(running(use), ["leaf"])
                         self.assertEqual(beside, [[["leaf"]] * 2] * 3)
                         del made

@@ -1,4 +1,4 @@
-"""Frames that hooks watch while an evaluator is set: a frame that it is given lies directly above a mark, and it gives back what it likes."""
+"""Frames that hooks watch while an evaluator is set: a frame that it is given lies directly above a return shim, and it gives back what it likes."""
 
 import sys
 import types
@@ -44,7 +44,7 @@ class UnderEvaluators(unittest.TestCase):
 
 @needs_hooks
 class Destructors(UnderEvaluators):
-    """A frame that returns is gone before its value comes to the mark, which is the thread's current frame: destructors run there."""
+    """A frame that returns is gone before its value reaches the return shim, which is the thread's current frame: destructors run there."""
 
     def watch(self, function, replacements=None):
         def hook(view):

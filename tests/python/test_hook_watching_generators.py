@@ -412,7 +412,7 @@ class Failures(unittest.TestCase):
             next(generator)
             generator.throw(ValueError("delivered"))
 
-        def goes_on():
+        def suspended_once():
             generator = function()
             next(generator)
             next(generator)
@@ -427,7 +427,7 @@ class Failures(unittest.TestCase):
             for function, handled in ((handles, "KeyError('handled')"), (around, "OSError('around it')")):
                 delivered = []
                 with framehook.hook(Watcher(function, on_event=on_event, resumes=failing[0] == "resumed")):
-                    found = contexts(goes_on)
+                    found = contexts(suspended_once)
                 self.assertEqual(delivered[:len(failing)], failing)
                 self.assertEqual(found, ["ValueError('delivered')", handled, "LookupError('caller')"])
                 self.assertEqual(found, contexts(thrown))

@@ -16,7 +16,7 @@ def loops():
     before = [1]
     for x in [1, 2, 3]:
         before.append((yield x))
-    yield "behind"
+    yield "after"
 
 
 def handles():
@@ -27,7 +27,7 @@ def handles():
                 raise KeyError
         except (KeyError, RuntimeError):
             yield "caught"
-        yield "behind"
+        yield "after"
         try:
             yield "within"
         except (KeyError, RuntimeError) as error:
@@ -72,8 +72,8 @@ class Jumps(unittest.TestCase):
 
     def test_as_it_begins_and_as_it_is_resumed(self):
         # With a stack that has the loop's iterator, or has nothing.
-        self.assertEqual(self.jumping(loops, list, 4, "resumed", 2), [1, "behind"])
-        self.assertEqual(self.jumping(loops, list, 4, "resumed", 0), ["behind"])
+        self.assertEqual(self.jumping(loops, list, 4, "resumed", 2), [1, "after"])
+        self.assertEqual(self.jumping(loops, list, 4, "resumed", 0), ["after"])
 
     def test_as_it_has_yielded(self):
         found = []
@@ -89,16 +89,16 @@ class Jumps(unittest.TestCase):
     def thrown(self, generator):
         return [next(generator), generator.throw(KeyError("thrown"))]
 
-    def goes_on(self, generator):
+    def resume_it(self, generator):
         return [next(generator), next(generator)]
 
     def test_with_an_exception_it_raises_at_that_line(self):
         """And not at the one before, whose handlers count on another stack."""
         for what, error, values in (
             (dict(use=self.thrown, where="resumed", count=2), KeyError("thrown"), [1]),
-            (dict(use=self.goes_on, where="resumed", count=2, fails=KeyError("callback")), KeyError("callback"), [1]),
-            (dict(use=self.goes_on, where="yielded", count=1), RuntimeError(REFUSED), []),
-            (dict(use=self.goes_on, where="yielded", count=1, fails=KeyError("callback")), KeyError("callback"), []),
+            (dict(use=self.resume_it, where="resumed", count=2, fails=KeyError("callback")), KeyError("callback"), [1]),
+            (dict(use=self.resume_it, where="yielded", count=1), RuntimeError(REFUSED), []),
+            (dict(use=self.resume_it, where="yielded", count=1, fails=KeyError("callback")), KeyError("callback"), []),
         ):
             with self.subTest(what=what):
                 try:

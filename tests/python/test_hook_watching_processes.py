@@ -255,9 +255,9 @@ join(pids[-1])
         self.assertEqual(self.lines("""
 def waits():
     started.set()
-    go_on.wait()
+    may_continue.wait()
 codes.append(waits.__code__)
-started, go_on = threading.Event(), threading.Event()
+started, may_continue = threading.Event(), threading.Event()
 thread = threading.Thread(target=waits)
 thread.start()
 started.wait()
@@ -265,7 +265,7 @@ pid = os.fork()
 if pid == 0:
     os._exit(0)
 join(pid)
-go_on.set()
+may_continue.set()
 thread.join()
 """), ["child waits dropped", "parent waits returned"])
 

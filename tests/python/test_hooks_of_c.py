@@ -8,7 +8,7 @@ import threading
 import types
 import unittest
 
-from support import CFace, SimpleCFace, framecore, framehook, in_new_thread, needs_hooks, use_extensions
+from support import CApi, SimpleCApi, framecore, framehook, in_new_thread, needs_hooks, use_extensions
 
 use_extensions()
 import datahooks
@@ -247,13 +247,13 @@ class Hidden(unittest.TestCase):
                 self.assertEqual(found & {"hook", "<lambda>"} - ({"hook"} if expected else set()), set())
 
     def test_a_hook_in_c_of_each_kind(self):
-        for face in CFace(), SimpleCFace():
-            handle = face.add(helper)
+        for api in CApi(), SimpleCApi():
+            handle = api.add(helper)
             try:
-                with self.subTest(face.name):
+                with self.subTest(api.name):
                     self.check(set())
             finally:
-                face.remove(handle)
+                api.remove(handle)
         sys.modules["framehooks"].forget_simple()
 
     def test_a_hook_in_c_with_entry_and_exit_callbacks(self):

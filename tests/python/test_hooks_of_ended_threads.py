@@ -21,13 +21,13 @@ class AtTheEndOfThreads(HookTestCase, ProgramTestCase):
         datahooks = extension("datahooks")
         # Without the GIL the thread that has made a generator destroys it, and that waits here.
         for kind in range(4 if FREE_THREADED else 5):
-            inside, goes_on, kept, waited = threading.Event(), threading.Event(), [], []
+            inside, may_continue, kept, waited = threading.Event(), threading.Event(), [], []
 
             def delivered(event):
                 if event == kind and not waited:
                     waited.append(threading.get_ident())
                     inside.set()
-                    goes_on.wait(60)
+                    may_continue.wait(60)
 
             def begin():
                 datahooks.add(generator.__code__, 0, events=7, flags=2, on_event=delivered)
@@ -60,7 +60,7 @@ class AtTheEndOfThreads(HookTestCase, ProgramTestCase):
             del begin, delivered
             gc.collect()
             self.assertEqual((framehook.hooks(), datahooks.take_hooks()), ([], (1, 0)), kind)
-            goes_on.set()
+            may_continue.set()
             user.join()
             gc.collect()
             self.assertEqual((datahooks.take_hooks(), datahooks.take_early()), ((0, 1), 0), kind)

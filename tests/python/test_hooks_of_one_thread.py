@@ -143,12 +143,12 @@ class OneThread(HookTestCase, ProgramTestCase):
         """It is called neither at its beginning, nor later, nor after another hook has come."""
         hook, later = Hook(), Hook()
         framehook.add(hook, this_thread=True)
-        begun, goes_on, counts = threading.Event(), threading.Event(), []
+        begun, may_continue, counts = threading.Event(), threading.Event(), []
 
         def work():
             target()
             begun.set()
-            goes_on.wait(60)
+            may_continue.wait(60)
             target()
             counts.append((len(hook.take()), len(later.take())))
 
@@ -156,21 +156,21 @@ class OneThread(HookTestCase, ProgramTestCase):
         thread.start()
         begun.wait(60)
         framehook.add(later)
-        goes_on.set()
+        may_continue.set()
         thread.join()
         self.assertEqual(counts, [(0, 1)])
 
     def test_removed_in_another_thread(self):
         for remove in (lambda hook, handle: framehook.remove(hook), lambda hook, handle: framehook.remove(handle),
                        lambda hook, handle: framehook.clear()):
-            begun, goes_on, counts = threading.Event(), threading.Event(), []
+            begun, may_continue, counts = threading.Event(), threading.Event(), []
             hook, handles = Hook(), []
 
             def work():
                 handles.append(framehook.add(hook, this_thread=True))
                 target()
                 begun.set()
-                goes_on.wait(60)
+                may_continue.wait(60)
                 target()
                 counts.append(len(hook.take()))
 
@@ -180,20 +180,20 @@ class OneThread(HookTestCase, ProgramTestCase):
             self.assertEqual(len(framehook.hooks()), 1)
             remove(hook, handles[0])
             self.assertEqual(framehook.hooks(), [])
-            goes_on.set()
+            may_continue.set()
             thread.join()
             self.assertEqual((counts, framehook.hooks()), ([1], []))
 
     def test_switched_from_another_thread(self):
         """disable() holds for it as for any; what another thread says of itself does not concern it."""
-        begun, goes_on, counts = threading.Barrier(2), threading.Barrier(2), []
+        begun, may_continue, counts = threading.Barrier(2), threading.Barrier(2), []
         hook = Hook()
 
         def work():
             framehook.add(hook, this_thread=True)
             for _ in range(6):
                 begun.wait(60)
-                goes_on.wait(60)
+                may_continue.wait(60)
                 target()
                 counts.append(len(hook.take()))
 
@@ -205,7 +205,7 @@ class OneThread(HookTestCase, ProgramTestCase):
             begun.wait(60)
             act()
             target()
-            goes_on.wait(60)
+            may_continue.wait(60)
         thread.join()
         self.assertEqual(counts, [1, 0, 1, 0, 1, 1])
 
@@ -226,13 +226,13 @@ class OneThread(HookTestCase, ProgramTestCase):
     def test_what_another_thread_disables_is_not_disabled_for_it(self):
         """Code for which all hooks of one thread are disabled is dispatched in another."""
         hook = Hook()
-        begun, goes_on = threading.Event(), threading.Event()
+        begun, may_continue = threading.Event(), threading.Event()
         counts = []
 
         def work():
             framehook.add(hook, this_thread=True)
             begun.set()
-            goes_on.wait(60)
+            may_continue.wait(60)
             for _ in range(5):
                 target()
             counts.append(len(hook.take()))
@@ -245,7 +245,7 @@ class OneThread(HookTestCase, ProgramTestCase):
         for _ in range(300):        # specialized on the way
             target()
         self.assertEqual(len(disables.take()), 1)
-        goes_on.set()
+        may_continue.set()
         thread.join()
         self.assertEqual(counts, [5])
 
@@ -265,12 +265,12 @@ class OneThread(HookTestCase, ProgramTestCase):
         def work():
             framehook.add(made("first"), "first", first=True, this_thread=True)
             framehook.add(made("before b"), "before b", before=b, this_thread=True)
-            framehook.add(made("behind a"), "behind a", after=a, this_thread=True)
+            framehook.add(made("after a"), "after a", after=a, this_thread=True)
             target()
             return names()
 
-        self.assertEqual(in_new_thread(work), ["first", "a", "behind a", "before b", "b"])
-        self.assertEqual(order, ["first", "a", "behind a", "before b", "b"])
+        self.assertEqual(in_new_thread(work), ["first", "a", "after a", "before b", "b"])
+        self.assertEqual(order, ["first", "a", "after a", "before b", "b"])
         order.clear()
         target()
         self.assertEqual((order, names()), (["a", "b"], ["a", "b"]))

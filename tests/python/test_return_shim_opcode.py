@@ -16,7 +16,7 @@ RETURN_TO_SHIM = int(re.search(r"^#define _PyRust_RETURN_TO_SHIM (\d+)$", HEADER
 
 
 def beginning_with(number):
-    """A function whose first instruction has that opcode, behind its prologue."""
+    """A function whose first instruction has that opcode, after its prologue."""
     def function():
         return 1
     at = function.__code__._co_code_adaptive.index(opcode.opmap["RESUME"]) + 2

@@ -164,13 +164,13 @@ class Answering(HookTestCase):
     def test_scopes(self):
         inner = new_function("def f(n): return n and f(n - 1)")
         inner.__globals__["f"] = inner
-        guard = cases.install("not below", inner, None)
+        guard = cases.install("excludes callees", inner, None)
         inner(5)
         self.assertEqual(guard.entries(), 1)
         inner(5)
         self.assertEqual(guard.entries(), 2)
         guard.remove()
-        guard = cases.install("only below", inner, None)
+        guard = cases.install("only callees", inner, None)
         inner(5)
         inner(5)
         self.assertEqual(guard.entries(), 12)

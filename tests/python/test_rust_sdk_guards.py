@@ -197,18 +197,18 @@ class Interpreters(HookTestCase):
         self.assertEqual(self.assert_program_succeeds(self.PRELUDE + """
         import builtins, os, select, threading
         waits = threading.Event()
-        goes_on, went_on = os.pipe(), os.pipe()
+        may_continue, continued = os.pipe(), os.pipe()
         def wait(name):
             waits.set()
-            os.read(goes_on[0], 1)
-            os.write(went_on[1], b"!")
+            os.read(may_continue[0], 1)
+            os.write(continued[1], b"!")
         cases.install("call", f, wait).keep()
         for _ in range(3):
             waits.clear()
             threading.Thread(target=f, daemon=True).start()
             waits.wait()
         class Late:
-            def __del__(self, write=os.write, select=select.select, go=goes_on[1], went=went_on[0]):
+            def __del__(self, write=os.write, select=select.select, go=may_continue[1], went=continued[0]):
                 write(go, b"!!!")
                 write(1, b"ran on" if select([went], [], [], 2)[0] else b"the end")
         builtins.late = Late()

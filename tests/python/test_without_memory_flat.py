@@ -237,7 +237,7 @@ def references():
 
 
 def run(name):
-    """What a pass leaves behind, of bytes and of references: nothing, once what is made once is there."""
+    """What a pass does not free, of bytes and of references: nothing, once what is made once is there."""
     operation = OPERATIONS[name]
     # Made before anything is counted, so that counting takes no memory.
     held, counted = (array.array("q", [0] * PASSES) for _ in range(2))

@@ -60,7 +60,7 @@ def unittest(directory: Path, output: str) -> Outcome:
         outcome.add(headline.strip(), FAILED)
     for ran in RAN.finditer(output):
         numbers = Counter()
-        # The line after "Ran": OK or FAILED, with numbers behind.
+        # The line after "Ran": OK or FAILED, followed by numbers.
         status = re.compile(r"^(?:OK|FAILED)\b.*$", re.M).search(output, ran.end())
         for kind, number in NUMBERS.findall(status[0] if status else ""):
             numbers[SKIPPED if kind == "skipped" else FAILED] += int(number)

@@ -35,7 +35,7 @@ impl<'py> RandomState<'py> {
     }
 }
 
-/// The backend behind a callback, which says whose compiled code may run.
+/// The backend of a callback, which says whose compiled code may run.
 pub fn backend<'py>(callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let name = answer::backend_name(callback.py());
     let mut backend = callback.clone();

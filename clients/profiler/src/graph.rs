@@ -125,7 +125,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The first number of a call is `first_id`; no other thread has it or those behind it.
+    /// The first number of a call is `first_id`; no other thread has it or a greater one.
     pub fn new(first_id: u64) -> Self {
         Self {
             last: 0,

@@ -32,7 +32,7 @@ fn place_of_ident(py: Python<'_>) -> Option<usize> {
     if cfg!(Py_GIL_DISABLED) && !enabled().unwrap_or(false) {
         return None;
     }
-    // SAFETY: every CPython that has this symbol has more than this behind it. Of a version without
+    // SAFETY: every CPython that has this symbol has more than this after it. Of a version without
     // these offsets it is other numbers, which are compared first. They do not change.
     let found = unsafe { ptr::read(&raw const OFFSETS) };
     if &found.cookie != b"xdebugpy" || found.version >> 16 != 0x030d {

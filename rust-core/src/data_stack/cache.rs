@@ -10,12 +10,12 @@
 //! chunk's edge switches to the *front chunk*.
 //!
 //! The cache is bounded three times:
-//! - The front chunk has at most [`LARGEST_CACHED_CHUNK`] bytes. For the chunks behind it the thread
+//! - The front chunk has at most [`LARGEST_CACHED_CHUNK`] bytes. For the chunks after it the thread
 //!   claims bytes from [`SHARED_CACHE_BYTES`], which all threads of the process share. If a claim
 //!   fails, the deepest chunk is freed.
-//! - Chunks behind the front that were not used while the thread left [`SWITCHES_TO_WAIT`] chunks
+//! - Chunks after the front that were not used while the thread left [`SWITCHES_TO_WAIT`] chunks
 //!   are freed.
-//! - A full collection frees all chunks behind the front (`_PyRust_ShrinkChunkCache`).
+//! - A full collection frees all chunks after the front (`_PyRust_ShrinkChunkCache`).
 //!
 //! # Invariants
 //! Of the fields of `DataStackState` that this module alone writes:
@@ -23,8 +23,8 @@
 //!   chunks of the list are live, hold no frame, and belong to this thread alone.
 //! - From the front on, each chunk is larger than the one before, or both have the size where
 //!   chunks stop growing. So no size below that is cached twice.
-//! - `behind_count` and `behind_bytes` are those of the chunks behind the front, and
-//!   `behind_bytes <= claimed`. `fewest_behind <= behind_count`.
+//! - `rest_count` and `rest_bytes` are those of the chunks after the front, and
+//!   `rest_bytes <= claimed`. `fewest_rest <= rest_count`.
 //! - The claims of all threads and what is left to claim add up to [`SHARED_CACHE_BYTES`].
 
 use super::chunk::Chunk;
@@ -36,7 +36,7 @@ use core::ptr::null_mut;
 /// The largest front chunk, in bytes.
 pub const LARGEST_CACHED_CHUNK: usize = LARGEST_GROWN_CHUNK;
 
-/// Bytes of the chunks behind the front, of all threads of the process together.
+/// Bytes of the chunks after the front, of all threads of the process together.
 ///
 /// 100,000 frames of a small function, twelve megabytes, stay mapped between two recursions.
 pub const SHARED_CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -84,12 +84,12 @@ impl DataStackState {
 
     /// How many chunks are cached.
     pub fn chunks_cached(&self) -> usize {
-        usize::from(self.cached_room != 0) + self.behind_count
+        usize::from(self.cached_room != 0) + self.rest_count
     }
 
     /// Bytes of the cached chunks.
     pub fn bytes_cached(&self) -> usize {
-        self.first_cached().map_or(0, Chunk::size) + self.behind_bytes
+        self.first_cached().map_or(0, Chunk::size) + self.rest_bytes
     }
 
     /// Takes the front chunk, which the caller then owns. The next one becomes the front chunk.
@@ -135,17 +135,17 @@ impl DataStackState {
             // SAFETY: out of the list, and chunks of the cache hold no frame.
             unsafe { first.free() };
         }
-        let behind = self.first_cached();
-        if let Some(first) = behind {
-            self.behind_count += 1;
-            self.behind_bytes += first.size();
+        let after = self.first_cached();
+        if let Some(first) = after {
+            self.rest_count += 1;
+            self.rest_bytes += first.size();
         }
         // SAFETY: in no list any more, as the caller says, so the chunk is ours; so is the cache.
-        unsafe { chunk.set_previous(behind) };
+        unsafe { chunk.set_previous(after) };
         // INVARIANT: the two fields change together.
         self.first_cached = chunk.as_ptr();
         self.cached_room = chunk.room();
-        while self.behind_bytes > self.claimed && !self.claim_the_rest() {
+        while self.rest_bytes > self.claimed && !self.claim_the_rest() {
             self.free_deepest();
         }
     }
@@ -157,17 +157,17 @@ impl DataStackState {
     pub fn count_switch(&mut self) {
         self.chunks_popped += 1;
         if self.chunks_popped % SWITCHES_TO_WAIT == 0 {
-            while self.fewest_behind > 0 {
+            while self.fewest_rest > 0 {
                 self.free_deepest();
             }
             self.give_claims_back();
-            self.fewest_behind = self.behind_count;
+            self.fewest_rest = self.rest_count;
         }
     }
 
-    /// Frees all chunks behind the front.
+    /// Frees all chunks after the front.
     pub fn keep_first_only(&mut self) {
-        while self.behind_count > 0 {
+        while self.rest_count > 0 {
             self.free_deepest();
         }
         self.give_claims_back();
@@ -201,14 +201,14 @@ impl DataStackState {
         self.count_less(chunk);
     }
 
-    /// A chunk is no longer behind the front.
+    /// A chunk is no longer after the front.
     fn count_less(&mut self, chunk: Chunk) {
-        self.behind_count -= 1;
-        self.behind_bytes -= chunk.size();
-        self.fewest_behind = self.fewest_behind.min(self.behind_count);
+        self.rest_count -= 1;
+        self.rest_bytes -= chunk.size();
+        self.fewest_rest = self.fewest_rest.min(self.rest_count);
     }
 
-    /// Frees the last chunk behind the front, if there is one. Only the deepest recursions need it.
+    /// Frees the last chunk after the front, if there is one. Only the deepest recursions need it.
     fn free_deepest(&mut self) {
         let Some(mut before) = self.first_cached() else { return };
         let Some(mut deepest) = before.previous() else { return };
@@ -220,9 +220,9 @@ impl DataStackState {
         unsafe { deepest.free() };
     }
 
-    /// Claims what is missing for the chunks behind the front; false if less is left.
+    /// Claims what is missing for the chunks after the front; false if less is left.
     fn claim_the_rest(&mut self) -> bool {
-        let missing = self.behind_bytes - self.claimed;
+        let missing = self.rest_bytes - self.claimed;
         let claimed = with_left_to_claim(|left| {
             left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(missing)).is_ok()
         });
@@ -234,7 +234,7 @@ impl DataStackState {
 
     /// Gives back what is claimed for more chunks than there are.
     fn give_claims_back(&mut self) {
-        let surplus = self.claimed - self.behind_bytes;
+        let surplus = self.claimed - self.rest_bytes;
         if surplus > 0 {
             self.claimed -= surplus;
             with_left_to_claim(|left| left.fetch_add(surplus, Relaxed));

@@ -85,7 +85,7 @@ impl Chunk {
         unsafe { self.as_ptr().byte_add(CHUNK_DATA).cast() }
     }
 
-    /// Behind the last slot.
+    /// The end of the last slot.
     #[inline(always)]
     pub fn limit(self) -> *mut Slot {
         // SAFETY: one past the end of the allocation.

@@ -42,7 +42,7 @@ pub unsafe extern "C" fn _PyThreadState_PushFrame(
     pushed.map_or(null_mut(), |base| base.as_ptr().cast())
 }
 
-/// The push behind `_PyFrame_PushUnchecked`: a frame of `size` slots, not
+/// The push of `_PyFrame_PushUnchecked`: a frame of `size` slots, not
 /// initialized. Never NULL.
 ///
 /// # Safety

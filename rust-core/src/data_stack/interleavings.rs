@@ -35,7 +35,7 @@ fn leave_chunks(count: usize) -> Box<DataStackState> {
         let chunk = Chunk::allocate(LARGEST_GROWN_CHUNK).expect("memory");
         // SAFETY: in no list, and without a frame.
         unsafe { state.keep(chunk) };
-        assert!(state.behind_bytes <= state.claimed, "kept without a claim");
+        assert!(state.rest_bytes <= state.claimed, "kept without a claim");
     }
     state
 }

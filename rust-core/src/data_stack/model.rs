@@ -62,7 +62,7 @@ pub struct Thread {
     pub frames: Vec<Frame>,
     swapped_out: Vec<(Fields, Vec<Frame>)>,
     next_mark: usize,
-    /// What this thread may keep behind its front chunk when no other thread has claimed anything more.
+    /// What this thread may keep after its front chunk when no other thread has claimed anything more.
     claimable: usize,
 }
 
@@ -311,11 +311,11 @@ impl Thread {
         for (one, other) in sizes.iter().zip(sizes.iter().skip(1)) {
             assert!(one < other || (one == other && *one == LARGEST_GROWN_CHUNK), "{sizes:?}");
         }
-        let behind: usize = sizes.iter().skip(1).sum();
-        assert_eq!(state.behind_bytes, behind);
-        assert_eq!(state.behind_count, sizes.len().saturating_sub(1));
-        assert!(behind <= state.claimed);
-        assert!(state.fewest_behind <= state.behind_count);
+        let after: usize = sizes.iter().skip(1).sum();
+        assert_eq!(state.rest_bytes, after);
+        assert_eq!(state.rest_count, sizes.len().saturating_sub(1));
+        assert!(after <= state.claimed);
+        assert!(state.fewest_rest <= state.rest_count);
     }
 
     /// The thread ends.

@@ -6,7 +6,7 @@ use crate::layout::CHUNK_DATA;
 
 /// The most slots that C can request: an `int`. CPython keeps frames below an eighth of it.
 const MOST_SLOTS: usize = i32::MAX as usize;
-/// No allocation ends behind this address.
+/// No allocation ends after this address.
 const LAST_ADDRESS: usize = isize::MAX as usize;
 
 fn needed(slots: usize) -> u128 {
@@ -18,7 +18,7 @@ fn new_chunk(is_root: usize, below: usize, slots: usize) -> Option<usize> {
 }
 
 claims! {
-    /// With a slot to spare, which a root leaves empty, and one more behind the frame. Refused are
+    /// With a slot to spare, which a root leaves empty, and one more after the frame. Refused are
     /// only frames for which no number of bytes is large enough.
     claim_a_new_chunk_takes_the_frame(is_root, below, slots) =>
         match new_chunk(is_root, below, slots) {

@@ -344,7 +344,7 @@ impl DataStack {
         self.state_mut().clear_cache();
     }
 
-    /// Frees what is kept behind the front chunk.
+    /// Frees what is cached after the front chunk.
     pub fn keep_first_only(&mut self) {
         self.state_mut().keep_first_only();
     }

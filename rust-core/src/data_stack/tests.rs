@@ -179,7 +179,7 @@ fn where_little_is_left_to_claim_the_deepest_chunks_go() {
     let mut thread = Thread::new();
     assert!(thread.push(20));
     descend(&mut thread, 50_000, 15);
-    // 32 KiB is the front chunk, 64 KiB stand behind it.
+    // 32 KiB is the front chunk, 64 KiB are after it.
     assert_eq!(thread.stats().chunks_cached, 2);
     assert_eq!(thread.stats().bytes_held, (16 + 32 + 64) * 1024);
     thread.finish();
@@ -194,7 +194,7 @@ fn chunks_that_are_not_used_for_long_are_freed() {
     descend(&mut thread, 10_000, 15);
     let kept = thread.stats().chunks_cached;
     assert!(kept > 3);
-    // Deep enough for the first chunk behind the root, and no deeper.
+    // Deep enough for the first chunk after the root, and no deeper.
     let switches = |thread: &mut Thread, count: usize| {
         for _ in 0..count {
             descend(thread, 200, 15);

@@ -83,7 +83,7 @@ pub fn link(frame: *mut _PyInterpreterFrame) {
     unsafe { (*PyThreadState_Get()).current_frame = frame };
 }
 
-/// How far behind its call instruction a frame continues.
+/// The offset from its call instruction at which a frame continues.
 pub mod instruction_behind {
     use crate::cpython as c;
 

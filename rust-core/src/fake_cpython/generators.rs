@@ -72,7 +72,7 @@ pub fn make() {
 }
 
 /// Resumes a generator: its frame becomes the thread's current one. Returns whether it begins.
-pub fn go_on(generator: *mut PyObject) -> bool {
+pub fn resume(generator: *mut PyObject) -> bool {
     let (tstate, frame) = (PyThreadState_Get(), frame_of(generator));
     let generator: *mut PyGenObject = generator.cast();
     // SAFETY: the thread's own state, and a generator that is suspended.
@@ -108,9 +108,9 @@ fn leave(state: i8) -> (*mut _PyInterpreterFrame, *mut _PyInterpreterFrame) {
 }
 
 /// Suspends it at that instruction.
-pub fn give(value: *mut PyObject, goes_on_at: *mut c::_Py_CODEUNIT) {
+pub fn give(value: *mut PyObject, next_instruction: *mut c::_Py_CODEUNIT) {
     // SAFETY: the frame of a generator that runs.
-    unsafe { (*(*PyThreadState_Get()).current_frame).instr_ptr = goes_on_at };
+    unsafe { (*(*PyThreadState_Get()).current_frame).instr_ptr = next_instruction };
     let (below, _) = leave(SUSPENDED);
     put(below, value, instruction_behind::YIELD);
 }

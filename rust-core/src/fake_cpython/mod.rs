@@ -15,7 +15,7 @@
 //!   generators  generators, whose frames are resumed and suspended
 //!   interleaved  for `ci/proofs`: atomics, memory and locks that loom runs in every order; `reclaim_interleaved`
 //!   claims    claims about arithmetic, which `ci/proofs` proves
-//!   world     an interpreter for one test, and a look at what the test leaves behind
+//!   world     an interpreter for one test, and a check of what the test has not freed
 //! ```
 //!
 //! All of it belongs to the thread that uses it, so tests run side by side. What CPython would take

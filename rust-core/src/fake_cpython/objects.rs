@@ -90,7 +90,7 @@ pub fn kept_zeros(bytes: usize) -> *mut u8 {
     start.cast()
 }
 
-/// An object of so many bytes, all zeros behind its head, with one reference.
+/// An object of so many bytes, all zeros after its head, with one reference.
 pub fn with_zeros<T>(kind: *mut PyTypeObject, more_bytes: usize) -> *mut T {
     let object: *mut T = kept_zeros(size_of::<T>() + more_bytes).cast();
     // SAFETY: memory for an object, which begins with its head.

@@ -85,7 +85,7 @@ extern "C" fn PyTuple_GetItem(tuple: *mut PyObject, index: isize) -> *mut PyObje
 /// A new `bytes`.
 pub fn bytes(content: &[u8]) -> *mut PyObject {
     let object: *mut PyBytesObject = with_zeros(&raw mut BYTES_TYPE, content.len());
-    // SAFETY: memory for a `bytes` with that content and a zero behind it.
+    // SAFETY: memory for a `bytes` with that content and a zero after it.
     unsafe {
         (*object).ob_base.ob_size = content.len() as isize;
         let start: *mut u8 = (&raw mut (*object).ob_sval).cast();

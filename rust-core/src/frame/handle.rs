@@ -237,7 +237,7 @@ impl Frame {
     /// Puts a value onto the stack of a frame at rest.
     ///
     /// # Safety
-    /// The frame has a slot behind those in use.
+    /// The frame has a slot after those in use.
     #[inline(always)]
     pub unsafe fn push(self, value: Owned) {
         let top = self.slots_at_rest();

@@ -267,7 +267,7 @@ unsafe fn prepare(thread: Thread, at: &Resumption, is_thrown: bool) -> Outcome<(
         unsafe { at.at_yield(|| report_throw(thread, frame, thrown_at)) };
     }
     if thread.has_exception() && at.was_moved() {
-        // A debugger has sent it to another line, and its stack fits there. The eval loop expects `instr_ptr` behind the
+        // A debugger has sent it to another line, and its stack fits there. The eval loop expects `instr_ptr` after the
         // instruction that has raised, which is then the other line's first.
         // SAFETY: at most the end of its code.
         frame.set_instruction(unsafe { frame.instruction().add(1) });

@@ -40,7 +40,7 @@ unsafe fn lead_to<T>(place: *mut Next<T>, member: Next<T>) {
 /// What a member keeps of its list.
 ///
 /// # Invariants
-/// Of a member `next` is the member behind it, and `place` points to what leads to it: the list's beginning, or the
+/// Of a member `next` is the member after it, and `place` points to what leads to it: the list's beginning, or the
 /// `next` of the member before. Of what was never in a list, and of what was [taken out](take_out), `place` is NULL.
 pub struct Links<T> {
     next: Cell<Next<T>>,
@@ -71,7 +71,7 @@ pub unsafe trait Member: Sized {
 ///   is live as long as there is one.
 #[inline(always)]
 pub unsafe fn enter<T: Member>(beginning: *mut Next<T>, new: NonNull<T>) {
-    // SAFETY: *alone*, and *stays* says that the beginning, `new` and the member behind it are live.
+    // SAFETY: *alone*, and *stays* says that the beginning, `new` and the member after it are live.
     unsafe {
         let next = beginning.read();
         let links = new.as_ref().links();
@@ -91,7 +91,7 @@ pub unsafe fn enter<T: Member>(beginning: *mut Next<T>, new: NonNull<T>) {
 #[inline(always)]
 pub unsafe fn leave<T: Member>(this: &T) {
     let (next, place) = (this.links().next.get(), this.links().place.get());
-    // SAFETY: *alone*. By the invariant, and *stays* of `enter`, what leads to a *member* and what is behind it are live.
+    // SAFETY: *alone*. By the invariant, and *stays* of `enter`, what leads to a *member* and what is after it are live.
     unsafe {
         lead_to(place, next);
         if let Some(next) = next {
@@ -112,7 +112,7 @@ pub unsafe fn take_out<T: Member>(this: &T) {
     }
 }
 
-/// The member behind one.
+/// The member after one.
 ///
 /// # Safety
 /// *alone*, as for [`enter`]; *member*, as for [`leave`]. The result is not used once code runs that may take it out.

@@ -14,7 +14,7 @@ pub trait Names {
 pub struct ParameterMap<N: Names> {
     /// How many come first, and are given by position.
     pub positional: usize,
-    /// How many there are with the keyword-only ones behind them. What follows has its place by its
+    /// How many there are with the keyword-only ones after them. What follows has its place by its
     /// kind, whatever it is called: `*args` and `**kwargs`.
     pub named: usize,
     pub names: N,

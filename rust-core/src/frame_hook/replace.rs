@@ -127,7 +127,7 @@ fn refuse(thread: Thread, name: *const c_char, old: Code, new: Code, why: &CStr)
     Raised::by_cpython(thread)
 }
 
-/// The contents of a frame's slots, taken out of it. The values of its arguments come first. Behind them, in no
+/// The contents of a frame's slots, taken out of it. The values of its arguments come first. After them, in no
 /// order, are those of all other slots: above all the cells and free variables that its prologue has stored there.
 ///
 /// Dropping this releases none of them. An argument that is in a cell is held by a new reference. All

@@ -1,6 +1,6 @@
 //! `_PyInterpreterFrame.return_offset`, and the two things that it holds.
 //!
-//! - Of a frame that has called, how far behind the call it continues: a [`ResumeOffset`].
+//! - Of a frame that has called, the offset from the call at which it continues: a [`ResumeOffset`].
 //! - Of a frame that has not called yet, its [`Stage`]. The field has no meaning for CPython then.
 
 use super::shim_code::RETURNS_TO;
@@ -59,7 +59,7 @@ impl Stage {
     }
 }
 
-/// How far behind its call a frame continues, in code units.
+/// The offset from its call at which a frame continues, in code units.
 #[derive(Clone, Copy, PartialEq)]
 pub struct ResumeOffset(u16);
 

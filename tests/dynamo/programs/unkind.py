@@ -560,12 +560,12 @@ def forked_in_a_region(t):
 
 def full_graph_in_another_thread(t):
     """What a full graph means for the frames below it is the matter of its own thread."""
-    inside, go_on = threading.Event(), threading.Event()
+    inside, may_continue = threading.Event(), threading.Event()
 
     def backend(module, inputs):
         def waits(*arguments):
             inside.set()
-            go_on.wait(60)
+            may_continue.wait(60)
             return module.forward(*arguments)
         return waits
 
@@ -585,6 +585,6 @@ def full_graph_in_another_thread(t):
     def nothing_to_compile():
         return 3
     results.append(t.raised(t.compile(nothing_to_compile, fullgraph=True)))
-    go_on.set()
+    may_continue.set()
     thread.join()
     return results

@@ -1,6 +1,6 @@
 """A process whose stack is known: it says "ready" once it sleeps where its scenario says, and a tool may look.
 
-Lines that end with a comment "at NAME" are where the frames of the function NAME stand.
+Lines that end with a comment "at NAME" are the lines of the frames of the function NAME.
 """
 
 import asyncio

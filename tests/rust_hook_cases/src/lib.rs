@@ -151,8 +151,8 @@ impl FrameHook for Case {
                 Ok(Answer::pass())
             }
             "result" => Ok(Answer::result(extra.clone())),
-            "not below" => Ok(Answer::pass().exclude_callees()),
-            "only below" => Ok(Answer::pass().only_callees()),
+            "excludes callees" => Ok(Answer::pass().exclude_callees()),
+            "only callees" => Ok(Answer::pass().only_callees()),
             "watch" | "exit panics" | "exit raises" => Ok(Answer::pass().watch(self.data())),
             "watch all" | "exit calls" => {
                 Ok(Answer::pass().watch_also(Also::YIELDS | Also::RESUMES, self.data()))

@@ -59,7 +59,7 @@ class Session:
             self._in_force()
 
     def end_if_idle(self):
-        """Leave nothing behind where no debugger is in force and none steps."""
+        """Keep nothing where no debugger is in force and none steps."""
         with self._lock:
             if self._owners or self.events.watchers:
                 return

@@ -92,7 +92,7 @@ def flame_graph(result):
 
 
 def as_script(value):
-    """JSON that may stand in a script element, whatever the program's source says."""
+    """JSON that is valid in a script element, whatever the program's source says."""
     return json.dumps(value).replace("<", "\\u003c").replace("\u2028", "\\u2028")
 
 

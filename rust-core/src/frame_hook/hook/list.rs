@@ -11,7 +11,7 @@ use core::ops::Deref;
 use core::ptr::{null_mut, NonNull};
 
 impl HookInUse {
-    /// Ends the use of an ordinary hook in one step, and returns the hooks behind it. `Err`: it is not ordinary, or was
+    /// Ends the use of an ordinary hook in one step, and returns the hooks after it. `Err`: it is not ordinary, or was
     /// removed.
     #[inline(always)]
     pub fn leave_ordinary(self, _quiet: &NotStopped) -> Result<Hooks<'_>, Self> {

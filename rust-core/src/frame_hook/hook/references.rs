@@ -167,7 +167,7 @@ impl Drop for HookRef {
     }
 }
 
-/// Frees a hook, and those behind it that nothing else refers to. Runs no foreign code.
+/// Frees a hook, and those after it that nothing else refers to. Runs no foreign code.
 ///
 /// # Safety
 /// The last reference to the hook is gone, so it was removed.

@@ -233,7 +233,7 @@ unsafe fn add_number(
 /// `this` is live as long as the call lasts.
 unsafe fn note_end(thread: Thread, this: *mut Suspension) -> Option<u64> {
     // SAFETY: the caller says that `this` is live; the world is stopped, so no other thread writes it. So many numbers
-    // are there, and those behind the removed one are moved down.
+    // are there, and those after the removed one are moved down.
     let remove = |_: &NotStopped| unsafe {
         let last = (*this).count.checked_sub(1)?;
         let is_own = |at: &usize| (*this).began_in.add(*at).read() == thread.number();

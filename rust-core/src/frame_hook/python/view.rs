@@ -192,7 +192,7 @@ fn caller(thread: Thread, view: View) -> Outcome<Owned> {
     made(thread, unsafe { Owned::new(c::PyTuple_Pack(2, code.as_ptr(), line.as_ptr())) })
 }
 
-/// The view behind `self`, for its own thread, until the callback returns. No Python code runs between this and the use
+/// The view of `self`, for its own thread, until the callback returns. No Python code runs between this and the use
 /// of the result.
 ///
 /// # Safety

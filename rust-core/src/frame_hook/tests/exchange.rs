@@ -98,7 +98,7 @@ pub struct Other {
 pub struct Input {
     pub first: Side,
     pub others: Vec<Other>,
-    /// How many slots lie behind the first frame in its chunk.
+    /// How many slots follow the first frame in its chunk.
     pub distance: Option<u8>,
 }
 

@@ -511,7 +511,7 @@ impl Machine<'_> {
         }
     }
 
-    fn go_on(&self, generator: &mut Generator, thrown: Option<&str>) {
+    fn resume(&self, generator: &mut Generator, thrown: Option<&str>) {
         let came = self.below_c(|landing| self.run_generator(landing, generator, thrown));
         if let Err(raised) = self.came(came) {
             // SAFETY: ours.
@@ -527,7 +527,7 @@ impl Machine<'_> {
         thrown: Option<&str>,
     ) -> Result<*mut PyObject, Raised> {
         let (object, next) = (generator.object, generator.next.take().expect("suspended"));
-        let begins = generators::go_on(object);
+        let begins = generators::resume(object);
         let frame = generators::frame_of(object);
         let code: *mut PyCodeObject = code_of(frame).cast();
         if let Some(text) = thrown {
@@ -596,7 +596,7 @@ impl Machine<'_> {
             came => return self.came(came),
         };
         for _ in 0..steps % 6 {
-            self.go_on(&mut generator, None);
+            self.resume(&mut generator, None);
             if generator.next.is_none() {
                 self.drop(Some(generator));
                 return Ok(());
@@ -605,7 +605,7 @@ impl Machine<'_> {
         match end {
             Ending::Drop => self.drop(Some(generator)),
             Ending::Throw => {
-                self.go_on(&mut generator, Some("thrown"));
+                self.resume(&mut generator, Some("thrown"));
                 self.drop(Some(generator));
             }
             Ending::Keep => self.kept.borrow_mut().push(Some(generator)),
@@ -671,7 +671,7 @@ impl Machine<'_> {
             Action::Generate { function, steps, end } => {
                 return self.generate(self.program.function(function), steps, end, direct);
             }
-            Action::GoOn(which) => {
+            Action::Resume(which) => {
                 let (place, generator) = {
                     let mut kept = self.kept.borrow_mut();
                     if kept.is_empty() {
@@ -682,11 +682,11 @@ impl Machine<'_> {
                 };
                 let Some(mut generator) = generator else { return Ok(()) };
                 if generator.next.is_some() {
-                    self.go_on(&mut generator, None);
+                    self.resume(&mut generator, None);
                 }
                 self.kept.borrow_mut()[place] = Some(generator);
             }
-            Action::CallOriginal { function, below } => {
+            Action::CallUnhooked { function, below } => {
                 let callable = self.callable(function);
                 // SAFETY: a live function, which takes no arguments.
                 let result = self.step(|| unsafe {

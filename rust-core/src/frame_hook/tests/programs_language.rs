@@ -40,9 +40,9 @@ pub enum Action {
         end: Ending,
     },
     /// A generator that is kept is resumed.
-    GoOn(u8),
+    Resume(u8),
     /// An unhooked call; with its callees, perhaps.
-    CallOriginal {
+    CallUnhooked {
         function: u8,
         below: bool,
     },

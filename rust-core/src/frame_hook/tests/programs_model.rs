@@ -270,7 +270,7 @@ impl Model<'_> {
 
     /// Resumes a generator, perhaps with an exception. Returns what it yields, or how it ends. Whether it is over
     /// is seen by its `next`.
-    fn go_on(&mut self, generator: &mut Generator, thrown: Option<String>) -> Came {
+    fn resume(&mut self, generator: &mut Generator, thrown: Option<String>) -> Came {
         let (frame, next) = (generator.frame.clone(), generator.next.expect("suspended"));
         let parts = &self.program.functions[frame.function].parts;
         let thrown = self.deliver_from(&frame, frame.watches.len(), 3, "", thrown);
@@ -330,7 +330,7 @@ impl Model<'_> {
             Called::Generator(generator) => generator,
         };
         for _ in 0..steps % 6 {
-            let came = self.go_on(&mut generator, None);
+            let came = self.resume(&mut generator, None);
             self.log.push(shown(&came));
             if generator.next.is_none() {
                 return Ok(());
@@ -339,7 +339,7 @@ impl Model<'_> {
         match end {
             Ending::Drop => self.drop(Some(generator)),
             Ending::Throw => {
-                let came = self.go_on(&mut generator, Some("ValueError: thrown".to_string()));
+                let came = self.resume(&mut generator, Some("ValueError: thrown".to_string()));
                 self.log.push(shown(&came));
             }
             Ending::Keep => self.kept.push(Some(generator)),
@@ -407,7 +407,7 @@ impl Model<'_> {
             Action::Generate { function, steps, end } => {
                 return self.generate(self.program.function(function), steps, end);
             }
-            Action::GoOn(which) => {
+            Action::Resume(which) => {
                 if self.kept.is_empty() {
                     return Ok(());
                 }
@@ -415,12 +415,12 @@ impl Model<'_> {
                 // One that runs already cannot be resumed.
                 let Some(mut generator) = self.kept[place].take() else { return Ok(()) };
                 if generator.next.is_some() {
-                    let came = self.go_on(&mut generator, None);
+                    let came = self.resume(&mut generator, None);
                     self.log.push(shown(&came));
                 }
                 self.kept[place] = Some(generator);
             }
-            Action::CallOriginal { function, below } => {
+            Action::CallUnhooked { function, below } => {
                 if below {
                     self.stack.push(Level::Unhooked);
                 }

@@ -12,9 +12,9 @@ const PASSES: Answer = Answer {
     in_entry: None,
     in_event: None,
 };
-const NOT_BELOW: u8 = 6;
-const ONLY_BELOW: u8 = 7;
-const ONLY_BELOW_EVERYWHERE: u8 = 8;
+const EXCLUDE_CALLEES: u8 = 6;
+const ONLY_CALLEES: u8 = 7;
+const ONLY_CALLEES_EVERYWHERE: u8 = 8;
 const CALL: Action = Call { function: 0, catches: true };
 
 fn function(actions: &[Action]) -> Body {
@@ -27,7 +27,7 @@ fn add(hook: u8) -> Action {
 
 #[test]
 fn a_hook_that_is_removed_in_its_callback_silences_none_that_takes_its_slot() {
-    for scope in [NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE] {
+    for scope in [EXCLUDE_CALLEES, ONLY_CALLEES, ONLY_CALLEES_EVERYWHERE] {
         run(Program {
             hooks: vec![
                 vec![Answer {
@@ -46,7 +46,7 @@ fn a_hook_that_is_removed_in_its_callback_silences_none_that_takes_its_slot() {
 
 #[test]
 fn a_resumed_generator_silences_no_hook_in_the_slot_of_a_removed_one() {
-    for scope in [NOT_BELOW, ONLY_BELOW, ONLY_BELOW_EVERYWHERE] {
+    for scope in [EXCLUDE_CALLEES, ONLY_CALLEES, ONLY_CALLEES_EVERYWHERE] {
         run(Program {
             hooks: vec![vec![Answer { scope, ..PASSES }], vec![PASSES]],
             functions: vec![
@@ -58,7 +58,7 @@ fn a_resumed_generator_silences_no_hook_in_the_slot_of_a_removed_one() {
                 Generate { function: 1, steps: 1, end: Ending::Keep },
                 Clear,
                 add(1),
-                GoOn(0),
+                Resume(0),
             ],
             short: Vec::new(),
         });
@@ -81,7 +81,7 @@ fn a_hook_that_is_disabled_in_its_callback_gets_the_generators_events() {
 
 #[test]
 fn scopes_of_a_resumed_generator_end_one_after_the_other() {
-    let silent = Answer { scope: NOT_BELOW, ..PASSES };
+    let silent = Answer { scope: EXCLUDE_CALLEES, ..PASSES };
     let calls = Answer { events: 1, in_event: Some(CallReentrant(0)), ..silent.clone() };
     run(Program {
         hooks: vec![vec![calls], vec![silent]],
@@ -120,9 +120,9 @@ fn action() -> impl Strategy<Value = Action> {
         }),
         6 => (any::<u8>(), any::<u8>(), ending())
             .prop_map(|(function, steps, end)| Generate { function, steps, end }),
-        2 => any::<u8>().prop_map(GoOn),
+        2 => any::<u8>().prop_map(Resume),
         1 => (any::<u8>(), any::<bool>())
-            .prop_map(|(function, below)| CallOriginal { function, below }),
+            .prop_map(|(function, below)| CallUnhooked { function, below }),
         1 => any::<u8>().prop_map(CallReentrant),
     ]
 }

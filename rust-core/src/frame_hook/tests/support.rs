@@ -162,7 +162,7 @@ impl EntryFrame {
 
 type OnEntry = Rc<dyn Fn(EntryFrame) -> Reply>;
 
-/// What is behind a hook's user data.
+/// What a hook's user data points to.
 struct UserData {
     /// `None` once the data was freed.
     on_entry: RefCell<Option<OnEntry>>,
