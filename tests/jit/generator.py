@@ -10,7 +10,11 @@ FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.0, 3.0, -2.5, 0.1, 1e-5, 1e10,
 OTHERS = [True, False, None]
 BINARY = ["+", "-", "*", "//", "%", "/", "&", "|", "^", "<<", ">>", "**"]
 COMPARE = ["<", "<=", "==", "!=", ">", ">="]
-CALLS = ["abs", "int", "float", "bool", "min", "max", "sqrt", "math.floor", "math.ceil", "math.fabs", "math.sin", "math.exp", "math.atan"]
+CALLS = ["abs", "int", "float", "bool", "min", "max", "sqrt", "round", "math.floor", "math.ceil", "math.fabs", "math.sin", "math.exp",
+         "math.atan", "math.log", "math.log10", "math.trunc", "math.expm1", "math.cbrt", "math.asinh", "math.degrees", "math.isnan",
+         "math.isinf", "math.isfinite"]
+OF_TWO = ["math.atan2", "math.fmod", "math.pow", "math.copysign", "math.log"]
+OF_INTS = ["math.gcd", "math.lcm", "math.comb", "pow"]
 PARAMETERS = ["a", "b", "c"]
 VARIABLES = ["x", "y", "z", *PARAMETERS]
 HEADER = """import math
@@ -111,6 +115,10 @@ class Generator:
             self.block(depth + 1, loop)
             self.lines.append(f"{pad}except (ZeroDivisionError, ValueError, OverflowError, TypeError):")
             self.lines.append(f"{pad}    {self.rng.choice(self.bound)} = {self.rng.choice(['0', '-1', '0.5'])}")
+        elif kind < 0.94:
+            names = self.rng.sample(VARIABLES, 2)
+            self.lines.append(f"{pad}{names[0]}, {names[1]} = divmod({self.expression(1)}, {self.expression(1)})")
+            self.known += [name for name in names if name not in self.known]
         elif kind < 0.95:
             self.lines.append(f"{pad}if {self.condition()}: raise ValueError({self.rng.choice(self.known)})")
         elif kind < 0.97:
@@ -173,6 +181,23 @@ class Generator:
             return str(self.rng.choice([0.0, 0.5, 1.0, 2.0, -1.5, 1e10, 1e300]))
         return self.rng.choice(["LIMIT", "SCALE", "True", "False", "math.pi"] if self.floats else ["LIMIT", "7", "True", "False"])
 
+    def call(self, inner):
+        """A builtin function of several arguments, or of ints."""
+        kind = self.rng.random()
+        if kind < 0.3 and self.floats:
+            return f"{self.rng.choice(OF_TWO)}({inner[0]}, {inner[1]})"
+        if kind < 0.5:
+            return f"{self.rng.choice(OF_INTS)}({inner[0]}, {inner[1]} & 15)"
+        if kind < 0.6:
+            return f"pow({', '.join(inner)})"
+        if kind < 0.7:
+            return self.rng.choice([f"math.isqrt({inner[0]})", f"math.factorial({inner[0]} & 31)"])
+        if kind < 0.85:
+            return f"{self.rng.choice(['min', 'max'])}({', '.join(inner)})"
+        if kind < 0.9:
+            return self.rng.choice(["int()", "bool()", "float()" if self.floats else "sum((a, b))"])
+        return f"sum(range({inner[0]} & 1023, {inner[1]} & 1023{self.rng.choice(['', ', 2', ', -3'])}))"
+
     def expression(self, depth, names=None):
         names = names or self.known
         kind = self.rng.random()
@@ -190,6 +215,8 @@ class Generator:
             return f"({self.rng.choice(['-', '~', '+', 'not '] if self.binary is BINARY else ['-', '-', '+'])}{inner[0]})"
         if kind < 0.85:
             return f"({inner[0]} if {inner[1]} {self.rng.choice(COMPARE)} {inner[2]} else {inner[0]})"
+        if kind < 0.89:
+            return self.call(inner)
         if kind < 0.94 or not self.helpers:
             name = self.rng.choice(CALLS if self.floats else ["abs", "int", "bool", "min", "max", "int", "float"])
             count = 2 if name in ("min", "max") else 1

@@ -379,6 +379,10 @@ impl Resolve for Resolver<'_, '_> {
             ("builtins", "len") => Meaning::Len,
             ("builtins", "min") => Meaning::Min,
             ("builtins", "max") => Meaning::Max,
+            ("builtins", name) => {
+                let known = resolve::BUILTINS.iter().find(|known| **known == name);
+                known.map_or(Meaning::Other, |known| Meaning::Builtin(known))
+            }
             ("math", name) => {
                 let known = resolve::MATH.iter().find(|known| **known == name);
                 known.map_or(Meaning::Other, |known| Meaning::Math(known))

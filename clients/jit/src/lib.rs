@@ -15,6 +15,7 @@ mod elf;
 mod entry;
 mod exit;
 mod hot;
+mod integers;
 mod kind;
 mod lower;
 mod memory;

@@ -80,6 +80,11 @@ pub extern "C" fn floor(x: f64) -> f64 {
     x.floor()
 }
 
+/// The nearest whole number, the even one of two.
+pub extern "C" fn nearest(x: f64) -> f64 {
+    x.round_ties_even()
+}
+
 /// The least whole number that is not below.
 pub extern "C" fn ceil(x: f64) -> f64 {
     x.ceil()

@@ -18,10 +18,49 @@ pub struct Literal {
     pub items: Option<Vec<Literal>>,
 }
 
+/// Builtin functions that are compiled, beside those that have a meaning of their own.
+pub const BUILTINS: &[&str] = &["divmod", "pow", "round", "sum"];
 /// The functions of `math` that are compiled.
 pub const MATH: &[&str] = &[
-    "sqrt", "fabs", "floor", "ceil", "sin", "cos", "tan", "exp", "asin", "acos", "atan", "sinh",
-    "cosh", "tanh",
+    "sqrt",
+    "fabs",
+    "floor",
+    "ceil",
+    "trunc",
+    "sin",
+    "cos",
+    "tan",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "cbrt",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "atan2",
+    "fmod",
+    "pow",
+    "copysign",
+    "degrees",
+    "radians",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "gcd",
+    "lcm",
+    "isqrt",
+    "factorial",
+    "comb",
 ];
 
 /// What a known object does when it is called.
@@ -35,6 +74,8 @@ pub enum Meaning {
     Float,
     Bool,
     Len,
+    /// One of `BUILTINS`.
+    Builtin(&'static str),
     /// A function of `math`, by its name.
     Math(&'static str),
     /// A Python function.

@@ -31,8 +31,13 @@ impl Lowering<'_, '_> {
             }
             (Meaning::Range, arguments) => self.range(arguments)?,
             (Meaning::Abs, [x]) => self.absolute(x)?,
-            (Meaning::Min, [x, y]) => self.extreme(x, y, false)?,
-            (Meaning::Max, [x, y]) => self.extreme(x, y, true)?,
+            (Meaning::Min | Meaning::Max, [_, _, ..]) => {
+                return self.extremes(&arguments, meaning == Meaning::Max);
+            }
+            (Meaning::Builtin(name), arguments) => self.builtin(name, arguments)?,
+            (Meaning::Int, []) => self.empty(INT),
+            (Meaning::Float, []) => self.empty(FLOAT),
+            (Meaning::Bool, []) => self.empty(Kind::Bool),
             (Meaning::Int, [x]) => self.int_of(x)?,
             (Meaning::Float, [x]) => self.float_of(x)?,
             (Meaning::Len, [x]) => self.length_of(x)?,
@@ -79,7 +84,7 @@ impl Lowering<'_, '_> {
     }
 
     /// `min` or `max` of two numbers of one type: the first one unless the second one is beyond it.
-    fn extreme(&mut self, x: &Val, y: &Val, greatest: bool) -> Result<Val> {
+    pub(super) fn extreme(&mut self, x: &Val, y: &Val, greatest: bool) -> Result<Val> {
         if !x.kind.is_like(&y.kind) || !x.kind.is_number() {
             return self.refuse("min or max", &[x, y]);
         }

@@ -40,7 +40,7 @@ impl Lowering<'_, '_> {
         Ok(Some(Val::new(FLOAT, &[result])))
     }
 
-    fn guard_not_zero(&mut self, divisor: Value) {
+    pub(super) fn guard_not_zero(&mut self, divisor: Value) {
         let zero = self.b.ins().f64const(0.0);
         let bad = self.b.ins().fcmp(FloatCC::Equal, divisor, zero);
         self.guard(bad);

@@ -65,7 +65,7 @@ impl Lowering<'_, '_> {
         Ok(Val::new(INT, &[result]))
     }
 
-    fn add(&mut self, a: Value, b: Value) -> Value {
+    pub(super) fn add(&mut self, a: Value, b: Value) -> Value {
         match (self.known(a), self.known(b)) {
             (_, Some(number)) => self.add_known(a, number),
             (Some(number), _) => self.add_known(b, number),

@@ -5,6 +5,7 @@
 //! and so does the type of an object.
 
 mod buffer;
+mod builtins;
 mod calls;
 mod compare;
 mod container;
