@@ -11,6 +11,7 @@ import argparse
 import copy
 import itertools
 import json
+import resource
 import subprocess
 import sys
 import traceback
@@ -24,6 +25,9 @@ import surroundings
 KINDS = [("int", "int", "int"), ("float", "float", "float"), ("int", "float", "int"), ("float", "int", "other"), ("int", "int", "other"),
          ("int", "int", "int"), ("list", "list", "int"), ("nested", "list", "int"), ("list", "bytes", "int")]
 CALLS = 8
+# Of the address space of a process, which is far above what a program is to need: one that doubles a list or an int without end
+# ends with a MemoryError, as it does without the compiler.
+MEMORY = 4 << 30
 
 
 def describe(value, depth=5):
@@ -179,6 +183,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="print the totals as JSON")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     expected = interpreted(options)
     if options.print:
         json.dump({seed: outcomes for seed, (outcomes, _) in expected.items()}, sys.stdout)
