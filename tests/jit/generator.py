@@ -7,6 +7,7 @@ INTS = [0, 1, -1, 2, -2, 3, -3, 5, 7, -7, 8, 10, 63, 64, -64, 255, 256, 257, 100
         -2**63 - 1, 2**64, 10**30, -10**30]
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.0, 3.0, -2.5, 0.1, 1e-5, 1e10, -1e10, 1e16, 2.0**53, 2.0**53 + 2, -2.0**63, 2.0**63,
           1e18, 1e100, 1e308, -1e308, 5e-324, 2.2250738585072014e-308, float("inf"), float("-inf"), float("nan")]
+DEFAULTS = ["0", "1", "-3", "7", "True", "2**63 - 1"]
 OTHERS = [True, False, None]
 BINARY = ["+", "-", "*", "//", "%", "/", "&", "|", "^", "<<", ">>", "**"]
 COMPARE = ["<", "<=", "==", "!=", ">", ">="]
@@ -42,6 +43,8 @@ class Generator:
         self.lines = []
         self.loops = 0
         self.helpers = []
+        # By name: the parameters with a default, and those that are keyword-only.
+        self.optional = {}
 
     def source(self):
         for number in range(self.rng.randrange(3)):
@@ -53,8 +56,15 @@ class Generator:
 
     def helper(self, name):
         parameters = PARAMETERS[:self.rng.randrange(1, 4)]
-        self.function(name, parameters, statements=self.rng.randrange(1, 3))
+        with_default = parameters[self.rng.randrange(len(parameters) + 1):] if self.rng.random() < 0.5 else []
+        only = self.rng.randrange(len(parameters)) if self.rng.random() < 0.25 else len(parameters)
+        written = [f"{name}={self.rng.choice([*DEFAULTS, '0.5'] if self.floats else DEFAULTS)}" if name in with_default else name
+                   for name in parameters]
+        if only < len(parameters):
+            written.insert(only, "*")
+        self.function(name, parameters, statements=self.rng.randrange(1, 3), written=", ".join(written))
         self.helpers.append((name, len(parameters)))
+        self.optional[name] = with_default, parameters[only:]
 
     def recursive(self):
         # Bounded by its first argument, which the callers mask.
@@ -63,8 +73,8 @@ class Generator:
                        f"    return again(n - 1, {step}, a) {self.rng.choice(['+', '-', '*', '^'])} {self.rng.choice(['n', 'b', '1'])}"]
         self.helpers.append(("again", 3))
 
-    def function(self, name, parameters, statements):
-        self.lines.append(f"def {name}({', '.join(parameters)}):")
+    def function(self, name, parameters, statements, written=None):
+        self.lines.append(f"def {name}({written or ', '.join(parameters)}):")
         self.loops = 0
         self.known = list(parameters)
         start = ["0", "1", "0.0", "1.0", "1000", "a", "LIMIT", "SCALE"] if self.floats else ["0", "1", "1000", "a", "LIMIT"]
@@ -224,4 +234,20 @@ class Generator:
         name, count = self.rng.choice(self.helpers)
         if name == "again":
             return f"again({inner[0]} & 15, {inner[1]}, {inner[2]})"
-        return f"{name}({', '.join(inner[:count])})"
+        return self.call_of(name, inner[:count])
+
+    def call_of(self, name, values):
+        """A call of a helper, some of whose arguments are left out, or have keywords in any order."""
+        optional, only = self.optional[name]
+        positional, keywords, named = [], [], False
+        for parameter, value in zip(PARAMETERS, values):
+            if parameter in optional and self.rng.random() < 0.4:
+                named = True
+                continue
+            named = named or parameter in only or self.rng.random() < 0.15
+            if named:
+                keywords.append(f"{parameter}={value}")
+            else:
+                positional.append(value)
+        self.rng.shuffle(keywords)
+        return f"{name}({', '.join(positional + keywords)})"

@@ -20,6 +20,7 @@ const NOT_PLAIN: i32 = 0x4 | 0x8 | 0x20 | 0x80 | 0x100 | 0x200;
 
 /// What of a code object decides whether it is compiled.
 pub struct Shape {
+    /// The parameters, those that are keyword-only among them.
     pub arguments: usize,
     pub locals: usize,
 }
@@ -38,14 +39,12 @@ pub fn shape(code: &Bound<'_, PyCode>) -> Result<Shape, String> {
     if flags & NOT_PLAIN != 0 {
         return Err("a generator, a coroutine, or a function with *args or **kwargs".into());
     }
-    if keyword_only != 0 {
-        return Err("it has keyword-only parameters".into());
-    }
     if locals_plus != locals {
         return Err("it has variables of an enclosing or for an inner function".into());
     }
     let number = |n: i32| usize::try_from(n).map_err(|_| "a negative count".to_string());
-    Ok(Shape { arguments: number(arguments)?, locals: number(locals)? })
+    let arguments = number(arguments)? + number(keyword_only)?;
+    Ok(Shape { arguments, locals: number(locals)? })
 }
 
 /// The instructions, without what is specialized or instrumented.

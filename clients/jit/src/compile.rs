@@ -1,5 +1,6 @@
 //! Compiles a function for arguments of given kinds.
 
+use crate::bind::{bind, default_count, Origin};
 use crate::code;
 use crate::compiled::Compiled;
 use crate::context::{Entry, Table};
@@ -9,7 +10,7 @@ use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
 use crate::parts;
 use crate::record::Record;
-use crate::resolve::{self, Callee, Literal, Meaning, Resolve};
+use crate::resolve::{self, Callee, Literal, Meaning, Passed, Resolve};
 use crate::symbols;
 use crate::tally;
 use cranelift_codegen::control::ControlPlane;
@@ -304,6 +305,13 @@ impl<'py, 'a> Resolver<'py, 'a> {
         unsafe { Bound::from_borrowed_ptr(self.function.py(), pointer) }
     }
 
+    /// The dependency that has a function which is called.
+    fn found(&mut self, address: usize) -> Result<&mut Dependency, String> {
+        let mut own = self.dependencies.iter_mut().filter_map(Rc::get_mut);
+        let found = own.find(|found| found.address() == address);
+        found.ok_or_else(|| "a function that was found elsewhere".into())
+    }
+
     /// A value that may be used as it is.
     fn usable(value: &Bound<'py, PyAny>, name: &str) -> Result<Literal, String> {
         let literal = code::literal(value);
@@ -391,18 +399,40 @@ impl Resolve for Resolver<'_, '_> {
         }
     }
 
+    fn bind(
+        &mut self,
+        address: usize,
+        positional: usize,
+        names: &[usize],
+    ) -> Result<Vec<Passed>, String> {
+        let object = self.object(address);
+        let function = object.cast_exact::<PyFunction>().map_err(|_| "no function")?;
+        let code = parts::code_of(function);
+        code::shape(&code)?;
+        let names: Vec<_> = names.iter().map(|name| *name as *mut pyo3::ffi::PyObject).collect();
+        // SAFETY: attached, the code and the function are alive, and the names are constants of the code that is compiled.
+        let origins =
+            unsafe { bind(code.as_ptr(), positional, &names, default_count(object.as_ptr())) };
+        let passed = |origin| {
+            if let Origin::Argument(index) = origin {
+                return Ok(Passed::Argument(index));
+            }
+            let found = self.found(address)?;
+            // SAFETY: the origin was found with the function's count of defaults, which no code has changed since.
+            let value = unsafe { found.with_default(&object, origin) };
+            let value = value.ok_or("a default that is no number, str, bytes or None")?;
+            Ok(Passed::Default(code::literal(value.bind(object.py()))))
+        };
+        let origins = origins.ok_or("a call with other arguments than the function takes")?;
+        origins.into_iter().map(passed).collect()
+    }
+
     fn callee(&mut self, address: usize, arguments: &[Kind]) -> Result<Callee, String> {
         let object = self.object(address);
         let function = object.cast_exact::<PyFunction>().map_err(|_| "no function")?;
         let code = parts::code_of(function);
-        if code::shape(&code)?.arguments != arguments.len() {
-            return Err("a call with defaults, or with a wrong number of arguments".into());
-        }
         let itself = function.is(self.function);
-        let mut own = self.dependencies.iter_mut().filter_map(Rc::get_mut);
-        let found = own.find(|found| found.address() == address);
-        let found = found.ok_or("a function that was found elsewhere")?;
-        found.with_code(&code, !itself).map_err(raised)?;
+        self.found(address)?.with_code(&code, !itself).map_err(raised)?;
         let parameters = arguments.to_vec();
         if itself && self.parameters == Some(arguments) {
             return Ok(Callee { table: self.table, parameters, returns: None, stores: false });

@@ -3,6 +3,8 @@
 //! A dict's version says that nothing in it has changed. Otherwise each name is looked up again: another object, or the same
 //! address with another object, makes the code unusable.
 
+use crate::bind::Origin;
+use crate::defaults::Defaults;
 use crate::python::{DictObject, PyDict_GetItemWithError, ThreadState};
 use framehook::raw::Api;
 use pyo3::ffi::{PyFunctionObject, PyObject};
@@ -33,6 +35,8 @@ pub struct Dependency {
     /// For a function that is called: the address of its code object, or 0.
     code: usize,
     observers: *const usize,
+    /// Those of its defaults that calls of it use.
+    defaults: Option<Defaults>,
     /// That code object, unless it is the one that depends on it: it would never go away.
     _kept: Option<Py<PyAny>>,
 }
@@ -60,6 +64,7 @@ impl Dependency {
             value,
             code: 0,
             observers: std::ptr::null(),
+            defaults: None,
             _kept: None,
         })
     }
@@ -84,6 +89,19 @@ impl Dependency {
         self.code = code.as_ptr() as usize;
         self._kept = keep.then(|| code.clone().unbind());
         Ok(())
+    }
+
+    /// That a call of the function, whose address this is, uses a default; `None`: it is none that can be depended on.
+    ///
+    /// # Safety
+    /// As for `Defaults::add`.
+    pub unsafe fn with_default(
+        &mut self,
+        function: &Bound<'_, PyAny>,
+        origin: Origin,
+    ) -> Option<Py<PyAny>> {
+        // SAFETY: by contract.
+        unsafe { self.defaults.get_or_insert_default().add(function, origin) }
     }
 
     /// True if calls of the function are not observed, or the dependency is not a callee.
@@ -114,8 +132,12 @@ impl Dependency {
         if self.code == 0 {
             return true;
         }
+        let function = self.address() as *mut PyObject;
         // SAFETY: the dict has the function, so it is alive; it is a function, since it has code.
-        unsafe { (*(self.address() as *mut PyFunctionObject)).func_code as usize == self.code }
+        unsafe {
+            (*function.cast::<PyFunctionObject>()).func_code as usize == self.code
+                && self.defaults.as_ref().is_none_or(|defaults| defaults.hold(function))
+        }
     }
 
     /// Looks the name up.

@@ -1,5 +1,6 @@
 //! The vectorcall of compiled functions: from objects to machine words, and back.
 
+use crate::bind::gather;
 use crate::compile::{compile, LARGEST_FRAME};
 use crate::compiled::Compiled;
 use crate::context::{Context, Outcome, LEFT};
@@ -8,7 +9,7 @@ use crate::exit;
 use crate::kind::{Kind, FLOAT, INT};
 use crate::lower::MOST_ARGUMENTS;
 use crate::parts;
-use crate::python::{int_value, type_of, PyFunction_SetVectorcall, ThreadState};
+use crate::python::{int_value, type_of, CodeObject, PyFunction_SetVectorcall, ThreadState};
 use crate::record::{self, count, Observers, Record};
 use crate::slot::Cause;
 use framehook::raw::Api;
@@ -145,13 +146,25 @@ unsafe extern "C" fn enter(
     // SAFETY: attached.
     let thread = unsafe { ffi::PyThreadState_GetUnchecked() }.cast::<ThreadState>();
     // SAFETY: attached, and a function's code object.
-    if !names.is_null() || !unsafe { unobserved(thread, observers, code) } {
+    if !unsafe { unobserved(thread, observers, code) } {
         // SAFETY: as this function is called.
         return unsafe { interpret(function, arguments, flags, names) };
     }
     let count = flags & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
-    // SAFETY: that many arguments are given.
-    let given = unsafe { std::slice::from_raw_parts(arguments, count) };
+    let mut gathered = [std::ptr::null_mut(); MOST_ARGUMENTS];
+    // SAFETY: a code object of *layouts*; as this function is called. That many arguments are given, or were gathered.
+    let given = unsafe {
+        let takes = (*code.cast::<CodeObject>()).argument_count;
+        let only = (*code.cast::<CodeObject>()).keyword_only;
+        if names.is_null() && count == (takes + only) as usize && only == 0 {
+            std::slice::from_raw_parts(arguments, count)
+        } else {
+            match gather(function, code, arguments, count, names, &mut gathered) {
+                Some(count) => &gathered[..count],
+                None => return interpret(function, arguments, flags, names),
+            }
+        }
+    };
     let mut words = [0u64; MOST_ARGUMENTS];
     // SAFETY: attached; the code is alive, for nothing of the program runs before the next line but one.
     let found = unsafe { choose(function, record, thread, given, &mut words) };

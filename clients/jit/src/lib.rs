@@ -4,12 +4,14 @@
 //! of this crate, which compiles it for the types of its arguments, enters the machine code, and continues in the interpreter where
 //! that is left. The package in Python has the interface.
 
+mod bind;
 mod code;
 mod compile;
 mod compiled;
 mod containers;
 mod context;
 mod decode;
+mod defaults;
 mod depend;
 mod elf;
 mod entry;

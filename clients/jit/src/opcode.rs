@@ -35,6 +35,7 @@ opcodes! {
     BUILD_TUPLE = 52, 0;
     CALL = 53, 3;
     CALL_INTRINSIC_1 = 55, 0;
+    CALL_KW = 57, 0;
     COMPARE_OP = 58, 1;
     COPY = 61, 0;
     DELETE_FAST = 65, 0;

@@ -31,7 +31,7 @@ pub struct CodeObject {
     exception_table: *mut PyObject,
     pub flags: c_int,
     pub argument_count: c_int,
-    positional_only: c_int,
+    pub positional_only: c_int,
     pub keyword_only: c_int,
     stack_size: c_int,
     first_line: c_int,
@@ -41,7 +41,7 @@ pub struct CodeObject {
     cells: c_int,
     free: c_int,
     version: u32,
-    locals_plus_names: *mut PyObject,
+    pub locals_plus_names: *mut PyObject,
     locals_plus_kinds: *mut PyObject,
     pub file_name: *mut PyObject,
 }

@@ -94,6 +94,14 @@ pub struct Callee {
     pub stores: bool,
 }
 
+/// What a parameter of a call gets.
+pub enum Passed {
+    /// The argument of this index; keywords are counted behind the positional ones.
+    Argument(usize),
+    /// A default.
+    Default(Literal),
+}
+
 /// Answers, and remembers what code depends on.
 pub trait Resolve {
     /// The global or builtin of this index in `co_names`.
@@ -101,6 +109,8 @@ pub trait Resolve {
     /// The attribute of a module.
     fn attribute(&mut self, module: usize, name: u32) -> Result<Literal>;
     fn meaning(&self, address: usize) -> Meaning;
+    /// What the parameters of a Python function get, of so many positional arguments and of keywords with these addresses.
+    fn bind(&mut self, function: usize, positional: usize, names: &[usize]) -> Result<Vec<Passed>>;
     /// A Python function for arguments of these kinds.
     fn callee(&mut self, function: usize, arguments: &[Kind]) -> Result<Callee>;
 }

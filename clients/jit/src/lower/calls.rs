@@ -3,14 +3,15 @@
 use super::{Flow, Lowering, MOST_ARGUMENTS};
 use crate::context;
 use crate::kind::{Kind, Val, FLOAT, INT};
-use crate::resolve::{Callee, Meaning, Result};
+use crate::resolve::{Callee, Meaning, Passed, Result};
 use crate::slot::Cause;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlags, StackSlotData, StackSlotKind};
 
 impl Lowering<'_, '_> {
-    pub(super) fn call(&mut self, count: usize) -> Result<Flow> {
+    /// A call with so many arguments, of which the last ones have these names.
+    pub(super) fn call(&mut self, count: usize, names: &[usize]) -> Result<Flow> {
         if self.stack.iter().any(|value| value.kind.holds_containers())
             && self.calls_function(count)
         {
@@ -26,6 +27,11 @@ impl Lowering<'_, '_> {
         };
         let meaning = self.resolve.meaning(*address);
         let result = match (meaning, &arguments[..]) {
+            (Meaning::Function, arguments) => {
+                let arguments = self.parameters(*address, arguments, names)?;
+                return self.call_compiled(*address, &arguments);
+            }
+            _ if !names.is_empty() => return Err("keywords for what is no Python function".into()),
             (Meaning::Range, arguments) if arguments.iter().any(|a| a.kind.is_float()) => {
                 return Ok(self.leave()); // TypeError
             }
@@ -50,7 +56,6 @@ impl Lowering<'_, '_> {
                 }
             }
             (Meaning::Math(name), arguments) => self.math(name, arguments)?,
-            (Meaning::Function, arguments) => return self.call_compiled(*address, arguments),
             _ => return Err("a call of something that is not compiled".into()),
         };
         self.stack.push(result);
@@ -121,6 +126,35 @@ impl Lowering<'_, '_> {
             Kind::Float { .. } => Ok(x.clone()),
             _ => Ok(Val::new(FLOAT, &[self.as_float(x)?])),
         }
+    }
+
+    /// What the parameters of a Python function get: arguments, or defaults.
+    fn parameters(
+        &mut self,
+        function: usize,
+        arguments: &[Val],
+        names: &[usize],
+    ) -> Result<Vec<Val>> {
+        let positional = arguments.len() - names.len().min(arguments.len());
+        let mut values = Vec::new();
+        for passed in self.resolve.bind(function, positional, names)? {
+            values.push(match passed {
+                Passed::Argument(index) => {
+                    arguments.get(index).cloned().ok_or("internal: no such argument")?
+                }
+                Passed::Default(literal) => {
+                    self.push_literal(&literal);
+                    match self.pop()? {
+                        // Of a constant of its own a function knows more than of what it is given.
+                        Val { kind: Kind::Constant(address), .. } => {
+                            Val::new(Kind::Object, &[self.int(address as i64)])
+                        }
+                        value => value,
+                    }
+                }
+            });
+        }
+        Ok(values)
     }
 
     /// A call of a compiled function, without a frame.

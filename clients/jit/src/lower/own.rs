@@ -24,6 +24,7 @@ pub(super) fn consumed(opcode: u8, argument: u32) -> usize {
         op::BINARY_SUBSCR | op::BINARY_OP | op::COMPARE_OP | op::IS_OP => 2,
         op::STORE_SUBSCR => 3,
         op::CALL => 2 + argument as usize,
+        op::CALL_KW => 3 + argument as usize,
         _ => 0,
     }
 }

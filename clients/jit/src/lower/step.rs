@@ -214,7 +214,13 @@ impl Lowering<'_, '_> {
                 self.stack.push(iterator);
             }
             op::FOR_ITER => return self.for_iter(instruction),
-            op::CALL => return self.call(argument as usize),
+            op::CALL => return self.call(argument as usize, &[]),
+            op::CALL_KW => {
+                let names = self.pop()?;
+                let names = self.items_of(&names).ok_or("keywords that are no constant")?;
+                let names: Vec<usize> = names.iter().map(|name| name.address).collect();
+                return self.call(argument as usize, &names);
+            }
             op::JUMP_BACKWARD => {
                 let left = self.range_left(instruction);
                 self.poll(left);
@@ -279,7 +285,7 @@ impl Lowering<'_, '_> {
         literal.cloned().ok_or_else(|| "internal: no such constant".into())
     }
 
-    fn push_literal(&mut self, literal: &Literal) {
+    pub(super) fn push_literal(&mut self, literal: &Literal) {
         let object = literal.address as i64;
         match literal.kind {
             Kind::Int { object: true } => {
@@ -324,8 +330,8 @@ impl Lowering<'_, '_> {
 
     fn unpack(&mut self, count: usize) -> Result<Flow> {
         let value = self.pop()?;
-        if let Kind::Constant(address) = value.kind {
-            return self.unpack_constant(address, count);
+        if let Kind::Constant(_) = value.kind {
+            return self.unpack_constant(&value, count);
         }
         let Kind::Tuple(kinds) = &value.kind else {
             return self.refuse("unpacking", &[&value]);
@@ -345,9 +351,15 @@ impl Lowering<'_, '_> {
         Ok(Flow::Next)
     }
 
-    fn unpack_constant(&mut self, address: usize, count: usize) -> Result<Flow> {
+    /// The items of a tuple that is a constant.
+    fn items_of(&self, value: &Val) -> Option<Vec<Literal>> {
+        let Kind::Constant(address) = value.kind else { return None };
         let found = self.source.constants.iter().find(|literal| literal.address == address);
-        let Some(items) = found.and_then(|literal| literal.items.clone()) else {
+        found.and_then(|literal| literal.items.clone())
+    }
+
+    fn unpack_constant(&mut self, value: &Val, count: usize) -> Result<Flow> {
+        let Some(items) = self.items_of(value) else {
             return Err("unpacking of a constant that is no tuple".into());
         };
         if items.len() != count {

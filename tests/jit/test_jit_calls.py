@@ -1,0 +1,158 @@
+"""Calls between compiled functions, and from outside: keywords, defaults, keyword-only parameters."""
+
+import gc
+import weakref
+
+import jit_support
+from jit_support import Case, define
+
+
+def setUpModule():
+    Defaults.jit = jit_support.load()
+
+
+CALLS = """
+    def scaled(a, b=3, *, c=10, d):
+        return a * b + c - d
+    def f(n):
+        total = 0
+        for i in range(n):
+            total += scaled(i, d=2) + scaled(b=i, a=2, d=i, c=1) + scaled(i, 7, d=5)
+        return total
+"""
+
+
+class Defaults(Case):
+    def made(self, source=CALLS, *arguments):
+        space = define(source)
+        self.compiled(space.f, *arguments or (10,))
+        return space
+
+    def entered(self, function):
+        return self.jit.stats(function)["entered"]
+
+    def check_changes(self, change):
+        """A function gives what it gives without the compiler, before and after a change of its callee."""
+        plain, made = define(CALLS), self.made()
+        self.assertEqual(made.f(10), plain.f(10))
+        before = self.entered(made.f)
+        for space in (plain, made):
+            change(space.scaled)
+        for _ in range(2):
+            outcomes = [jit_support.what_happens(space.f, (10,)) for space in (plain, made)]
+            self.assertEqual(outcomes[0], outcomes[1])
+        return self.entered(made.f) - before
+
+    def test_calls_are_compiled(self):
+        self.check(CALLS, "f", [(1,), (10,)])
+        space = self.made()
+        entered = self.entered(space.f)
+        space.f(10)
+        self.assertEqual((self.entered(space.f), self.jit.stats(space.f)["left"]), (entered + 1, 0))
+
+    def test_defaults_are_assigned(self):
+        self.assertGreater(self.check_changes(lambda scaled: setattr(scaled, "__defaults__", (5,))), 0)
+        self.assertGreater(self.check_changes(lambda scaled: setattr(scaled, "__defaults__", (1, 5))), 0)
+        self.check_changes(lambda scaled: setattr(scaled, "__defaults__", (0.5,)))
+        self.check_changes(lambda scaled: setattr(scaled, "__defaults__", ("text",)))
+        self.check_changes(lambda scaled: setattr(scaled, "__defaults__", ([],)))
+
+    def test_defaults_are_removed(self):
+        self.check_changes(lambda scaled: setattr(scaled, "__defaults__", None))
+        self.check_changes(lambda scaled: setattr(scaled, "__kwdefaults__", None))
+
+    def test_keyword_defaults_are_changed_in_place(self):
+        self.assertGreater(self.check_changes(lambda scaled: scaled.__kwdefaults__.update(c=100)), 0)
+        self.check_changes(lambda scaled: scaled.__kwdefaults__.clear())
+        self.check_changes(lambda scaled: setattr(scaled, "__kwdefaults__", {"c": 2**70, "d": 1}))
+
+    def test_an_equal_default_is_another_object(self):
+        space = self.made("def g(x=1.5): return x\ndef f(n):\n    for i in range(n): y = g()\n    return y\n")
+        for value in (float("2.5"), float("2.5")):
+            space.g.__defaults__ = (value,)
+            self.assertIs(space.f(3), value)
+
+    def test_a_callee_changes_its_defaults(self):
+        source = """
+            def g(n, step=1):
+                if n == 7 and step == 1: g.__defaults__ = (1000,)
+                return n + step
+            def f(n):
+                total = 0
+                for i in range(n): total += g(i)
+                return total
+        """
+        self.assertEqual(define(source).f(20), sum(range(20)) + 8 + 12 * 1000)
+        space = define(source)
+        self.jit.compile_at_next_call(space.f)
+        self.assertEqual(space.f(20), sum(range(20)) + 8 + 12 * 1000)
+
+    def test_recursion_with_a_default(self):
+        self.check("def f(n, total=0, *, step=1):\n    if n <= 0: return total\n    return f(n - 1, step=step + 1, total=total + step)\n",
+                   "f", [(5, 0)])
+        space = self.made("def f(n, total=0):\n    if n <= 0: return total\n    return f(n - 1) + 1\n")
+        self.assertEqual(space.f(10), 10)
+        space.f.__defaults__ = (5,)
+        self.assertEqual(space.f(10), 15)
+
+    def test_wrong_arguments(self):
+        for call in ("g(1)", "g(1, 2, 3, 4)", "g(1, 2, a=1)", "g(1, 2, z=1)", "g(1, b=2, c=3, d=4)", "g(a=1)", "g(*(1, 2), c=3)", "g(**{'a': 1})"):
+            source = f"def g(a, b, *, c=3): return a + b + c\ndef f(n):\n    for i in range(n): {call}\n    return n\n"
+            plain, space = define(source), define(source)
+            self.jit.compile_at_next_call(space.f)
+            for n in (0, 3, 3):
+                self.assertEqual(jit_support.what_happens(space.f, (n,)), jit_support.what_happens(plain.f, (n,)), call)
+
+    def test_what_is_called_with_a_default_is_left(self):
+        self.check("""
+            def g(a, b=0):
+                c = a + 1
+                return c // b
+            def f(n, d):
+                total = 0
+                for i in range(n): total += g(a=i + d, b=3 - i) + g(5, b=1)
+                return total + g(n, d)
+        """, "f", [(2, 1), (6, 1), (2, 0), (2, 2**63 - 1)])
+
+    def test_from_outside(self):
+        space = define("def f(n, step=2, *, start=0, scale):\n    for i in range(n): start += step * scale\n    return start\n")
+        calls = [((3,), {"scale": 1}), ((), {"scale": 2, "n": 4}), ((3, 1), {"start": 5, "scale": 0}), ((1,), {"step": 9, "scale": 3})]
+        expected = [space.f(*positional, **keywords) for positional, keywords in calls]
+        self.jit.compile_at_next_call(space.f)
+        self.assertEqual([space.f(*positional, **keywords) for positional, keywords in calls], expected)
+        self.assertGreaterEqual(self.entered(space.f), len(calls))
+        # Keywords that are equal, but other objects than the names of the code.
+        self.assertEqual(space.f(**{"".join(["n", ""]): 3, "".join(["sca", "le"]): 1}), 6)
+        for positional, keywords in [((3,), {}), ((), {"scale": 1}), ((1, 2, 3), {"scale": 1}), ((1,), {"n": 1, "scale": 1}),
+                                     ((1,), {"scale": 1, "other": 2})]:
+            self.assertRaises(TypeError, space.f, *positional, **keywords)
+        space.f.__kwdefaults__ = {"start": 100, "scale": 1}
+        space.f.__defaults__ = (1,)
+        self.assertEqual(space.f(3), 103)
+
+    def test_positional_only_parameters(self):
+        space = define("def f(n, /, m=1, *, n_=2):\n    for i in range(n): m += n_\n    return m\n")
+        self.compiled(space.f, 3)
+        self.assertEqual((space.f(3), space.f(3, m=2), space.f(3, n_=0)), (7, 8, 1))
+        self.assertRaises(TypeError, lambda: space.f(n=3))
+
+    def test_a_method_with_defaults(self):
+        space = define("""
+            class Sums:
+                def of(self, n, step=1, *, more=0):
+                    total = 0
+                    for i in range(n): total += step + more
+                    return total
+        """)
+        sums = space.Sums()
+        self.assertEqual((sums.of(3), sums.of(3, more=2), sums.of(n=4)), (3, 9, 4))
+        self.jit.compile_at_next_call(space.Sums.of)
+        self.assertEqual((sums.of(3), sums.of(3, more=2), sums.of(n=4)), (3, 9, 4))
+        self.assertEqual(self.entered(space.Sums.of), 3)
+
+    def test_defaults_are_not_kept_alive_by_code_that_goes_away(self):
+        space = self.made()
+        weak = weakref.ref(space.scaled)
+        del space
+        gc.collect()
+        self.assertIsNone(weak())
