@@ -68,9 +68,11 @@ class Generator:
 
     def recursive(self):
         # Bounded by its first argument, which the callers mask.
-        end, step = self.expression(1, ["a", "b"]), self.expression(1, ["a", "b"])
-        self.lines += ["def again(n, a, b):", "    if n <= 0:", f"        return {end}",
-                       f"    return again(n - 1, {step}, a) {self.rng.choice(['+', '-', '*', '^'])} {self.rng.choice(['n', 'b', '1'])}"]
+        names = self.rng.choice([["again"], ["again", "other"], ["again", "other", "third"]])
+        for name, callee in zip(names, names[1:] + names[:1]):
+            end, step = self.expression(1, ["a", "b"]), self.expression(1, ["a", "b"])
+            operation = f" {self.rng.choice(['+', '-', '*', '^'])} {self.rng.choice(['n', 'b', '1'])}" if self.rng.random() < 0.8 else ""
+            self.lines += [f"def {name}(n, a, b):", "    if n <= 0:", f"        return {end}", f"    return {callee}(n - 1, {step}, a){operation}"]
         self.helpers.append(("again", 3))
 
     def function(self, name, parameters, statements, written=None):

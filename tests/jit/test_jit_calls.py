@@ -1,14 +1,15 @@
-"""Calls between compiled functions, and from outside: keywords, defaults, keyword-only parameters."""
+"""Calls between compiled functions, and from outside: keywords, defaults, keyword-only parameters; functions that call each other."""
 
 import gc
+import sys
 import weakref
 
 import jit_support
-from jit_support import Case, define
+from jit_support import Case, define, what_happens
 
 
 def setUpModule():
-    Defaults.jit = jit_support.load()
+    Defaults.jit = Circles.jit = jit_support.load()
 
 
 CALLS = """
@@ -39,7 +40,7 @@ class Defaults(Case):
         for space in (plain, made):
             change(space.scaled)
         for _ in range(2):
-            outcomes = [jit_support.what_happens(space.f, (10,)) for space in (plain, made)]
+            outcomes = [what_happens(space.f, (10,)) for space in (plain, made)]
             self.assertEqual(outcomes[0], outcomes[1])
         return self.entered(made.f) - before
 
@@ -101,7 +102,7 @@ class Defaults(Case):
             plain, space = define(source), define(source)
             self.jit.compile_at_next_call(space.f)
             for n in (0, 3, 3):
-                self.assertEqual(jit_support.what_happens(space.f, (n,)), jit_support.what_happens(plain.f, (n,)), call)
+                self.assertEqual(what_happens(space.f, (n,)), what_happens(plain.f, (n,)), call)
 
     def test_what_is_called_with_a_default_is_left(self):
         self.check("""
@@ -156,3 +157,133 @@ class Defaults(Case):
         del space
         gc.collect()
         self.assertIsNone(weak())
+
+
+EVEN = """
+    def is_even(n):
+        if n == 0: return True
+        return is_odd(n - 1)
+    def is_odd(n):
+        if n == 0: return False
+        return is_even(n - 1)
+"""
+
+
+def other_constant(code):
+    return code.replace(co_consts=tuple("replaced" if constant is False else constant for constant in code.co_consts))
+
+
+class Circles(Case):
+    """Functions that call each other."""
+
+    def test_two_functions(self):
+        self.check(EVEN, "is_even", [(1,), (2,), (99,)])
+        self.check("""
+            def female(n): return 1 if n == 0 else n - male(female(n - 1))
+            def male(n): return 0 if n == 0 else n - female(male(n - 1))
+        """, "female", [(1,), (2,), (20,)])
+        self.check("""
+            def ackermann(m, n):
+                if m == 0: return n + 1
+                return other(m - 1, 1) if n == 0 else other(m - 1, other(m, n - 1))
+            def other(m, n):
+                if m == 0: return n + 1
+                return ackermann(m - 1, 1) if n == 0 else ackermann(m - 1, ackermann(m, n - 1))
+        """, "ackermann", [(2, 5), (1, 9), (2, 30)])
+
+    def test_they_are_compiled_after_some_calls(self):
+        space = define(EVEN)
+        for n in range(100):
+            self.assertIs(space.is_even(n), n % 2 == 0)
+        self.assertGreater(self.jit.stats(space.is_even)["entered"], 10, self.jit.explain(space.is_even))
+
+    def test_three_functions_of_several_types(self):
+        source = """
+            def f(n, x): return x if n <= 0 else g(n - 1, x) + 0.5
+            def g(n, x): return n if n <= 0 else h(n - 1, x) * 2
+            def h(n, x): return f(n - 1, x) if n > 0 else None
+        """
+        self.check(source, "f", [(4, 1), (3, 1.5), (9, 2), (7, 2), (0, 1.0)][:3])
+        plain, made = define(source), define(source)
+        for n in range(12):
+            self.jit.compile_at_next_call(made.f)
+            for x in (1, 2.5, 2**62):
+                self.assertEqual(what_happens(made.f, (n, x)), what_happens(plain.f, (n, x)))
+
+    def test_an_exception_in_the_depth(self):
+        self.check("""
+            def f(n, d):
+                before = n * 2
+                return g(n - 1, d) + before // (n + d)
+            def g(n, d):
+                if n < -2: return 5
+                return f(n - 1,
+                         d) - n
+        """, "f", [(6, 100), (6, -4), (6, 2), (6, 2**63 - 8)])
+
+    def test_one_of_them_is_replaced(self):
+        for change in (lambda space: space.globals.update(is_odd=lambda n: "replaced"),
+                       lambda space: setattr(space.is_odd, "__code__", (lambda n: "replaced").__code__),
+                       lambda space: setattr(space.is_odd, "__code__", space.is_odd.__code__.replace(co_name="other")),
+                       lambda space: setattr(space.is_odd, "__code__", other_constant(space.is_odd.__code__)),
+                       lambda space: space.globals.update(is_odd=None),
+                       lambda space: space.globals.pop("is_odd")):
+            plain, made = define(EVEN), define(EVEN)
+            self.compiled(made.is_even, 10)
+            for space in (plain, made):
+                change(space)
+            for n in (0, 1, 2, 11):
+                self.assertEqual(what_happens(made.is_even, (n,)), what_happens(plain.is_even, (n,)), n)
+
+    def test_one_replaces_the_other_meanwhile(self):
+        source = """
+            def f(n):
+                if n == 5: change()
+                return 0 if n <= 0 else g(n - 1) + 1
+            def g(n):
+                return 0 if n <= 0 else f(n - 1) + 1
+            def change():
+                g.__code__ = (lambda n: f(n - 1) + 1000 if n > 0 else 0).__code__
+        """
+        plain, made = define(source), define(source)
+        self.jit.compile_at_next_call(made.f)
+        for n in (3, 4, 9, 9, 3):
+            self.assertEqual(made.f(n), plain.f(n))
+
+    def test_the_recursion_limit(self):
+        plain, made = define(EVEN), define(EVEN)
+        self.compiled(made.is_even, 10)
+        def deepest(function):
+            low, high = 1, 3 * sys.getrecursionlimit()
+            while high - low > 1:
+                middle = (low + high) // 2
+                try:
+                    function(middle)
+                    low = middle
+                except RecursionError:
+                    high = middle
+            return low
+        self.assertEqual(deepest(made.is_even), deepest(plain.is_even))
+        self.assertIs(made.is_even(20), True)
+
+    def test_a_tool_that_comes_gets_the_calls(self):
+        space = define(EVEN)
+        self.compiled(space.is_even, 10)
+        seen = []
+        sys.setprofile(lambda frame, event, argument: seen.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            space.is_even(5)
+        finally:
+            sys.setprofile(None)
+        self.assertEqual(seen, ["is_even", "is_odd"] * 3)
+
+    def test_all_of_them_go_away(self):
+        space = define(EVEN)
+        for function in (space.is_even, space.is_odd):
+            self.compiled(function, 10)
+        codes = [weakref.ref(function.__code__) for function in (space.is_even, space.is_odd)]
+        mapped = self.jit.stats()
+        del space, function
+        gc.collect()
+        self.assertEqual([code() for code in codes], [None, None])
+        self.assertNotEqual(self.jit.stats(), mapped)

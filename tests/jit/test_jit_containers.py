@@ -68,6 +68,15 @@ class Items(Case):
         """.replace(", row is a[n - 1]", "")
         self.changed(source, [([[1, 2], [3, 4]], 2), ([[0.5, 1.5], [2.5, 3.5]], 2), ([[1, 2], [3]], 2), ([[1], 5], 2)])
 
+    def test_rows_of_lists_change_places(self):
+        source = """
+            def f(a, b):
+                for i in range(len(a)):
+                    a[i], b[i] = b[i], a[i]
+                return a, b
+        """
+        self.changed(source, [([[1, 2], [3]], [[4], [5]]), ([[1, 2], [3]], [0.5, 1.5]), ([[0.5]], [[1, 2]])])
+
     def test_a_float_that_somebody_else_has_stays(self):
         made = define("def f(a, x):\n    for i in range(len(a)):\n        a[i] = a[i] * x\n    return a\n").f
         shared = 1.25 * len(sys.argv)
@@ -182,6 +191,17 @@ class References(Case):
             except IndexError:
                 pass
         self.assertEqual([sys.getrefcount(value) for value in values[:6]], before)
+
+    def test_an_item_that_is_replaced_is_still_on_the_stack(self):
+        made = define("def f(a, b):\n    for i in range(len(a)): a[i], b[i] = b[i], a[i]\n    return a, b\n").f
+        self.compiled(made, [[1], [2]], [[3], [4]])
+        entered = self.jit.stats(made)["entered"]
+        # The lists alone have the rows.
+        a, b = made([[number] for number in range(20)], [[-number] for number in range(20)])
+        self.assertEqual(self.jit.stats(made)["entered"], entered + 1)
+        fresh = [[] for _ in range(200)]
+        self.assertEqual((a, b), ([[-number] for number in range(20)], [[number] for number in range(20)]))
+        self.assertFalse(any(row is other for row in a + b for other in fresh))
 
     def test_a_list_goes_away(self):
         made = define("def f(a):\n    b = a[0]\n    for i in range(3): a[1] = i\n    return b[0]\n").f

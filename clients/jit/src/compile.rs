@@ -9,7 +9,7 @@ use crate::kind::Kind;
 use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
 use crate::parts;
-use crate::record::Record;
+use crate::record::{InProgress, Record};
 use crate::resolve::{self, Callee, Literal, Meaning, Passed, Resolve};
 use crate::symbols;
 use crate::tally;
@@ -33,6 +33,7 @@ pub const LARGEST_FRAME: u32 = 4096;
 /// What is compiled for.
 struct Resolver<'py, 'a> {
     function: &'a Bound<'py, PyFunction>,
+    record: &'a Record,
     globals: Bound<'py, PyDict>,
     builtins: Bound<'py, PyDict>,
     names: Bound<'py, PyTuple>,
@@ -42,6 +43,23 @@ struct Resolver<'py, 'a> {
     dependencies: Vec<Rc<Dependency>>,
     callees: Vec<Rc<Compiled>>,
     nested: usize,
+    calls_back: usize,
+}
+
+/// An entry of a record's versions that are being compiled, as long as it is.
+struct Progress<'a>(&'a Record);
+
+impl<'a> Progress<'a> {
+    fn begin(record: &'a Record, version: InProgress) -> Self {
+        record.in_progress.borrow_mut().push(version);
+        Self(record)
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        self.0.in_progress.borrow_mut().pop();
+    }
 }
 
 /// Compiles; `Err` says why not.
@@ -51,14 +69,12 @@ pub fn compile(
     parameters: &[Kind],
     nested: usize,
 ) -> Result<Rc<Compiled>, String> {
-    if record.in_progress.borrow().iter().any(|other| other == parameters) {
-        return Err("functions that call each other in a circle".into());
+    let start = Start { unit: 0, locals: parameters, stack: &[] };
+    let compiled = Rc::new(attempt(function, &start, nested)?);
+    // What calls a caller back is a part of that.
+    if compiled.calls_back >= nested {
+        record.compiled.borrow_mut().push(Rc::clone(&compiled));
     }
-    record.in_progress.borrow_mut().push(parameters.to_vec());
-    let result = attempt(function, &Start { unit: 0, locals: parameters, stack: &[] }, nested);
-    record.in_progress.borrow_mut().pop();
-    let compiled = Rc::new(result?);
-    record.compiled.borrow_mut().push(Rc::clone(&compiled));
     Ok(compiled)
 }
 
@@ -114,6 +130,7 @@ fn translate(
     let began = processor_time();
     refused_at.set(None);
     let object = parts::code_of(function);
+    let record = Record::of(&object).map_err(raised)?;
     let shape = code::shape(&object)?;
     let decoded = code::decode(&object).map_err(raised)?;
     let constants = code::literals(&object);
@@ -128,7 +145,15 @@ fn translate(
     let mut returns = None;
     for _ in 0..3 {
         let parameters = (!is_loop).then_some(start.locals);
-        let mut resolver = Resolver::new(function, &object, parameters, &table, nested)?;
+        let _progress = parameters.map(|parameters| {
+            let (function, table) = (function.as_ptr() as usize, std::ptr::from_ref(&*table));
+            let (parameters, returns) = (parameters.to_vec(), returns.clone());
+            Progress::begin(
+                record,
+                InProgress { function, parameters, table, returns, level: nested },
+            )
+        });
+        let mut resolver = Resolver::new(function, &object, record, parameters, &table, nested)?;
         let source = Source {
             code: &decoded,
             start: start.unit,
@@ -159,7 +184,7 @@ fn translate(
             table = Box::default();
             continue;
         }
-        let Resolver { dependencies, callees, globals, builtins, .. } = resolver;
+        let Resolver { dependencies, callees, globals, builtins, calls_back, .. } = resolver;
         if let Some(listing) = &mut listing {
             context.set_disasm(true);
             listing.push_str(&context.func.display().to_string());
@@ -196,6 +221,7 @@ fn translate(
             globals: globals.as_ptr() as usize,
             builtins: builtins.as_ptr() as usize,
             _callees: callees,
+            calls_back,
             size,
             blocks,
             stores,
@@ -252,6 +278,7 @@ impl<'py, 'a> Resolver<'py, 'a> {
     fn new(
         function: &'a Bound<'py, PyFunction>,
         code: &Bound<'py, PyCode>,
+        record: &'a Record,
         parameters: Option<&'a [Kind]>,
         table: &'a Table,
         nested: usize,
@@ -265,6 +292,7 @@ impl<'py, 'a> Resolver<'py, 'a> {
         let (dependencies, callees) = (Vec::new(), Vec::new());
         Ok(Self {
             function,
+            record,
             globals,
             builtins,
             names,
@@ -273,6 +301,7 @@ impl<'py, 'a> Resolver<'py, 'a> {
             dependencies,
             callees,
             nested,
+            calls_back: usize::MAX,
         })
     }
 
@@ -305,6 +334,14 @@ impl<'py, 'a> Resolver<'py, 'a> {
         unsafe { Bound::from_borrowed_ptr(self.function.py(), pointer) }
     }
 
+    /// Reads or writes what the version that is being compiled is believed to return.
+    fn believe(&self, change: impl FnOnce(&mut Option<Kind>)) {
+        let mut versions = self.record.in_progress.borrow_mut();
+        if let (Some(own), Some(_)) = (versions.last_mut(), self.parameters) {
+            change(&mut own.returns);
+        }
+    }
+
     /// The dependency that has a function which is called.
     fn found(&mut self, address: usize) -> Result<&mut Dependency, String> {
         let mut own = self.dependencies.iter_mut().filter_map(Rc::get_mut);
@@ -325,6 +362,17 @@ impl<'py, 'a> Resolver<'py, 'a> {
         }
         Err(format!("the global {name} is neither a number nor a function"))
     }
+}
+
+/// The version of a function for these arguments that is being compiled, if there is one, and its level.
+fn called_back(record: &Record, function: usize, arguments: &[Kind]) -> Option<(Callee, usize)> {
+    let mut versions = record.in_progress.borrow_mut();
+    let found =
+        versions.iter_mut().rfind(|v| v.function == function && v.parameters == arguments)?;
+    // As for a call of itself: compared when it is known.
+    let returns = found.returns.get_or_insert(crate::kind::INT).clone();
+    let (table, parameters) = (found.table, found.parameters.clone());
+    Some((Callee { table, parameters, returns: Some(returns), stores: false }, found.level))
 }
 
 impl Resolve for Resolver<'_, '_> {
@@ -427,12 +475,17 @@ impl Resolve for Resolver<'_, '_> {
         origins.into_iter().map(passed).collect()
     }
 
-    fn callee(&mut self, address: usize, arguments: &[Kind]) -> Result<Callee, String> {
+    fn callee(
+        &mut self,
+        address: usize,
+        arguments: &[Kind],
+        returns: &mut Option<Kind>,
+    ) -> Result<Callee, String> {
         let object = self.object(address);
         let function = object.cast_exact::<PyFunction>().map_err(|_| "no function")?;
         let code = parts::code_of(function);
         let itself = function.is(self.function);
-        self.found(address)?.with_code(&code, !itself).map_err(raised)?;
+        self.found(address)?.with_code(&code).map_err(raised)?;
         let parameters = arguments.to_vec();
         if itself && self.parameters == Some(arguments) {
             return Ok(Callee { table: self.table, parameters, returns: None, stores: false });
@@ -440,10 +493,14 @@ impl Resolve for Resolver<'_, '_> {
         if code::unsupported(&code::decode(&code).map_err(raised)?).is_some() {
             return Err(format!("{} is called, which is not compiled", parts::name_of(function)));
         }
+        let record = Record::of(&code).map_err(raised)?;
+        if let Some((callee, level)) = called_back(record, address, arguments) {
+            self.calls_back = self.calls_back.min(level);
+            return Ok(callee);
+        }
         if self.nested >= MOST_NESTED {
             return Err("calls of calls of calls".into());
         }
-        let record = Record::of(&code).map_err(raised)?;
         let globals = parts::globals_of(function);
         let known = record
             .compiled
@@ -456,8 +513,14 @@ impl Resolve for Resolver<'_, '_> {
         let compiled = match known {
             // SAFETY: attached; the function is alive, so its dicts are.
             Some(known) if unsafe { known.is_valid() } => known,
-            _ => compile(function, record, arguments, self.nested + 1)
-                .map_err(|why| format!("{} is called: {why}", parts::name_of(function)))?,
+            _ => {
+                self.believe(|known| known.clone_from(returns));
+                let compiled = compile(function, record, arguments, self.nested + 1)
+                    .map_err(|why| format!("{} is called: {why}", parts::name_of(function)))?;
+                self.believe(|known| returns.clone_from(known));
+                self.calls_back = self.calls_back.min(compiled.calls_back);
+                compiled
+            }
         };
         let returns = compiled.returns.clone().ok_or("a function that never returns")?;
         self.dependencies.extend(compiled.dependencies.iter().cloned());

@@ -28,6 +28,8 @@ pub struct Compiled {
     pub builtins: usize,
     /// The code that it calls.
     pub _callees: Vec<Rc<Compiled>>,
+    /// The level of the outermost caller that it calls back, whose code owns it: it is no other one's callee.
+    pub calls_back: usize,
     pub size: usize,
     pub blocks: usize,
     /// It changes objects that others may refer to.

@@ -37,8 +37,8 @@ pub struct Dependency {
     observers: *const usize,
     /// Those of its defaults that calls of it use.
     defaults: Option<Defaults>,
-    /// That code object, unless it is the one that depends on it: it would never go away.
-    _kept: Option<Py<PyAny>>,
+    /// That code object. Functions that call each other would keep each other's code.
+    weak_code: Option<Py<PyWeakrefReference>>,
 }
 
 impl Dependency {
@@ -65,7 +65,7 @@ impl Dependency {
             code: 0,
             observers: std::ptr::null(),
             defaults: None,
-            _kept: None,
+            weak_code: None,
         })
     }
 
@@ -84,10 +84,10 @@ impl Dependency {
     }
 
     /// That the function is called, so that its code matters too.
-    pub fn with_code(&mut self, code: &Bound<'_, PyAny>, keep: bool) -> PyResult<()> {
+    pub fn with_code(&mut self, code: &Bound<'_, PyAny>) -> PyResult<()> {
         self.observers = observers(code)?;
         self.code = code.as_ptr() as usize;
-        self._kept = keep.then(|| code.clone().unbind());
+        self.weak_code = Some(PyWeakrefReference::new(code)?.unbind());
         Ok(())
     }
 
@@ -102,6 +102,11 @@ impl Dependency {
     ) -> Option<Py<PyAny>> {
         // SAFETY: by contract.
         unsafe { self.defaults.get_or_insert_default().add(function, origin) }
+    }
+
+    /// The address of the function that is called, if it is about one.
+    pub fn callee(&self) -> Option<usize> {
+        (self.code != 0).then(|| self.address())
     }
 
     /// True if calls of the function are not observed, or the dependency is not a callee.
@@ -136,6 +141,7 @@ impl Dependency {
         // SAFETY: the dict has the function, so it is alive; it is a function, since it has code.
         unsafe {
             (*function.cast::<PyFunctionObject>()).func_code as usize == self.code
+                && self.weak_code.as_ref().is_some_and(|weak| is_alive(weak))
                 && self.defaults.as_ref().is_none_or(|defaults| defaults.hold(function))
         }
     }
@@ -168,6 +174,15 @@ impl Dependency {
             }
         }
     }
+}
+
+/// Whether the object of a weak reference is alive.
+///
+/// # Safety
+/// The thread is attached.
+unsafe fn is_alive(weak: &Py<PyWeakrefReference>) -> bool {
+    // SAFETY: by contract.
+    weak.bind(unsafe { Python::assume_attached() }).upgrade().is_some()
 }
 
 /// True if calls of a code object are not observed in this thread: no tracer, no tool of `sys.monitoring`, no hook, no pending work.

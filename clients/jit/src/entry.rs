@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 /// How many versions of a function there are at most.
 const MOST_VERSIONS: usize = 2;
@@ -34,6 +34,8 @@ const RESERVE: usize = 256 << 10;
 
 /// Whether compiled code is entered at all.
 pub static ENABLED: AtomicBool = AtomicBool::new(false);
+/// The id of this crate's hook, or 0.
+pub static HOOK: AtomicI64 = AtomicI64::new(0);
 /// Every Python function's vectorcall, as the interpreter has set it.
 static ORIGINAL: AtomicUsize = AtomicUsize::new(0);
 
@@ -66,6 +68,36 @@ pub fn take(function: &Bound<'_, pyo3::types::PyFunction>, record: &Record) {
     if own == known {
         // SAFETY: attached; `enter` does all that the original does.
         unsafe { PyFunction_SetVectorcall(raw, enter) };
+    }
+}
+
+/// Has the hook not called for a code object any more: it would observe its calls.
+pub fn ignore(code: &Bound<'_, pyo3::types::PyCode>, record: &Record) {
+    record.counted.set(false);
+    if let Ok(api) = Api::get() {
+        let disable = api.PyUnstable_FrameHook_DisableForCode;
+        // SAFETY: attached; any id is allowed, and a code object. A failure leaves the hook as it is.
+        if unsafe { disable(HOOK.load(Ordering::Relaxed), code.as_ptr()) } < 0 {
+            drop(PyErr::take(code.py()));
+        }
+    }
+}
+
+/// Takes over the callees of new code whose calls were counted so far. It is valid, and nothing has run since it was compiled.
+pub fn take_callees(py: Python<'_>, compiled: &Compiled) {
+    for address in compiled.dependencies.iter().filter_map(|dependency| dependency.callee()) {
+        // SAFETY: a function which the dict has in which it was found.
+        let function = unsafe { Bound::from_borrowed_ptr(py, address as *mut PyObject) };
+        // SAFETY: what is called is a function.
+        let function: Bound<'_, pyo3::types::PyFunction> =
+            unsafe { function.cast_into_unchecked() };
+        let code = parts::code_of(&function);
+        // SAFETY: attached; the code is alive while its record is used.
+        let record = unsafe { record::find(code.as_ptr()) };
+        if let Some(record) = record.filter(|record| record.counted.get()) {
+            ignore(&code, record);
+            take(&function, record);
+        }
     }
 }
 
@@ -293,7 +325,7 @@ unsafe fn make(function: *mut PyObject, record: &Record, given: &[*mut PyObject]
         };
         let parameters: Vec<Kind> = given.iter().map(kind).collect();
         let made = compile(&function, record, &parameters, 0);
-        made.map(drop)
+        made.map(|made| take_callees(py, &made))
     };
     // SAFETY: attached.
     let result =

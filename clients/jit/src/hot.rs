@@ -253,6 +253,7 @@ fn find(
     match compile_loop(function, &Start { locals: &locals, ..*start }) {
         Ok(compiled) => {
             let compiled = Rc::new(compiled);
+            entry::take_callees(function.py(), &compiled);
             let mut loops = record.loops.borrow_mut();
             let replaced = narrow.map(|index| loops.swap_remove(index));
             loops.push(Rc::clone(&compiled));

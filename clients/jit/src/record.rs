@@ -1,6 +1,7 @@
 //! What is known of a code object: its compiled versions, how they fare, and why there is none.
 
 use crate::compiled::Compiled;
+use crate::context::Table;
 use crate::kind::Kind;
 use crate::python::{
     PyUnstable_Code_GetExtra, PyUnstable_Code_SetExtra, PyUnstable_Eval_RequestCodeExtraIndex,
@@ -32,8 +33,10 @@ pub struct Record {
     pub spent: Cell<f64>,
     /// Not to be compiled any more; functions get their own vectorcall back.
     pub given_back: Cell<bool>,
-    /// For what it is being compiled.
-    pub in_progress: RefCell<Vec<Vec<Kind>>>,
+    /// The versions that are being compiled, the outermost first.
+    pub in_progress: RefCell<Vec<InProgress>>,
+    /// The hook counts calls, so it observes them.
+    pub counted: Cell<bool>,
     /// Calls that were seen before it was compiled.
     pub calls: Cell<u32>,
     /// Entries into compiled code, guards that failed, times that the interpreter had something to do.
@@ -46,6 +49,18 @@ pub struct Record {
     pub changed: Cell<u32>,
     /// By code unit: how often it was left there.
     pub places: RefCell<BTreeMap<u32, u64>>,
+}
+
+/// A version that is being compiled, which its callees may call.
+pub struct InProgress {
+    /// The address of the function.
+    pub function: usize,
+    pub parameters: Vec<Kind>,
+    pub table: *const Table,
+    /// What it is believed to return.
+    pub returns: Option<Kind>,
+    /// How many callers are being compiled around it.
+    pub level: usize,
 }
 
 /// An address of `PyUnstable_Code_Observers`.

@@ -111,6 +111,12 @@ pub trait Resolve {
     fn meaning(&self, address: usize) -> Meaning;
     /// What the parameters of a Python function get, of so many positional arguments and of keywords with these addresses.
     fn bind(&mut self, function: usize, positional: usize, names: &[usize]) -> Result<Vec<Passed>>;
-    /// A Python function for arguments of these kinds.
-    fn callee(&mut self, function: usize, arguments: &[Kind]) -> Result<Callee>;
+    /// A Python function for arguments of these kinds. `returns` is what the function that is being compiled is believed to return:
+    /// its callees may call it back.
+    fn callee(
+        &mut self,
+        function: usize,
+        arguments: &[Kind],
+        returns: &mut Option<Kind>,
+    ) -> Result<Callee>;
 }

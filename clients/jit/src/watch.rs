@@ -3,31 +3,33 @@
 use crate::code;
 use crate::entry;
 use crate::hot;
+use crate::opcode::LOAD_GLOBAL;
 use crate::parts;
 use crate::record::Record;
 use crate::seen;
 use framehook::raw::Api;
 use framehook::{Answer, Builder, Frame, FrameHook, HotLoop, Installed, LoopAnswer};
 use pyo3::prelude::*;
-use pyo3::types::PyCode;
+use pyo3::types::{PyCode, PyFunction};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
 
 /// A function without a loop is compiled when it was called so often.
 pub static CALLS: AtomicU32 = AtomicU32::new(40);
 
+/// How many functions are looked at for one that calls the first one back.
+const MOST_IN_A_CIRCLE: usize = 6;
+
 /// Called for each code object until it is known what becomes of it, and at hot loops.
 pub struct Watch;
 
 static INSTALLED: Mutex<Option<Installed<Watch>>> = Mutex::new(None);
-/// The hook's, or 0.
-static ID: AtomicI64 = AtomicI64::new(0);
 
 /// Installs the hook.
 pub fn start(py: Python<'_>) -> PyResult<()> {
     let installed = Builder::new("ferrule_jit").install(py, Watch)?;
-    ID.store(installed.id(), Ordering::Relaxed);
+    entry::HOOK.store(installed.id(), Ordering::Relaxed);
     let before = INSTALLED.lock().map(|mut place| place.replace(installed));
     drop(before); // not under the lock
     Ok(())
@@ -35,7 +37,7 @@ pub fn start(py: Python<'_>) -> PyResult<()> {
 
 /// Removes it.
 pub fn stop() {
-    ID.store(0, Ordering::Relaxed);
+    entry::HOOK.store(0, Ordering::Relaxed);
     let before = INSTALLED.lock().map(|mut place| place.take());
     drop(before);
 }
@@ -79,7 +81,11 @@ fn watch_loops(code: &Bound<'_, PyCode>) -> PyResult<()> {
     let watch = Api::get()?.PyUnstable_FrameHook_WatchLoops;
     // SAFETY: attached, as the binding says; any id is allowed.
     if unsafe {
-        watch(ID.load(Ordering::Relaxed), code.as_ptr(), hot::TURNS.load(Ordering::Relaxed).into())
+        watch(
+            entry::HOOK.load(Ordering::Relaxed),
+            code.as_ptr(),
+            hot::TURNS.load(Ordering::Relaxed).into(),
+        )
     } < 0
     {
         return Err(PyErr::fetch(code.py()));
@@ -114,7 +120,9 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
             return Ok(true);
         }
         // Others are compiled with the functions that call them.
-        return Ok(!calls_itself(&decoded, &code, &function)?);
+        let counted = calls_itself(&function)?;
+        record.counted.set(counted);
+        return Ok(!counted);
     }
     if record.given_back.get() {
         return Ok(true);
@@ -122,39 +130,43 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     if calls < CALLS.load(Ordering::Relaxed) {
         return Ok(false);
     }
+    record.counted.set(false);
     entry::take(&function, record);
     Ok(true)
 }
 
-/// Whether a global that the code loads is the function itself.
-fn calls_itself(
-    decoded: &crate::decode::Code,
-    code: &Bound<'_, PyCode>,
-    function: &Bound<'_, pyo3::types::PyFunction>,
-) -> PyResult<bool> {
-    let (names, globals) = (parts::names_of(code), parts::globals_of(function));
-    for instruction in decoded.instructions().filter(|i| i.opcode == crate::opcode::LOAD_GLOBAL) {
-        let name = names.get_item((instruction.argument >> 1) as usize)?;
-        if globals.get_item(name)?.is_some_and(|value| value.is(function)) {
-            return Ok(true);
+/// Whether a function calls itself, or a function that does: what is called is a global that is loaded.
+fn calls_itself(function: &Bound<'_, PyFunction>) -> PyResult<bool> {
+    let mut known = vec![function.clone()];
+    let mut looked = 0;
+    while let Some(caller) = known.get(looked).cloned() {
+        looked += 1;
+        let code = parts::code_of(&caller);
+        let (names, globals) = (parts::names_of(&code), parts::globals_of(&caller));
+        let decoded = code::decode(&code)?;
+        for instruction in decoded.instructions().filter(|i| i.opcode == LOAD_GLOBAL) {
+            let name = names.get_item((instruction.argument >> 1) as usize)?;
+            let value = globals.get_item(name)?;
+            let Some(callee) = value.and_then(|value| value.cast_into_exact::<PyFunction>().ok())
+            else {
+                continue;
+            };
+            if callee.is(function) {
+                return Ok(true);
+            }
+            if known.len() < MOST_IN_A_CIRCLE && !known.iter().any(|other| other.is(&callee)) {
+                known.push(callee);
+            }
         }
     }
     Ok(false)
 }
 
 /// Has a function compiled when it is called next.
-pub fn request(function: &Bound<'_, pyo3::types::PyFunction>) -> PyResult<()> {
+pub fn request(function: &Bound<'_, PyFunction>) -> PyResult<()> {
     let code = parts::code_of(function);
     let record = Record::of(&code)?;
-    if let Ok(api) = Api::get() {
-        // SAFETY: attached; any id is allowed, and a code object. A failure leaves the hook as it is.
-        if unsafe {
-            (api.PyUnstable_FrameHook_DisableForCode)(ID.load(Ordering::Relaxed), code.as_ptr())
-        } < 0
-        {
-            drop(PyErr::take(function.py()));
-        }
-    }
+    entry::ignore(&code, record);
     let refused = code::shape(&code).err();
     let refused = match refused {
         None => code::unsupported(&code::decode(&code)?).map(|(unit, why)| (Some(unit), why)),

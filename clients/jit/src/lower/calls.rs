@@ -160,8 +160,10 @@ impl Lowering<'_, '_> {
     /// A call of a compiled function, without a frame.
     fn call_compiled(&mut self, function: usize, arguments: &[Val]) -> Result<Flow> {
         let kinds: Vec<Kind> = arguments.iter().map(|argument| argument.kind.widest()).collect();
-        let Callee { table, parameters, returns, stores } =
-            self.resolve.callee(function, &kinds)?;
+        let mut believed = self.returns.clone();
+        let callee = self.resolve.callee(function, &kinds, &mut believed);
+        self.returns = believed;
+        let Callee { table, parameters, returns, stores } = callee?;
         if stores && self.source.repeats_calls {
             return Err("a call of a function that changes containers, in a loop that runs".into());
         }

@@ -42,6 +42,14 @@ impl Lowering<'_, '_> {
         taken
     }
 
+    /// A store releases an item, from which a value on the stack below what is consumed may be borrowed.
+    pub(super) fn before_storing_item(&mut self, count: usize) {
+        let below = self.stack.len().saturating_sub(count);
+        if self.stack.iter().take(below).any(|v| v.kind.holds_containers() && !v.owned) {
+            self.secure();
+        }
+    }
+
     /// Releases them. A result that was borrowed from one of them gets a reference of its own.
     pub(super) fn after_consuming(&mut self, taken: &[Val]) {
         if taken.is_empty() {

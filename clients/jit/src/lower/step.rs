@@ -18,6 +18,9 @@ impl Lowering<'_, '_> {
     /// Compiles an instruction. What is not compiled is an exit where an exception is about to be raised, and refused elsewhere.
     pub(super) fn step(&mut self, instruction: Instruction) -> Result<Flow> {
         let count = consumed(instruction.opcode, instruction.argument);
+        if instruction.opcode == op::STORE_SUBSCR {
+            self.before_storing_item(count);
+        }
         self.taken = self.before_consuming(count);
         let result = self.compile(instruction);
         if let Ok(Flow::Next) = result {
