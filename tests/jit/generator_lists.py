@@ -139,12 +139,37 @@ class ListGenerator(Generator):
             return
         self.loops += 1
         counter, name = f"i{self.loops}", self.rng.choice(self.lists)
-        self.lines.append(f"{pad}for {counter} in range(len({name})):")
-        self.known.append(counter)
-        operator = self.rng.choice(["+", "-", "*"])
-        self.lines.append(f"{pad}    {self.rng.choice(['x', 'y', 'z', f'{name}[{counter}]'])} {operator}= {name}[{counter}]")
+        operator, kind = self.rng.choice(["+", "-", "*"]), self.rng.random()
+        if kind < 0.4:
+            self.lines.append(f"{pad}for {counter} in range(len({name})):")
+            self.known.append(counter)
+            value = f"{name}[{counter}]"
+        else:
+            value = self.over_items(pad, counter, name, kind)
+        self.lines.append(f"{pad}    {self.rng.choice(['x', 'y', 'z', f'{name}[0]', f'{name}[-1]'])} {operator}= {value}")
         self.lines += [f"{pad}    if abs({number}) > 1e40: break" for number in self.bound if number in "xyz"]
         self.block(depth + 1, 1)
+
+    def over_items(self, pad, counter, name, kind):
+        """A loop over the items of a container; the variable that has one in each turn."""
+        item, other = f"v{self.loops}", self.rng.choice([*self.lists, "range(c)", "reversed(range(5))"])
+        names = [item]
+        if kind < 0.6:
+            head = f"{item} in {name}"
+        elif kind < 0.7:
+            head = f"{item} in reversed({name})"
+        elif kind < 0.82:
+            first = self.rng.choice(["", "", ", 1", ", x", ", c"])
+            head, names = f"{counter}, {item} in enumerate({self.rng.choice([name, f'reversed({name})'])}{first})", [counter, item]
+        elif kind < 0.96:
+            head, names = f"{item}, {counter} in zip({name}, {other})", [item, counter]
+        else:
+            head, names = f"{counter}, ({item}, x) in enumerate(zip({name}, {other}))", [counter, item]
+        self.lines.append(f"{pad}for {head}:")
+        self.known += names
+        if "nested" in self.kinds and self.rng.random() < 0.5:
+            self.lists.append(item)
+        return item
 
     def item(self):
         name, kind = self.rng.choice(self.lists), self.rng.random()

@@ -5,6 +5,7 @@ use crate::code;
 use crate::compiled::Compiled;
 use crate::context::{Entry, Table};
 use crate::depend::Dependency;
+use crate::iterators;
 use crate::kind::Kind;
 use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
@@ -424,7 +425,7 @@ impl Resolve for Resolver<'_, '_> {
                 () if is(py.get_type::<pyo3::types::PyInt>()) => Meaning::Int,
                 () if is(py.get_type::<pyo3::types::PyFloat>()) => Meaning::Float,
                 () if is(py.get_type::<pyo3::types::PyBool>()) => Meaning::Bool,
-                () => Meaning::Other,
+                () => iterators::name_of_type(address).map_or(Meaning::Other, Meaning::Iterator),
             };
         }
         if object.cast_exact::<PyCFunction>().is_err() {

@@ -1,6 +1,7 @@
 //! The way back into the interpreter: the frames that were left are continued there.
 
 use crate::context::{Context, Left};
+use crate::iterators;
 use crate::slot::{Cause, Exit, Slot};
 use framehook::raw::{Api, Record};
 use pyo3::ffi::{self, PyObject};
@@ -29,7 +30,9 @@ impl<'a> Boxes<'a> {
         }
         // SAFETY: attached, and the slot's objects are alive: what this function asks of its caller too.
         let object = unsafe { self.make(slot) };
-        self.made.insert(slot, object);
+        if !slot.is_iterator() {
+            self.made.insert(slot, object);
+        }
         object
     }
 
@@ -74,13 +77,26 @@ impl<'a> Boxes<'a> {
         let int = |place: &u16| self.word(*place) as i64;
         match slot {
             // SAFETY: attached, says the caller.
-            Slot::Range([start, stop, step]) => unsafe { range(int(start), int(stop), int(step)) },
+            Slot::Range([start, stop, step]) => unsafe {
+                iterators::range(int(start), int(stop).into(), int(step))
+            },
             Slot::RangeIterator([next, left, step], descending) => {
                 // SAFETY: attached, says the caller.
-                unsafe { iterator(int(next), int(left), int(step), *descending) }
+                unsafe { iterators::of_range(int(next), int(left), int(step), *descending) }
+            }
+            Slot::Iterator(object, index, backwards) => {
+                let object = self.word(*object) as usize as *mut PyObject;
+                // SAFETY: attached, says the caller; the container is alive as an object among the words.
+                unsafe { iterators::of_container(object, int(index), *backwards) }
             }
             // SAFETY: attached, says the caller; the items' objects are alive as the slot's.
             Slot::Tuple(items) => unsafe { self.tuple(items) },
+            Slot::Enumerate(number, iterator) => {
+                // SAFETY: as for a tuple.
+                unsafe { iterators::enumerate(self.object(iterator), self.word(*number) as i64) }
+            }
+            // SAFETY: as for a tuple.
+            Slot::Zip(items) => unsafe { iterators::zip(self.tuple(items)) },
             _ => std::ptr::null_mut(),
         }
     }
@@ -105,57 +121,6 @@ impl<'a> Boxes<'a> {
             unsafe { ffi::PyTuple_SET_ITEM(tuple, index as ffi::Py_ssize_t, object) };
         }
         tuple
-    }
-}
-
-/// `range(start, stop, step)`.
-///
-/// # Safety
-/// The thread is attached.
-unsafe fn range(start: i64, stop: i64, step: i64) -> *mut PyObject {
-    let mut arguments = [std::ptr::null_mut(); 3];
-    for (argument, number) in arguments.iter_mut().zip([start, stop, step]) {
-        // SAFETY: attached.
-        *argument = unsafe { ffi::PyLong_FromLongLong(number) };
-    }
-    let complete = arguments.iter().all(|argument| !argument.is_null());
-    let mut made = std::ptr::null_mut();
-    if complete {
-        let callable = std::ptr::addr_of_mut!(ffi::PyRange_Type).cast();
-        // SAFETY: attached; a type is called with objects.
-        made = unsafe {
-            ffi::PyObject_Vectorcall(callable, arguments.as_ptr(), 3, std::ptr::null_mut())
-        };
-    }
-    for argument in arguments {
-        // SAFETY: made above, or NULL.
-        unsafe { ffi::Py_XDECREF(argument) };
-    }
-    made
-}
-
-/// The iterator of a range that has `left` values to give.
-///
-/// # Safety
-/// The thread is attached.
-unsafe fn iterator(next: i64, left: i64, step: i64, descending: bool) -> *mut PyObject {
-    let stop = if left == 0 {
-        next
-    } else {
-        // The last value is one that the range has, so there is room behind it.
-        let last = next.wrapping_add((left - 1).wrapping_mul(step));
-        last.wrapping_add(if descending { -1 } else { 1 })
-    };
-    // SAFETY: attached.
-    let range = unsafe { range(next, stop, step) };
-    if range.is_null() {
-        return range;
-    }
-    // SAFETY: a range, made above.
-    unsafe {
-        let iterator = ffi::PyObject_GetIter(range);
-        ffi::Py_DECREF(range);
-        iterator
     }
 }
 

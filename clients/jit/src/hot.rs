@@ -9,6 +9,7 @@ use crate::compiled::Compiled;
 use crate::context::{Context, LEFT};
 use crate::entry::{self, box_result, judge, room, unbox_one};
 use crate::exit;
+use crate::iterators;
 use crate::kind::Kind;
 use crate::parts;
 use crate::python::ThreadState;
@@ -18,7 +19,7 @@ use framehook::raw::Loop;
 use framehook::{HotLoop, LoopAnswer};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyRange};
+use pyo3::types::PyFunction;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -37,10 +38,10 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     if !parts::code_of(&function).is(hot.code()) {
         return never(hot); // a hook has given the frame other code
     }
-    let Some(State { locals, stack, words, taken }) = read(hot)? else { return never(hot) };
-    let start = Start { unit: hot.head() as u32, locals: &locals, stack: &stack };
+    let Some(state) = read(hot)? else { return never(hot) };
+    let start = Start { unit: hot.head() as u32, locals: &state.locals, stack: &state.stack };
     let Some(compiled) = find(&function, record, &start) else { return never(hot) };
-    let Some(words) = all_words(hot, &compiled, words)? else { return never(hot) };
+    let Some(words) = all_words(hot, &compiled, &state.words)? else { return never(hot) };
     // SAFETY: attached, as the loop proves.
     let thread = unsafe { ffi::PyThreadState_GetUnchecked() }.cast::<ThreadState>();
     // SAFETY: attached; the frame keeps the function, whose globals and builtins it was compiled for.
@@ -49,7 +50,7 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     }
     count(&record.entered);
     let mut context = Context::new(thread, BUDGET);
-    take_over(hot, &taken);
+    take_over(hot, &state);
     // SAFETY: attached; these are the words for this code, which is valid.
     let outcome = unsafe { compiled.run(&mut context, room(thread), &words) };
     if outcome.object != LEFT {
@@ -135,13 +136,27 @@ struct State {
     words: Vec<u64>,
     /// The slots whose references compiled code takes over.
     taken: Vec<usize>,
+    /// Those of iterators, which go away, and the containers that compiled code gets references to instead.
+    iterators: Vec<usize>,
+    held: Vec<usize>,
 }
 
 /// Empties the slots whose references are compiled code's from now on. It gives the frame all slots anew when it leaves.
-fn take_over(hot: &mut HotLoop<'_, '_>, taken: &[usize]) {
-    for index in taken {
+fn take_over(hot: &mut HotLoop<'_, '_>, state: &State) {
+    for index in &state.taken {
         // SAFETY: the interpreter lends the frame's slots to the callback; `read` has found this one.
         unsafe { *(*hot.raw()).slots.add(*index) = std::ptr::null_mut() };
+    }
+    for object in &state.held {
+        // SAFETY: attached; the iterators keep the containers.
+        unsafe { ffi::Py_INCREF(*object as *mut PyObject) };
+    }
+    for index in &state.iterators {
+        // SAFETY: as above. The slot has the only reference to an iterator, whose containers are kept; nothing of the program runs.
+        unsafe {
+            let slot = (*hot.raw()).slots.add(*index);
+            ffi::Py_DECREF(std::mem::replace(&mut *slot, std::ptr::null_mut()));
+        }
     }
 }
 
@@ -160,11 +175,17 @@ fn read(hot: &mut HotLoop<'_, '_>) -> PyResult<Option<State>> {
             state.stack.push(Kind::Null);
             continue;
         };
-        if let Some((kind, iterator)) = range_iterator(&object)? {
-            state.words.extend(iterator);
+        let known = state.words.len();
+        if let Some(kind) = iterators::state(&object, &mut state.words)? {
+            if kind.holds_containers() {
+                state.iterators.push(count + index);
+                let words = state.words.get(known..).unwrap_or(&[]);
+                kind.find_containers(words, &mut |_, word| state.held.push(*word as usize));
+            }
             state.stack.push(kind);
             continue;
         }
+        state.words.truncate(known);
         let kind = kind_of(&object);
         // SAFETY: the frame's slot keeps the object.
         if !unsafe { unbox_one(&kind, object.as_ptr(), &mut |word| state.words.push(word)) } {
@@ -190,7 +211,7 @@ fn local_kind(object: &Bound<'_, PyAny>) -> Kind {
 fn all_words(
     hot: &mut HotLoop<'_, '_>,
     compiled: &Compiled,
-    stack: Vec<u64>,
+    stack: &[u64],
 ) -> PyResult<Option<Vec<u64>>> {
     let mut words = Vec::new();
     for (index, kind) in compiled.parameters.iter().enumerate() {
@@ -202,23 +223,6 @@ fn all_words(
     }
     words.extend(stack);
     Ok(Some(words))
-}
-
-/// The state of a range iterator, if the frame has the only reference to it.
-fn range_iterator(object: &Bound<'_, PyAny>) -> PyResult<Option<(Kind, [u64; 3])>> {
-    let py = object.py();
-    let own = object.get_type().is(py.get_type::<PyRange>().call1((0,))?.try_iter()?.get_type());
-    // The slot and this binding.
-    if !own || object.get_refcnt() != 2 {
-        return Ok(None);
-    }
-    let names = parts::names(py);
-    let reduced = object.call_method0(&names.reduce)?;
-    let rest = reduced.get_item(1)?.get_item(0)?.cast_into::<PyRange>()?;
-    let (start, step): (i64, i64) =
-        (rest.getattr(&names.start)?.extract()?, rest.getattr(&names.step)?.extract()?);
-    let left: u64 = object.call_method0(&names.length_hint)?.extract()?;
-    Ok(Some((Kind::RangeIterator { descending: step < 0 }, [start as u64, left, step as u64])))
 }
 
 /// The code for a loop in a state, compiled if need be. What fails is refused.

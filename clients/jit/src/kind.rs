@@ -35,6 +35,16 @@ pub enum Kind {
         descending: bool,
     },
     Tuple(Vec<Kind>),
+    /// An iterator over a container of this kind: the object, then the index of the next item. A value on the stack, never one of a variable:
+    /// no two values are one iterator.
+    Iterator {
+        of: Box<Kind>,
+        backwards: bool,
+    },
+    /// `enumerate` of an iterator: the next number, then the iterator.
+    Enumerate(Box<Kind>),
+    /// `zip` of iterators.
+    Zip(Vec<Kind>),
     /// An exact list, and what its items were when it was looked at: each load compares. One word, the object.
     List(Box<Kind>),
     /// An exact bytes object, likewise.
@@ -67,9 +77,19 @@ impl Kind {
     /// Whether there is a container in it.
     pub fn holds_containers(&self) -> bool {
         match self {
-            Self::Tuple(items) => items.iter().any(Self::holds_containers),
+            Self::Tuple(items) | Self::Zip(items) => items.iter().any(Self::holds_containers),
+            Self::Enumerate(iterator) => iterator.holds_containers(),
+            Self::Iterator { .. } => true,
             other => other.is_container(),
         }
+    }
+
+    /// What a loop calls for each of its turns.
+    pub fn is_iterator(&self) -> bool {
+        matches!(
+            self,
+            Self::RangeIterator { .. } | Self::Iterator { .. } | Self::Enumerate(_) | Self::Zip(_)
+        )
     }
 
     /// The types of the machine words, in order.
@@ -85,7 +105,12 @@ impl Kind {
                 out.push(I64);
             }
             Self::Range { .. } | Self::RangeIterator { .. } => out.extend([I64; 3]),
-            Self::Tuple(items) => items.iter().for_each(|item| item.words(out)),
+            Self::Iterator { .. } => out.extend([I64; 2]),
+            Self::Enumerate(iterator) => {
+                out.push(I64);
+                iterator.words(out);
+            }
+            Self::Tuple(items) | Self::Zip(items) => items.iter().for_each(|item| item.words(out)),
         }
     }
 
@@ -140,6 +165,28 @@ impl Kind {
         }
     }
 
+    /// Calls `found` for each container among the words of a value of this kind; the words that are left.
+    pub fn find_containers<'w, W>(
+        &self,
+        words: &'w [W],
+        found: &mut impl FnMut(&Kind, &W),
+    ) -> &'w [W] {
+        let (container, words_of_its_own) = match self {
+            Self::Tuple(items) | Self::Zip(items) => {
+                return items.iter().fold(words, |words, item| item.find_containers(words, found));
+            }
+            Self::Enumerate(iterator) => {
+                return iterator.find_containers(words.get(1..).unwrap_or(&[]), found);
+            }
+            Self::Iterator { of, .. } => (Some(&**of), 2),
+            kind => (kind.is_container().then_some(kind), kind.count()),
+        };
+        if let (Some(kind), Some(word)) = (container, words.first()) {
+            found(kind, word);
+        }
+        words.get(words_of_its_own..).unwrap_or(&[])
+    }
+
     /// For people.
     pub fn describe(&self) -> String {
         match self {
@@ -155,6 +202,10 @@ impl Kind {
             Self::RangeIterator { .. } => "iterator of a range".into(),
             Self::List(items) if **items == Self::Object => "list".into(),
             Self::List(items) => format!("list of {}", items.describe()),
+            Self::Iterator { of, backwards: false } => format!("iterator of a {}", of.describe()),
+            Self::Iterator { of, .. } => format!("reversed {}", of.describe()),
+            Self::Enumerate(_) => "enumerate".into(),
+            Self::Zip(_) => "zip".into(),
             Self::Bytes => "bytes".into(),
             Self::ByteArray => "bytearray".into(),
             Self::Tuple(items) => {
@@ -196,21 +247,8 @@ impl Val {
 
     /// The containers in it.
     pub fn containers(&self) -> SmallVec<[(Kind, Value); 2]> {
-        fn find(
-            kind: &Kind,
-            words: &mut dyn Iterator<Item = Value>,
-            out: &mut SmallVec<[(Kind, Value); 2]>,
-        ) {
-            match kind {
-                Kind::Tuple(items) => items.iter().for_each(|item| find(item, words, out)),
-                kind if kind.is_container() => {
-                    out.extend(words.next().map(|word| (kind.clone(), word)))
-                }
-                kind => words.take(kind.count()).for_each(drop),
-            }
-        }
         let mut out = SmallVec::new();
-        find(&self.kind, &mut self.words.iter().copied(), &mut out);
+        self.kind.find_containers(&self.words, &mut |kind, word| out.push((kind.clone(), *word)));
         out
     }
 

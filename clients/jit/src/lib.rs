@@ -18,6 +18,7 @@ mod entry;
 mod exit;
 mod hot;
 mod integers;
+mod iterators;
 mod kind;
 mod lower;
 mod memory;

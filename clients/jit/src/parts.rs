@@ -109,6 +109,7 @@ names! {
     name = "__name__",
     reduce = "__reduce__",
     length_hint = "__length_hint__",
+    set_state = "__setstate__",
     start = "start",
     step = "step",
 }

@@ -92,6 +92,9 @@ struct LongObject {
     digit: u32,
 }
 
+/// `Py_ASNATIVEBYTES_NATIVE_ENDIAN`.
+pub const NATIVE_ENDIAN: c_int = 3;
+
 type Vectorcall = unsafe extern "C" fn(
     *mut PyObject,
     *const *mut PyObject,
@@ -116,6 +119,11 @@ extern "C" {
         index: Py_ssize_t,
         extra: *mut c_void,
     ) -> c_int;
+    pub fn PyLong_FromNativeBytes(
+        bytes: *const c_void,
+        count: usize,
+        flags: c_int,
+    ) -> *mut PyObject;
     pub fn PyLong_AsLongLongAndOverflow(object: *mut PyObject, overflow: *mut c_int) -> i64;
     pub fn PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
 }

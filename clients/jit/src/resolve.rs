@@ -76,6 +76,8 @@ pub enum Meaning {
     Len,
     /// One of `BUILTINS`.
     Builtin(&'static str),
+    /// `enumerate`, `zip` or `reversed`.
+    Iterator(&'static str),
     /// A function of `math`, by its name.
     Math(&'static str),
     /// A Python function.

@@ -17,12 +17,22 @@ pub enum Slot {
     Range([u16; 3]),
     RangeIterator([u16; 3], bool),
     Tuple(Vec<Slot>),
+    /// The container, the index of the next item.
+    Iterator(u16, u16, bool),
+    /// The next number.
+    Enumerate(u16, Box<Slot>),
+    Zip(Vec<Slot>),
 }
 
 impl Slot {
     /// For a value of this kind whose words are at these places; what is left of them is returned.
     pub fn of<'a>(kind: &Kind, places: &'a [u16]) -> (Self, &'a [u16]) {
-        let (own, rest) = places.split_at(if let Kind::Tuple(_) = kind { 0 } else { kind.count() });
+        let own = match kind {
+            Kind::Tuple(_) | Kind::Zip(_) => 0,
+            Kind::Enumerate(_) => 1,
+            _ => kind.count(),
+        };
+        let (own, rest) = places.split_at(own);
         let slot = match (kind, own) {
             (Kind::Int { .. }, [value, object @ ..]) => Self::Int(*value, object.first().copied()),
             (Kind::Float { .. }, [value, object @ ..]) => {
@@ -38,7 +48,14 @@ impl Slot {
             (Kind::RangeIterator { descending }, [next, left, step]) => {
                 Self::RangeIterator([*next, *left, *step], *descending)
             }
-            (Kind::Tuple(kinds), _) => {
+            (Kind::Iterator { backwards, .. }, [object, index]) => {
+                Self::Iterator(*object, *index, *backwards)
+            }
+            (Kind::Enumerate(kind), [number]) => {
+                let (iterator, rest) = Self::of(kind, rest);
+                return (Self::Enumerate(*number, Box::new(iterator)), rest);
+            }
+            (Kind::Tuple(kinds) | Kind::Zip(kinds), _) => {
                 let mut places = rest;
                 let mut items = Vec::with_capacity(kinds.len());
                 for kind in kinds {
@@ -46,11 +63,22 @@ impl Slot {
                     items.push(item);
                     places = left;
                 }
-                return (Self::Tuple(items), places);
+                let is_tuple = matches!(kind, Kind::Tuple(_));
+                return (if is_tuple { Self::Tuple(items) } else { Self::Zip(items) }, places);
             }
             _ => Self::Empty,
         };
         (slot, rest)
+    }
+}
+
+impl Slot {
+    /// Each has a state of its own, even if two have the same words.
+    pub fn is_iterator(&self) -> bool {
+        matches!(
+            self,
+            Self::RangeIterator(..) | Self::Iterator(..) | Self::Enumerate(..) | Self::Zip(_)
+        )
     }
 }
 

@@ -41,6 +41,7 @@ impl Lowering<'_, '_> {
                 return self.extremes(&arguments, meaning == Meaning::Max);
             }
             (Meaning::Builtin(name), arguments) => self.builtin(name, arguments)?,
+            (Meaning::Iterator(name), arguments) => self.call_for_iterator(name, arguments)?,
             (Meaning::Int, []) => self.empty(INT),
             (Meaning::Float, []) => self.empty(FLOAT),
             (Meaning::Bool, []) => self.empty(Kind::Bool),
@@ -159,6 +160,9 @@ impl Lowering<'_, '_> {
 
     /// A call of a compiled function, without a frame.
     fn call_compiled(&mut self, function: usize, arguments: &[Val]) -> Result<Flow> {
+        if let Some(iterator) = arguments.iter().find(|argument| argument.kind.is_iterator()) {
+            return self.refuse("a call", &[iterator]);
+        }
         let kinds: Vec<Kind> = arguments.iter().map(|argument| argument.kind.widest()).collect();
         let mut believed = self.returns.clone();
         let callee = self.resolve.callee(function, &kinds, &mut believed);

@@ -12,6 +12,7 @@ mod container;
 mod edges;
 mod float;
 mod int;
+mod iterators;
 mod joins;
 mod list;
 mod math;

@@ -1,12 +1,10 @@
-//! `range` and the loops over one.
+//! `range` and its iterator.
 
-use super::{Flow, Lowering};
-use crate::decode::Instruction;
-use crate::kind::{Kind, Val, INT};
-use crate::opcode::FOR_ITER;
+use super::Lowering;
+use crate::kind::{Kind, Val};
 use crate::resolve::Result;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::InstBuilder;
 
 impl Lowering<'_, '_> {
     /// `range(...)` of one to three ints; no bools, whose attributes a range would keep.
@@ -56,37 +54,5 @@ impl Lowering<'_, '_> {
         let left = self.b.ins().select(some, count, zero);
         let kind = Kind::RangeIterator { descending: *descending };
         Ok(Val::new(kind, &[start, left, step]))
-    }
-
-    /// How many turns a loop over a range has left at its back edge; `None`: it is another loop.
-    pub(super) fn range_left(&self, instruction: Instruction) -> Option<Value> {
-        let head = instruction.target().and_then(|target| self.source.code.at(target))?;
-        let iterator = self.stack.last().filter(|_| head.opcode == FOR_ITER)?;
-        match (&iterator.kind, &iterator.words[..]) {
-            (Kind::RangeIterator { .. }, &[_, left, _]) => Some(left),
-            _ => None,
-        }
-    }
-
-    /// The next value, or on behind the loop.
-    pub(super) fn for_iter(&mut self, instruction: Instruction) -> Result<Flow> {
-        let iterator = self.stack.last().cloned().ok_or("internal: the stack is empty")?;
-        let &[next, left, step] = &iterator.words[..] else {
-            return self.refuse("a loop", &[&iterator]);
-        };
-        let Kind::RangeIterator { .. } = iterator.kind else {
-            return self.refuse("a loop", &[&iterator]);
-        };
-        let target = instruction.target().ok_or("internal: a loop without an end")?;
-        self.stack.pop();
-        let end = self.edge(target);
-        let body = self.b.create_block();
-        self.b.ins().brif(left, body, &[], end, &[]);
-        self.b.switch_to_block(body);
-        let after = self.b.ins().iadd(next, step);
-        let fewer = self.b.ins().iadd_imm(left, -1);
-        self.stack.push(Val::new(iterator.kind, &[after, fewer, step]));
-        self.push(INT, &[next]);
-        Ok(Flow::Next)
     }
 }

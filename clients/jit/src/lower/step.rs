@@ -213,7 +213,7 @@ impl Lowering<'_, '_> {
             op::UNPACK_SEQUENCE => return self.unpack(argument as usize),
             op::GET_ITER => {
                 let value = self.pop()?;
-                let iterator = self.range_iterator(&value)?;
+                let iterator = self.iterator_of(&value)?;
                 self.stack.push(iterator);
             }
             op::FOR_ITER => return self.for_iter(instruction),
@@ -225,7 +225,7 @@ impl Lowering<'_, '_> {
                 return self.call(argument as usize, &names);
             }
             op::JUMP_BACKWARD => {
-                let left = self.range_left(instruction);
+                let left = self.counted_turns(instruction);
                 self.poll(left);
                 return self.jump(instruction);
             }
