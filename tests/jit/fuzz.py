@@ -44,11 +44,11 @@ def describe(value, depth=5):
 
 def outcome(function, arguments):
     """What a call does, as text."""
+    dropped = generator_lists.DROPPED.numbers = []
     arguments = copy.deepcopy(arguments)  # lists are changed
-    generator_lists.DROPPED.numbers.clear()
     found = outcome_of(function, arguments)
     changed = [describe(argument) for argument in arguments if isinstance(argument, list | bytearray)]
-    return f"{found} {changed} {generator_lists.DROPPED.numbers}" if changed else found
+    return f"{found} {changed} {dropped}" if changed else found
 
 
 def outcome_of(function, arguments):

@@ -27,6 +27,8 @@ class Loud:
 
     def __init__(self, number):
         self.number = number
+        # That of the call for which it was made: what is in a circle goes away during another one.
+        self.dropped = DROPPED.numbers
 
     def __deepcopy__(self, memo):
         return Loud(self.number)
@@ -35,7 +37,7 @@ class Loud:
         return f"Loud {self.number}"
 
     def __del__(self):
-        DROPPED.numbers.append(self.number)
+        self.dropped.append(self.number)
 
 
 def numbers(rng, values, small):
