@@ -23,6 +23,7 @@ const TYPES: &[&str] = &[
     "_PyThreadStateImpl",
     "PyCodeObject",
     "PyFunctionObject",
+    "PyHeapTypeObject",
     "_PyStackChunk",
     "_PyInterpreterFrame",
     "PyInterpreterState",
@@ -136,6 +137,7 @@ const FUNCTIONS: &[&str] = &[
     "_PyObject_VirtualAlloc",
     "_PyObject_VirtualFree",
     "_PyRust_DespecializeAllCode",
+    "_PyType_NewManagedObject",
     "_Py_Dealloc",
     "_Py_FatalErrorFunc",
     "_Py_GetBaseOpcode",
@@ -194,6 +196,7 @@ const HEADERS: &str = "\
 #include \"pycore_pystate.h\"
 #include \"pycore_gc.h\"
 #include \"pycore_function.h\"
+#include \"pycore_object.h\"
 #include \"opcode_ids.h\"
 #include \"pycore_opcode_metadata.h\"
 #ifdef Py_GIL_DISABLED

@@ -827,7 +827,7 @@ void _PyRust_CodeInstrumented(PyInterpreterState *interpreter, PyCodeObject *cod
 PyObject *_PyRust_GetCodeAdaptive(PyCodeObject *code);
 
 /*
- A loop is hot: calls the hook that watches it. Returns how far ahead of its `instr_ptr` the thread's current frame
+ A loop is hot: calls the hook that watches it, unless work is pending. Returns how far ahead of its `instr_ptr` the thread's current frame
  goes on. If an exception is set and that frame is still `frame`, the exception is raised at its `instr_ptr`.
  */
 int _PyRust_LoopIsHot(PyThreadState *tstate,
@@ -859,6 +859,14 @@ void _PyRust_ImitateResumeCheck(struct _PyInterpreterFrame *frame);
  exception that is set. Calls the event callback. Returns the offset at which the then current frame continues.
  */
 _PyRust_Ahead _PyRust_ReturnToShim(PyThreadState *tstate);
+
+/*
+ Calls a class whose `__init__` has a vectorcall that was set, where CALL_ALLOC_AND_ENTER_INIT would begin a frame. On the
+ evaluation stack, from `base` on, are the class, a free slot and `count` arguments. All are given up. The instance
+ takes the place of the class, or an exception is set and the result is false.
+ */
+bool _PyRust_CallInit(PyObject **base,
+                      int count);
 
 /*
  What precedes the date in `sys.version`: "Ferrule", its version, and Debian's

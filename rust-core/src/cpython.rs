@@ -109,8 +109,9 @@ pub use raw::{
 
 #[cfg(not(any(test, fuzzing)))]
 pub use raw::{
-    _PyFunction_Vectorcall, _PyInstruction_GetLength, PyBytes_AsString, PyBytes_FromStringAndSize,
-    PyTraceBack_Here, Py_TPFLAGS_BASE_EXC_SUBCLASS, JUMP_BACKWARD,
+    _PyFunction_Vectorcall, _PyInstruction_GetLength, _PyType_NewManagedObject, PyBytes_AsString,
+    PyBytes_FromStringAndSize, PyHeapTypeObject, PyTraceBack_Here, Py_TPFLAGS_BASE_EXC_SUBCLASS,
+    JUMP_BACKWARD,
 };
 
 #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
