@@ -1,5 +1,6 @@
 """Loops that a hook watches: what its callback sees, and what it may have become of the frame."""
 
+import _thread
 import asyncio
 import dis
 import gc
@@ -178,6 +179,35 @@ class Seen(unittest.TestCase):
             self.assertEqual(total(30), 435)
         self.assertEqual(len(handled), 3)
         self.assertEqual(len(got), 3)
+
+    def test_pending_work_comes_first(self):
+        """The collector runs at the jump, after signals were looked at there, and a finalizer in C sends one."""
+        events = []
+
+        class Finalized:
+            __del__ = staticmethod(_thread.interrupt_main)
+
+        def loop(n):
+            for _ in range(n):
+                kept = {1}      # allocates, and no instruction but the jump checks for pending work
+
+        def garbage():
+            found = Finalized()
+            found.itself = found
+        previous, thresholds = signal.signal(signal.SIGINT, lambda number, frame: events.append("signal")), gc.get_threshold()
+        self.addCleanup(signal.signal, signal.SIGINT, previous)
+        self.addCleanup(gc.set_threshold, *thresholds)
+        gc.collect()
+        gc.disable()
+        garbage()
+        with watched(lambda hot: events.append("loop"), loop, turns=1):
+            gc.enable()
+            gc.set_threshold(1)
+            loop(100)
+            gc.set_threshold(*thresholds)
+        self.assertEqual(events.count("signal"), 1)
+        # It was pending where the loop was hot for the first time.
+        self.assertEqual((events[0], events.count("loop")), ("signal", 99), events)
 
     def test_other_hooks_see_calls_as_ever(self):
         seen = []

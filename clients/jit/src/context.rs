@@ -22,7 +22,7 @@ pub const IN_REGISTERS: usize = 3;
 pub struct Context {
     /// The attached thread's state.
     pub thread: *mut crate::python::ThreadState,
-    /// After so many back edges and calls it is left.
+    /// Compiled code counts its back edges and calls down in it, and is left where it polls and none are left.
     pub turns: i64,
     /// Where compiled code stores the words of the frame that it leaves.
     pub words: [MaybeUninit<u64>; MOST_WORDS],
@@ -34,9 +34,9 @@ pub struct Context {
 
 impl Context {
     /// For an entry.
-    pub fn new(thread: *mut crate::python::ThreadState, turns: i64) -> Self {
+    pub fn new(thread: *mut crate::python::ThreadState) -> Self {
         let words = [MaybeUninit::uninit(); MOST_WORDS];
-        Self { thread, turns, words, log: Vec::new(), kept: Vec::new() }
+        Self { thread, turns: i64::MAX, words, log: Vec::new(), kept: Vec::new() }
     }
 
     /// Takes over a reference until compiled code is left, which is soon.

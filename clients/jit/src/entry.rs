@@ -417,7 +417,7 @@ unsafe fn run(
     words: &[u64; MOST_ARGUMENTS],
 ) -> *mut PyObject {
     count(&record.entered);
-    let mut context = Context::new(thread, i64::MAX);
+    let mut context = Context::new(thread);
     // SAFETY: by contract.
     let outcome = unsafe { compiled.run(&mut context, depth, words) };
     if outcome.object != LEFT {

@@ -25,9 +25,6 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 /// After so many turns a loop is hot.
 pub static TURNS: AtomicU16 = AtomicU16::new(1000);
-/// How many back edges and calls there are in compiled code before the callback returns: what was pending when it was called, a
-/// signal for example, waits until then, and cannot be seen meanwhile.
-const BUDGET: i64 = 200_000;
 /// How many combinations of loop and types are compiled for one code object.
 const MOST_LOOPS: usize = 3;
 
@@ -49,7 +46,7 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
         return Ok(LoopAnswer::Continue);
     }
     count(&record.entered);
-    let mut context = Context::new(thread, BUDGET);
+    let mut context = Context::new(thread);
     take_over(hot, &state);
     // SAFETY: attached; these are the words for this code, which is valid.
     let outcome = unsafe { compiled.run(&mut context, room(thread), &words) };

@@ -286,7 +286,7 @@ unsafe fn hook_of(thread: Thread, frame: Frame, record: Option<&CodeRecord>) -> 
     })
 }
 
-/// A loop is hot: calls the hook that watches it. Returns how far ahead of its `instr_ptr` the thread's current frame
+/// A loop is hot: calls the hook that watches it, unless work is pending. Returns how far ahead of its `instr_ptr` the thread's current frame
 /// goes on. If an exception is set and that frame is still `frame`, the exception is raised at its `instr_ptr`.
 ///
 /// # Safety
@@ -361,6 +361,13 @@ unsafe fn call(thread: Thread, frame: Frame, hook: &HookInUse, ahead: c_int, tur
         let at = jump.offset_from(code.first_instruction()) as c_int;
         (at, may_handle_an_exception(thread, frame))
     };
+    let guard = DispatchGuard::begin(thread);
+    if guard.defers() {
+        // The callback may run for long without seeing it. The next jump does the work first.
+        // SAFETY: *hot*: a JUMP_BACKWARD of the code.
+        unsafe { set_turns(jump, 1) };
+        return ahead;
+    }
     let mut hot = FrameLoop {
         frame: frame.as_ptr(),
         function: frame.function(),
@@ -376,7 +383,6 @@ unsafe fn call(thread: Thread, frame: Frame, hook: &HookInUse, ahead: c_int, tur
     // SAFETY: the definition's owner says that `on_loop` takes such arguments. *hot*: frames that start meanwhile lie
     // above the frame, and are gone when the callback returns. It writes to `hot` until then.
     let verdict = unsafe {
-        let guard = DispatchGuard::begin(thread);
         let offset = begin_loop_callback(frame);
         let data = hook.get().user_data;
         let verdict = visible_if(hook.get().visible, thread, || on_loop(&raw mut hot, data));

@@ -123,6 +123,11 @@ impl DispatchGuard {
         }
         DispatchGuard { thread, pending }
     }
+
+    /// Whether work was pending, and is deferred.
+    pub fn defers(&self) -> bool {
+        self.pending != 0
+    }
 }
 
 #[cold]

@@ -324,7 +324,7 @@ impl Lowering<'_, '_> {
         Flow::End
     }
 
-    /// At a back edge or a call: leaves if the interpreter has something to do, or when the budget of turns is spent. That is looked at
+    /// At a back edge or a call: leaves if the interpreter has something to do, or no turns are left. That is looked at
     /// once in `POLLED_TURNS`; where the turns of a loop are counted anyway, by what is left of them.
     fn poll(&mut self, left: Option<Value>) {
         let number = if left.is_some() { POLLED_TURNS } else { 1 };
