@@ -106,6 +106,9 @@ class ListGenerator(Generator):
 
     def statement(self, depth, loop):
         pad, kind = "    " * depth, self.rng.random()
+        if self.rng.random() < 0.2:
+            self.build(pad, depth)
+            return
         if kind < 0.55:
             super().statement(depth, loop)
             return
@@ -133,6 +136,44 @@ class ListGenerator(Generator):
             self.lines.append(f"{pad}{place}, x = {self.expression(1)}, {self.rng.choice(self.lists)}[0]")
         else:
             self.walk(pad, depth)
+
+    def build(self, pad, depth):
+        """Makes a list, or changes how many items one has. What grows has an end."""
+        name, kind = self.rng.choice(self.lists), self.rng.random()
+        if kind < 0.4:
+            self.lines.append(f"{pad}q = {self.new_list(name)}")
+            if depth == 1 and "q" not in self.lists:
+                self.lists.append("q")
+        elif kind < 0.6:
+            self.lines.append(f"{pad}if len({name}) < 30: {name}.append({self.expression(1)})")
+        elif kind < 0.65:
+            self.lines.append(f"{pad}if len({name}) < 4: {name}.append({self.rng.choice([*self.lists, '[x, y]', '[]'])})")
+        elif kind < 0.7:
+            self.lines.append(f"{pad}{name}.pop({self.rng.choice(['', '0', '-1', 'c', 'x'])})")
+        elif kind < 0.8:
+            target = self.rng.choice(["x", "y", "z", "q"])
+            self.lines.append(f"{pad}if {name}: {target} = {name}.pop({self.rng.choice(['', '', '0', '-1'])})")
+            if target == "q" and depth == 1 and "q" not in self.lists:
+                self.lines.append(f"{pad}else: q = []")
+                self.lists.append("q")
+        elif kind < 0.85:
+            self.lines.append(f"{pad}if len({name}) < 30: {name}.insert({self.rng.choice(['0', 'c', '-1', 'x'])}, {self.expression(1)})")
+        elif kind < 0.9:
+            other = self.rng.choice(self.lists)
+            self.lines.append(f"{pad}if len({name}) + len({other}) < 20: {self.rng.choice([f'{name}.extend({other})', f'{name} += {other}'])}")
+        elif kind < 0.95:
+            self.lines.append(f"{pad}{name}.reverse()")
+        else:
+            self.lines.append(f"{pad}del {name}")
+
+    def new_list(self, name):
+        other, value = self.rng.choice(self.lists), self.expression(1)
+        return self.rng.choice([
+            "[]", f"[{value}]", f"[{value}, {self.expression(1)}, {other}]", "[1, -2, 3, 4]", "[0.5, 1.5, 2.5]", "[0] * (c & 7)", "(c & 3) * [1.5]", f"[{value}] * 3", "[0.0] * len(a)", f"[[0] * 3 for v in {name}]", f"[v for v in {name}]",
+            f"[{value} for v in range(4)]", f"[v for v in {name} if v]", f"[(v + i) * 2 for i, v in enumerate({name})]",
+            f"[[v, w] for v in {name} for w in {other}][:9]", f"[[i * v for i in range(3)] for v in {name}]", f"{name}[1:]",
+            f"{name}[c:-1]", f"{name}[:x]", f"{name}[:]", f"{name}.copy()", f"({name} + {other})[:9]", f"list({name})", "list(range(c & 7))",
+            "list(range(5, x, -1))[:9]", "bytearray(c & 15)", "bytearray(3)", "list()"])
 
     def walk(self, pad, depth):
         """A loop over the indices of a container."""
@@ -167,7 +208,7 @@ class ListGenerator(Generator):
             head, names = f"{item}, {counter} in zip({name}, {other})", [item, counter]
         else:
             head, names = f"{counter}, ({item}, x) in enumerate(zip({name}, {other}))", [counter, item]
-        self.lines.append(f"{pad}for {head}:")
+        self.lines += [f"{pad}for {head}:", f"{pad}    if len({name}) > 40: break"]
         self.known += names
         if "nested" in self.kinds and self.rng.random() < 0.5:
             self.lists.append(item)

@@ -257,14 +257,14 @@ class Interface(Case):
         space = define("""
             def generator(n):
                 for i in range(n): yield i
-            def lists(n):
-                for i in range(n): x = [i]
+            def dicts(n):
+                for i in range(n): x = {i: i}
                 return x
             def star(*args):
                 for i in range(3): pass
         """)
-        list(space.generator(3)), space.lists(3), space.star()
-        for name, why in (("generator", "a generator"), ("lists", "instruction"), ("star", "args")):
+        list(space.generator(3)), space.dicts(3), space.star()
+        for name, why in (("generator", "a generator"), ("dicts", "instruction"), ("star", "args")):
             self.assertIn("not compiled: ", self.jit.explain(getattr(space, name)))
             self.assertIn(why, self.jit.explain(getattr(space, name)))
 

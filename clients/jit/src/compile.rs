@@ -7,6 +7,7 @@ use crate::context::{Entry, Table};
 use crate::depend::Dependency;
 use crate::iterators;
 use crate::kind::Kind;
+use crate::lists;
 use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
 use crate::parts;
@@ -21,8 +22,11 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::Context;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyCode, PyDict, PyFunction, PyModule, PyString, PyTuple, PyType};
+use pyo3::types::{
+    PyCFunction, PyCode, PyDict, PyFunction, PyList, PyModule, PyString, PyTuple, PyType,
+};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
@@ -144,7 +148,8 @@ fn translate(
     locals.resize(shape.locals, Kind::Unbound);
     let mut table = Box::<Table>::default();
     let mut returns = None;
-    for _ in 0..3 {
+    let mut expected = BTreeMap::new();
+    for _ in 0..4 {
         let parameters = (!is_loop).then_some(start.locals);
         let _progress = parameters.map(|parameters| {
             let (function, table) = (function.as_ptr() as usize, std::ptr::from_ref(&*table));
@@ -164,6 +169,7 @@ fn translate(
             constants: &constants,
             table: &table,
             returns: returns.clone(),
+            expected: &expected,
             takes_over: is_loop,
         };
         let isa = isa()?;
@@ -174,7 +180,7 @@ fn translate(
         ));
         let mut scratch = FunctionBuilderContext::new();
         let builder = FunctionBuilder::new(&mut context.func, &mut scratch);
-        let Lowered { exits, returns: returned, other, blocks, stores } =
+        let Lowered { exits, returns: returned, other, blocks, stores, learned } =
             lower::lower(builder, &source, &mut resolver).map_err(|(unit, why)| {
                 refused_at.set(Some(unit));
                 why
@@ -182,6 +188,12 @@ fn translate(
         if let Some(other) = other {
             // It was believed to return something else: once more.
             returns = Some(other);
+            table = Box::default();
+            continue;
+        }
+        if expected.is_empty() && !learned.is_empty() {
+            // Once more, so that no first turn of a loop is compiled for a list of which nothing is known.
+            expected = learned;
             table = Box::default();
             continue;
         }
@@ -405,6 +417,15 @@ impl Resolve for Resolver<'_, '_> {
         Self::usable(&value, &name.to_string_lossy())
     }
 
+    fn list_method(&self, index: u32) -> Result<Option<usize>, String> {
+        let name = self.name(index)?;
+        if !resolve::LIST_METHODS.iter().any(|known| name.to_string_lossy() == **known) {
+            return Ok(None);
+        }
+        let method = name.py().get_type::<PyList>().getattr(name).map_err(raised)?;
+        Ok(Some(method.as_ptr() as usize))
+    }
+
     fn meaning(&self, address: usize) -> Meaning {
         let object = self.object(address);
         if object.cast_exact::<PyFunction>().is_ok() {
@@ -414,6 +435,16 @@ impl Resolve for Resolver<'_, '_> {
         let names = parts::names(py);
         let text =
             |name: &Py<PyString>| object.getattr(name).and_then(|text| text.extract::<String>());
+        if object.get_type_ptr() == std::ptr::addr_of_mut!(pyo3::ffi::PyMethodDescr_Type) {
+            let name = text(&names.name).unwrap_or_default();
+            let known = resolve::LIST_METHODS.iter().find(|known| **known == name);
+            let own = py.get_type::<PyList>().getattr(name.as_str());
+            let is_lists = own.is_ok_and(|own| own.is(&object));
+            return match known.filter(|_| is_lists) {
+                Some(known) => Meaning::ListMethod(known),
+                None => Meaning::Other,
+            };
+        }
         let (Ok(module), Ok(name)) = (text(&names.module), text(&names.name)) else {
             return Meaning::Other;
         };
@@ -425,7 +456,10 @@ impl Resolve for Resolver<'_, '_> {
                 () if is(py.get_type::<pyo3::types::PyInt>()) => Meaning::Int,
                 () if is(py.get_type::<pyo3::types::PyFloat>()) => Meaning::Float,
                 () if is(py.get_type::<pyo3::types::PyBool>()) => Meaning::Bool,
-                () => iterators::name_of_type(address).map_or(Meaning::Other, Meaning::Iterator),
+                () => iterators::name_of_type(address)
+                    .map(Meaning::Iterator)
+                    .or_else(|| lists::name_of_type(address).map(Meaning::Container))
+                    .unwrap_or(Meaning::Other),
             };
         }
         if object.cast_exact::<PyCFunction>().is_err() {

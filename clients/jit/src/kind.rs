@@ -128,6 +128,10 @@ impl Kind {
             (Self::Tuple(a), Self::Tuple(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_like(b))
             }
+            // What is in a list is only expected, so nothing is as good as something.
+            (Self::List(a), Self::List(b)) => {
+                **a == Self::Object || **b == Self::Object || a.is_like(b)
+            }
             _ => self == other,
         }
     }
@@ -140,6 +144,7 @@ impl Kind {
             (Self::Tuple(a), Self::Tuple(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.covers(b))
             }
+            (Self::List(a), Self::List(b)) => **b == Self::Object || a.covers(b),
             _ => self == other,
         }
     }
@@ -149,6 +154,9 @@ impl Kind {
         match (self, other) {
             (Self::Tuple(a), Self::Tuple(b)) => {
                 Self::Tuple(a.iter().zip(b).map(|(a, b)| a.join(b)).collect())
+            }
+            (Self::List(a), Self::List(b)) if **b != Self::Object && **a != Self::Object => {
+                Self::List(Box::new(a.join(b)))
             }
             _ if self.covers(other) => self.clone(),
             _ => other.clone(),

@@ -20,6 +20,7 @@ mod hot;
 mod integers;
 mod iterators;
 mod kind;
+mod lists;
 mod lower;
 mod memory;
 mod numbers;

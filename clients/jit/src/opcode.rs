@@ -19,6 +19,7 @@ macro_rules! opcodes {
 
 opcodes! {
     CACHE = 0, 0;
+    BINARY_SLICE = 4, 0;
     BINARY_SUBSCR = 5, 1;
     END_FOR = 11, 0;
     GET_ITER = 19, 0;
@@ -32,6 +33,7 @@ opcodes! {
     UNARY_NEGATIVE = 42, 0;
     UNARY_NOT = 43, 0;
     BINARY_OP = 45, 1;
+    BUILD_LIST = 47, 0;
     BUILD_TUPLE = 52, 0;
     CALL = 53, 3;
     CALL_INTRINSIC_1 = 55, 0;
@@ -45,6 +47,8 @@ opcodes! {
     JUMP_BACKWARD = 77, 1;
     JUMP_BACKWARD_NO_INTERRUPT = 78, 0;
     JUMP_FORWARD = 79, 0;
+    LIST_APPEND = 80, 0;
+    LIST_EXTEND = 81, 0;
     LOAD_ATTR = 82, 9;
     LOAD_CONST = 83, 0;
     LOAD_FAST = 85, 0;

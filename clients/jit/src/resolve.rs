@@ -20,6 +20,8 @@ pub struct Literal {
 
 /// Builtin functions that are compiled, beside those that have a meaning of their own.
 pub const BUILTINS: &[&str] = &["divmod", "pow", "round", "sum"];
+/// The methods of lists that are compiled.
+pub const LIST_METHODS: &[&str] = &["append", "copy", "extend", "insert", "pop", "reverse"];
 /// The functions of `math` that are compiled.
 pub const MATH: &[&str] = &[
     "sqrt",
@@ -78,6 +80,10 @@ pub enum Meaning {
     Builtin(&'static str),
     /// `enumerate`, `zip` or `reversed`.
     Iterator(&'static str),
+    /// `list` or `bytearray`.
+    Container(&'static str),
+    /// One of `LIST_METHODS`.
+    ListMethod(&'static str),
     /// A function of `math`, by its name.
     Math(&'static str),
     /// A Python function.
@@ -111,6 +117,8 @@ pub trait Resolve {
     /// The attribute of a module.
     fn attribute(&mut self, module: usize, name: u32) -> Result<Literal>;
     fn meaning(&self, address: usize) -> Meaning;
+    /// The method of lists with this name, if it is compiled. Its type keeps it.
+    fn list_method(&self, name: u32) -> Result<Option<usize>>;
     /// What the parameters of a Python function get, of so many positional arguments and of keywords with these addresses.
     fn bind(&mut self, function: usize, positional: usize, names: &[usize]) -> Result<Vec<Passed>>;
     /// A Python function for arguments of these kinds. `returns` is what the function that is being compiled is believed to return:

@@ -19,6 +19,11 @@ impl Lowering<'_, '_> {
             self.secure();
             self.taken = self.before_consuming(count + 2);
         }
+        if names.is_empty() {
+            if let Some(flow) = self.call_method(count)? {
+                return Ok(flow);
+            }
+        }
         let start = self.stack.len().checked_sub(count).ok_or("internal: CALL")?;
         let arguments = self.stack.split_off(start);
         let (itself, callable) = (self.pop()?, self.pop()?);
@@ -42,6 +47,7 @@ impl Lowering<'_, '_> {
             }
             (Meaning::Builtin(name), arguments) => self.builtin(name, arguments)?,
             (Meaning::Iterator(name), arguments) => self.call_for_iterator(name, arguments)?,
+            (Meaning::Container(name), arguments) => self.call_for_container(name, arguments)?,
             (Meaning::Int, []) => self.empty(INT),
             (Meaning::Float, []) => self.empty(FLOAT),
             (Meaning::Bool, []) => self.empty(Kind::Bool),

@@ -55,6 +55,7 @@ impl Lowering<'_, '_> {
                     arguments.extend(self.as_kind(kind, value)?.into_iter().map(BlockArg::Value));
                 }
                 self.b.ins().jump(block, &arguments);
+                self.trace_origins(block, &arguments);
             }
             if is_new {
                 self.block(unit, block, kinds)?;

@@ -230,7 +230,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The item of a container at an index within it.
-    fn item_at(&mut self, container: &Kind, object: Value, index: Value) -> Result<Val> {
+    pub(super) fn item_at(&mut self, container: &Kind, object: Value, index: Value) -> Result<Val> {
         let flags = MemFlags::trusted();
         let start = match container {
             Kind::List(items) => {

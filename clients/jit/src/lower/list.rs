@@ -107,6 +107,12 @@ impl Lowering<'_, '_> {
     pub(super) fn store_list_item(&mut self, list: &Val, index: &Val, value: &Val) -> Result<()> {
         let place = self.list_place(list, index)?;
         self.stores = true;
+        let items = match value.kind {
+            Kind::Float { .. } => FLOAT,
+            Kind::Int { .. } => INT,
+            _ => Kind::Object,
+        };
+        self.learn(Self::word(list)?, &items);
         let good = match value.kind {
             Kind::Float { object: false } => return self.store_float(place, Self::word(value)?),
             Kind::Float { .. } | Kind::Int { .. } => {

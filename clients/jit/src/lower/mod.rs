@@ -5,6 +5,7 @@
 //! and so does the type of an object.
 
 mod buffer;
+mod build;
 mod builtins;
 mod calls;
 mod compare;
@@ -35,7 +36,7 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 use joins::Joins;
 use smallvec::SmallVec;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Loops and calls poll once in so many, a power of two: a few microseconds, for what lies between has neither.
 const POLLED_TURNS: i64 = 256;
@@ -55,6 +56,8 @@ pub struct Source<'a> {
     pub table: &'a Table,
     /// What its own calls of itself are believed to return.
     pub returns: Option<Kind>,
+    /// What is put into the empty lists that are made, by the code unit, as far as it is known.
+    pub expected: &'a BTreeMap<u32, Kind>,
     /// Containers at the start are owned already: those of a frame, from whose slots they were taken.
     pub takes_over: bool,
 }
@@ -69,6 +72,8 @@ pub struct Lowered {
     pub blocks: usize,
     /// It changes objects that others may refer to.
     pub stores: bool,
+    /// What is put into the empty lists that it makes, by the code unit.
+    pub learned: BTreeMap<u32, Kind>,
 }
 
 /// An exit whose code is still to be emitted.
@@ -98,6 +103,11 @@ pub struct Lowering<'a, 'f> {
     depth: Value,
     arguments: Option<StackSlot>,
     scratch: Option<StackSlot>,
+    /// For items that are put into a list.
+    items: Option<StackSlot>,
+    /// Where empty lists were made, by their word.
+    origins: HashMap<Value, u32>,
+    learned: BTreeMap<u32, Kind>,
     signatures: HashMap<Signature, SigRef>,
 
     locals: Vec<Val>,
@@ -147,6 +157,9 @@ pub fn lower(
         depth: Value::from_u32(0),
         arguments: None,
         scratch: None,
+        items: None,
+        origins: HashMap::new(),
+        learned: BTreeMap::new(),
         signatures: HashMap::new(),
         locals: Vec::new(),
         stack: Vec::new(),
@@ -165,10 +178,17 @@ pub fn lower(
     };
     // An error is that of the last instruction.
     let exits = lowering.all().map_err(|why| (lowering.instruction.start, why))?;
-    let Lowering { mut b, returns, blocks, seen, matched, stores, .. } = lowering;
+    let Lowering { mut b, returns, blocks, seen, matched, stores, learned, .. } = lowering;
     b.seal_all_blocks();
     b.finalize();
-    Ok(Lowered { exits, returns, other: if matched { None } else { seen }, blocks, stores })
+    Ok(Lowered {
+        exits,
+        returns,
+        other: if matched { None } else { seen },
+        blocks,
+        stores,
+        learned,
+    })
 }
 
 impl Lowering<'_, '_> {

@@ -20,9 +20,9 @@ use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlags, Signature, Value};
 /// How many values an instruction takes from the stack and uses without keeping them.
 pub(super) fn consumed(opcode: u8, argument: u32) -> usize {
     match opcode {
-        op::POP_TOP | op::TO_BOOL | op::UNARY_NOT => 1,
+        op::POP_TOP | op::TO_BOOL | op::UNARY_NOT | op::LIST_EXTEND => 1,
         op::BINARY_SUBSCR | op::BINARY_OP | op::COMPARE_OP | op::IS_OP => 2,
-        op::STORE_SUBSCR => 3,
+        op::STORE_SUBSCR | op::BINARY_SLICE => 3,
         op::CALL => 2 + argument as usize,
         op::CALL_KW => 3 + argument as usize,
         _ => 0,

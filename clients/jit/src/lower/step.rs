@@ -90,6 +90,10 @@ impl Lowering<'_, '_> {
             }
             op::LOAD_ATTR => {
                 let object = self.pop()?;
+                if let Kind::List(_) = object.kind {
+                    self.load_method(object, argument >> 1, argument & 1 != 0)?;
+                    return Ok(Flow::Next);
+                }
                 let Kind::Constant(address) = object.kind else {
                     return self.refuse("an attribute", &[&object]);
                 };
@@ -116,7 +120,9 @@ impl Lowering<'_, '_> {
                 let (y, x) = (self.pop()?, self.pop()?);
                 let in_place = argument >= operator::IN_PLACE;
                 let operator = if in_place { argument - operator::IN_PLACE } else { argument };
-                let result = if x.kind.is_int() && y.kind.is_int() {
+                let result = if matches!(x.kind, Kind::List(_)) || matches!(y.kind, Kind::List(_)) {
+                    self.list_binary(operator, in_place, &x, &y)?
+                } else if x.kind.is_int() && y.kind.is_int() {
                     self.int_binary(operator, &x, &y)?
                 } else if x.kind.is_number() && y.kind.is_number() {
                     match self.float_binary(operator, &x, &y)? {
@@ -210,6 +216,10 @@ impl Lowering<'_, '_> {
                 let owned = items.iter().any(|item| item.kind.holds_containers());
                 self.stack.push(Val { kind: Kind::Tuple(kinds), words, owned });
             }
+            op::BUILD_LIST => self.build_list(argument as usize)?,
+            op::LIST_APPEND => self.list_append(argument)?,
+            op::LIST_EXTEND => self.list_extend(argument)?,
+            op::BINARY_SLICE => return self.slice(),
             op::UNPACK_SEQUENCE => return self.unpack(argument as usize),
             op::GET_ITER => {
                 let value = self.pop()?;
@@ -276,7 +286,7 @@ impl Lowering<'_, '_> {
     }
 
     /// Where the item is that is `depth` from the top, 1 being the top.
-    fn place(&self, depth: u32) -> Result<usize> {
+    pub(super) fn place(&self, depth: u32) -> Result<usize> {
         self.stack
             .len()
             .checked_sub(depth as usize)
@@ -407,7 +417,7 @@ impl Lowering<'_, '_> {
             _ => return Ok(self.return_as_exit(value)),
         };
         self.seen.get_or_insert_with(|| plain.clone());
-        if *self.returns.get_or_insert_with(|| plain.clone()) != plain {
+        if !self.returns.get_or_insert_with(|| plain.clone()).is_like(&plain) {
             return Ok(self.return_as_exit(value));
         }
         self.matched = true;

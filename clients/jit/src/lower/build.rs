@@ -1,0 +1,346 @@
+//! Lists and bytearrays that are made, and methods that change lists.
+//!
+//! What is made is the value's own until it is stored or returned. What its items are is only expected: it is that of the first one
+//! that was put into it here, and each load of an item looks.
+
+use super::int::operator;
+use super::{Flow, Lowering};
+use crate::kind::{Kind, Val, FLOAT, INT};
+use crate::lists;
+use crate::resolve::{Meaning, Result};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{
+    Block, BlockArg, InstBuilder, MemFlags, StackSlot, StackSlotData, StackSlotKind, Value,
+};
+
+/// The most items of a list that is written out.
+const MOST_ITEMS: usize = 16;
+/// The words of a `lists::Item`.
+const WORDS: usize = 3;
+
+/// What an item of such a value is expected to be when it is read.
+fn expected(kind: &Kind) -> Kind {
+    match kind {
+        Kind::Int { .. } => INT,
+        Kind::Float { .. } => FLOAT,
+        Kind::Bool | Kind::None => kind.clone(),
+        kind if kind.is_container() => kind.clone(),
+        _ => Kind::Object,
+    }
+}
+
+fn list_of(items: Kind) -> Kind {
+    Kind::List(Box::new(items))
+}
+
+impl Lowering<'_, '_> {
+    /// `[a, b, c]`.
+    pub(super) fn build_list(&mut self, count: usize) -> Result<()> {
+        let start = self.stack.len().checked_sub(count).ok_or("internal: BUILD_LIST")?;
+        if count > MOST_ITEMS {
+            return Err("a list of so many items".into());
+        }
+        let items = self.stack.split_off(start);
+        let slot = self.store_items(&items)?;
+        let place = self.b.ins().stack_addr(I64, slot, 0);
+        let number = self.int(count as i64);
+        let list = self.made(lists::make as *const () as usize, &[place, number]);
+        // The list has references of its own.
+        items.iter().for_each(|item| self.release(item));
+        let first = items.first().map(|item| expected(&item.kind));
+        let kind = list_of(first.unwrap_or_else(|| {
+            self.origins.insert(list, self.instruction.start);
+            let known = self.source.expected.get(&self.instruction.start);
+            known.cloned().unwrap_or(Kind::Object)
+        }));
+        self.stack.push(Val::owning(kind, &[list]));
+        Ok(())
+    }
+
+    /// Calls a function that makes an object; leaves if it could not.
+    fn made(&mut self, helper: usize, arguments: &[Value]) -> Value {
+        let object = self.call_helper(helper, arguments, true);
+        let failed = self.b.ins().icmp_imm(IntCC::Equal, object, 0);
+        self.guard(failed);
+        object
+    }
+
+    /// Calls a function that changes a list; leaves if it could not.
+    fn changed(&mut self, helper: usize, arguments: &[Value]) {
+        let done = self.call_helper(helper, arguments, true);
+        let failed = self.b.ins().icmp_imm(IntCC::Equal, done, 0);
+        self.guard(failed);
+        self.stores = true;
+    }
+
+    /// The values in memory, as the functions of `lists` take them.
+    fn store_items(&mut self, items: &[Val]) -> Result<StackSlot> {
+        let slot = if let Some(slot) = self.items {
+            slot
+        } else {
+            let size = (8 * WORDS * MOST_ITEMS) as u32;
+            let data = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+            *self.items.insert(self.b.create_sized_stack_slot(data))
+        };
+        for (index, item) in items.iter().enumerate() {
+            let (tag, bits) = match item.kind {
+                Kind::Int { .. } => (lists::INT, Self::word(item)?),
+                Kind::Float { .. } => {
+                    let number = Self::word(item)?;
+                    (lists::FLOAT, self.b.ins().bitcast(I64, MemFlags::new(), number))
+                }
+                _ => (lists::OBJECT, self.int(0)),
+            };
+            let object = match (tag, &item.kind) {
+                (lists::OBJECT, Kind::Object) => Self::word(item)?,
+                (lists::OBJECT, _) => self.object_of(item)?,
+                _ => item.object().unwrap_or_else(|| self.b.ins().iconst(I64, 0)),
+            };
+            let tag = self.int(tag);
+            for (word, value) in [tag, bits, object].into_iter().enumerate() {
+                let offset = 8 * (WORDS * index + word) as i32;
+                self.b.ins().stack_store(value, slot, offset);
+            }
+        }
+        Ok(slot)
+    }
+
+    /// Appends a value to a list, which gets a reference of its own.
+    fn append(&mut self, list: &Val, value: &Val) -> Result<()> {
+        let object = Self::word(list)?;
+        let slot = self.store_items(std::slice::from_ref(value))?;
+        let item = self.b.ins().stack_addr(I64, slot, 0);
+        self.changed(lists::append as *const () as usize, &[object, item]);
+        self.learn(object, &expected(&value.kind));
+        Ok(())
+    }
+
+    /// LIST_APPEND, of a comprehension.
+    pub(super) fn list_append(&mut self, depth: u32) -> Result<()> {
+        let value = self.pop()?;
+        let place = self.place(depth)?;
+        let list = self.stack.get(place).cloned().ok_or("internal: LIST_APPEND")?;
+        let Kind::List(_) = list.kind else { return self.refuse("appending", &[&list]) };
+        self.append(&list, &value)?;
+        self.release(&value);
+        Ok(())
+    }
+
+    /// LIST_EXTEND, by a constant or a list.
+    pub(super) fn list_extend(&mut self, depth: u32) -> Result<()> {
+        let other = self.pop()?;
+        let place = self.place(depth)?;
+        let list = self.stack.get(place).cloned().ok_or("internal: LIST_EXTEND")?;
+        let Kind::List(_) = list.kind else { return self.refuse("extending", &[&list]) };
+        self.extend(&list, &other)?;
+        Ok(())
+    }
+
+    fn extend(&mut self, list: &Val, other: &Val) -> Result<()> {
+        let object = Self::word(list)?;
+        let (from, items) = match &other.kind {
+            Kind::Constant(address) => {
+                let known = self.source.constants.iter().find(|known| known.address == *address);
+                let items = known.and_then(|known| known.items.as_ref());
+                let items = items.ok_or("extending by a constant that is no tuple")?;
+                let first = items.first().map_or(Kind::Object, |item| expected(&item.kind));
+                (self.int(*address as i64), first)
+            }
+            Kind::List(items) => (Self::word(other)?, (**items).clone()),
+            _ => return self.refuse("extending", &[list, other]),
+        };
+        self.changed(lists::extend as *const () as usize, &[object, from]);
+        self.learn(object, &items);
+        Ok(())
+    }
+
+    /// Expects such items of a list from now on, if nothing was known, or ints where there is a float now.
+    pub(super) fn learn(&mut self, list: Value, items: &Kind) {
+        if *items == Kind::Object {
+            return;
+        }
+        if let Some(origin) = self.origins.get(&list) {
+            let learned = self.learned.entry(*origin).or_insert_with(|| items.clone());
+            if learned.is_like(items) {
+                *learned = learned.join(items);
+            }
+        }
+        for value in self.locals.iter_mut().chain(&mut self.stack) {
+            let Kind::List(known) = &mut value.kind else { continue };
+            let is_wider = **known == Kind::Object || (**known == INT && *items == FLOAT);
+            if value.words.first() == Some(&list) && is_wider {
+                **known = items.clone();
+            }
+        }
+    }
+
+    /// The parameters of a block are the lists that an edge passes.
+    pub(super) fn trace_origins(&mut self, block: Block, arguments: &[BlockArg]) {
+        let traced = self.b.block_params(block).iter().zip(arguments).filter_map(|(to, from)| {
+            let BlockArg::Value(from) = from else { return None };
+            Some((*to, *self.origins.get(from)?))
+        });
+        let traced: Vec<(Value, u32)> = traced.collect();
+        for (value, origin) in traced {
+            self.origins.entry(value).or_insert(origin);
+        }
+    }
+
+    /// Operators with a list as an operand.
+    pub(super) fn list_binary(
+        &mut self,
+        operator: u32,
+        in_place: bool,
+        x: &Val,
+        y: &Val,
+    ) -> Result<Val> {
+        match (operator, &x.kind, &y.kind) {
+            (operator::ADD, Kind::List(_), Kind::List(_)) if in_place => {
+                self.extend(x, y)?;
+                let Kind::List(items) = &x.kind else { return Ok(x.borrowed()) };
+                let items = if **items == Kind::Object { y.kind.clone() } else { x.kind.clone() };
+                Ok(Val::new(items, &[Self::word(x)?]))
+            }
+            (operator::ADD, Kind::List(items), Kind::List(_)) => {
+                let (a, b) = (Self::word(x)?, Self::word(y)?);
+                let kind = if **items == Kind::Object { y.kind.clone() } else { x.kind.clone() };
+                let made = self.made(lists::concatenate as *const () as usize, &[a, b]);
+                Ok(Val::owning(kind, &[made]))
+            }
+            // In place, what is released may be anything.
+            (operator::MULTIPLY, Kind::List(_), kind) if kind.is_int() && !in_place => {
+                self.repeated(x, y)
+            }
+            (operator::MULTIPLY, kind, Kind::List(_)) if kind.is_int() => self.repeated(y, x),
+            _ => self.refuse("arithmetic", &[x, y]),
+        }
+    }
+
+    fn repeated(&mut self, list: &Val, count: &Val) -> Result<Val> {
+        let words = [Self::word(list)?, Self::word(count)?];
+        let made = self.made(lists::repeat as *const () as usize, &words);
+        Ok(Val::owning(list.kind.clone(), &[made]))
+    }
+
+    /// `list[start:stop]`.
+    pub(super) fn slice(&mut self) -> Result<Flow> {
+        let (stop, start, list) = (self.pop()?, self.pop()?, self.pop()?);
+        let Kind::List(_) = list.kind else { return self.refuse("a slice", &[&list]) };
+        if start.kind.is_float() || stop.kind.is_float() {
+            return Ok(self.leave()); // TypeError
+        }
+        let mut index = |value: &Val, default: i64| match value.kind {
+            Kind::None => Ok(self.int(default)),
+            ref kind if kind.is_int() => Self::word(value),
+            _ => self.refuse("an index", &[value]),
+        };
+        let (start, stop) = (index(&start, 0)?, index(&stop, i64::MAX)?);
+        let result = self.sliced(&list, start, stop)?;
+        self.stack.push(result);
+        Ok(Flow::Next)
+    }
+
+    fn sliced(&mut self, list: &Val, start: Value, stop: Value) -> Result<Val> {
+        let object = Self::word(list)?;
+        let made = self.made(lists::slice as *const () as usize, &[object, start, stop]);
+        Ok(Val::owning(list.kind.clone(), &[made]))
+    }
+
+    /// A call of `list` or `bytearray`.
+    pub(super) fn call_for_container(&mut self, name: &str, arguments: &[Val]) -> Result<Val> {
+        match (name, arguments) {
+            ("list", []) => {
+                let none = self.int(0);
+                let made = self.made(lists::make as *const () as usize, &[none, none]);
+                Ok(Val::owning(list_of(Kind::Object), &[made]))
+            }
+            ("list", [x]) if matches!(x.kind, Kind::List(_)) => {
+                let (start, stop) = (self.int(0), self.int(i64::MAX));
+                self.sliced(x, start, stop)
+            }
+            ("list", [x]) if matches!(x.kind, Kind::Range { .. }) => {
+                let iterator = self.range_iterator(x)?;
+                let helper = lists::of_range as *const () as usize;
+                Ok(Val::owning(list_of(INT), &[self.made(helper, &iterator.words)]))
+            }
+            ("bytearray", [x]) if x.kind.is_int() => {
+                let count = Self::word(x)?;
+                let made = self.made(lists::bytearray as *const () as usize, &[count]);
+                Ok(Val::owning(Kind::ByteArray, &[made]))
+            }
+            _ => Err(format!("{name} of such arguments")),
+        }
+    }
+
+    /// The method of a list that is called next: it and the list.
+    pub(super) fn load_method(&mut self, list: Val, name: u32, is_called: bool) -> Result<()> {
+        let method = if is_called { self.resolve.list_method(name)? } else { None };
+        let Some(address) = method else {
+            return self.refuse("an attribute", &[&list]);
+        };
+        self.stack.push(Val::plain(Kind::Constant(address)));
+        self.stack.push(list);
+        Ok(())
+    }
+
+    /// A call of a method of a list, if it is one.
+    pub(super) fn call_method(&mut self, count: usize) -> Result<Option<Flow>> {
+        let start = self.stack.len().checked_sub(count + 2).ok_or("internal: CALL")?;
+        let Some([callable, list, arguments @ ..]) = self.stack.get(start..) else {
+            return Ok(None);
+        };
+        let (Kind::Constant(address), Kind::List(items)) = (&callable.kind, &list.kind) else {
+            return Ok(None);
+        };
+        let Meaning::ListMethod(name) = self.resolve.meaning(*address) else { return Ok(None) };
+        let (items, list, arguments) = ((**items).clone(), list.clone(), arguments.to_vec());
+        self.stack.truncate(start);
+        let object = Self::word(&list)?;
+        let mut result = Val::plain(Kind::None);
+        match (name, &arguments[..]) {
+            ("append", [value]) => self.append(&list, value)?,
+            ("insert", [index, value]) if index.kind.is_int() => {
+                let slot = self.store_items(std::slice::from_ref(value))?;
+                let item = self.b.ins().stack_addr(I64, slot, 0);
+                let words = [object, Self::word(index)?, item];
+                self.changed(lists::insert as *const () as usize, &words);
+                self.learn(object, &expected(&value.kind));
+            }
+            ("extend", [other]) if matches!(other.kind, Kind::List(_)) => {
+                self.extend(&list, other)?;
+            }
+            ("reverse", []) => self.changed(lists::reverse as *const () as usize, &[object]),
+            ("copy", []) => {
+                let (start, stop) = (self.int(0), self.int(i64::MAX));
+                result = self.sliced(&list, start, stop)?;
+            }
+            // Nothing is known of what never was there.
+            ("pop", [] | [_]) if items == Kind::Object => return Ok(Some(self.leave())),
+            ("pop", []) => {
+                let last = Val::new(INT, &[self.int(-1)]);
+                result = self.pop_item(&list, &last)?;
+            }
+            ("pop", [index]) if index.kind.is_int() => {
+                result = self.pop_item(&list, index)?;
+            }
+            _ => return Err(format!("list.{name} of such arguments")),
+        }
+        self.stack.push(result);
+        Ok(Some(Flow::Next))
+    }
+
+    /// `list.pop(index)`; leaves if there is no such item.
+    fn pop_item(&mut self, list: &Val, index: &Val) -> Result<Val> {
+        let object = Self::word(list)?;
+        let size = self.length(list)?;
+        let place = self.index_within(index, size)?;
+        let item = self.item_at(&list.kind, object, place)?;
+        let owned = item.kind.is_container();
+        let keeps = self.int(i64::from(owned));
+        self.changed(lists::remove as *const () as usize, &[object, place, keeps]);
+        Ok(Val { owned, ..item })
+    }
+}
+
+const _: () = assert!(size_of::<lists::Item>() == 8 * WORDS);

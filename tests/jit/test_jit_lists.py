@@ -1,0 +1,327 @@
+"""Lists and bytearrays that are made in compiled code, and methods that change lists."""
+
+import gc
+import signal
+import sys
+
+import jit_support
+from jit_support import define, run_alone
+from test_jit_iterators import IteratorCase
+
+
+def setUpModule():
+    Made.jit = Methods.jit = Owned.jit = jit_support.load()
+
+
+class Made(IteratorCase):
+    def test_written_out(self):
+        self.same("def f(x, y):\n    return [], [x], [x, y, x], [1, 2, 3], [0.5, -1.5, 2.5], [None, True, x], ['a', x]\n",
+                  [(1, 2), (1.5, 1000), (None, True), (2**62, -0.0)])
+        self.same("def f(x):\n    a = [x, x]\n    a[0] = 5\n    return a, [a, a], [[x], [[x]]]\n", [(10**9,), (2.5,)])
+
+    def test_repeated(self):
+        source = "def f(x, n):\n    a = [x] * n\n    b = n * [x, 0]\n    return a, b, len(a) + len(b)\n"
+        self.same(source, [(x, n) for x in (0, 1.5, None) for n in (3, 1, 0, -1, -2**63, True)])
+        source = "def f(n, m):\n    a = [[0] * n for _ in range(m)]\n    for i in range(n):\n        a[i % m][i] += i\n    return a, a[0] * 2\n"
+        self.same(source, [(4, 2), (1, 1), (0, 3), (3, 0)])
+
+    def test_sizes_that_no_memory_has(self):
+        for expression in ("[0] * n", "n * [0, 1]", "list(range(n))", "bytearray(n)", "[1.5] * n"):
+            source = f"def f(n):\n    x = 3\n    return len(\n        {expression}) + x\n"
+            self.same(source, [(n,) for n in (5, 2**62, 2**63 - 1, -1, -2**63, 2**59)])
+
+    def test_comprehensions(self):
+        for expression in ("x * 2 for x in a", "x for x in a if x", "[x, y] for x in a for y in a", "i + x for i, x in enumerate(a)",
+                           "[x * y for y in a] for x in a", "[0] * 2 for x in a", "x for x in [y for y in a]", "x / 2 for x in reversed(a)"):
+            source = f"def f(a, x):\n    b = [{expression}]\n    return b, len(b), x\n"
+            self.same(source, [([1, 2, 0], 7), ([], 7), ([0.5, 0.0], None), ([1, 2**62], 3), ([1, 2.5], 1), ([1, None], 1)])
+
+    def test_an_exception_in_a_comprehension(self):
+        source = """
+            def f(a, n):
+                x = n
+                try:
+                    b = [10 // (x - n)
+                         for x in a]
+                except ZeroDivisionError:
+                    b = [x]
+                c = [[100 // (y - x) for y in a] for x in a[:1]]
+                return b, c, x
+        """
+        self.same(source, [([1, 2], 3), ([1, 2, 3], 2), ([5, 4, 3], 3), ([], 1), ([2, 3, 2], 3)])
+
+    def test_a_variable_of_a_comprehension_is_unbound_outside(self):
+        self.same("def f(a):\n    b = [x for x in a]\n    return b, x\n    x = 1\n", [([1, 2],), ([],)])
+
+    def test_slices(self):
+        ends = (None, 0, 1, 2, -1, -2, 5, -5, 2**63 - 1, -2**63, True)
+        for content in ([1, 2, 3], [0.5], []):
+            self.same("def f(a, i, k):\n    return a[i:k], a[i:], a[:k], a[:]\n", [(content, i, k) for i in ends for k in ends])
+        self.same("def f(a, i):\n    return a[i:]\n", [([1, 2], 1.5)])
+
+    def test_sums(self):
+        self.same("def f(a, b):\n    c = a + b\n    c[0] = c[-1]\n    a += b\n    b += b\n    return a, b, c, a + [1]\n",
+                  [([1], [2, 3]), ([], [1]), ([0.5], [1]), ([1, 2.5], [None])])
+        shared = [1, 2]
+        self.same("def f(a, b):\n    a += b\n    return b, len(a)\n", [(shared, shared)])
+
+    def test_list_of(self):
+        self.same("def f(a, n):\n    return list(a), list(), list(range(n)), list(range(n, 0, -2)), list(range(0, n, 3))\n",
+                  [([1, 2], 5), ([], 0), ([[1]], -3), ([0.5], 2)])
+
+    def test_bytearrays(self):
+        source = "def f(n, x):\n    a = bytearray(n)\n    for i in range(n):\n        a[i] = x\n        x += 7\n    return a, len(a)\n"
+        self.same(source, [(5, 1), (0, 1), (3, 250), (-1, 1)])
+
+    def test_what_is_read_is_what_was_put_in(self):
+        source = """
+            def f(n, x):
+                a = []
+                b = [0] * n
+                for i in range(n):
+                    a.append(i)
+                    b[i] = x * i
+                t = 0
+                for i in range(n):
+                    t = t * 2 + a[i] + b[i]
+                a.append(x)
+                for y in a:
+                    t += y
+                return t, a, b
+        """
+        self.same(source, [(5, 2), (5, 0.5), (0, 1), (9, 2**61), (1, True)])
+
+
+class Methods(IteratorCase):
+    def test_append(self):
+        source = "def f(a, x, n):\n    for i in range(n):\n        a.append(x)\n        a.append(i)\n    return a[-1], len(a)\n"
+        self.same(source, [([], 1, 3), ([1], 0.5, 20), ([1], None, 2), ([[1]], 10**12, 3), ([1], [2], 2)])
+
+    def test_appending_to_itself(self):
+        self.same("def f(a):\n    a.append(a)\n    b = [a]\n    b.append(b)\n    return len(a)\n", [([1],), ([],)])
+
+    def test_while_it_is_looped_over(self):
+        source = """
+            def f(a, n):
+                t = 0
+                for x in a:
+                    t = t * 2 + x
+                    if len(a) < n:
+                        a.append(x + 1)
+                    elif len(a) > n:
+                        a.pop()
+                        a.pop()
+                for i, x in enumerate(a):
+                    a.insert(0, i) if len(a) < n + 4 else a.pop(0)
+                for x in reversed(a):
+                    a.pop()
+                    t += x
+                return t, a
+        """
+        self.same(source, [([1], 5), ([], 3), ([1, 2, 3, 4, 5, 6, 7, 8], 3), ([0.5], 9), ([1, 2, 3], 3), ([1, 2**62], 9)])
+
+    def test_a_list_that_shrinks_and_is_left_keeps_its_place(self):
+        source = """
+            def f(a, n):
+                seen = 0
+                for x in a:
+                    seen = seen * 3 + x
+                    if x == n:
+                        a.pop()
+                        a.pop()
+                        a.pop()
+                        seen = (seen + 4) * 2**62
+                        for _ in range(5):
+                            a.append(7)
+                return seen
+        """
+        self.same(source, [([1, 2, 3, 4, 5], n) for n in range(7)])
+        for head in ("i, x in enumerate(a)", "x, i in zip(a, range(99))"):
+            self.same(source.replace("x in a", head), [([1, 2, 3, 4, 5], n) for n in range(7)])
+
+    def test_pop(self):
+        for content in ([1, 2, 3], [0.5, 1.5], [True, None], [[1], [2, 3]], [], [1, 2**70], ["a", 1], [b"a"]):
+            for index in ("", "0", "-1", "1", "-2", "i", "9"):
+                self.same(f"def f(a, i):\n    x = a.pop({index})\n    return x, a\n", [(content, 1), (content, -1)])
+        self.same("def f(a, n):\n    t = 0\n    while a:\n        t += a.pop()\n        if t == n: a.append(5)\n    return t\n",
+                  [([1, 2, 3] * 50, 3), ([0.5] * 9, 1.5)])
+
+    def test_the_others(self):
+        source = "def f(a, i, x):\n    a.insert(i, x)\n    b = a.copy()\n    a.extend(b)\n    a.reverse()\n    b.extend([x, x])\n    return a, b\n"
+        self.same(source, [([1, 2, 3], i, x) for i in (0, 1, -1, 9, -9) for x in (5, 1.5, None)])
+        self.same("def f(a):\n    a.extend(a)\n    return a.append(1), a\n", [([1, 2],), ([],)])
+
+    def test_rows(self):
+        source = """
+            def f(n):
+                rows = []
+                for i in range(n):
+                    row = []
+                    for k in range(i):
+                        row.append(i * k)
+                    rows.append(row)
+                total = 0
+                for row in rows:
+                    for x in row:
+                        total += x
+                last = rows.pop()
+                last.append(total)
+                rows[0] = last
+                return rows, last, total
+        """
+        self.same(source, [(5,), (1,), (0,), (20,)])
+
+    def test_a_subclass_is_the_interpreters(self):
+        class Longer(list):
+            def append(self, item):
+                super().append(item)
+                super().append(item)
+
+            def __iter__(self):
+                return iter([7])
+        source = "def f(a):\n    t = 0\n    a.append(1)\n    for x in a:\n        t += x\n    return t\n"
+        plain, made = (define(source).f for _ in range(2))
+        self.compiled(made, [1, 2])
+        for content in (Longer([1, 2]), [1, 2]):
+            self.assertEqual(made(type(content)(content)), plain(type(content)(content)))
+
+    def test_a_method_that_is_kept(self):
+        source = "def f(a):\n    g = a.append\n    for i in range(3):\n        g(i)\n    return a\n"
+        self.assertEqual(self.kept(source), [1, 0, 1, 2])
+        self.assertEqual(self.kept("def f(a):\n    a.sort()\n    a.clear()\n    return a\n"), [])
+
+    def kept(self, source):
+        made = define(source).f
+        self.jit.compile_at_next_call(made)
+        made([1])
+        return made([1])
+
+    def test_levenshtein(self):
+        source = """
+            def f(first, second):
+                above = list(range(len(second) + 1))
+                for i, x in enumerate(first):
+                    row = [i + 1]
+                    for j, y in enumerate(second):
+                        row.append(min(above[j] + (x != y), above[j + 1] + 1, row[j] + 1))
+                    above = row
+                return above[-1]
+        """
+        left = self.same(source, [(b"kitten", b"sitting"), (b"", b"abc"), (b"abc", b""), (bytearray(b"saturday"), b"sunday")])
+        self.assertEqual(left, 0)
+
+
+class Owned(IteratorCase):
+    def test_references_are_balanced(self):
+        source = """
+            def f(a, n):
+                b = [a, a]
+                b.append(a)
+                c = [[a] for _ in range(n)]
+                d = b + c[0] + b[1:]
+                e = d.pop()
+                e = d.pop(0)
+                d.extend(b)
+                b += c
+                d = [x for x in b]
+                for x in d:
+                    e = x
+                return 10 // (n - 3)
+        """
+        made = define(source).f
+        self.compiled(made, [1], 2)
+        content = [1, 2]
+        before = sys.getrefcount(content)
+        for n in (1, 2, 3, 0, 4, 300):
+            jit_support.what_happens(made, (content, n))
+        gc.collect()
+        self.assertEqual(sys.getrefcount(content), before)
+
+    def test_memory_is_released(self):
+        source = "def f(n):\n    t = 0\n    for i in range(n):\n        row = [i] * 100\n        row.append(i)\n        t += row.pop() + row[5:][0]\n    return t\n"
+        made = define(source).f
+        self.compiled(made, 10)
+        made(1000)
+        blocks = sys.getallocatedblocks()
+        made(20_000)
+        self.assertLess(sys.getallocatedblocks() - blocks, 1000)
+
+    def test_a_destructor_runs_when_a_made_list_is_replaced(self):
+        found = run_alone("""
+            class Loud:
+                def __del__(self):
+                    print("gone")
+            def f(a, n):
+                row = a.pop()
+                for i in range(n):
+                    row = [i]
+                print("behind")
+                return row
+            def call(n):
+                return f([[1], [Loud()]], n)
+            ferrule_jit.compile_at_next_call(f)
+            f([[1]], 2)
+            print(call(3))
+        """)
+        self.assertEqual(found.split(), ["behind", "gone", "behind", "[2]"])
+
+    def test_the_collector_runs_in_a_loop(self):
+        source = """
+            def f(n):
+                keep = []
+                for i in range(n):
+                    row = [i]
+                    row.append(keep)
+                    keep = [row]
+                    if i % 5000 == 0:
+                        keep = []
+                return len(keep)
+        """
+        made, plain = define(source).f, define(source).f
+        self.compiled(made, 5)
+        before = gc.get_stats()[0]["collections"]
+        self.assertEqual(made(100_000), plain(100_000))
+        self.assertGreater(gc.get_stats()[0]["collections"], before)
+
+    def test_a_handler_changes_a_list_that_grows(self):
+        source = "def f(a, n):\n    for i in range(n):\n        a.append(i)\n        if len(a) > 1000:\n            a.pop()\n    return len(a)\n"
+        made = define(source).f
+        self.compiled(made, [1], 5)
+        content, cleared = [], []
+
+        def clear(number, frame):
+            cleared.append(len(content))
+            content.clear()
+        before = signal.signal(signal.SIGALRM, clear)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+            self.assertLessEqual(made(content, 2_000_000), 1000)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        self.assertTrue(cleared)
+        self.assertLessEqual(len(content), 1000)
+
+    def test_without_memory(self):
+        # The limit is that of the process.
+        program = """
+            import resource
+            def f(n):
+                a = []
+                try:
+                    for i in range(n):
+                        a.append([0] * 100_000)
+                except MemoryError:
+                    return len(a)
+            ferrule_jit.compile_at_next_call(f)
+            f(2)
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+            found = f(100_000)
+            print(100 < found < 10_000)
+        """
+        self.assertEqual(run_alone(program).strip(), "True")
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()
