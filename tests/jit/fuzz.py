@@ -8,6 +8,7 @@ signals, threads and failing allocations in turn (surroundings.py). fuzz_many.py
 """
 
 import argparse
+import array
 import copy
 import itertools
 import json
@@ -23,7 +24,7 @@ import generator_lists
 import surroundings
 
 KINDS = [("int", "int", "int"), ("float", "float", "float"), ("int", "float", "int"), ("float", "int", "other"), ("int", "int", "other"),
-         ("int", "int", "int"), ("list", "list", "int"), ("nested", "list", "int"), ("list", "bytes", "int")]
+         ("int", "int", "int"), ("list", "list", "int"), ("nested", "list", "int"), ("list", "bytes", "int"), ("array", "list", "int")]
 CALLS = 8
 # Of the address space of a process, which is far above what a program is to need: one that doubles a list or an int without end
 # ends with a MemoryError, as it does without the compiler.
@@ -35,6 +36,8 @@ def describe(value, depth=5):
         # A list may contain itself.
         items = ", ".join(describe(item, depth - 1) for item in value) if depth else "..."
         return f"({items})" if isinstance(value, tuple) else f"[{items}]"
+    if isinstance(value, array.array | memoryview):
+        return f"{type(value).__name__} {value.tolist()}"
     if isinstance(value, int) and not -10**40 < value < 10**40:
         return f"int {hash(value)} {value.bit_length()}"
     if type(value).__module__ == "builtins" and not isinstance(value, types.BuiltinFunctionType | types.FunctionType):
@@ -47,7 +50,7 @@ def outcome(function, arguments):
     dropped = generator_lists.DROPPED.numbers = []
     arguments = copy.deepcopy(arguments)  # lists are changed
     found = outcome_of(function, arguments)
-    changed = [describe(argument) for argument in arguments if isinstance(argument, list | bytearray)]
+    changed = [describe(argument) for argument in arguments if isinstance(argument, list | bytearray | array.array | memoryview)]
     return f"{found} {changed} {dropped}" if changed else found
 
 

@@ -1,5 +1,7 @@
-"""Random functions over lists, bytes and bytearrays: items are read and stored, lists are passed on, shared, nested and dropped."""
+"""Random functions over lists, bytes, bytearrays, arrays and memoryviews: items are read and stored, lists are passed on, shared, nested and dropped."""
 
+import array
+import copyreg
 import random
 import threading
 
@@ -40,17 +42,34 @@ class Loud:
         self.dropped.append(self.number)
 
 
+def copied(view):
+    """How copy.deepcopy() makes another view, of another object."""
+    return memoryview, (view.obj,)
+
+
+copyreg.pickle(memoryview, copied)
+
+
 def numbers(rng, values, small):
     chosen = values if rng.random() < 0.3 else small
     return [rng.choice(chosen) for _ in range(rng.randrange(0, 7))]
 
 
 def container(rng, kind):
-    """A container for a parameter of this kind: "list" of numbers of one type most of the time, "nested", or "bytes"."""
+    """A container for a parameter of this kind: "list" of numbers of one type most of the time, "nested", "bytes" or "array"."""
     ints, floats = [*range(-8, 9), 255, 256, 257, 10**6], [n / 2 for n in range(-8, 9)]
     if kind == "bytes":
         content = [rng.randrange(256) for _ in range(rng.randrange(0, 7))]
         return bytes(content) if rng.random() < 0.4 else bytearray(content)
+    if kind == "array":
+        code = rng.choice("bBhHiIlLqQfd")
+        made = array.array(code)
+        for _ in range(rng.randrange(0, 7)):
+            try:
+                made.append(rng.choice(ints if rng.random() < 0.7 else [*INTS, *FLOATS]))
+            except (OverflowError, TypeError):
+                pass
+        return memoryview(made) if rng.random() < 0.4 else made
     if kind == "nested":
         rows = [numbers(rng, INTS, ints) if rng.random() < 0.7 else numbers(rng, FLOATS, floats) for _ in range(rng.randrange(1, 4))]
         if rng.random() < 0.3:
@@ -139,7 +158,10 @@ class ListGenerator(Generator):
 
     def build(self, pad, depth):
         """Makes a list, or changes how many items one has. What grows has an end."""
-        name, kind = self.rng.choice(self.lists), self.rng.random()
+        # Of the others there are no such methods, most of the time.
+        others = {"a": "array", "b": "bytes"}
+        names = [name for name in self.lists if others.get(name) not in self.kinds or self.rng.random() < 0.1]
+        name, kind = self.rng.choice(names or self.lists), self.rng.random()
         if kind < 0.4:
             self.lines.append(f"{pad}q = {self.new_list(name)}")
             if depth == 1 and "q" not in self.lists:
@@ -183,7 +205,7 @@ class ListGenerator(Generator):
         self.loops += 1
         counter, name = f"i{self.loops}", self.rng.choice(self.lists)
         operator, kind = self.rng.choice(["+", "-", "*"]), self.rng.random()
-        if kind < 0.4:
+        if kind < 0.4 or (name == "a" and "array" in self.kinds):
             self.lines.append(f"{pad}for {counter} in range(len({name})):")
             self.known.append(counter)
             value = f"{name}[{counter}]"

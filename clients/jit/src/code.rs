@@ -124,6 +124,10 @@ pub fn kind_of(object: &Bound<'_, PyAny>) -> Kind {
     if let Some(container) = crate::containers::kind_of(object) {
         return container;
     }
+    // SAFETY: attached, as the binding says; no exception is set while code is compiled.
+    if let Some(buffer) = unsafe { crate::buffers::kind_of(object.as_ptr()) } {
+        return buffer;
+    }
     match literal(object).kind {
         Kind::Constant(_) => Kind::Object,
         kind => kind.widest(),

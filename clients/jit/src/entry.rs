@@ -384,6 +384,12 @@ pub unsafe fn unbox_one(kind: &Kind, object: *mut PyObject, put: &mut impl FnMut
         Kind::Bool if object == no || object == yes => Some(u64::from(object == yes)),
         _ => None,
     };
+    if let Kind::Buffer { .. } = kind {
+        // SAFETY: attached, and the object is alive, by contract. Compiled code finds out where its items are.
+        let fits = unsafe { crate::buffers::kind_of(object) }.as_ref() == Some(kind);
+        [object as u64, 0, 0].into_iter().for_each(put);
+        return fits;
+    }
     if kind.is_container() {
         // SAFETY: attached, and the object is alive, by contract.
         let fits = unsafe { crate::containers::is_of(object, kind) };

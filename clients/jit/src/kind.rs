@@ -50,6 +50,12 @@ pub enum Kind {
     /// An exact bytes object, likewise.
     Bytes,
     ByteArray,
+    /// A borrowed argument that is an array or a memoryview of items of this format: the object, where they are, and how many.
+    Buffer {
+        array: bool,
+        format: u8,
+        readonly: bool,
+    },
 }
 
 pub const INT: Kind = Kind::Int { object: false };
@@ -104,7 +110,9 @@ impl Kind {
             Self::Bool | Self::Object | Self::List(_) | Self::Bytes | Self::ByteArray => {
                 out.push(I64);
             }
-            Self::Range { .. } | Self::RangeIterator { .. } => out.extend([I64; 3]),
+            Self::Range { .. } | Self::RangeIterator { .. } | Self::Buffer { .. } => {
+                out.extend([I64; 3]);
+            }
             Self::Iterator { .. } => out.extend([I64; 2]),
             Self::Enumerate(iterator) => {
                 out.push(I64);
@@ -212,6 +220,10 @@ impl Kind {
             Self::List(items) => format!("list of {}", items.describe()),
             Self::Iterator { of, backwards: false } => format!("iterator of a {}", of.describe()),
             Self::Iterator { of, .. } => format!("reversed {}", of.describe()),
+            Self::Buffer { array, format, .. } => {
+                let name = if *array { "array" } else { "memoryview" };
+                format!("{name} of '{}'", char::from(*format))
+            }
             Self::Enumerate(_) => "enumerate".into(),
             Self::Zip(_) => "zip".into(),
             Self::Bytes => "bytes".into(),

@@ -5,6 +5,7 @@
 //! that is left. The package in Python has the interface.
 
 mod bind;
+mod buffers;
 mod code;
 mod compile;
 mod compiled;

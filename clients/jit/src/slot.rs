@@ -44,6 +44,7 @@ impl Slot {
             (Kind::Object | Kind::List(_) | Kind::Bytes | Kind::ByteArray, [object]) => {
                 Self::Object(*object)
             }
+            (Kind::Buffer { .. }, [object, ..]) => Self::Object(*object),
             (Kind::Range { .. }, [start, stop, step]) => Self::Range([*start, *stop, *step]),
             (Kind::RangeIterator { descending }, [next, left, step]) => {
                 Self::RangeIterator([*next, *left, *step], *descending)

@@ -8,7 +8,9 @@ impl Lowering<'_, '_> {
     /// `container[index]`.
     pub(super) fn subscript(&mut self) -> Result<Flow> {
         let (index, container) = (self.pop()?, self.pop()?);
-        if container.kind.is_container() && matches!(index.kind, Kind::Float { .. } | Kind::None) {
+        let is_known =
+            container.kind.is_container() || matches!(container.kind, Kind::Buffer { .. });
+        if is_known && matches!(index.kind, Kind::Float { .. } | Kind::None) {
             return Ok(self.leave()); // TypeError
         }
         let result = match &container.kind {
@@ -16,6 +18,7 @@ impl Lowering<'_, '_> {
             Kind::List(items) if **items == Kind::Object => return Ok(self.leave()),
             Kind::List(items) => self.list_item(&container, &index, items)?,
             Kind::Bytes | Kind::ByteArray => self.byte(&container, &index)?,
+            Kind::Buffer { format, .. } => self.buffer_item(&container, &index, *format)?,
             _ => return self.refuse("an item", &[&container]),
         };
         self.stack.push(result);
@@ -31,7 +34,12 @@ impl Lowering<'_, '_> {
                 return Ok(self.leave()); // TypeError
             }
             Kind::ByteArray => self.store_byte(&container, &index, &value)?,
-            Kind::Bytes => return Ok(self.leave()), // TypeError
+            Kind::Bytes | Kind::Buffer { readonly: true, .. } => {
+                return Ok(self.leave()); // TypeError
+            }
+            Kind::Buffer { format, .. } => {
+                return self.store_buffer_item(&container, &index, &value, *format);
+            }
             _ => return self.refuse("an item", &[&container]),
         }
         Ok(Flow::Next)
@@ -41,6 +49,7 @@ impl Lowering<'_, '_> {
     pub(super) fn length_of(&mut self, container: &Val) -> Result<Val> {
         let size = match &container.kind {
             Kind::Tuple(items) => self.int(items.len() as i64),
+            Kind::Buffer { .. } => self.buffer_length(container)?,
             _ => self.length(container)?,
         };
         Ok(Val::new(crate::kind::INT, &[size]))

@@ -4,6 +4,7 @@
 //! containers, or leaves at the start of an instruction. So what held at the entry (globals, callees, tools) holds until it is left,
 //! and so does the type of an object.
 
+mod array;
 mod buffer;
 mod build;
 mod builtins;
@@ -227,6 +228,7 @@ impl Lowering<'_, '_> {
             }
             value.owned = self.source.takes_over && kind.holds_containers();
             let value = self.own(value);
+            let value = self.located(value)?;
             self.locals.push(value);
         }
         self.stack = self.locals.split_off(self.source.locals.len());
