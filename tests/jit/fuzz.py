@@ -40,7 +40,7 @@ def describe(value, depth=5):
         return f"{type(value).__name__} {value.tolist()}"
     if isinstance(value, int) and not -10**40 < value < 10**40:
         return f"int {hash(value)} {value.bit_length()}"
-    if type(value).__module__ == "builtins" and not isinstance(value, types.BuiltinFunctionType | types.FunctionType):
+    if type(value).__module__ == "builtins" and not isinstance(value, types.BuiltinFunctionType | types.FunctionType | types.ModuleType):
         return f"{type(value).__name__} {value!r}"
     return type(value).__name__
 
@@ -62,7 +62,7 @@ def outcome_of(function, arguments):
         step = error.__traceback__.tb_next
         while step is not None:
             positions = next(itertools.islice(step.tb_frame.f_code.co_positions(), step.tb_lasti // 2, None))
-            local = {name: describe(value) for name, value in step.tb_frame.f_locals.items()}
+            local = {name: describe(value) for name, value in step.tb_frame.f_locals.items() if name[:2] != "__"}
             frames.append([step.tb_frame.f_code.co_name, step.tb_lineno, positions, sorted(local.items())])
             step = step.tb_next
         text = "" if isinstance(error, RecursionError) else str(error)[:200]
@@ -85,6 +85,9 @@ class Program:
         self.seed, self.text = seed, made.source()
         self.code = compile(self.text, f"<program {seed}>", "exec")
         self.calls = [arguments(made.rng, self.kinds) for _ in range(CALLS)]
+        if made.style in ("globals", "module"):
+            # Globals keep values until a later call, or the collector, drops them.
+            self.calls = [generator_lists.silenced(values) for values in self.calls]
 
     def functions(self):
         namespace = {"__name__": "generated"}

@@ -1,6 +1,7 @@
 """Random functions over numbers: statements of all kinds that are compiled, over values at which something changes."""
 
 import random
+import re
 
 INTS = [0, 1, -1, 2, -2, 3, -3, 5, 7, -7, 8, 10, 63, 64, -64, 255, 256, 257, 1000, 2**30 - 1, 2**30, -2**30, 2**31, -2**31, 2**32,
         2**53 - 1, 2**53, 2**53 + 1, -2**53 - 1, 2**60, 2**61 + 1, 2**62, -2**62, 2**63 - 1, 2**63 - 2, -2**63, -2**63 + 1, 2**63,
@@ -18,6 +19,20 @@ OF_TWO = ["math.atan2", "math.fmod", "math.pow", "math.copysign", "math.log"]
 OF_INTS = ["math.gcd", "math.lcm", "math.comb", "pow"]
 PARAMETERS = ["a", "b", "c"]
 VARIABLES = ["x", "y", "z", *PARAMETERS]
+# How `main` has its variables: as locals, as globals, in cells, or as those of a module that it executes.
+STYLES = ["locals"] * 5 + ["globals", "cells", "module"]
+MODULE = """class Finished(Exception): pass
+BODY = compile({body!r}, "<program of main>", "exec")
+SPACE = {{}}
+def main(a, b, c):
+    SPACE.clear()
+    SPACE.update(a=a, b=b, c=c, Finished=Finished)
+    try:
+        exec(BODY, SPACE)
+    except Finished:
+        pass
+    return SPACE.get("result")
+"""
 HEADER = """import math
 from math import sqrt
 LIMIT = 7
@@ -35,6 +50,8 @@ def arguments(rng, kinds):
 class Generator:
     """One program: a module with a function `main` of three parameters, and what it calls."""
 
+    header = HEADER
+
     def __init__(self, seed, floats):
         self.rng = random.Random(seed)
         # Where floats are about, an operator of bits is an exception most of the time.
@@ -45,14 +62,36 @@ class Generator:
         self.helpers = []
         # By name: the parameters with a default, and those that are keyword-only.
         self.optional = {}
+        self.style, self.function_name = "locals", None
 
     def source(self):
+        self.style = self.rng.choice(STYLES)
         for number in range(self.rng.randrange(3)):
             self.helper(f"helper{number}")
         if self.rng.random() < 0.3:
             self.recursive()
+        if self.style in ("globals", "module") and self.rng.random() < 0.5:
+            self.lines += ["def reader(n):", f"    return {self.rng.choice('xyz')} + n"]
+            self.helpers.append(("reader", 1))
         self.function("main", PARAMETERS, statements=self.rng.randrange(3, 9))
-        return HEADER + "\n".join(self.lines) + "\n"
+        return self.program()
+
+    def program(self):
+        """The text of all functions; in one style, what was the body of `main` is the code of a module."""
+        if self.style != "module":
+            return self.header + "\n".join(self.lines) + "\n"
+        start = next(index for index, line in enumerate(self.lines) if line.startswith("def main("))
+        body = [re.sub(r"\breturn (.*)", r"result = \1; raise Finished", line[4:]) for line in self.lines[start + 1:]]
+        return self.header + MODULE.format(body=self.header + "\n".join(self.lines[:start] + body) + "\n")
+
+    def prologue(self, name):
+        """Where the variables of `main` are."""
+        if name != "main":
+            return
+        if self.style == "globals":
+            self.lines.append("    global x, y, z")
+        if self.style == "cells":
+            self.lines += ["    def show(): return x, y", "    def bump():", "        nonlocal z", "        z += 1", "        return z"]
 
     def helper(self, name):
         parameters = PARAMETERS[:self.rng.randrange(1, 4)]
@@ -77,6 +116,8 @@ class Generator:
 
     def function(self, name, parameters, statements, written=None):
         self.lines.append(f"def {name}({written or ', '.join(parameters)}):")
+        self.prologue(name)
+        self.function_name = name
         self.loops = 0
         self.known = list(parameters)
         start = ["0", "1", "0.0", "1.0", "1000", "a", "LIMIT", "SCALE"] if self.floats else ["0", "1", "1000", "a", "LIMIT"]
@@ -91,9 +132,14 @@ class Generator:
         self.lines.append(f"    return {self.result()}")
 
     def result(self):
+        if self.in_cells() and self.rng.random() < 0.3:
+            return "show()"
         if self.rng.random() < 0.15:
             return ", ".join(self.rng.choice(self.known) for _ in range(self.rng.randrange(2, 4)))
         return self.expression(2)
+
+    def in_cells(self):
+        return self.style == "cells" and self.function_name == "main"
 
     # ---- statements ---------------------------------------------------------------
 
@@ -184,6 +230,8 @@ class Generator:
         return self.rng.choice(self.known)
 
     def atom(self, names):
+        if self.in_cells() and self.rng.random() < 0.02:
+            return "bump()"
         kind = self.rng.random()
         if kind < 0.62:
             return self.rng.choice(names)
@@ -240,7 +288,7 @@ class Generator:
 
     def call_of(self, name, values):
         """A call of a helper, some of whose arguments are left out, or have keywords in any order."""
-        optional, only = self.optional[name]
+        optional, only = self.optional.get(name, ((), ()))
         positional, keywords, named = [], [], False
         for parameter, value in zip(PARAMETERS, values):
             if parameter in optional and self.rng.random() < 0.4:

@@ -5,7 +5,7 @@ import copyreg
 import random
 import threading
 
-from generator import FLOATS, INTS, OTHERS, Generator
+from generator import FLOATS, INTS, OTHERS, STYLES, Generator
 
 HEADER = """import math
 from math import sqrt
@@ -50,6 +50,13 @@ def copied(view):
 copyreg.pickle(memoryview, copied)
 
 
+def silenced(value):
+    """The value with None for what notes that it is dropped."""
+    if isinstance(value, list | tuple):
+        return type(value)(silenced(item) for item in value)
+    return None if isinstance(value, Loud) else value
+
+
 def numbers(rng, values, small):
     chosen = values if rng.random() < 0.3 else small
     return [rng.choice(chosen) for _ in range(rng.randrange(0, 7))]
@@ -91,20 +98,25 @@ def arguments(rng, kinds):
 class ListGenerator(Generator):
     """One program: `main` has two parameters that are containers, and an int."""
 
+    header = HEADER
+
     def __init__(self, seed, kinds):
         super().__init__(seed, True)
         self.rng = random.Random(seed)
         self.kinds = kinds
 
     def source(self):
+        self.style = self.rng.choice(STYLES)
         if self.rng.random() < 0.3:
             self.function("change", ["a", "b", "c"], statements=self.rng.randrange(1, 4))
             self.helpers.append(("change", 3))
         self.function("main", ["a", "b", "c"], statements=self.rng.randrange(3, 9))
-        return HEADER + "\n".join(self.lines) + "\n"
+        return self.program()
 
     def function(self, name, parameters, statements):
         self.lines.append(f"def {name}({', '.join(parameters)}):")
+        self.prologue(name)
+        self.function_name = name
         self.loops = 0
         self.known, self.lists = ["c"], ["a", "b"]
         for number in ("x", "y", "z"):
@@ -119,6 +131,8 @@ class ListGenerator(Generator):
         self.lines.append(f"    return {self.result()}")
 
     def result(self):
+        if self.in_cells() and self.rng.random() < 0.3:
+            return "show()"
         if self.rng.random() < 0.3:
             return ", ".join(self.rng.choice(self.known + self.lists) for _ in range(self.rng.randrange(1, 4)))
         return self.expression(2)

@@ -1,6 +1,6 @@
 //! Reading code objects and functions through PyO3: what can be compiled at all, constants, kinds of arguments.
 
-use crate::decode::Code;
+use crate::decode::{Code, Instruction, Region};
 use crate::kind::Kind;
 use crate::opcode as op;
 use crate::parts;
@@ -16,7 +16,9 @@ pub static CACHES: OnceLock<[u8; 256]> = OnceLock::new();
 
 const OPTIMIZED_WITH_NEW_LOCALS: i32 = 0x3;
 /// `*args`, `**kwargs`, generators and coroutines of all kinds.
-const NOT_PLAIN: i32 = 0x4 | 0x8 | 0x20 | 0x80 | 0x100 | 0x200;
+const NOT_PLAIN: i32 = 0x4 | 0x8 | SUSPENDS;
+/// Generators and coroutines.
+const SUSPENDS: i32 = 0x20 | 0x80 | 0x100 | 0x200;
 
 /// What of a code object decides whether it is compiled.
 pub struct Shape {
@@ -47,6 +49,12 @@ pub fn shape(code: &Bound<'_, PyCode>) -> Result<Shape, String> {
     Ok(Shape { arguments, locals: number(locals)? })
 }
 
+/// How many slots frames have for variables and cells.
+pub fn slots(code: &Bound<'_, PyCode>) -> usize {
+    // SAFETY: a code object, whose fields never change; *layouts*.
+    unsafe { (*code.as_ptr().cast::<CodeObject>()).locals_plus }.try_into().unwrap_or(0)
+}
+
 /// The instructions, without what is specialized or instrumented.
 pub fn decode(code: &Bound<'_, PyCode>) -> PyResult<Code> {
     let bytes = parts::bytes_of(code)?;
@@ -56,35 +64,48 @@ pub fn decode(code: &Bound<'_, PyCode>) -> PyResult<Code> {
     Ok(Code::decode(bytes.as_bytes(), of))
 }
 
-/// Why code is not worth an attempt, and its code unit: an instruction that is reached without an exception and is not compiled.
-pub fn unsupported(code: &Code) -> Option<(u32, String)> {
-    let (mut seen, mut work) = (HashSet::new(), vec![0]);
+/// Why a function is not compiled as a whole, and the code unit because of which, if it is one.
+pub fn refusal(object: &Bound<'_, PyCode>, code: &Code) -> Option<(Option<u32>, String)> {
+    if let Err(why) = shape(object) {
+        return Some((None, why));
+    }
+    let stores = |i: &Instruction| matches!(i.opcode, op::STORE_GLOBAL | op::DELETE_GLOBAL);
+    if let Some(store) = code.instructions().find(stores) {
+        return Some((Some(store.start), "it assigns globals".into()));
+    }
+    let all = Region { start: 0, end: u32::MAX };
+    unsupported(code, all, false).map(|(unit, why)| (Some(unit), why))
+}
+
+/// Whether a loop can take turns of which all instructions are compiled.
+pub fn supported_within(code: &Code, region: Region) -> bool {
+    unsupported(code, region, true).is_none()
+}
+
+/// Whether there is such a loop, in code whose frames compiled code can enter.
+pub fn has_loop(object: &Bound<'_, PyCode>, code: &Code) -> bool {
+    // SAFETY: a code object, whose fields never change; *layouts*.
+    let flags = unsafe { (*object.as_ptr().cast::<CodeObject>()).flags };
+    flags & SUSPENDS == 0 && code.loops().any(|region| supported_within(code, region))
+}
+
+/// An instruction of a region that is reached without an exception and is not compiled. In a loop, one of each turn.
+fn unsupported(code: &Code, region: Region, is_loop: bool) -> Option<(u32, String)> {
+    let (mut seen, mut work) = (HashSet::new(), vec![region.start]);
     while let Some(unit) = work.pop() {
-        if !seen.insert(unit) {
+        if !region.contains(unit) || !seen.insert(unit) {
             continue;
         }
         let Some(instruction) = code.at(unit) else {
             return Some((unit, "code that is not understood".into()));
         };
         if op::caches(instruction.opcode).is_none() {
-            if code.raises_from(unit) {
+            if code.raises_from(unit) || is_loop && code.can_turn_without(region, unit) {
                 continue;
             }
             return Some((unit, format!("instruction {} is not compiled", instruction.opcode)));
         }
-        work.extend(instruction.target());
-        let ends = matches!(
-            instruction.opcode,
-            op::RETURN_VALUE
-                | op::RETURN_CONST
-                | op::RAISE_VARARGS
-                | op::JUMP_BACKWARD
-                | op::JUMP_BACKWARD_NO_INTERRUPT
-                | op::JUMP_FORWARD
-        );
-        if !ends {
-            work.push(instruction.next);
-        }
+        work.extend(instruction.successors());
     }
     None
 }

@@ -10,6 +10,7 @@ use crate::kind::Kind;
 use crate::lists;
 use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
+use crate::outer::Outer;
 use crate::parts;
 use crate::record::{InProgress, Record};
 use crate::resolve::{self, Callee, Literal, Meaning, Passed, Resolve};
@@ -49,6 +50,7 @@ struct Resolver<'py, 'a> {
     callees: Vec<Rc<Compiled>>,
     nested: usize,
     calls_back: usize,
+    outer: Option<Rc<Outer>>,
 }
 
 /// An entry of a record's versions that are being compiled, as long as it is.
@@ -74,7 +76,7 @@ pub fn compile(
     parameters: &[Kind],
     nested: usize,
 ) -> Result<Rc<Compiled>, String> {
-    let start = Start { unit: 0, locals: parameters, stack: &[] };
+    let start = Start { unit: 0, locals: parameters, stack: &[], outer: None };
     let compiled = Rc::new(attempt(function, &start, nested)?);
     // What calls a caller back is a part of that.
     if compiled.calls_back >= nested {
@@ -86,8 +88,11 @@ pub fn compile(
 /// Where compiled code starts, and with what.
 pub struct Start<'a> {
     pub unit: u32,
+    /// In a loop with those that are outside of the frame.
     pub locals: &'a [Kind],
     pub stack: &'a [Kind],
+    /// Of a loop.
+    pub outer: Option<&'a Rc<Outer>>,
 }
 
 /// Compiles the rest of a function from the head of a loop.
@@ -100,8 +105,8 @@ pub fn compile_loop(
 
 /// The IR and the machine code of what a function was compiled to, as it would be compiled now.
 pub fn listing(function: &Bound<'_, PyFunction>, compiled: &Compiled) -> Result<String, String> {
-    let Compiled { parameters, stack, start, .. } = compiled;
-    let start = Start { unit: *start, locals: parameters, stack };
+    let Compiled { parameters, stack, start, outer, .. } = compiled;
+    let start = Start { unit: *start, locals: parameters, stack, outer: outer.as_ref() };
     let mut listing = String::new();
     translate(function, &start, 0, &Cell::new(None), Some(&mut listing))?;
     Ok(listing)
@@ -115,7 +120,11 @@ fn attempt(
     let code = parts::code_of(function);
     let record = Record::of(&code).map_err(raised)?;
     let began = processor_time();
-    let result = translate(function, start, nested, &record.refused_at, None);
+    let refused_at = Cell::new(None);
+    let result = translate(function, start, nested, &refused_at, None);
+    if result.is_err() || !record.in_part.get() {
+        record.refused_at.set(refused_at.get());
+    }
     let microseconds = processor_time() - began;
     record.spent.set(record.spent.get() + microseconds);
     if nested == 0 {
@@ -136,16 +145,20 @@ fn translate(
     refused_at.set(None);
     let object = parts::code_of(function);
     let record = Record::of(&object).map_err(raised)?;
-    let shape = code::shape(&object)?;
     let decoded = code::decode(&object).map_err(raised)?;
     let constants = code::literals(&object);
     let is_loop = start.unit != 0;
     let words: usize = start.locals.iter().map(Kind::count).sum();
-    if !is_loop && (start.locals.len() != shape.arguments || words > MOST_ARGUMENTS) {
-        return Err("so many arguments".into());
-    }
     let mut locals = start.locals.to_vec();
-    locals.resize(shape.locals, Kind::Unbound);
+    if !is_loop {
+        let shape = code::shape(&object)?;
+        if start.locals.len() != shape.arguments || words > MOST_ARGUMENTS {
+            return Err("so many arguments".into());
+        }
+        locals.resize(shape.locals, Kind::Unbound);
+    }
+    let outside = start.outer.map(|outer| outer.outside(code::slots(&object)));
+    let outside = outside.unwrap_or_default();
     let mut table = Box::<Table>::default();
     let mut returns = None;
     let mut expected = BTreeMap::new();
@@ -160,6 +173,7 @@ fn translate(
             )
         });
         let mut resolver = Resolver::new(function, &object, record, parameters, &table, nested)?;
+        resolver.outer = start.outer.cloned();
         let source = Source {
             code: &decoded,
             start: start.unit,
@@ -171,6 +185,7 @@ fn translate(
             returns: returns.clone(),
             expected: &expected,
             takes_over: is_loop,
+            outside: &outside,
         };
         let isa = isa()?;
         let signature = lower::signature(isa.default_call_conv());
@@ -229,6 +244,7 @@ fn translate(
             parameters: start.locals.to_vec(),
             stack: start.stack.to_vec(),
             start: start.unit,
+            outer: start.outer.cloned(),
             returns: returned,
             dependencies,
             globals: globals.as_ptr() as usize,
@@ -240,6 +256,7 @@ fn translate(
             stores,
             microseconds: processor_time() - began,
             entered: Cell::new(0),
+            short: Cell::new(0),
         });
     }
     Err("it is not clear what it returns".into())
@@ -315,6 +332,7 @@ impl<'py, 'a> Resolver<'py, 'a> {
             callees,
             nested,
             calls_back: usize::MAX,
+            outer: None,
         })
     }
 
@@ -330,6 +348,13 @@ impl<'py, 'a> Resolver<'py, 'a> {
         name: &Bound<'py, PyString>,
         value: Option<&Bound<'py, PyAny>>,
     ) -> Result<(), String> {
+        let stored = self.outer.as_ref().is_some_and(|outer| outer.stores_global(name));
+        if stored && dict.is(&self.globals) {
+            return Err(format!(
+                "{} is read as an attribute, and assigned",
+                name.to_string_lossy()
+            ));
+        }
         // Those of callees are theirs too.
         if self.dependencies.iter().any(|d| Rc::strong_count(d) == 1 && d.is_about(dict, name)) {
             return Ok(());
@@ -525,7 +550,7 @@ impl Resolve for Resolver<'_, '_> {
         if itself && self.parameters == Some(arguments) {
             return Ok(Callee { table: self.table, parameters, returns: None, stores: false });
         }
-        if code::unsupported(&code::decode(&code).map_err(raised)?).is_some() {
+        if code::refusal(&code, &code::decode(&code).map_err(raised)?).is_some() {
             return Err(format!("{} is called, which is not compiled", parts::name_of(function)));
         }
         let record = Record::of(&code).map_err(raised)?;
@@ -557,6 +582,15 @@ impl Resolve for Resolver<'_, '_> {
                 compiled
             }
         };
+        if let Some(outer) = &self.outer {
+            let stored = |d: &Rc<Dependency>| {
+                d.is_in(&self.globals) && outer.stores_global(&d.name(object.py()))
+            };
+            if compiled.dependencies.iter().any(stored) {
+                let name = parts::name_of(function);
+                return Err(format!("{name} is called, which uses a global that is assigned"));
+            }
+        }
         let returns = compiled.returns.clone().ok_or("a function that never returns")?;
         self.dependencies.extend(compiled.dependencies.iter().cloned());
         let table = std::ptr::from_ref::<Table>(&compiled.table);

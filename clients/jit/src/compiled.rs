@@ -4,6 +4,7 @@ use crate::context::{Context, Entry, Outcome, Table};
 use crate::depend::Dependency;
 use crate::kind::Kind;
 use crate::memory::CodeMemory;
+use crate::outer::Outer;
 use crate::python::ThreadState;
 use crate::symbols::Symbol;
 use std::cell::Cell;
@@ -21,6 +22,8 @@ pub struct Compiled {
     pub parameters: Vec<Kind>,
     pub stack: Vec<Kind>,
     pub start: u32,
+    /// Of a loop.
+    pub outer: Option<Rc<Outer>>,
     pub returns: Option<Kind>,
     pub dependencies: Vec<Rc<Dependency>>,
     /// The addresses of the dicts of the function that it was compiled for.
@@ -36,6 +39,8 @@ pub struct Compiled {
     pub stores: bool,
     pub microseconds: f64,
     pub entered: Cell<u64>,
+    /// How many times in succession a loop has ended after a few turns.
+    pub short: Cell<u32>,
 }
 
 impl Compiled {

@@ -1,6 +1,7 @@
 //! A code object's instructions.
 
 use crate::opcode as op;
+use std::collections::HashSet;
 
 /// One instruction with its argument.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,33 @@ impl Instruction {
             }
             _ => None,
         }
+    }
+
+    /// Where control may go from here without an exception.
+    pub fn successors(&self) -> impl Iterator<Item = u32> {
+        let ends = matches!(
+            self.opcode,
+            op::RETURN_VALUE
+                | op::RETURN_CONST
+                | op::RAISE_VARARGS
+                | op::JUMP_BACKWARD
+                | op::JUMP_BACKWARD_NO_INTERRUPT
+                | op::JUMP_FORWARD
+        );
+        self.target().into_iter().chain((!ends).then_some(self.next))
+    }
+}
+
+/// A stretch of code units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Region {
+    pub fn contains(self, unit: u32) -> bool {
+        (self.start..self.end).contains(&unit)
     }
 }
 
@@ -77,8 +105,32 @@ impl Code {
         self.by_unit.iter().copied().flatten()
     }
 
-    pub fn has_loop(&self) -> bool {
-        self.instructions().any(|i| i.opcode == op::JUMP_BACKWARD)
+    /// From the head of each loop to its jump back, that included. A loop has as many as ways back.
+    pub fn loops(&self) -> impl Iterator<Item = Region> + '_ {
+        let jumps = self.instructions().filter(|i| i.opcode == op::JUMP_BACKWARD);
+        jumps.filter_map(|jump| Some(Region { start: jump.target()?, end: jump.next }))
+    }
+
+    /// The loop with this head.
+    pub fn loop_at(&self, head: u32) -> Option<Region> {
+        self.loops().filter(|region| region.start == head).max_by_key(|region| region.end)
+    }
+
+    /// Whether a loop can take a turn without an instruction of it.
+    pub fn can_turn_without(&self, region: Region, avoided: u32) -> bool {
+        let (mut seen, mut work) = (HashSet::from([avoided]), vec![region.start]);
+        while let Some(unit) = work.pop() {
+            let Some(instruction) = self.at(unit) else { continue };
+            if !region.contains(unit) || !seen.insert(unit) {
+                continue;
+            }
+            if instruction.opcode == op::JUMP_BACKWARD && instruction.target() == Some(region.start)
+            {
+                return true;
+            }
+            work.extend(instruction.successors());
+        }
+        false
     }
 
     /// Whether control may leave the straight line from `unit` only by raising: what is not compiled there is a cold exit.

@@ -83,6 +83,15 @@ impl Dependency {
         self.dict == dict.as_ptr() && self.name.as_ptr() == name.as_ptr()
     }
 
+    /// Whether it is about a name in this dict.
+    pub fn is_in(&self, dict: &Bound<'_, PyAny>) -> bool {
+        self.dict == dict.as_ptr()
+    }
+
+    pub fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        self.name.bind(py).clone()
+    }
+
     /// That the function is called, so that its code matters too.
     pub fn with_code(&mut self, code: &Bound<'_, PyAny>) -> PyResult<()> {
         self.observers = observers(code)?;

@@ -53,6 +53,9 @@ type Vectorcall = unsafe extern "C" fn(
 
 /// Gives a function the vectorcall of compiled functions. `record` is that of its code.
 pub fn take(function: &Bound<'_, pyo3::types::PyFunction>, record: &Record) {
+    if record.in_part.get() {
+        return;
+    }
     if record.observers.get().0.is_null() {
         let Ok(word) = observers(&parts::code_of(function)) else { return };
         record.observers.set(Observers(word));
@@ -168,7 +171,8 @@ unsafe extern "C" fn enter(
     };
     // Without a word to compare, the code was assigned to a function that had other code.
     let observers = record.observers.get().0;
-    if record.given_back.get() || !ENABLED.load(Ordering::Relaxed) || observers.is_null() {
+    let refused = record.given_back.get() || record.in_part.get();
+    if refused || !ENABLED.load(Ordering::Relaxed) || observers.is_null() {
         // SAFETY: as this function is called.
         return unsafe {
             give_back(function);
@@ -334,6 +338,10 @@ unsafe fn make(function: *mut PyObject, record: &Record, given: &[*mut PyObject]
     unsafe { ffi::PyErr_Clear() };
     match result {
         Ok(Ok(())) => {}
+        // Its loops may be compiled all the same.
+        Ok(Err(why)) if !record.loops.borrow().is_empty() => {
+            record.refuse_in_part(record.refused_at.get(), why);
+        }
         Ok(Err(why)) => record.refuse(why),
         Err(_) => record.refuse("the compiler has failed".into()),
     }
@@ -483,11 +491,11 @@ pub fn judge(record: &Record, context: &Context) -> Option<Cause> {
             count(&record.left);
             *record.places.borrow_mut().entry(exit.unit).or_insert(0) += 1;
             let (entered, left) = (record.entered.get(), record.left.get());
-            if entered >= JUDGED && left > entered / 4 {
+            if entered >= JUDGED && left > entered / 4 && !record.in_part.get() {
                 record.refuse("it is left for the interpreter too often".into());
             }
         }
-        Cause::Depth | Cause::Call | Cause::Return => {}
+        Cause::End | Cause::Depth | Cause::Call | Cause::Return => {}
     }
     Some(exit.cause)
 }

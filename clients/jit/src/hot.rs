@@ -3,14 +3,16 @@
 //! The frame's slots are read into machine words, and written when the code is left. What is compiled changes nothing outside of
 //! its frame, so whatever cannot be written is as if it had not been computed.
 
-use crate::code::{kind_of, literal};
+use crate::code::{self, kind_of, literal};
 use crate::compile::{compile_loop, Start};
 use crate::compiled::Compiled;
+use crate::containers;
 use crate::context::{Context, LEFT};
 use crate::entry::{self, box_result, judge, room, unbox_one};
 use crate::exit;
 use crate::iterators;
 use crate::kind::Kind;
+use crate::outer::{self, Outer};
 use crate::parts;
 use crate::python::ThreadState;
 use crate::record::{count, Record};
@@ -19,13 +21,19 @@ use framehook::raw::Loop;
 use framehook::{HotLoop, LoopAnswer};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::PyFunction;
+use pyo3::types::{PyDict, PyFunction};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// After so many turns a loop is hot.
 pub static TURNS: AtomicU16 = AtomicU16::new(1000);
-/// How many combinations of loop and types are compiled for one code object.
+/// After so many turns a loop is entered again that took many when it was.
+const TURNS_AGAIN: u16 = 32;
+/// So many turns are worth an entry.
+const MANY: i64 = 512;
+/// After so many ends in succession that came soon a loop is not entered any more.
+const MOST_SHORT: u32 = 64;
+/// How many combinations of types are compiled for one loop.
 const MOST_LOOPS: usize = 3;
 
 /// A loop callback. `record` is that of the code.
@@ -35,10 +43,18 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     if !parts::code_of(&function).is(hot.code()) {
         return never(hot); // a hook has given the frame other code
     }
-    let Some(state) = read(hot)? else { return never(hot) };
-    let start = Start { unit: hot.head() as u32, locals: &state.locals, stack: &state.stack };
+    let globals = parts::globals_of(&function).into_any().cast_into_exact::<PyDict>();
+    let Ok(globals) = globals else { return never(hot) };
+    let outer = outer_of(&function, &globals, record, hot.head() as u32)?;
+    let Some(outer) = outer else { return never(hot) };
+    let Some(outside) = outer.read(hot, &globals)? else { return never(hot) };
+    let Some(state) = read(hot, &outside)? else { return never(hot) };
+    let (locals, stack) = (&state.locals, &state.stack);
+    let start = Start { unit: hot.head() as u32, locals, stack, outer: Some(&outer) };
     let Some(compiled) = find(&function, record, &start) else { return never(hot) };
-    let Some(words) = all_words(hot, &compiled, &state.words)? else { return never(hot) };
+    let Some(words) = all_words(hot, &outside, &compiled, &state.words)? else {
+        return never(hot);
+    };
     // SAFETY: attached, as the loop proves.
     let thread = unsafe { ffi::PyThreadState_GetUnchecked() }.cast::<ThreadState>();
     // SAFETY: attached; the frame keeps the function, whose globals and builtins it was compiled for.
@@ -48,6 +64,9 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     count(&record.entered);
     let mut context = Context::new(thread);
     take_over(hot, &state);
+    for value in outside.iter().flatten().filter(|value| containers::kind_of(value).is_some()) {
+        std::mem::forget(value.clone()); // a reference of compiled code's own
+    }
     // SAFETY: attached; these are the words for this code, which is valid.
     let outcome = unsafe { compiled.run(&mut context, room(thread), &words) };
     if outcome.object != LEFT {
@@ -80,14 +99,34 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     if exit.cause == Cause::Return {
         return answer(hot, &compiled, objects.pop().unwrap_or(std::ptr::null_mut()));
     }
+    let slots = local_count(hot);
+    let outside: Vec<_> = objects.drain(slots..slots + outside.len()).collect();
+    outer.write(hot, &globals, &outside);
     write(hot, exit, objects);
     hot.set_turns(match cause {
         // The loop is entered again as soon as the pending work is done.
         Some(Cause::Poll) => 1,
+        Some(Cause::Guard) if record.in_part.get() => turns_after_end(&compiled, false),
+        Some(Cause::End) => turns_after_end(&compiled, i64::MAX - context.turns >= MANY),
         _ if record.given_back.get() => 0,
         _ => TURNS.load(Ordering::Relaxed),
     });
     Ok(LoopAnswer::Continue)
+}
+
+/// When a loop that has ended, or was left, is entered again: soon if it had many turns, never if it has few each time.
+fn turns_after_end(compiled: &Compiled, had_many: bool) -> u16 {
+    let turns = TURNS.load(Ordering::Relaxed);
+    if had_many {
+        compiled.short.set(0);
+        return turns.min(TURNS_AGAIN);
+    }
+    compiled.short.set(compiled.short.get() + 1);
+    if compiled.short.get() < MOST_SHORT {
+        turns
+    } else {
+        0
+    }
 }
 
 /// Not again for this loop.
@@ -157,16 +196,43 @@ fn take_over(hot: &mut HotLoop<'_, '_>, state: &State) {
     }
 }
 
-/// `None`: there is something that compiled code cannot have.
-fn read(hot: &mut HotLoop<'_, '_>) -> PyResult<Option<State>> {
+/// How many slots the frame has for variables.
+fn local_count(hot: &mut HotLoop<'_, '_>) -> usize {
     // SAFETY: the interpreter lends the struct to the callback.
-    let count = unsafe { (*hot.raw()).local_count } as usize;
+    unsafe { (*hot.raw()).local_count as usize }
+}
+
+/// What is known of a loop of a function.
+fn outer_of(
+    function: &Bound<'_, PyFunction>,
+    globals: &Bound<'_, PyDict>,
+    record: &Record,
+    head: u32,
+) -> PyResult<Option<Rc<Outer>>> {
+    let known = record.outer.borrow().iter().find(|outer| outer.head == head).cloned();
+    if known.is_some() || !outer::is_plain(globals) {
+        return Ok(known);
+    }
+    let decoded = code::decode(&parts::code_of(function))?;
+    let made = Outer::of(function, &decoded, head, record.in_part.get())?.map(Rc::new);
+    record.outer.borrow_mut().extend(made.clone());
+    Ok(made)
+}
+
+/// `None`: there is something that compiled code cannot have.
+fn read(
+    hot: &mut HotLoop<'_, '_>,
+    outside: &[Option<Bound<'_, PyAny>>],
+) -> PyResult<Option<State>> {
+    let count = local_count(hot);
     let mut state = State::default();
     for index in 0..count {
         let kind = hot.local(index)?.map_or(Kind::Unbound, |object| local_kind(&object));
         state.taken.extend(kind.is_container().then_some(index));
         state.locals.push(kind);
     }
+    let kinds = outside.iter().map(|value| value.as_ref().map_or(Kind::Unbound, local_kind));
+    state.locals.extend(kinds);
     for index in 0..hot.stack_depth() {
         let Some(object) = hot.stack(index) else {
             state.stack.push(Kind::Null);
@@ -207,12 +273,18 @@ fn local_kind(object: &Bound<'_, PyAny>) -> Kind {
 /// The words of the locals as compiled code expects them, and those of the stack behind them.
 fn all_words(
     hot: &mut HotLoop<'_, '_>,
+    outside: &[Option<Bound<'_, PyAny>>],
     compiled: &Compiled,
     stack: &[u64],
 ) -> PyResult<Option<Vec<u64>>> {
     let mut words = Vec::new();
+    let count = local_count(hot);
     for (index, kind) in compiled.parameters.iter().enumerate() {
-        let Some(object) = hot.local(index)? else { continue };
+        let object = match index.checked_sub(count) {
+            Some(index) => outside.get(index).cloned().flatten(),
+            None => hot.local(index)?,
+        };
+        let Some(object) = object else { continue };
         // SAFETY: the frame's slot keeps the object.
         if !unsafe { unbox_one(kind, object.as_ptr(), &mut |word| words.push(word)) } {
             return Ok(None);
@@ -229,10 +301,12 @@ fn find(
     start: &Start<'_>,
 ) -> Option<Rc<Compiled>> {
     let globals = parts::globals_of(function).as_ptr() as usize;
+    let builtins = parts::builtins_of(function).as_ptr() as usize;
     let matches = |compiled: &Compiled, test: fn(&Kind, &Kind) -> bool| {
         compiled.start == start.unit
             && compiled.stack == start.stack
             && compiled.globals == globals
+            && compiled.builtins == builtins
             && compiled.parameters.iter().zip(start.locals).all(|(a, b)| test(a, b))
     };
     let find = |test| record.loops.borrow().iter().position(|c| matches(c, test));
@@ -244,7 +318,8 @@ fn find(
     }
     // One for the same types, but with less objects, is replaced.
     let narrow = find(Kind::is_like).filter(|_| known_is_none);
-    if record.given_back.get() || (narrow.is_none() && record.loops.borrow().len() >= MOST_LOOPS) {
+    let known = record.loops.borrow().iter().filter(|c| c.start == start.unit).count();
+    if record.given_back.get() || (narrow.is_none() && known >= MOST_LOOPS) {
         return None;
     }
     let locals: Vec<Kind> = match narrow {

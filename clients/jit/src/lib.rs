@@ -27,6 +27,7 @@ mod memory;
 mod numbers;
 mod objects;
 mod opcode;
+mod outer;
 mod parts;
 mod python;
 mod record;

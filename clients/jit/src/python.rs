@@ -125,6 +125,10 @@ extern "C" {
         flags: c_int,
     ) -> *mut PyObject;
     pub fn PyLong_AsLongLongAndOverflow(object: *mut PyObject, overflow: *mut c_int) -> i64;
+    pub static mut PyCell_Type: PyTypeObject;
+    pub fn PyCell_Get(cell: *mut PyObject) -> *mut PyObject;
+    pub fn PyCell_Set(cell: *mut PyObject, value: *mut PyObject) -> c_int;
+    pub fn PyEval_GetFrameLocals() -> *mut PyObject;
     pub fn PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
 }
 

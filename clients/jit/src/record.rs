@@ -3,6 +3,7 @@
 use crate::compiled::Compiled;
 use crate::context::Table;
 use crate::kind::Kind;
+use crate::outer::Outer;
 use crate::python::{
     PyUnstable_Code_GetExtra, PyUnstable_Code_SetExtra, PyUnstable_Eval_RequestCodeExtraIndex,
 };
@@ -35,6 +36,10 @@ pub struct Record {
     pub given_back: Cell<bool>,
     /// The versions that are being compiled, the outermost first.
     pub in_progress: RefCell<Vec<InProgress>>,
+    /// Loops are compiled, but not the function: it has its own vectorcall.
+    pub in_part: Cell<bool>,
+    /// What is known of its loops.
+    pub outer: RefCell<Vec<Rc<Outer>>>,
     /// The hook counts calls, so it observes them.
     pub counted: Cell<bool>,
     /// Calls that were seen before it was compiled.
@@ -133,6 +138,13 @@ impl Record {
         }
         // SAFETY: as for what is found.
         Ok(unsafe { &*made })
+    }
+
+    /// Loops alone are compiled, and why.
+    pub fn refuse_in_part(&self, at: Option<u32>, why: String) {
+        self.in_part.set(true);
+        self.refused_at.set(at);
+        *self.refused.borrow_mut() = Some(why);
     }
 
     pub fn refuse(&self, why: String) {

@@ -46,12 +46,11 @@ fn described(kinds: &[Kind]) -> Vec<String> {
 /// As a dict that the package in Python makes text of.
 pub fn facts<'py>(code: &Bound<'py, PyCode>) -> PyResult<Bound<'py, PyDict>> {
     let facts = PyDict::new(code.py());
-    if let Err(why) = code::shape(code) {
-        facts.set_item("refused", why)?;
-        return Ok(facts);
-    }
     // SAFETY: attached; the code object is alive while its record is read.
     let Some(record) = (unsafe { record::find(code.as_ptr()) }) else {
+        if let Err(why) = code::shape(code) {
+            facts.set_item("refused", why)?;
+        }
         return Ok(facts);
     };
     facts.set_item("refused", record.refused.borrow().clone())?;
@@ -75,7 +74,10 @@ pub fn facts<'py>(code: &Bound<'py, PyCode>) -> PyResult<Bound<'py, PyDict>> {
     };
     let start = |compiled: &Rc<Compiled>| {
         let Compiled { start, size, microseconds, .. } = **compiled;
-        (start, described(&compiled.parameters), size, microseconds, compiled.entered.get())
+        let region = compiled.outer.as_ref().and_then(|outer| outer.region);
+        let region = region.map(|region| (region.start, region.end));
+        let entered = compiled.entered.get();
+        (start, described(&compiled.parameters), size, microseconds, entered, region)
     };
     let loops: Vec<_> = record.loops.borrow().iter().map(start).collect();
     facts.set_item("loops", loops)?;

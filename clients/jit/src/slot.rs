@@ -108,6 +108,8 @@ pub enum Cause {
     Guard,
     /// The interpreter has something to do: a signal, another thread, the collector.
     Poll,
+    /// What follows is not compiled.
+    End,
     /// Too many calls in each other.
     Depth,
     /// The function that was called was left.

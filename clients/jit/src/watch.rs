@@ -1,6 +1,7 @@
 //! The frame hook that selects functions to compile.
 
 use crate::code;
+use crate::decode::Code;
 use crate::entry;
 use crate::hot;
 use crate::opcode::LOAD_GLOBAL;
@@ -93,13 +94,29 @@ fn watch_loops(code: &Bound<'_, PyCode>) -> PyResult<()> {
     Ok(())
 }
 
+/// Has loops watched, or refuses the code; whether either was done.
+fn examine(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> PyResult<bool> {
+    let refusal = code::refusal(code, decoded);
+    let has_loop = code::has_loop(code, decoded);
+    match refusal {
+        Some((unit, why)) if has_loop => record.refuse_in_part(unit, why),
+        Some((unit, why)) => {
+            record.refused_at.set(unit);
+            record.refuse(why);
+            return Ok(true);
+        }
+        None => {}
+    }
+    if has_loop {
+        watch_loops(code)?;
+    }
+    Ok(has_loop)
+}
+
 /// Whether the hook is done with the code of this frame.
 fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     let code = frame.code()?;
     seen::collect(&code);
-    if code::shape(&code).is_err() {
-        return Ok(true);
-    }
     let function = frame.function()?;
     // A hook may have given the frame other code.
     if !parts::code_of(&function).is(&code) {
@@ -110,13 +127,7 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     record.calls.set(calls);
     if calls == 1 {
         let decoded = code::decode(&code)?;
-        if let Some((unit, why)) = code::unsupported(&decoded) {
-            record.refused_at.set(Some(unit));
-            record.refuse(why);
-            return Ok(true);
-        }
-        if decoded.has_loop() {
-            watch_loops(&code)?;
+        if examine(&code, record, &decoded)? {
             return Ok(true);
         }
         // Others are compiled with the functions that call them.
@@ -167,23 +178,9 @@ pub fn request(function: &Bound<'_, PyFunction>) -> PyResult<()> {
     let code = parts::code_of(function);
     let record = Record::of(&code)?;
     entry::ignore(&code, record);
-    let refused = code::shape(&code).err();
-    let refused = match refused {
-        None => code::unsupported(&code::decode(&code)?).map(|(unit, why)| (Some(unit), why)),
-        Some(why) => Some((None, why)),
-    };
-    match refused {
-        Some((unit, why)) => {
-            record.refused_at.set(unit);
-            record.refuse(why);
-        }
-        None => {
-            let decoded = code::decode(&code)?;
-            if decoded.has_loop() {
-                watch_loops(&code)?;
-            }
-            entry::take(function, record);
-        }
+    examine(&code, record, &code::decode(&code)?)?;
+    if !record.given_back.get() {
+        entry::take(function, record);
     }
     Ok(())
 }

@@ -69,14 +69,19 @@ def stats(function=None):
         attempts, failed, seconds = _core.totals()
         facts = {"compiled": attempts - failed, "refused": failed, "seconds": seconds}
     else:
-        facts = _core.facts(function.__code__)
+        facts = _core.facts(_code_of(function))
     facts["machine_code_mapped"] = _core.mapped()
     return facts
 
 
 def explain(function):
     """Whether a function was compiled, for which types, how often it fell back to the interpreter, and on which lines."""
-    return _report.read(function.__code__).text()
+    return _report.read(_code_of(function)).text()
+
+
+def _code_of(function):
+    """A function's code; that of a module, of exec() or of a class is given itself."""
+    return function if isinstance(function, types.CodeType) else function.__code__
 
 
 def dump(function):

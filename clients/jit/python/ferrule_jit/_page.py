@@ -18,7 +18,7 @@ def kind_of(line, functions):
     found = [function for function in functions if line in function.lines and line != function.line]
     if not found:
         return ""
-    return "compiled" if found[-1].status in ("compiled", "compiled in part") else "interpreted"
+    return "compiled" if found[-1].is_compiled(line) else "interpreted"
 
 
 def of_line(number, source, functions):

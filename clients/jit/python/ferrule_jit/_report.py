@@ -17,6 +17,7 @@ class Version:
     size: int
     seconds: float
     entered: int
+    lines: frozenset | None = None      # of a loop that is compiled without what is around it
 
     def text(self):
         took = f"{self.size} bytes in {self.seconds * 1000:.2f} ms, entered {times(self.entered)}"
@@ -46,6 +47,9 @@ class Function:
         if self.reason:
             return "given back" if self.versions and self.given_back else "compiled in part" if self.versions else "not compiled"
         return "compiled" if self.versions else "not hot" if self.seen else "not seen"
+
+    def is_compiled(self, line):
+        return not self.given_back and any(version.lines is None or line in version.lines for version in self.versions)
 
     @property
     def seconds(self):
@@ -95,8 +99,9 @@ def read(code):
         return positions[unit][0] if unit is not None and unit < len(positions) else None
     versions = [Version(None, tuple(types), returns, size, microseconds / 1e6, entered)
                 for types, returns, size, _, microseconds, entered in facts.get("versions", ())]
-    versions += [Version(line(unit), tuple(types), None, size, microseconds / 1e6, entered)
-                 for unit, types, size, microseconds, entered in facts.get("loops", ())]
+    versions += [Version(line(unit), tuple(types), None, size, microseconds / 1e6, entered,
+                         region and frozenset(line(unit) for unit in range(*region)))
+                 for unit, types, size, microseconds, entered, region in facts.get("loops", ())]
     exits = {}
     for unit, count in facts.get("places", ()):
         exits[line(unit)] = exits.get(line(unit), 0) + count

@@ -18,6 +18,7 @@ mod iterators;
 mod joins;
 mod list;
 mod math;
+mod outside;
 mod own;
 mod ranges;
 mod step;
@@ -25,6 +26,7 @@ mod step;
 use crate::context::{self, Table};
 use crate::decode::{Code, Instruction};
 use crate::kind::{Kind, Val};
+use crate::outer::Outside;
 use crate::resolve::{Literal, Resolve, Result};
 use crate::slot::{Cause, Exit, Slot};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -61,6 +63,7 @@ pub struct Source<'a> {
     pub expected: &'a BTreeMap<u32, Kind>,
     /// Containers at the start are owned already: those of a frame, from whose slots they were taken.
     pub takes_over: bool,
+    pub outside: &'a Outside,
 }
 
 /// What has become of it, beside the IR.
@@ -262,6 +265,10 @@ impl Lowering<'_, '_> {
             self.instruction = instruction;
             self.before = (self.locals.clone(), self.stack.clone());
             self.exits_here.clear();
+            if self.is_outside(at) {
+                self.end();
+                return Ok(());
+            }
             match self.step(instruction)? {
                 Flow::Next => at = instruction.next,
                 Flow::End => return Ok(()),

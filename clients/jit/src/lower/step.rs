@@ -29,6 +29,7 @@ impl Lowering<'_, '_> {
         }
         match result {
             Err(_) if self.source.code.raises_from(instruction.start) => Ok(self.leave()),
+            Err(_) if self.may_end(instruction.start) => Ok(self.end()),
             result => result,
         }
     }
@@ -82,12 +83,18 @@ impl Lowering<'_, '_> {
                 self.push_literal(&literal);
             }
             op::LOAD_GLOBAL => {
-                let literal = self.resolve.global(argument >> 1)?;
-                self.push_literal(&literal);
+                let flow = self.load_global(argument >> 1)?;
                 if argument & 1 != 0 {
                     self.push(Kind::Null, &[]);
                 }
+                return Ok(flow);
             }
+            op::LOAD_NAME => return self.load_global(argument),
+            op::STORE_NAME | op::STORE_GLOBAL => return self.store_global(argument),
+            op::DELETE_NAME | op::DELETE_GLOBAL => return self.delete_global(argument),
+            op::LOAD_DEREF => return self.load_cell(argument),
+            op::STORE_DEREF => return self.store_cell(argument),
+            op::RETURN_VALUE | op::RETURN_CONST if self.keeps_variables() => return Ok(self.end()),
             op::LOAD_ATTR => {
                 let object = self.pop()?;
                 if let Kind::List(_) = object.kind {
@@ -324,7 +331,7 @@ impl Lowering<'_, '_> {
         Ok(std::mem::replace(local, value))
     }
 
-    fn load(&mut self, index: usize) -> Result<Flow> {
+    pub(super) fn load(&mut self, index: usize) -> Result<Flow> {
         let value = self.locals.get(index).cloned().ok_or("internal: no such local")?;
         if value.kind == Kind::Unbound {
             return Ok(self.leave()); // UnboundLocalError
