@@ -9,6 +9,7 @@ EVERY programs is repeated, and the worker complains if each repetition takes mo
 
 import argparse
 import array
+import dis
 import gc
 import importlib.machinery
 import importlib.util
@@ -32,6 +33,7 @@ from programs_worker import chain, own_frame
 
 FIRST_REPEATS, REPEATS = 2, 6     # of a program, before memory is measured and while it is
 MOST_MEASUREMENTS = 5       # before growth counts as one without an end
+CLEANUP_THROW = dis.opmap["CLEANUP_THROW"]
 
 # A hook in Python takes a part of the recursion limit. No program must come to it.
 worker.RECURSION_LIMIT = 4000
@@ -89,7 +91,13 @@ class Plain(worker.Surroundings):
     def is_reported(self, event, code, arguments):
         # Whether the `def` line has an event depends on how its first instruction is specialized.
         # Not in code that a hook is called for.
-        return event != "LINE" or arguments[0] != code.co_firstlineno
+        if event != "LINE":
+            return True
+        if arguments[0] == code.co_firstlineno:
+            return False
+        # Nor is RESUME in a generator that is watched, which decides on an event where `await` gets an exception.
+        frame = sys._getframe(2)
+        return frame.f_code is not code or code.co_code[frame.f_lasti] != CLEANUP_THROW
 
     def change_hooks(self, how):
         bring_up_to_date()
