@@ -94,11 +94,10 @@ call_set_vectorcall: \
         DISPATCH(); \
     } \
 init_with_set_vectorcall: \
-    stack_pointer -= oparg + 2; \
-    if (!_PyRust_CallInit(stack_pointer, oparg)) { \
+    stack_pointer = _PyRust_CallInit(stack_pointer, oparg); \
+    if (_PyErr_Occurred(tstate)) { \
         goto error; \
     } \
-    stack_pointer++; \
     CHECK_EVAL_BREAKER(); \
     DISPATCH();
 

@@ -862,11 +862,11 @@ _PyRust_Ahead _PyRust_ReturnToShim(PyThreadState *tstate);
 
 /*
  Calls a class whose `__init__` has a vectorcall that was set, where CALL_ALLOC_AND_ENTER_INIT would begin a frame. On the
- evaluation stack, from `base` on, are the class, a free slot and `count` arguments. All are given up. The instance
- takes the place of the class, or an exception is set and the result is false.
+ evaluation stack are the class, a free slot and `count` arguments. All are given up. Returns the stack pointer
+ after the call: with the instance on the stack, or without and an exception set.
  */
-bool _PyRust_CallInit(PyObject **base,
-                      int count);
+PyObject **_PyRust_CallInit(PyObject **stack_pointer,
+                            int count);
 
 /*
  What precedes the date in `sys.version`: "Ferrule", its version, and Debian's

@@ -34,21 +34,25 @@ pub unsafe fn restore(thread: Thread, function: *mut PyFunctionObject) {
 }
 
 /// Calls a class whose `__init__` has a vectorcall that was set, where CALL_ALLOC_AND_ENTER_INIT would begin a frame. On the
-/// evaluation stack, from `base` on, are the class, a free slot and `count` arguments. All are given up. The instance
-/// takes the place of the class, or an exception is set and the result is false.
+/// evaluation stack are the class, a free slot and `count` arguments. All are given up. Returns the stack pointer
+/// after the call: with the instance on the stack, or without and an exception set.
 ///
 /// # Safety
 /// The calling thread has an attached thread state, and the slots are those of its current frame. The class's
 /// specialization cache has its `__init__`, a Python function whose vectorcall was set.
 #[no_mangle]
 #[inline(never)] // in the eval loop it takes registers from other instructions (clang 22)
-pub unsafe extern "C" fn _PyRust_CallInit(base: *mut *mut PyObject, count: c_int) -> bool {
+pub unsafe extern "C" fn _PyRust_CallInit(
+    stack_pointer: *mut *mut PyObject,
+    count: c_int,
+) -> *mut *mut PyObject {
     let count = count as usize;
     // SAFETY: the caller says that the thread is attached, and what the slots have. Only the current frame's instruction
     // uses them, which is executing. The class keeps its `__init__` until it gets another one, and the call may do that
     // to it, so both are held. An instance goes into the slot that the class leaves.
     unsafe {
         let thread = Thread::current();
+        let base = stack_pointer.sub(count + 2);
         let class = Owned::from_new_reference(*base);
         let function = (*class.as_ptr().cast::<PyHeapTypeObject>())._spec_cache.init;
         let function = Owned::share(thread, function);
@@ -75,9 +79,8 @@ pub unsafe extern "C" fn _PyRust_CallInit(base: *mut *mut PyObject, count: c_int
             c::Py_DecRef(*arguments.add(index));
         }
         drop(class);
-        if succeeded {
-            *base = made.map_or(null_mut(), Owned::into_raw);
-        }
-        succeeded
+        let Some(made) = made.filter(|_| succeeded) else { return base };
+        *base = made.into_raw();
+        base.add(1)
     }
 }
