@@ -173,12 +173,18 @@ class Generator:
             self.block(depth + 1, loop)
             self.lines.append(f"{pad}except (ZeroDivisionError, ValueError, OverflowError, TypeError):")
             self.lines.append(f"{pad}    {self.rng.choice(self.bound)} = {self.rng.choice(['0', '-1', '0.5'])}")
+            if self.rng.random() < 0.3:
+                self.lines.append(f"{pad}{self.rng.choice(['else', 'finally'])}:")
+                self.assign(pad + "    ")
         elif kind < 0.94:
             names = self.rng.sample(VARIABLES, 2)
             self.lines.append(f"{pad}{names[0]}, {names[1]} = divmod({self.expression(1)}, {self.expression(1)})")
             self.known += [name for name in names if name not in self.known]
         elif kind < 0.95:
-            self.lines.append(f"{pad}if {self.condition()}: raise ValueError({self.rng.choice(self.known)})")
+            if self.rng.random() < 0.5:
+                self.lines.append(f"{pad}assert {self.condition()}, {self.rng.choice(self.known)}")
+            else:
+                self.lines.append(f"{pad}if {self.condition()}: raise ValueError({self.rng.choice(self.known)})")
         elif kind < 0.97:
             # Somewhere a variable is not bound any more.
             name = self.rng.choice(self.bound)
@@ -214,11 +220,18 @@ class Generator:
         # Ints do not grow without end.
         self.lines += [f"{pad}    if abs({name}) > 1e40: break" for name in self.bound if name in VARIABLES]
         self.block(depth + 1, 1)
+        if self.rng.random() < 0.15:
+            self.lines.append(f"{pad}else:")
+            self.assign(pad + "    ")
 
     # ---- expressions --------------------------------------------------------------
 
     def condition(self):
         kind = self.rng.random()
+        if kind < 0.06:
+            return f"{self.expression(1)} {self.rng.choice(COMPARE)} {self.expression(1)} {self.rng.choice(COMPARE)} {self.expression(1)}"
+        if kind < 0.1:
+            return f"({self.rng.choice(self.bound)} := {self.expression(1)}) {self.rng.choice(COMPARE)} {self.expression(1)}"
         if kind < 0.7:
             return f"{self.expression(1)} {self.rng.choice(COMPARE)} {self.expression(1)}"
         if kind < 0.8:
