@@ -1,11 +1,12 @@
 """Programs for the compiler, as users write them. Run by benchmarks/jit.py in the interpreters that are measured: no annotations.
 
-    python benchmarks/jit_programs.py NAME [PACKAGES]       # prints the seconds that it took, and its result
+    python benchmarks/jit_programs.py NAME [PACKAGES]       # see main()
 """
 
 import math
 import sys
 import time
+import types
 
 
 def longest_collatz(limit):
@@ -176,15 +177,36 @@ PROGRAMS = {
 }
 
 
-def main():
+def codes_of(code):
+    """A code object and those that it makes functions of."""
+    return [code, *(inner for constant in code.co_consts if isinstance(constant, types.CodeType) for inner in codes_of(constant))]
+
+
+def compiled(program, stats):
+    """How many of a program's functions were compiled, or a loop of them, with nothing refused; and how many there are."""
+    functions = [value for value in program.__globals__.values() if isinstance(value, types.FunctionType)]
+    codes = [code for function in functions if function.__name__ in program.__code__.co_names for code in codes_of(function.__code__)]
+    facts = [stats(code) for code in codes]
+    return f"{sum(bool((fact.get('versions') or fact.get('loops')) and not fact['refused']) for fact in facts)} of {len(facts)}"
+
+
+def main(programs=PROGRAMS):
+    """Prints the seconds that a program took, what was compiled, and the result, with tabs between them."""
+    if sys.argv[1] == "--list":
+        print(*programs, sep="\n")
+        return
+    found = ""
     if len(sys.argv) > 2:
         sys.path.insert(0, sys.argv[2])
         import ferrule_jit
         ferrule_jit.enable()
-    program = PROGRAMS[sys.argv[1]]
+    program = programs[sys.argv[1]]
     began = time.perf_counter()
     result = program()
-    print(time.perf_counter() - began, result)
+    seconds = time.perf_counter() - began
+    if len(sys.argv) > 2:
+        found = compiled(program, ferrule_jit.stats)
+    print(seconds, found, result, sep="\t")
 
 
 if __name__ == "__main__":
