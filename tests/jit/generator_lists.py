@@ -205,7 +205,8 @@ class ListGenerator(Generator):
     def new_list(self, name):
         other, value = self.rng.choice(self.lists), self.expression(1)
         return self.rng.choice([
-            "[]", f"[{value}]", f"[{value}, {self.expression(1)}, {other}]", "[1, -2, 3, 4]", "[0.5, 1.5, 2.5]", "[0] * (c & 7)", "(c & 3) * [1.5]", f"[{value}] * 3", "[0.0] * len(a)", f"[[0] * 3 for v in {name}]", f"[v for v in {name}]",
+            "[]", f"[{value}]", f"[{value}, {self.expression(1)}, {other}]", "[1, -2, 3, 4]", "[0.5, 1.5, 2.5]", "[0] * (c & 7)",
+            "(c & 3) * [1.5]", f"[{value}] * 3", "[0.0] * len(a)", f"[[0] * 3 for v in {name}]", f"[v for v in {name}]",
             f"[{value} for v in range(4)]", f"[v for v in {name} if v]", f"[(v + i) * 2 for i, v in enumerate({name})]",
             f"[[v, w] for v in {name} for w in {other}][:9]", f"[[i * v for i in range(3)] for v in {name}]", f"{name}[1:]",
             f"{name}[c:-1]", f"{name}[:x]", f"{name}[:]", f"{name}.copy()", f"({name} + {other})[:9]", f"list({name})", "list(range(c & 7))",

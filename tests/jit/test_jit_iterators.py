@@ -174,7 +174,8 @@ class Changed(IteratorCase):
                     t += x
                 return t
         """.replace("                seen = []\n", "")
-        changes = ("a.clear()", "a.append(7)", "del a[0]", "a.insert(0, 9) if len(a) < 12 else a.clear()", "a[:] = [3] * 9", "del a[2:]; a.extend([1, 5, 6, 8, 9])")
+        changes = ("a.clear()", "a.append(7)", "del a[0]", "a.insert(0, 9) if len(a) < 12 else a.clear()", "a[:] = [3] * 9",
+                   "del a[2:]; a.extend([1, 5, 6, 8, 9])")
         for head in ("x in a", "i, x in enumerate(a)", "x, y in zip(a, a)", "x in reversed(a)"):
             for change in changes:
                 text = source.replace("HEAD", head).replace("CHANGE", change)

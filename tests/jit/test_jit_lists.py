@@ -238,8 +238,15 @@ class Owned(IteratorCase):
         self.assertEqual(sys.getrefcount(content), before)
 
     def test_memory_is_released(self):
-        source = "def f(n):\n    t = 0\n    for i in range(n):\n        row = [i] * 100\n        row.append(i)\n        t += row.pop() + row[5:][0]\n    return t\n"
-        made = define(source).f
+        made = define("""
+            def f(n):
+                t = 0
+                for i in range(n):
+                    row = [i] * 100
+                    row.append(i)
+                    t += row.pop() + row[5:][0]
+                return t
+        """).f
         self.compiled(made, 10)
         made(1000)
         blocks = sys.getallocatedblocks()
