@@ -249,6 +249,69 @@ for i in range(4000):
         self.assertLess(space["x"], max(seen))
         self.assertGreater(self.entered(code), 1)
 
+    def test_another_thread_deletes_a_global(self):
+        space = {"x": 0}
+        code = compile("while True:\n    x += 1\n", "<module>", "exec")
+        failed = []
+        def work():
+            try:
+                exec(code, space)
+            except NameError as error:
+                failed.append(str(error))
+        thread = threading.Thread(target=work)
+        thread.start()
+        while space["x"] < 100_000:
+            pass
+        del space["x"]
+        thread.join()
+        self.assertEqual((failed, "x" in space), (["name 'x' is not defined"], False))
+        self.assertGreater(self.entered(code), 0)
+
+    def test_another_thread_replaces_a_callee(self):
+        space = define("""
+            def step(n): return n + 1
+            def run():
+                global x
+                while x >= 0: x = step(x)
+                return x
+            x = 0
+        """)
+        results = []
+        thread = threading.Thread(target=lambda: results.append(space.run()))
+        thread.start()
+        while space.globals["x"] < 100_000:
+            pass
+        space.step.__code__ = (lambda n: -n).__code__
+        thread.join()
+        self.assertLess(results[0], -99_999)
+        self.assertEqual(results[0], space.globals["x"])
+        self.assertGreater(self.entered(space.run), 0)
+
+    def test_monitoring_that_comes(self):
+        tools, seen = sys.monitoring, []
+        code = compile("while not stop:\n    x += 1\n    y = x * 2\n", "<module>", "exec")
+        def on_line(executed, line):
+            seen.append((line, space["x"]))
+            if len(seen) > 40:
+                space["stop"] = 1
+        def handler(number, frame):
+            if frame.f_code is code and space["x"] > 10_000 and not seen:
+                tools.set_local_events(4, code, tools.events.LINE)
+        tools.use_tool_id(4, "test")
+        self.addCleanup(tools.free_tool_id, 4)
+        tools.register_callback(4, tools.events.LINE, on_line)
+        self.addCleanup(tools.set_local_events, 4, code, 0)
+        space = {"x": 0, "stop": 0}
+        before = signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        try:
+            exec(code, space)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        self.assertEqual({line for line, _ in seen}, {1, 2, 3})
+        self.assertEqual([x for _, x in seen], sorted(x for _, x in seen))
+
     def test_a_tracer_that_comes(self):
         lines = set()
         def trace(frame, event, argument):
