@@ -203,6 +203,18 @@ class References(Case):
         self.assertEqual((a, b), ([[-number] for number in range(20)], [[number] for number in range(20)]))
         self.assertFalse(any(row is other for row in a + b for other in fresh))
 
+    def test_a_list_below_two_edges(self):
+        # The list is on the stack where min() goes on with one type or the other.
+        made = define("def f(a, x, y):\n    a[0][0] = a[int(max(x, y))][0]\n    return a[min(x, y)][0] + a[int(max(x, y))][0]\n").f
+        self.compiled(made, [[1], [2], [3]], 1, 2.5)
+        rows = [[1], [2], [3]]
+        before = [sys.getrefcount(value) for value in (rows, *rows)]
+        for x, y, result in ((1, 2.5, 5), (0, 1.5, 4), (2, 2.5, 6)) * 10:
+            self.assertEqual(made(rows, x, y), result)
+        self.assertRaises(TypeError, made, rows, 2, 0.5)
+        self.assertEqual([sys.getrefcount(value) for value in (rows, *rows)], before)
+        self.assertGreater(self.jit.stats(made)["entered"], 20)
+
     def test_a_list_goes_away(self):
         made = define("def f(a):\n    b = a[0]\n    for i in range(3): a[1] = i\n    return b[0]\n").f
         self.compiled(made, [[1], 2])

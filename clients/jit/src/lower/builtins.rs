@@ -36,6 +36,8 @@ impl Lowering<'_, '_> {
             }
             let beyond = self.compare(if greatest { GREATER } else { LESS }, next, &best)?;
             let beyond = self.truth(&beyond)?;
+            // For both edges.
+            self.own_stack();
             let (take, keep) = (self.b.create_block(), self.b.create_block());
             self.b.ins().brif(beyond, take, &[], keep, &[]);
             for (block, value) in [(take, next), (keep, &best)] {
