@@ -54,6 +54,17 @@ class Exceptions(Case):
         """
         self.check(source, "f", [(0,), (1,), (3,), (5,)])
 
+    def test_variables_that_get_their_values_one_by_one(self):
+        # Which of them have one is not known where code is compiled, and not compiled for each combination.
+        names = "abcdefghk"
+        lines = ["def f(n, m, x):", "    t = 0", "    for i in range(n):"]
+        for bit, name in enumerate(names):
+            lines += [f"        if m >> {bit} & 1 and i > {bit % 3}: {name} = {['i', 'x', 'i * 0.5'][bit % 3]}"]
+        lines += ["        if i == 4 and m & 1: t += a; del a"]
+        lines += [f"    if n & {1 << bit}: t = t * 2 + {name}" for bit, name in enumerate(names)] + ["    return t, x"]
+        calls = [(n, m, 2.5) for n in (0, 3, 5, 6, 7, 32) for m in (0, 1, 2, 7, 31, 0b101010101, 511)]
+        self.check("\n".join(lines) + "\n", "f", calls)
+
     def test_raise(self):
         source = """
             def f(a):

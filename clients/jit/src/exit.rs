@@ -19,11 +19,26 @@ impl<'a> Boxes<'a> {
         self.words.get(usize::from(place)).copied().unwrap_or(0)
     }
 
+    /// Whether there is no object in the slot.
+    fn is_empty(&self, slot: &Slot) -> bool {
+        match slot {
+            Slot::Maybe(bound, _) => self.word(*bound) == 0,
+            slot => *slot == Slot::Empty,
+        }
+    }
+
     /// A new reference; NULL for what is unbound, and with an exception if there is no memory.
     ///
     /// # Safety
     /// The thread is attached, no exception is set, and objects among the words are alive.
     unsafe fn object(&mut self, slot: &'a Slot) -> *mut PyObject {
+        if let Slot::Maybe(_, value) = slot {
+            if self.is_empty(slot) {
+                return std::ptr::null_mut();
+            }
+            // SAFETY: as for this function.
+            return unsafe { self.object(value) };
+        }
         if let Some(known) = self.made.get(slot) {
             // SAFETY: an object that this frame has a reference to, or NULL.
             return unsafe { ffi::Py_XNewRef(*known) };
@@ -134,7 +149,7 @@ pub unsafe fn fill(exit: &Exit, words: &[u64], slots: &mut Vec<*mut PyObject>) -
         // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
         let object = unsafe { boxes.object(slot) };
         slots.push(object);
-        if object.is_null() && *slot != Slot::Empty {
+        if object.is_null() && !boxes.is_empty(slot) {
             return false;
         }
     }

@@ -9,6 +9,8 @@ use smallvec::SmallVec;
 pub enum Kind {
     /// A local variable without a value.
     Unbound,
+    /// A local variable that has a number, or no value: first a word that is 0 if it has none.
+    Maybe(Box<Kind>),
     /// NULL on the evaluation stack.
     Null,
     /// An exact int of 64 bits. `object`: a second word has the object that it was read from, borrowed, or 0.
@@ -102,6 +104,10 @@ impl Kind {
     pub fn words(&self, out: &mut SmallVec<[Type; 4]>) {
         match self {
             Self::Unbound | Self::Null | Self::None | Self::Constant(_) => {}
+            Self::Maybe(kind) => {
+                out.push(I64);
+                kind.words(out);
+            }
             Self::Int { object } => out.extend(std::iter::repeat_n(I64, 1 + usize::from(*object))),
             Self::Float { object } => {
                 out.push(F64);
@@ -144,11 +150,23 @@ impl Kind {
         }
     }
 
+    /// Whether one kind covers both: they are alike, or one is that of a variable without a value.
+    pub fn can_join(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Maybe(a), Self::Maybe(b)) => a.is_like(b),
+            (Self::Maybe(a), b) | (b, Self::Maybe(a)) => *b == Self::Unbound || a.is_like(b),
+            (Self::Unbound, b) | (b, Self::Unbound) => *b == Self::Unbound || b.is_number(),
+            _ => self.is_like(other),
+        }
+    }
+
     /// Whether a value of kind `other` can be passed where this kind is expected: the missing object is 0.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Int { object: wide }, Self::Int { object })
             | (Self::Float { object: wide }, Self::Float { object }) => *wide || !*object,
+            (Self::Maybe(a), Self::Maybe(b)) => a.covers(b),
+            (Self::Maybe(a), b) => *b == Self::Unbound || a.covers(b),
             (Self::Tuple(a), Self::Tuple(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.covers(b))
             }
@@ -157,9 +175,15 @@ impl Kind {
         }
     }
 
-    /// The kind that covers this one and another one that is like it.
+    /// The kind that covers this one and another one that it can be joined with.
     pub fn join(&self, other: &Self) -> Self {
         match (self, other) {
+            (Self::Unbound, Self::Unbound) => Self::Unbound,
+            (Self::Maybe(a), Self::Maybe(b)) => Self::Maybe(Box::new(a.join(b))),
+            (Self::Maybe(_), Self::Unbound) => self.clone(),
+            (Self::Maybe(a), b) => Self::Maybe(Box::new(a.join(b))),
+            (a, Self::Maybe(_)) => other.join(a),
+            (Self::Unbound, kind) | (kind, Self::Unbound) => Self::Maybe(Box::new(kind.clone())),
             (Self::Tuple(a), Self::Tuple(b)) => {
                 Self::Tuple(a.iter().zip(b).map(|(a, b)| a.join(b)).collect())
             }
@@ -176,6 +200,7 @@ impl Kind {
         match self {
             Self::Int { .. } => Self::Int { object: true },
             Self::Float { .. } => Self::Float { object: true },
+            Self::Maybe(kind) => Self::Maybe(Box::new(kind.widest())),
             Self::Tuple(items) => Self::Tuple(items.iter().map(Self::widest).collect()),
             other => other.clone(),
         }
@@ -207,6 +232,7 @@ impl Kind {
     pub fn describe(&self) -> String {
         match self {
             Self::Unbound => "unbound".into(),
+            Self::Maybe(kind) => format!("{} or unbound", kind.describe()),
             Self::Null => "NULL".into(),
             Self::Int { .. } => "int".into(),
             Self::Float { .. } => "float".into(),

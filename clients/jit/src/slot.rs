@@ -17,6 +17,8 @@ pub enum Slot {
     Range([u16; 3]),
     RangeIterator([u16; 3], bool),
     Tuple(Vec<Slot>),
+    /// NULL if the word is 0.
+    Maybe(u16, Box<Slot>),
     /// The container, the index of the next item.
     Iterator(u16, u16, bool),
     /// The next number.
@@ -29,7 +31,7 @@ impl Slot {
     pub fn of<'a>(kind: &Kind, places: &'a [u16]) -> (Self, &'a [u16]) {
         let own = match kind {
             Kind::Tuple(_) | Kind::Zip(_) => 0,
-            Kind::Enumerate(_) => 1,
+            Kind::Enumerate(_) | Kind::Maybe(_) => 1,
             _ => kind.count(),
         };
         let (own, rest) = places.split_at(own);
@@ -51,6 +53,10 @@ impl Slot {
             }
             (Kind::Iterator { backwards, .. }, [object, index]) => {
                 Self::Iterator(*object, *index, *backwards)
+            }
+            (Kind::Maybe(kind), [bound]) => {
+                let (value, rest) = Self::of(kind, rest);
+                return (Self::Maybe(*bound, Box::new(value)), rest);
             }
             (Kind::Enumerate(kind), [number]) => {
                 let (iterator, rest) = Self::of(kind, rest);

@@ -35,7 +35,7 @@ impl Lowering<'_, '_> {
             let mut group = Vec::new();
             for arrival in std::mem::take(&mut rest) {
                 let other = (kinds(&arrival.locals), kinds(&arrival.stack));
-                if all((&locals, &stack), (&other.0, &other.1), Kind::is_like) {
+                if all((&locals, &stack), (&other.0, &other.1), Kind::can_join) {
                     widen(&mut locals, &other.0);
                     widen(&mut stack, &other.1);
                     group.push(arrival);
@@ -79,9 +79,16 @@ impl Lowering<'_, '_> {
         if let (Some(same), _) = find(|a, b| a == b) {
             return Ok((same, false));
         }
-        if find(Kind::is_like).1 >= MOST_ALIKE {
+        if find(Kind::can_join).1 >= MOST_ALIKE {
             if let (Some(wider), _) = find(Kind::covers) {
                 return Ok((wider, false));
+            }
+            // One that serves for those that there are, and for others like them.
+            for version in versions.iter() {
+                if all((&version.locals, &version.stack), (&locals, &stack), Kind::can_join) {
+                    widen(&mut locals, &version.locals);
+                    widen(&mut stack, &version.stack);
+                }
             }
             locals.iter_mut().chain(&mut stack).for_each(|kind| *kind = kind.widest());
         }

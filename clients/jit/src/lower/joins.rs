@@ -52,7 +52,7 @@ pub(super) fn kinds(values: &[Val]) -> Vec<Kind> {
     values.iter().map(|value| value.kind.clone()).collect()
 }
 
-/// Makes the first kinds cover the second ones, which are like them.
+/// Makes the first kinds cover the second ones, which they can be joined with.
 pub(super) fn widen(kinds: &mut [Kind], others: &[Kind]) {
     for (kind, other) in kinds.iter_mut().zip(others) {
         *kind = kind.join(other);

@@ -299,6 +299,25 @@ impl Lowering<'_, '_> {
         if !kind.covers(from) {
             return Err("internal: a value of another kind".into());
         }
+        match (kind, from) {
+            (Kind::Maybe(_), Kind::Unbound) => {
+                let mut types = SmallVec::new();
+                kind.words(&mut types);
+                for ty in types {
+                    out.push(if ty == I64 { self.int(0) } else { self.b.ins().f64const(0.0) });
+                }
+                return Ok(());
+            }
+            (Kind::Maybe(kind), Kind::Maybe(from)) => {
+                out.extend(words.next());
+                return self.convert(kind, from, words, out);
+            }
+            (Kind::Maybe(kind), from) => {
+                out.push(self.int(1));
+                return self.convert(kind, from, words, out);
+            }
+            _ => {}
+        }
         out.extend(words.take(from.count()));
         for _ in from.count()..kind.count() {
             out.push(self.b.ins().iconst(I64, 0));

@@ -8,6 +8,7 @@ use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::opcode as op;
 use crate::resolve::{Literal, Result};
 use crate::slot::Cause;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, MemFlags};
 
@@ -41,6 +42,8 @@ impl Lowering<'_, '_> {
             op::RESUME | op::NOP => {}
             op::LOAD_FAST | op::LOAD_FAST_CHECK => return self.load(argument as usize),
             op::LOAD_FAST_LOAD_FAST => {
+                self.bind(first)?;
+                self.bind(second)?;
                 self.load(first)?;
                 return self.load(second);
             }
@@ -66,6 +69,9 @@ impl Lowering<'_, '_> {
                 if first != second && self.locals.get(second).is_none_or(unbound) {
                     return Ok(self.leave()); // UnboundLocalError
                 }
+                if first != second {
+                    self.bind(second)?;
+                }
                 self.before_replacing(&[first]);
                 self.store(first)?;
                 return self.load(second);
@@ -75,6 +81,7 @@ impl Lowering<'_, '_> {
                 if self.locals.get(index).is_none_or(|local| local.kind == Kind::Unbound) {
                     return Ok(self.leave());
                 }
+                self.bind(index)?;
                 self.before_replacing(&[index]);
                 self.replace_local(index, Val::plain(Kind::Unbound))?;
             }
@@ -173,7 +180,6 @@ impl Lowering<'_, '_> {
                 self.stack.push(truth);
             }
             op::UNARY_NOT => {
-                use cranelift_codegen::ir::condcodes::IntCC;
                 let value = self.pop()?;
                 let truth = self.truth(&value)?;
                 let inverse = self.b.ins().icmp_imm(IntCC::Equal, truth, 0);
@@ -331,7 +337,19 @@ impl Lowering<'_, '_> {
         Ok(std::mem::replace(local, value))
     }
 
+    /// Leaves if a variable that may be unbound is.
+    fn bind(&mut self, index: usize) -> Result<()> {
+        let local = self.locals.get(index).cloned().ok_or("internal: no such local")?;
+        let Kind::Maybe(kind) = local.kind else { return Ok(()) };
+        let (bound, words) = local.words.split_first().ok_or("internal: no words")?;
+        let unbound = self.b.ins().icmp_imm(IntCC::Equal, *bound, 0);
+        self.guard(unbound); // UnboundLocalError
+        self.set_local(index, Val::new(*kind, words))?;
+        Ok(())
+    }
+
     pub(super) fn load(&mut self, index: usize) -> Result<Flow> {
+        self.bind(index)?;
         let value = self.locals.get(index).cloned().ok_or("internal: no such local")?;
         if value.kind == Kind::Unbound {
             return Ok(self.leave()); // UnboundLocalError
