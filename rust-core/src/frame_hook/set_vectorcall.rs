@@ -47,40 +47,63 @@ pub unsafe extern "C" fn _PyRust_CallInit(
     count: c_int,
 ) -> *mut *mut PyObject {
     let count = count as usize;
-    // SAFETY: the caller says that the thread is attached, and what the slots have. Only the current frame's instruction
-    // uses them, which is executing. The class keeps its `__init__` until it gets another one, and the call may do that
-    // to it, so both are held. An instance goes into the slot that the class leaves.
-    unsafe {
-        let thread = Thread::current();
+    // SAFETY: the caller says that the thread is attached, and what the slots have. Only the current frame's instruction,
+    // which is executing, uses them. The reference to the class is taken over.
+    let (thread, base, class) = unsafe {
         let base = stack_pointer.sub(count + 2);
-        let class = Owned::from_new_reference(*base);
-        let function = (*class.as_ptr().cast::<PyHeapTypeObject>())._spec_cache.init;
-        let function = Owned::share(thread, function);
+        (Thread::current(), base, Owned::from_new_reference(*base))
+    };
+    // SAFETY: the caller says what the class is. The call may give it another `__init__`, so this one is held.
+    let (init, made) = unsafe {
+        let init = (*class.as_ptr().cast::<PyHeapTypeObject>())._spec_cache.init;
         let made = Owned::new(c::_PyType_NewManagedObject(class.as_ptr().cast()));
-        let arguments = base.add(1);
-        *arguments = made.as_ref().map_or(null_mut(), Owned::as_ptr);
-        let result = made.as_ref().and_then(|_| {
-            let vectorcall = (*function.as_ptr().cast::<PyFunctionObject>()).vectorcall?;
-            let number = (count + 1) | ARGUMENTS_OFFSET;
-            Owned::new(vectorcall(function.as_ptr(), arguments, number, null_mut()))
-        });
-        let is_none = |result: Owned| {
-            let is_none = result.as_ptr() == &raw mut c::_Py_NoneStruct;
-            if !is_none {
-                let name = (*(*result.as_ptr()).ob_type).tp_name;
-                let format = c"__init__() should return None, not '%.200s'";
-                c::PyErr_Format(c::PyExc_TypeError, format.as_ptr(), name);
-            }
-            is_none
-        };
-        let succeeded = result.is_some_and(is_none);
-        drop(function);
-        for index in 1..=count {
-            c::Py_DecRef(*arguments.add(index));
-        }
-        drop(class);
-        let Some(made) = made.filter(|_| succeeded) else { return base };
+        (Owned::share(thread, init), made)
+    };
+    // SAFETY: attached, and the slots are as before.
+    let made = made.filter(|made| unsafe { initialize(&init, made, base.add(1), count) });
+    drop(init);
+    for index in 0..count {
+        // SAFETY: the stack's references, which are given up from now on.
+        unsafe { c::Py_DecRef(*base.add(2 + index)) };
+    }
+    drop(class);
+    let Some(made) = made else { return base };
+    // SAFETY: the slot that the class has left.
+    unsafe {
         *base = made.into_raw();
         base.add(1)
     }
+}
+
+/// Calls the `__init__` of a new instance. False: an exception is set.
+///
+/// # Safety
+/// The calling thread is attached. `init` is a function whose vectorcall was set. There is a free slot at `arguments`,
+/// and behind it are `count` arguments.
+#[inline]
+unsafe fn initialize(
+    init: &Owned,
+    made: &Owned,
+    arguments: *mut *mut PyObject,
+    count: usize,
+) -> bool {
+    // SAFETY: the caller says what the function and the slots are. All that is passed is held during the call, also if its
+    // code changes the class.
+    let result = unsafe {
+        *arguments = made.as_ptr();
+        let vectorcall = (*init.as_ptr().cast::<PyFunctionObject>()).vectorcall;
+        let number = (count + 1) | ARGUMENTS_OFFSET;
+        vectorcall.and_then(|call| Owned::new(call(init.as_ptr(), arguments, number, null_mut())))
+    };
+    let Some(result) = result else { return false };
+    if result.as_ptr() == &raw mut c::_Py_NoneStruct {
+        return true;
+    }
+    // SAFETY: a class, and a format that takes a string, which the live result's type has.
+    unsafe {
+        let format = c"__init__() should return None, not '%.200s'";
+        let name = (*(*result.as_ptr()).ob_type).tp_name;
+        c::PyErr_Format(c::PyExc_TypeError, format.as_ptr(), name);
+    }
+    false
 }
