@@ -182,12 +182,23 @@ def codes_of(code):
     return [code, *(inner for constant in code.co_consts if isinstance(constant, types.CodeType) for inner in codes_of(constant))]
 
 
+def functions_of(program):
+    """The code of all functions that a program calls, by name."""
+    codes, seen = [], [program.__code__]
+    while seen:
+        for name in seen.pop().co_names:
+            value = program.__globals__.get(name)
+            found = codes_of(value.__code__) if isinstance(value, types.FunctionType) and value.__code__ not in codes else []
+            codes += found
+            seen += found
+    return codes
+
+
 def compiled(program, stats):
     """How many of a program's functions were compiled, or a loop of them, with nothing refused; and how many there are."""
-    functions = [value for value in program.__globals__.values() if isinstance(value, types.FunctionType)]
-    codes = [code for function in functions if function.__name__ in program.__code__.co_names for code in codes_of(function.__code__)]
-    facts = [stats(code) for code in codes]
-    return f"{sum(bool((fact.get('versions') or fact.get('loops')) and not fact['refused']) for fact in facts)} of {len(facts)}"
+    facts = [stats(code) for code in functions_of(program)]
+    whole = [(fact.get("versions") or fact.get("loops")) and not fact["refused"] for fact in facts]
+    return f"{sum(map(bool, whole))} of {len(facts)}"
 
 
 def main(programs=PROGRAMS):
