@@ -137,16 +137,22 @@ with_signal(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- a program that is stopped ---- */
 
-static PyObject *codes;         /* {code: (bytes: depth of the stack + 1 where an instruction begins, the code without handlers)} */
+/* {code: (bytes: depth of the stack + 1 where an instruction begins, the code without handlers, bytes: what the instruction has)} */
+#define HAS_HANDLER 1
+#define HAS_CACHES 2
+#define HAS_PREFIX 4
+static PyObject *codes;
+#define TOOL 3                  /* of sys.monitoring */
 #define DEEP 30
 #define MOST_FRAMES 20000
+#define ENDS_PROGRAM 4096       /* one of so many instructions raises an exception that no frame handles */
 static PyObject *stop;          /* the exception that drops frames */
 static PyObject *pending;       /* the exception that continued frames raise; NULL: they run on */
 static _PyInterpreterFrame *bottom;     /* what has called run() */
 static long long events, rest_until, first, step, stops, frames_taken, longest, unfit;
 static int raises, elsewhere;   /* raises: an exception of its own at each stop; elsewhere: by Continue, or not */
 static int passes;              /* the next event is that of the instruction that continues */
-static int handles;             /* frames continue with an exception; the records are freed at a handler's first instruction, as programs count references */
+static int throws;              /* the next event RAISE is that of the exception with which frames continue */
 static Records taken;
 static PyObject **objects;      /* the frame objects of the frames taken, the innermost last; NULL: none */
 
@@ -155,19 +161,6 @@ is_fit(_PyInterpreterFrame *frame)
 {
     PyObject *code = frame->f_executable;
     return frame->owner == FRAME_OWNED_BY_THREAD && PyFunction_Check(frame->f_funcobj) && PyDict_Contains(codes, code) == 1;
-}
-
-/* Frames that raise get new objects: there may be no other reference to the old ones. */
-static int
-has_object(_PyInterpreterFrame *innermost, Py_ssize_t count)
-{
-    _PyInterpreterFrame *frame = innermost;
-    for (Py_ssize_t i = 0; i < count; i++, frame = frame->previous) {
-        if (frame->frame_obj != NULL) {
-            return 1;
-        }
-    }
-    return 0;
 }
 
 /* How many frames there are up to the entry of the loop that run() has called; 0: some of them cannot continue. */
@@ -296,6 +289,68 @@ is_stop(_PyInterpreterFrame *frame, PyObject *code, Py_ssize_t offset)
         && _PyCode_CODE((PyCodeObject *)code)[offset / 2].op.code != INSTRUMENTED_LINE;
 }
 
+static int
+what_it_has(_PyInterpreterFrame *frame)
+{
+    PyCodeObject *code = (PyCodeObject *)frame->f_executable;
+    PyObject *table = PyTuple_GET_ITEM(PyDict_GetItem(codes, (PyObject *)code), 2);
+    return PyBytes_AS_STRING(table)[frame->instr_ptr - _PyCode_CODE(code)];
+}
+
+/* Whether a frame of the chain handles what is raised. Where none does, it ends the program. */
+static int
+is_handled(_PyInterpreterFrame *innermost, Py_ssize_t count)
+{
+    _PyInterpreterFrame *frame = innermost;
+    for (Py_ssize_t i = 0; i < count; i++, frame = frame->previous) {
+        if (what_it_has(frame) & HAS_HANDLER) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether a tool of the program gets offsets of exceptions. */
+static int
+are_offsets_seen(void)
+{
+    _Py_GlobalMonitors *monitors = &PyInterpreterState_Get()->monitors;
+    int tools = monitors->tools[PY_MONITORING_EVENT_RAISE] | monitors->tools[PY_MONITORING_EVENT_PY_UNWIND]
+                | monitors->tools[PY_MONITORING_EVENT_EXCEPTION_HANDLED] | monitors->tools[PY_MONITORING_EVENT_RERAISE];
+    return (tools & ~(1 << TOOL)) != 0;
+}
+
+/* Whether an exception may be raised at this stop. CPython has another offset for one that a monitoring function raises than for one of the
+ * instruction itself: that is behind the prefixes, and tools get the last cache entry. A frame object for the traceback is made before any function is called, so the innermost
+ * frame has none; one that nothing else refers to is dropped. An exception that ends the program is raised at a few instructions only. */
+static int
+may_raise(_PyInterpreterFrame *innermost, Py_ssize_t count)
+{
+    int has = what_it_has(innermost);
+    if ((has & HAS_PREFIX) || ((has & HAS_CACHES) && are_offsets_seen())) {
+        return 0;
+    }
+    if (events % ENDS_PROGRAM != ENDS_PROGRAM - first && !is_handled(innermost, count)) {
+        return 0;
+    }
+    if (innermost->frame_obj != NULL && Py_REFCNT(innermost->frame_obj) == 1) {
+        Py_CLEAR(innermost->frame_obj);
+    }
+    return innermost->frame_obj == NULL;
+}
+
+/* The callback of RAISE. Frames that continue with an exception have got as far as this before any code of the program runs. */
+static PyObject *
+at_raise(PyObject *Py_UNUSED(module), PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(count))
+{
+    if (throws) {
+        throws = 0;
+        give_objects_back(PyThreadState_Get()->current_frame, taken.count);
+        free_records(&taken);
+    }
+    Py_RETURN_NONE;
+}
+
 /* The callback of INSTRUCTION. */
 static PyObject *
 at_instruction(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
@@ -311,17 +366,13 @@ at_instruction(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t co
         free_records(&taken);
         Py_RETURN_NONE;
     }
-    if (handles) {
-        handles = 0;
-        free_records(&taken);
-    }
     Py_ssize_t offset = PyLong_AsSsize_t(args[1]);
     events++;
     if (!is_stop(frame, args[0], offset)) {
         Py_RETURN_NONE;
     }
     Py_ssize_t frames = count_frames(frame);
-    if (frames == 0 || (raises && has_object(frame, frames))) {
+    if (frames == 0 || (raises && !may_raise(frame, frames))) {
         unfit++;
         Py_RETURN_NONE;
     }
@@ -361,16 +412,12 @@ continue_taken(PyThreadState *tstate)
     PyErr_Clear();
     tstate->tracing--;
     if (pending != NULL) {
-        /* no instruction is executed first: the frames get new objects */
         PyErr_SetObject(PyExc_LookupError, pending);
         Py_CLEAR(pending);
-        PyMem_Free(objects);        /* there are none */
-        objects = NULL;
-        handles = 1;
+        throws = 1;
         PyObject *result = PyUnstable_Frame_Continue(taken.records, taken.count, NULL);
-        if (handles) {
-            handles = 0;
-            free_records(&taken);
+        if (throws) {
+            Py_FatalError("no frame has raised the exception");
         }
         return result;
     }
@@ -562,6 +609,7 @@ at_c_depth(PyObject *Py_UNUSED(module), PyObject *args)
 static PyMethodDef methods[] = {
     {"continue_frames", continue_frames, METH_VARARGS, NULL},
     {"with_signal", with_signal, METH_VARARGS, NULL},
+    {"at_raise", (PyCFunction)(void (*)(void))at_raise, METH_FASTCALL, NULL},
     {"at_instruction", (PyCFunction)(void (*)(void))at_instruction, METH_FASTCALL, NULL},
     {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, NULL},
     {"counts", counts, METH_NOARGS, NULL},

@@ -73,11 +73,31 @@ def depths(code):
     return bytes(table)
 
 
+HAS_HANDLER, HAS_CACHES, HAS_PREFIX = 1, 2, 4
+
+
+def what_they_have(code):
+    """A byte for each code unit: what the instruction there has."""
+    table = bytearray(len(code.co_code) // 2)
+    for entry in dis._parse_exception_table(code):
+        for unit in range(entry.start // 2, entry.end // 2):
+            table[unit] |= HAS_HANDLER
+    for it in dis.get_instructions(code):
+        table[it.offset // 2] |= ((it.end_offset > it.offset + 2) * HAS_CACHES
+                                  | (it.opcode == dis.EXTENDED_ARG) * HAS_PREFIX)
+    return bytes(table)
+
+
+# Programs call some, which call functions of programs: their frames are taken, too, and none of their instructions is an event.
+HELPERS = [it.__code__ for it in vars(worker).values() if isinstance(it, types.FunctionType)]
+
+
 class Stopped(worker.Surroundings):
     """A program stops at an event of INSTRUCTION, and then at each `step`-th one."""
 
     raises = False
     elsewhere = True
+    steps = (1, 1, 2, 3, 7, 19)
 
     def __init__(self, extension):
         self.extension = load_extension(extension)
@@ -86,23 +106,28 @@ class Stopped(worker.Surroundings):
     def schedule(self, code):
         """(first, step)"""
         choice = random.Random(len(code.co_code) * 31 + len(code.co_names))
-        return choice.randrange(1, 40), choice.choice((1, 1, 2, 3, 7, 19))
+        return choice.randrange(1, 40), choice.choice(self.steps)
 
     def executor(self, code):
-        self.codes = {it: (depths(it), it.replace(co_exceptiontable=b"")) for it in all_code(code)}
+        own = list(all_code(code))
+        self.codes = {it: (depths(it), it.replace(co_exceptiontable=b""), what_they_have(it)) for it in own + HELPERS}
         first, step = self.schedule(code)
         monitoring = sys.monitoring
         monitoring.use_tool_id(TOOL, "continuing")
         monitoring.register_callback(TOOL, monitoring.events.INSTRUCTION, self.extension.at_instruction)
-        for it in self.codes:
+        monitoring.register_callback(TOOL, monitoring.events.RAISE, self.extension.at_raise)
+        monitoring.set_events(TOOL, monitoring.events.RAISE if self.raises else 0)
+        for it in own:
             monitoring.set_local_events(TOOL, it, monitoring.events.INSTRUCTION)
         return functools.partial(self.extension.run, self.codes, first, step, self.raises, self.elsewhere, exec)
 
     def __exit__(self, *exception):
         for it in self.codes:
             sys.monitoring.set_local_events(TOOL, it, 0)
+        sys.monitoring.set_events(TOOL, 0)
         self.codes = {}
-        sys.monitoring.register_callback(TOOL, sys.monitoring.events.INSTRUCTION, None)
+        for event in (sys.monitoring.events.INSTRUCTION, sys.monitoring.events.RAISE):
+            sys.monitoring.register_callback(TOOL, event, None)
         sys.monitoring.free_tool_id(TOOL)
         for name, count in self.extension.counts().items():
             self.totals[name] = max(self.totals[name], count) if name == "longest" else self.totals[name] + count
@@ -144,14 +169,11 @@ class SeenHooked(Hooked):
 
 
 class Raised(Stopped):
-    """An exception is raised there."""
+    """An exception is raised there, if a frame handles it; at a few instructions also if it ends the program."""
 
     raises = True
     elsewhere = False
-
-    def schedule(self, code):
-        first, _ = super().schedule(code)
-        return first * 7, 0 if first % 3 else 97
+    steps = (1, 5, 11, 23, 47)      # a function that is left at once does nothing
 
 
 class Thrown(Raised):

@@ -3,6 +3,7 @@
 How many and which: 60 in each mode, always the same. `continued_programs.py --help` says how to run more.
 """
 
+import ast
 import contextlib
 import io
 import os
@@ -39,6 +40,13 @@ class ContinuedPrograms(unittest.TestCase):
 
     def test_frames_raise(self):
         self.check("throw")
+
+    def test_programs_are_thrown_into(self):
+        """More often than once each: most go on after an exception that one of their functions has handled."""
+        programs = continued_programs.programs_for(FERRULE, STOCK, "throw")
+        sources = [(seed, programs.generate(seed)[0]) for seed in range(FIRST_SEED, FIRST_SEED + COUNT)]
+        *_, (_, last) = program_runs.run_programs(programs.worker, programs.ways[0], sources, programs.seconds)
+        self.assertGreater(ast.literal_eval(last.details[0])["stops"], COUNT)
 
     def run_source(self, source, mode="each"):
         programs = replace(continued_programs.programs_for(FERRULE, STOCK, mode), generate=lambda seed: (source, {}))
