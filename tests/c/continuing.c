@@ -151,6 +151,7 @@ static PyObject *pending;       /* the exception that continued frames raise; NU
 static _PyInterpreterFrame *bottom;     /* what has called run() */
 static long long events, rest_until, first, step, stops, frames_taken, longest, unfit;
 static int raises, elsewhere;   /* raises: an exception of its own at each stop; elsewhere: by Continue, or not */
+static int allocations;         /* what the collector has counted since it ran last: that frames are dropped is not counted */
 static int passes;              /* the next event is that of the instruction that continues */
 static int throws;              /* the next event RAISE is that of the exception with which frames continue */
 static Records taken;
@@ -351,6 +352,21 @@ at_raise(PyObject *Py_UNUSED(module), PyObject *const *Py_UNUSED(args), Py_ssize
     Py_RETURN_NONE;
 }
 
+/* Has the collector count nothing, or count on from what it has counted before. Without the GIL it is no part of traces when it runs. */
+static void
+pause_collector(int pauses)
+{
+#ifndef Py_GIL_DISABLED
+    struct gc_generation *young = &PyInterpreterState_Get()->gc.generations[0];
+    if (pauses) {
+        allocations = young->count;
+        young->count = INT_MIN / 2;
+    } else {
+        young->count = allocations;
+    }
+#endif
+}
+
 /* The callback of INSTRUCTION. */
 static PyObject *
 at_instruction(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
@@ -399,6 +415,7 @@ at_instruction(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t co
         Py_XDECREF(raised);
         return NULL;
     }
+    pause_collector(1);
     pending = raised;
     tstate->tracing++;          /* no tool sees how they are dropped */
     PyErr_SetNone(stop);
@@ -410,6 +427,7 @@ static PyObject *
 continue_taken(PyThreadState *tstate)
 {
     PyErr_Clear();
+    pause_collector(0);
     tstate->tracing--;
     if (pending != NULL) {
         PyErr_SetObject(PyExc_LookupError, pending);

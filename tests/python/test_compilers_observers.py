@@ -11,7 +11,7 @@ import sys
 import threading
 import unittest
 
-from support import extension_directory, needs_hooks, use_extensions
+from support import FREE_THREADED, extension_directory, needs_hooks, use_extensions
 
 use_extensions()
 try:
@@ -24,6 +24,8 @@ except ImportError:     # stock CPython
 EVENTS = sys.monitoring.events
 LOCAL = ("PY_START", "PY_RETURN", "LINE", "INSTRUCTION", "JUMP", "BRANCH", "CALL", "STOP_ITERATION")
 GLOBAL = (*LOCAL, "RAISE", "EXCEPTION_HANDLED", "PY_UNWIND", "PY_THROW", "RERAISE")
+# Nothing is thrown into it, and a `for` loop over a generator reports its end where it is specialized.
+UNSEEN = {"all PY_THROW", *(("all STOP_ITERATION", "own STOP_ITERATION") if FREE_THREADED else ())}
 TOOL, LOCAL_TOOL = 3, 4
 
 
@@ -144,7 +146,7 @@ class NeverMissed(unittest.TestCase):
                 self.observers.switch(name)
                 try:
                     announced = compilers.may_be_observed(self.word)
-                    self.assertTrue(self.observers.call() or name == "all PY_THROW", "the test's own observer sees nothing")
+                    self.assertTrue(self.observers.call() or name in UNSEEN, "the test's own observer sees nothing")
                     self.assertTrue(announced)
                     self.check(name)
                 finally:

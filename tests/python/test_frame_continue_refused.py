@@ -19,7 +19,7 @@ class Value:
 
 
 def take(a, b):
-    c = [a, b]
+    c = (a, b)      # no list: without the GIL CPython frees the items of the list before, if one cannot be allocated
     return len(c)
 
 

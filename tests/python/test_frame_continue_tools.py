@@ -8,6 +8,7 @@ import unittest
 import support
 
 if not support.ON_STOCK:
+    support.use_extensions()
     import evaluators
     import framehook
 
