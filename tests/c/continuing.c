@@ -145,13 +145,12 @@ static PyObject *codes;
 #define TOOL 3                  /* of sys.monitoring */
 #define DEEP 30
 #define MOST_FRAMES 20000
-#define ENDS_PROGRAM 4096       /* one of so many instructions raises an exception that no frame handles */
+#define ENDS_PROGRAM 16384      /* one of so many instructions raises an exception that no frame handles */
 static PyObject *stop;          /* the exception that drops frames */
 static PyObject *pending;       /* the exception that continued frames raise; NULL: they run on */
 static _PyInterpreterFrame *bottom;     /* what has called run() */
 static long long events, rest_until, first, step, stops, frames_taken, longest, unfit;
 static int raises, elsewhere;   /* raises: an exception of its own at each stop; elsewhere: by Continue, or not */
-static int allocations;         /* what the collector has counted since it ran last: that frames are dropped is not counted */
 static int passes;              /* the next event is that of the instruction that continues */
 static int throws;              /* the next event RAISE is that of the exception with which frames continue */
 static Records taken;
@@ -352,20 +351,16 @@ at_raise(PyObject *Py_UNUSED(module), PyObject *const *Py_UNUSED(args), Py_ssize
     Py_RETURN_NONE;
 }
 
-/* Has the collector count nothing, or count on from what it has counted before. Without the GIL it is no part of traces when it runs. */
-static void
-pause_collector(int pauses)
-{
-#ifndef Py_GIL_DISABLED
-    struct gc_generation *young = &PyInterpreterState_Get()->gc.generations[0];
-    if (pauses) {
-        allocations = young->count;
-        young->count = INT_MIN / 2;
-    } else {
-        young->count = allocations;
-    }
+/* Has the collector count nothing while frames are dropped, and count on afterwards. Without the GIL it is no part of traces when it runs. */
+#ifdef Py_GIL_DISABLED
+#  define PAUSE_COLLECTOR()
+#  define RESUME_COLLECTOR()
+#else
+static int allocations;         /* what it has counted */
+#  define YOUNG_COUNT (PyInterpreterState_Get()->gc.generations[0].count)
+#  define PAUSE_COLLECTOR() (allocations = YOUNG_COUNT, YOUNG_COUNT = INT_MIN / 2)
+#  define RESUME_COLLECTOR() (YOUNG_COUNT = allocations)
 #endif
-}
 
 /* The callback of INSTRUCTION. */
 static PyObject *
@@ -415,7 +410,7 @@ at_instruction(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t co
         Py_XDECREF(raised);
         return NULL;
     }
-    pause_collector(1);
+    PAUSE_COLLECTOR();
     pending = raised;
     tstate->tracing++;          /* no tool sees how they are dropped */
     PyErr_SetNone(stop);
@@ -427,7 +422,7 @@ static PyObject *
 continue_taken(PyThreadState *tstate)
 {
     PyErr_Clear();
-    pause_collector(0);
+    RESUME_COLLECTOR();
     tstate->tracing--;
     if (pending != NULL) {
         PyErr_SetObject(PyExc_LookupError, pending);
