@@ -173,7 +173,7 @@ class Raised(Stopped):
 
     raises = True
     elsewhere = False
-    steps = (1, 5, 11, 23, 47)      # a function that is left at once does nothing
+    steps = (5, 11, 23, 47, 97)     # a function that is left at once does nothing
 
 
 class Thrown(Raised):
