@@ -1,11 +1,11 @@
 """Lists and bytearrays that are made in compiled code, and methods that change lists."""
 
 import gc
-import signal
 import sys
 
 import jit_support
 from jit_support import define, run_alone
+from surroundings import alarms
 from test_jit_iterators import IteratorCase
 
 
@@ -299,13 +299,8 @@ class Owned(IteratorCase):
         def clear(number, frame):
             cleared.append(len(content))
             content.clear()
-        before = signal.signal(signal.SIGALRM, clear)
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        with alarms(clear, 0.001):
             self.assertLessEqual(made(content, 2_000_000), 1000)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
         self.assertTrue(cleared)
         self.assertLessEqual(len(content), 1000)
 

@@ -1,7 +1,6 @@
 """Loops whose variables are globals, or in cells: of modules, and of functions that are not compiled as a whole."""
 
 import gc
-import signal
 import sys
 import textwrap
 import threading
@@ -10,6 +9,7 @@ import weakref
 
 import jit_support
 from jit_support import Case, define, run_alone, what_happens
+from surroundings import alarms
 
 
 def setUpModule():
@@ -220,13 +220,8 @@ for i in range(4000):
             seen.append((frame.f_globals["x"], frame.f_globals["k"]))
             frame.f_globals["done"] = len(seen) > 2
         code = compile("while not done:\n    x += 1\n    k = x & 1\n", "<module>", "exec")
-        before = signal.signal(signal.SIGALRM, handler)
-        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-        try:
+        with alarms(handler, 0.05):
             exec(code, space)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
         # Between two statements `k` is that of the turn before.
         self.assertTrue(all(k in (x & 1, (x - 1) & 1) for x, k in seen), seen)
         self.assertEqual(sorted(seen), seen)
@@ -302,13 +297,8 @@ for i in range(4000):
         tools.register_callback(4, tools.events.LINE, on_line)
         self.addCleanup(tools.set_local_events, 4, code, 0)
         space = {"x": 0, "stop": 0}
-        before = signal.signal(signal.SIGALRM, handler)
-        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-        try:
+        with alarms(handler, 0.05):
             exec(code, space)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
         self.assertEqual({line for line, _ in seen}, {1, 2, 3})
         self.assertEqual([x for _, x in seen], sorted(x for _, x in seen))
 
@@ -327,14 +317,11 @@ for i in range(4000):
                 sys.settrace(trace)
         space = {"x": 0, "stop": 0}
         code = compile("while not stop:\n    x += 1\n    y = x * 2\n", "<module>", "exec")
-        before = signal.signal(signal.SIGALRM, handler)
-        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-        try:
-            exec(code, space)
-        finally:
-            sys.settrace(None)
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+        with alarms(handler, 0.05):
+            try:
+                exec(code, space)
+            finally:
+                sys.settrace(None)
         self.assertEqual(len({line for line, _ in lines}), 3)
         self.assertGreater(min(x for _, x in lines), 1000)
 
