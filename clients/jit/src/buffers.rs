@@ -1,7 +1,7 @@
 //! Arrays of the module `array`, and memoryviews, as parameters: of one dimension, without gaps, of numbers in the machine's format.
 //!
-//! Where the items are is asked at each entry into compiled code, through the buffer protocol, and the buffer is released at once. It
-//! stays where it is until compiled code is left: only code of the program resizes an array or releases a view, and none runs.
+//! Each entry into compiled code gets the address of the items through the buffer protocol, and releases the buffer at once. The items
+//! stay there until compiled code is left: only code of the program resizes an array or releases a view, and none runs.
 
 use crate::kind::Kind;
 use pyo3::ffi::{self, PyObject, Py_buffer};

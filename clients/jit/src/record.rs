@@ -30,7 +30,7 @@ pub struct Record {
     pub refused: RefCell<Option<String>>,
     /// The code unit of the instruction because of which, if it was one.
     pub refused_at: Cell<Option<u32>>,
-    /// Microseconds of processor time that compiling has taken, in vain or not.
+    /// Microseconds of processor time that compiling has taken, with or without success.
     pub spent: Cell<f64>,
     /// Not to be compiled any more; functions get their own vectorcall back.
     pub given_back: Cell<bool>,
