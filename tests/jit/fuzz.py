@@ -189,7 +189,10 @@ def main():
     parser.add_argument("--json", action="store_true", help="print the totals as JSON")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    # Where there is a lower limit already, that holds.
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    memory = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     expected = interpreted(options)
     if options.print:
         json.dump({seed: outcomes for seed, (outcomes, _) in expected.items()}, sys.stdout)

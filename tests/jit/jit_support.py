@@ -4,6 +4,7 @@ import atexit
 import functools
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,11 @@ def define(source, **values):
     return types.SimpleNamespace(**{name: value for name, value in namespace.items() if name != "__builtins__"}, globals=namespace)
 
 
+def shown(value):
+    """As repr() has it, but for where the object is."""
+    return re.sub(" at 0x[0-9a-f]+", "", repr(value))
+
+
 def what_happens(function, arguments):
     """The result with its type, and which arguments it is; or the exception, and where it was raised."""
     try:
@@ -59,10 +65,10 @@ def what_happens(function, arguments):
         while step:
             code = step.tb_frame.f_code
             position = next(itertools.islice(code.co_positions(), step.tb_lasti // 2, None))
-            places.append((code.co_name, position, sorted((name, repr(value)) for name, value in step.tb_frame.f_locals.items())))
+            places.append((code.co_name, position, sorted((name, shown(value)) for name, value in step.tb_frame.f_locals.items())))
             step = step.tb_next
         return f"{type(error).__name__}: {error}", places
-    return f"{type(result).__name__} {result!r}", [index for index, argument in enumerate(arguments) if argument is result]
+    return f"{type(result).__name__} {shown(result)}", [index for index, argument in enumerate(arguments) if argument is result]
 
 
 class Case(unittest.TestCase):
@@ -105,6 +111,28 @@ class Case(unittest.TestCase):
             self.assertGreaterEqual(stats.get("entered", 0), entered, (arguments, self.jit.explain(made)))
             left += stats["left"]
         return left
+
+
+class ClosureCase(Case):
+    """For functions that a function of the source makes."""
+
+    def both(self, source, calls):
+        """What `make` of a source returns is called, compiled and not: results and exceptions are equal. The compiled functions."""
+        plain, made = ([*result] if isinstance(result, tuple) else [result] for result in (define(source).make() for _ in range(2)))
+        outcomes = []
+        for functions in (plain, made):
+            found = []
+            for turn, (index, arguments) in enumerate([*calls, *calls, *calls]):
+                if functions is made and turn == len(calls):
+                    for function in functions:
+                        self.jit.compile_at_next_call(function)
+                found.append(what_happens(functions[index], arguments))
+            outcomes.append(found)
+        self.assertEqual(outcomes[1], outcomes[0])
+        return made
+
+    def entered(self, function):
+        self.assertGreater(self.jit.stats(function).get("entered", 0), 0, self.jit.explain(function))
 
 
 def run_alone(program, *options, expect=0):

@@ -24,16 +24,18 @@ const SUSPENDS: i32 = 0x20 | 0x80 | 0x100 | 0x200;
 pub struct Shape {
     /// The parameters, those that are keyword-only among them.
     pub arguments: usize,
+    /// With the cells of enclosing functions' variables.
     pub locals: usize,
+    pub free: usize,
 }
 
 /// A plain function's shape, or why it is not one.
 pub fn shape(code: &Bound<'_, PyCode>) -> Result<Shape, String> {
     let raw = code.as_ptr().cast::<CodeObject>();
     // SAFETY: a code object, whose fields never change; *layouts*.
-    let (flags, arguments, keyword_only, locals_plus, locals) = unsafe {
+    let (flags, arguments, keyword_only, locals, cells, free) = unsafe {
         let raw = &*raw;
-        (raw.flags, raw.argument_count, raw.keyword_only, raw.locals_plus, raw.locals)
+        (raw.flags, raw.argument_count, raw.keyword_only, raw.locals_plus, raw.cells, raw.free)
     };
     if flags & OPTIMIZED_WITH_NEW_LOCALS != OPTIMIZED_WITH_NEW_LOCALS {
         return Err("not the code of a function".into());
@@ -41,12 +43,12 @@ pub fn shape(code: &Bound<'_, PyCode>) -> Result<Shape, String> {
     if flags & NOT_PLAIN != 0 {
         return Err("a generator, a coroutine, or a function with *args or **kwargs".into());
     }
-    if locals_plus != locals {
-        return Err("it has variables of an enclosing or for an inner function".into());
+    if cells != 0 {
+        return Err("it has variables for an inner function".into());
     }
     let number = |n: i32| usize::try_from(n).map_err(|_| "a negative count".to_string());
     let arguments = number(arguments)? + number(keyword_only)?;
-    Ok(Shape { arguments, locals: number(locals)? })
+    Ok(Shape { arguments, locals: number(locals)?, free: number(free)? })
 }
 
 /// How many slots frames have for variables and cells.
@@ -150,7 +152,7 @@ pub fn kind_of(object: &Bound<'_, PyAny>) -> Kind {
         return buffer;
     }
     match literal(object).kind {
-        Kind::Constant(_) => Kind::Object,
+        Kind::Constant(_) => crate::closure::kind_of(object).unwrap_or(Kind::Object),
         kind => kind.widest(),
     }
 }

@@ -1,19 +1,20 @@
 //! Compiles a function for arguments of given kinds.
 
 use crate::bind::{bind, default_count, Origin};
+use crate::closure;
 use crate::code;
 use crate::compiled::Compiled;
 use crate::context::{Entry, Table};
 use crate::depend::Dependency;
 use crate::iterators;
-use crate::kind::Kind;
+use crate::kind::{Callable, Kind};
 use crate::lists;
 use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
 use crate::outer::Outer;
 use crate::parts;
 use crate::record::{InProgress, Record};
-use crate::resolve::{self, Callee, Literal, Meaning, Passed, Resolve};
+use crate::resolve::{self, Callee, Literal, Meaning, Passed, Resolve, Target};
 use crate::symbols;
 use crate::tally;
 use cranelift_codegen::control::ControlPlane;
@@ -51,6 +52,8 @@ struct Resolver<'py, 'a> {
     nested: usize,
     calls_back: usize,
     outer: Option<Rc<Outer>>,
+    /// By slot: what cells are expected to contain.
+    cells: BTreeMap<u32, Kind>,
 }
 
 /// An entry of a record's versions that are being compiled, as long as it is.
@@ -148,10 +151,13 @@ fn translate(
     let decoded = code::decode(&object).map_err(raised)?;
     let constants = code::literals(&object);
     let is_loop = start.unit != 0;
-    let words: usize = start.locals.iter().map(Kind::count).sum();
+    let mut words: usize = start.locals.iter().map(Kind::count).sum();
+    let mut closure = false;
     let mut locals = start.locals.to_vec();
     if !is_loop {
         let shape = code::shape(&object)?;
+        closure = shape.free != 0;
+        words += usize::from(closure);
         if start.locals.len() != shape.arguments || words > MOST_ARGUMENTS {
             return Err("so many arguments".into());
         }
@@ -162,14 +168,16 @@ fn translate(
     let mut table = Box::<Table>::default();
     let mut returns = None;
     let mut expected = BTreeMap::new();
-    for _ in 0..4 {
+    let mut cells_change = false;
+    for _ in 0..5 {
         let parameters = (!is_loop).then_some(start.locals);
         let _progress = parameters.map(|parameters| {
-            let (function, table) = (function.as_ptr() as usize, std::ptr::from_ref(&*table));
+            let (globals, table) = (parts::globals_of(function), std::ptr::from_ref(&*table));
+            let globals = globals.as_ptr() as usize;
             let (parameters, returns) = (parameters.to_vec(), returns.clone());
             Progress::begin(
                 record,
-                InProgress { function, parameters, table, returns, level: nested },
+                InProgress { globals, parameters, table, returns, level: nested },
             )
         });
         let mut resolver = Resolver::new(function, &object, record, parameters, &table, nested)?;
@@ -186,6 +194,8 @@ fn translate(
             expected: &expected,
             takes_over: is_loop,
             outside: &outside,
+            closure,
+            cells_change,
         };
         let isa = isa()?;
         let signature = lower::signature(isa.default_call_conv());
@@ -195,7 +205,7 @@ fn translate(
         ));
         let mut scratch = FunctionBuilderContext::new();
         let builder = FunctionBuilder::new(&mut context.func, &mut scratch);
-        let Lowered { exits, returns: returned, other, blocks, stores, learned } =
+        let Lowered { exits, returns: returned, other, blocks, stores, stores_cells, learned } =
             lower::lower(builder, &source, &mut resolver).map_err(|(unit, why)| {
                 refused_at.set(Some(unit));
                 why
@@ -206,13 +216,20 @@ fn translate(
             table = Box::default();
             continue;
         }
+        if stores_cells && !cells_change {
+            // Objects that were read from cells are released while it runs: once more without them.
+            cells_change = true;
+            table = Box::default();
+            continue;
+        }
         if expected.is_empty() && !learned.is_empty() {
             // Once more, so that no first turn of a loop is compiled for a list of which nothing is known.
             expected = learned;
             table = Box::default();
             continue;
         }
-        let Resolver { dependencies, callees, globals, builtins, calls_back, .. } = resolver;
+        let Resolver { dependencies, callees, globals, builtins, calls_back, cells, .. } = resolver;
+        let callees_use = callees.iter().any(|callee| callee.uses_cells);
         if let Some(listing) = &mut listing {
             context.set_disasm(true);
             listing.push_str(&context.func.display().to_string());
@@ -254,6 +271,9 @@ fn translate(
             size,
             blocks,
             stores,
+            uses_cells: stores_cells || callees_use || !cells.is_empty(),
+            stores_cells,
+            cells: cells.into_iter().collect(),
             microseconds: processor_time() - began,
             entered: Cell::new(0),
             short: Cell::new(0),
@@ -333,6 +353,7 @@ impl<'py, 'a> Resolver<'py, 'a> {
             nested,
             calls_back: usize::MAX,
             outer: None,
+            cells: BTreeMap::new(),
         })
     }
 
@@ -372,6 +393,38 @@ impl<'py, 'a> Resolver<'py, 'a> {
         unsafe { Bound::from_borrowed_ptr(self.function.py(), pointer) }
     }
 
+    /// The function that is called, or one like it.
+    fn target(&self, target: Target) -> Result<Bound<'py, PyFunction>, String> {
+        match target {
+            Target::Known(address) => {
+                self.object(address).cast_into_exact().map_err(|_| "no function".into())
+            }
+            Target::Any(callable) => {
+                let (globals, builtins) = (self.globals.as_ptr(), self.builtins.as_ptr());
+                if callable.globals != globals as usize || callable.builtins != builtins as usize {
+                    return Err("a function of another module in a variable".into());
+                }
+                let found = closure::function_of(self.function.py(), callable);
+                found.ok_or_else(|| "a function that is gone".into())
+            }
+        }
+    }
+
+    /// Remembers that a function is called, or any with this code.
+    fn depend_on_code(&mut self, target: Target, code: &Bound<'py, PyCode>) -> Result<(), String> {
+        let about = code.as_ptr() as usize;
+        match target {
+            Target::Known(address) => self.found(address)?.with_code(code).map_err(raised),
+            _ if self.dependencies.iter().any(|d| d.callee() == Some((about, None))) => Ok(()),
+            Target::Any(_) => {
+                let mut made = Dependency::alive(code).map_err(raised)?;
+                made.with_code(code).map_err(raised)?;
+                self.dependencies.push(Rc::new(made));
+                Ok(())
+            }
+        }
+    }
+
     /// Reads or writes what the version that is being compiled is believed to return.
     fn believe(&self, change: impl FnOnce(&mut Option<Kind>)) {
         let mut versions = self.record.in_progress.borrow_mut();
@@ -403,14 +456,28 @@ impl<'py, 'a> Resolver<'py, 'a> {
 }
 
 /// The version of a function for these arguments that is being compiled, if there is one, and its level.
-fn called_back(record: &Record, function: usize, arguments: &[Kind]) -> Option<(Callee, usize)> {
+fn called_back(
+    record: &Record,
+    globals: usize,
+    arguments: &[Kind],
+    closure: bool,
+) -> Option<(Callee, usize)> {
     let mut versions = record.in_progress.borrow_mut();
-    let found =
-        versions.iter_mut().rfind(|v| v.function == function && v.parameters == arguments)?;
+    let found = versions.iter_mut().rfind(|v| v.globals == globals && v.parameters == arguments)?;
     // As for a call of itself: compared when it is known.
     let returns = found.returns.get_or_insert(crate::kind::INT).clone();
     let (table, parameters) = (found.table, found.parameters.clone());
-    Some((Callee { table, parameters, returns: Some(returns), stores: false }, found.level))
+    let returns = Some(returns);
+    let callee = Callee {
+        table,
+        parameters,
+        returns,
+        stores: false,
+        closure,
+        uses_cells: closure,
+        stores_cells: closure,
+    };
+    Some((callee, found.level))
 }
 
 impl Resolve for Resolver<'_, '_> {
@@ -440,6 +507,31 @@ impl Resolve for Resolver<'_, '_> {
         let value = value.ok_or("a module without that attribute")?;
         self.depend(&dict, &name, Some(&value))?;
         Self::usable(&value, &name.to_string_lossy())
+    }
+
+    fn callable(&self, address: usize) -> Option<Callable> {
+        match closure::kind_of(&self.object(address)) {
+            Some(Kind::Function(callable)) => Some(callable),
+            _ => None,
+        }
+    }
+
+    fn cell(&mut self, slot: u32) -> Result<Kind, String> {
+        if let Some(known) = self.cells.get(&slot) {
+            return Ok(known.clone());
+        }
+        let kind = match closure::in_cell(self.function, slot) {
+            None => Kind::Unbound,
+            Some(content) => match closure::expected(&content)? {
+                Kind::Object if Self::usable(&content, "").is_ok() => {
+                    self.dependencies.push(Rc::new(Dependency::alive(&content).map_err(raised)?));
+                    Kind::Constant(content.as_ptr() as usize)
+                }
+                kind => kind,
+            },
+        };
+        self.cells.insert(slot, kind.clone());
+        Ok(kind)
     }
 
     fn list_method(&self, index: u32) -> Result<Option<usize>, String> {
@@ -509,22 +601,25 @@ impl Resolve for Resolver<'_, '_> {
 
     fn bind(
         &mut self,
-        address: usize,
+        target: Target,
         positional: usize,
         names: &[usize],
     ) -> Result<Vec<Passed>, String> {
-        let object = self.object(address);
-        let function = object.cast_exact::<PyFunction>().map_err(|_| "no function")?;
-        let code = parts::code_of(function);
+        let object = self.target(target)?;
+        let code = parts::code_of(&object);
         code::shape(&code)?;
         let names: Vec<_> = names.iter().map(|name| *name as *mut pyo3::ffi::PyObject).collect();
         // SAFETY: attached, the code and the function are alive, and the names are constants of the code that is compiled.
         let origins =
             unsafe { bind(code.as_ptr(), positional, &names, default_count(object.as_ptr())) };
+        let object = object.into_any();
         let passed = |origin| {
             if let Origin::Argument(index) = origin {
                 return Ok(Passed::Argument(index));
             }
+            let Target::Known(address) = target else {
+                return Err("a call that leaves out arguments of a function in a variable".into());
+            };
             let found = self.found(address)?;
             // SAFETY: the origin was found with the function's count of defaults, which no code has changed since.
             let value = unsafe { found.with_default(&object, origin) };
@@ -537,37 +632,54 @@ impl Resolve for Resolver<'_, '_> {
 
     fn callee(
         &mut self,
-        address: usize,
+        target: Target,
         arguments: &[Kind],
         returns: &mut Option<Kind>,
     ) -> Result<Callee, String> {
-        let object = self.object(address);
-        let function = object.cast_exact::<PyFunction>().map_err(|_| "no function")?;
+        let function = &self.target(target)?;
         let code = parts::code_of(function);
-        let itself = function.is(self.function);
-        self.found(address)?.with_code(&code).map_err(raised)?;
+        let globals = parts::globals_of(function);
+        let itself = code.is(parts::code_of(self.function)) && globals.is(&self.globals);
+        // SAFETY: a code object.
+        let closure = unsafe { closure::free_variables(code.as_ptr()) }.0 != 0;
         let parameters = arguments.to_vec();
         if itself && self.parameters == Some(arguments) {
-            return Ok(Callee { table: self.table, parameters, returns: None, stores: false });
+            self.depend_on_code(target, &code)?;
+            let (table, returns) = (self.table, None);
+            let (stores, stores_cells) = (false, false);
+            let uses_cells = closure;
+            return Ok(Callee {
+                table,
+                parameters,
+                returns,
+                stores,
+                closure,
+                uses_cells,
+                stores_cells,
+            });
         }
         if code::refusal(&code, &code::decode(&code).map_err(raised)?).is_some() {
             return Err(format!("{} is called, which is not compiled", parts::name_of(function)));
         }
         let record = Record::of(&code).map_err(raised)?;
-        if let Some((callee, level)) = called_back(record, address, arguments) {
+        let globals = globals.as_ptr() as usize;
+        if let Some((callee, level)) = called_back(record, globals, arguments, closure) {
+            self.depend_on_code(target, &code)?;
             self.calls_back = self.calls_back.min(level);
             return Ok(callee);
         }
         if self.nested >= MOST_NESTED {
             return Err("calls of calls of calls".into());
         }
-        let globals = parts::globals_of(function);
         let known = record
             .compiled
             .borrow()
             .iter()
             .find(|compiled| {
-                compiled.parameters == arguments && compiled.globals == globals.as_ptr() as usize
+                compiled.parameters == arguments
+                    && compiled.globals == globals
+                    // SAFETY: attached, and a function with this code.
+                    && unsafe { closure::fits(function.as_ptr(), &compiled.cells) }
             })
             .cloned();
         let compiled = match known {
@@ -584,18 +696,24 @@ impl Resolve for Resolver<'_, '_> {
         };
         if let Some(outer) = &self.outer {
             let stored = |d: &Rc<Dependency>| {
-                d.is_in(&self.globals) && outer.stores_global(&d.name(object.py()))
+                d.is_in(&self.globals) && outer.stores_global(&d.name(function.py()))
             };
+            if compiled.uses_cells && outer.keeps_cells() {
+                outer.share_cells();
+                return Err("a function is called that may use a variable which is assigned".into());
+            }
             if compiled.dependencies.iter().any(stored) {
                 let name = parts::name_of(function);
                 return Err(format!("{name} is called, which uses a global that is assigned"));
             }
         }
         let returns = compiled.returns.clone().ok_or("a function that never returns")?;
+        self.depend_on_code(target, &code)?;
         self.dependencies.extend(compiled.dependencies.iter().cloned());
         let table = std::ptr::from_ref::<Table>(&compiled.table);
-        let stores = compiled.stores;
+        let Compiled { stores, uses_cells, stores_cells, .. } = *compiled;
         self.callees.push(compiled);
-        Ok(Callee { table, parameters, returns: Some(returns), stores })
+        let returns = Some(returns);
+        Ok(Callee { table, parameters, returns, stores, closure, uses_cells, stores_cells })
     }
 }

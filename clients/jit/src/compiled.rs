@@ -37,6 +37,11 @@ pub struct Compiled {
     pub blocks: usize,
     /// It changes objects that others may refer to.
     pub stores: bool,
+    /// By slot: what cells are expected to contain.
+    pub cells: Vec<(u32, Kind)>,
+    /// Whether it, or what it calls, reads or stores cells, and whether it stores some.
+    pub uses_cells: bool,
+    pub stores_cells: bool,
     pub microseconds: f64,
     pub entered: Cell<u64>,
     /// How many times in succession a loop has ended after a few turns.

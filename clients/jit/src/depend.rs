@@ -1,10 +1,11 @@
-//! What compiled code believes of globals, builtins and functions, checked when it is entered.
+//! What compiled code believes of globals, builtins, functions and code, checked when it is entered.
 //!
 //! A dict's version says that nothing in it has changed. Otherwise each name is looked up again: another object, or the same
 //! address with another object, makes the code unusable.
 
 use crate::bind::Origin;
 use crate::defaults::Defaults;
+use crate::parts;
 use crate::python::{DictObject, PyDict_GetItemWithError, ThreadState};
 use framehook::raw::Api;
 use pyo3::ffi::{PyFunctionObject, PyObject};
@@ -22,11 +23,11 @@ enum Identity {
     Weak(usize, Py<PyWeakrefReference>),
 }
 
-/// One name in one dict.
+/// One name in one dict, or one object.
 ///
 /// # Invariants
 /// `dict` is alive when the dependencies before this one in their list hold: it is the globals or builtins of the function that is
-/// entered or of one that was found before, or of a module that was found before.
+/// entered or of one that was found before, or of a module that was found before. It is NULL for an object that is only to be alive.
 pub struct Dependency {
     dict: *mut PyObject,
     version: Cell<u64>,
@@ -55,10 +56,13 @@ impl Dependency {
                 Err(_) => Identity::Kept(value.clone().unbind()),
             },
         };
-        let name = name.clone().unbind();
+        Ok(Self::of(dict.as_ptr(), name.clone().unbind(), value))
+    }
+
+    fn of(dict: *mut PyObject, name: Py<PyString>, value: Identity) -> Self {
         // Version 0 is no dict's: the first check looks the name up.
-        Ok(Self {
-            dict: dict.as_ptr(),
+        Self {
+            dict,
             version: Cell::new(0),
             name,
             value,
@@ -66,7 +70,15 @@ impl Dependency {
             observers: std::ptr::null(),
             defaults: None,
             weak_code: None,
-        })
+        }
+    }
+
+    /// That an object is alive. It can be referred to weakly.
+    pub fn alive(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let value =
+            Identity::Weak(object.as_ptr() as usize, PyWeakrefReference::new(object)?.unbind());
+        let name = parts::names(object.py()).name.clone_ref(object.py());
+        Ok(Self::of(std::ptr::null_mut(), name, value))
     }
 
     /// The address of the value.
@@ -92,10 +104,13 @@ impl Dependency {
         self.name.bind(py).clone()
     }
 
-    /// That the function is called, so that its code matters too.
+    /// That the function is called, or functions with this code, so that it matters too.
     pub fn with_code(&mut self, code: &Bound<'_, PyAny>) -> PyResult<()> {
         self.observers = observers(code)?;
         self.code = code.as_ptr() as usize;
+        if self.dict.is_null() {
+            return Ok(()); // it is the object
+        }
         self.weak_code = Some(PyWeakrefReference::new(code)?.unbind());
         Ok(())
     }
@@ -113,9 +128,9 @@ impl Dependency {
         unsafe { self.defaults.get_or_insert_default().add(function, origin) }
     }
 
-    /// The address of the function that is called, if it is about one.
-    pub fn callee(&self) -> Option<usize> {
-        (self.code != 0).then(|| self.address())
+    /// The addresses of the code that is called, if it is about some, and of the function if it is a known one.
+    pub fn callee(&self) -> Option<(usize, Option<usize>)> {
+        (self.code != 0).then(|| (self.code, (!self.dict.is_null()).then(|| self.address())))
     }
 
     /// True if calls of the function are not observed, or the dependency is not a callee.
@@ -134,6 +149,10 @@ impl Dependency {
     /// The thread is attached, and the dependencies before this one hold.
     #[inline]
     pub unsafe fn holds(&self) -> bool {
+        if self.dict.is_null() {
+            // SAFETY: attached, by contract.
+            return matches!(&self.value, Identity::Weak(_, weak) if unsafe { is_alive(weak) });
+        }
         // SAFETY: the dict is alive, by the invariant; reads under the GIL.
         let version = unsafe { (*self.dict.cast::<DictObject>()).version };
         if version != self.version.get() {

@@ -1,6 +1,7 @@
 //! The vectorcall of compiled functions: from objects to machine words, and back.
 
 use crate::bind::gather;
+use crate::closure;
 use crate::compile::{compile, LARGEST_FRAME};
 use crate::compiled::Compiled;
 use crate::context::{Context, Outcome, LEFT};
@@ -9,7 +10,9 @@ use crate::exit;
 use crate::kind::{Kind, FLOAT, INT};
 use crate::lower::MOST_ARGUMENTS;
 use crate::parts;
-use crate::python::{int_value, type_of, CodeObject, PyFunction_SetVectorcall, ThreadState};
+use crate::python::{
+    int_value, type_of, CodeObject, PyCell_Type, PyFunction_SetVectorcall, ThreadState,
+};
 use crate::record::{self, count, Observers, Record};
 use crate::slot::Cause;
 use framehook::raw::Api;
@@ -88,17 +91,19 @@ pub fn ignore(code: &Bound<'_, pyo3::types::PyCode>, record: &Record) {
 
 /// Takes over the callees of new code whose calls were counted so far. It is valid, and nothing has run since it was compiled.
 pub fn take_callees(py: Python<'_>, compiled: &Compiled) {
-    for address in compiled.dependencies.iter().filter_map(|dependency| dependency.callee()) {
-        // SAFETY: a function which the dict has in which it was found.
-        let function = unsafe { Bound::from_borrowed_ptr(py, address as *mut PyObject) };
-        // SAFETY: what is called is a function.
-        let function: Bound<'_, pyo3::types::PyFunction> =
-            unsafe { function.cast_into_unchecked() };
-        let code = parts::code_of(&function);
+    for (code, address) in compiled.dependencies.iter().filter_map(|d| d.callee()) {
+        // SAFETY: the dependency holds, so the code object is alive.
+        let code: Bound<'_, pyo3::types::PyCode> =
+            unsafe { Bound::from_borrowed_ptr(py, code as *mut PyObject).cast_into_unchecked() };
         // SAFETY: attached; the code is alive while its record is used.
         let record = unsafe { record::find(code.as_ptr()) };
-        if let Some(record) = record.filter(|record| record.counted.get()) {
-            ignore(&code, record);
+        let Some(record) = record.filter(|record| record.counted.get()) else { continue };
+        ignore(&code, record);
+        if let Some(address) = address {
+            // SAFETY: a function which the dict has in which it was found.
+            let function = unsafe {
+                Bound::from_borrowed_ptr(py, address as *mut PyObject).cast_into_unchecked()
+            };
             take(&function, record);
         }
     }
@@ -281,7 +286,11 @@ unsafe fn choose(
             return None;
         }
         // SAFETY: the arguments are alive.
-        if !unsafe { unbox(&compiled.parameters, given, words) } {
+        let fits = unsafe {
+            unbox(&compiled.parameters, function, given, words)
+                && closure::fits(function, &compiled.cells)
+        };
+        if !fits {
             versions += 1;
             continue;
         }
@@ -308,7 +317,7 @@ unsafe fn choose(
     unsafe { make(function, record, given) };
     let made = record.compiled.borrow().last().cloned()?;
     // SAFETY: the arguments are alive: compiling has not run code of the program.
-    let fits = unsafe { unbox(&made.parameters, given, words) };
+    let fits = unsafe { unbox(&made.parameters, function, given, words) };
     // SAFETY: the function's own globals are compared before anything is looked up in them.
     let holds = made.globals == globals && unsafe { made.is_valid() && made.is_unobserved(thread) };
     (fits && holds).then_some(made)
@@ -347,13 +356,14 @@ unsafe fn make(function: *mut PyObject, record: &Record, given: &[*mut PyObject]
     }
 }
 
-/// Stores the arguments as words of these kinds; whether they are of them.
+/// Stores the arguments as words of these kinds, and the function behind them; whether they are of them.
 ///
 /// # Safety
 /// Attached, and the arguments are alive.
 #[inline]
 unsafe fn unbox(
     kinds: &[Kind],
+    function: *mut PyObject,
     given: &[*mut PyObject],
     words: &mut [u64; MOST_ARGUMENTS],
 ) -> bool {
@@ -364,11 +374,13 @@ unsafe fn unbox(
         }
     };
     // SAFETY: the caller says that the arguments are alive.
-    kinds.len() == given.len()
+    let fits = kinds.len() == given.len()
         && kinds
             .iter()
             .zip(given)
-            .all(|(kind, object)| unsafe { unbox_one(kind, *object, &mut put) })
+            .all(|(kind, object)| unsafe { unbox_one(kind, *object, &mut put) });
+    put(function as u64);
+    fits
 }
 
 /// Gives the words of an object as one of this kind; whether it is one.
@@ -406,13 +418,23 @@ pub unsafe fn unbox_one(kind: &Kind, object: *mut PyObject, put: &mut impl FnMut
         }
         return fits;
     }
-    let is = word.is_some() || *kind == Kind::Object || (*kind == Kind::None && object == none);
+    if let Kind::Function(callable) = kind {
+        put(object as u64);
+        // SAFETY: attached, and the object is alive, by contract.
+        return unsafe { closure::is_of(object, *callable) };
+    }
+    let is_object = match kind {
+        Kind::Object => true,
+        // SAFETY: the object is alive.
+        Kind::Cell => ty == std::ptr::addr_of_mut!(PyCell_Type),
+        _ => false,
+    };
+    let is = word.is_some() || is_object || (*kind == Kind::None && object == none);
     if let Some(word) = word {
         put(word);
     }
-    if is
-        && matches!(kind, Kind::Int { object: true } | Kind::Float { object: true } | Kind::Object)
-    {
+    let has_object = matches!(kind, Kind::Int { object: true } | Kind::Float { object: true });
+    if is && (is_object || has_object) {
         put(object as u64);
     }
     is

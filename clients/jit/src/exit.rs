@@ -156,6 +156,11 @@ pub unsafe fn fill(exit: &Exit, words: &[u64], slots: &mut Vec<*mut PyObject>) -
     true
 }
 
+/// A word of a frame that was left.
+fn word(left: &Left, place: u16) -> u64 {
+    left.words.get(usize::from(place)).copied().unwrap_or(0)
+}
+
 /// The exit of a frame that was left.
 ///
 /// # Safety
@@ -201,6 +206,8 @@ pub unsafe fn continue_frames(context: &mut Context, function: *mut PyObject) ->
         let Some(exit) = exit else { break };
         // The innermost one is behind the call if that has a result.
         let unit = if depth == 0 && !value.is_null() { exit.after } else { exit.unit };
+        // SAFETY: attached; it is alive now, but what is released below may run code of the program.
+        unsafe { ffi::Py_INCREF(callee as *mut PyObject) };
         records.push(Record {
             function: callee as *mut PyObject,
             code: std::ptr::null_mut(),
@@ -209,12 +216,16 @@ pub unsafe fn continue_frames(context: &mut Context, function: *mut PyObject) ->
             stack_depth: exit.stack.len() as c_int,
             slots: own.as_mut_ptr(),
         });
-        callee = exit.callee;
+        callee = match exit.callee {
+            Slot::Constant(address) => address,
+            Slot::Object(place) => word(left, place) as usize,
+            _ => 0,
+        };
         slots.push(own);
     }
     // SAFETY: attached, and the code is alive; the slots have references of their own.
     unsafe { context.release() };
-    match Api::get() {
+    let result = match Api::get() {
         // SAFETY: the records describe frames of these functions, whose slots are owned and as many as the code's variables and
         // what is on the stack; they are consumed.
         Ok(api) if complete => unsafe {
@@ -228,5 +239,10 @@ pub unsafe fn continue_frames(context: &mut Context, function: *mut PyObject) ->
             // SAFETY: attached.
             unsafe { ffi::PyErr_NoMemory() }
         }
+    };
+    for record in records {
+        // SAFETY: taken above.
+        unsafe { ffi::Py_DECREF(record.function) };
     }
+    result
 }

@@ -61,6 +61,8 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     if !unsafe { compiled.is_valid() && compiled.is_unobserved(thread) } {
         return Ok(LoopAnswer::Continue);
     }
+    // Each function that is made with this code.
+    entry::take(&function, record);
     count(&record.entered);
     let mut context = Context::new(thread);
     take_over(hot, &state);
@@ -326,7 +328,12 @@ fn find(
         None => start.locals.to_vec(),
         Some(_) => start.locals.iter().map(Kind::widest).collect(),
     };
-    match compile_loop(function, &Start { locals: &locals, ..*start }) {
+    let shares = || start.outer.is_some_and(|outer| outer.shares_cells());
+    let shared = shares();
+    let start = Start { locals: &locals, ..*start };
+    let made = compile_loop(function, &start);
+    let made = if shares() == shared { made } else { compile_loop(function, &start) };
+    match made {
         Ok(compiled) => {
             let compiled = Rc::new(compiled);
             entry::take_callees(function.py(), &compiled);
@@ -335,7 +342,6 @@ fn find(
             loops.push(Rc::clone(&compiled));
             drop(loops);
             drop(replaced); // not while it is borrowed
-            entry::take(function, record);
             Some(compiled)
         }
         Err(why) => {

@@ -4,6 +4,14 @@ use cranelift_codegen::ir::types::{Type, F64, I64};
 use cranelift_codegen::ir::Value;
 use smallvec::SmallVec;
 
+/// What calls of a function depend on, beside its cells and defaults: the addresses of its code, globals and builtins.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Callable {
+    pub code: usize,
+    pub globals: usize,
+    pub builtins: usize,
+}
+
 /// The type of a value, exact at each point of compiled code: a block is compiled once for each combination that reaches it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
@@ -28,6 +36,10 @@ pub enum Kind {
     Constant(usize),
     /// A borrowed argument of which nothing else is known. One word.
     Object,
+    /// A function, borrowed: an argument, or what a cell contains. One word.
+    Function(Callable),
+    /// A cell of the function's closure, or in a slot of a loop's frame, borrowed. One word.
+    Cell,
     /// Start, stop, step. The sign of the step is the direction.
     Range {
         descending: bool,
@@ -113,9 +125,13 @@ impl Kind {
                 out.push(F64);
                 out.extend(object.then_some(I64));
             }
-            Self::Bool | Self::Object | Self::List(_) | Self::Bytes | Self::ByteArray => {
-                out.push(I64);
-            }
+            Self::Bool
+            | Self::Object
+            | Self::Function(_)
+            | Self::Cell
+            | Self::List(_)
+            | Self::Bytes
+            | Self::ByteArray => out.push(I64),
             Self::Range { .. } | Self::RangeIterator { .. } | Self::Buffer { .. } => {
                 out.extend([I64; 3]);
             }
@@ -240,6 +256,8 @@ impl Kind {
             Self::None => "None".into(),
             Self::Constant(_) => "a constant".into(),
             Self::Object => "another object".into(),
+            Self::Function(_) => "function".into(),
+            Self::Cell => "cell".into(),
             Self::Range { .. } => "range".into(),
             Self::RangeIterator { .. } => "iterator of a range".into(),
             Self::List(items) if **items == Self::Object => "list".into(),

@@ -6,6 +6,7 @@
 
 mod bind;
 mod buffers;
+mod closure;
 mod code;
 mod compile;
 mod compiled;

@@ -26,7 +26,7 @@ impl Item {
     ///
     /// # Safety
     /// Attached; the object is alive, if there is one.
-    unsafe fn object(&self) -> *mut PyObject {
+    pub unsafe fn object(&self) -> *mut PyObject {
         // SAFETY: by contract.
         unsafe {
             match self.tag {

@@ -5,7 +5,8 @@
 
 use crate::context::Context;
 use crate::kind::Kind;
-use crate::python::{self, type_of};
+use crate::lists::Item;
+use crate::python::{self, type_of, CellObject};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 
 pub fn int_type() -> usize {
@@ -14,6 +15,11 @@ pub fn int_type() -> usize {
 
 pub fn float_type() -> usize {
     std::ptr::addr_of_mut!(ffi::PyFloat_Type) as usize
+}
+
+/// The type of Python functions.
+pub fn function_type() -> usize {
+    std::ptr::addr_of_mut!(ffi::PyFunction_Type) as usize
 }
 
 /// The type of a container's objects; 0 for another kind.
@@ -37,6 +43,19 @@ pub fn none() -> usize {
     unsafe { ffi::Py_None() as usize }
 }
 
+/// # Safety
+/// As for `is_simple`.
+unsafe fn is_number_or_none(object: *mut PyObject) -> bool {
+    // SAFETY: by contract; None is immortal.
+    let (ty, none) = unsafe { (type_of(object), ffi::Py_None()) };
+    let numbers: [*mut PyTypeObject; 3] = [
+        std::ptr::addr_of_mut!(ffi::PyLong_Type),
+        std::ptr::addr_of_mut!(ffi::PyFloat_Type),
+        std::ptr::addr_of_mut!(ffi::PyBool_Type),
+    ];
+    numbers.contains(&ty) || object == none
+}
+
 /// Whether the object is freed without any code of the program: a number, None, or text.
 ///
 /// # Safety
@@ -44,15 +63,10 @@ pub fn none() -> usize {
 unsafe fn is_simple(object: *mut PyObject) -> bool {
     // SAFETY: by contract.
     let ty = unsafe { type_of(object) };
-    let simple: [*mut PyTypeObject; 5] = [
-        std::ptr::addr_of_mut!(ffi::PyLong_Type),
-        std::ptr::addr_of_mut!(ffi::PyFloat_Type),
-        std::ptr::addr_of_mut!(ffi::PyBool_Type),
-        std::ptr::addr_of_mut!(ffi::PyBytes_Type),
-        std::ptr::addr_of_mut!(ffi::PyUnicode_Type),
-    ];
-    // SAFETY: None is immortal.
-    simple.contains(&ty) || object == unsafe { ffi::Py_None() }
+    let text: [*mut PyTypeObject; 2] =
+        [std::ptr::addr_of_mut!(ffi::PyBytes_Type), std::ptr::addr_of_mut!(ffi::PyUnicode_Type)];
+    // SAFETY: by contract.
+    text.contains(&ty) || unsafe { is_number_or_none(object) }
 }
 
 /// Whether an object can be released by compiled code: other references keep it, or no code of the program runs when it is freed.
@@ -172,6 +186,29 @@ pub unsafe extern "C" fn store_float(
 ) -> u64 {
     // SAFETY: by contract.
     unsafe { put(place, known_or(object, || ffi::PyFloat_FromDouble(value))) }
+}
+
+/// Stores an item in a cell that is empty, or has a number or None; 0: leave.
+///
+/// # Safety
+/// Attached; a cell, and an item whose object is alive.
+pub unsafe extern "C" fn store_in_cell(cell: *mut PyObject, item: *const Item) -> u64 {
+    let cell = cell.cast::<CellObject>();
+    // SAFETY: by contract. What is replaced is freed without code of the program, and nothing has borrowed it.
+    unsafe {
+        let old = (*cell).content;
+        if !old.is_null() && !is_number_or_none(old) {
+            return 0;
+        }
+        let object = (*item).object();
+        if object.is_null() {
+            ffi::PyErr_Clear();
+            return 0;
+        }
+        (*cell).content = object;
+        ffi::Py_XDECREF(old);
+    }
+    1
 }
 
 /// A new reference to the object, or a new object.

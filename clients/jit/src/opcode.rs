@@ -40,6 +40,7 @@ opcodes! {
     CALL_KW = 57, 0;
     COMPARE_OP = 58, 1;
     COPY = 61, 0;
+    COPY_FREE_VARS = 62, 0;
     DELETE_FAST = 65, 0;
     DELETE_GLOBAL = 66, 0;
     DELETE_NAME = 67, 0;

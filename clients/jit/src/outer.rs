@@ -14,6 +14,7 @@ use framehook::HotLoop;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFunction, PyString};
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// The watchers of a dict are bits of its version. The lowest two are CPython's own.
@@ -39,6 +40,8 @@ pub struct Outer {
     /// What is compiled; `None`: all that follows.
     pub region: Option<Region>,
     variables: Vec<Variable>,
+    /// Cells are read and written where they are: functions that are called may use them.
+    shared: Cell<bool>,
     /// Whether names are those of a namespace, which has to be the globals.
     namespace: bool,
 }
@@ -54,6 +57,8 @@ pub struct Outside {
     pub innermost: Option<Region>,
     /// Some of the variables are stored.
     pub stores: bool,
+    /// Those of cells are read and written there. At the start they have what the cells contain.
+    pub shared: bool,
 }
 
 impl Outer {
@@ -75,7 +80,14 @@ impl Outer {
         }
         let Some(region) = region else { return Ok(None) };
         let region = in_part.then_some(region);
-        let mut outer = Self { head, innermost, region, variables: Vec::new(), namespace: false };
+        let mut outer = Self {
+            head,
+            innermost,
+            region,
+            variables: Vec::new(),
+            shared: Cell::new(false),
+            namespace: false,
+        };
         let within = |unit| region.is_none_or(|region| region.contains(unit));
         for instruction in decoded.instructions().filter(|i| within(i.start)) {
             outer.add(function, instruction.opcode, instruction.argument)?;
@@ -127,7 +139,25 @@ impl Outer {
 
     /// Whether some are stored.
     fn stores(&self) -> bool {
-        self.variables.iter().any(|variable| variable.stored)
+        let shared = self.shared.get();
+        let kept = |variable: &&Variable| !shared || matches!(variable.home, Home::Global(..));
+        self.variables.iter().filter(kept).any(|variable| variable.stored)
+    }
+
+    /// Whether compiled code has variables that are stored, and of which cells learn when it is left.
+    pub fn keeps_cells(&self) -> bool {
+        let is_cell = |variable: &Variable| matches!(variable.home, Home::Cell(_));
+        !self.shared.get() && self.variables.iter().any(|v| v.stored && is_cell(v))
+    }
+
+    /// From now on such variables are in their cells all the time.
+    pub fn share_cells(&self) {
+        self.shared.set(true);
+    }
+
+    /// Whether they are.
+    pub fn shares_cells(&self) -> bool {
+        self.shared.get()
     }
 
     /// Whether a global is stored.
@@ -141,7 +171,8 @@ impl Outer {
     /// For lowering. The variables are locals behind so many slots of the frame.
     pub fn outside(&self, slots: usize) -> Outside {
         let (region, innermost, stores) = (self.region, Some(self.innermost), self.stores());
-        let mut outside = Outside { region, innermost, stores, ..Outside::default() };
+        let shared = self.shared.get();
+        let mut outside = Outside { region, innermost, stores, shared, ..Outside::default() };
         for (index, variable) in self.variables.iter().enumerate() {
             match variable.home {
                 Home::Global(name, _) => outside.globals.insert(name, slots + index),
@@ -198,6 +229,7 @@ impl Outer {
                 match &variable.home {
                     _ if !variable.stored => {}
                     Home::Global(_, name) => write_global(globals.as_ptr(), name.as_ptr(), *value),
+                    Home::Cell(_) if self.shared.get() => {}
                     Home::Cell(slot) => {
                         if let Ok(Some(cell)) = hot.local(*slot) {
                             PyCell_Set(cell.as_ptr(), *value);
@@ -228,7 +260,7 @@ unsafe fn write_global(globals: *mut PyObject, name: *mut PyObject, value: *mut 
     }
 }
 
-fn is_cell(object: &Bound<'_, PyAny>) -> bool {
+pub fn is_cell(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: an object.
     unsafe { ffi::Py_TYPE(object.as_ptr()) == std::ptr::addr_of_mut!(PyCell_Type) }
 }

@@ -38,8 +38,8 @@ pub struct CodeObject {
     pub locals_plus: c_int,
     frame_size: c_int,
     pub locals: c_int,
-    cells: c_int,
-    free: c_int,
+    pub cells: c_int,
+    pub free: c_int,
     version: u32,
     pub locals_plus_names: *mut PyObject,
     locals_plus_kinds: *mut PyObject,
@@ -64,7 +64,20 @@ pub const FLOAT_VALUE: i32 = std::mem::offset_of!(ffi::PyFloatObject, ob_fval) a
 pub const LONG_TAG: i32 = std::mem::offset_of!(LongObject, tag) as i32;
 pub const LONG_DIGIT: i32 = std::mem::offset_of!(LongObject, digit) as i32;
 pub const BYTES: i32 = std::mem::offset_of!(BytesObject, bytes) as i32;
+pub const CODE: i32 = std::mem::offset_of!(PyFunctionObject, func_code) as i32;
+pub const GLOBALS: i32 = std::mem::offset_of!(PyFunctionObject, func_globals) as i32;
+pub const BUILTINS: i32 = std::mem::offset_of!(PyFunctionObject, func_builtins) as i32;
+pub const CLOSURE: i32 = std::mem::offset_of!(PyFunctionObject, func_closure) as i32;
+pub const ITEMS_OF_TUPLE: i32 = std::mem::offset_of!(ffi::PyTupleObject, ob_item) as i32;
+pub const CONTENT: i32 = std::mem::offset_of!(CellObject, content) as i32;
 pub const BYTES_OF_ARRAY: i32 = std::mem::offset_of!(ByteArrayObject, start) as i32;
+
+/// `PyCellObject`.
+#[repr(C)]
+pub struct CellObject {
+    head: PyObject,
+    pub content: *mut PyObject,
+}
 
 /// `PyBytesObject`.
 #[repr(C)]

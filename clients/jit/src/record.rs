@@ -58,8 +58,8 @@ pub struct Record {
 
 /// A version that is being compiled, which its callees may call.
 pub struct InProgress {
-    /// The address of the function.
-    pub function: usize,
+    /// The address of its globals.
+    pub globals: usize,
     pub parameters: Vec<Kind>,
     pub table: *const Table,
     /// What it is believed to return.

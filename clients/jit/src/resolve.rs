@@ -1,7 +1,7 @@
 //! What lowering asks about objects. It sees numbers and addresses alone.
 
 use crate::context::Table;
-use crate::kind::Kind;
+use crate::kind::{Callable, Kind};
 
 /// What compiling gives, or why something is not compiled.
 pub type Result<T> = std::result::Result<T, String>;
@@ -91,6 +91,15 @@ pub enum Meaning {
     Other,
 }
 
+/// A Python function that is called.
+#[derive(Clone, Copy)]
+pub enum Target {
+    /// The one with this address.
+    Known(usize),
+    /// Any of this kind.
+    Any(Callable),
+}
+
 /// A compiled function that is called.
 pub struct Callee {
     /// Through which its code is found.
@@ -100,6 +109,12 @@ pub struct Callee {
     pub returns: Option<Kind>,
     /// It changes objects that others may refer to. Of the function that is being compiled that is not known yet.
     pub stores: bool,
+    /// It is passed the function behind its arguments, which has its cells.
+    pub closure: bool,
+    /// What it returns may be what a cell contains.
+    pub uses_cells: bool,
+    /// It changes the contents of cells, or may do so.
+    pub stores_cells: bool,
 }
 
 /// What a parameter of a call gets.
@@ -120,12 +135,16 @@ pub trait Resolve {
     /// The method of lists with this name, if it is compiled. Its type keeps it.
     fn list_method(&self, name: u32) -> Result<Option<usize>>;
     /// What the parameters of a Python function get, of so many positional arguments and of keywords with these addresses.
-    fn bind(&mut self, function: usize, positional: usize, names: &[usize]) -> Result<Vec<Passed>>;
+    fn bind(&mut self, target: Target, positional: usize, names: &[usize]) -> Result<Vec<Passed>>;
+    /// The kind of a Python function with this address.
+    fn callable(&self, address: usize) -> Option<Callable>;
+    /// What the cell in a slot is expected to contain.
+    fn cell(&mut self, slot: u32) -> Result<Kind>;
     /// A Python function for arguments of these kinds. `returns` is what the function that is being compiled is believed to return:
     /// its callees may call it back.
     fn callee(
         &mut self,
-        function: usize,
+        target: Target,
         arguments: &[Kind],
         returns: &mut Option<Kind>,
     ) -> Result<Callee>;

@@ -43,9 +43,15 @@ impl Slot {
             (Kind::Bool, [value]) => Self::Bool(*value),
             (Kind::None, _) => Self::None,
             (Kind::Constant(address), _) => Self::Constant(*address),
-            (Kind::Object | Kind::List(_) | Kind::Bytes | Kind::ByteArray, [object]) => {
-                Self::Object(*object)
-            }
+            (
+                Kind::Object
+                | Kind::Function(_)
+                | Kind::Cell
+                | Kind::List(_)
+                | Kind::Bytes
+                | Kind::ByteArray,
+                [object],
+            ) => Self::Object(*object),
             (Kind::Buffer { .. }, [object, ..]) => Self::Object(*object),
             (Kind::Range { .. }, [start, stop, step]) => Self::Range([*start, *stop, *step]),
             (Kind::RangeIterator { descending }, [next, left, step]) => {
@@ -101,8 +107,8 @@ pub struct Exit {
     /// How many words it stores.
     pub words: usize,
     pub cause: Cause,
-    /// For a call in progress: the address of the function that is called.
-    pub callee: usize,
+    /// For a call in progress: the function that is called.
+    pub callee: Slot,
     /// The words that are references of the frame's own, to be released when the slots have theirs.
     pub owned: Vec<u16>,
 }

@@ -1,10 +1,11 @@
 //! The frame hook that selects functions to compile.
 
+use crate::closure;
 use crate::code;
 use crate::decode::Code;
 use crate::entry;
 use crate::hot;
-use crate::opcode::LOAD_GLOBAL;
+use crate::opcode::{LOAD_DEREF, LOAD_GLOBAL};
 use crate::parts;
 use crate::record::Record;
 use crate::seen;
@@ -146,7 +147,7 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     Ok(true)
 }
 
-/// Whether a function calls itself, or a function that does: what is called is a global that is loaded.
+/// Whether a function calls itself, or a function that does: what is called is a global or in a cell.
 fn calls_itself(function: &Bound<'_, PyFunction>) -> PyResult<bool> {
     let mut known = vec![function.clone()];
     let mut looked = 0;
@@ -155,9 +156,15 @@ fn calls_itself(function: &Bound<'_, PyFunction>) -> PyResult<bool> {
         let code = parts::code_of(&caller);
         let (names, globals) = (parts::names_of(&code), parts::globals_of(&caller));
         let decoded = code::decode(&code)?;
-        for instruction in decoded.instructions().filter(|i| i.opcode == LOAD_GLOBAL) {
-            let name = names.get_item((instruction.argument >> 1) as usize)?;
-            let value = globals.get_item(name)?;
+        for instruction in decoded.instructions() {
+            let value = match instruction.opcode {
+                LOAD_GLOBAL => {
+                    let name = names.get_item((instruction.argument >> 1) as usize)?;
+                    globals.get_item(name)?
+                }
+                LOAD_DEREF => closure::in_cell(&caller, instruction.argument),
+                _ => continue,
+            };
             let Some(callee) = value.and_then(|value| value.cast_into_exact::<PyFunction>().ok())
             else {
                 continue;

@@ -67,7 +67,7 @@ impl Lowering<'_, '_> {
     }
 
     /// Calls a function that changes a list; leaves if it could not.
-    fn changed(&mut self, helper: usize, arguments: &[Value]) {
+    pub(super) fn changed(&mut self, helper: usize, arguments: &[Value]) {
         let done = self.call_helper(helper, arguments, true);
         let failed = self.b.ins().icmp_imm(IntCC::Equal, done, 0);
         self.guard(failed);
@@ -75,7 +75,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The values in memory, as the functions of `lists` take them.
-    fn store_items(&mut self, items: &[Val]) -> Result<StackSlot> {
+    pub(super) fn store_items(&mut self, items: &[Val]) -> Result<StackSlot> {
         let slot = if let Some(slot) = self.items {
             slot
         } else {
@@ -93,7 +93,7 @@ impl Lowering<'_, '_> {
                 _ => (lists::OBJECT, self.int(0)),
             };
             let object = match (tag, &item.kind) {
-                (lists::OBJECT, Kind::Object) => Self::word(item)?,
+                (lists::OBJECT, Kind::Object | Kind::Function(_)) => Self::word(item)?,
                 (lists::OBJECT, _) => self.object_of(item)?,
                 _ => item.object().unwrap_or_else(|| self.b.ins().iconst(I64, 0)),
             };

@@ -3,7 +3,7 @@
 use super::{Flow, Lowering, MOST_ARGUMENTS};
 use crate::context;
 use crate::kind::{Kind, Val, FLOAT, INT};
-use crate::resolve::{Callee, Meaning, Passed, Result};
+use crate::resolve::{Callee, Meaning, Passed, Result, Target};
 use crate::slot::Cause;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, I64};
@@ -27,14 +27,19 @@ impl Lowering<'_, '_> {
         let start = self.stack.len().checked_sub(count).ok_or("internal: CALL")?;
         let arguments = self.stack.split_off(start);
         let (itself, callable) = (self.pop()?, self.pop()?);
+        if let (Kind::Null, Kind::Function(kind)) = (&itself.kind, &callable.kind) {
+            let arguments = self.parameters(Target::Any(*kind), &arguments, names)?;
+            return self.call_compiled(Target::Any(*kind), &callable, &arguments);
+        }
         let (Kind::Null, Kind::Constant(address)) = (&itself.kind, &callable.kind) else {
             return self.refuse("a call", &[&callable]);
         };
         let meaning = self.resolve.meaning(*address);
         let result = match (meaning, &arguments[..]) {
             (Meaning::Function, arguments) => {
-                let arguments = self.parameters(*address, arguments, names)?;
-                return self.call_compiled(*address, &arguments);
+                let target = Target::Known(*address);
+                let arguments = self.parameters(target, arguments, names)?;
+                return self.call_compiled(target, &callable, &arguments);
             }
             _ if !names.is_empty() => return Err("keywords for what is no Python function".into()),
             (Meaning::Range, arguments) if arguments.iter().any(|a| a.kind.is_float()) => {
@@ -75,6 +80,7 @@ impl Lowering<'_, '_> {
         let callable = place.and_then(|place| self.stack.get(place));
         callable.is_some_and(|callable| match callable.kind {
             Kind::Constant(address) => self.resolve.meaning(address) == Meaning::Function,
+            Kind::Function(_) => true,
             _ => false,
         })
     }
@@ -138,46 +144,49 @@ impl Lowering<'_, '_> {
     /// What the parameters of a Python function get: arguments, or defaults.
     fn parameters(
         &mut self,
-        function: usize,
+        target: Target,
         arguments: &[Val],
         names: &[usize],
     ) -> Result<Vec<Val>> {
         let positional = arguments.len() - names.len().min(arguments.len());
         let mut values = Vec::new();
-        for passed in self.resolve.bind(function, positional, names)? {
-            values.push(match passed {
+        for passed in self.resolve.bind(target, positional, names)? {
+            let value = match passed {
                 Passed::Argument(index) => {
                     arguments.get(index).cloned().ok_or("internal: no such argument")?
                 }
                 Passed::Default(literal) => {
                     self.push_literal(&literal);
-                    match self.pop()? {
-                        // Of a constant of its own a function knows more than of what it is given.
-                        Val { kind: Kind::Constant(address), .. } => {
-                            Val::new(Kind::Object, &[self.int(address as i64)])
-                        }
-                        value => value,
-                    }
+                    self.pop()?
                 }
-            });
+            };
+            // Of a constant of its own a function knows more than of what it is given.
+            let Kind::Constant(address) = value.kind else {
+                values.push(value);
+                continue;
+            };
+            let kind = self.resolve.callable(address).map_or(Kind::Object, Kind::Function);
+            values.push(Val::new(kind, &[self.int(address as i64)]));
         }
         Ok(values)
     }
 
     /// A call of a compiled function, without a frame.
-    fn call_compiled(&mut self, function: usize, arguments: &[Val]) -> Result<Flow> {
+    fn call_compiled(&mut self, target: Target, function: &Val, arguments: &[Val]) -> Result<Flow> {
         if let Some(iterator) = arguments.iter().find(|argument| argument.kind.is_iterator()) {
             return self.refuse("a call", &[iterator]);
         }
         let kinds: Vec<Kind> = arguments.iter().map(|argument| argument.kind.widest()).collect();
         let mut believed = self.returns.clone();
-        let callee = self.resolve.callee(function, &kinds, &mut believed);
+        let callee = self.resolve.callee(target, &kinds, &mut believed);
         self.returns = believed;
-        let Callee { table, parameters, returns, stores } = callee?;
+        let Callee { table, parameters, returns, stores, closure, uses_cells, stores_cells } =
+            callee?;
         if stores && self.source.repeats_calls {
             return Err("a call of a function that changes containers, in a loop that runs".into());
         }
         self.stores |= stores;
+        self.stores_cells |= stores_cells;
         // Its own recursion: what it returns is believed until the end, and compared then.
         let returns = match returns {
             Some(returns) => returns,
@@ -197,7 +206,13 @@ impl Lowering<'_, '_> {
         let words = self.b.ins().stack_addr(I64, slot, 0);
         let mut passed = vec![self.context, depth, words];
         let mut place = 0;
-        for (kind, argument) in parameters.iter().zip(arguments) {
+        let function = match function.kind {
+            Kind::Constant(address) => self.int(address as i64),
+            _ => Self::word(function)?,
+        };
+        let function = Val::new(Kind::Object, &[function]);
+        let behind = closure.then_some((&Kind::Object, &function));
+        for (kind, argument) in parameters.iter().zip(arguments).chain(behind) {
             for word in self.as_kind(kind, argument)? {
                 if place >= MOST_ARGUMENTS {
                     return Err("a call with so many arguments".into());
@@ -230,11 +245,13 @@ impl Lowering<'_, '_> {
             (self.locals.clone(), self.stack.clone())
         };
         let beside = if self.source.repeats_calls { Vec::new() } else { self.taken.clone() };
-        let left = self.exit(locals, stack, Cause::Call, function, beside);
+        let left = self.exit(locals, stack, Cause::Call, Some(function), beside);
         let go_on = self.b.create_block();
         let has_left = self.b.ins().icmp_imm(IntCC::Equal, object, context::LEFT);
         self.b.ins().brif(has_left, left, &[], go_on, &[]);
         self.b.switch_to_block(go_on);
+        // What it was read from may be released when its cell is stored.
+        let object = if uses_cells && self.source.cells_change { self.int(0) } else { object };
         let result = match returns {
             INT | FLOAT => {
                 let float = returns == FLOAT;

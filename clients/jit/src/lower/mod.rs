@@ -9,6 +9,7 @@ mod buffer;
 mod build;
 mod builtins;
 mod calls;
+mod cells;
 mod compare;
 mod container;
 mod edges;
@@ -64,6 +65,10 @@ pub struct Source<'a> {
     /// Containers at the start are owned already: those of a frame, from whose slots they were taken.
     pub takes_over: bool,
     pub outside: &'a Outside,
+    /// The function is passed behind the arguments.
+    pub closure: bool,
+    /// Cells are stored while it runs, so no object that one contained is kept.
+    pub cells_change: bool,
 }
 
 /// What has become of it, beside the IR.
@@ -76,6 +81,7 @@ pub struct Lowered {
     pub blocks: usize,
     /// It changes objects that others may refer to.
     pub stores: bool,
+    pub stores_cells: bool,
     /// What is put into the empty lists that it makes, by the code unit.
     pub learned: BTreeMap<u32, Kind>,
 }
@@ -87,7 +93,7 @@ struct Pending {
     locals: Vec<Val>,
     stack: Vec<Val>,
     cause: Cause,
-    callee: usize,
+    callee: Option<Val>,
     /// What it owns beside the slots.
     beside: Vec<Val>,
 }
@@ -105,6 +111,8 @@ pub struct Lowering<'a, 'f> {
     context: Value,
     /// How many further calls may be in each other.
     depth: Value,
+    /// The function, if it has variables of enclosing ones.
+    function: Value,
     arguments: Option<StackSlot>,
     scratch: Option<StackSlot>,
     /// For items that are put into a list.
@@ -123,6 +131,7 @@ pub struct Lowering<'a, 'f> {
     /// What it consumes, and releases at its end.
     taken: Vec<Val>,
     stores: bool,
+    stores_cells: bool,
 
     targets: HashSet<u32>,
     joins: Joins,
@@ -159,6 +168,7 @@ pub fn lower(
         call_conv,
         context: Value::from_u32(0),
         depth: Value::from_u32(0),
+        function: Value::from_u32(0),
         arguments: None,
         scratch: None,
         items: None,
@@ -172,6 +182,7 @@ pub fn lower(
         exits_here: Vec::new(),
         taken: Vec::new(),
         stores: false,
+        stores_cells: false,
         targets,
         joins: Joins::default(),
         blocks: 0,
@@ -182,7 +193,8 @@ pub fn lower(
     };
     // An error is that of the last instruction.
     let exits = lowering.all().map_err(|why| (lowering.instruction.start, why))?;
-    let Lowering { mut b, returns, blocks, seen, matched, stores, learned, .. } = lowering;
+    let Lowering { mut b, returns, blocks, seen, matched, stores, stores_cells, learned, .. } =
+        lowering;
     b.seal_all_blocks();
     b.finalize();
     Ok(Lowered {
@@ -191,6 +203,7 @@ pub fn lower(
         other: if matched { None } else { seen },
         blocks,
         stores,
+        stores_cells,
         learned,
     })
 }
@@ -234,7 +247,14 @@ impl Lowering<'_, '_> {
             let value = self.located(value)?;
             self.locals.push(value);
         }
+        if self.source.closure {
+            self.function = match registers.next() {
+                Some(word) => word,
+                None => self.b.ins().load(I64, MemFlags::trusted(), words, offset),
+            };
+        }
         self.stack = self.locals.split_off(self.source.locals.len());
+        self.share_cells()?;
         let block = self.edge(self.source.start);
         self.b.ins().jump(block, &[]);
         Ok(())
@@ -345,7 +365,7 @@ impl Lowering<'_, '_> {
             return *block;
         }
         let (locals, stack) = self.before.clone();
-        let block = self.exit(locals, stack, cause, 0, Vec::new());
+        let block = self.exit(locals, stack, cause, None, Vec::new());
         self.exits_here.push((cause, block));
         block
     }
@@ -355,7 +375,7 @@ impl Lowering<'_, '_> {
         locals: Vec<Val>,
         stack: Vec<Val>,
         cause: Cause,
-        callee: usize,
+        callee: Option<Val>,
         beside: Vec<Val>,
     ) -> Block {
         let block = self.b.create_block();
@@ -440,6 +460,7 @@ impl Lowering<'_, '_> {
             };
             let (locals, stack) = (slots(&exit.locals), slots(&exit.stack));
             slots(&exit.beside);
+            let callee = slots(exit.callee.as_slice()).pop().unwrap_or(Slot::Empty);
             let all = exit.locals.iter().chain(&exit.stack).chain(&exit.beside);
             let owned = all.filter(|value| value.owned).flat_map(Val::containers);
             let owned = owned.filter_map(|(_, word)| places.get(&word).copied()).collect();
@@ -450,7 +471,7 @@ impl Lowering<'_, '_> {
             let Instruction { start, unit, next, .. } = exit.instruction;
             let unit = if in_call { unit } else { start };
             let words = order.len();
-            let (cause, callee) = (exit.cause, exit.callee);
+            let cause = exit.cause;
             let made = Exit { unit, after: next, locals, stack, words, cause, callee, owned };
             plans.push((exit.block, order, made));
         }

@@ -42,23 +42,13 @@ impl Lowering<'_, '_> {
         Ok(Flow::Next)
     }
 
-    pub(super) fn load_cell(&mut self, slot: u32) -> Result<Flow> {
-        let place = self.source.outside.cells.get(&slot).ok_or("a variable of another function")?;
-        self.load(*place)
-    }
-
     pub(super) fn store_global(&mut self, name: u32) -> Result<Flow> {
         let place = self.source.outside.globals.get(&name).ok_or("a global is assigned")?;
         self.store_outside(*place)
     }
 
-    pub(super) fn store_cell(&mut self, slot: u32) -> Result<Flow> {
-        let place = self.source.outside.cells.get(&slot).ok_or("a variable of another function")?;
-        self.store_outside(*place)
-    }
-
     /// Stores a number where there was one: nothing is released that others could see, and a dict gets no new key.
-    fn store_outside(&mut self, place: usize) -> Result<Flow> {
+    pub(super) fn store_outside(&mut self, place: usize) -> Result<Flow> {
         let plain = |kind: &Kind| kind.is_number() || *kind == Kind::None;
         let value = self.pop()?;
         if !plain(&value.kind) || !self.locals.get(place).is_some_and(|old| plain(&old.kind)) {

@@ -5,12 +5,13 @@ use super::own::consumed;
 use super::{Flow, Lowering};
 use crate::decode::Instruction;
 use crate::kind::{Kind, Val, FLOAT, INT};
+use crate::objects;
 use crate::opcode as op;
 use crate::resolve::{Literal, Result};
 use crate::slot::Cause;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{InstBuilder, MemFlags};
+use cranelift_codegen::ir::{InstBuilder, MemFlags, Value};
 
 /// The argument of CALL_INTRINSIC_1 for `+x`.
 const UNARY_POSITIVE: u32 = 5;
@@ -40,6 +41,7 @@ impl Lowering<'_, '_> {
         let (first, second) = ((argument >> 4) as usize, (argument & 15) as usize);
         match instruction.opcode {
             op::RESUME | op::NOP => {}
+            op::COPY_FREE_VARS => self.copy_cells(argument as usize)?,
             op::LOAD_FAST | op::LOAD_FAST_CHECK => return self.load(argument as usize),
             op::LOAD_FAST_LOAD_FAST => {
                 self.bind(first)?;
@@ -166,11 +168,17 @@ impl Lowering<'_, '_> {
             op::IS_OP => {
                 let (y, x) = (self.pop()?, self.pop()?);
                 let same = match (&x.kind, &y.kind) {
-                    (Kind::None, Kind::None) => true,
-                    (Kind::None, other) | (other, Kind::None) if *other != Kind::Object => false,
-                    _ => return self.refuse("identity", &[&x, &y]),
+                    (Kind::None, Kind::None) => self.int(1),
+                    (Kind::None, other) | (other, Kind::None) if *other != Kind::Object => {
+                        self.int(0)
+                    }
+                    _ => {
+                        let (a, b) = (self.identity(&x)?, self.identity(&y)?);
+                        let same = self.b.ins().icmp(IntCC::Equal, a, b);
+                        self.b.ins().uextend(I64, same)
+                    }
                 };
-                let word = self.int(i64::from(same != (argument != 0)));
+                let word = self.b.ins().bxor_imm(same, i64::from(argument));
                 self.push(Kind::Bool, &[word]);
             }
             op::TO_BOOL => {
@@ -253,11 +261,17 @@ impl Lowering<'_, '_> {
                 return self.jump(instruction);
             }
             op::JUMP_FORWARD | op::JUMP_BACKWARD_NO_INTERRUPT => return self.jump(instruction),
-            op::POP_JUMP_IF_TRUE | op::POP_JUMP_IF_FALSE => return self.branch(instruction),
+            op::POP_JUMP_IF_TRUE | op::POP_JUMP_IF_FALSE => {
+                let value = self.pop()?;
+                let truth = self.truth(&value)?;
+                return self.branch(instruction, truth, op::POP_JUMP_IF_TRUE);
+            }
             op::POP_JUMP_IF_NONE | op::POP_JUMP_IF_NOT_NONE => {
                 let value = self.pop()?;
                 if value.kind == Kind::Object {
-                    return self.refuse("a comparison with None", &[&value]);
+                    let (object, none) = (Self::word(&value)?, objects::none() as i64);
+                    let is_none = self.b.ins().icmp_imm(IntCC::Equal, object, none);
+                    return self.branch(instruction, is_none, op::POP_JUMP_IF_NONE);
                 }
                 let is_none = value.kind == Kind::None;
                 if is_none == (instruction.opcode == op::POP_JUMP_IF_NONE) {
@@ -291,7 +305,7 @@ impl Lowering<'_, '_> {
         value.kind.is_number() || value.kind == Kind::None
     }
 
-    fn as_bool(&mut self, truth: cranelift_codegen::ir::Value) -> Val {
+    fn as_bool(&mut self, truth: Value) -> Val {
         if self.b.func.dfg.value_type(truth) == I64 {
             return Val::new(Kind::Bool, &[truth]);
         }
@@ -416,13 +430,22 @@ impl Lowering<'_, '_> {
         Ok(Flow::End)
     }
 
-    fn branch(&mut self, instruction: Instruction) -> Result<Flow> {
-        let value = self.pop()?;
-        let truth = self.truth(&value)?;
+    /// The word by which an object that is no number is known.
+    fn identity(&mut self, value: &Val) -> Result<Value> {
+        match &value.kind {
+            Kind::None => Ok(self.int(objects::none() as i64)),
+            Kind::Object | Kind::Function(_) | Kind::Buffer { .. } => Self::word(value),
+            kind if kind.is_container() => Self::word(value),
+            _ => self.refuse("identity", &[value]),
+        }
+    }
+
+    /// Jumps if a condition holds, or, with another instruction than `when`, if it does not.
+    fn branch(&mut self, instruction: Instruction, truth: Value, when: u8) -> Result<Flow> {
         let target = instruction.target().ok_or("internal: a jump to nowhere")?;
         let block = self.edge(target);
         let go_on = self.b.create_block();
-        if instruction.opcode == op::POP_JUMP_IF_TRUE {
+        if instruction.opcode == when {
             self.b.ins().brif(truth, block, &[], go_on, &[]);
         } else {
             self.b.ins().brif(truth, go_on, &[], block, &[]);
@@ -461,7 +484,7 @@ impl Lowering<'_, '_> {
     }
 
     fn return_as_exit(&mut self, value: Val) -> Flow {
-        let block = self.exit(Vec::new(), vec![value], Cause::Return, 0, Vec::new());
+        let block = self.exit(Vec::new(), vec![value], Cause::Return, None, Vec::new());
         self.b.ins().jump(block, &[]);
         Flow::End
     }
