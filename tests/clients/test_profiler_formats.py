@@ -59,12 +59,17 @@ class Formats(ProfilerTestCase):
         self.assertEqual({profile["name"] for profile in found["profiles"]},
                          {"MainThread", "<other>"})
         for profile in found["profiles"]:
-            self.assertEqual((profile["type"], profile["unit"]), ("sampled", "nanoseconds"))
-            self.assertEqual(len(profile["samples"]), len(profile["weights"]))
-            self.assertEqual(sum(profile["weights"]),
-                             profile["endValue"] - profile["startValue"])
-            for sample in profile["samples"]:
-                self.assertTrue(sample and all(0 <= place < len(frames) for place in sample))
+            self.assertEqual((profile["type"], profile["unit"]), ("evented", "nanoseconds"))
+            open_, at = [], profile["startValue"]
+            for event in profile["events"]:
+                self.assertGreaterEqual(event["at"], at)
+                at = event["at"]
+                if event["type"] == "O":
+                    self.assertIn("name", frames[event["frame"]])
+                    open_.append(event["frame"])
+                else:
+                    self.assertEqual((event["type"], event["frame"]), ("C", open_.pop()))
+            self.assertEqual((open_, at), ([], profile["endValue"]))
         whole = sum(profile["endValue"] for profile in found["profiles"])
         self.assertAlmostEqual(whole / 1e9, self.result.seconds, delta=1e-5)
 

@@ -1,17 +1,30 @@
 //! What one thread has called: paths of calls, functions, and edges from a caller to a callee.
 //!
 //! Everything is added up at once, so the size depends on the code that runs and not on how long it
-//! runs. Paths make a tree. A call of a function that is already on its path goes back to the
-//! function's node, and there are at most [`MOST_NODES`] nodes; what comes then goes below a node
-//! for the rest, so that only the picture of the paths suffers. Functions and edges stay exact.
+//! runs. Paths make a tree with a node for each path; only a function that calls itself directly
+//! stays at its node. The tree is bounded, and a node below which something is missing has a child
+//! that is a *cut*:
+//!
+//! - A path has at most [`MOST_DEPTH`] nodes. The functions that are called deeper are children of a
+//!   cut, one node each, whatever has called them.
+//! - When the tree is full, the nodes that have taken least are dropped, and what they have counted
+//!   is added to the cut of their parent.
+//!
+//! Functions and edges stay exact.
+
+mod prune;
 
 use crate::ring::{Ring, END};
 use crate::tasks::{Tasks, NONE};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The most nodes of a thread's tree, but for those of the rest.
+/// The nodes of a thread's tree at which it is pruned.
 const MOST_NODES: usize = 100_000;
+/// The sum of its nodes' depths at which it is pruned: files have each path in full.
+const MOST_STEPS: usize = 5_000_000;
+/// The most nodes of a path above a cut. Programs that leave the limit of recursion alone have less.
+const MOST_DEPTH: u32 = 1000;
 const ROOT: u32 = 0;
 
 /// A way from a node to another: the call of some code at the end of some path.
@@ -36,16 +49,44 @@ pub struct Link {
     pub own: u64,
 }
 
+impl Link {
+    pub fn counted(&self) -> Counted {
+        [self.calls, self.runs, self.raised, self.own]
+    }
+
+    fn add(&mut self, counted: &Counted) {
+        let [calls, runs, raised, own] = counted;
+        self.calls += calls;
+        self.runs += runs;
+        self.raised += raised;
+        self.own += own;
+    }
+}
+
+/// Adds counts to others.
+pub fn add(sums: &mut Counted, counted: &Counted) {
+    for (sum, count) in sums.iter_mut().zip(counted) {
+        *sum += count;
+    }
+}
+
 /// The end of a path.
 #[derive(Clone)]
 pub struct Node {
     /// The link that was used last from here, and its key.
     key: usize,
     link: u32,
+    /// `NONE`: it is the root or a cut. A cut's link has what dropped nodes have counted.
     func: u32,
     /// The node before it.
     pub parent: u32,
+    depth: u32,
+    /// The cut below it; `NONE`: nothing is missing there.
+    cut: u32,
 }
+
+/// What an edge or a cut has counted: calls, runs, runs that raised, own ticks.
+pub type Counted = [u64; 4];
 
 /// A function.
 #[derive(Clone)]
@@ -58,8 +99,6 @@ pub struct Func {
     pub total: u64,
     /// How many of its runs were within another one.
     pub recursive: u64,
-    /// The node below which its callees are when there are too many nodes.
-    rest: u32,
 }
 
 /// A pair of a caller and a callee.
@@ -87,6 +126,9 @@ struct Entry {
     task: u32,
 }
 
+/// The root of each tree.
+const TOP: Node = Node { key: 0, link: 0, func: NONE, parent: ROOT, depth: 0, cut: NONE };
+
 /// At the bottom of each stack.
 const BOTTOM: Entry =
     Entry { id: 0, start: 0, link: 0, node: ROOT, func: NONE, edge: NONE, task: NONE };
@@ -110,7 +152,14 @@ pub struct Graph {
     pub links: Vec<Link>,
     pub funcs: Vec<Func>,
     pub edges: Vec<Edge>,
+    /// What links of each edge had counted that are no longer there.
+    pub dropped: Vec<Counted>,
     link_at: FxHashMap<(u32, usize), u32>,
+    child_of: FxHashMap<(u32, u32), u32>,
+    /// The sum of the nodes' depths.
+    steps: usize,
+    /// How many nodes and steps the tree may have before it is pruned.
+    room: (usize, usize),
     func_of: FxHashMap<u32, u32>,
     edge_of: FxHashMap<(u32, u32), u32>,
     /// Calls that were left without an end, as when a greenlet switches to another.
@@ -130,12 +179,16 @@ impl Graph {
         Self {
             last: 0,
             stack: vec![BOTTOM],
-            nodes: vec![Node { key: 0, link: 0, func: NONE, parent: ROOT }],
+            nodes: vec![TOP],
             // The first link is where the time goes in which no call is under way.
             links: vec![Link { func: NONE, edge: NONE, ..Link::default() }],
             funcs: Vec::new(),
             edges: Vec::new(),
+            dropped: Vec::new(),
             link_at: FxHashMap::default(),
+            child_of: FxHashMap::default(),
+            steps: 0,
+            room: (MOST_NODES, MOST_STEPS),
             func_of: FxHashMap::default(),
             edge_of: FxHashMap::default(),
             strays: FxHashMap::default(),
@@ -172,6 +225,9 @@ impl Graph {
 
     /// The link for code with this key and this number in the profile. It is made if need be.
     pub fn link(&mut self, key: usize, code: u32, resumable: bool) -> u32 {
+        if self.nodes.len() >= self.room.0 || self.steps >= self.room.1 {
+            self.prune();
+        }
         let at = self.top().node;
         let link = self.link_from(at, key, code, resumable);
         self.remember(at, key, link);
@@ -182,30 +238,83 @@ impl Graph {
         if let Some(link) = self.link_at.get(&(at, key)) {
             return *link;
         }
-        let caller = self.nodes[at as usize].func;
         let func = self.func(code);
-        let full = self.nodes.len() >= MOST_NODES;
-        let from = if full { self.rest_of(caller) } else { at };
-        if let Some(link) = self.link_at.get(&(from, key)) {
-            return *link;
-        }
-        let node = match self.on_the_path(from, func) {
-            Some(node) => node,
-            None if full => self.rest_of(func),
-            None => self.node(func, from),
-        };
-        let edge = self.edge(caller, func);
+        let node = self.callee_at(at, func);
+        self.add_link(at, node, key, resumable)
+    }
+
+    fn add_link(&mut self, from: u32, node: u32, key: usize, resumable: bool) -> u32 {
+        let func = self.nodes[node as usize].func;
+        let edge = self.edge(self.nodes[from as usize].func, func);
         let link = self.links.len() as u32;
         self.links.push(Link { from, key, node, func, edge, resumable, ..Link::default() });
         self.link_at.insert((from, key), link);
         link
     }
 
+    /// Where a call of `func` leads from a node.
+    fn callee_at(&mut self, at: u32, func: u32) -> u32 {
+        let Node { func: caller, parent, depth, .. } = self.nodes[at as usize];
+        if caller == func {
+            at
+        } else if self.is_cut(parent) {
+            self.child(parent, func)
+        } else if depth >= MOST_DEPTH {
+            let cut = self.cut_of(at);
+            self.child(cut, func)
+        } else {
+            self.child(at, func)
+        }
+    }
+
+    /// Whether a node stands for what is missing below its parent.
+    pub fn is_cut(&self, node: u32) -> bool {
+        node != ROOT && self.nodes[node as usize].func == NONE
+    }
+
+    /// The child of a node that stands for what is missing.
+    fn cut_of(&mut self, parent: u32) -> u32 {
+        let known = self.nodes[parent as usize].cut;
+        if known != NONE {
+            return known;
+        }
+        let cut = self.add_node(NONE, parent);
+        let link = self.links.len() as u32;
+        let (func, edge) = (NONE, NONE);
+        self.links.push(Link { from: parent, node: cut, func, edge, ..Link::default() });
+        self.nodes[cut as usize].link = link;
+        self.nodes[parent as usize].cut = cut;
+        cut
+    }
+
+    fn child(&mut self, parent: u32, func: u32) -> u32 {
+        if let Some(node) = self.child_of.get(&(parent, func)) {
+            return *node;
+        }
+        let node = self.add_node(func, parent);
+        self.child_of.insert((parent, func), node);
+        node
+    }
+
+    /// Parents come before their children.
+    fn add_node(&mut self, func: u32, parent: u32) -> u32 {
+        let depth = self.nodes[parent as usize].depth + 1;
+        self.steps += depth as usize;
+        self.nodes.push(Node { func, parent, depth, ..TOP });
+        (self.nodes.len() - 1) as u32
+    }
+
+    /// All calls under way, those of this stack and others.
+    fn under_way(&mut self) -> impl Iterator<Item = &mut Entry> {
+        let elsewhere = self.parked.values_mut().flatten();
+        self.stack.iter_mut().chain(self.strays.values_mut()).chain(elsewhere)
+    }
+
     fn func(&mut self, code: u32) -> u32 {
         let next = self.funcs.len() as u32;
         let func = *self.func_of.entry(code).or_insert(next);
         if func == next {
-            self.funcs.push(Func { code, level: 0, total: 0, recursive: 0, rest: NONE });
+            self.funcs.push(Func { code, level: 0, total: 0, recursive: 0 });
         }
         func
     }
@@ -215,37 +324,9 @@ impl Graph {
         let edge = *self.edge_of.entry((caller, callee)).or_insert(next);
         if edge == next {
             self.edges.push(Edge { caller, callee, level: 0, total: 0, recursive: 0 });
+            self.dropped.push(Counted::default());
         }
         edge
-    }
-
-    fn node(&mut self, func: u32, parent: u32) -> u32 {
-        self.nodes.push(Node { key: 0, link: 0, func, parent });
-        (self.nodes.len() - 1) as u32
-    }
-
-    /// The node of the rest for a function: right below the root.
-    fn rest_of(&mut self, func: u32) -> u32 {
-        match self.funcs.get(func as usize) {
-            None => ROOT,
-            Some(known) if known.rest != NONE => known.rest,
-            Some(_) => {
-                let node = self.node(func, ROOT);
-                self.funcs[func as usize].rest = node;
-                node
-            }
-        }
-    }
-
-    fn on_the_path(&self, mut at: u32, func: u32) -> Option<u32> {
-        while at != ROOT {
-            let node = &self.nodes[at as usize];
-            if node.func == func {
-                return Some(at);
-            }
-            at = node.parent;
-        }
-        None
     }
 
     fn new_id(&mut self) -> u64 {
@@ -452,6 +533,7 @@ impl Graph {
         for link in &mut self.links {
             (link.calls, link.runs, link.raised, link.own) = (0, 0, 0, 0);
         }
+        self.dropped.fill(Counted::default());
         for func in &mut self.funcs {
             (func.total, func.recursive) = (0, 0);
         }
@@ -471,30 +553,44 @@ impl Graph {
     /// Adds what another thread has counted, all of whose calls have ended.
     pub fn absorb(&mut self, other: &Self) {
         self.tasks.absorb(&other.tasks);
+        if self.nodes.len() + other.nodes.len() > self.room.0 {
+            self.prune();
+        }
         let mut nodes = vec![ROOT; other.nodes.len()];
+        for (index, theirs) in other.nodes.iter().enumerate().skip(1) {
+            let parent = nodes[theirs.parent as usize];
+            nodes[index] = match other.code_of(theirs.func) {
+                Some(code) => {
+                    let func = self.func(code);
+                    self.child(parent, func)
+                }
+                None => self.cut_of(parent),
+            };
+        }
         for link in other.links.iter().skip(1) {
-            let Some(func) = other.funcs.get(link.func as usize) else { continue };
-            let from = nodes[link.from as usize];
-            let mine = self.link_from(from, link.key, func.code, link.resumable);
-            let mine = &mut self.links[mine as usize];
-            mine.calls += link.calls;
-            mine.runs += link.runs;
-            mine.raised += link.raised;
-            mine.own += link.own;
-            nodes[link.node as usize] = mine.node;
+            let (from, node) = (nodes[link.from as usize], nodes[link.node as usize]);
+            let mine = if self.is_cut(node) {
+                self.nodes[node as usize].link
+            } else if let Some(mine) = self.link_at.get(&(from, link.key)) {
+                *mine
+            } else {
+                self.add_link(from, node, link.key, link.resumable)
+            };
+            self.links[mine as usize].add(&link.counted());
         }
         for theirs in &other.funcs {
             let func = self.func(theirs.code) as usize;
             self.funcs[func].total += theirs.total;
             self.funcs[func].recursive += theirs.recursive;
         }
-        for theirs in &other.edges {
+        for (theirs, dropped) in other.edges.iter().zip(&other.dropped) {
             let caller = other.funcs.get(theirs.caller as usize).map(|func| func.code);
             let caller = caller.map_or(NONE, |code| self.func(code));
             let callee = self.func(other.funcs[theirs.callee as usize].code);
             let edge = self.edge(caller, callee) as usize;
             self.edges[edge].total += theirs.total;
             self.edges[edge].recursive += theirs.recursive;
+            add(&mut self.dropped[edge], dropped);
         }
     }
 

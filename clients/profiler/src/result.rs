@@ -2,7 +2,7 @@
 
 use crate::codes::Identity;
 use crate::count::Counts;
-use crate::graph::Graph;
+use crate::graph::{add, Graph};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -15,6 +15,9 @@ pub fn functions<'py>(py: Python<'py>, known: &[Identity]) -> PyResult<Bound<'py
     list(py, rows)
 }
 
+/// The number of a node that stands for what is missing below its parent.
+const CUT: i64 = -2;
+
 fn place(number: Option<u32>) -> i64 {
     number.map_or(-1, i64::from)
 }
@@ -22,7 +25,8 @@ fn place(number: Option<u32>) -> i64 {
 /// A thread's graph, all of whose calls have ended. Times are in nanoseconds.
 ///
 /// `functions`: (number, calls, runs, recursive runs, raised, own, total); `edges`: (caller or -1,
-/// callee, then the same); `nodes`: (parent or -1, number or -1, calls, runs, own).
+/// callee, then the same); `nodes`: (parent or -1, number or -1, calls, runs, own), where the number
+/// of a cut is -2.
 pub fn thread<'py>(
     py: Python<'py>,
     graph: &Graph,
@@ -30,25 +34,18 @@ pub fn thread<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let nanoseconds = |ticks: u64| (ticks as f64 * nanoseconds_per_tick) as u64;
     let mut functions = vec![[0u64; 4]; graph.funcs.len()];
-    let mut edges = vec![[0u64; 4]; graph.edges.len()];
-    let mut nodes = vec![[0u64; 3]; graph.nodes.len()];
-    for link in &graph.links {
-        let counted = [link.calls, link.runs, link.raised, link.own];
+    let mut edges = graph.dropped.clone();
+    let mut nodes = vec![[0u64; 4]; graph.nodes.len()];
+    // The first link is none of a call.
+    for link in graph.links.iter().skip(1) {
+        let counted = link.counted();
+        add(&mut nodes[link.node as usize], &counted);
         if let Some(edge) = graph.edge_of_link(link) {
-            for (sum, count) in edges[edge].iter_mut().zip(counted) {
-                *sum += count;
-            }
-            let node = &mut nodes[link.node as usize];
-            node[0] += link.calls;
-            node[1] += link.runs;
-            node[2] += link.own;
+            add(&mut edges[edge], &counted);
         }
     }
     for (edge, counted) in graph.edges.iter().zip(&edges) {
-        let func = graph.callee(edge);
-        for (sum, count) in functions[func].iter_mut().zip(counted) {
-            *sum += count;
-        }
+        add(&mut functions[graph.callee(edge)], counted);
     }
     let result = PyDict::new(py);
     let rows = graph.funcs.iter().zip(&functions).map(|(func, counted)| {
@@ -66,10 +63,11 @@ pub fn thread<'py>(
     });
     result.set_item("edges", list(py, rows)?)?;
     let rows = graph.nodes.iter().zip(&nodes).enumerate().map(|(index, (node, counted))| {
-        let [calls, runs, own] = *counted;
+        let [calls, runs, _, own] = *counted;
         let parent = if index == 0 { -1 } else { i64::from(node.parent) };
-        (parent, place(graph.code_of_node(index as u32)), calls, runs, nanoseconds(own))
-            .into_pyobject(py)
+        let is_cut = graph.is_cut(index as u32);
+        let number = if is_cut { CUT } else { place(graph.code_of_node(index as u32)) };
+        (parent, number, calls, runs, nanoseconds(own)).into_pyobject(py)
     });
     result.set_item("nodes", list(py, rows)?)?;
     let rows = graph

@@ -17,7 +17,7 @@ from . import _library
 
 with _library.private(_library.IS_LOOKED_FOR):
     from ._profile import Profile, ProfilerError, available, profile, start, stop
-    from ._result import Function, Result, Task, Thread
+    from ._result import CUT, Function, Node, Result, Task, Thread
 
-__all__ = ["Function", "Profile", "ProfilerError", "Result", "Task", "Thread", "available",
-           "profile", "start", "stop"]
+__all__ = ["CUT", "Function", "Node", "Profile", "ProfilerError", "Result", "Task", "Thread",
+           "available", "profile", "start", "stop"]

@@ -3,6 +3,7 @@
 import json
 import marshal
 
+from ._result import CUT, CUT_NAME
 from ._table import table
 from ._text import short
 
@@ -39,7 +40,7 @@ def pstats(result):
 # --- speedscope ----------------------------------------------------------------------------------
 
 def speedscope(result):
-    frames, places = [], {}
+    frames, places = [{"name": CUT_NAME}], {CUT: 0}
     for number, function in result.functions.items():
         places[number] = len(frames)
         frame = {"name": function.qualname}
@@ -48,16 +49,19 @@ def speedscope(result):
         frames.append(frame)
     profiles = []
     for thread in result.threads:
-        samples, weights = [], []
-        for path, runs, own in thread.paths:
-            weight = round(own * 1e9) if result.timed else runs
-            if weight:
-                samples.append([places[number] for number in path])
-                weights.append(weight)
+        # Each path is opened and closed, with its weight between: so the size is the tree's.
+        events, open_, at = [], [], 0
+        weights = weights_of(thread, result.timed, 0)
+        for path, place in thread.walk():
+            while len(open_) >= len(path):
+                events.append({"type": "C", "frame": open_.pop(), "at": at})
+            open_.append(places[path[-1]])
+            events.append({"type": "O", "frame": open_[-1], "at": at})
+            at += weights[place]
+        events += [{"type": "C", "frame": frame, "at": at} for frame in reversed(open_)]
         profiles.append({
-            "type": "sampled", "name": thread.name, "startValue": 0, "endValue": sum(weights),
-            "unit": "nanoseconds" if result.timed else "none", "samples": samples,
-            "weights": weights,
+            "type": "evented", "name": thread.name, "startValue": 0, "endValue": at,
+            "unit": "nanoseconds" if result.timed else "none", "events": events,
         })
     return json.dumps({
         "$schema": "https://www.speedscope.app/file-format-schema.json",
@@ -95,19 +99,36 @@ def callgrind(result):
 
 # --- paths, one a line ---------------------------------------------------------------------------
 
-def folded(result):
-    """What flame graphs are made of: a path and its nanoseconds (or runs) on each line."""
+def weights_of(thread, timed, least):
+    """The weight of each node: nanoseconds or runs. What is below `least` in all counts for its parent."""
+    own = [round(node.own * 1e9) if timed else node.runs for node in thread.nodes]
+    whole = own[:]
+    for place in range(len(own) - 1, 0, -1):
+        parent = thread.nodes[place].parent
+        whole[parent] += whole[place]
+        if whole[place] < least:
+            own[parent] += own[place]
+            own[place] = 0
+    return own
+
+
+def folded(result, least=0):
+    """What flame graphs are made of: a path and its nanoseconds (or runs) on each line.
+
+    Paths that have less than `least` are a part of what has called them.
+    """
     names = {number: f"{function.qualname} ({short(function.file)}:{function.line})"
              .replace(";", ",").replace("\n", " ")
              for number, function in result.functions.items()}
+    names[CUT] = CUT_NAME
     lines = []
     for thread in result.threads:
         first = thread.name.replace(";", ",").replace("\n", " ")
-        for path, runs, own in thread.paths:
-            weight = round(own * 1e9) if result.timed else runs
-            if weight:
+        weights = weights_of(thread, result.timed, least)
+        for path, place in thread.walk():
+            if weights[place]:
                 lines.append(";".join([first, *(names[number] for number in path)])
-                             + f" {weight}")
+                             + f" {weights[place]}")
     return "\n".join(lines) + "\n"
 
 

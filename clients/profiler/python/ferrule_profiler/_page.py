@@ -14,7 +14,7 @@ from time import strftime
 
 from . import _core
 from ._formats import folded
-from ._table import seconds, sorted_functions
+from ._table import cuts, seconds, sorted_functions
 from ._text import short
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html"),
@@ -22,6 +22,7 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html"),
     TEMPLATE = file.read()
 MOST_SOURCES = 300      # functions that are shown with their source: those that took most
 MOST_LINES = 200        # of a function
+NARROWEST = 1e-4        # a smaller part of the whole is no bar of the flame graph
 
 
 def lines_of(file):
@@ -82,7 +83,9 @@ def edges(result, places):
 
 def flame_graph(result):
     """The picture's address, and its height."""
-    lines = folded(result)
+    whole = sum(function.own * 1e9 if result.timed else function.runs
+                for function in result.functions.values())
+    lines = folded(result, least=whole * NARROWEST)
     if not lines.strip():
         return "about:blank", 0
     picture = _core.flame_graph(lines, "", "ns" if result.timed else "runs")
@@ -102,6 +105,7 @@ def page(result):
     summary = f"{calls:,} calls of {len(found):,} functions in {len(result.threads)} threads"
     if result.timed:
         summary += f", {seconds(result.seconds).strip()}"
+    summary = "; ".join([summary, *cuts(result)])
     flame, height = flame_graph(result)
     threads = [[thread.name, round(thread.seconds * 1e9)] for thread in result.threads]
     values = {

@@ -38,8 +38,23 @@ class Edge(NamedTuple):
     total: float
 
 
+# The number of what is missing below the function before it in a path: paths that took little where
+# there were too many, or calls that were too deep. Its name is CUT_NAME.
+CUT = -2
+CUT_NAME = "[cut]"
+
+
+class Node(NamedTuple):
+    """The end of a path. Its parent comes before it in the list; None: it is the thread."""
+
+    parent: int | None
+    function: int       # its number; CUT: what is missing below the parent
+    runs: int
+    own: float
+
+
 class Thread(NamedTuple):
-    """A thread. Each path of `paths` is (tuple of functions' numbers, runs, own seconds).
+    """A thread. `nodes` is the tree of its paths; the first node is the thread itself.
 
     `events` are the last ones: (nanoseconds since the beginning, function's number or -1 for an
     end, name of the task where its coroutine begins or is resumed, arguments), the last two often None.
@@ -48,8 +63,32 @@ class Thread(NamedTuple):
     name: str
     ident: int
     seconds: float
-    paths: list
+    nodes: list
     events: list
+
+    @property
+    def paths(self):
+        """Each path that has counted something: (tuple of functions' numbers, runs, own seconds)."""
+        found = ((path, self.nodes[place]) for path, place in self.walk())
+        return [(tuple(path), node.runs, node.own) for path, node in found
+                if node.runs or node.own]
+
+    def walk(self):
+        """Each path with the place of its node, those below a node after it. The list changes."""
+        children = [[] for _ in self.nodes]
+        for place, node in enumerate(self.nodes[1:], 1):
+            children[node.parent].append(place)
+        path, left = [], [iter(children[0])]
+        while left:
+            place = next(left[-1], None)
+            if place is None:
+                left.pop()
+                if path:
+                    path.pop()
+                continue
+            path.append(self.nodes[place].function)
+            left.append(iter(children[place]))
+            yield path, place
 
 
 class Task(NamedTuple):
@@ -100,13 +139,15 @@ class Result:
 
     @staticmethod
     def _thread(thread):
-        paths, found = [()], []
-        for parent, number, calls, runs, own in thread["nodes"][1:]:
-            paths.append((*paths[parent], number))
-            if calls or runs or own:
-                found.append((paths[-1], runs, own / 1e9))
-        return Thread(thread["name"], thread["ident"], sum(own for _, _, own in found), found,
+        nodes = [Node(parent if parent >= 0 else None, number, runs, own / 1e9)
+                 for parent, number, _, runs, own in thread["nodes"]]
+        return Thread(thread["name"], thread["ident"], sum(node.own for node in nodes), nodes,
                       thread.get("events", []))
+
+    @property
+    def cuts(self):
+        """At how many places paths are missing: see CUT."""
+        return sum(node.function == CUT for thread in self.threads for node in thread.nodes)
 
     @property
     def seconds(self):

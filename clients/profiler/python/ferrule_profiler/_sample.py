@@ -52,7 +52,7 @@ class Sampler:
             for code in reversed(codes):
                 if code.co_filename.startswith(self.own):
                     path.clear()        # what has started the profiler is not the program
-                else:
+                elif path[-1:] != [id(code)]:       # a function that calls itself is there once
                     path.append(id(code))
                     self.kept.setdefault(id(code), code)
             path = tuple(path)

@@ -31,6 +31,14 @@ def calls_of(function):
     return text if function.runs == function.calls else f"{text} ({function.runs:,} runs)"
 
 
+def cuts(result):
+    """A line that says where paths are missing, if they are."""
+    if not result.cuts:
+        return []
+    places = "1 place" if result.cuts == 1 else f"{result.cuts:,} places"
+    return [f"paths are cut at {places}, below which they are too many or too deep"]
+
+
 def table(result, sort="own", limit=40):
     rows = sorted_functions(result, sort)
     shown = rows[:limit] if limit else rows
@@ -40,7 +48,7 @@ def table(result, sort="own", limit=40):
     head = f"{calls:,} calls of {len(rows):,} functions in {len(result.threads)} threads"
     if result.timed:
         head += f", {seconds(result.seconds).strip()} ({result.clock})"
-    lines += [head, ""]
+    lines += [head, *cuts(result), ""]
     cells = []
     for _, function in shown:
         cell = [calls_of(function)]
