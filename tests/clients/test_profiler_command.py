@@ -233,6 +233,12 @@ os.waitpid(child, 0)
 class Unnoticed(ProfilerTestCase):
     """What the profiler does itself is in no profile, and the program does not see it."""
 
+    def test_nothing_of_it(self):
+        for end in ("pass", "import os; os._exit(0)"):
+            for option in ([], ["--count"], ["--save-every", "9"]):
+                _, stats = self.profile_program(end, *option)
+                self.assertEqual(set(stats), {"<module>"})
+
     def test_its_threads(self):
         for options in ([], ["--sample"]) if times_from_a_timer() else ([],):
             options = [*options, "--save-every", "0.01"]

@@ -18,6 +18,7 @@ mod result;
 mod ring;
 mod running;
 mod session;
+mod signals;
 mod stacks;
 mod tasks;
 
@@ -201,6 +202,43 @@ mod _core {
         arguments: &Bound<'_, PyTuple>,
     ) -> PyResult<Option<Py<PyAny>>> {
         crate::program::run_function(function.py(), function, arguments)
+    }
+
+    /// Has `function` called, in another thread that `leave_out` keeps out of the profile, with the
+    /// number of one of these signals when it has come, whatever the main thread does. The signals'
+    /// handlers are Python's.
+    #[pyfunction]
+    fn watch_signals(
+        py: Python<'_>,
+        signals: Vec<c_int>,
+        function: Py<PyAny>,
+        leave_out: Py<PyAny>,
+    ) -> PyResult<()> {
+        crate::signals::watch(py, &signals, function, leave_out)
+    }
+
+    /// Ends what `watch_signals()` has started.
+    #[pyfunction]
+    fn unwatch_signals(py: Python<'_>) {
+        crate::signals::stop(py);
+    }
+
+    /// In the child of a fork: signals are not watched there.
+    #[pyfunction]
+    fn signals_after_fork() {
+        crate::signals::after_fork();
+    }
+
+    /// Ends the process by a signal, as though it had no handler.
+    #[pyfunction]
+    fn end_by_signal(signal: c_int) -> PyResult<()> {
+        crate::signals::end_by(signal)
+    }
+
+    /// Calls a function until no exception leaves it, at most ten times.
+    #[pyfunction]
+    fn to_the_end(function: &Bound<'_, PyAny>) -> PyResult<()> {
+        crate::signals::to_the_end(function)
     }
 
     /// The version of frame hooks that this interpreter has; 0: none.

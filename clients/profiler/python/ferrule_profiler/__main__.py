@@ -9,7 +9,7 @@ with _library.private(_library.IS_LOOKED_FOR):
     import argparse
 
     from . import _command
-    from ._export import FORMATS
+    from ._export import FORMATS, format_of, is_plain
     from ._table import SORTS
 
 USAGE = "python -m ferrule_profiler [options] (-m MODULE | SCRIPT) [ARGUMENT ...]"
@@ -38,7 +38,8 @@ def parser():
                                    description="Profile every call of a program, in all threads.")
     made.add_argument("-o", "--output", metavar="FILE", action="append", default=[],
                       help="write a file: the end of its name says what (.html, .prof, "
-                      ".speedscope.json, .callgrind, .txt); may be given several times")
+                      ".speedscope.json, .callgrind, .folded, .txt); - is standard output; may be given"
+                      " several times")
     made.add_argument("--format", choices=FORMATS, help="write that format, whatever the name")
     made.add_argument("--count", action="store_true", help="only count calls: no times")
     made.add_argument("--sample", action="store_true",
@@ -81,6 +82,13 @@ def parsed(arguments):
         made.error("name a program: a script, or -m and a module")
     if options.format and not options.output:
         made.error("--format needs -o FILE")
+    try:
+        for path in options.output:
+            options.format or format_of(path)
+    except ValueError as error:
+        made.error(f"-o: {error}, or say --format")
+    if options.subprocesses and not all(map(is_plain, options.output)):
+        made.error("--subprocesses needs names of files: each process writes its own")
     if (options.count or options.sample) and (options.builtins or options.trace):
         made.error("--builtins and --trace need exact times: not with --count or --sample")
     if options.trace_arguments and not (options.trace and options.trace_events):

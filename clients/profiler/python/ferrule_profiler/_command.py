@@ -7,22 +7,40 @@ import functools
 import os
 import pkgutil
 import runpy
-import signal
 import sys
 import types
+# Those of the module signal are functions in Python: the profile would have them.
+from _signal import (
+    NSIG,
+    SIG_DFL,
+    SIGHUP,
+    SIGINT,
+    SIGTERM,
+    SIGXCPU,
+    default_int_handler,
+    getsignal,
+    raise_signal,
+)
+from _signal import signal as set_signal
 from _thread import RLock, _get_main_thread_ident, get_ident
 # The program may put other functions in their places.
 from builtins import print
 from importlib.machinery import BuiltinImporter, SourceFileLoader
 from importlib.util import MAGIC_NUMBER
-from os import X_OK, access, getpid, kill
-from signal import SIG_DFL, getsignal
-from signal import signal as set_signal
+from os import X_OK, access, getpid
 from sys import getrecursionlimit, setrecursionlimit
 
 from . import _library
-from ._core import run_file, run_function
-from ._export import maker, write_file
+from ._core import (
+    end_by_signal,
+    run_file,
+    run_function,
+    signals_after_fork,
+    to_the_end,
+    unwatch_signals,
+    watch_signals,
+)
+from ._export import is_plain, maker, write_file
 from ._profile import Profile, ProfilerError, available
 from ._subprocesses import inherited, prepare
 from ._table import table
@@ -31,6 +49,8 @@ from ._timeline import timeline
 
 # What else ends a program, and returns where it fails. The others of their kind call these.
 REPLACES = ("execv", "execve")
+# What other processes end a program with, and it has handlers for where it wants to live on.
+ENDING = (SIGHUP, SIGTERM, SIGXCPU)
 # How many calls deep writing may be, however little the program has left itself.
 DEPTH = 1000
 MOST_DEPTH = 2 ** 31 - 1
@@ -45,6 +65,53 @@ def allow_depth():
 
 class State(enum.Enum):
     RUNNING, FINISHING, FINISHED = range(3)
+
+
+class Deferred:
+    """A block of the main thread in which signals do not call handlers in Python: they might raise.
+
+    What has come is delivered after the block. A second interrupt is the user's will: it raises
+    KeyboardInterrupt where stop_here() has been called.
+    """
+
+    def __init__(self):
+        self.handlers, self.came = {}, []
+        self.given_up = self.may_raise = False
+
+    def __enter__(self):
+        if get_ident() == _get_main_thread_ident():
+            self.handlers = {number: handler for number in range(1, NSIG)
+                             if callable(handler := getsignal(number))}
+            for number in self.handlers:
+                set_signal(number, self.defer)
+        return self
+
+    def defer(self, number, frame):
+        if number == SIGINT:
+            if number not in self.came:
+                say_at_once("ferrule_profiler: the files are being written;"
+                            " another Ctrl-C gives them up")
+            else:
+                self.given_up = True
+        self.came.append(number)
+        if self.given_up and self.may_raise:
+            self.may_raise = False
+            raise KeyboardInterrupt
+
+    def stop_here(self):
+        self.may_raise = True
+        if self.given_up:
+            raise KeyboardInterrupt
+
+    def __exit__(self, *exception):
+        for number, handler in self.handlers.items():
+            set_signal(number, handler)
+
+    def deliver(self):
+        for number in dict.fromkeys(self.came):
+            if self.handlers[number] is default_int_handler:
+                end_by_signal(number)
+            raise_signal(number)
 
 
 class Writer:
@@ -66,21 +133,28 @@ class Writer:
         # Another thread that ends the process waits for it.
         self.writing = RLock()
         self.signal = None      # one that has come meanwhile
+        self.signals = []       # those that end the process
+        self.say = say
+        self.deferred = Deferred()      # of the block in which files are written
 
     def start(self):
         """Start the profile, and see to it that it is written."""
-        atexit.register(self.finish)
+        atexit.register(functools.partial(to_the_end, self.finish))
         os._exit = self.before(os._exit, lambda status: self.finish())
         for name in REPLACES:
             setattr(os, name, self.before(getattr(os, name), self.about_to_be_replaced))
+        for name in ("fork", "forkpty"):
+            setattr(os, name, self.forking(getattr(os, name)))
         os.register_at_fork(after_in_child=self.forked)
-        in_main = get_ident() == _get_main_thread_ident()
-        if in_main and getsignal(signal.SIGTERM) is SIG_DFL:
-            set_signal(signal.SIGTERM, self.terminated)
+        if get_ident() == _get_main_thread_ident():
+            self.signals = [number for number in ENDING if getsignal(number) == SIG_DFL]
+            for number in self.signals:
+                set_signal(number, self.terminated)
         try:
             self.profile.start()
             if self.saver:
                 self.saver.start()
+            self.watch()
         except BaseException:
             self.state = State.FINISHED
             raise
@@ -97,6 +171,29 @@ class Writer:
                 setrecursionlimit(limit)
         return leaving
 
+    def forking(self, fork):
+        """os.fork() warns of threads: the one that watches signals is not there meanwhile."""
+        @functools.wraps(fork)
+        def forking():
+            unwatch_signals()
+            try:
+                return fork()
+            finally:
+                self.watch()
+        return forking
+
+    def watch(self):
+        if self.signals and self.state is State.RUNNING:
+            try:
+                watch_signals(self.signals, self.signalled, self.profile.leave_out_this_thread)
+            except RuntimeError:
+                pass        # there can be no thread: a signal waits for the main one, as in Python
+
+    def signalled(self, number):
+        """A signal has come, and the main thread may be in C. In a thread that watches for it."""
+        self.say = say_at_once
+        self.terminated(number, None)
+
     def about_to_be_replaced(self, program, *rest):
         # Many places may be tried that have no such program.
         if isinstance(program, int) or access(program, X_OK):
@@ -106,15 +203,20 @@ class Writer:
         if self.writing.acquire(blocking=False):
             try:
                 if self.state is State.RUNNING:
-                    self.write(self.profile.result)
+                    self.write(self.profile.result, [output for output in self.outputs
+                                                     if is_plain(output[0])])
             finally:
                 self.writing.release()
 
     def forked(self):
         self.process = getpid()
+        signals_after_fork()
         self.writing = RLock()
         if not self.options.subprocesses:
             self.state = State.FINISHED
+            for number in self.signals:
+                if getsignal(number) == self.terminated:
+                    set_signal(number, SIG_DFL)
         elif self.saver:
             self.saver.after_fork()
 
@@ -122,11 +224,7 @@ class Writer:
         allow_depth()
         if self.signal is None:
             self.signal = number
-            self.finish()
-
-    def end_by_signal(self):
-        set_signal(self.signal, SIG_DFL)
-        kill(getpid(), self.signal)
+        self.finish()
 
     def name(self, path):
         """Children write beside the first process: name.PID.end."""
@@ -138,38 +236,70 @@ class Writer:
 
     def finish(self):
         """End the profile, and write it unless it was written. The process ends."""
-        allow_depth()
-        with self.writing:
-            if self.state is State.RUNNING:
-                self.state = State.FINISHING
-                self.profile.stop()
-                if self.saver:
-                    self.saver.stop()
-                self.report()
-                self.state = State.FINISHED
+        self.deferred = deferred = Deferred()
+        with deferred:
+            allow_depth()
+            with self.writing:
+                if self.state is State.RUNNING:
+                    self.state = State.FINISHING
+                    try:
+                        self.profile.stop()
+                        if self.saver:
+                            self.saver.stop()
+                        unwatch_signals()
+                        self.report()
+                    finally:
+                        self.state = State.FINISHED
         # A signal that comes while this thread writes is heeded when all is written.
-        if self.signal is not None and self.state is State.FINISHED:
-            self.end_by_signal()
+        if self.state is State.FINISHED:
+            if self.signal is not None:
+                end_by_signal(self.signal)
+            deferred.deliver()
 
     def report(self):
         """Write the files and the table."""
         if self.process != getpid() or self.state is State.FINISHED:
             return
         result = self.profile.result
-        self.write(result)
         options = self.options
-        if not (options.quiet or options.child or self.process != self.first):
-            say(table(result, sort=options.sort, limit=options.limit))
+        alone = options.child or self.process != self.first
+        written = self.write(result, self.outputs)
+        if not (options.quiet or alone):
+            for path in written:
+                self.say(f"ferrule_profiler: {path} is written")
+            if len(written) == len(self.outputs) or not self.deferred.given_up:
+                self.say(table(result, sort=options.sort, limit=options.limit))
 
-    def write(self, result):
-        for path, make in self.outputs:
+    def write(self, result, outputs):
+        """Write these; the names of those that are written."""
+        written = []
+        for place, (path, make) in enumerate(outputs):
+            name = self.name(path)
             try:
-                write_file(self.name(path), make(result))
+                self.deferred.stop_here()
+                write_file(name, make(result))
+                self.deferred.may_raise = False
+                written.append(name)
             except Exception as error:      # whatever the program has made of the library
-                text = f"{path} is not written: {type(error).__name__}: {error}"
-                if text not in self.reported:
-                    self.reported.add(text)
-                    say(f"ferrule_profiler: {text}")
+                self.deferred.may_raise = False
+                self.not_written(name, f"{type(error).__name__}: {error}")
+            except KeyboardInterrupt:
+                self.deferred.may_raise = False
+                for path, _ in outputs[place:]:
+                    self.not_written(self.name(path), "interrupted")
+                break
+        return written
+
+    def not_written(self, path, why):
+        text = f"{path} is not written: {why}"
+        if text not in self.reported:
+            self.reported.add(text)
+            self.say(f"ferrule_profiler: {text}")
+
+
+def say_at_once(text):
+    """Print it, whatever locks the main thread holds."""
+    os.write(2, f"{text}\n".encode("utf-8", "backslashreplace"))
 
 
 def say(text):
@@ -278,7 +408,7 @@ def run(options, as_module=False):
         say(f"ferrule_profiler: {missing}")
         return 1
     options.child = False
-    options.output = [os.path.abspath(path) for path in options.output]
+    options.output = [path if path == "-" else os.path.abspath(path) for path in options.output]
     options.trace = options.trace and os.path.abspath(options.trace)
     name, *arguments = options.program
     with _library.private(_library.IS_LOOKED_FOR):
