@@ -131,6 +131,40 @@ class ProfilersPage(Case):
             colored = sum(count for count, color in picture.getcolors(1 << 24) if max(color) - min(color) > 60)
             self.assertGreater(colored / (picture.width * picture.height), 0.1)
 
+    def flame(self, shown):
+        frame = next(frame for frame in shown.frames if frame.url.startswith("data:"))
+        frame.wait_for_selector("#frames g")
+        return frame
+
+    def test_the_flame_graph_searches_and_zooms(self):
+        shown = self.open(DESKTOP, self.page)
+        shown.on("dialog", lambda dialog: dialog.accept("letters"))
+        frame = self.flame(shown)
+        frame.locator("#search").click()
+        self.assertRegex(frame.locator("#matched").text_content(), r"^Matched: [\d.]+%$")
+        self.assertEqual(frame.locator("#search").text_content(), "Reset Search")
+        frame.locator("#search").click()
+        self.assertEqual(frame.locator("#search").text_content(), "Search")
+        frame.locator("#frames g", has=frame.locator("title", has_text="letters")).first.click()
+        self.assertNotIn("hide", frame.locator("#unzoom").get_attribute("class"))
+        frame.locator("#unzoom").click()
+        self.assertIn("hide", frame.locator("#unzoom").get_attribute("class"))
+        self.assertEqual(shown.complaints, [])
+
+    def test_a_deep_stack_is_shown_from_its_root(self):
+        program, page = self.directory / "deep.py", self.directory / "deep.html"
+        program.write_text("".join(f"def call_{n}(): return {f'call_{n + 1}()' if n < 89 else 'sum(range(9_000_000))'}\n" for n in range(90))
+                           + "call_0()\n")
+        self.run_python("-m", "ferrule_profiler", "--quiet", "-o", page, program)
+        shown = self.open(DESKTOP, page)
+        frame = self.flame(shown)
+        frame.wait_for_function("scrollY > 0")
+        window = shown.locator("#flame").bounding_box()
+        for name in ("MainThread", "<module>", "call_3 "):
+            bar = frame.locator("#frames g", has=frame.locator("title", has_text=name)).first.bounding_box()
+            self.assertGreaterEqual(bar["y"], window["y"], name)
+            self.assertLessEqual(bar["y"] + bar["height"], window["y"] + window["height"], name)
+
     def test_it_does_not_scroll_sideways(self):
         far = self.directory / "a_directory_with_a_long_name" / ("without_a_space" * 8)
         far.mkdir(parents=True)

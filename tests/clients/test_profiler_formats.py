@@ -1,5 +1,6 @@
 """The files that a profile is written to, read again."""
 
+import base64
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import threading
 import unittest
+import xml.etree.ElementTree
 
 import profiler_programs
 from profiler_support import ProfilerTestCase, load
@@ -20,6 +22,55 @@ def setUpModule():
 
 def hostile():
     exec(compile("def f(): pass\nf()", "</script><b>;&.py", "exec"))
+
+
+ODD = ("\x1b[31mred", "two\nlines", "nul\0", "\ud800surrogate", "\ufffenone", "\u202eleft", "\x85next", "semi;colon")
+
+
+class OddNames(ProfilerTestCase):
+    """Names with characters that are commands of terminals, ends of lines, or none of XML."""
+
+    def setUp(self):
+        super().setUp()
+        with self.profiler.profile() as profile:
+            for name in ODD:
+                code = (lambda: 0).__code__.replace(co_name=name, co_qualname=name, co_filename=f"dir/{name}.py")
+                thread = threading.Thread(target=eval, args=(code,), name=name)
+                thread.start()
+                thread.join()
+        self.result = profile.result
+
+    def write(self, format):
+        path = os.path.join(self.directory(), "found")
+        self.result.write(path, format)
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+
+    def test_texts_are_of_characters_that_can_be_seen(self):
+        for format in ("table", "folded", "callgrind", "speedscope"):
+            text = self.write(format)
+            for line in text.split("\n"):
+                self.assertTrue(line.isprintable(), (format, line))
+            self.assertIn(r"two\nlines", text.replace(r"\\", "\\"))
+
+    def test_callgrind_has_a_name_on_each_line(self):
+        for line in filter(None, self.write("callgrind").split("\n")):
+            self.assertRegex(line, r"^(#|c?f[ln]=.|calls=\d+ \d+$|\d+ \d+$|(version|creator|positions|event|events): )")
+
+    def test_the_flame_graph_is_xml(self):
+        picture = base64.b64decode(re.search(r'base64,([^"]*)"', self.write("html"))[1])
+        titles = [title.text for title in xml.etree.ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}title")]
+        self.assertTrue(any(r"\x1b[31mred" in title for title in titles), titles)
+
+    def test_the_terminal_gets_no_commands(self):
+        out = io.StringIO()
+        self.result.print_table(out)
+        self.assertIn(r"\x1b[31mred", out.getvalue())
+        self.assertNotIn("\x1b", out.getvalue())
+
+    def test_the_objects_have_the_names_as_they_are(self):
+        names = {function.name for function in self.result.functions.values()}
+        self.assertLessEqual({name for name in ODD if "\ud800" not in name}, names)
 
 
 class Formats(ProfilerTestCase):
@@ -88,6 +139,19 @@ class Formats(ProfilerTestCase):
             path = self.write("found.callgrind")
             done = subprocess.run(["callgrind_annotate", path], capture_output=True, text=True)
             self.assertIn("recursion.<locals>.fib", done.stdout, done.stderr)
+
+    def test_callgrind_names_are_of_one_function(self):
+        """gprof2dot takes functions of one name for one, whatever their files."""
+        directory = self.directory()
+        programs = [compile("def f(): pass\nf()", os.path.join(directory, f"{name}.py"), "exec") for name in "ab"]
+        with self.profiler.profile() as profile:
+            for program in programs:
+                exec(program, {})
+        path = os.path.join(directory, "found.callgrind")
+        profile.result.write(path)
+        with open(path) as file:
+            names = re.findall("^fn=(.*)", file.read(), re.MULTILINE)
+        self.assertEqual((len(names), len(set(names))), (4, 4), names)
 
     def test_the_table_and_the_paths(self):
         with open(self.write("found.txt")) as file:

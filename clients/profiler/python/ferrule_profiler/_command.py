@@ -44,6 +44,7 @@ from ._export import is_plain, maker, write_file
 from ._profile import Profile, ProfilerError, available
 from ._subprocesses import inherited, prepare
 from ._table import table
+from ._text import visible
 from ._ticker import Ticker
 from ._timeline import timeline
 
@@ -266,7 +267,7 @@ class Writer:
         written = self.write(result, self.outputs)
         if not (options.quiet or alone):
             for path in written:
-                self.say(f"ferrule_profiler: {path} is written")
+                self.say(f"ferrule_profiler: {visible(path)} is written")
             if len(written) == len(self.outputs) or not self.deferred.given_up:
                 self.say(table(result, sort=options.sort, limit=options.limit))
 
@@ -291,7 +292,7 @@ class Writer:
         return written
 
     def not_written(self, path, why):
-        text = f"{path} is not written: {why}"
+        text = visible(f"{path} is not written: {why}")
         if text not in self.reported:
             self.reported.add(text)
             self.say(f"ferrule_profiler: {text}")

@@ -5,7 +5,7 @@ import marshal
 
 from ._result import CUT, CUT_NAME
 from ._table import table
-from ._text import short
+from ._text import named, visible
 
 # --- pstats --------------------------------------------------------------------------------------
 
@@ -43,9 +43,9 @@ def speedscope(result):
     frames, places = [{"name": CUT_NAME}], {CUT: 0}
     for number, function in result.functions.items():
         places[number] = len(frames)
-        frame = {"name": function.qualname}
+        frame = {"name": visible(function.qualname)}
         if function.kind != "builtin":
-            frame |= {"file": function.file, "line": function.line}
+            frame |= {"file": visible(function.file), "line": function.line}
         frames.append(frame)
     profiles = []
     for thread in result.threads:
@@ -60,7 +60,7 @@ def speedscope(result):
             at += weights[place]
         events += [{"type": "C", "frame": frame, "at": at} for frame in reversed(open_)]
         profiles.append({
-            "type": "evented", "name": thread.name, "startValue": 0, "endValue": at,
+            "type": "evented", "name": visible(thread.name), "startValue": 0, "endValue": at,
             "unit": "nanoseconds" if result.timed else "none", "events": events,
         })
     return json.dumps({
@@ -80,18 +80,16 @@ def callgrind(result):
     for edge in result.edges:
         called.setdefault(edge.caller, []).append(edge)
 
-    def name(function):
-        return f"{function.qualname} {function.line}"
-
     def cost(timed, untimed):
         return round(timed * 1e9) if result.timed else untimed
 
     for number, function in result.functions.items():
-        lines += ["", f"fl={function.file}", f"fn={name(function)}",
+        # Readers take functions of one name for one, whatever their files.
+        lines += ["", f"fl={visible(function.file)}", f"fn={named(function)}",
                   f"{function.line} {cost(function.own, function.runs)}"]
         for edge in called.get(number, ()):
             callee = result.functions[edge.callee]
-            lines += [f"cfl={callee.file}", f"cfn={name(callee)}",
+            lines += [f"cfl={visible(callee.file)}", f"cfn={named(callee)}",
                       f"calls={edge.runs} {callee.line}",
                       f"{function.line} {cost(edge.total, edge.runs)}"]
     return "\n".join(lines) + "\n"
@@ -117,13 +115,12 @@ def folded(result, least=0):
 
     Paths that have less than `least` are a part of what has called them.
     """
-    names = {number: f"{function.qualname} ({short(function.file)}:{function.line})"
-             .replace(";", ",").replace("\n", " ")
+    names = {number: named(function).replace(";", ",")
              for number, function in result.functions.items()}
     names[CUT] = CUT_NAME
     lines = []
     for thread in result.threads:
-        first = thread.name.replace(";", ",").replace("\n", " ")
+        first = visible(thread.name).replace(";", ",")
         weights = weights_of(thread, result.timed, least)
         for path, place in thread.walk():
             if weights[place]:

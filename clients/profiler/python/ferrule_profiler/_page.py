@@ -15,11 +15,18 @@ from time import strftime
 from . import _core
 from ._formats import folded
 from ._table import cuts, seconds, sorted_functions
-from ._text import short
+from ._text import short, visible
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html"),
           encoding="utf-8") as file:
     TEMPLATE = file.read()
+# Its own script wants to change the address, which a data: document may not. Calls grow upward, and
+# the names of those below the pointer are at the lower edge: so that is what is shown first.
+FLAME_SCRIPT = b"""<script><![CDATA[
+history.replaceState = () => {};
+addEventListener("load", () => scrollTo(0, document.documentElement.scrollHeight));
+]]></script>
+"""
 MOST_SOURCES = 300      # functions that are shown with their source: those that took most
 MOST_LINES = 200        # of a function
 NARROWEST = 1e-4        # a smaller part of the whole is no bar of the flame graph
@@ -67,7 +74,7 @@ def rows(result):
     found, known = [], {}
     for _, function in ordered:
         found.append([
-            function.qualname, function.file, function.line, function.kind, function.calls,
+            visible(function.qualname), visible(function.file), function.line, function.kind, function.calls,
             function.runs, function.recursive, function.raised,
             round(function.own * 1e9), round(function.total * 1e9), short(function.file),
             source_of(function, known) if len(found) < MOST_SOURCES else [],
@@ -89,6 +96,7 @@ def flame_graph(result):
     if not lines.strip():
         return "about:blank", 0
     picture = _core.flame_graph(lines, "", "ns" if result.timed else "runs")
+    picture = picture.replace(b"<script", FLAME_SCRIPT + b"<script", 1)
     height = re.search(rb'<svg[^>]* height="(\d+)"', picture)
     address = "data:image/svg+xml;base64," + base64.b64encode(picture).decode("ascii")
     return address, int(height[1]) if height else 600
@@ -107,7 +115,7 @@ def page(result):
         summary += f", {seconds(result.seconds).strip()}"
     summary = "; ".join([summary, *cuts(result)])
     flame, height = flame_graph(result)
-    threads = [[thread.name, round(thread.seconds * 1e9)] for thread in result.threads]
+    threads = [[visible(thread.name), round(thread.seconds * 1e9)] for thread in result.threads]
     values = {
         "@SUMMARY@": html.escape(summary),
         "@MADE@": strftime("%Y-%m-%d %H:%M"),
@@ -115,7 +123,7 @@ def page(result):
         "@HEIGHT@": str(height + 4),
         "@DATA@": as_script({"functions": found, "edges": edges(result, places),
                              "threads": threads, "timed": result.timed,
-                             "tasks": [[task.name, task.runs, round(task.seconds * 1e9)]
+                             "tasks": [[visible(task.name), task.runs, round(task.seconds * 1e9)]
                                        for task in result.tasks]}),
     }
     text = TEMPLATE

@@ -1,6 +1,6 @@
 """The table in a terminal."""
 
-from ._text import short
+from ._text import short, visible
 
 SORTS = ("own", "total", "calls", "name")
 
@@ -56,7 +56,7 @@ def table(result, sort="own", limit=40):
             cell += [seconds(function.own), f"{100 * function.own / whole:.1f}",
                      seconds(function.total)]
         where = "" if function.kind == "builtin" else f"  {short(function.file)}:{function.line}"
-        cells.append([*cell, function.qualname + where])
+        cells.append([*cell, visible(function.qualname) + where])
     heads = ["calls", "own", "%", "total", "function"] if result.timed else ["calls", "function"]
     widths = [max(map(len, column)) for column in zip(heads, *cells)]
     for row in [heads, *cells]:

@@ -3,7 +3,23 @@
 from os import sep
 
 
+def visible(text):
+    """The text with escapes in place of what cannot be shown: it may be a terminal's command, the end
+    of a line, or no character of XML."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable()
+                   else character.encode("unicode_escape").decode("ascii") for character in text)
+
+
 def short(file):
     """The last two parts of a file's name: enough to know it."""
     parts = file.replace(sep, "/").split("/")
-    return "/".join(parts[-2:]) if len(parts) > 1 else file
+    return visible("/".join(parts[-2:]) if len(parts) > 1 else file)
+
+
+def named(function):
+    """A function's name, and where it is: no other function has the same, as far as readers can tell."""
+    if function.kind == "builtin":
+        return visible(function.name)
+    return f"{visible(function.qualname)} ({short(function.file)}:{function.line})"
