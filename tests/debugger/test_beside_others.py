@@ -4,7 +4,7 @@ import sys
 import threading
 import unittest
 
-from debugger_support import DebuggerCase, Scripted, at, has_hooks, run_python, session
+from debugger_support import DebuggerCase, Scripted, at, run_python, session
 
 try:
     from greenlet import greenlet  # not the directory of tests that has this name
@@ -331,109 +331,6 @@ class SeveralDebuggers(DebuggerCase):
         self.assertIsNone(session.owner)
         self.assertEqual([name for _, name in two.stops].count("after"), 1)
         self.assertEqual([name for _, name in one.stops].count("after"), 0)
-
-
-class CommandLine(DebuggerCase):
-    SCRIPT = """
-        import sys
-
-        def work(n):
-            total = n * 2           # total
-            return total            # result
-
-        for n in range(3):
-            print("worked", work(n), sys.argv[1:])
-    """
-
-    def setUp(self):
-        super().setUp()
-        self.source = self.program(self.SCRIPT)
-
-    def test_a_script(self):
-        said = run_python(
-            ["-m", "ferrule_debugger", self.source.path, "argument"],
-            "tbreak work\ncontinue\np n\nnext\nreturn\ncontinue\nquit\n",
-        )
-        self.assertIn("(Pdb) 0\n", said)
-        self.assertIn(f"({self.source.line('result')})work()->0", said)
-        self.assertIn("worked 4 ['argument']", said)
-
-    def test_commands_in_the_command_line(self):
-        said = run_python(
-            [
-                "-m",
-                "ferrule_debugger",
-                "-c",
-                "break work, n == 2",
-                "-c",
-                "continue",
-                self.source.path,
-            ],
-            "p ('n', n)\nquit\n",
-        )
-        self.assertIn("('n', 2)", said)
-
-    def test_breakpoint_by_the_environment(self):
-        source = self.program("""
-            def work(n):
-                breakpoint()
-                return n            # after
-
-            print(work(1), type(__import__("sys").gettrace()))
-        """)
-        said = run_python(
-            [source.path],
-            "p type(self)\nbreak 4\ncontinue\np n + 40\ncontinue\n",
-            PYTHONBREAKPOINT="ferrule_debugger.set_trace",
-        )
-        self.assertIn("(Pdb) 41\n", said)
-        self.assertIn("1 <class 'NoneType'>", said)
-
-    def test_breakpoint_after_install(self):
-        source = self.program("""
-            import ferrule_debugger, pdb
-            ferrule_debugger.install()
-            breakpoint()
-            print("kind", pdb.Pdb is ferrule_debugger.Pdb)
-            ferrule_debugger.uninstall()
-            print("kind", pdb.Pdb is ferrule_debugger.Pdb)
-        """)
-        said = run_python([source.path], "continue\n")
-        self.assertIn("kind True\nkind False", said)
-
-    def test_post_mortem(self):
-        source = self.program("""
-            def fails(n):
-                raise ValueError(n)     # raises
-
-            fails(6)
-        """)
-        said = run_python(
-            ["-m", "ferrule_debugger", "-c", "continue", source.path], "p n * 7\nquit\n"
-        )
-        self.assertIn("Uncaught exception. Entering post mortem debugging", said)
-        self.assertIn("(Pdb) 42\n", said)
-
-    def test_says_what_is_missing(self):
-        said = run_python(["-m", "ferrule_debugger", self.source.path], "continue\nquit\n")
-        self.assertEqual("needs an interpreter that has frame hooks" in said, not has_hooks)
-        self.assertIn("worked 4", said)
-
-    def test_thread_is_named(self):
-        source = self.program("""
-            import threading
-
-            def work():
-                return 1        # work
-
-            thread = threading.Thread(target=work, name="worker thread")
-            thread.start()
-            thread.join()
-        """)
-        said = run_python(
-            ["-m", "ferrule_debugger", source.path], "break work\ncontinue\ncontinue\nquit\n"
-        )
-        self.assertIn("[worker thread]", said)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import bdb
 import gc
 import sys
+import threading
 import unittest
 
 from debugger_support import DebuggerCase, Scripted, at, code_dies, local_events, pdb_session, session
@@ -60,6 +61,17 @@ class Breakpoints(DebuggerCase):
             self.source, self.names["loop"], at("sum", cond="nonsense"), arguments=(2,)
         )
         self.assertEqual(done.stops[1:], [("line", "sum")] * 2)
+
+    def test_condition_that_fails_says_so(self):
+        said = pdb_session(
+            lambda: self.names["loop"](1),
+            f"tbreak {self.source.path}:{self.source.line('sum')}, a.nonsense",
+            "continue",
+            "break",
+            "continue",
+        )
+        self.assertIn("*** The condition of breakpoint 1 has raised AttributeError: 'int' object has no attribute 'nonsense'\n", said)
+        self.assertIn("1   breakpoint   del  yes", said)        # it is not deleted
 
     def test_condition_is_changed(self):
         def change(debugger, frame):
@@ -344,6 +356,46 @@ class Session(DebuggerCase):
         few, many = self.debug(self.program("x = 1    # x"), program).value
         self.assertEqual(few, many)
         self.assertEqual(len(session._index), 0)
+
+    @code_dies
+    def test_index_forgets_names_of_files(self):
+        def pass_by(times):
+            for number in range(times):
+                exec(compile("def passing(): return 1\npassing()", f"<made {number}>", "exec"), {})
+            gc.collect()
+            return any(session._index.has(f"<made {number}>") for number in range(times)), sum(
+                file.startswith("<made") for file in [*session._index._files, *(file for file, _ in session._index._buckets)])
+
+        self.assertEqual(self.debug(self.program("x = 1    # x"), lambda: pass_by(50)).value, (False, 0))
+
+    @code_dies
+    def test_index_keeps_what_is_added_while_it_forgets(self):
+        kept, stop = [], threading.Event()
+
+        def forget():
+            while not stop.is_set():
+                exec(compile("def passing(): return 1\npassing()", "<made>", "exec"), {})
+
+        def program():
+            threads = [threading.Thread(target=forget) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for _ in range(300):
+                names = {}
+                exec(compile("def kept(): return 1\nkept()", "<made>", "exec"), names)
+                kept.append(names["kept"])
+                if len(kept) > 3:
+                    kept.pop(0)
+                missing.extend(one for one in kept if one.__code__ not in session._index.at("<made>", 1))
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+        missing, interval = [], sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        self.addCleanup(sys.setswitchinterval, interval)
+        self.debug(self.program("x = 1    # x"), program)
+        self.assertEqual(missing, [])
 
     @code_dies
     def test_a_program_that_profiles_does_not_see_code_forgotten(self):

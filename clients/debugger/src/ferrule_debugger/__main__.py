@@ -1,15 +1,57 @@
-"""python -m ferrule_debugger [-c command] (-m module | script.py) [arguments]"""
+"""python -m ferrule_debugger [-h] [-c command] (-m module | script.py) [arguments]"""
 
+import argparse
+import itertools
 import pdb
 import sys
 
-from . import install, missing
+from . import Pdb, install, missing
+
+DESCRIPTION = """\
+Debug a Python program: pdb, with all of its commands, without its price.
+
+Commands are read from .pdbrc in the home directory and in the current directory,
+then from -c. "-c continue" runs the program until an exception or the end,
+"-c 'until 30'" up to line 30."""
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m ferrule_debugger", description=DESCRIPTION, allow_abbrev=False,
+        usage="%(prog)s [-h] [-c command] (-m module | script.py) [arguments]",
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-c", "--command", action="append", metavar="command", help="a command of the debugger")
+    parser.add_argument("-m", dest="module", metavar="module", help="debug a module, as python -m runs it")
+    parser.add_argument("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _own(arguments):
+    """The arguments without those of the program."""
+    own, rest = [], iter(arguments)
+    for argument in rest:
+        own.append(argument)
+        if argument in ("-c", "--command", "-m"):
+            own.extend(itertools.islice(rest, 1))
+        if argument == "-m" or not argument.startswith("-"):
+            break
+    return own
 
 
 def main():
+    parser = _parser()
+    if len(sys.argv) == 1:
+        parser.print_help()
+        sys.exit(2)
+    own = _own(sys.argv[1:])
+    options = parser.parse_args(own)
+    if not (options.module or options.script):
+        parser.error("no module or script to run")
     install()
     if (lacking := missing()) is not None:
         print(f"{lacking} Code is found by events of sys.monitoring instead.", file=sys.stderr)
+    # pdb would take options from the arguments of the program.
+    Pdb.arguments, sys.argv[1:] = sys.argv[1 + len(own):], own
     pdb.main()
 
 

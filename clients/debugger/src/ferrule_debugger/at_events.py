@@ -66,7 +66,7 @@ def _at_line(code, line):
     # between this look and the end of the event.
     if key in _entries:
         entry = _entries[key]
-        if line not in entry.lines and not entry.watchers:
+        if line not in entry.lines and line < entry.first:
             return DISABLE
     return None
 
@@ -103,31 +103,37 @@ def _watcher(frame):
 def _at_return(code, offset, value):
     frame = _getframe(1)
     if (watcher := _watcher(frame)) is not None:
-        watcher.trace_dispatch(frame, "return", value)
-        watcher.after_end(frame, True)
-
-
-def _at_yield(code, offset, value):
-    frame = _getframe(1)
-    if (watcher := _watcher(frame)) is not None:
-        watcher.trace_dispatch(frame, "return", value)
+        watcher.at_end(frame, value, True)
 
 
 def _at_unwind(code, offset, exception):
     frame = _getframe(1)
     if (watcher := _watcher(frame)) is not None:
-        watcher.trace_dispatch(frame, "return", None)
-        watcher.after_end(frame, False)
+        watcher.at_end(frame, None, False)
 
 
 def _at_raise(code, offset, exception):
     frame = _getframe(1)
     if (watcher := _watcher(frame)) is not None:
-        about = type(exception), exception, exception.__traceback__
-        watcher.trace_dispatch(frame, "exception", about)
+        watcher.at_exception(frame, exception)
 
 
+def _at_instruction(code, offset):
+    frame = _getframe(1)
+    if (watcher := _watcher(frame)) is not None:
+        watcher.at_instruction(frame)
+
+
+def _at_start(view):
+    """A frame hook was called. True: it should be called for this code object again."""
+    stepper, entry = thread.stepper, _entries.get(id(view.code))
+    if entry is None or not entry.watches:
+        return False
+    return stepper is None or stepper.at_start(view)
+
+
+session.at_start = _at_start
 session.callbacks = {
-    _E.LINE: _at_line, _E.JUMP: _at_jump, _E.PY_RETURN: _at_return, _E.PY_YIELD: _at_yield,
-    _E.PY_UNWIND: _at_unwind, _E.RAISE: _at_raise, _E.STOP_ITERATION: _at_raise,
+    _E.LINE: _at_line, _E.JUMP: _at_jump, _E.PY_RETURN: _at_return, _E.PY_UNWIND: _at_unwind,
+    _E.RAISE: _at_raise, _E.STOP_ITERATION: _at_raise, _E.INSTRUCTION: _at_instruction,
 }

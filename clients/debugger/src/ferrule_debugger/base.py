@@ -1,11 +1,14 @@
 """A bdb.Bdb that touches only the code objects and frames that it has to."""
 
 import bdb
+import inspect
+import opcode
 import sys
 
 from . import breakpoints, turns
 from .at_events import thread
-from .per_thread import RUNNING, STEPPING, WATCHING, Here, MadeOnce, OfThread
+from .events import ALL_LINES, INSTRUCTIONS, NO_LINES
+from .per_thread import RUNNING, STEPPING, WATCHING, Here, MadeOnce, OfThread, Watched
 from .session import session
 
 
@@ -14,8 +17,26 @@ _entries = session.events.entries
 _USUAL = True, False
 
 
-def _trace_nothing(frame, event, arg):
-    return None
+# A frame may call its own code many times. From then on it is watched without a pause.
+_MOST_PAUSES = 100
+_GENERATORS = bdb.GENERATOR_AND_COROUTINE_FLAGS
+_RETURNS = {opcode.opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST")}
+# What resumes a generator, and gets an event at its end.
+_RESUMES = {opcode.opmap[name] for name in ("FOR_ITER", "SEND")}
+
+
+def _opcode_at(frame):
+    """The opcode of the instruction that a frame executes. None: it has not started."""
+    place = frame.f_lasti
+    return frame.f_code.co_code[place] if place >= 0 else None
+
+
+def _ends_unseen(frame, command_is_return):
+    """Whether the frame that has resumed a generator may get no event when that returns."""
+    kind, resumer = frame.f_code.co_flags & _GENERATORS, frame.f_back
+    if not kind or (kind == inspect.CO_GENERATOR and command_is_return):
+        return False        # as in pdb: it may well be a call of next()
+    return kind == inspect.CO_ASYNC_GENERATOR or resumer is None or _opcode_at(resumer) not in _RESUMES
 
 
 # Frames of these are the debugger's own.
@@ -56,24 +77,23 @@ class Bdb(bdb.Bdb):
     def set_trace(self, frame=None):
         if frame is None:
             frame = sys._getframe().f_back
-        session.enter(self, False)
-        here = self._here
-        self._remember_tracer()
-        above = frame
-        while above is not None:
-            self._remember_local_tracer(above)
-            above = above.f_back
-        here.starting = True
-        thread.stepper = self
-        # CPython forgets that a frame's instructions are traced when a second tool gets events of
-        # its code later on: so let there be the second one before.
-        sys.settrace(_trace_nothing)
-        super().set_trace(frame)
-        here.starting = False
-        # Frames should not live longer because they were looked at.
-        self.frame_trace_lines_opcodes = {
-            frame: kept for frame, kept in self.frame_trace_lines_opcodes.items() if kept != _USUAL
-        }
+        while _is_own(frame) and frame.f_back is not None:
+            frame = frame.f_back        # a signal has come while the debugger was at work
+        outer = self.enterframe
+        with session.lock:      # or another thread may end the session before there is a watch
+            if not session.enter(self, False):
+                self._remember_tracer()
+                super().set_trace(frame)
+                return
+            self.reset()
+            self.botframe = frame
+            while self.botframe.f_back is not None:
+                self.botframe = self.botframe.f_back
+            self.enterframe = frame
+            try:
+                self._continue(WATCHING, [Watched(frame, INSTRUCTIONS)])
+            finally:
+                self.enterframe = outer
 
     def set_continue(self):
         super().set_continue()
@@ -88,6 +108,10 @@ class Bdb(bdb.Bdb):
     # --- How to continue. -------------------------------------------------------------------------
 
     def _set_stopinfo(self, stopframe, returnframe, stoplineno=0, opcode=False):
+        with session.lock:      # or another thread may end the session before there is a watch
+            self._set_stop(stopframe, returnframe, stoplineno, opcode)
+
+    def _set_stop(self, stopframe, returnframe, stoplineno, opcode):
         session.mend()
         super()._set_stopinfo(stopframe, returnframe, stoplineno, opcode)
         if session.events.tool is None or (stopframe is None and stoplineno != -1):
@@ -97,27 +121,21 @@ class Bdb(bdb.Bdb):
         else:
             mode = WATCHING
         here = self._here
-        if self.enterframe is None or here.starting:
+        if self.enterframe is None:
             here.mode = mode        # whether the caller begins to trace
         else:
-            self._continue(mode)
+            self._continue(mode, self._frames_to_watch() if mode is WATCHING else [])
 
-    def _continue(self, mode):
+    def _continue(self, mode, watched):
         here = self._here
         here.mode = mode
+        here.pauses = 0
         if mode is not RUNNING:
             thread.stepper = self
         if mode is STEPPING:
             self._trace(self.enterframe)
         else:
             self._trace_no_more()
-        watched = []
-        if mode is WATCHING:
-            for frame in (self.stopframe, self.returnframe):
-                if frame is not None and frame.f_code not in _RUNNERS:
-                    watched.append(frame)
-            if self.stopframe is self.frame_returning:
-                self._watch_who_resumed(self.stopframe, watched)
         self._watch(watched)
 
     def _end_step(self):
@@ -125,14 +143,65 @@ class Bdb(bdb.Bdb):
         self._trace_no_more()
         self._watch([])
 
-    def _watch(self, frames):
-        before, self._here.watched = self._here.watched, frames
-        for frame in frames:
-            session.events.watch(frame.f_code)
-        for frame in before:
-            session.events.unwatch(frame.f_code)
-        if before and not frames:
+    def _frames_to_watch(self):
+        here, stop, until_end = self._here, self.stopframe, self.returnframe
+        here.ended = stop is self.frame_returning and _opcode_at(stop) in _RETURNS
+        watched = []
+        if until_end not in (None, stop, self.frame_returning):
+            _add(watched, until_end, NO_LINES)
+            if stop is until_end.f_back:
+                return watched      # it cannot run before that
+        _add(watched, stop, NO_LINES if self.stoplineno == -1 else self.stoplineno)
+        if stop is self.frame_returning:
+            _add_resumer(watched, stop)
+        return watched
+
+    def _watch(self, watched):
+        before, self._here.watched = self._here.watched, watched
+        for one in watched:
+            code = one.frame.f_code
+            session.events.watch(code, one.first)
+            if not code.co_flags & _GENERATORS:
+                session.at_next_start(code)
+        for one in before:
+            session.events.unwatch(one.frame.f_code, one.first, one.paused)
+        if before and not watched:
             session.end_if_idle()
+
+    def at_start(self, view):
+        """Code that is watched starts in another frame. True: this should be called again.
+
+        If a frame that is watched has called it, that is not watched until the other one has ended.
+        """
+        here = self._here
+        if here.mode is not WATCHING:
+            return True
+        code = view.code
+        of_code = [one for one in here.watched if one.frame.f_code is code and one.first != INSTRUCTIONS]
+        if not of_code or code.co_flags & _GENERATORS:
+            return True
+        if here.pauses >= _MOST_PAUSES or any(one.paused for one in of_code):
+            return False
+        callers = {one.frame for one in of_code}
+        caller = sys._getframe(1)
+        while caller is not None and callers:
+            callers.discard(caller)
+            caller = caller.f_back
+        if callers:
+            return True         # it runs in another greenlet
+        view.watch(self._at_end_of_pause, here.watched)
+        here.pauses += 1
+        for one in of_code:
+            one.paused = session.events.pause(code, one.first)
+        return False
+
+    def _at_end_of_pause(self, event):
+        if self._here.watched is event.data:
+            for one in event.data:
+                if one.paused and one.frame.f_code is event.code:
+                    one.paused = False
+                    session.events.resume(event.code, one.first)
+                    session.at_next_start(event.code)
 
     # --- Tracing, for `step`. -------------------------------------------------------------------
 
@@ -178,8 +247,12 @@ class Bdb(bdb.Bdb):
         self.frame_trace_lines_opcodes = {}
 
     def _set_caller_tracefunc(self, current_frame):
-        if self._here.mode is STEPPING and not _is_own(current_frame.f_back):
-            super()._set_caller_tracefunc(current_frame)
+        # bdb leaves a caller alone that the program traces. The lowest frame is the debugger's own
+        # unless there is none below it.
+        caller = current_frame.f_back
+        if self._here.mode is STEPPING and caller is not None and not _is_own(caller) and (
+                caller is not self.botframe or caller.f_back is None) and not self._is_mine(caller.f_trace):
+            self._trace(caller)
 
     def _is_traced(self, frame):
         return self._is_mine(frame.f_trace) and self._is_mine(sys.gettrace())
@@ -189,9 +262,12 @@ class Bdb(bdb.Bdb):
         with turns.mine():
             try:
                 tracer = super().trace_dispatch(frame, event, arg)
+            except BaseException:
+                self._end_step()        # as CPython does for a trace function
+                raise
             finally:
                 self.enterframe = outer
-        if event == "return" and not frame.f_code.co_flags & bdb.GENERATOR_AND_COROUTINE_FLAGS:
+        if event == "return" and not frame.f_code.co_flags & _GENERATORS:
             self._has_ended(frame)
         return tracer if self._here.mode is STEPPING else None
 
@@ -216,7 +292,7 @@ class Bdb(bdb.Bdb):
             # The LINE event of this line comes right after this one, also where a jump has left the
             # line. If it is disabled, the next one that comes in this thread is of another line or
             # instruction. Where the event would find nothing anyway, no frame is held for it.
-            if line in entry.lines or frame in here.watched:
+            if line in entry.lines or self.watches(frame):
                 here.passed = frame, line, frame.f_lasti
         return tracer
 
@@ -243,37 +319,64 @@ class Bdb(bdb.Bdb):
             return True
         if here.mode is STEPPING:
             return self._is_traced(frame)
-        if self.watches(frame):
+        if (watched := self.watches(frame)) and line >= watched.first:
+            self._stop_if_ended()
             self.trace_dispatch(frame, "line", None)
             return True
         return False
 
+    def at_instruction(self, frame):
+        if self.watches(frame).first == INSTRUCTIONS and frame.f_lineno is not None:
+            self.trace_dispatch(frame, "opcode", None)
+
+    def at_exception(self, frame, exception):
+        """An exception in a frame that is watched."""
+        # That of a generator's end is shown as such.
+        if not isinstance(exception, (StopIteration, GeneratorExit)):
+            self._stop_if_ended()
+        about = type(exception), exception, exception.__traceback__
+        self.trace_dispatch(frame, "exception", about)
+
     def watches(self, frame):
+        """The Watched of a frame, or None."""
         here = self._here
-        return here.mode is WATCHING and frame in here.watched
+        if here.mode is WATCHING:
+            for one in here.watched:
+                if one.frame is frame:
+                    return one
+        return None
 
-    def after_end(self, frame, returned):
-        """A frame that is watched has ended.
+    def at_end(self, frame, value, returned):
+        """A frame that is watched ends.
 
-        A generator's end is an exception in the frame that resumed it: it stops there.
+        The end of a generator or coroutine is an exception in the frame that has resumed it, and
+        stops there. It stops here if there is no such exception: C has resumed it, as a task does.
         """
+        self._stop_if_ended()
+        if returned and frame is self.stopframe and _ends_unseen(frame, self.stoplineno == -1):
+            self.stopframe, self.stoplineno = None, 0
+        self.trace_dispatch(frame, "return", value)
         if self.watches(frame):
-            watched = [one for one in self._here.watched if one is not frame]
-            if returned and frame is self.stopframe:
-                self._watch_who_resumed(frame, watched)
+            here, watched = self._here, [one for one in self._here.watched if one.frame is not frame]
+            if frame is self.returnframe and self.stopframe not in (None, frame):
+                _add(watched, self.stopframe, self.stoplineno)
+            elif frame is self.stopframe:
+                here.ended = True
+                _add_resumer(watched, frame)
             self._watch(watched)
         self._has_ended(frame)
 
-    @staticmethod
-    def _watch_who_resumed(frame, watched):
-        if frame is not None and frame.f_back is not None and (
-                frame.f_code.co_flags & bdb.GENERATOR_AND_COROUTINE_FLAGS):
-            watched.append(frame.f_back)
+    def _stop_if_ended(self):
+        """Stop at this event if there is no frame any more to stop in."""
+        here = self._here
+        if here.ended:
+            here.ended = False
+            self.stopframe, self.stoplineno = None, 0
 
-    def stop_at(self, frame, point, deletable):
+    def stop_at(self, frame, point, problem):
         """A breakpoint stops a frame."""
         here = self._here
-        here.found = frame, point, deletable
+        here.found = frame, point, problem
         try:
             self.trace_dispatch(frame, "line", None)
         finally:
@@ -284,7 +387,7 @@ class Bdb(bdb.Bdb):
     def break_here(self, frame):
         found, self._here.found = self._here.found, None
         if found is not None and found[0] is frame:
-            _, point, deletable = found
+            _, point, problem = found
             if bdb.Breakpoint.bpbynumber[point.number] is not point:
                 return False        # cleared in another thread meanwhile
         else:
@@ -294,11 +397,16 @@ class Bdb(bdb.Bdb):
             stop = place and breakpoints.effective(place, frame, line)
             if not stop:
                 return False
-            point, deletable = stop
+            point, problem = stop
         self.currentbp = point.number
-        if deletable and point.temporary:
+        if problem is not None:
+            self.condition_raised(point, problem)
+        elif point.temporary:
             self.do_clear(str(point.number))
         return True
+
+    def condition_raised(self, point, problem):
+        """A breakpoint stops because its condition has raised an exception, as a str."""
 
     def break_anywhere(self, frame):
         """No frame has to be traced because there are breakpoints in its file."""
@@ -341,6 +449,16 @@ def _is_own(frame):
     return frame is not None and frame.f_globals.get("__package__") == __package__
 
 
+def _add(watched, frame, first):
+    if frame is not None and frame.f_code not in _RUNNERS:
+        watched.append(Watched(frame, first))
+
+
+def _add_resumer(watched, frame):
+    if not _is_own(frame.f_back):
+        _add(watched, frame.f_back, ALL_LINES)
+
+
 class _Running:
     """While a debugger runs a statement."""
 
@@ -349,8 +467,7 @@ class _Running:
 
     def __enter__(self):
         debugger = self._debugger
-        tracer = sys.gettrace()
-        self._tracer = None if _is_a_debuggers(tracer) else tracer
+        self._tracer = sys.gettrace()
         session.enter(debugger, True)
         self._stepper, thread.stepper = thread.stepper, debugger
         debugger._remember_tracer()
@@ -359,6 +476,5 @@ class _Running:
         debugger = self._debugger
         debugger._end_step()
         thread.stepper = self._stepper
-        if self._tracer is not None:
-            sys.settrace(self._tracer)
+        sys.settrace(self._tracer)
         session.leave(debugger, True)

@@ -1,6 +1,7 @@
 """Which breakpoint stops a frame at a line."""
 
 import bdb
+import traceback
 
 from .index import lines_of
 
@@ -20,8 +21,8 @@ def _code_of(condition):
 def effective(place, frame, line):
     """The breakpoint of those listed for a place, (file, line), that stops the frame at a line.
 
-    Returns it, and whether it may be deleted if it is a temporary one; or None. What is counted
-    and what is skipped is as bdb has it.
+    Returns it, and None or what its condition has raised, as a str; or None. What is counted and
+    what is skipped is as bdb has it.
     """
     for point in bdb.Breakpoint.bplist.get(place, ()):
         if not point.enabled:
@@ -35,10 +36,10 @@ def effective(place, frame, line):
                 code = _codes.get(condition) or _code_of(condition)
                 if not eval(code, frame.f_globals, frame.f_locals):
                     continue
-            except BaseException:
-                return point, False     # let the user see what is wrong with it
+            except BaseException as error:
+                return point, traceback.format_exception_only(error)[-1].strip()
         if point.ignore <= 0:
-            return point, True
+            return point, None
         point.ignore -= 1
     return None
 

@@ -13,7 +13,10 @@ DISABLE = monitoring.DISABLE
 
 _E = monitoring.events
 BREAKS = _E.LINE | _E.JUMP
-WATCH = _E.LINE | _E.JUMP | _E.PY_RETURN | _E.PY_YIELD | _E.STOP_ITERATION
+WATCH_LINES = BREAKS | _E.STOP_ITERATION
+WATCH_END = _E.PY_RETURN
+# From which line on a watch of a code object needs events: a number, or one of these.
+INSTRUCTIONS, ALL_LINES, NO_LINES = -1, 0, sys.maxsize
 # Exceptions have no events that belong to one code object.
 WATCH_EVERYWHERE = _E.RAISE | _E.PY_UNWIND
 FIND_EVERYWHERE = _E.PY_START | _E.PY_RESUME
@@ -36,12 +39,13 @@ def _set_anew(tool, code, events):
 class _Entry:
     """What is wanted of one code object."""
 
-    __slots__ = ("reference", "lines", "watchers")
+    __slots__ = ("reference", "lines", "watches", "first")
 
     def __init__(self, reference):
         self.reference = reference
         self.lines = {}         # line with a breakpoint -> where its breakpoints are listed
-        self.watchers = 0       # of all code objects
+        self.watches = []       # from which line on, for each frame that is watched
+        self.first = NO_LINES   # the least of these
 
 
 class Events:
@@ -51,7 +55,7 @@ class Events:
         self.tool = None
         self.entries = {}       # id of the code -> _Entry
         self._lock = threading.RLock()
-        self.watchers = 0       # of all code objects
+        self.watches = 0        # of all code objects, those that are paused too
         self._finding = False
         self._callbacks = {}    # event -> function
         self._lost = False      # the tool id was, since the last mend()
@@ -86,7 +90,7 @@ class Events:
     def _forget_all(self):
         self.entries.clear()
         self._callbacks.clear()
-        self.watchers, self._finding, self.tool = 0, False, None
+        self.watches, self._finding, self.tool = 0, False, None
 
     def call(self, callbacks):
         """Call these functions: {event: function}."""
@@ -143,26 +147,38 @@ class Events:
                 entry.lines = lines
                 self._apply(code, entry)
 
-    def watch(self, code):
-        """Report all events of this code object, until as many calls of unwatch()."""
+    def watch(self, code, first):
+        """Report ends of this code object's frames, and its lines from `first` on, until unwatch()."""
         with self._lock:
-            if not self._keep_tool():
-                return
-            entry = self.entries.get(id(code)) or self._entry(code)
-            entry.watchers += 1
-            self._apply(code, entry)
-            self.watchers += 1
-            self._everywhere()
+            if self._keep_tool():
+                self.watches += 1
+                self.resume(code, first)
+                self._everywhere()
 
-    def unwatch(self, code):
+    def unwatch(self, code, first, paused):
+        with self._lock:
+            if (paused or self.pause(code, first)) and self.watches:
+                self.watches -= 1
+                self._everywhere()
+
+    def pause(self, code, first):
+        """End a watch for now. False: there is none, or no tool any more."""
         with self._lock:
             entry = self.entries.get(id(code))
-            if entry is None or not entry.watchers or not self._keep_tool():
-                return
-            entry.watchers -= 1
+            if entry is None or first not in entry.watches or not self._keep_tool():
+                return False
+            entry.watches.remove(first)
+            entry.first = min(entry.watches, default=NO_LINES)
             self._apply(code, entry)
-            self.watchers -= 1
-            self._everywhere()
+            return True
+
+    def resume(self, code, first):
+        with self._lock:
+            if self._keep_tool():
+                entry = self.entries.get(id(code)) or self._entry(code)
+                entry.watches.append(first)
+                entry.first = min(entry.watches)
+                self._apply(code, entry)
 
     def find(self, on):
         """Report the first start and the first resumption of each code object, or stop it."""
@@ -183,7 +199,13 @@ class Events:
         return entry
 
     def _wanted(self, code, entry):
-        events = WATCH if entry.watchers else BREAKS if entry.lines else 0
+        events = BREAKS if entry.lines else 0
+        if entry.watches:
+            events |= WATCH_END
+        if entry.first != NO_LINES:
+            events |= WATCH_LINES
+        if entry.first == INSTRUCTIONS:
+            events |= _E.INSTRUCTION
         return events | _E.PY_START if events and self.needs_start(code) else events
 
     def _apply(self, code, entry):
@@ -207,7 +229,7 @@ class Events:
 
     def _everywhere(self):
         """Set the events of all code. False: they were set."""
-        events = WATCH_EVERYWHERE if self.watchers else 0
+        events = WATCH_EVERYWHERE if self.watches else 0
         if self._finding:
             events |= FIND_EVERYWHERE
         if monitoring.get_events(self.tool) == events:

@@ -59,8 +59,9 @@ def code_of_suspended():
 class HookFinder:
     """A frame hook is called once for each code object."""
 
-    def __init__(self, found):
+    def __init__(self, found, at_start):
         self._found = found
+        self._at_start = at_start
         self._handle = None
 
     def start(self):
@@ -72,6 +73,12 @@ class HookFinder:
         handle, self._handle = self._handle, None
         try:
             framehook.remove(handle)
+        except ValueError:
+            pass        # all hooks were cleared
+
+    def at_next_start(self, code):
+        try:
+            framehook.enable_for_code(self._handle, code)
         except ValueError:
             pass        # all hooks were cleared
 
@@ -94,6 +101,8 @@ class HookFinder:
     def _on_entry(self, view):
         try:
             self._found(view.code)
+            if self._at_start(view):
+                return None
         except _PASSING:
             return None         # the program continues: call it again
         return framehook.DISABLE
@@ -118,6 +127,9 @@ class EventFinder:
     def stop(self):
         self._events.find(False)
 
+    def at_next_start(self, code):
+        """Events do not tell when one frame ends without an event for each end."""
+
     def in_place(self):
         """Events are of the code that runs, whether a hook has chosen it or not."""
         return True
@@ -130,10 +142,10 @@ class EventFinder:
         return None if self._events.needs_start(code) else sys.monitoring.DISABLE
 
 
-def finder(found, events):
+def finder(found, at_start, events):
     """What finds code here; started."""
     if framehook is not None:
-        hooks = HookFinder(found)
+        hooks = HookFinder(found, at_start)
         try:
             hooks.start()
             return hooks

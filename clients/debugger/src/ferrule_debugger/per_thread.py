@@ -20,15 +20,27 @@ RUNNING, WATCHING, STEPPING = Mode
 BELOW_ALL = types.SimpleNamespace(f_code=types.SimpleNamespace(co_flags=0))
 
 
+class Watched:
+    """A frame whose events are watched."""
+
+    __slots__ = ("frame", "first", "paused")
+
+    def __init__(self, frame, first):
+        self.frame = frame
+        self.first = first          # the first line whose events are needed
+        self.paused = False         # while its code runs in another frame, called from it
+
+
 class Here(threading.local):
     """What a debugger knows of one thread."""
 
     def __init__(self):
         self.mode = RUNNING
-        self.starting = False       # set_trace() is at work, which starts to trace by itself
-        self.watched = []           # frames
+        self.watched = []           # Watched
+        self.pauses = 0             # how often that was paused
+        self.ended = False          # the frame to stop in has ended: the next event stops
         self.passed = None          # (frame, line, instruction): its breakpoints were looked at already
-        self.found = None           # (frame, breakpoint, may be deleted)
+        self.found = None           # (frame, breakpoint, what its condition has raised)
         self.tracer = None          # what the program traces itself with
         self.local_tracers = {}     # and what it traces frames with
         self.stopframe = BELOW_ALL

@@ -27,9 +27,10 @@ class Session:
         self._index = CodeIndex()
         self._finder = None
         self._owners = []       # (debugger, whether it runs a statement)
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self.owner = None       # the debugger in force
         self.callbacks = {}     # event -> function
+        self.at_start = None    # what a frame hook calls
         self.losses = set()     # what the program has taken, and was not reported yet
 
     def has(self, debugger):
@@ -37,7 +38,7 @@ class Session:
 
     def enter(self, debugger, runs):
         """Put a debugger in force. False: it cannot be, since all tool ids are in use."""
-        with self._lock:
+        with self.lock:
             if self.events.tool is None and not self.events.start():
                 return False
             owners = [one for one in self._owners if one[0] is not debugger or one[1]]
@@ -51,7 +52,7 @@ class Session:
 
     def leave(self, debugger, runs):
         """Take a debugger out of force, and those that began after it."""
-        with self._lock:
+        with self.lock:
             if (debugger, runs) not in self._owners:
                 return self.end_if_idle()
             place = len(self._owners) - 1 - self._owners[::-1].index((debugger, runs))
@@ -60,8 +61,8 @@ class Session:
 
     def end_if_idle(self):
         """Keep nothing where no debugger is in force and none steps."""
-        with self._lock:
-            if self._owners or self.events.watchers:
+        with self.lock:
+            if self._owners or self.events.watches:
                 return
             if self._finder is not None:
                 self._finder.stop()
@@ -80,8 +81,17 @@ class Session:
             return
         self.events.call(self.callbacks)
         if self._finder is None:
-            self._finder = finder(self.found, self.events)
+            self._find()
         self.breaks_changed(owner)
+
+    def _find(self):
+        self._finder = finder(self.found, self.at_start, self.events)
+
+    def at_next_start(self, code):
+        """Have `at_start` called when this code object starts next, where there are frame hooks."""
+        finder = self._finder
+        if finder is not None:
+            finder.at_next_start(code)
 
     def found(self, code):
         """A code object is about to run for the first time, or runs."""
@@ -122,16 +132,16 @@ class Session:
 
     def _see_all(self):
         """Have the finder see all code that runs from here on. False: it was taken out."""
-        with self._lock:
+        with self.lock:
             in_place = self._finder.in_place()
             if not in_place:
                 self._finder.stop()
-                self._finder = finder(self.found, self.events)
+                self._find()
             return in_place is not None
 
     def mend(self):
         """Take again what the program has taken from the debugger: `losses` records it."""
-        with self._lock:
+        with self.lock:
             if self.owner is not None and not self._see_all():
                 self.losses.add(HOOK_LOST)
             if self.events.mend():
@@ -141,14 +151,15 @@ class Session:
         file = owner.canonic(code.co_filename)
         if file in owner.breaks or id(code) in self.events.entries:
             # Or another thread that has seen fewer breakpoints may come later.
-            with self._lock:
+            with self.lock:
                 places = places_in(code, file, owner.breaks.get(file))
                 self.events.set_lines(code, places)
 
     def renew_locks(self):
         """In a child process: the threads that may have held them are not there."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self.events.renew_lock()
+        self._index.renew_lock()
 
 
 session = Session()
