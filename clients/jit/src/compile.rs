@@ -1,6 +1,7 @@
 //! Compiles a function for arguments of given kinds.
 
 use crate::bind::{bind, default_count, Origin};
+use crate::bounds;
 use crate::closure;
 use crate::code;
 use crate::compiled::Compiled;
@@ -33,7 +34,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 /// How deep callees are compiled for their callers.
-const MOST_NESTED: usize = 4;
+const MOST_NESTED: usize = 5;
 /// The largest stack frame of compiled code, in bytes.
 pub const LARGEST_FRAME: u32 = 4096;
 
@@ -205,11 +206,19 @@ fn translate(
         ));
         let mut scratch = FunctionBuilderContext::new();
         let builder = FunctionBuilder::new(&mut context.func, &mut scratch);
-        let Lowered { exits, returns: returned, other, blocks, stores, stores_cells, learned } =
-            lower::lower(builder, &source, &mut resolver).map_err(|(unit, why)| {
-                refused_at.set(Some(unit));
-                why
-            })?;
+        let Lowered {
+            exits,
+            returns: returned,
+            other,
+            blocks,
+            stores,
+            stores_cells,
+            learned,
+            facts,
+        } = lower::lower(builder, &source, &mut resolver).map_err(|(unit, why)| {
+            refused_at.set(Some(unit));
+            why
+        })?;
         if let Some(other) = other {
             // It was believed to return something else: once more.
             returns = Some(other);
@@ -230,6 +239,7 @@ fn translate(
         }
         let Resolver { dependencies, callees, globals, builtins, calls_back, cells, .. } = resolver;
         let callees_use = callees.iter().any(|callee| callee.uses_cells);
+        bounds::decide(&mut context.func, &facts);
         if let Some(listing) = &mut listing {
             context.set_disasm(true);
             listing.push_str(&context.func.display().to_string());
@@ -258,6 +268,7 @@ fn translate(
             _memory: memory,
             entry,
             table,
+            is_entered: start.locals.iter().all(|kind| kind.widest() == *kind),
             parameters: start.locals.to_vec(),
             stack: start.stack.to_vec(),
             start: start.unit,
@@ -476,6 +487,7 @@ fn called_back(
         closure,
         uses_cells: closure,
         stores_cells: closure,
+        recurs: true,
     };
     Some((callee, found.level))
 }
@@ -642,52 +654,59 @@ impl Resolve for Resolver<'_, '_> {
         let itself = code.is(parts::code_of(self.function)) && globals.is(&self.globals);
         // SAFETY: a code object.
         let closure = unsafe { closure::free_variables(code.as_ptr()) }.0 != 0;
-        let parameters = arguments.to_vec();
-        if itself && self.parameters == Some(arguments) {
-            self.depend_on_code(target, &code)?;
-            let (table, returns) = (self.table, None);
-            let (stores, stores_cells) = (false, false);
-            let uses_cells = closure;
-            return Ok(Callee {
-                table,
-                parameters,
-                returns,
-                stores,
-                closure,
-                uses_cells,
-                stores_cells,
-            });
-        }
-        if code::refusal(&code, &code::decode(&code).map_err(raised)?).is_some() {
-            return Err(format!("{} is called, which is not compiled", parts::name_of(function)));
-        }
         let record = Record::of(&code).map_err(raised)?;
         let globals = globals.as_ptr() as usize;
-        if let Some((callee, level)) = called_back(record, globals, arguments, closure) {
-            self.depend_on_code(target, &code)?;
-            self.calls_back = self.calls_back.min(level);
-            return Ok(callee);
+        // Without the objects of numbers that have none, unless that were too many versions.
+        let widest: Vec<Kind> = arguments.iter().map(Kind::widest).collect();
+        let mut known = None;
+        let mut parameters = arguments;
+        for kinds in [arguments, &widest] {
+            parameters = kinds;
+            if itself && self.parameters == Some(kinds) {
+                self.depend_on_code(target, &code)?;
+                let (table, parameters, returns) = (self.table, kinds.to_vec(), None);
+                let (stores, stores_cells) = (false, false);
+                let (uses_cells, recurs) = (closure, true);
+                return Ok(Callee {
+                    table,
+                    parameters,
+                    returns,
+                    stores,
+                    closure,
+                    uses_cells,
+                    stores_cells,
+                    recurs,
+                });
+            }
+            if let Some((callee, level)) = called_back(record, globals, kinds, closure) {
+                self.depend_on_code(target, &code)?;
+                self.calls_back = self.calls_back.min(level);
+                return Ok(callee);
+            }
+            let fits = |compiled: &&Rc<Compiled>| {
+                compiled.parameters == kinds
+                    && compiled.globals == globals
+                    // SAFETY: attached, and a function with this code.
+                    && unsafe { closure::fits(function.as_ptr(), &compiled.cells) }
+            };
+            known = record.compiled.borrow().iter().find(fits).cloned();
+            if known.is_some() || self.nested == 0 {
+                break;
+            }
+        }
+        if known.is_none() && code::refusal(&code, &code::decode(&code).map_err(raised)?).is_some()
+        {
+            return Err(format!("{} is called, which is not compiled", parts::name_of(function)));
         }
         if self.nested >= MOST_NESTED {
             return Err("calls of calls of calls".into());
         }
-        let known = record
-            .compiled
-            .borrow()
-            .iter()
-            .find(|compiled| {
-                compiled.parameters == arguments
-                    && compiled.globals == globals
-                    // SAFETY: attached, and a function with this code.
-                    && unsafe { closure::fits(function.as_ptr(), &compiled.cells) }
-            })
-            .cloned();
         let compiled = match known {
             // SAFETY: attached; the function is alive, so its dicts are.
             Some(known) if unsafe { known.is_valid() } => known,
             _ => {
                 self.believe(|known| known.clone_from(returns));
-                let compiled = compile(function, record, arguments, self.nested + 1)
+                let compiled = compile(function, record, parameters, self.nested + 1)
                     .map_err(|why| format!("{} is called: {why}", parts::name_of(function)))?;
                 self.believe(|known| returns.clone_from(known));
                 self.calls_back = self.calls_back.min(compiled.calls_back);
@@ -713,7 +732,8 @@ impl Resolve for Resolver<'_, '_> {
         let table = std::ptr::from_ref::<Table>(&compiled.table);
         let Compiled { stores, uses_cells, stores_cells, .. } = *compiled;
         self.callees.push(compiled);
-        let returns = Some(returns);
-        Ok(Callee { table, parameters, returns, stores, closure, uses_cells, stores_cells })
+        let (parameters, returns) = (parameters.to_vec(), Some(returns));
+        let recurs = false;
+        Ok(Callee { table, parameters, returns, stores, closure, uses_cells, stores_cells, recurs })
     }
 }

@@ -22,6 +22,8 @@ pub struct Compiled {
     pub parameters: Vec<Kind>,
     pub stack: Vec<Kind>,
     pub start: u32,
+    /// By the interpreter too, which knows the object of each number.
+    pub is_entered: bool,
     /// Of a loop.
     pub outer: Option<Rc<Outer>>,
     pub returns: Option<Kind>,

@@ -285,6 +285,9 @@ unsafe fn choose(
         if compiled.globals != globals || compiled.builtins != builtins {
             return None;
         }
+        if !compiled.is_entered {
+            continue;
+        }
         // SAFETY: the arguments are alive.
         let fits = unsafe {
             unbox(&compiled.parameters, function, given, words)

@@ -5,6 +5,7 @@
 //! that is left. The package in Python has the interface.
 
 mod bind;
+mod bounds;
 mod buffers;
 mod closure;
 mod code;
@@ -20,6 +21,7 @@ mod entry;
 mod exit;
 mod hot;
 mod integers;
+mod interval;
 mod iterators;
 mod kind;
 mod lists;

@@ -107,6 +107,8 @@ pub struct Callee {
     pub parameters: Vec<Kind>,
     /// `None`: the function that is being compiled.
     pub returns: Option<Kind>,
+    /// It is being compiled.
+    pub recurs: bool,
     /// It changes objects that others may refer to. Of the function that is being compiled that is not known yet.
     pub stores: bool,
     /// It is passed the function behind its arguments, which has its cells.

@@ -2,7 +2,7 @@
 
 use super::Lowering;
 use crate::kind::{Kind, Val, INT};
-use crate::python::{BYTES, BYTES_OF_ARRAY, SIZE};
+use crate::python::{BYTES, BYTES_OF_ARRAY};
 use crate::resolve::Result;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -21,10 +21,8 @@ impl Lowering<'_, '_> {
             return self.refuse("a byte", &[value]);
         }
         let number = Self::word(value)?;
-        if !self.known(number).is_some_and(|number| (0..256).contains(&number)) {
-            let beyond = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThan, number, 255);
-            self.guard(beyond);
-        }
+        let beyond = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThan, number, 255);
+        self.guard(beyond);
         let place = self.byte_place(bytes, index)?;
         self.b.ins().istore8(MemFlags::trusted(), number, place, 0);
         self.stores = true;
@@ -33,7 +31,7 @@ impl Lowering<'_, '_> {
 
     fn byte_place(&mut self, bytes: &Val, index: &Val) -> Result<Value> {
         let (object, flags) = (Self::word(bytes)?, MemFlags::trusted());
-        let size = self.b.ins().load(I64, flags, object, SIZE);
+        let size = self.length(bytes)?;
         let place = self.index_within(index, size)?;
         let start = if bytes.kind == Kind::Bytes {
             self.b.ins().iadd_imm(object, i64::from(BYTES))

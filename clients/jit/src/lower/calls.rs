@@ -176,12 +176,20 @@ impl Lowering<'_, '_> {
         if let Some(iterator) = arguments.iter().find(|argument| argument.kind.is_iterator()) {
             return self.refuse("a call", &[iterator]);
         }
-        let kinds: Vec<Kind> = arguments.iter().map(|argument| argument.kind.widest()).collect();
+        let kinds: Vec<Kind> = arguments.iter().map(|argument| argument.kind.clone()).collect();
         let mut believed = self.returns.clone();
         let callee = self.resolve.callee(target, &kinds, &mut believed);
         self.returns = believed;
-        let Callee { table, parameters, returns, stores, closure, uses_cells, stores_cells } =
-            callee?;
+        let Callee {
+            table,
+            parameters,
+            returns,
+            stores,
+            closure,
+            uses_cells,
+            stores_cells,
+            recurs,
+        } = callee?;
         if stores && self.source.repeats_calls {
             return Err("a call of a function that changes containers, in a loop that runs".into());
         }
@@ -192,7 +200,9 @@ impl Lowering<'_, '_> {
             Some(returns) => returns,
             None => self.returns.get_or_insert(INT).clone(),
         };
-        self.poll(None);
+        if recurs {
+            self.poll(None);
+        }
         let none_left = self.b.ins().icmp_imm(IntCC::SignedLessThanOrEqual, self.depth, 0);
         self.leave_if(none_left, Cause::Depth);
         let slot = if let Some(slot) = self.arguments {
@@ -259,7 +269,7 @@ impl Lowering<'_, '_> {
                     if float { self.b.ins().bitcast(F64, MemFlags::new(), value) } else { value };
                 Val::new(returns.widest(), &[number, object])
             }
-            Kind::Bool => Val::new(Kind::Bool, &[value]),
+            Kind::Bool => Val::new(Kind::Bool, &[self.within(value, 0, 1)]),
             kind if kind.is_container() => Val::owning(kind, &[value]),
             other => Val::plain(other),
         };

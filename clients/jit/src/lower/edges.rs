@@ -79,10 +79,13 @@ impl Lowering<'_, '_> {
         if let (Some(same), _) = find(|a, b| a == b) {
             return Ok((same, false));
         }
-        if find(Kind::can_join).1 >= MOST_ALIKE {
+        let alike = find(Kind::can_join).1;
+        if alike >= MOST_ALIKE || self.outer_loops.contains(&unit) {
             if let (Some(wider), _) = find(Kind::covers) {
                 return Ok((wider, false));
             }
+        }
+        if alike >= MOST_ALIKE {
             // One that serves for those that there are, and for others like them.
             for version in versions.iter() {
                 if all((&version.locals, &version.stack), (&locals, &stack), Kind::can_join) {

@@ -1,6 +1,7 @@
 //! Arithmetic on ints of 64 bits: what does not fit leaves.
 
 use super::Lowering;
+use crate::bounds::Fact;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::resolve::Result;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
@@ -93,26 +94,17 @@ impl Lowering<'_, '_> {
         result
     }
 
-    /// Leaves if an int is not exactly a float. Bools are.
+    /// Leaves if an int is not exactly a float.
     pub(super) fn guard_exact(&mut self, value: &Val) -> Result<()> {
-        if value.kind == Kind::Bool {
-            return Ok(());
-        }
         let number = Self::word(value)?;
-        if self.known(number).is_some_and(|number| (-EXACT..=EXACT).contains(&number)) {
-            return Ok(());
-        }
         let shifted = self.b.ins().iadd_imm(number, EXACT);
         let inexact = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThan, shifted, 2 * EXACT);
         self.guard(inexact);
         Ok(())
     }
 
-    /// Leaves for 0, which raises, and for -1, which may overflow; not if the divisor is known to be another one.
+    /// Leaves for 0, which raises, and for -1, which may overflow.
     fn guard_divisor(&mut self, divisor: Value) {
-        if self.known(divisor).is_some_and(|number| number != 0 && number != -1) {
-            return;
-        }
         let above = self.b.ins().iadd_imm(divisor, 1);
         let bad = self.b.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, above, 1);
         self.guard(bad);
@@ -140,7 +132,7 @@ impl Lowering<'_, '_> {
         self.divide(
             a,
             b,
-            |b, x, y| b.ins().udiv(x, y),
+            |l, a, b| l.short_quotient(a, b),
             |l, a, b| {
                 let quotient = l.b.ins().sdiv(a, b);
                 let back = l.b.ins().imul(quotient, b);
@@ -152,12 +144,12 @@ impl Lowering<'_, '_> {
         )
     }
 
-    /// Divides 32 bits without signs where both numbers are of that size: many processors take a third of the time for that.
+    /// Divides without signs where both numbers have 32 bits: many processors take a third of the time for that.
     fn divide(
         &mut self,
         a: Value,
         b: Value,
-        short: impl Fn(&mut FunctionBuilder<'_>, Value, Value) -> Value,
+        short: impl Fn(&mut Self, Value, Value) -> Value,
         long: impl Fn(&mut Self, Value, Value) -> Value,
     ) -> Value {
         let both = self.b.ins().bor(a, b);
@@ -167,15 +159,34 @@ impl Lowering<'_, '_> {
         let result = self.b.append_block_param(end, I64);
         self.b.ins().brif(high, is_long, &[], is_short, &[]);
         self.b.switch_to_block(is_short);
-        let (x, y) = (self.b.ins().ireduce(I32, a), self.b.ins().ireduce(I32, b));
-        let narrow = short(&mut self.b, x, y);
-        let wide = self.b.ins().uextend(I64, narrow);
-        self.b.ins().jump(end, &[BlockArg::Value(wide)]);
+        let value = short(self, a, b);
+        self.b.ins().jump(end, &[BlockArg::Value(value)]);
         self.b.switch_to_block(is_long);
         let value = long(self, a, b);
         self.b.ins().jump(end, &[BlockArg::Value(value)]);
         self.b.switch_to_block(end);
         result
+    }
+
+    /// The quotient of numbers of 32 bits. By a constant it is a multiplication by 2**64 / b, rounded up: the error is below
+    /// a * b / 2**64, which is below 1.
+    fn short_quotient(&mut self, a: Value, b: Value) -> Value {
+        if let Some(divisor) = self.known(b).filter(|divisor| *divisor > 2) {
+            let reciprocal = self.int((u64::MAX / divisor as u64 + 1) as i64);
+            return self.b.ins().umulhi(a, reciprocal);
+        }
+        self.short(a, b, |b, x, y| b.ins().udiv(x, y))
+    }
+
+    fn short(
+        &mut self,
+        a: Value,
+        b: Value,
+        operation: impl Fn(&mut FunctionBuilder<'_>, Value, Value) -> Value,
+    ) -> Value {
+        let (x, y) = (self.b.ins().ireduce(I32, a), self.b.ins().ireduce(I32, b));
+        let narrow = operation(&mut self.b, x, y);
+        self.b.ins().uextend(I64, narrow)
     }
 
     fn remainder(&mut self, a: Value, b: Value) -> Value {
@@ -184,25 +195,32 @@ impl Lowering<'_, '_> {
             return self.b.ins().band(a, mask);
         }
         self.guard_divisor(b);
-        self.divide(
+        let result = self.divide(
             a,
             b,
-            |b, x, y| b.ins().urem(x, y),
+            |l, a, b| {
+                if l.known(b).is_none() {
+                    return l.short(a, b, |b, x, y| b.ins().urem(x, y));
+                }
+                let quotient = l.short_quotient(a, b);
+                let back = l.b.ins().imul(quotient, b);
+                l.b.ins().isub(a, back)
+            },
             |l, a, b| {
                 let remainder = l.b.ins().srem(a, b);
                 let off = l.off(remainder, b);
                 let moved = l.b.ins().iadd(remainder, b);
                 l.b.ins().select(off, moved, remainder)
             },
-        )
+        );
+        self.facts[result] = Fact::RemainderBy(b);
+        result
     }
 
     /// A count that is negative raises; bits that are lost, the sign among them, make it a larger int.
     fn left_shift(&mut self, a: Value, b: Value) -> Value {
-        if !self.known(b).is_some_and(|count| (0..63).contains(&count)) {
-            let bad = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThan, b, 62);
-            self.guard(bad);
-        }
+        let bad = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThan, b, 62);
+        self.guard(bad);
         let shifted = self.b.ins().ishl(a, b);
         let back = self.b.ins().sshr(shifted, b);
         let lost = self.b.ins().icmp(IntCC::NotEqual, back, a);
@@ -211,10 +229,8 @@ impl Lowering<'_, '_> {
     }
 
     fn right_shift(&mut self, a: Value, b: Value) -> Value {
-        if !self.known(b).is_some_and(|count| (0..64).contains(&count)) {
-            let bad = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThan, b, 63);
-            self.guard(bad);
-        }
+        let bad = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThan, b, 63);
+        self.guard(bad);
         self.b.ins().sshr(a, b)
     }
 

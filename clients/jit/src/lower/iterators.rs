@@ -4,10 +4,11 @@
 //! values are one iterator, and none is known by its identity.
 
 use super::{Flow, Lowering};
+use crate::bounds::Fact;
 use crate::decode::Instruction;
 use crate::kind::{Kind, Val, INT};
 use crate::opcode as op;
-use crate::python::{BYTES, BYTES_OF_ARRAY, ITEMS, SIZE};
+use crate::python::{BYTES, BYTES_OF_ARRAY, ITEMS};
 use crate::resolve::Result;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -161,8 +162,8 @@ impl Lowering<'_, '_> {
             (Kind::RangeIterator { .. }, &[_, left, _]) => {
                 Ok(self.b.ins().icmp_imm(IntCC::Equal, left, 0))
             }
-            (Kind::Iterator { .. }, &[object, index]) => {
-                let size = self.b.ins().load(I64, MemFlags::trusted(), object, SIZE);
+            (Kind::Iterator { of, .. }, &[object, index]) => {
+                let size = self.length(&Val::new((**of).clone(), &[object]))?;
                 // The index of a backward iterator gets negative.
                 Ok(self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, size))
             }
@@ -190,6 +191,7 @@ impl Lowering<'_, '_> {
         match (&iterator.kind, &iterator.words[..]) {
             (Kind::RangeIterator { .. }, &[next, left, step]) => {
                 let after = self.b.ins().iadd(next, step);
+                self.facts[after] = Fact::NoOverflow; // it is used if there is a next item
                 let fewer = self.b.ins().iadd_imm(left, -1);
                 let advanced = Val::new(iterator.kind.clone(), &[after, fewer, step]);
                 Ok((Val::new(INT, &[next]), advanced))

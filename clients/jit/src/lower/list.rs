@@ -3,11 +3,14 @@
 use super::Lowering;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::objects;
-use crate::python::{FLOAT_VALUE, ITEMS, LONG_DIGIT, LONG_TAG, REFERENCES, SIZE, TYPE};
+use crate::python::{FLOAT_VALUE, ITEMS, LONG_DIGIT, LONG_SHIFT, LONG_TAG, REFERENCES, SIZE, TYPE};
 use crate::resolve::Result;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlags, Value};
+
+/// No container has more items: memory has fewer bytes.
+pub(super) const LARGEST: i64 = 1 << 60;
 
 impl Lowering<'_, '_> {
     /// `list[index]`. The result is borrowed from the list.
@@ -62,16 +65,24 @@ impl Lowering<'_, '_> {
         let flags = MemFlags::trusted();
         let tag = self.b.ins().load(I64, flags, item, LONG_TAG);
         let digit = self.b.ins().uload32(flags, item, LONG_DIGIT);
-        let (large, end) = (self.b.create_block(), self.b.create_block());
+        self.within(digit, 0, (1 << LONG_SHIFT) - 1);
+        let (other, negative, large, end) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
         self.b.set_cold_block(large);
         let result = self.b.append_block_param(end, I64);
-        // The lowest two bits are 1 less the sign, and the digits are counted above three bits.
-        let sign = self.b.ins().band_imm(tag, 3);
-        let one = self.int(1);
-        let sign = self.b.ins().isub(one, sign);
-        let small = self.b.ins().imul(digit, sign);
+        // The lowest two bits are 1 less the sign, and the digits are counted above three bits: 0 is 1, of which the digit is 0.
+        let natural = self.b.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, tag, 8);
+        self.b.ins().brif(natural, end, &[BlockArg::Value(digit)], other, &[]);
+        self.b.switch_to_block(other);
         let many = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThanOrEqual, tag, 16);
-        self.b.ins().brif(many, large, &[], end, &[BlockArg::Value(small)]);
+        self.b.ins().brif(many, large, &[], negative, &[]);
+        self.b.switch_to_block(negative);
+        let value = self.b.ins().ineg(digit);
+        self.b.ins().jump(end, &[BlockArg::Value(value)]);
         self.b.switch_to_block(large);
         let value = self.checked_call(objects::int_value as *const () as usize, &[item], I64)?;
         self.b.ins().jump(end, &[BlockArg::Value(value)]);
@@ -96,7 +107,7 @@ impl Lowering<'_, '_> {
     /// The address of an item's place.
     fn list_place(&mut self, list: &Val, index: &Val) -> Result<Value> {
         let (object, flags) = (Self::word(list)?, MemFlags::trusted());
-        let size = self.b.ins().load(I64, flags, object, SIZE);
+        let size = self.length(list)?;
         let place = self.index_within(index, size)?;
         let items = self.b.ins().load(I64, flags, object, ITEMS);
         let offset = self.b.ins().ishl_imm(place, 3);
@@ -183,6 +194,7 @@ impl Lowering<'_, '_> {
             return self.refuse("the length", &[value]);
         }
         let object = Self::word(value)?;
-        Ok(self.b.ins().load(I64, MemFlags::trusted(), object, SIZE))
+        let size = self.b.ins().load(I64, MemFlags::trusted(), object, SIZE);
+        Ok(self.within(size, 0, LARGEST))
     }
 }

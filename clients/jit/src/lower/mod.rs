@@ -24,14 +24,16 @@ mod own;
 mod ranges;
 mod step;
 
+use crate::bounds::{no_facts, Fact, Facts};
 use crate::context::{self, Table};
-use crate::decode::{Code, Instruction};
+use crate::decode::{Code, Instruction, Region};
+use crate::interval::Interval;
 use crate::kind::{Kind, Val};
 use crate::outer::Outside;
 use crate::resolve::{Literal, Resolve, Result};
 use crate::slot::{Cause, Exit, Slot};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::types::{I64, I8};
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockArg, InstBuilder, InstructionData, MemFlags, Opcode, SigRef, Signature,
     StackSlot, Value,
@@ -42,8 +44,8 @@ use joins::Joins;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Loops and calls poll once in so many, a power of two: a few microseconds, for what lies between has neither.
-const POLLED_TURNS: i64 = 256;
+/// Loops and calls poll once in so many: a few microseconds, for what lies between has neither.
+const POLLED_TURNS: i64 = 1 << 8;
 /// The most words of the arguments of a call.
 pub const MOST_ARGUMENTS: usize = 16;
 
@@ -84,6 +86,7 @@ pub struct Lowered {
     pub stores_cells: bool,
     /// What is put into the empty lists that it makes, by the code unit.
     pub learned: BTreeMap<u32, Kind>,
+    pub facts: Facts,
 }
 
 /// An exit whose code is still to be emitted.
@@ -121,6 +124,7 @@ pub struct Lowering<'a, 'f> {
     origins: HashMap<Value, u32>,
     learned: BTreeMap<u32, Kind>,
     signatures: HashMap<Signature, SigRef>,
+    facts: Facts,
 
     locals: Vec<Val>,
     stack: Vec<Val>,
@@ -134,6 +138,8 @@ pub struct Lowering<'a, 'f> {
     stores_cells: bool,
 
     targets: HashSet<u32>,
+    /// The heads of loops with other loops in them. To know more in further versions of them costs more than it gains.
+    outer_loops: HashSet<u32>,
     joins: Joins,
     blocks: usize,
     pending: Vec<Pending>,
@@ -161,6 +167,9 @@ pub fn lower(
     let nothing =
         Instruction { opcode: crate::opcode::NOP, argument: 0, start: 0, unit: 0, next: 0 };
     let targets = source.code.instructions().filter_map(|i| i.target()).collect();
+    let has_loop = |outer: &Region| {
+        source.code.loops().any(|l| l.start != outer.start && outer.contains(l.start))
+    };
     let mut lowering = Lowering {
         b: builder,
         source,
@@ -175,6 +184,7 @@ pub fn lower(
         origins: HashMap::new(),
         learned: BTreeMap::new(),
         signatures: HashMap::new(),
+        facts: no_facts(),
         locals: Vec::new(),
         stack: Vec::new(),
         instruction: nothing,
@@ -184,6 +194,7 @@ pub fn lower(
         stores: false,
         stores_cells: false,
         targets,
+        outer_loops: source.code.loops().filter(has_loop).map(|outer| outer.start).collect(),
         joins: Joins::default(),
         blocks: 0,
         pending: Vec::new(),
@@ -193,8 +204,18 @@ pub fn lower(
     };
     // An error is that of the last instruction.
     let exits = lowering.all().map_err(|why| (lowering.instruction.start, why))?;
-    let Lowering { mut b, returns, blocks, seen, matched, stores, stores_cells, learned, .. } =
-        lowering;
+    let Lowering {
+        mut b,
+        returns,
+        blocks,
+        seen,
+        matched,
+        stores,
+        stores_cells,
+        learned,
+        facts,
+        ..
+    } = lowering;
     b.seal_all_blocks();
     b.finalize();
     Ok(Lowered {
@@ -205,6 +226,7 @@ pub fn lower(
         stores,
         stores_cells,
         learned,
+        facts,
     })
 }
 
@@ -241,6 +263,13 @@ impl Lowering<'_, '_> {
                     None => self.b.ins().load(ty, MemFlags::trusted(), words, offset),
                 });
                 offset += 8;
+            }
+            match (kind, &value.words[..]) {
+                (Kind::Bool, [truth]) => drop(self.within(*truth, 0, 1)),
+                (Kind::RangeIterator { descending: false }, [_, _, step]) => {
+                    self.within(*step, 1, i64::MAX);
+                }
+                _ => {}
             }
             value.owned = self.source.takes_over && kind.holds_containers();
             let value = self.own(value);
@@ -399,18 +428,13 @@ impl Lowering<'_, '_> {
         let (look, go_on) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(look);
         let flags = MemFlags::trusted();
-        let fewer = if let Some(left) = left {
-            let other_turn = self.b.ins().band_imm(left, POLLED_TURNS - 1);
-            self.b.ins().brif(other_turn, go_on, &[], look, &[]);
-            self.b.switch_to_block(look);
-            self.fewer_turns(number)
-        } else {
-            let fewer = self.fewer_turns(number);
-            let other_turn = self.b.ins().band_imm(fewer, POLLED_TURNS - 1);
-            self.b.ins().brif(other_turn, go_on, &[], look, &[]);
-            self.b.switch_to_block(look);
-            fewer
-        };
+        let before = if left.is_none() { Some(self.fewer_turns(number)) } else { None };
+        // The lowest byte is that number modulo `POLLED_TURNS`.
+        let counted = left.or(before).unwrap_or(self.context);
+        let other_turn = self.b.ins().ireduce(I8, counted);
+        self.b.ins().brif(other_turn, go_on, &[], look, &[]);
+        self.b.switch_to_block(look);
+        let fewer = before.unwrap_or_else(|| self.fewer_turns(number));
         let thread = self.b.ins().load(I64, flags, self.context, context::THREAD);
         let spent = self.b.ins().icmp_imm(IntCC::SignedLessThanOrEqual, fewer, 0);
         let breaker = self.breaker(thread);
@@ -430,7 +454,6 @@ impl Lowering<'_, '_> {
 
     /// Not 0 if the interpreter has something to do. The version of tools beside these flags changes only by foreign code.
     fn breaker(&mut self, thread: Value) -> Value {
-        use cranelift_codegen::ir::types::I8;
         let offset = crate::python::EVAL_BREAKER;
         // Signal handlers and other threads set it, so no load is merged with another one.
         let flags = MemFlags::new().with_notrap().with_aligned();
@@ -531,6 +554,12 @@ impl Lowering<'_, '_> {
 
     fn int(&mut self, number: i64) -> Value {
         self.b.ins().iconst(I64, number)
+    }
+
+    /// The value is a number from `low` to `high`.
+    fn within(&mut self, value: Value, low: i64, high: i64) -> Value {
+        self.facts[value] = Fact::Within(Interval::new(low, high));
+        value
     }
 
     fn below(&mut self, value: Value, limit: i64) -> Value {
