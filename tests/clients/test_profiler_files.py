@@ -168,7 +168,7 @@ class Command(ProfilerTestCase):
 
     def test_standard_output(self):
         done = self.run_profiled("--quiet", "-o", "-", source="print('said', end='')\n")
-        self.assertRegex(done.stdout, r"^said1 calls of 1 functions")
+        self.assertRegex(done.stdout, r"^said/.*program.py\nprocess \d+, .*\n1 calls of 1 functions")
         self.assertEqual(os.listdir(self.here), ["program.py"])
         done = self.run_profiled("--quiet", "--format", "folded", "-o", "-")
         self.assertRegex(done.stdout, r"^said\nMainThread;<module>")

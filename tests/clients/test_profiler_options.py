@@ -1,12 +1,9 @@
-"""C functions, samples, timelines and tasks."""
+"""C functions and samples."""
 
-import asyncio
 import gc
 import json
-import os
 import sys
 import threading
-import time
 import unittest
 
 import profiler_programs
@@ -197,154 +194,6 @@ print("sys._current_frames" in seen)
             for mode in ("count", "sample"):
                 with self.assertRaises(ValueError):
                     self.profiler.Profile(**{mode: True}, **options)
-
-
-class Timelines(ProfilerTestCase):
-    def timeline(self, source, *options):
-        path = os.path.join(self.directory(), "trace.json")
-        self.profile_program(source, "--trace", path, *options)
-        with open(path) as file:
-            return json.load(file)["traceEvents"]
-
-    def test_it_has_each_call_within_its_caller(self):
-        events = self.timeline("""
-import threading
-def outer(): inner(); inner()
-def inner(): return list(steps())
-def steps(): yield 1
-outer()
-thread = threading.Thread(target=outer, name="other")
-thread.start()
-thread.join()
-""")
-        names = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
-        self.assertEqual(sorted(names.values()), ["MainThread", "other"])
-        spans = [event for event in events if event["ph"] == "X"]
-        for thread in names:
-            def named(name):
-                return [(e["ts"], e["ts"] + e["dur"]) for e in spans
-                        if e["name"] == name and e["tid"] == thread]
-            (begin, end), = named("outer")
-            self.assertEqual((len(named("inner")), len(named("steps"))), (2, 4))
-            for inner in named("inner"):
-                self.assertTrue(begin <= inner[0] <= inner[1] <= end)
-
-    def test_the_buffer_has_an_end(self):
-        events = self.timeline("""
-def step(n): pass
-for n in range(10_000): step(n)
-def last(): pass
-last()
-""", "--trace-events", "100")
-        names = [event["name"] for event in events if event["ph"] == "X"]
-        self.assertLessEqual(len(names), 100)
-        self.assertIn("last", names)
-
-    def test_the_last_seconds(self):
-        events = self.timeline("""
-import time
-def early(): pass
-def late(): pass
-early()
-time.sleep(0.3)
-late()
-""", "--trace-seconds", "0.2")
-        names = {event["name"] for event in events if event["ph"] == "X"}
-        self.assertIn("late", names)
-        self.assertNotIn("early", names)
-
-
-    def test_arguments_and_tasks_on_request(self):
-        source = """
-import asyncio
-class Thing:
-    def __repr__(self): raise SystemExit("not to be called")
-    def method(self, a, b=2.5, *rest, key=None, **more): pass
-def long(text, data, number, many): pass
-def numbers(n):
-    yield from range(n)
-async def job(n):
-    step(n)
-    await asyncio.sleep(0)
-    step(-n)
-def step(n): pass
-async def main():
-    await asyncio.gather(*(asyncio.create_task(job(n), name=f"job {n}") for n in (1, 2)))
-Thing().method("x", True, *[1, 2], key={}, more=Thing)
-long("y" * 100, b"z" * 100, 10 ** 5000, list(range(100)))
-list(numbers(1))
-asyncio.run(main())
-"""
-        shown = {}
-        for event in self.timeline(source, "--trace-arguments"):
-            if event["ph"] == "X":
-                shown.setdefault(event["name"], []).append(event["args"])
-        method, = shown["Thing.method"]
-        self.assertEqual(method["arguments"], "self=<Thing>, a='x', b=True, key=<dict of 0>, "
-                         "rest=<tuple of 2>, more=<dict of 1>")
-        self.assertEqual(shown["long"][0]["arguments"],
-                         f"text='{'y' * 40}'..., data=b'{'z' * 40}'..., number=<int>, "
-                         "many=<list of 100>")
-        self.assertEqual({args["arguments"] for args in shown["numbers"]}, {"n=1"})
-        self.assertEqual(sorted((args["task"], args["arguments"]) for args in shown["step"]),
-                         [("job 1", "n=-1"), ("job 1", "n=1"), ("job 2", "n=-2"), ("job 2", "n=2")])
-        for event in self.timeline(source):
-            self.assertNotIn("arguments", event.get("args", {}))
-
-
-class Tasks(ProfilerTestCase):
-    def test_a_task_that_begins_as_it_is_made_has_its_name(self):
-        async def job():
-            await asyncio.sleep(0)
-
-        async def main():
-            asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
-            await asyncio.gather(*[asyncio.create_task(job(), name=f"job {n}") for n in (1, 2)])
-
-        with self.profiler.profile() as profile:
-            asyncio.run(main())
-        runs = {task.name: task.runs for task in profile.result.tasks}
-        self.assertEqual((runs["job 1"], runs["job 2"]), (2, 2))
-
-    def test_each_has_its_own_time(self):
-        async def work(seconds):
-            for _ in range(3):
-                await step(seconds)
-
-        async def step(seconds):
-            end = time.perf_counter() + seconds
-            while time.perf_counter() < end:
-                pass
-            await asyncio.sleep(0)
-
-        async def main():
-            await asyncio.gather(*(asyncio.create_task(work(n * 0.01), name=f"job {n}")
-                                   for n in range(1, 3)))
-
-        with self.profiler.profile() as profile:
-            asyncio.run(main())
-        result = profile.result
-        tasks = {task.name: task for task in result.tasks}
-        self.assertEqual([tasks[f"job {n}"].runs for n in (1, 2)], [4, 4])
-        self.assertGreater(tasks["job 1"].seconds, 0.03)
-        self.assertGreater(tasks["job 2"].seconds, 0.06)
-        jobs = tasks["job 1"].seconds + tasks["job 2"].seconds
-        self.assertAlmostEqual(jobs, result.find("work")[0].total, delta=1e-4)
-
-    def test_many_tasks_do_not_take_more_and_more(self):
-        async def nothing():
-            pass
-
-        async def main():
-            for _ in range(3000):
-                await asyncio.create_task(nothing())
-
-        with self.profiler.profile() as profile:
-            asyncio.run(main())
-        result = profile.result
-        self.assertLess(len(result.tasks), 1100)
-        self.assertEqual(result.find("nothing")[0].runs, 3000)
-        self.assertGreaterEqual(sum(task.runs for task in result.tasks), 3000)
 
 
 if __name__ == "__main__":

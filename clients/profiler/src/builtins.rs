@@ -1,6 +1,6 @@
 //! C functions, as `sys.monitoring` reports them.
 
-use crate::codes::{text, Identity, Known};
+use crate::codes::{text, Identity, Known, Text};
 use crate::exact::HERE;
 use crate::graph::Graph;
 use crate::session::{lock, Session};
@@ -42,8 +42,9 @@ fn know(session: &Session<Graph>, key: usize, callable: &Bound<'_, PyAny>) -> Kn
         return known;
     }
     let name = name_of(callable).unwrap_or_else(|_| "<built-in method>".to_owned());
-    let identity =
-        Identity { file: "~".to_owned(), line: 0, qualified: name.clone(), name, kind: "builtin" };
+    let name = Text::from(&*name);
+    let (file, qualified) = ("~".into(), name.clone());
+    let identity = Identity { file, line: 0, qualified, name, kind: "builtin" };
     lock(&session.codes).add(key, owner_of(callable).unbind(), identity)
 }
 

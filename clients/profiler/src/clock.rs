@@ -58,6 +58,11 @@ impl Clock {
         self.0.moment.elapsed().as_nanos() as f64 / ticks as f64
     }
 
+    /// So many ticks in nanoseconds.
+    pub fn nanoseconds(self, ticks: u64) -> u64 {
+        (ticks as f64 * self.nanoseconds_per_tick()) as u64
+    }
+
     /// What the clock is called in a report.
     pub fn name(self) -> &'static str {
         match self.0.kind {

@@ -1,7 +1,8 @@
 //! Which functions a profile knows.
 
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyString};
+use pyo3::types::{PyBytes, PyCode, PyString};
 use rustc_hash::FxHashMap;
 
 /// So many code objects are kept alive, so that their address says who they are. Others are known
@@ -13,13 +14,57 @@ const COROUTINE: u32 = 0x80;
 const ITERABLE_COROUTINE: u32 = 0x100;
 const ASYNC_GENERATOR: u32 = 0x200;
 
+/// A text of Python. A file's name that is not UTF-8 has surrogates, which no `String` holds.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Text(Vec<u8>);
+
+/// How surrogates are encoded.
+const AS_THEY_ARE: &std::ffi::CStr = c"surrogatepass";
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().to_vec())
+    }
+}
+
+impl Text {
+    fn of(string: &Bound<'_, PyString>) -> Option<Self> {
+        if let Ok(text) = string.to_str() {
+            return Some(text.into());
+        }
+        // SAFETY: attached, with a string; the names are good for the call. The result is a new
+        // reference, or null with an exception that is set.
+        let encoded = unsafe {
+            let (object, how) = (string.as_ptr(), AS_THEY_ARE.as_ptr());
+            let made = ffi::PyUnicode_AsEncodedString(object, c"utf-8".as_ptr(), how);
+            Bound::from_owned_ptr_or_err(string.py(), made)
+        };
+        Some(Self(encoded.ok()?.cast::<PyBytes>().ok()?.as_bytes().to_vec()))
+    }
+}
+
+impl<'py> IntoPyObject<'py> for &Text {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (bytes, length) = (self.0.as_ptr().cast(), self.0.len() as ffi::Py_ssize_t);
+        // SAFETY: attached; the bytes are good for the call. The result is as above.
+        unsafe {
+            let made = ffi::PyUnicode_DecodeUTF8(bytes, length, AS_THEY_ARE.as_ptr());
+            Bound::from_owned_ptr_or_err(py, made)
+        }
+    }
+}
+
 /// Who a function is, beyond the life of its code object.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Identity {
-    pub file: String,
+    pub file: Text,
     pub line: u32,
-    pub name: String,
-    pub qualified: String,
+    pub name: Text,
+    pub qualified: Text,
     /// `"function"`, `"generator"`, `"coroutine"`, `"async generator"` or `"builtin"`.
     pub kind: &'static str,
 }
@@ -42,15 +87,15 @@ pub struct Codes {
     by_address: FxHashMap<usize, Known>,
     numbers: FxHashMap<Identity, u32>,
     identities: Vec<Identity>,
-    kept: Vec<Py<PyAny>>,
+    kept: Vec<(u32, Py<PyAny>)>,
     ignored: Option<String>,
 }
 
 /// A text attribute, whatever it is made of.
-pub fn text(object: &Bound<'_, PyAny>, name: &str) -> String {
+pub fn text(object: &Bound<'_, PyAny>, name: &str) -> Text {
     let value = object.getattr(name).ok();
     let string = value.as_ref().and_then(|value| value.cast::<PyString>().ok());
-    string.map_or_else(|| "?".to_owned(), |string| string.to_string_lossy().into_owned())
+    string.and_then(Text::of).unwrap_or_else(|| "?".into())
 }
 
 fn number(object: &Bound<'_, PyAny>, name: &str) -> u32 {
@@ -96,8 +141,8 @@ impl Codes {
     }
 
     /// Whether a file is the profiler's own.
-    pub fn is_own(&self, file: &str) -> bool {
-        self.ignored.as_ref().is_some_and(|prefix| file.starts_with(&**prefix))
+    pub fn is_own(&self, file: &Text) -> bool {
+        self.ignored.as_ref().is_some_and(|prefix| file.0.starts_with(prefix.as_bytes()))
     }
 
     /// Takes down what is at this address.
@@ -114,7 +159,7 @@ impl Codes {
         let key = if kept { address } else { (number as usize) << 1 | 1 };
         let known = Known { number, key, resumable, ignored };
         if kept {
-            self.kept.push(object);
+            self.kept.push((number, object));
             self.by_address.insert(address, known);
         }
         known
@@ -125,8 +170,13 @@ impl Codes {
         &self.identities
     }
 
+    /// An object of each function that has one, with its number.
+    pub fn objects(&self, py: Python<'_>) -> Vec<(u32, Py<PyAny>)> {
+        self.kept.iter().map(|(number, object)| (*number, object.clone_ref(py))).collect()
+    }
+
     /// Everything that is kept alive, to be let go where no lock is held.
-    pub fn take_kept(&mut self) -> Vec<Py<PyAny>> {
+    pub fn take_kept(&mut self) -> Vec<(u32, Py<PyAny>)> {
         self.by_address.clear();
         std::mem::take(&mut self.kept)
     }

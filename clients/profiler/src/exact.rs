@@ -27,6 +27,7 @@ impl Tally for Graph {
     fn new(serial: u64, room: usize) -> Self {
         let mut graph = Graph::new(serial << NUMBERS);
         graph.ring = Ring::new(room);
+        graph.tasks.one_by_one = room != 0;
         graph
     }
 

@@ -15,7 +15,7 @@
 mod prune;
 
 use crate::ring::{Ring, END};
-use crate::tasks::{Tasks, NONE};
+use crate::tasks::{Tasks, NONE, PROVISIONAL};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -375,7 +375,7 @@ impl Graph {
         }
         let known = root.then(|| self.tasks.named(id)).flatten();
         if let Some(named) = known {
-            self.run_task(named.row);
+            self.run_task(named.row());
         }
         root && !known.is_some_and(|named| named.name_is_final)
     }
@@ -385,13 +385,15 @@ impl Graph {
         if let Some(top) = self.stack.last_mut() {
             top.task = row;
         }
-        self.ring.of_task(row);
+        self.ring.of_task(if row == NONE { NONE } else { row & !PROVISIONAL });
     }
 
     /// What runs is the coroutine of a task of this name, or of none.
     pub fn name_task(&mut self, id: u64, name: Option<String>) {
-        let row = self.tasks.name(id, name);
-        if self.top().id == id {
+        let top = self.top();
+        let coroutine = self.code_of(top.func).unwrap_or(NONE);
+        let row = self.tasks.name(id, name, coroutine);
+        if top.id == id {
             self.run_task(row);
         }
     }
@@ -460,7 +462,7 @@ impl Graph {
         let took = now.saturating_sub(entry.start);
         self.ring.note(now, END);
         if entry.task != NONE {
-            self.tasks.ran(entry.task, took);
+            self.tasks.ran(entry.id, entry.task, took);
         }
         let func = &mut self.funcs[entry.func as usize];
         func.level -= 1;

@@ -9,6 +9,7 @@ mod builtins;
 mod clock;
 mod codes;
 mod count;
+mod cpu;
 mod exact;
 mod flame;
 mod graph;
@@ -79,6 +80,7 @@ mod _core {
                 let graph = graph.ended(now);
                 let thread = result::thread(py, &graph, rate)?;
                 thread.set_item("events", result::events(py, &graph, began, rate)?)?;
+                thread.set_item("dropped", graph.ring.dropped)?;
                 Ok(thread)
             })
         }

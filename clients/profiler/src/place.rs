@@ -1,6 +1,7 @@
 //! Where a thread keeps its part of a profile.
 
 use crate::attached::Attached;
+use crate::cpu::CpuTime;
 use std::cell::{Cell, RefCell};
 use std::ptr::null;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,17 +14,19 @@ pub struct Slot<T> {
     /// `threading.get_ident()`, or 0 for threads that are added up.
     pub ident: u64,
     pub name: Mutex<String>,
+    pub cpu: CpuTime,
     ended: AtomicBool,
 }
 
 impl<T> Slot<T> {
-    pub fn new(tally: T, ident: u64, name: String) -> Self {
+    pub fn new(tally: T, ident: u64, name: String, cpu: CpuTime) -> Self {
         let (tally, name) = (Attached::new(tally), Mutex::new(name));
-        Self { tally, ident, name, ended: AtomicBool::new(false) }
+        Self { tally, ident, name, cpu, ended: AtomicBool::new(false) }
     }
 
     /// The thread has ended.
     pub fn end(&self) {
+        self.cpu.stop();
         self.ended.store(true, Ordering::Release);
     }
 

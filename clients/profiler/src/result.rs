@@ -3,6 +3,7 @@
 use crate::codes::Identity;
 use crate::count::Counts;
 use crate::graph::{add, Graph};
+use crate::tasks::NONE;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -70,11 +71,11 @@ pub fn thread<'py>(
         (parent, number, calls, runs, nanoseconds(own)).into_pyobject(py)
     });
     result.set_item("nodes", list(py, rows)?)?;
-    let rows = graph
-        .tasks
-        .rows
-        .iter()
-        .map(|task| (&task.name, task.runs, nanoseconds(task.time)).into_pyobject(py));
+    let rows = graph.tasks.rows.iter().map(|task| {
+        let coroutine = place((task.coroutine != NONE).then_some(task.coroutine));
+        let counted = (task.tasks, task.runs, nanoseconds(task.time));
+        (&task.name, coroutine, counted.0, counted.1, counted.2).into_pyobject(py)
+    });
     result.set_item("tasks", list(py, rows)?)?;
     Ok(result)
 }

@@ -25,6 +25,10 @@ pub struct Ring {
     texts: Vec<Option<Arc<str>>>,
     room: usize,
     next: usize,
+    /// The beginnings of calls that had not ended where the oldest event is, the outermost first.
+    open: Vec<(u32, u32, Option<Arc<str>>)>,
+    /// How many events have gone.
+    pub dropped: u64,
 }
 
 impl Ring {
@@ -46,10 +50,14 @@ impl Ring {
             self.events.push(event);
             return;
         }
-        self.events[self.next] = event;
-        if let Some(text) = self.texts.get_mut(self.next) {
-            *text = None;
+        let oldest = std::mem::replace(&mut self.events[self.next], event);
+        let text = self.texts.get_mut(self.next).and_then(Option::take);
+        if oldest.what == END {
+            self.open.pop();
+        } else {
+            self.open.push((oldest.what, oldest.task, text));
         }
+        self.dropped += 1;
         self.next = if self.next + 1 == self.room { 0 } else { self.next + 1 };
     }
 
@@ -75,18 +83,25 @@ impl Ring {
         }
     }
 
-    /// The events from the oldest on, with their arguments.
+    /// The events from the oldest on, with their arguments. Before them, at the time of the oldest, are
+    /// the beginnings of the calls that were under way then.
     pub fn events(&self) -> impl Iterator<Item = (Event, Option<&str>)> + '_ {
         let count = self.events.len();
-        (self.next..count).chain(0..self.next).map(|place| {
+        let time = self.events.get(self.next).map_or(0, |oldest| oldest.time);
+        let open = self.open.iter().map(move |(what, task, text)| {
+            (Event { time, what: *what, task: *task }, text.as_deref())
+        });
+        open.chain((self.next..count).chain(0..self.next).map(|place| {
             let text = self.texts.get(place).and_then(|text| text.as_deref());
             (self.events[place], text)
-        })
+        }))
     }
 
     pub fn clear(&mut self) {
         self.events.clear();
         self.texts.clear();
         self.next = 0;
+        self.open.clear();
+        self.dropped = 0;
     }
 }

@@ -9,6 +9,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::any::Any;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// A profile that is started once and stopped once.
@@ -59,6 +60,9 @@ impl<T: Tally> Running<T> {
         let Some((_, installed)) = lock(&self.installed).take() else { return };
         let now = self.session.clock.now();
         lock(&self.ended).get_or_insert(now);
+        self.session.cpu.stop();
+        let slots = lock(&self.session.threads).clone();
+        slots.iter().for_each(|slot| slot.cpu.stop());
         drop(installed);
     }
 
@@ -80,6 +84,7 @@ impl<T: Tally> Running<T> {
             let Some(tally) = slot.tally.with(py, |tally| tally.clone()) else { continue };
             let found = thread(self, &tally, now)?;
             found.set_item("ident", slot.ident)?;
+            found.set_item("cpu", slot.cpu.nanoseconds())?;
             let name = lock(&slot.name).clone();
             found.set_item("name", name)?;
             threads.append(found)?;
@@ -87,7 +92,15 @@ impl<T: Tally> Running<T> {
         let found = PyDict::new(py);
         let identities = lock(&session.codes).identities().to_vec();
         found.set_item("codes", result::functions(py, &identities)?)?;
+        // Without a lock held: an object may be collected meanwhile.
+        let objects = lock(&session.codes).objects(py);
+        found.set_item("objects", objects.into_pyobject(py)?)?;
         found.set_item("threads", threads)?;
+        found.set_item("began", session.began_at)?;
+        let (clock, since) = (session.clock, session.since.load(Ordering::Relaxed));
+        found.set_item("date", session.date + clock.nanoseconds(since - session.began))?;
+        found.set_item("wall", clock.nanoseconds(now.saturating_sub(since)))?;
+        found.set_item("cpu", session.cpu.nanoseconds())?;
         found.set_item("clock", session.clock.name())?;
         found.set_item("timed", timed)?;
         Ok(found)

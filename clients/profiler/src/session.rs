@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::codes::{identify, Codes, Known};
+use crate::cpu::{time_of, CpuTime};
 use crate::place::{Place, Slot};
 use framehook::Frame;
 use pyo3::ffi;
@@ -34,6 +35,13 @@ pub struct Session<T: Tally> {
     pub clock: Clock,
     /// When it was made, in ticks.
     pub began: u64,
+    /// The same in nanoseconds of the monotonic clock, which all processes share.
+    pub began_at: u64,
+    /// The same in nanoseconds since 1970.
+    pub date: u64,
+    /// When this process began to count, in ticks: the fork that has made it may be later.
+    pub since: AtomicU64,
+    pub cpu: CpuTime,
     pub codes: Mutex<Codes>,
     pub threads: Mutex<Vec<Arc<Slot<T>>>>,
 }
@@ -52,6 +60,10 @@ impl<T: Tally> Session<T> {
             room,
             clock,
             began: clock.now(),
+            began_at: time_of(libc::CLOCK_MONOTONIC).unwrap_or(0),
+            date: time_of(libc::CLOCK_REALTIME).unwrap_or(0),
+            since: AtomicU64::new(clock.now()),
+            cpu: CpuTime::of_process(),
             codes: Mutex::new(Codes::new(ignored)),
             threads: Mutex::default(),
         }
@@ -78,7 +90,8 @@ impl<T: Tally> Session<T> {
         let name = first.and_then(started_by).or_else(|| known_name(py, ident));
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         let name = name.unwrap_or_else(|| format!("thread {ident}"));
-        let slot = Arc::new(Slot::new(T::new(serial, self.room), ident, name));
+        let cpu = CpuTime::of_this_thread();
+        let slot = Arc::new(Slot::new(T::new(serial, self.room), ident, name, cpu));
         let mut threads = std::mem::take(&mut *lock(&self.threads));
         threads = self.reap(py, threads);
         threads.push(slot.clone());
@@ -93,11 +106,13 @@ impl<T: Tally> Session<T> {
         }
         let (ended, mut left): (Vec<_>, Vec<_>) =
             threads.into_iter().partition(|slot| slot.has_ended());
-        let mut sum = T::new(0, 0);
+        let (mut sum, mut cpu) = (T::new(0, 0), 0);
         for slot in ended {
             slot.tally.with(py, |tally| sum.absorb(tally));
+            cpu += slot.cpu.nanoseconds();
         }
-        let ended = Slot::new(sum, 0, "threads that have ended".to_owned());
+        let name = "threads that have ended".to_owned();
+        let ended = Slot::new(sum, 0, name, CpuTime::fixed(cpu));
         ended.end();
         left.push(Arc::new(ended));
         left
@@ -118,6 +133,11 @@ impl<T: Tally> Session<T> {
     /// In a forked child: the other threads are not there any more.
     pub fn forget_others(&self, place: &'static Place<T>) {
         let mine = place.kept();
+        self.since.store(self.clock.now(), Ordering::Relaxed);
+        self.cpu.restart();
+        if let Some(mine) = &mine {
+            mine.cpu.restart();
+        }
         lock(&self.threads)
             .retain(|slot| mine.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, slot)));
     }

@@ -1,19 +1,27 @@
-//! The tasks of asyncio, each with the time that its coroutine has run.
+//! The tasks of asyncio, by name and coroutine, with the time that they have run.
 
 use rustc_hash::FxHashMap;
 
 /// The index of no row: of no task, or of no function, as the caller of what has no known caller.
 pub const NONE: u32 = u32::MAX;
-/// So many tasks have a row of their own. Those that come later share one.
+/// So many rows there are. Tasks that would need another one share the one that is last.
 const MOST_TASKS: usize = 1000;
 
-/// A task.
+/// Set in a row's number where the task's name may still change.
+pub const PROVISIONAL: u32 = 1 << 31;
+
+/// Tasks of one name, and of one coroutine.
 #[derive(Clone)]
 pub struct Task {
+    /// Empty where asyncio has given each task a name.
     pub name: String,
-    /// How often it began or was resumed.
+    /// The coroutine's number in the profile, or `NONE`.
+    pub coroutine: u32,
+    /// How many they are.
+    pub tasks: u64,
+    /// How often they began or were resumed.
     pub runs: u64,
-    /// Ticks while it ran.
+    /// Ticks while they ran.
     pub time: u64,
 }
 
@@ -21,60 +29,100 @@ pub struct Task {
 #[derive(Clone, Default)]
 pub struct Tasks {
     pub rows: Vec<Task>,
+    row_at: FxHashMap<(String, u32), u32>,
     /// Of coroutines that have not ended, by the numbers of their calls.
-    row_of: FxHashMap<u64, Named>,
+    known: FxHashMap<u64, Named>,
+    /// Whether tasks have rows of their own where asyncio has named them: a timeline shows the names.
+    pub one_by_one: bool,
 }
 
 /// What is known of a coroutine.
 #[derive(Clone, Copy)]
 pub struct Named {
     /// Its task's row. `NONE`: it has no task.
-    pub row: u32,
+    row: u32,
     /// Whether its task has its name. One that begins as it is made gets it only after that.
     pub name_is_final: bool,
+    /// What it has added to the row until then.
+    runs: u64,
+    time: u64,
+}
+
+impl Named {
+    /// The row, as a call under way has it.
+    pub fn row(&self) -> u32 {
+        if self.row == NONE || self.name_is_final {
+            self.row
+        } else {
+            self.row | PROVISIONAL
+        }
+    }
+}
+
+/// Whether asyncio has made up a task's name.
+fn is_made_up(name: &str) -> bool {
+    let number = name.strip_prefix("Task-");
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 impl Tasks {
     /// What is known of a coroutine; `None`: not looked up yet.
     pub fn named(&self, id: u64) -> Option<Named> {
-        self.row_of.get(&id).copied()
+        self.known.get(&id).copied()
     }
 
-    /// A coroutine's task is called so; `None`: it has no task. The row is returned.
-    pub fn name(&mut self, id: u64, name: Option<String>) -> u32 {
-        let before = self.named(id).filter(|named| named.row != NONE);
-        let row = match (before, name) {
-            (Some(Named { row, .. }), Some(name)) => {
-                if let Some(task) = self.rows.get_mut(row as usize) {
-                    if (row as usize) < MOST_TASKS {
-                        task.name = name;
-                    }
-                }
-                row
+    /// The task of a coroutine is called so; `None`: it has no task. The row is returned.
+    pub fn name(&mut self, id: u64, name: Option<String>, coroutine: u32) -> u32 {
+        let row = name.map_or(NONE, |name| self.row(name, coroutine));
+        let known = self.known.get(&id).copied();
+        let mut named =
+            known.unwrap_or(Named { row: NONE, name_is_final: false, runs: 0, time: 0 });
+        named.name_is_final = known.is_some();
+        if row != NONE && row != named.row {
+            if let Some(before) = self.rows.get_mut(named.row as usize) {
+                before.tasks -= 1;
+                before.runs -= named.runs;
+                before.time -= named.time;
             }
-            (Some(Named { row, .. }), None) => row,
-            (None, Some(name)) => self.add(name),
-            (None, None) => NONE,
-        };
-        self.row_of.insert(id, Named { row, name_is_final: self.row_of.contains_key(&id) });
+            named.row = row;
+            let task = &mut self.rows[row as usize];
+            task.tasks += 1;
+            task.runs += named.runs;
+            task.time += named.time;
+        }
+        self.known.insert(id, named);
+        named.row()
+    }
+
+    fn row(&mut self, mut name: String, coroutine: u32) -> u32 {
+        if !self.one_by_one && is_made_up(&name) {
+            name.clear();
+        }
+        let mut key = (name, coroutine);
+        if let Some(row) = self.row_at.get(&key) {
+            return *row;
+        }
+        if self.rows.len() >= MOST_TASKS {
+            key = ("tasks that came later".to_owned(), NONE);
+        }
+        let next = self.rows.len() as u32;
+        let row = *self.row_at.entry(key.clone()).or_insert(next);
+        if row == next {
+            let (name, coroutine) = key;
+            self.rows.push(Task { name, coroutine, tasks: 0, runs: 0, time: 0 });
+        }
         row
     }
 
-    fn add(&mut self, name: String) -> u32 {
-        if self.rows.len() < MOST_TASKS {
-            self.rows.push(Task { name, runs: 0, time: 0 });
-            return (self.rows.len() - 1) as u32;
+    /// The task of a coroutine has run for so long.
+    pub fn ran(&mut self, id: u64, row: u32, took: u64) {
+        if row & PROVISIONAL != 0 {
+            if let Some(named) = self.known.get_mut(&id) {
+                named.runs += 1;
+                named.time += took;
+            }
         }
-        if self.rows.len() == MOST_TASKS {
-            let name = "tasks that came later".to_owned();
-            self.rows.push(Task { name, runs: 0, time: 0 });
-        }
-        MOST_TASKS as u32
-    }
-
-    /// A task has run for so long.
-    pub fn ran(&mut self, row: u32, took: u64) {
-        if let Some(task) = self.rows.get_mut(row as usize) {
+        if let Some(task) = self.rows.get_mut((row & !PROVISIONAL) as usize) {
             task.runs += 1;
             task.time += took;
         }
@@ -83,23 +131,32 @@ impl Tasks {
     /// A coroutine has ended.
     #[inline(always)]
     pub fn forget(&mut self, id: u64) {
-        if !self.row_of.is_empty() {
-            self.row_of.remove(&id);
+        if !self.known.is_empty() {
+            self.known.remove(&id);
         }
     }
 
     pub fn restart(&mut self) {
         for task in &mut self.rows {
-            (task.runs, task.time) = (0, 0);
+            (task.tasks, task.runs, task.time) = (0, 0, 0);
+        }
+        for named in self.known.values_mut() {
+            (named.runs, named.time) = (0, 0);
+            if let Some(task) = self.rows.get_mut(named.row as usize) {
+                task.tasks += 1;
+            }
         }
     }
 
     /// Takes over the rows of a thread that has ended.
     pub fn absorb(&mut self, other: &Self) {
-        for theirs in other.rows.iter().filter(|task| task.runs != 0) {
-            if self.rows.len() <= MOST_TASKS {
-                self.rows.push(theirs.clone());
-            }
+        self.one_by_one |= other.one_by_one;
+        for theirs in &other.rows {
+            let row = self.row(theirs.name.clone(), theirs.coroutine);
+            let mine = &mut self.rows[row as usize];
+            mine.tasks += theirs.tasks;
+            mine.runs += theirs.runs;
+            mine.time += theirs.time;
         }
     }
 }

@@ -46,7 +46,7 @@ from ._subprocesses import inherited, prepare
 from ._table import table
 from ._text import visible
 from ._ticker import Ticker
-from ._timeline import timeline
+from ._timeline import lost, timeline
 
 # What else ends a program, and returns where it fails. The others of their kind call these.
 REPLACES = ("execv", "execve")
@@ -268,6 +268,8 @@ class Writer:
         if not (options.quiet or alone):
             for path in written:
                 self.say(f"ferrule_profiler: {visible(path)} is written")
+            for line in lost(result) if options.trace else ():
+                self.say(f"ferrule_profiler: {line}")
             if len(written) == len(self.outputs) or not self.deferred.given_up:
                 self.say(table(result, sort=options.sort, limit=options.limit))
 
@@ -331,7 +333,9 @@ def writer_of_child():
     if available():
         return None
     options = inherited()
-    return Writer(profile_of(options), options)
+    profile = profile_of(options)
+    profile.program = sys.orig_argv[1:]     # sys.argv is not there yet
+    return Writer(profile, options)
 
 
 def absolute(path):
@@ -414,6 +418,7 @@ def run(options, as_module=False):
     name, *arguments = options.program
     with _library.private(_library.IS_LOOKED_FOR):
         writer = Writer(profile_of(options), options)
+    writer.profile.program = [*(["-m"] if as_module else []), name, *arguments]
     _library.hide()
     sys.modules["__main__"] = new_main()
     try:

@@ -2,19 +2,20 @@
 
 import base64
 import html
-import inspect
+import io
 import json
 import os
 import re
 import sys
 import tokenize
+import types
+from io import open
 from os import stat
 from stat import S_ISREG
-from time import strftime
 
 from . import _core
 from ._formats import folded
-from ._table import cuts, seconds, sorted_functions
+from ._table import heading, sorted_functions
 from ._text import short, visible
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html"),
@@ -29,42 +30,51 @@ addEventListener("load", () => scrollTo(0, document.documentElement.scrollHeight
 """
 MOST_SOURCES = 300      # functions that are shown with their source: those that took most
 MOST_LINES = 200        # of a function
+MOST_COLUMNS = 500      # of a line
+MOST_BYTES = 4 << 20    # of a file with source
 NARROWEST = 1e-4        # a smaller part of the whole is no bar of the flame graph
 
 
-def lines_of(file):
-    """The lines of a file, or of what the program has given to linecache in its place."""
+def lines_of(file, date):
+    """The lines of a file, or of what the program has given to linecache in its place, and whether
+    they are older than `date`."""
     try:
-        if S_ISREG(stat(file).st_mode):     # a pipe would have us wait
-            with tokenize.open(file) as text:
-                return text.readlines()
+        known = stat(file)
+        # A pipe would have us wait, and a file may be as large as it likes.
+        if S_ISREG(known.st_mode) and known.st_size <= MOST_BYTES:
+            with open(file, "rb") as opened:
+                content = opened.read(MOST_BYTES + 1)
+            if len(content) <= MOST_BYTES:
+                encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+                return io.StringIO(content.decode(encoding), newline=None).readlines(), known.st_mtime <= date
     except (OSError, SyntaxError, ValueError):
         pass
     linecache = sys.modules.get("linecache")
     cache = vars(linecache).get("cache") if type(linecache) is type(sys) else None
     known = cache.get(file) if type(cache) is dict else None
     if type(known) is tuple and len(known) == 4 and type(known[2]) is list:
-        return [line for line in known[2] if type(line) is str]
-    return []
+        return [line for line in known[2] if type(line) is str], True
+    return [], True
 
 
-def source_of(function, known):
-    """The lines of a function, or none. `known` has the lines of files."""
-    if not function.line or function.kind == "builtin":
-        return []
+def last_line(code):
+    """The last line of a code object, and of those that are in it."""
+    last = max((end for _, end, _, _ in code.co_positions() if end), default=0)
+    return max([last, *(last_line(constant) for constant in code.co_consts
+                        if type(constant) is types.CodeType)])
+
+
+def source_of(number, function, result, known):
+    """The lines of a function, if they are there, and a word about them. `known` has the lines of files."""
+    code = result.code_of(number)
+    if not function.line or function.kind == "builtin" or code is None:
+        return [], ""
     if function.file not in known:
-        known[function.file] = lines_of(function.file)
-    lines = known[function.file][function.line - 1:]
-    if not lines:
-        return []
-    if function.name == "<module>":
-        block = lines
-    else:
-        try:
-            block = inspect.getblock(lines)
-        except Exception:       # whatever is wrong with a text that is no longer the program's
-            block = lines[:1]
-    return [line.rstrip("\n") for line in block[:MOST_LINES]]
+        known[function.file] = lines_of(function.file, result.date)
+    lines, unchanged = known[function.file]
+    block = lines[function.line - 1:max(last_line(code), function.line)]
+    return ([visible(line.rstrip("\n").expandtabs(8))[:MOST_COLUMNS] for line in block[:MOST_LINES]],
+            "" if unchanged else "The file was changed after the profile began: this is what it is now.")
 
 
 def rows(result):
@@ -72,12 +82,14 @@ def rows(result):
     ordered = sorted_functions(result, "own")
     places = {number: place for place, (number, _) in enumerate(ordered)}
     found, known = [], {}
-    for _, function in ordered:
+    for number, function in ordered:
+        source, word = (source_of(number, function, result, known) if len(found) < MOST_SOURCES
+                        else ([], ""))
         found.append([
             visible(function.qualname), visible(function.file), function.line, function.kind, function.calls,
             function.runs, function.recursive, function.raised,
             round(function.own * 1e9), round(function.total * 1e9), short(function.file),
-            source_of(function, known) if len(found) < MOST_SOURCES else [],
+            source, word,
         ])
     return found, places
 
@@ -109,21 +121,19 @@ def as_script(value):
 
 def page(result):
     found, places = rows(result)
-    calls = sum(function.calls for function in result.functions.values())
-    summary = f"{calls:,} calls of {len(found):,} functions in {len(result.threads)} threads"
-    if result.timed:
-        summary += f", {seconds(result.seconds).strip()}"
-    summary = "; ".join([summary, *cuts(result)])
+    program, about = heading(result)
     flame, height = flame_graph(result)
-    threads = [[visible(thread.name), round(thread.seconds * 1e9)] for thread in result.threads]
+    threads = [[visible(thread.name), *(round(time * 1e9) for time in (
+        thread.seconds, thread.cpu, thread.waiting))] for thread in result.threads]
     values = {
-        "@SUMMARY@": html.escape(summary),
-        "@MADE@": strftime("%Y-%m-%d %H:%M"),
+        "@PROGRAM@": html.escape(program),
+        "@ABOUT@": "<br>".join(map(html.escape, about)),
         "@FLAME@": flame,
         "@HEIGHT@": str(height + 4),
         "@DATA@": as_script({"functions": found, "edges": edges(result, places),
                              "threads": threads, "timed": result.timed,
-                             "tasks": [[visible(task.name), task.runs, round(task.seconds * 1e9)]
+                             "tasks": [[visible(task.name), visible(task.coroutine), task.tasks,
+                                        task.runs, round(task.seconds * 1e9)]
                                        for task in result.tasks]}),
     }
     text = TEMPLATE

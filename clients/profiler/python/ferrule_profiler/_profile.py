@@ -47,6 +47,7 @@ class Profile:
         if arguments and not trace:
             raise ValueError("arguments are a part of a timeline: say how many events it has")
         self.timed = not count
+        self.program = None     # the command line, if it is not sys.argv
         self._parts = []
         if count or sample:
             self._core = _core.CountProfile(OWN)
@@ -112,6 +113,8 @@ class Profile:
     def result(self):
         found = self._core.result()
         found["timed"] = self.timed
+        found["program"] = [*map(str, self.program or getattr(sys, "argv", ()))]
+        found["pid"], found["python"] = os.getpid(), sys.version.split()[0]
         if self._sampler is not None:
             found["clock"] = f"a look each {self._sampler.interval * 1e3:g} ms"
             self._sampler.add_to(found)

@@ -1,5 +1,7 @@
 """What a profile has found."""
 
+import re
+from types import CodeType
 from typing import NamedTuple
 
 from ._text import short
@@ -38,6 +40,8 @@ class Edge(NamedTuple):
     total: float
 
 
+# What asyncio calls a task that has been given no name.
+MADE_UP = re.compile(r"Task-\d+")
 # The number of what is missing below the function before it in a path: paths that took little where
 # there were too many, or calls that were too deep. Its name is CUT_NAME.
 CUT = -2
@@ -56,15 +60,24 @@ class Node(NamedTuple):
 class Thread(NamedTuple):
     """A thread. `nodes` is the tree of its paths; the first node is the thread itself.
 
+    `seconds` are those of its functions, `cpu` those that it had a processor.
     `events` are the last ones: (nanoseconds since the beginning, function's number or -1 for an
     end, name of the task where its coroutine begins or is resumed, arguments), the last two often None.
+    `dropped` is how many came before. Calls that were under way then begin at the first event.
     """
 
     name: str
     ident: int
     seconds: float
+    cpu: float
     nodes: list
     events: list
+    dropped: int
+
+    @property
+    def waiting(self):
+        """The seconds without a processor: it slept, waited for something, or for its turn."""
+        return max(self.seconds - self.cpu, 0)
 
     @property
     def paths(self):
@@ -92,29 +105,57 @@ class Thread(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A task of asyncio."""
+    """The tasks of asyncio that have one name and one coroutine."""
 
-    name: str
-    runs: int           # how often it began or was resumed
-    seconds: float      # while it ran
+    name: str           # the coroutine's, if asyncio has named the tasks
+    coroutine: str
+    tasks: int          # how many they are
+    runs: int           # how often they began or were resumed
+    seconds: float      # while they ran
 
 
 class Result:
     """What a profile has found, all threads together.
 
     `functions` is {number: Function}; `edges`, `threads` and `tasks` are lists of Edge, Thread and
-    Task. `clock` is the clock's name; `timed` says whether there are times.
+    Task. `clock` is the clock's name; `timed` says whether there are times. `date` is when it began,
+    in seconds since 1970; `wall` how long it took; `cpu` the processors' time of the process.
+    `program` is the command line, `pid` the process, `python` its version.
     """
 
     def __init__(self, found):
         self.codes = found["codes"]
         self.clock = found["clock"]
         self.timed = found["timed"]
-        self.tasks = [Task(name, runs, time / 1e9) for thread in found["threads"]
-                      for name, runs, time in thread["tasks"] if runs]
+        self.program, self.pid, self.python = found["program"], found["pid"], found["python"]
+        self.began = found["began"]         # nanoseconds of the monotonic clock, as all processes have
+        self.date, self.wall, self.cpu = (found[key] / 1e9 for key in ("date", "wall", "cpu"))
+        self._objects = dict(reversed(found["objects"]))
+        self.tasks = self._sum_tasks(found["threads"])
         self.functions = self._sum_functions(found["threads"])
         self.edges = self._sum_edges(found["threads"])
         self.threads = [self._thread(thread) for thread in found["threads"]]
+
+    def __getstate__(self):
+        return {**vars(self), "_objects": {}}       # code objects are not for other processes
+
+    def code_of(self, number):
+        """The code object of a function; None: it is not known any more."""
+        known = self._objects.get(number)
+        return known if type(known) is CodeType else None
+
+    def _sum_tasks(self, threads):
+        sums = {}
+        for thread in threads:
+            for name, number, *counted in thread["tasks"]:
+                coroutine = self.codes[number][3] if number >= 0 else ""
+                if not name or MADE_UP.fullmatch(name):
+                    name = coroutine
+                known = sums.get((name, coroutine), (0, 0, 0))
+                sums[name, coroutine] = tuple(map(sum, zip(known, counted)))
+        found = [Task(*key, tasks, runs, time / 1e9) for key, (tasks, runs, time) in sums.items()
+                 if runs]
+        return sorted(found, key=lambda task: -task.seconds)
 
     def _sum_functions(self, threads):
         sums = {}
@@ -141,8 +182,14 @@ class Result:
     def _thread(thread):
         nodes = [Node(parent if parent >= 0 else None, number, runs, own / 1e9)
                  for parent, number, _, runs, own in thread["nodes"]]
-        return Thread(thread["name"], thread["ident"], sum(node.own for node in nodes), nodes,
-                      thread.get("events", []))
+        return Thread(thread["name"], thread["ident"], sum(node.own for node in nodes),
+                      thread["cpu"] / 1e9, nodes, thread.get("events", []),
+                      thread.get("dropped", 0))
+
+    @property
+    def waiting(self):
+        """The seconds of all threads in which they had no processor."""
+        return sum(thread.waiting for thread in self.threads)
 
     @property
     def cuts(self):

@@ -68,6 +68,7 @@ class Sampler:
             if known not in numbers:
                 numbers[known] = len(found["codes"])
                 found["codes"].append(known)
+                found["objects"].append((numbers[known], self.kept[address]))
             return numbers[known]
 
         by_ident = {thread["ident"]: thread for thread in found["threads"]}

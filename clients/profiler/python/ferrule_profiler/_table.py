@@ -1,5 +1,7 @@
 """The table in a terminal."""
 
+from time import localtime, strftime
+
 from ._text import short, visible
 
 SORTS = ("own", "total", "calls", "name")
@@ -31,6 +33,19 @@ def calls_of(function):
     return text if function.runs == function.calls else f"{text} ({function.runs:,} runs)"
 
 
+def heading(result):
+    """What was profiled, and for how long: the command line and lines about it."""
+    calls = sum(function.calls for function in result.functions.values())
+    date = strftime("%Y-%m-%d %H:%M:%S", localtime(result.date))
+    count = (f"{calls:,} calls of {len(result.functions):,} functions in"
+             f" {len(result.threads)} threads, {seconds(result.wall).strip()},"
+             f" {seconds(result.cpu).strip()} of processors")
+    if result.timed:
+        count += f", {seconds(result.waiting).strip()} waiting ({result.clock})"
+    about = f"process {result.pid}, Python {result.python}, {date}"
+    return visible(" ".join(result.program)), [about, count, *cuts(result)]
+
+
 def cuts(result):
     """A line that says where paths are missing, if they are."""
     if not result.cuts:
@@ -43,12 +58,8 @@ def table(result, sort="own", limit=40):
     rows = sorted_functions(result, sort)
     shown = rows[:limit] if limit else rows
     whole = result.seconds or 1
-    lines = []
-    calls = sum(function.calls for function in result.functions.values())
-    head = f"{calls:,} calls of {len(rows):,} functions in {len(result.threads)} threads"
-    if result.timed:
-        head += f", {seconds(result.seconds).strip()} ({result.clock})"
-    lines += [head, *cuts(result), ""]
+    program, about = heading(result)
+    lines = [program, *about, ""]
     cells = []
     for _, function in shown:
         cell = [calls_of(function)]
