@@ -137,7 +137,7 @@ with_signal(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- a program that is stopped ---- */
 
-/* {code: (bytes: depth of the stack + 1 where an instruction begins, the code without handlers, bytes: what the instruction has)} */
+/* {address of code: (bytes: depth of the stack + 1 where an instruction begins, the code without handlers, bytes: what the instruction has)} */
 #define HAS_HANDLER 1
 #define HAS_CACHES 2
 #define HAS_PREFIX 4
@@ -156,11 +156,21 @@ static int throws;              /* the next event RAISE is that of the exception
 static Records taken;
 static PyObject **objects;      /* the frame objects of the frames taken, the innermost last; NULL: none */
 
+/* What is known of code, borrowed; NULL: nothing. By its address: CPython hashes all instructions each time. */
+static PyObject *
+known(PyObject *code)
+{
+    PyObject *address = PyLong_FromVoidPtr(code);
+    PyObject *facts = address == NULL ? NULL : PyDict_GetItem(codes, address);
+    Py_XDECREF(address);
+    return facts;
+}
+
 static int
 is_fit(_PyInterpreterFrame *frame)
 {
     PyObject *code = frame->f_executable;
-    return frame->owner == FRAME_OWNED_BY_THREAD && PyFunction_Check(frame->f_funcobj) && PyDict_Contains(codes, code) == 1;
+    return frame->owner == FRAME_OWNED_BY_THREAD && PyFunction_Check(frame->f_funcobj) && known(code) != NULL;
 }
 
 /* How many frames there are up to the entry of the loop that run() has called; 0: some of them cannot continue. */
@@ -186,7 +196,7 @@ slots_of(_PyInterpreterFrame *frame)
     if (frame->stacktop >= 0) {
         return frame->stacktop;
     }
-    PyObject *depths = PyTuple_GET_ITEM(PyDict_GetItem(codes, (PyObject *)code), 0);
+    PyObject *depths = PyTuple_GET_ITEM(known((PyObject *)code), 0);
     return code->co_nlocalsplus + PyBytes_AS_STRING(depths)[frame->instr_ptr - _PyCode_CODE(code)] - 1;
 }
 
@@ -196,7 +206,7 @@ take(_PyInterpreterFrame *frame, Py_ssize_t i)
 {
     PyUnstable_FrameRecord *record = &taken.records[i];
     PyCodeObject *code = (PyCodeObject *)frame->f_executable;
-    PyObject *dead = PyTuple_GET_ITEM(PyDict_GetItem(codes, (PyObject *)code), 1);
+    PyObject *dead = PyTuple_GET_ITEM(known((PyObject *)code), 1);
     int count = slots_of(frame);
     record->function = taken.kept[3 * i] = Py_NewRef(frame->f_funcobj);
     taken.kept[3 * i + 1] = (PyObject *)code;
@@ -275,11 +285,11 @@ is_stop(_PyInterpreterFrame *frame, PyObject *code, Py_ssize_t offset)
     if (events < first || events < rest_until || frames_taken > MOST_FRAMES || (step == 0 ? events != first : (events - first) % step != 0)) {
         return 0;
     }
-    PyObject *known = PyDict_GetItem(codes, code);
-    if (known == NULL || frame == NULL || frame->f_executable != code) {
+    PyObject *facts = known(code);
+    if (facts == NULL || frame == NULL || frame->f_executable != code) {
         return 0;
     }
-    PyObject *begins = PyTuple_GET_ITEM(known, 0);
+    PyObject *begins = PyTuple_GET_ITEM(facts, 0);
     uint8_t *tools = ((PyCodeObject *)code)->_co_monitoring->per_instruction_tools;
     if (tools != NULL && (tools[offset / 2] & (tools[offset / 2] - 1)) != 0) {
         return 0;       /* another tool would get the instruction's event twice */
@@ -293,7 +303,7 @@ static int
 what_it_has(_PyInterpreterFrame *frame)
 {
     PyCodeObject *code = (PyCodeObject *)frame->f_executable;
-    PyObject *table = PyTuple_GET_ITEM(PyDict_GetItem(codes, (PyObject *)code), 2);
+    PyObject *table = PyTuple_GET_ITEM(known((PyObject *)code), 2);
     return PyBytes_AS_STRING(table)[frame->instr_ptr - _PyCode_CODE(code)];
 }
 
@@ -520,6 +530,12 @@ get_locals(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+get_names(PyObject *Py_UNUSED(module), PyObject *code)
+{
+    return PyUnstable_Code_GetLocalPlusNames((PyCodeObject *)code);
+}
+
+static PyObject *
 get_locals_nowhere(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     int status = PyUnstable_InterpreterFrame_GetLocals(PyThreadState_Get()->current_frame, NULL);
@@ -628,6 +644,7 @@ static PyMethodDef methods[] = {
     {"counts", counts, METH_NOARGS, NULL},
     {"get_local", get_local, METH_VARARGS, NULL},
     {"get_locals", get_locals, METH_NOARGS, NULL},
+    {"get_names", get_names, METH_O, NULL},
     {"get_locals_nowhere", get_locals_nowhere, METH_NOARGS, NULL},
     {"see_by_evaluator", see_by_evaluator, METH_O, NULL},
     {"see_by_hook", see_by_hook, METH_O, NULL},

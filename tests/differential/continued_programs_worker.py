@@ -126,7 +126,7 @@ class Stopped(worker.Surroundings):
 
     def executor(self, code):
         own = list(all_code(code))
-        self.codes = {it: (depths(it), it.replace(co_exceptiontable=b""), what_they_have(it)) for it in own + HELPERS}
+        self.codes = {id(it): (depths(it), it.replace(co_exceptiontable=b""), what_they_have(it), it) for it in own + HELPERS}
         first, step = self.schedule(code)
         monitoring = sys.monitoring
         monitoring.use_tool_id(TOOL, "continuing")
@@ -138,7 +138,7 @@ class Stopped(worker.Surroundings):
         return functools.partial(self.extension.run, self.codes, first, step, self.raises, self.elsewhere, exec)
 
     def __exit__(self, *exception):
-        for it in self.codes:
+        for *_, it in self.codes.values():
             sys.monitoring.set_local_events(TOOL, it, 0)
         sys.monitoring.set_events(TOOL, 0)
         self.codes = {}

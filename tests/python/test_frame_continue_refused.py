@@ -78,6 +78,18 @@ class Refusals(unittest.TestCase):
     def test_no_code(self):
         self.both(TypeError, "with a code object, or with NULL", lambda a, *_: [(take, 3, None, 0, (), ())])
 
+    def test_code_with_more_free_variables_than_the_function_has_cells(self):
+        def makes(a, b):
+            def inside():
+                return a, b
+            return inside, lambda: a
+        inside, less = makes(1, 2)
+        for function in (take, less):
+            self.both(ValueError, "a cell for each free variable",
+                      lambda a, b, *_: [(function, inside.__code__, None, 0, (nothing, nothing), ())])
+        self.assertEqual(continued((inside, less.__code__, None, 0, (nothing,), ())), 1)
+        self.assertEqual(continued((inside, take.__code__, None, 0, (3, 4, nothing), ())), 2)
+
     def test_what_suspends(self):
         for function in (numbers, waits, gives, old):
             with self.subTest(function.__name__):

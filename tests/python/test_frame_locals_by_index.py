@@ -44,8 +44,7 @@ def comprehends(rows):
 
 
 def by_name(code, values):
-    names = (*code.co_varnames, *(name for name in code.co_cellvars if name not in code.co_varnames), *code.co_freevars)
-    return dict(zip(names, values, strict=True))
+    return dict(zip(continuing.get_names(code), values, strict=True))
 
 
 @support.needs_framecore

@@ -399,7 +399,8 @@ typedef struct PyUnstable_FrameRecord {
    */
   PyObject *function;
   /*
-   The code that runs. NULL: the function's.
+   The code that runs. NULL: the function's. It has no more free variables
+   than the function's closure.
    */
   PyCodeObject *code;
   /*
@@ -796,6 +797,12 @@ PyObject *PyUnstable_InterpreterFrame_GetLocal(struct _PyInterpreterFrame *frame
 FRAMEHOOK_API
 int PyUnstable_InterpreterFrame_GetLocals(struct _PyInterpreterFrame *frame,
                                           PyObject **out);
+
+/*
+ A new reference to a tuple with the names of the variables of `code`, in the
+ order of their indices.
+ */
+FRAMEHOOK_API PyObject *PyUnstable_Code_GetLocalPlusNames(PyCodeObject *code);
 
 #ifdef __cplusplus
 }  // extern "C"

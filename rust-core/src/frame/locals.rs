@@ -1,11 +1,12 @@
 //! Variables of a frame by index: part of `cpython/framehook.h`.
 //!
-//! Names and meanings are those proposed for CPython 3.16 (python/cpython#156133).
+//! `PyUnstable_InterpreterFrame_GetLocal` and `PyUnstable_Code_GetLocalPlusNames` are those of CPython 3.16
+//! (python/cpython#156134). It has no function that reads all variables.
 
 use super::handle::Frame;
 use crate::code::Code;
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyObject, Py_ssize_t};
+use crate::cpython::{_PyInterpreterFrame, PyCodeObject, PyObject, Py_ssize_t};
 use crate::reference_count::new_reference;
 use core::ffi::{c_int, CStr};
 use core::ptr::null_mut;
@@ -157,4 +158,15 @@ pub unsafe extern "C" fn PyUnstable_InterpreterFrame_GetLocals(
         }
         count as c_int
     }
+}
+
+/// A new reference to a tuple with the names of the variables of `code`, in the
+/// order of their indices.
+///
+/// # Safety
+/// `code` is a live code object. The calling thread is attached.
+#[no_mangle]
+pub unsafe extern "C" fn PyUnstable_Code_GetLocalPlusNames(code: *mut PyCodeObject) -> *mut PyObject {
+    // SAFETY: the caller passes live code, which holds the tuple for all its life.
+    unsafe { new_reference((*code).co_localsplusnames) }
 }

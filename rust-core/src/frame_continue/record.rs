@@ -16,7 +16,8 @@ use core::ptr::null_mut;
 pub struct FrameRecord {
     /// A Python function: the frame's globals and builtins are its own.
     pub function: *mut PyObject,
-    /// The code that runs. NULL: the function's.
+    /// The code that runs. NULL: the function's. It has no more free variables
+    /// than the function's closure.
     pub code: *mut PyCodeObject,
     /// NULL, or the mapping of the locals if the code is that of a module, a
     /// class body or exec().
@@ -104,6 +105,20 @@ impl FrameRecord {
         }
     }
 
+    /// Whether the function has a cell for each free variable of `code`: its prologue may still copy them.
+    ///
+    /// # Safety
+    /// The function is live.
+    unsafe fn has_closure_for(&self, code: Code) -> bool {
+        if code.free_variables() == 0 || self.code.is_null() {
+            return true;
+        }
+        // SAFETY: a live function. Its closure is NULL or a tuple, and stays for all its life.
+        let cells = unsafe { (*self.function.cast::<c::PyFunctionObject>()).func_closure };
+        // SAFETY: a tuple.
+        !cells.is_null() && unsafe { c::PyTuple_Size(cells) } as usize >= code.free_variables()
+    }
+
     /// The instruction at which the frame continues, or behind the prefixes there.
     ///
     /// # Safety
@@ -137,6 +152,10 @@ impl FrameRecord {
         let refuse = |text| Err(Refusal::Value(text));
         if code.flags() & SUSPENDED != 0 {
             return refuse(c"the frame of a generator or coroutine cannot be continued");
+        }
+        // SAFETY: it is a live function.
+        if !unsafe { self.has_closure_for(code) } {
+            return refuse(c"a frame continues with a function that has a cell for each free variable of the code");
         }
         if (code.flags() & c::CO_OPTIMIZED != 0) != self.locals.is_null() {
             return refuse(c"a frame continues with a mapping of locals just if its code has one");
