@@ -8,7 +8,7 @@ import sys
 import traceback
 import unittest
 
-from support import FREE_THREADED, needs_hooks, use_extensions
+from support import FREE_THREADED, _testcapi, needs_failing_allocations, needs_hooks, use_extensions
 
 use_extensions()
 try:
@@ -301,6 +301,42 @@ class What(Cases):
                     run()
             counts.append([sys.getrefcount(it) for it in (thing, o, bound, f, C.m, C.__init__)])
         self.assertEqual(counts[1:], counts[:-1])
+
+    @needs_failing_allocations
+    def test_init_where_an_allocation_fails(self):
+        class Thing:
+            pass
+
+        class C:
+            def __init__(self, a):
+                self.a = [a]
+
+            def __del__(self):
+                deleted.append(1)
+        thing, deleted = Thing(), []
+
+        def make():
+            return C(thing)
+        self.warm(make)
+        for kind in ("none", "pass_on", "fail"):
+            compilers.set_vectorcall(C.__init__, kind)
+            before, ends = sys.getrefcount(thing), set()
+            for number in range(20):
+                deleted.clear()
+                made = None
+                _testcapi.set_nomemory(number, number + 1)
+                try:
+                    made = make()
+                    end = None
+                except (MemoryError, ZeroDivisionError) as error:
+                    end = type(error)
+                finally:
+                    _testcapi.remove_mem_hooks()
+                ends.add(end)
+                self.assertIs(type(made), C if end is None else type(None))
+                del made
+                self.assertEqual(sys.getrefcount(thing), before)
+            self.assertLessEqual({MemoryError, ZeroDivisionError if kind == "fail" else None}, ends)
 
     def test_the_recursion_limit(self):
         def f(n):
