@@ -166,7 +166,9 @@ pub unsafe extern "C" fn PyUnstable_InterpreterFrame_GetLocals(
 /// # Safety
 /// `code` is a live code object. The calling thread is attached.
 #[no_mangle]
-pub unsafe extern "C" fn PyUnstable_Code_GetLocalPlusNames(code: *mut PyCodeObject) -> *mut PyObject {
+pub unsafe extern "C" fn PyUnstable_Code_GetLocalPlusNames(
+    code: *mut PyCodeObject,
+) -> *mut PyObject {
     // SAFETY: the caller passes live code, which holds the tuple for all its life.
     unsafe { new_reference((*code).co_localsplusnames) }
 }
