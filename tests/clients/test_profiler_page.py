@@ -230,6 +230,20 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) - 7)
         for line in (second, third):
             self.assertIn(re.split("[, ]", line)[1], text)
 
+    def test_subinterpreters_are_named(self):
+        try:
+            import _interpreters
+        except ImportError:
+            self.skipTest("no subinterpreters here")
+        self.assertTrue(_interpreters)
+        directory = self.directory()
+        for source, said in (("import _interpreters as i\nnew = i.create()\ni.exec(new, 'def f(): pass\\nf()')\ni.destroy(new)", 1), ("", 0)):
+            path = os.path.join(directory, "found.txt")
+            _, stats = self.profile_program(source, "-o", path)
+            self.assertNotIn("f", stats)
+            with open(path) as file:
+                self.assertEqual(file.read().count("\ncode of subinterpreters is not counted\n"), said)
+
     def test_a_module(self):
         done = self.run_python("-m", "ferrule_profiler", "-m", "this", "x")
         self.assertRegex(done.stderr, r"^-m this x\nprocess \d")

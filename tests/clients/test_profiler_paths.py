@@ -1,4 +1,4 @@
-"""The tree of paths: the one that the program has taken, within a bound that is told."""
+"""The tree of paths: the one that the program has taken, and where it is cut."""
 
 import collections
 import functools

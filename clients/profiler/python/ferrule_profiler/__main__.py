@@ -1,5 +1,6 @@
 """python -m ferrule_profiler [options] script.py args, or -m module args."""
 
+import os
 import sys
 from _thread import TIMEOUT_MAX
 
@@ -12,7 +13,11 @@ with _library.private(_library.IS_LOOKED_FOR):
     from ._export import FORMATS, format_of, is_plain
     from ._table import SORTS
 
-USAGE = "python -m ferrule_profiler [options] (-m MODULE | SCRIPT) [ARGUMENT ...]"
+USAGE = ("python -m ferrule_profiler [options] (-m MODULE | SCRIPT) [ARGUMENT ...]\n"
+         "       python -m ferrule_profiler diff BEFORE AFTER\n"
+         "       python -m ferrule_profiler merge -o FILE FILE ...")
+# A script of such a name is run.
+COMMANDS = ["diff"], ["merge"]
 
 
 def above_zero(text):
@@ -99,6 +104,11 @@ def parsed(arguments):
 
 
 def main(arguments=None):
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] in COMMANDS and not os.path.exists(arguments[0]):
+        with _library.private(_library.IS_LOOKED_FOR):
+            from . import _compare
+        return _compare.main(arguments, whole)
     with _library.private(_library.IS_LOOKED_FOR):
         options = parsed(arguments)
     return _command.run(options, as_module=options.module is not None)

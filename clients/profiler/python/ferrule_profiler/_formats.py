@@ -3,9 +3,8 @@
 import json
 import marshal
 
-from ._result import CUT, CUT_NAME
 from ._table import table
-from ._text import named, visible
+from ._text import CUT, CUT_NAME, named, visible
 
 # --- pstats --------------------------------------------------------------------------------------
 
@@ -65,7 +64,7 @@ def speedscope(result):
         })
     return json.dumps({
         "$schema": "https://www.speedscope.app/file-format-schema.json",
-        "name": "ferrule_profiler", "exporter": "ferrule_profiler", "activeProfileIndex": 0,
+        "name": visible(" ".join(result.program)), "exporter": "ferrule_profiler", "activeProfileIndex": 0,
         "shared": {"frames": frames}, "profiles": profiles,
     })
 

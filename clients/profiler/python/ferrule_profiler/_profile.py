@@ -10,6 +10,8 @@ from ._greenlets import Greenlets
 from ._result import Result
 from ._sample import INTERVAL, Sampler
 
+# What makes subinterpreters. Frame hooks belong to one interpreter, and none of them has this package.
+INTERPRETERS = "_interpreters"
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -114,6 +116,7 @@ class Profile:
         found = self._core.result()
         found["timed"] = self.timed
         found["program"] = [*map(str, self.program or getattr(sys, "argv", ()))]
+        found["interpreters"] = INTERPRETERS in sys.modules
         found["pid"], found["python"] = os.getpid(), sys.version.split()[0]
         if self._sampler is not None:
             found["clock"] = f"a look each {self._sampler.interval * 1e3:g} ms"

@@ -4,7 +4,7 @@ import re
 from types import CodeType
 from typing import NamedTuple
 
-from ._text import short
+from ._text import CUT, short
 
 
 class Function(NamedTuple):
@@ -39,13 +39,8 @@ class Edge(NamedTuple):
     own: float
     total: float
 
-
 # What asyncio calls a task that has been given no name.
 MADE_UP = re.compile(r"Task-\d+")
-# The number of what is missing below the function before it in a path: paths that took little where
-# there were too many, or calls that were too deep. Its name is CUT_NAME.
-CUT = -2
-CUT_NAME = "[cut]"
 
 
 class Node(NamedTuple):
@@ -120,7 +115,8 @@ class Result:
     `functions` is {number: Function}; `edges`, `threads` and `tasks` are lists of Edge, Thread and
     Task. `clock` is the clock's name; `timed` says whether there are times. `date` is when it began,
     in seconds since 1970; `wall` how long it took; `cpu` the processors' time of the process.
-    `program` is the command line, `pid` the process, `python` its version.
+    `program` is the command line, `pid` the process, `python` its version. `interpreters` says whether
+    the program had subinterpreters at hand, whose code is not counted.
     """
 
     def __init__(self, found):
@@ -128,6 +124,7 @@ class Result:
         self.clock = found["clock"]
         self.timed = found["timed"]
         self.program, self.pid, self.python = found["program"], found["pid"], found["python"]
+        self.interpreters = found["interpreters"]
         self.began = found["began"]         # nanoseconds of the monotonic clock, as all processes have
         self.date, self.wall, self.cpu = (found[key] / 1e9 for key in ("date", "wall", "cpu"))
         self._objects = dict(reversed(found["objects"]))

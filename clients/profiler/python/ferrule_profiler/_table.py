@@ -43,7 +43,9 @@ def heading(result):
     if result.timed:
         count += f", {seconds(result.waiting).strip()} waiting ({result.clock})"
     about = f"process {result.pid}, Python {result.python}, {date}"
-    return visible(" ".join(result.program)), [about, count, *cuts(result)]
+    return visible(" ".join(result.program)), [
+        about, count, *cuts(result),
+        *(["code of subinterpreters is not counted"] if result.interpreters else [])]
 
 
 def cuts(result):

@@ -2,6 +2,11 @@
 
 from os import sep
 
+# The number of what is missing below the function before it in a path: paths that took little where
+# there were too many, or calls that were too deep. Its name is CUT_NAME.
+CUT = -2
+CUT_NAME = "[cut]"
+
 
 def visible(text):
     """The text with escapes in place of what cannot be shown: it may be a terminal's command, the end
