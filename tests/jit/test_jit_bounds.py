@@ -95,8 +95,22 @@ class Bounds(Case):
         steps = [1, 2, 2**62, MOST]
         ends = [0, 5, -5, MOST, MOST - 3, LEAST, LEAST + 3, 2**62]
         self.same(source, [(a, b, c) for a in ends for b in ends for c in steps])
-        for step in (-1, -2, -2**62, LEAST):
+        for step in (1, 2, 2**62, MOST, -1, -2, -2**62, LEAST):
             self.same(source.replace("b, c)", f"b, {step})", 2).replace(f"f(a, b, {step})", "f(a, b)"), [(a, b) for a in ends for b in ends])
+
+    def test_loops_that_are_left_and_entered_again(self):
+        source = "def f(a, b):\n    s = turns = 0\n    for i in range(a, b):\n        turns += 1\n        if turns == 5:\n            s = s + 2**63 - 2**63\n" \
+                 "        if turns > 9:\n            break\n        s ^= i\n    return s, turns, i\n"
+        ends = [0, 7, -5, MOST, MOST - 12, LEAST, LEAST + 12]
+        self.jit.enable(turns=2)
+        self.addCleanup(self.jit.enable)
+        for a, b in itertools.product(ends, ends):
+            plain, made = define(source).f, define(source).f
+            self.jit.disable()
+            wanted = outcome(plain, a, b)
+            self.jit.enable(turns=2)
+            for _ in range(3):
+                self.assertEqual(outcome(made, a, b), wanted, (a, b))
 
     def test_indices(self):
         for index in ("i", "i - 1", "i + 1", "-i", "~i", "i % 4", "i & 3", "i - 4", "i // 2", "-1 - i", "len(xs) - 1 - i", "i * i"):
@@ -140,6 +154,8 @@ class Bounds(Case):
         source = "def f(n):\n    s = i = 0\n    while i < 1000:\n        s = s + i * i + (n & 7) & 0xffff\n        i += 1\n    return s\n"
         self.assertNotIn("_overflow", self.code(source, 5)[0])
         self.assertIn("smul_overflow", self.code(source.replace("i * i", "i * n"), 5)[0])
+        counted = source.replace("        i += 1\n", "").replace("while i < 1000:", "for i in range(1000):")
+        self.assertNotIn("_overflow", self.code(counted, 5)[0])
         modular = "def f(n):\n    x = 42\n    while n:\n        n >>= 1\n        x = (x * 1664525 + 1013904223) % 4294967296\n    return x\n"
         self.assertNotIn("_overflow", self.code(modular, 5)[0])
         self.assertNotRegex(self.code("def f(n):\n    return 1 << (n & 31)\n", 5)[1], r"\b(call|blr)\b")  # there is no exit

@@ -99,6 +99,11 @@ impl<'a> Boxes<'a> {
                 // SAFETY: attached, says the caller.
                 unsafe { iterators::of_range(int(next), int(left), int(step), *descending) }
             }
+            Slot::Counter([next, end]) => {
+                let left = int(end).max(int(next)).wrapping_sub(int(next));
+                // SAFETY: attached, says the caller.
+                unsafe { iterators::of_range(int(next), left, 1, false) }
+            }
             Slot::Iterator(object, index, backwards) => {
                 let object = self.word(*object) as usize as *mut PyObject;
                 // SAFETY: attached, says the caller; the container is alive as an object among the words.

@@ -239,6 +239,10 @@ fn range_state(object: &Bound<'_, PyAny>, words: &mut Vec<u64>) -> PyResult<Kind
     let (start, step): (i64, i64) =
         (rest.getattr(&names.start)?.extract()?, rest.getattr(&names.step)?.extract()?);
     let left: u64 = object.call_method0(&names.length_hint)?.extract()?;
+    if step == 1 {
+        words.extend([start as u64, (start as u64).wrapping_add(left)]);
+        return Ok(Kind::Counter);
+    }
     words.extend([start as u64, left, step as u64]);
     Ok(Kind::RangeIterator { descending: step < 0 })
 }

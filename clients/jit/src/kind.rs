@@ -48,6 +48,8 @@ pub enum Kind {
     RangeIterator {
         descending: bool,
     },
+    /// Of a range whose step is 1: the next value and the end. It is exhausted if that is no greater.
+    Counter,
     Tuple(Vec<Kind>),
     /// An iterator over a container of this kind: the object, then the index of the next item. A value on the stack, never one of a variable:
     /// no two values are one iterator.
@@ -108,7 +110,11 @@ impl Kind {
     pub fn is_iterator(&self) -> bool {
         matches!(
             self,
-            Self::RangeIterator { .. } | Self::Iterator { .. } | Self::Enumerate(_) | Self::Zip(_)
+            Self::RangeIterator { .. }
+                | Self::Counter
+                | Self::Iterator { .. }
+                | Self::Enumerate(_)
+                | Self::Zip(_)
         )
     }
 
@@ -135,7 +141,7 @@ impl Kind {
             Self::Range { .. } | Self::RangeIterator { .. } | Self::Buffer { .. } => {
                 out.extend([I64; 3]);
             }
-            Self::Iterator { .. } => out.extend([I64; 2]),
+            Self::Iterator { .. } | Self::Counter => out.extend([I64; 2]),
             Self::Enumerate(iterator) => {
                 out.push(I64);
                 iterator.words(out);
@@ -259,7 +265,7 @@ impl Kind {
             Self::Function(_) => "function".into(),
             Self::Cell => "cell".into(),
             Self::Range { .. } => "range".into(),
-            Self::RangeIterator { .. } => "iterator of a range".into(),
+            Self::RangeIterator { .. } | Self::Counter => "iterator of a range".into(),
             Self::List(items) if **items == Self::Object => "list".into(),
             Self::List(items) => format!("list of {}", items.describe()),
             Self::Iterator { of, backwards: false } => format!("iterator of a {}", of.describe()),

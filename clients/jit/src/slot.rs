@@ -16,6 +16,7 @@ pub enum Slot {
     Object(u16),
     Range([u16; 3]),
     RangeIterator([u16; 3], bool),
+    Counter([u16; 2]),
     Tuple(Vec<Slot>),
     /// NULL if the word is 0.
     Maybe(u16, Box<Slot>),
@@ -54,6 +55,7 @@ impl Slot {
             ) => Self::Object(*object),
             (Kind::Buffer { .. }, [object, ..]) => Self::Object(*object),
             (Kind::Range { .. }, [start, stop, step]) => Self::Range([*start, *stop, *step]),
+            (Kind::Counter, [next, end]) => Self::Counter([*next, *end]),
             (Kind::RangeIterator { descending }, [next, left, step]) => {
                 Self::RangeIterator([*next, *left, *step], *descending)
             }
@@ -90,7 +92,11 @@ impl Slot {
     pub fn is_iterator(&self) -> bool {
         matches!(
             self,
-            Self::RangeIterator(..) | Self::Iterator(..) | Self::Enumerate(..) | Self::Zip(_)
+            Self::RangeIterator(..)
+                | Self::Counter(_)
+                | Self::Iterator(..)
+                | Self::Enumerate(..)
+                | Self::Zip(_)
         )
     }
 }

@@ -260,7 +260,7 @@ impl Lowering<'_, '_> {
                 self.sliced(x, start, stop)
             }
             ("list", [x]) if matches!(x.kind, Kind::Range { .. }) => {
-                let iterator = self.range_iterator(x)?;
+                let iterator = self.counted_range(x)?;
                 let helper = lists::of_range as *const () as usize;
                 Ok(Val::owning(list_of(INT), &[self.made(helper, &iterator.words)]))
             }

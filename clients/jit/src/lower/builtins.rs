@@ -103,7 +103,7 @@ impl Lowering<'_, '_> {
     /// Of a range, or of a tuple of ints. Floats are added with a correction.
     fn sum(&mut self, x: &Val) -> Result<Val> {
         if let Kind::Range { .. } = x.kind {
-            let iterator = self.range_iterator(x)?;
+            let iterator = self.counted_range(x)?;
             return self
                 .call_of_ints(integers::sum_of_range as *const () as usize, &iterator.words);
         }

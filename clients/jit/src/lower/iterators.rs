@@ -78,7 +78,7 @@ impl Lowering<'_, '_> {
                 Ok(Val::new(kind, &[object, last]))
             }
             (Kind::Range { descending }, _) => {
-                let iterator = self.range_iterator(x)?;
+                let iterator = self.counted_range(x)?;
                 let &[start, left, step] = &iterator.words[..] else {
                     return Err("internal: an iterator of other words".into());
                 };
@@ -101,7 +101,7 @@ impl Lowering<'_, '_> {
         fn place(kind: &Kind) -> Option<usize> {
             match kind {
                 Kind::RangeIterator { .. } | Kind::Iterator { .. } => Some(1),
-                Kind::Enumerate(_) => Some(0),
+                Kind::Enumerate(_) | Kind::Counter => Some(0),
                 Kind::Zip(iterators) => iterators.first().and_then(place),
                 _ => None,
             }
@@ -162,6 +162,9 @@ impl Lowering<'_, '_> {
             (Kind::RangeIterator { .. }, &[_, left, _]) => {
                 Ok(self.b.ins().icmp_imm(IntCC::Equal, left, 0))
             }
+            (Kind::Counter, &[next, end]) => {
+                Ok(self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, next, end))
+            }
             (Kind::Iterator { of, .. }, &[object, index]) => {
                 let size = self.length(&Val::new((**of).clone(), &[object]))?;
                 // The index of a backward iterator gets negative.
@@ -195,6 +198,10 @@ impl Lowering<'_, '_> {
                 let fewer = self.b.ins().iadd_imm(left, -1);
                 let advanced = Val::new(iterator.kind.clone(), &[after, fewer, step]);
                 Ok((Val::new(INT, &[next]), advanced))
+            }
+            (Kind::Counter, &[next, end]) => {
+                let after = self.b.ins().iadd_imm(next, 1); // at most the end
+                Ok((Val::new(INT, &[next]), Val::new(Kind::Counter, &[after, end])))
             }
             (Kind::Iterator { of, backwards }, &[object, index]) => {
                 let item = self.item_at(of, object, index)?;

@@ -31,8 +31,18 @@ impl Lowering<'_, '_> {
         Ok(Val::new(Kind::Range { descending }, &[start, stop, step]))
     }
 
-    /// `iter(range)`. Leaves if there are more than an int of 64 bits can count.
+    /// `iter(range)`.
     pub(super) fn range_iterator(&mut self, range: &Val) -> Result<Val> {
+        match (&range.kind, &range.words[..]) {
+            (Kind::Range { .. }, &[start, stop, step]) if self.known(step) == Some(1) => {
+                Ok(Val::new(Kind::Counter, &[start, stop]))
+            }
+            _ => self.counted_range(range),
+        }
+    }
+
+    /// With how many values are left. Leaves if there are more than an int of 64 bits can count.
+    pub(super) fn counted_range(&mut self, range: &Val) -> Result<Val> {
         let (Kind::Range { descending }, &[start, stop, step]) = (&range.kind, &range.words[..])
         else {
             return self.refuse("a loop", &[range]);
