@@ -1,6 +1,7 @@
 """Leaving compiled code: exceptions where they belong, recursion, signals, other threads, tools."""
 
 import sys
+import textwrap
 import threading
 
 import jit_support
@@ -341,6 +342,26 @@ class Observers(Case):
                 print("stopped", ferrule_jit.stats(count)["polled"] > 0)
         """)
         self.assertEqual(output, "stopped True\n")
+
+    def test_short_loops_in_each_other_are_interrupted(self):
+        heads = ["for {0} in range(1, 40)", "for {0} in range(1, 80, 2)", "for {0} in reversed(range(1, 40))", "for {0} in xs", "for {0} in reversed(xs)",
+                 "for {0}, y in enumerate(xs, 1)", "for {0}, y in zip(xs, xs)"]
+        for head in heads:
+            loops = "".join(f"{'    ' * depth}{head.format('abcde'[depth - 1])}:\n" for depth in range(1, 6))
+            output = run_alone(f"def f(xs, done):\n    s = 0\n{loops}{'    ' * 6}s += 1\n    done[0] = 1\n    return s\n" + textwrap.dedent("""
+                import signal
+                f([1], bytearray(1)); ferrule_jit.compile_at_next_call(f); f([1], bytearray(1))
+                class Stop(Exception): pass
+                def handler(number, frame): raise Stop
+                signal.signal(signal.SIGALRM, handler)
+                done, xs = bytearray(1), [1] * 40
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.02)
+                    f(xs, done)
+                except Stop:
+                    print(done[0], ferrule_jit.stats(f)["polled"] > 0)
+            """))
+            self.assertEqual(output, "0 True\n", head)
 
     def test_a_hook_of_another_tool_sees_calls(self):
         import framehook

@@ -95,18 +95,31 @@ impl Lowering<'_, '_> {
     }
 
     /// A word that changes by one in each turn of the loop that ends here; `None`: it is another loop.
-    pub(super) fn counted_turns(&self, instruction: Instruction) -> Option<Value> {
-        let head = instruction.target().and_then(|target| self.source.code.at(target))?;
-        let iterator = self.stack.last().filter(|_| head.opcode == op::FOR_ITER)?;
-        fn place(kind: &Kind) -> Option<usize> {
-            match kind {
-                Kind::RangeIterator { .. } | Kind::Iterator { .. } => Some(1),
-                Kind::Enumerate(_) | Kind::Counter => Some(0),
-                Kind::Zip(iterators) => iterators.first().and_then(place),
-                _ => None,
+    pub(super) fn counted_turns(&mut self, instruction: Instruction) -> Result<Option<Value>> {
+        let head = instruction.target().and_then(|target| self.source.code.at(target));
+        let iterator = self.stack.last().filter(|_| head.is_some_and(|h| h.opcode == op::FOR_ITER));
+        let Some(iterator) = iterator.cloned() else { return Ok(None) };
+        self.turns_of(&iterator)
+    }
+
+    /// It is 0 once at least in each loop that takes a turn: many short loops poll as one does.
+    fn turns_of(&mut self, iterator: &Val) -> Result<Option<Value>> {
+        Ok(match (&iterator.kind, &iterator.words[..]) {
+            (Kind::RangeIterator { .. }, &[_, left, _]) => Some(left),
+            (Kind::Counter, &[next, end]) => Some(self.b.ins().isub(end, next)),
+            (Kind::Iterator { backwards, .. }, &[_, index]) => {
+                Some(self.b.ins().iadd_imm(index, if *backwards { 1 } else { -1 }))
             }
-        }
-        iterator.words.get(place(&iterator.kind)?).copied()
+            (Kind::Enumerate(kind), _) => {
+                let (_, inner) = Self::enumerated_by(iterator, kind)?;
+                self.turns_of(&inner)?
+            }
+            (Kind::Zip(kinds), _) => match Self::iterators_of(iterator, kinds).first() {
+                Some(first) => self.turns_of(first)?,
+                None => None,
+            },
+            _ => None,
+        })
     }
 
     /// The next value, or on behind the loop.

@@ -256,7 +256,7 @@ impl Lowering<'_, '_> {
                 return self.call(argument as usize, &names);
             }
             op::JUMP_BACKWARD => {
-                let left = self.counted_turns(instruction);
+                let left = self.counted_turns(instruction)?;
                 self.poll(left);
                 return self.jump(instruction);
             }
