@@ -164,7 +164,7 @@ def pdb_session(function, *commands):
     return out.getvalue()
 
 
-def run_python(arguments, text="", timeout=120, **environment):
+def run_python(arguments, text="", timeout=120, cwd=None, **environment):
     """Run this interpreter with the debugger importable: what it printed, with its errors."""
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONBREAKPOINT"}
     done = subprocess.run(
@@ -173,6 +173,7 @@ def run_python(arguments, text="", timeout=120, **environment):
         capture_output=True,
         text=True,
         timeout=timeout,
+        cwd=cwd,
         env={**inherited, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1", **environment},
     )
     return done.stdout + done.stderr

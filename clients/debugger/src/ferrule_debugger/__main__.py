@@ -6,6 +6,7 @@ import pdb
 import sys
 
 from . import Pdb, install, missing
+from .debugger import end_soon
 
 DESCRIPTION = """\
 Debug a Python program: pdb, with all of its commands, without its price.
@@ -52,7 +53,10 @@ def main():
         print(f"{lacking} Code is found by events of sys.monitoring instead.", file=sys.stderr)
     # pdb would take options from the arguments of the program.
     Pdb.arguments, sys.argv[1:] = sys.argv[1 + len(own):], own
-    pdb.main()
+    # The program has the globals of this module from here on.
+    end, run = end_soon, pdb.main
+    run()
+    end()
 
 
 if __name__ == "__main__":

@@ -48,7 +48,15 @@ def _line_at(code, offset):
     return None
 
 
+def _leave():
+    """Leave a thread by the exception that was raised in another one's prompt."""
+    if _getframe(2).f_globals.get("__package__") != __package__:
+        session.raise_here()
+
+
 def _at_line(code, line):
+    if session.raising:
+        _leave()
     key = id(code)
     entry = _entries.get(key)
     if entry is None:
@@ -79,6 +87,9 @@ def _stop_at(place, frame, line):
 
 
 def _at_jump(code, offset, destination):
+    if session.raising:
+        _leave()
+        return None
     # A loop on a single line has no other event for its next round.
     if destination > offset:
         return DISABLE
@@ -113,6 +124,8 @@ def _at_unwind(code, offset, exception):
 
 
 def _at_raise(code, offset, exception):
+    if session.raising:
+        _leave()
     frame = _getframe(1)
     if (watcher := _watcher(frame)) is not None:
         watcher.at_exception(frame, exception)

@@ -2,14 +2,17 @@
 
 import bdb
 import inspect
+import linecache
 import opcode
+import os
 import sys
+import threading
 
 from . import breakpoints, turns
 from .at_events import thread
 from .events import ALL_LINES, INSTRUCTIONS, NO_LINES
 from .per_thread import RUNNING, STEPPING, WATCHING, Here, MadeOnce, OfThread, Watched
-from .session import session
+from .session import leave_task, session
 
 
 _entries = session.events.entries
@@ -23,6 +26,14 @@ _GENERATORS = bdb.GENERATOR_AND_COROUTINE_FLAGS
 _RETURNS = {opcode.opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST")}
 # What resumes a generator, and gets an event at its end.
 _RESUMES = {opcode.opmap[name] for name in ("FOR_ITER", "SEND")}
+
+
+# A program that makes names of files has more.
+_MOST_NAMES = 10_000
+try:
+    _started_in = os.getcwd()
+except OSError:
+    _started_in = ""
 
 
 def _opcode_at(frame):
@@ -43,6 +54,10 @@ def _ends_unseen(frame, command_is_return):
 _RUNNERS = {function.__code__ for function in (bdb.Bdb.run, bdb.Bdb.runeval, bdb.Bdb.runcall)}
 
 
+class Quit(SystemExit, bdb.BdbQuit):
+    """What `quit` raises: tasks, callbacks and threads hand a SystemExit on, and end without a report."""
+
+
 class Bdb(bdb.Bdb):
     """bdb.Bdb without its price.
 
@@ -51,6 +66,7 @@ class Bdb(bdb.Bdb):
     """
 
     _here = MadeOnce(Here)
+    _runs_in = None     # the thread that runs a statement
     stopframe = OfThread()
     returnframe = OfThread()
     stoplineno = OfThread()
@@ -260,10 +276,16 @@ class Bdb(bdb.Bdb):
     def trace_dispatch(self, frame, event, arg):
         outer = self.enterframe
         with turns.mine():
+            session.raise_here()
             try:
                 tracer = super().trace_dispatch(frame, event, arg)
-            except BaseException:
+            except BaseException as error:
                 self._end_step()        # as CPython does for a trace function
+                if isinstance(error, SystemExit | bdb.BdbQuit):
+                    leave_task()
+                if type(error) is bdb.BdbQuit:
+                    runs_here = (self._runs_in or threading.main_thread().ident) == threading.get_ident()
+                    raise (Quit if runs_here else SystemExit)(1) from None
                 raise
             finally:
                 self.enterframe = outer
@@ -391,9 +413,9 @@ class Bdb(bdb.Bdb):
             if bdb.Breakpoint.bpbynumber[point.number] is not point:
                 return False        # cleared in another thread meanwhile
         else:
-            file, line = self.canonic(frame.f_code.co_filename), frame.f_lineno
-            breaks = (session.owner or self).breaks
-            place = breakpoints.places_in(frame.f_code, file, breaks.get(file)).get(line)
+            owner, line = session.owner or self, frame.f_lineno
+            file = owner.file_of(frame.f_code.co_filename)
+            place = breakpoints.places_in(frame.f_code, file, owner.breaks.get(file)).get(line)
             stop = place and breakpoints.effective(place, frame, line)
             if not stop:
                 return False
@@ -412,14 +434,54 @@ class Bdb(bdb.Bdb):
         """No frame has to be traced because there are breakpoints in its file."""
         return session.events.tool is None and super().break_anywhere(frame)
 
+    def canonic(self, filename):
+        """As bdb has it; a relative name is also one from before the program has changed the directory."""
+        if len(self.fncache) >= _MOST_NAMES:
+            self.fncache.clear()
+        try:
+            if filename not in self.fncache and not os.path.isabs(filename) and not os.path.exists(filename):
+                since_start = os.path.join(_started_in, filename)
+                if os.path.exists(since_start):
+                    self.fncache[filename] = os.path.normcase(os.path.abspath(since_start))
+            return super().canonic(filename)
+        except (OSError, ValueError):       # the directory was removed, or it is no name of a file
+            return filename
+
+    def file_of(self, filename):
+        """The name by which a file has breakpoints, which may be another one by symbolic links."""
+        file = self.canonic(filename)
+        if file in self.breaks:
+            return file
+        path = breakpoints.real_path(file)
+        return next((other for other in list(self.breaks) if breakpoints.real_path(other) == path), file)
+
+    def get_break(self, filename, lineno):
+        return super().get_break(self.file_of(filename), lineno)
+
+    def get_breaks(self, filename, lineno):
+        return super().get_breaks(self.file_of(filename), lineno)
+
+    def get_file_breaks(self, filename):
+        return super().get_file_breaks(self.file_of(filename))
+
+    def clear_break(self, filename, lineno):
+        return super().clear_break(self.file_of(filename), lineno)
+
     def set_break(self, filename, lineno, temporary=False, cond=None, funcname=None):
-        problem = super().set_break(filename, lineno, temporary, cond, funcname)
+        file = self.file_of(filename)
+        if session.has_line(file, lineno) and not linecache.getline(file, lineno):
+            # Generated code, whose source is not known.
+            self._add_to_breaks(file, lineno)
+            bdb.Breakpoint(file, lineno, temporary, cond, funcname)
+            problem = None
+        else:
+            problem = super().set_break(file, lineno, temporary, cond, funcname)
         if problem is None:
             if self.enterframe is not None and not session.has(self):
                 # One that another has replaced, and that is being used again.
                 self._load_breaks()
                 session.enter(self, False)
-            session.break_changed(self, self.canonic(filename), lineno)
+            session.break_changed(self, file, lineno)
         return problem
 
     def _prune_breaks(self, filename, lineno):
@@ -427,7 +489,7 @@ class Bdb(bdb.Bdb):
         session.break_changed(self, filename, lineno)
 
     def clear_all_file_breaks(self, filename):
-        problem = super().clear_all_file_breaks(filename)
+        problem = super().clear_all_file_breaks(self.file_of(filename))
         session.breaks_changed(self)
         return problem
 
@@ -470,11 +532,13 @@ class _Running:
         self._tracer = sys.gettrace()
         session.enter(debugger, True)
         self._stepper, thread.stepper = thread.stepper, debugger
+        self._outer, debugger._runs_in = debugger._runs_in, threading.get_ident()
         debugger._remember_tracer()
 
     def __exit__(self, *exception):
         debugger = self._debugger
         debugger._end_step()
         thread.stepper = self._stepper
+        debugger._runs_in = self._outer
         sys.settrace(self._tracer)
         session.leave(debugger, True)

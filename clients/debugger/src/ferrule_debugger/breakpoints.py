@@ -1,9 +1,22 @@
 """Which breakpoint stops a frame at a line."""
 
 import bdb
+import functools
+import os
 import traceback
 
 from .index import lines_of
+
+
+@functools.lru_cache(10_000)
+def real_path(file):
+    """The path of a file without symbolic links. Names in angle brackets stay as they are."""
+    if file[:1] == "<" and file[-1:] == ">":
+        return file
+    try:
+        return os.path.normcase(os.path.realpath(file))
+    except (OSError, ValueError):
+        return file
 
 
 _codes = {}     # condition -> its code

@@ -1,11 +1,18 @@
 """The debugger with prompt: pdb.Pdb on ferrule_debugger.Bdb."""
 
+import bdb
+import linecache
+import os
 import pdb
+import signal
 import sys
 import threading
+import time
 import weakref
 
-from .base import Bdb
+from . import places
+from .base import Bdb, Quit
+from .breakpoints import real_path
 from .session import session
 
 # The thread whose prompt was the last one, and those that have one. Debuggers share the terminal.
@@ -21,6 +28,10 @@ def _raise_in(thread):
         return False
     raise_in = pythonapi.PyThreadState_SetAsyncExc
     return raise_in(c_ulong(thread.ident), py_object(KeyboardInterrupt)) == 1
+
+
+class Restart(SystemExit, pdb.Restart):
+    """What `run` raises: a task hands a SystemExit on."""
 
 
 class Pdb(pdb.Pdb, Bdb):
@@ -62,7 +73,43 @@ class Pdb(pdb.Pdb, Bdb):
         self.stdout.flush()
         print("***", text, file=sys.stderr if self.stdout is sys.stdout else self.stdout)
 
+    # --- The end of the program. ----------------------------------------------------------------
+
+    def do_quit(self, arg):
+        self._end_program(Quit(1))
+        return super().do_quit(arg)
+
+    do_quit.__doc__ = pdb.Pdb.do_quit.__doc__
+    do_q = do_exit = do_quit
+
+    def do_EOF(self, arg):
+        self._end_program(Quit(1))
+        return super().do_EOF(arg)
+
+    do_EOF.__doc__ = pdb.Pdb.do_EOF.__doc__
+
+    def _end_program(self, exception):
+        """Raise an exception in the thread that runs the program, if that is another one. False: it is not."""
+        main, here = threading.main_thread().ident, threading.get_ident()
+        runner = self._runs_in or main
+        if runner == here:
+            return False
+        exceptions = {runner: exception}
+        if self.mainpyfile or self._runs_in is None:
+            for thread in threading.enumerate():
+                if thread.ident not in (here, runner):
+                    exceptions[thread.ident] = SystemExit(1)
+        session.raise_in(exceptions)
+        if runner == main and callable(signal.getsignal(signal.SIGINT)):
+            # It may wait for something.
+            if hasattr(signal, "pthread_kill"):
+                signal.pthread_kill(main, signal.SIGINT)
+            else:
+                signal.raise_signal(signal.SIGINT)
+        return True
+
     def sigint_handler(self, signum, frame):
+        session.raise_here()
         if _prompting and _prompting[-1][0] is not threading.current_thread():
             # The main thread runs this, and another one has the prompt: Ctrl-C is for that one.
             thread, debugger = _prompting[-1]
@@ -90,35 +137,110 @@ class Pdb(pdb.Pdb, Bdb):
             self._in_command = outer
 
     def do_run(self, arg):
-        """run [args...]
-
-        Restart the debugged python program. If a string is supplied
-        it is split with "shlex", and the result is used as the new
-        sys.argv.  History, breakpoints, actions and debugger options
-        are preserved.  "restart" is an alias for "run".
-        """
         try:
             super().do_run(arg)
         except pdb.Restart:
+            elsewhere = self._runs_in is not None and self._end_program(Restart())
             self.set_quit()     # no breakpoint stops while the program is left
-            raise
+            if not elsewhere:
+                raise Restart from None
+            return 1
 
+    do_run.__doc__ = pdb.Pdb.do_run.__doc__
     do_restart = do_run
 
     def do_debug(self, arg):
-        """debug code
-
-        Enter a recursive debugger that steps through the code
-        argument (which is an arbitrary expression or statement to be
-        executed in the current environment).
-        """
         theirs, pdb.Pdb = pdb.Pdb, type(self)       # it is made by that name
         try:
             return super().do_debug(arg)
         finally:
             pdb.Pdb = theirs
 
-    complete_debug = pdb.Pdb.complete_debug
+    do_debug.__doc__ = pdb.Pdb.do_debug.__doc__
+
+    # --- Where breakpoints go. ------------------------------------------------------------------
+
+    def do_break(self, arg, temporary=0):
+        next_number = bdb.Breakpoint.next
+        if not self._break_in_function(arg, temporary):
+            super().do_break(arg, temporary)
+        if bdb.Breakpoint.next != next_number:
+            point = bdb.Breakpoint.bpbynumber[-1]
+            if session.owner is self and not self._is_loaded(point.file):
+                self.note(f"Breakpoint {point.number} is pending: no code of its file has run yet.")
+
+    do_break.__doc__ = pdb.Pdb.do_break.__doc__
+    do_b = do_break
+
+    def _break_in_function(self, arg, temporary):
+        """Set a breakpoint in a function, also behind wrappers. False: it is not the name of one."""
+        name, _, condition = (part.strip() for part in arg.partition(","))
+        if not name or name.isdigit() or ":" in name or self._compile_error_message(condition or "True"):
+            return False
+        try:
+            value = places.attribute(name, self.curframe.f_globals, self.curframe_locals)
+            function = places.function_behind(value)
+        except Exception:
+            return False
+        if function is None:
+            return False
+        code = function.__code__
+        file = self.canonic(code.co_filename)
+        if not os.path.exists(file):
+            linecache.lazycache(file, function.__globals__)
+        line = self.checkline(file, pdb.find_first_executable_line(code))
+        if line:
+            problem = self.set_break(file, line, temporary, condition or None, code.co_name)
+            if problem:
+                self.error(problem)
+            else:
+                point = bdb.Breakpoint.bpbynumber[-1]
+                self.message(f"Breakpoint {point.number} at {point.file}:{point.line}")
+        return True
+
+    def _is_loaded(self, file):
+        return session.knows(file) or any(
+            isinstance(name, str) and real_path(self.canonic(name)) == real_path(file)
+            for name in [getattr(module, "__file__", None) for module in list(sys.modules.values())])
+
+    def checkline(self, filename, lineno):
+        """The line where a breakpoint at this one stops: the next one with code. 0: there is none."""
+        file = self.canonic(filename)
+        places.learn_source(file, self.canonic)
+        if session.has_line(file, lineno):
+            return lineno
+        line = super().checkline(filename, lineno)
+        lines = places.lines_with_code(file) if line else None
+        if lines is None or line in lines:
+            return line
+        after = min((each for each in lines if each > line), default=0)
+        if after:
+            self.note(f"Line {line} has no code: the breakpoint is at line {after}.")
+        else:
+            self.error(f"There is no code at line {line} or after it")
+        return after
+
+    def lookupmodule(self, filename):
+        """The file of a name: on sys.path, of a module, in the directory, or of code that has run."""
+        if (file := super().lookupmodule(filename)) is not None:
+            return file
+        file = self.canonic(filename)
+        if os.path.isfile(file) or session.knows(file) or (filename[:1] == "<" and session.look_for(file)):
+            return file
+        return places.file_of_module(filename.removesuffix(".py").replace("/", "."), self.canonic)
+
+
+def end_soon():
+    """End the process soon, also if threads that the program has left wait for ever. It was quit."""
+    threading.Thread(target=_end_process, daemon=True).start()
+
+
+def _end_process():
+    time.sleep(1)
+    if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
+        for file in (sys.stdout, sys.stderr):
+            file.flush()
+        os._exit(0)
 
 
 def set_trace(*, header=None):

@@ -19,6 +19,8 @@ WATCH_END = _E.PY_RETURN
 INSTRUCTIONS, ALL_LINES, NO_LINES = -1, 0, sys.maxsize
 # Exceptions have no events that belong to one code object.
 WATCH_EVERYWHERE = _E.RAISE | _E.PY_UNWIND
+# Where a thread is to be left by an exception.
+LEAVE_EVERYWHERE = _E.LINE | _E.JUMP | _E.RAISE
 FIND_EVERYWHERE = _E.PY_START | _E.PY_RESUME
 
 NAME = "ferrule_debugger"
@@ -57,6 +59,7 @@ class Events:
         self._lock = threading.RLock()
         self.watches = 0        # of all code objects, those that are paused too
         self._finding = False
+        self._leaving = False
         self._callbacks = {}    # event -> function
         self._lost = False      # the tool id was, since the last mend()
 
@@ -90,7 +93,7 @@ class Events:
     def _forget_all(self):
         self.entries.clear()
         self._callbacks.clear()
-        self.watches, self._finding, self.tool = 0, False, None
+        self.watches, self._finding, self._leaving, self.tool = 0, False, False, None
 
     def call(self, callbacks):
         """Call these functions: {event: function}."""
@@ -187,6 +190,13 @@ class Events:
                 self._finding = on
                 self._everywhere()
 
+    def leave(self, on):
+        """Report each line of all threads, or stop it."""
+        with self._lock:
+            if self._keep_tool():
+                self._leaving = on
+                self._everywhere()
+
     def _entry(self, code):
         key, entries = id(code), self.entries
 
@@ -232,6 +242,8 @@ class Events:
         events = WATCH_EVERYWHERE if self.watches else 0
         if self._finding:
             events |= FIND_EVERYWHERE
+        if self._leaving:
+            events |= LEAVE_EVERYWHERE
         if monitoring.get_events(self.tool) == events:
             return False
         monitoring.set_events(self.tool, events)

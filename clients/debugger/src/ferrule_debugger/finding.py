@@ -56,6 +56,11 @@ def code_of_suspended():
                 yield code
 
 
+def code_of_functions():
+    """The code objects of all functions."""
+    return [each.__code__ for each in gc.get_objects() if type(each) is types.FunctionType]
+
+
 class HookFinder:
     """A frame hook is called once for each code object."""
 

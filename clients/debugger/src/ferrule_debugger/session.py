@@ -1,17 +1,29 @@
 """The debugger whose breakpoints are in force, and the code that they touch."""
 
 import os
+import sys
 import threading
 
-from .breakpoints import places_in
+from .breakpoints import places_in, real_path
 from .events import Events
-from .finding import finder
-from .index import CodeIndex
+from .finding import code_of_functions, finder
+from .index import CodeIndex, lines_of
 
 
 HOOK_LOST = "The program has removed the debugger's frame hook. It was added again."
 EVENTS_LOST = "The program has taken the debugger's events of sys.monitoring. They were set again."
 TOOL_LOST = "The program has taken the debugger's tool id, and none is free: no breakpoint stops."
+
+
+def leave_task():
+    """Let the task that runs, if one does, end by an exception that asyncio need not report."""
+    current_task = getattr(sys.modules.get("asyncio"), "current_task", None)
+    try:
+        task = current_task and current_task()
+    except RuntimeError:        # no loop runs
+        return
+    if task is not None:
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
 
 
 class Session:
@@ -31,6 +43,7 @@ class Session:
         self.owner = None       # the debugger in force
         self.callbacks = {}     # event -> function
         self.at_start = None    # what a frame hook calls
+        self.raising = {}       # id of a thread -> the exception that it is to be left by
         self.losses = set()     # what the program has taken, and was not reported yet
 
     def has(self, debugger):
@@ -64,12 +77,31 @@ class Session:
         with self.lock:
             if self._owners or self.events.watches:
                 return
+            if self.raising and not self.raising.keys().isdisjoint(sys._current_frames()):
+                return
+            self.raising.clear()
             if self._finder is not None:
                 self._finder.stop()
                 self._finder = None
             self.events.stop()
             self._index.clear()
             self.losses.clear()
+
+    def raise_in(self, exceptions):
+        """Raise exceptions in other threads, {id of a thread: exception}, at the next line that each runs."""
+        with self.lock:
+            self.raising.update(exceptions)
+            self.events.leave(True)
+
+    def raise_here(self):
+        """Raise what is to be raised in this thread."""
+        exception = self.raising.pop(threading.get_ident(), None)
+        if exception is not None:
+            if not self.raising:
+                self.events.leave(False)
+                self.end_if_idle()
+            leave_task()
+            raise exception
 
     def _in_force(self):
         owner = self.owner = self._owners[-1][0] if self._owners else None
@@ -93,13 +125,29 @@ class Session:
         if finder is not None:
             finder.at_next_start(code)
 
+    def knows(self, file):
+        """Whether code of a file has run."""
+        return self._index.has(real_path(file))
+
+    def look_for(self, file):
+        """Whether there are functions of a file, also such as have not run."""
+        if self.owner is not None:
+            for code in code_of_functions():
+                if code.co_filename == file:
+                    self.found(code)
+        return self.knows(file)
+
+    def has_line(self, file, line):
+        """Whether code has run that has this line."""
+        return any(line in lines_of(code) for code in self._index.at(real_path(file), line))
+
     def found(self, code):
         """A code object is about to run for the first time, or runs."""
         owner = self.owner
         if owner is not None:
-            file = owner.canonic(code.co_filename)
-            self._index.add(code, file)
-            self._touch(owner, code)
+            self._index.add(code, real_path(owner.canonic(code.co_filename)))
+            file = owner.file_of(code.co_filename)
+            self._touch(owner, code, file)
             if file in owner.breaks:
                 self._find_inner(file)
 
@@ -108,7 +156,7 @@ class Session:
 
         No event reports frames that a frame hook starts, but a hook may be visible to debuggers.
         """
-        for code in self._index.take_inner(file):
+        for code in self._index.take_inner(real_path(file)):
             self.found(code)
 
     def break_changed(self, debugger, file, line):
@@ -116,8 +164,8 @@ class Session:
         if debugger is self.owner:
             self._see_all()
             self._find_inner(file)
-            for code in self._index.at(file, line):
-                self._touch(debugger, code)
+            for code in self._index.at(real_path(file), line):
+                self._touch(debugger, code, file)
 
     def breaks_changed(self, debugger):
         """All breakpoints may be others now."""
@@ -125,7 +173,7 @@ class Session:
             return
         for entry in list(self.events.entries.values()):
             if entry.lines and (code := entry.reference()) is not None:
-                self._touch(debugger, code)
+                self._touch(debugger, code, debugger.file_of(code.co_filename))
         for file, lines in list(debugger.breaks.items()):
             for line in list(lines):
                 self.break_changed(debugger, file, line)
@@ -147,8 +195,7 @@ class Session:
             if self.events.mend():
                 self.losses.add(EVENTS_LOST if self.events.tool is not None else TOOL_LOST)
 
-    def _touch(self, owner, code):
-        file = owner.canonic(code.co_filename)
+    def _touch(self, owner, code, file):
         if file in owner.breaks or id(code) in self.events.entries:
             # Or another thread that has seen fewer breakpoints may come later.
             with self.lock:
@@ -158,6 +205,7 @@ class Session:
     def renew_locks(self):
         """In a child process: the threads that may have held them are not there."""
         self.lock = threading.RLock()
+        self.raising.clear()
         self.events.renew_lock()
         self._index.renew_lock()
 
