@@ -72,7 +72,7 @@ impl Lowering<'_, '_> {
             self.b.create_block(),
             self.b.create_block(),
         );
-        self.b.set_cold_block(large);
+        [other, negative, large].into_iter().for_each(|block| self.b.set_cold_block(block));
         let result = self.b.append_block_param(end, I64);
         // The lowest two bits are 1 less the sign, and the digits are counted above three bits: 0 is 1, of which the digit is 0.
         let natural = self.b.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, tag, 8);
@@ -166,14 +166,20 @@ impl Lowering<'_, '_> {
     fn store_float(&mut self, place: Value, number: Value) -> Result<()> {
         let flags = MemFlags::trusted();
         let old = self.b.ins().load(I64, flags, place, 0);
+        let (float, here, anew, end) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
+        self.b.set_cold_block(anew);
         let ty = self.b.ins().load(I64, flags, old, TYPE);
+        let is_float = self.b.ins().icmp_imm(IntCC::Equal, ty, objects::float_type() as i64);
+        self.b.ins().brif(is_float, float, &[], anew, &[]);
+        self.b.switch_to_block(float);
         let count = self.b.ins().load(I32, flags, old, REFERENCES);
-        let float = self.b.ins().icmp_imm(IntCC::Equal, ty, objects::float_type() as i64);
         let single = self.b.ins().icmp_imm(IntCC::Equal, count, 1);
-        let own = self.b.ins().band(float, single);
-        let (here, anew, end) =
-            (self.b.create_block(), self.b.create_block(), self.b.create_block());
-        self.b.ins().brif(own, here, &[], anew, &[]);
+        self.b.ins().brif(single, here, &[], anew, &[]);
         self.b.switch_to_block(here);
         self.b.ins().store(flags, number, old, FLOAT_VALUE);
         self.b.ins().jump(end, &[]);
