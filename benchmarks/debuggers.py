@@ -56,8 +56,15 @@ def debugger_of(kind, first):
             if self.todo is not None:
                 todo, self.todo = self.todo, None
                 todo(self)
+            if self.go_on is None:
+                self.set_continue()
+            else:
+                self.go_on(frame)
+
+        def user_return(self, frame, value):
             self.set_continue()
 
+    Measured.go_on = None
     Measured.todo = staticmethod(first)
     return Measured(nosigint=True, readrc=False)
 
@@ -78,6 +85,42 @@ def recursion(kind, count):
 
     workloads.recursion(20)
     run_with(kind, elsewhere, workloads.recursion, int(count))
+
+
+def fibonacci(n):
+    if n < 2:
+        return n
+    first = fibonacci(n - 1)  # a command over recursion
+    return first + fibonacci(n - 2)
+
+
+def loop(count):
+    total = 0
+    for number in range(count):
+        total += number
+        total ^= 1  # a command out of a loop
+    return total
+
+
+# What is run on by a command: function, line, arguments for few and many.
+STEPPED = {
+    "loop": (loop, "a command out of a loop", 5_000, 25_000),
+    "recursion": (fibonacci, "a command over recursion", 13, 17),
+}
+
+
+def stepped(kind, command, what, count):
+    """Stop once in a function, and give a command until the function returns."""
+    function, comment = STEPPED[what][:2]
+
+    def go(debugger):
+        debugger.set_break(__file__, line_of(comment), temporary=True)
+        debugger.todo = on
+
+    def on(debugger):
+        debugger.go_on = getattr(debugger, "set_" + command)
+
+    run_with(kind, go, function, int(count))
 
 
 def timed_recursion(kind):
@@ -170,6 +213,8 @@ import measuring
 DEFAULT_TURNS = 9
 FEW, MANY = 20, 60
 MAX_INSTRUCTIONS = 1.005  # with a breakpoint elsewhere, over none
+MAX_COMMAND = 1.05  # while return or until leave a loop, over no debugger
+MAX_OVER_RECURSION = 1.2
 MAX_CONDITION = 0.1  # of stock's pdb
 MAX_SETTING = 1_000_000  # ns
 
@@ -193,6 +238,7 @@ MEASURED = ("recursion", "condition")
 SETTING = {"set": "set", "clear": "clear", "slowest set": "set"}
 PLAIN = {"stock": "stock", "python": "Ferrule"}
 OURS = "Ferrule, ferrule_debugger"
+WITH_DEBUGGER = (OURS, "stock, ferrule_debugger", "stock, pdb")
 
 
 def child(what, kind, *arguments):
@@ -287,6 +333,20 @@ def time_all(pythons, turns, debugpy):
     return {"ratios": ratios, "measured": results}, failures
 
 
+def count_command(copies, what, command):
+    """{setup: instructions while a command runs a function on, over those without a debugger}."""
+    few, many = STEPPED[what][2:]
+
+    def count(setup):
+        python, kind = SETUPS[setup]
+        return measuring.count_work(
+            copies[python], few, many, lambda count: [*measuring.QUIET, *child("stepped", kind, command, what, count)]
+        ).all
+
+    plain = {setup: count(setup) for setup in PLAIN.values()}
+    return {setup: count(setup) / plain[PLAIN[SETUPS[setup][0]]] for setup in WITH_DEBUGGER}
+
+
 def count_all(pythons):
     counts = {}
     with measuring.stripped_copies(pythons) as copies:
@@ -298,6 +358,16 @@ def count_all(pythons):
                 MANY,
                 lambda count, kind=kind: [*measuring.QUIET, *child("recursion", kind, count)],
             ).all
+        commands = {
+            (what, command): count_command(copies, what, command)
+            for what, command in (("loop", "return"), ("loop", "until"), ("recursion", "return"),
+                                  ("recursion", "until"), ("recursion", "next"))
+        }
+    measuring.print_table(
+        ("instructions of a command, of none", *WITH_DEBUGGER),
+        [(f"{command}, {what}", *(f"{ratio:.3f}" for ratio in found.values()))
+         for (what, command), found in commands.items()],
+    )
     ratios = {setup: count / counts[PLAIN[SETUPS[setup][0]]] for setup, count in counts.items()}
     measuring.print_table(
         ("instructions of a recursion", "counted", "of none"),
@@ -306,6 +376,11 @@ def count_all(pythons):
     failures = []
     if ratios[OURS] > MAX_INSTRUCTIONS:
         failures.append(f"a breakpoint elsewhere: {ratios[OURS]:.4f} of the instructions")
+    for (what, command), found in commands.items():
+        aim = MAX_COMMAND if what == "loop" else MAX_OVER_RECURSION
+        if found[OURS] > aim:
+            failures.append(f"{command}, {what}: {found[OURS]:.3f} of the instructions")
+    ratios["commands"] = {f"{command}, {what}": found for (what, command), found in commands.items()}
     return {"ratios": ratios, "measured": counts}, failures
 
 

@@ -1,0 +1,78 @@
+"""Tools that build on pdb, from the package index, unmodified: they have this debugger in its place."""
+
+import importlib.util
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import unittest
+
+from debugger_support import PACKAGE, DebuggerCase, run_python
+
+
+def needs(name):
+    return unittest.skipIf(importlib.util.find_spec(name) is None,
+                           f"{name} is not installed for this interpreter: pip install {name}")
+
+
+def installed_with(name):
+    """Where a package and what it needs are installed."""
+    return os.pathsep.join([PACKAGE, os.path.dirname(os.path.abspath(importlib.util.find_spec(name).origin)),
+                            os.path.dirname(os.path.dirname(os.path.abspath(importlib.util.find_spec(name).origin)))])
+
+
+class OnTop(DebuggerCase):
+    @needs("pytest")
+    def test_pdbcls_of_pytest(self):
+        program = self.program("""
+            def inner(n):
+                return n + 1    # inner
+
+            def test():
+                breakpoint()
+                y = inner(1)
+                assert y == 1   # fails
+        """)
+        said = run_python(
+            ["-m", "pytest", "-p", "no:cacheprovider", "--pdb", "--pdbcls=ferrule_debugger:Pdb", program.path],
+            f"b {program.line('inner')}\nc\np 'inner', n\nr\nn\nn\nc\np 'post', y\nq\n",
+            PYTHONPATH=installed_with("pytest"))
+        self.assertIn("('inner', 1)", said)
+        self.assertIn(f"({program.line('fails')})test()", said)
+        self.assertIn("('post', 2)", said)
+        self.assertIn("1 failed", said)
+
+    @needs("remote_pdb")
+    def test_remote_pdb(self):
+        program = self.program("""
+            import ferrule_debugger
+            ferrule_debugger.install()
+            from remote_pdb import RemotePdb
+            def inner(n):
+                return n + 1    # inner
+            print("subclass", issubclass(RemotePdb, ferrule_debugger.Pdb), flush=True)
+            RemotePdb("127.0.0.1", 0).set_trace()
+            print("value", inner(41))
+        """)
+        process = subprocess.Popen(
+            [sys.executable, program.path], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": installed_with("remote_pdb"), "PYTHONDONTWRITEBYTECODE": "1"})
+        said = ""
+        while not (found := re.search(r"127\.0\.0\.1:(\d+)", said)):
+            said += process.stdout.readline() or self.fail(said)
+        with socket.create_connection(("127.0.0.1", int(found[1]))) as connection:
+            connection.sendall(f"b {program.line('inner')}, nonsense\nc\np 'n is', n\nc\n".encode())
+            remote = ""
+            while select.select([connection], [], [], 60)[0] and (part := connection.recv(4096)):
+                remote += part.decode()
+        said += process.communicate()[0]
+        self.assertIn("subclass True", said)
+        self.assertIn("value 42", said)
+        self.assertIn("('n is', 41)", remote)
+        self.assertIn("*** The condition of breakpoint 1 has raised NameError", remote)
+
+
+if __name__ == "__main__":
+    unittest.main()
