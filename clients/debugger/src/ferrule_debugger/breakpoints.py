@@ -51,9 +51,13 @@ def effective(place, frame, line):
                     continue
             except BaseException as error:
                 return point, traceback.format_exception_only(error)[-1].strip()
-        if point.ignore <= 0:
+        if point.ignore > 0:
+            point.ignore -= 1
+            continue
+        log = getattr(point, "log", None)
+        if log is None:
             return point, None
-        point.ignore -= 1
+        log(frame)
     return None
 
 

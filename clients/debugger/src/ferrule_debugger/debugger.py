@@ -4,6 +4,7 @@ import bdb
 import linecache
 import os
 import pdb
+import re
 import signal
 import sys
 import threading
@@ -28,6 +29,12 @@ def _raise_in(thread):
         return False
     raise_in = pythonapi.PyThreadState_SetAsyncExc
     return raise_in(c_ulong(thread.ident), py_object(KeyboardInterrupt)) == 1
+
+
+def _place(frame):
+    if frame is None:
+        return "nowhere"
+    return f"{frame.f_code.co_filename}({frame.f_lineno}){frame.f_code.co_name}()"
 
 
 class Restart(SystemExit, pdb.Restart):
@@ -72,6 +79,43 @@ class Pdb(pdb.Pdb, Bdb):
         """Say what pdb does not say: on standard error where pdb's output is on standard output."""
         self.stdout.flush()
         print("***", text, file=sys.stderr if self.stdout is sys.stdout else self.stdout)
+
+    # --- Threads and tasks. ---------------------------------------------------------------------
+
+    def do_threads(self, arg):
+        """threads
+
+        List the threads, and where each is.
+        """
+        if arg:
+            self._print_invalid_arg(arg)
+            return
+        frames = sys._current_frames()
+        for thread in threading.enumerate():
+            here = thread is threading.current_thread()
+            frame = self.stack[-1][0] if here and self.stack else frames.get(thread.ident)
+            self.message(f"{'>' if here else ' '} {thread.name}{' (daemon)' if thread.daemon else ''}: {_place(frame)}")
+
+    def do_tasks(self, arg):
+        """tasks
+
+        List the asyncio tasks of the loop that runs in this thread, and where each is.
+        """
+        if arg:
+            self._print_invalid_arg(arg)
+            return
+        asyncio = sys.modules.get("asyncio")
+        try:
+            current, tasks = asyncio and asyncio.current_task(), asyncio and asyncio.all_tasks()
+        except RuntimeError:
+            tasks = None
+        if not tasks:
+            self.error("No loop of asyncio runs in this thread")
+            return
+        for task in sorted(tasks, key=lambda task: task.get_name()):
+            stack = task.get_stack()
+            frame = self.stack[-1][0] if task is current and self.stack else stack[-1] if stack else None
+            self.message(f"{'>' if task is current else ' '} {task.get_name()}: {_place(frame)}")
 
     # --- The end of the program. ----------------------------------------------------------------
 
@@ -197,6 +241,41 @@ class Pdb(pdb.Pdb, Bdb):
                 point = bdb.Breakpoint.bpbynumber[-1]
                 self.message(f"Breakpoint {point.number} at {point.file}:{point.line}")
         return True
+
+    def do_log(self, arg):
+        """log ([filename:]lineno | function) [, condition] "text {expression}"
+
+        Print a text, an f-string, each time the place is reached, and go on: a breakpoint that does
+        not stop. It is listed, disabled, ignored and cleared as a breakpoint is.
+        """
+        parts = re.fullmatch(r"""(.+?)\s*("[^"]*"|'[^']*')""", arg.strip())
+        if parts is None:
+            self._print_invalid_arg(arg)
+            return
+        place, text = parts.groups()
+        try:
+            code = compile("f" + text, "<log>", "eval")
+        except SyntaxError as error:
+            self.error(f"Invalid text {text}: {error.msg}")
+            return
+        next_number = bdb.Breakpoint.next
+        self.do_break(place)
+        if bdb.Breakpoint.next == next_number:
+            return
+        point = bdb.Breakpoint.bpbynumber[-1]
+        listed = point.bpformat
+
+        def log(frame):
+            try:
+                said = eval(code, frame.f_globals, frame.f_locals)
+            except Exception as error:
+                said = f"*** The log of breakpoint {point.number} has raised {self._format_exc(error)}"
+            self.message(said)
+
+        point.log = log
+        point.bpformat = lambda: f"{listed()}\n\tlog {text}"
+
+    complete_log = pdb.Pdb.complete_break
 
     def _is_loaded(self, file):
         return session.knows(file) or any(
