@@ -167,6 +167,28 @@ class Memory(Case):
         self.assertEqual((sys.getrefcount(a), sys.getrefcount(b)), before)
         self.assertGreater(self.jit.stats(space.f)["left"], 0)
 
+    def test_an_exception_that_is_handled_goes_away_in_time(self):
+        # Its traceback has the frames, and they have what is to be dropped.
+        space = define("""
+            class Loud:
+                def __del__(self): dropped.append(1)
+            dropped = []
+            def fail():
+                loud = Loud()
+                raise ValueError
+            def f(n):
+                try:
+                    fail()
+                except ValueError:
+                    empty, total = [], 0
+                    for i in range(n): total += i
+                return total
+        """)
+        for number in range(1, 80):
+            space.f(3000)
+            self.assertEqual(len(space.dropped), number)
+        self.assertGreater(self.jit.stats(space.f)["entered"], 70)
+
     def test_no_memory_is_writable_and_executable(self):
         output = jit_support.run_alone("""
             def f(n):

@@ -21,7 +21,7 @@ fn of_container(object: &Bound<'_, PyAny>, depth: u32) -> Option<Kind> {
         return Some(Kind::ByteArray);
     }
     let list = object.cast_exact::<PyList>().ok()?;
-    let first = list.get_item(0).ok();
+    let first = list.iter().next(); // without an exception
     let items = first.and_then(|item| of_item(&item, depth)).unwrap_or(Kind::Object);
     Some(Kind::List(Box::new(items)))
 }

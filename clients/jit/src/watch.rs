@@ -73,9 +73,11 @@ impl FrameHook for Watch {
     }
 }
 
-/// The result, or `None` if it panicked: PyO3 does where there is no memory for an object that is always made.
+/// The result, or `None` if it panicked: PyO3 does where there is no memory for an object that is always made. What is dropped is
+/// released at once: an error that nothing reports keeps the exception that the program handles, with all frames of its traceback.
 fn without_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(run)).ok()
+    // SAFETY: the callbacks are called in an attached thread.
+    unsafe { Python::attach_unchecked(|_| catch_unwind(AssertUnwindSafe(run)).ok()) }
 }
 
 /// Has hot loops of a code object reported.
