@@ -109,6 +109,13 @@ class Changes(Case):
         self.assertIs(type(space.f(True, True)), int)
         self.assertRaises(TypeError, space.f, None, 1)
 
+    def test_the_first_argument_is_larger_than_a_word(self):
+        space = define("def f(n):\n    t = 0\n    for i in range(5): t += n & i\n    return t\n")
+        space.f(1)
+        self.jit.compile_at_next_call(space.f)
+        self.assertEqual([space.f(n) for n in (2**70 + 1, 3, -2**64, 7)], [2, 6, 0, 10])
+        self.assertEqual(self.jit.stats(space.f)["entered"], 2)
+
     def test_a_subclass_of_int_is_no_int(self):
         class Loud(int):
             def __add__(self, other): return "added"

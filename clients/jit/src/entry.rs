@@ -312,6 +312,10 @@ unsafe fn choose(
         }
         return None;
     }
+    // SAFETY: attached, and the arguments are alive.
+    if given.iter().any(|argument| unsafe { is_large(*argument) }) {
+        return None; // it would be refused, and other calls may be of smaller ones
+    }
     if record.changed.get() > MOST_CHANGES {
         record.refuse("globals that it uses change".into());
         return None;
@@ -324,6 +328,15 @@ unsafe fn choose(
     // SAFETY: the function's own globals are compared before anything is looked up in them.
     let holds = made.globals == globals && unsafe { made.is_valid() && made.is_unobserved(thread) };
     (fits && holds).then_some(made)
+}
+
+/// Whether an object is an int that does not fit into a machine word.
+///
+/// # Safety
+/// The thread is attached, and the object is alive.
+unsafe fn is_large(object: *mut PyObject) -> bool {
+    // SAFETY: by contract.
+    unsafe { ffi::PyLong_CheckExact(object) != 0 && int_value(object).is_none() }
 }
 
 /// Compiles for these arguments. What fails is refused for good.
