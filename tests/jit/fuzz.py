@@ -80,11 +80,16 @@ class Program:
     def __init__(self, seed):
         self.kinds = KINDS[seed % len(KINDS)]
         has_lists = "list" in self.kinds
-        made = generator_lists.ListGenerator(seed, self.kinds) if has_lists else generator.Generator(seed, "float" in self.kinds)
-        arguments = generator_lists.arguments if has_lists else generator.arguments
+        made = (generator_lists.ListGenerator if has_lists else generator.Generator)(seed, self.kinds)
         self.seed, self.text = seed, made.source()
         self.code = compile(self.text, f"<program {seed}>", "exec")
-        self.calls = [arguments(made.rng, self.kinds) for _ in range(CALLS)]
+        if has_lists:
+            self.calls = [generator_lists.arguments(made.rng, self.kinds, made.calm) for _ in range(CALLS)]
+        else:
+            self.calls = [generator.arguments(made.rng, self.kinds) for _ in range(CALLS)]
+        if made.calm:
+            # What is compiled first is for ints that fit into a machine word.
+            self.calls.sort(key=lambda values: any(isinstance(value, int) and not -2**63 <= value < 2**63 for value in values))
         if made.style in ("globals", "module"):
             # Globals keep values until a later call, or the collector, drops them.
             self.calls = [generator_lists.silenced(values) for values in self.calls]
@@ -135,12 +140,12 @@ def compiled(options, expected):
     """Runs all once more with the compiler; the number of programs that were compiled, and the differences."""
     sys.path.insert(0, options.packages)
     import ferrule_jit
-    ferrule_jit.enable(turns=options.turns or 1000)
+    ferrule_jit.enable(turns=1)  # where a function is not compiled as a whole, its loops are
     totals, differences = {"programs": 0, "calls": 0, "compiled": 0, "entered": 0, "left": 0, "around": {}, "refused": {}}, []
 
     def ask(main):
-        if options.turns:
-            return  # loops are entered where they are
+        if options.loops:
+            return
         for function in list(main.values()):
             if isinstance(function, types.FunctionType):
                 ferrule_jit.compile_at_next_call(function)
@@ -151,7 +156,7 @@ def compiled(options, expected):
 
         def before(main, functions=functions):
             ask(main)
-            functions += [value for value in main.values() if isinstance(value, types.FunctionType)]
+            functions += [value for value in main.values() if isinstance(value, types.FunctionType | types.CodeType)]
 
         # The first run of a code object is interpreted, so that RESUME is specialized. Then twice compiled.
         for turn in range(3):
@@ -183,7 +188,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--packages", help="where ferrule_jit is")
     parser.add_argument("--stock", help="an interpreter to compare with")
-    parser.add_argument("--turns", type=int, help="enter loops after so many turns, instead of compiling whole functions")
+    parser.add_argument("--loops", action="store_true", help="enter running loops, instead of having whole functions compiled")
     parser.add_argument("--around", action="store_true", help="run programs under tools, signals, threads and failing allocations in turn")
     parser.add_argument("--print", action="store_true", help="print the interpreter's outcomes")
     parser.add_argument("--json", action="store_true", help="print the totals as JSON")
@@ -210,7 +215,8 @@ def main():
         json.dump({**totals, "differences": len(differences), "from stock": failed}, sys.stdout)
         sys.exit(bool(differences or failed))
     most = sorted(totals["refused"].items(), key=lambda item: -item[1])[:12]
-    print(f"{totals['programs']} programs, {totals['calls']} calls, {totals['compiled']} programs compiled, "
+    share = 100 * totals["compiled"] // max(totals["programs"], 1)
+    print(f"{totals['programs']} programs, {totals['calls']} calls, {totals['compiled']} programs compiled ({share} %), "
           f"{totals['entered']} entries, {totals['left']} exits, {len(differences)} differences, {failed} from stock")
     print("not compiled:", most)
     sys.exit(bool(differences or failed))

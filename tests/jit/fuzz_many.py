@@ -33,7 +33,7 @@ def run(options, seed, count, loops):
     command = [options.python, "-X", "faulthandler", str(FUZZ), "--packages", options.packages, "--seed", str(seed), "--count", str(count),
                "--around", "--json"]
     command += ["--stock", options.stock] if options.stock and not loops else []
-    command += ["--turns", "1"] if loops else []
+    command += ["--loops"] if loops else []
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired as expired:
@@ -67,6 +67,7 @@ def main():
             print(failed, flush=True)
         options.totals.write_text(json.dumps(state, indent=1))
         brief = {name: value for name, value in state["totals"].items() if not isinstance(value, dict)}
+        brief["compiled, %"] = round(100 * brief.get("compiled", 0) / max(brief.get("programs", 0), 1), 1)
         print(f"{time.monotonic() - began:.0f} s, seeds below {state['next']}: {brief}", flush=True)
     print(json.dumps(state["totals"], indent=1))
     sys.exit(bool(state["failed"]))

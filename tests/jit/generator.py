@@ -12,6 +12,10 @@ DEFAULTS = ["0", "1", "-3", "7", "True", "2**63 - 1"]
 OTHERS = [True, False, None]
 BINARY = ["+", "-", "*", "//", "%", "/", "&", "|", "^", "<<", ">>", "**"]
 COMPARE = ["<", "<=", "==", "!=", ">", ">="]
+# What raises for no number, and gives a number again.
+CALM_CALLS = ["abs", "float", "bool", "min", "max", "math.fabs", "math.sin", "math.atan", "math.asinh", "math.isnan", "math.isfinite"]
+# The share of programs in which most of what is executed raises nothing: in the others few calls get as far as a loop.
+CALM = 0.8
 CALLS = ["abs", "int", "float", "bool", "min", "max", "sqrt", "round", "math.floor", "math.ceil", "math.fabs", "math.sin", "math.exp",
          "math.atan", "math.log", "math.log10", "math.trunc", "math.expm1", "math.cbrt", "math.asinh", "math.degrees", "math.isnan",
          "math.isinf", "math.isfinite"]
@@ -52,13 +56,17 @@ class Generator:
 
     header = HEADER
 
-    def __init__(self, seed, floats):
+    def __init__(self, seed, kinds):
         self.rng = random.Random(seed)
+        self.kinds, self.floats = kinds, any(kind not in ("int", "other") for kind in kinds)
+        self.calm = self.rng.random() < CALM
         # Where floats are about, an operator of bits is an exception most of the time.
-        self.binary = ["+", "-", "*", "//", "%", "/", "**"] if floats and self.rng.random() < 0.8 else BINARY
-        self.floats = floats
+        of_bits = not self.floats or (not self.calm and self.rng.random() < 0.2)
+        self.binary = BINARY if of_bits else ["+", "-", "*", "//", "%", "/", "**"]
         self.lines = []
         self.loops = 0
+        # Variables that are indices.
+        self.places = []
         self.helpers = []
         # By name: the parameters with a default, and those that are keyword-only.
         self.optional = {}
@@ -118,7 +126,7 @@ class Generator:
         self.lines.append(f"def {name}({written or ', '.join(parameters)}):")
         self.prologue(name)
         self.function_name = name
-        self.loops = 0
+        self.loops, self.places = 0, []
         self.known = list(parameters)
         start = ["0", "1", "0.0", "1.0", "1000", "a", "LIMIT", "SCALE"] if self.floats else ["0", "1", "1000", "a", "LIMIT"]
         self.lines.append(f"    x = {self.rng.choice(start)}")
@@ -126,17 +134,31 @@ class Generator:
         for name in ("y", "z"):
             self.lines.append(f"    {name} = {self.rng.choice(['0', '1', '0.5' if self.floats else '2', *parameters])}")
             self.known.append(name)
+        self.bind_counters()
         self.bound = list(self.known)
+        if self.calm and self.function_name == "main":
+            self.loop("    ", 1)
         for _ in range(statements):
             self.statement(1, 0)
         self.lines.append(f"    return {self.result()}")
 
+    def bind_counters(self):
+        """In a calm program the variables of loops are bound where there was none."""
+        if self.calm:
+            self.lines.append("    i1 = i2 = i3 = 0")
+            # None and bools have no arithmetic to speak of.
+            self.known = [name for name in self.known if name not in PARAMETERS or self.kinds[PARAMETERS.index(name)] in ("int", "float")]
+
     def result(self):
         if self.in_cells() and self.rng.random() < 0.3:
             return "show()"
-        if self.rng.random() < 0.15:
+        if self.rng.random() < 0.15 and not (self.calm and self.function_name != "main"):
             return ", ".join(self.rng.choice(self.known) for _ in range(self.rng.randrange(2, 4)))
         return self.expression(2)
+
+    def targets(self):
+        """The variables that may get any number: in a calm program those that have one."""
+        return [name for name in VARIABLES if name in self.known] if self.calm else VARIABLES
 
     def in_cells(self):
         return self.style == "cells" and self.function_name == "main"
@@ -151,21 +173,22 @@ class Generator:
         elif kind < 0.45:
             target = self.rng.choice(self.bound)
             operators = ["+", "-", "*", "//", "%", "&", "^"] if self.binary is BINARY else self.binary[:6]
-            self.lines.append(f"{pad}{target} {self.rng.choice(operators)}= {self.expression(1)}")
+            operator = self.rng.choice(operators)
+            self.lines.append(f"{pad}{target} {operator}= {self.operand(operator, self.expression(1))}")
         elif kind < 0.60:
             self.lines.append(f"{pad}if {self.condition()}:")
             self.block(depth + 1, loop)
             if self.rng.random() < 0.5:
                 self.lines.append(f"{pad}else:")
                 self.block(depth + 1, loop)
-        elif kind < 0.80 and self.loops < 3:
+        elif kind < 0.80 and self.loops < self.most_loops():
             self.loop(pad, depth)
         elif kind < 0.84 and loop:
             self.lines.append(f"{pad}if {self.condition()}: {self.rng.choice(['break', 'continue'])}")
         elif kind < 0.88:
             self.lines.append(f"{pad}if {self.condition()}: return {self.result()}")
         elif kind < 0.91:
-            names = self.rng.sample(VARIABLES, 2)
+            names = self.rng.sample(self.targets(), 2)
             self.lines.append(f"{pad}{names[0]}, {names[1]} = {self.expression(1)}, {self.expression(1)}")
             self.known += [name for name in names if name not in self.known]
         elif kind < 0.93:
@@ -177,27 +200,31 @@ class Generator:
                 self.lines.append(f"{pad}{self.rng.choice(['else', 'finally'])}:")
                 self.assign(pad + "    ")
         elif kind < 0.94:
-            names = self.rng.sample(VARIABLES, 2)
-            self.lines.append(f"{pad}{names[0]}, {names[1]} = divmod({self.expression(1)}, {self.expression(1)})")
+            names = self.rng.sample(self.targets(), 2)
+            self.lines.append(f"{pad}{names[0]}, {names[1]} = divmod({self.expression(1)}, {self.operand('%', self.expression(1))})")
             self.known += [name for name in names if name not in self.known]
         elif kind < 0.95:
             if self.rng.random() < 0.5:
                 self.lines.append(f"{pad}assert {self.condition()}, {self.rng.choice(self.known)}")
             else:
                 self.lines.append(f"{pad}if {self.condition()}: raise ValueError({self.rng.choice(self.known)})")
-        elif kind < 0.97:
+        elif kind < (0.95 if self.calm else 0.97):
             # Somewhere a variable is not bound any more.
             name = self.rng.choice(self.bound)
             self.lines.append(f"{pad}if {self.condition()}: del {name}")
         else:
             self.assign(pad)
 
+    def most_loops(self):
+        """A calm program executes all that it has, so that is less."""
+        return (2 if self.function_name == "main" else 1) if self.calm else 3
+
     def block(self, depth, loop):
         for _ in range(self.rng.randrange(1, 4)):
             self.statement(depth, loop)
 
     def assign(self, pad):
-        name = self.rng.choice(VARIABLES)
+        name = self.rng.choice(self.targets())
         self.lines.append(f"{pad}{name} = {self.expression(2)}")
         if name not in self.known:
             # Where it is assigned in a branch it may be unbound later.
@@ -206,9 +233,10 @@ class Generator:
     def loop(self, pad, depth):
         self.loops += 1
         counter = f"i{self.loops}"
-        bound = self.rng.choice(["3", "5", "LIMIT", "int(x)", "int(a)"] if self.floats else ["3", "5", "LIMIT", "a", "b", "x", "int(x)"])
+        bounds = ["3", "5", "LIMIT", "int(x)", "int(a)"] if self.floats else ["3", "5", "LIMIT", "a", "b", "x", "int(x)"]
+        bound = self.rng.choice(bounds[:3] if self.calm else bounds)
         if self.rng.random() < 0.6:
-            step = self.rng.choice(["", "", "", ", 2", ", -1", ", 0" if self.floats else ", c"])
+            step = self.rng.choice(["", "", "", ", 2", ", -1", ", 3" if self.calm else ", 0" if self.floats else ", c"])
             start = self.rng.choice(["0", "1", "-2", "5"]) if step or self.rng.random() < 0.5 else None
             arguments = f"{start}, {bound}{step}" if start else bound
             fuel = f"{pad}    if {counter} > 20 or {counter} < -20: break"
@@ -217,6 +245,7 @@ class Generator:
             self.lines += [f"{pad}{counter} = 0", f"{pad}while {self.condition()}:", f"{pad}    {counter} += 1",
                            f"{pad}    if {counter} > 9: break"]
         self.known.append(counter)
+        self.places.append(counter)
         # Ints do not grow without end.
         self.lines += [f"{pad}    if abs({name}) > 1e40: break" for name in self.bound if name in VARIABLES]
         self.block(depth + 1, 1)
@@ -250,13 +279,19 @@ class Generator:
             return self.rng.choice(names)
         if kind < 0.80:
             return str(self.rng.choice([0, 1, 2, 3, -1, 7, 10, 64, 1000, 2**31, 2**53, 2**62]))
-        if kind < (0.92 if self.floats else 0.82):
+        if kind < (0.92 if self.floats else 0.80 if self.calm else 0.82):
             return str(self.rng.choice([0.0, 0.5, 1.0, 2.0, -1.5, 1e10, 1e300]))
         return self.rng.choice(["LIMIT", "SCALE", "True", "False", "math.pi"] if self.floats else ["LIMIT", "7", "True", "False"])
+
+    def operand(self, operator, text):
+        """The right operand of an operator: in a calm program no zero that is divided by."""
+        return f"({text} or 1)" if self.calm and operator in ("//", "%", "/") else text
 
     def call(self, inner):
         """A builtin function of several arguments, or of ints."""
         kind = self.rng.random()
+        if self.calm:
+            kind = 0.75 if self.floats else 0.95 if kind < 0.5 else 0.8
         if kind < 0.3 and self.floats:
             return f"{self.rng.choice(OF_TWO)}({inner[0]}, {inner[1]})"
         if kind < 0.5:
@@ -266,7 +301,7 @@ class Generator:
         if kind < 0.7:
             return self.rng.choice([f"math.isqrt({inner[0]})", f"math.factorial({inner[0]} & 31)"])
         if kind < 0.85:
-            return f"{self.rng.choice(['min', 'max'])}({', '.join(inner)})"
+            return f"{self.rng.choice(['min', 'max'])}({', '.join(inner[:2] if self.calm else inner)})"
         if kind < 0.9:
             return self.rng.choice(["int()", "bool()", "float()" if self.floats else "sum((a, b))"])
         return f"sum(range({inner[0]} & 1023, {inner[1]} & 1023{self.rng.choice(['', ', 2', ', -3'])}))"
@@ -279,11 +314,13 @@ class Generator:
         inner = [self.expression(depth - 1, names) for _ in range(3)]
         if kind < 0.75:
             operator = self.rng.choice(self.binary)
+            if self.calm and operator in (("/", "**") if self.binary is BINARY else ("**",)):
+                operator = "-"  # no float among ints, and no complex number
             if operator in ("<<", ">>"):
-                return f"({inner[0]} {operator} ({inner[1]} & 63){' - 2' if self.rng.random() < 0.1 else ''})"
+                return f"({inner[0]} {operator} ({inner[1]} & 63){' - 2' if not self.calm and self.rng.random() < 0.1 else ''})"
             if operator == "**":
                 return f"({inner[0]} ** {self.rng.choice(['2', '3', '0', '0.5', '-1', '2.0'])})"
-            return f"({inner[0]} {operator} {inner[1]})"
+            return f"({inner[0]} {operator} {self.operand(operator, inner[1])})"
         if kind < 0.81:
             return f"({self.rng.choice(['-', '~', '+', 'not '] if self.binary is BINARY else ['-', '-', '+'])}{inner[0]})"
         if kind < 0.85:
@@ -291,12 +328,13 @@ class Generator:
         if kind < 0.89:
             return self.call(inner)
         if kind < 0.94 or not self.helpers:
-            name = self.rng.choice(CALLS if self.floats else ["abs", "int", "bool", "min", "max", "int", "float"])
+            of_one = CALM_CALLS if self.calm else CALLS
+            name = self.rng.choice(of_one if self.floats else ["abs", "int", "bool", "min", "max"] if self.calm else ["abs", "int", "bool", "min", "max", "int", "float"])
             count = 2 if name in ("min", "max") else 1
             return f"{name}({', '.join(inner[:count])})"
         name, count = self.rng.choice(self.helpers)
         if name == "again":
-            return f"again({inner[0]} & 15, {inner[1]}, {inner[2]})"
+            return f"again({'5' if self.calm and self.floats else f'{inner[0]} & 15'}, {inner[1]}, {inner[2]})"
         return self.call_of(name, inner[:count])
 
     def call_of(self, name, values):

@@ -5,7 +5,7 @@ import copyreg
 import random
 import threading
 
-from generator import FLOATS, INTS, OTHERS, STYLES, Generator
+from generator import FLOATS, INTS, OTHERS, PARAMETERS, STYLES, Generator
 
 HEADER = """import math
 from math import sqrt
@@ -91,8 +91,20 @@ def container(rng, kind):
     return made
 
 
-def arguments(rng, kinds):
-    return tuple(rng.choice([*range(-8, 9), *INTS]) if kind == "int" else container(rng, kind) for kind in kinds)
+def arguments(rng, kinds, calm):
+    """Values for the parameters; in a calm program containers of numbers that are seldom empty."""
+    values = [rng.choice([*range(-8, 9), *INTS]) if kind == "int" else container(rng, kind) for kind in kinds]
+    if calm and rng.random() < 0.9:
+        for index, kind in enumerate(kinds):
+            while kind != "int" and not is_calm(values[index]):
+                values[index] = container(rng, kind)
+    return tuple(values)
+
+
+def is_calm(value):
+    """Whether all items of a container are numbers, or such containers, and there are some."""
+    return isinstance(value, int | float) or (isinstance(value, list) and len(value) > 0 and all(is_calm(item) for item in value)) \
+        or (isinstance(value, bytes | bytearray | array.array | memoryview) and len(value) > 0)
 
 
 class ListGenerator(Generator):
@@ -101,9 +113,7 @@ class ListGenerator(Generator):
     header = HEADER
 
     def __init__(self, seed, kinds):
-        super().__init__(seed, True)
-        self.rng = random.Random(seed)
-        self.kinds = kinds
+        super().__init__(seed, kinds)
 
     def source(self):
         self.style = self.rng.choice(STYLES)
@@ -117,18 +127,28 @@ class ListGenerator(Generator):
         self.lines.append(f"def {name}({', '.join(parameters)}):")
         self.prologue(name)
         self.function_name = name
-        self.loops = 0
+        self.loops, self.places = 0, ["c"]
         self.known, self.lists = ["c"], ["a", "b"]
         for number in ("x", "y", "z"):
             self.lines.append(f"    {number} = {self.rng.choice(['0', '1', '0.5', '1000', 'c', 'len(a)', 'len(b)'])}")
             self.known.append(number)
         if self.rng.random() < 0.5:
-            self.lines.append(f"    q = {self.rng.choice(self.lists)}")
+            self.lines.append(f"    q = {self.rng.choice(self.plain() if self.calm else self.lists)}")
             self.lists.append("q")
+        self.bind_counters()
         self.bound = list(self.known)
+        if self.calm and name == "main":
+            self.walk("    ", 1)
         for _ in range(statements):
             self.statement(1, 0)
         self.lines.append(f"    return {self.result()}")
+
+    def plain(self):
+        """The names of lists of numbers."""
+        return [name for name in self.lists if name not in PARAMETERS or self.kinds[PARAMETERS.index(name)] == "list"]
+
+    def targets(self):
+        return [name for name in super().targets() if name != "c"] if self.calm else super().targets()
 
     def result(self):
         if self.in_cells() and self.rng.random() < 0.3:
@@ -139,17 +159,21 @@ class ListGenerator(Generator):
 
     def statement(self, depth, loop):
         pad, kind = "    " * depth, self.rng.random()
-        if self.rng.random() < 0.2:
+        if self.rng.random() < (0.1 if self.calm else 0.2):
             self.build(pad, depth)
             return
+        if self.calm and 0.74 < kind < 0.95:
+            kind = 0.96  # what a variable or an item is does not change
         if kind < 0.55:
             super().statement(depth, loop)
             return
-        place = self.item()
+        place = self.item(self.plain() if self.calm else None)
         if kind < 0.67:
-            self.lines.append(f"{pad}{place} = {self.expression(1)}")
+            value = self.expression(1)
+            self.lines.append(f"{pad}{place} = {f'({value}) % 1000003' if self.calm else value}")
         elif kind < 0.74:
-            self.lines.append(f"{pad}{place} {self.rng.choice(['+', '-', '*', '//', '%', '&', '^'])}= {self.expression(1)}")
+            operators = ["+", "-"] if self.calm else ["+", "-", "*", "//", "%", "&", "^"]
+            self.lines.append(f"{pad}{place} {self.rng.choice(operators)}= {self.expression(1)}")
         elif kind < 0.80:
             other = self.item()
             self.lines.append(f"{pad}{place}, {other} = {other}, {place}")
@@ -175,6 +199,9 @@ class ListGenerator(Generator):
         # Of the others there are no such methods, most of the time.
         others = {"a": "array", "b": "bytes"}
         names = [name for name in self.lists if others.get(name) not in self.kinds or self.rng.random() < 0.1]
+        if self.calm:
+            self.build_numbers(pad, depth)
+            return
         name, kind = self.rng.choice(names or self.lists), self.rng.random()
         if kind < 0.4:
             self.lines.append(f"{pad}q = {self.new_list(name)}")
@@ -202,6 +229,19 @@ class ListGenerator(Generator):
         else:
             self.lines.append(f"{pad}del {name}")
 
+    def build_numbers(self, pad, depth):
+        """The same with lists of numbers alone."""
+        name, value, number = self.rng.choice(self.plain()), self.expression(1), self.rng.choice(["x", "y", "z"])
+        change = self.rng.choice([
+            f"{name}.append({value})", f"{name}.insert(c, {value})", f"{name}.extend([{value}, 2])", f"{name}.reverse()", f"q = {name}.copy()", f"q = {name}[:]",
+            f"q = [{value}] * 3", "q = [0.0] * len(b)", "q = [1, -2, 3, 4]", f"q = [v * 2 for v in {name}]", f"q = [{value} for v in range(4)]",
+            f"q = [(v + i) * 2 for i, v in enumerate({name})]", f"q = [v for v in {name} if v] + [1]", "q = list(range(1, 9))"])
+        self.lines.append(f"{pad}if len({name}) < 30: {change}")
+        self.lines.append(f"{pad}if len({name}) > 2: {number} = {name}.pop({self.rng.choice(['', '', '0', '-1'])})")
+        if change[0] == "q" and "q" not in self.lists and depth == 1:
+            self.lines[-2] = pad + change
+            self.lists.append("q")
+
     def new_list(self, name):
         other, value = self.rng.choice(self.lists), self.expression(1)
         return self.rng.choice([
@@ -214,19 +254,24 @@ class ListGenerator(Generator):
 
     def walk(self, pad, depth):
         """A loop over the indices of a container."""
-        if self.loops >= 3 or depth > 3:
+        if self.loops >= self.most_loops() or depth > 3:
             self.assign(pad)
             return
         self.loops += 1
-        counter, name = f"i{self.loops}", self.rng.choice(self.lists)
+        counter, name = f"i{self.loops}", self.rng.choice(self.plain() if self.calm and "nested" in self.kinds else self.lists)
         operator, kind = self.rng.choice(["+", "-", "*"]), self.rng.random()
         if kind < 0.4 or (name == "a" and "array" in self.kinds):
             self.lines.append(f"{pad}for {counter} in range(len({name})):")
             self.known.append(counter)
+            self.places.append(counter)
             value = f"{name}[{counter}]"
         else:
             value = self.over_items(pad, counter, name, kind)
-        self.lines.append(f"{pad}    {self.rng.choice(['x', 'y', 'z', f'{name}[0]', f'{name}[-1]'])} {operator}= {value}")
+        targets = ["x", "y", "z", f"{name}[0]", f"{name}[-1]"]
+        target = self.rng.choice(targets if name in self.plain() or not self.calm else targets[:3])
+        self.lines.append(f"{pad}    {target} {operator}= {value}")
+        if target not in "xyz":
+            self.lines.append(f"{pad}    if abs({target}) > 1e40: break")
         self.lines += [f"{pad}    if abs({number}) > 1e40: break" for number in self.bound if number in "xyz"]
         self.block(depth + 1, 1)
 
@@ -247,12 +292,15 @@ class ListGenerator(Generator):
             head, names = f"{counter}, ({item}, x) in enumerate(zip({name}, {other}))", [counter, item]
         self.lines += [f"{pad}for {head}:", f"{pad}    if len({name}) > 40: break"]
         self.known += names
-        if "nested" in self.kinds and self.rng.random() < 0.5:
+        if "nested" in self.kinds and not self.calm and self.rng.random() < 0.5:
             self.lists.append(item)
         return item
 
-    def item(self):
-        name, kind = self.rng.choice(self.lists), self.rng.random()
+    def item(self, names=None):
+        name, kind = self.rng.choice(names or self.lists), self.rng.random()
+        if self.calm:
+            index = f"{self.rng.choice([*self.places, '1'])} % len({name})" if kind < 0.7 else self.rng.choice(["0", "-1"])
+            return f"{name}[{index}][0]" if "nested" in self.kinds and name == "a" else f"{name}[{index}]"
         index = self.rng.choice(["0", "1", "-1", "2", "-2", "x", "c", "c % 3", "len(a) - 1", "True"])
         if kind < 0.5:
             index = self.rng.choice([known for known in self.known if known not in "yz"])
