@@ -7,7 +7,8 @@ use std::mem::MaybeUninit;
 /// Where compiled code finds a field of `PyThreadState` and of [`Context`].
 pub const THREAD: i32 = 0;
 pub const TURNS: i32 = 8;
-pub const WORDS: i32 = 16;
+pub const EXIT: i32 = 16;
+pub const WORDS: i32 = 24;
 
 /// The most words that an exit stores.
 pub const MOST_WORDS: usize = 256;
@@ -24,6 +25,8 @@ pub struct Context {
     pub thread: *mut crate::python::ThreadState,
     /// Compiled code counts its back edges and calls down in it, and is left where it polls and none are left.
     pub turns: i64,
+    /// Which exit a frame is left by.
+    pub exit: u64,
     /// Where compiled code stores the words of the frame that it leaves.
     pub words: [MaybeUninit<u64>; MOST_WORDS],
     /// The frames that were left.
@@ -36,7 +39,7 @@ impl Context {
     /// For an entry.
     pub fn new(thread: *mut crate::python::ThreadState) -> Self {
         let words = [MaybeUninit::uninit(); MOST_WORDS];
-        Self { thread, turns: i64::MAX, words, log: Vec::new(), kept: Vec::new() }
+        Self { thread, turns: i64::MAX, exit: 0, words, log: Vec::new(), kept: Vec::new() }
     }
 
     /// Takes over a reference until compiled code is left, which is soon.
@@ -67,6 +70,7 @@ impl Context {
 const _: () = {
     assert!(std::mem::offset_of!(Context, thread) == THREAD as usize);
     assert!(std::mem::offset_of!(Context, turns) == TURNS as usize);
+    assert!(std::mem::offset_of!(Context, exit) == EXIT as usize);
     assert!(std::mem::offset_of!(Context, words) == WORDS as usize);
 };
 
@@ -101,12 +105,12 @@ pub struct Outcome {
 /// Called by compiled code where it leaves a frame.
 ///
 /// # Safety
-/// `context` is that of the entry in progress, `table` that of the code that calls, `exit` one of its exits, and the context has all
+/// `context` is that of the entry in progress, `table` that of the code that calls, and the context has one of its exits and all
 /// words that this exit stores.
-pub unsafe extern "C" fn leave(context: *mut Context, table: *const Table, exit: u64) {
+pub unsafe extern "C" fn leave(context: *mut Context, table: *const Table) {
     // SAFETY: by contract. The caller of the entry does not look at the context before the entry returns.
     let (context, exits) = unsafe { (&mut *context, (*table).exits.get()) };
-    let exit = exit as usize;
+    let exit = context.exit as usize;
     let count = exits.and_then(|exits| exits.get(exit)).map_or(0, |exit| exit.words);
     // SAFETY: compiled code has stored that many words, by contract.
     let word = |word: &MaybeUninit<u64>| unsafe { word.assume_init() };

@@ -35,8 +35,8 @@ use crate::slot::{Cause, Exit, Slot};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I64, I8};
 use cranelift_codegen::ir::{
-    AbiParam, Block, BlockArg, InstBuilder, InstructionData, MemFlags, Opcode, SigRef, Signature,
-    StackSlot, Value,
+    AbiParam, Block, InstBuilder, InstructionData, MemFlags, Opcode, SigRef, Signature, StackSlot,
+    Value,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
@@ -461,71 +461,96 @@ impl Lowering<'_, '_> {
         self.b.ins().atomic_load(I8, flags, address)
     }
 
-    /// The code of all exits: the words that differ are stored, and the log gets them.
+    /// The code of all exits: the words that differ are stored, the oldest ones first, and the log gets them.
     fn emit_exits(&mut self) -> Result<Vec<Exit>> {
         let pending = std::mem::take(&mut self.pending);
-        let mut plans = Vec::with_capacity(pending.len());
-        for exit in pending {
-            let mut places: HashMap<Value, u16> = HashMap::new();
-            let mut order = Vec::new();
-            let mut slots = |values: &[Val]| -> Vec<Slot> {
-                let slot = |value: &Val| {
-                    let place = |word: &Value| {
-                        *places.entry(*word).or_insert_with(|| {
-                            order.push(*word);
-                            (order.len() - 1) as u16
-                        })
-                    };
-                    let words: Vec<u16> = value.words.iter().map(place).collect();
-                    Slot::of(&value.kind, &words).0
-                };
-                values.iter().map(slot).collect()
-            };
-            let (locals, stack) = (slots(&exit.locals), slots(&exit.stack));
-            slots(&exit.beside);
-            let callee = slots(exit.callee.as_slice()).pop().unwrap_or(Slot::Empty);
-            let all = exit.locals.iter().chain(&exit.stack).chain(&exit.beside);
-            let owned = all.filter(|value| value.owned).flat_map(Val::containers);
-            let owned = owned.filter_map(|(_, word)| places.get(&word).copied()).collect();
+        let (mut exits, mut stores) = (Vec::new(), Vec::new());
+        for exit in &pending {
+            let all = || exit.locals.iter().chain(&exit.stack).chain(&exit.beside);
+            let words = all().chain(&exit.callee).flat_map(|value| value.words.iter().copied());
+            let mut order: Vec<Value> = words.collect();
+            order.sort_unstable();
+            order.dedup();
             if order.len() > context::MOST_WORDS {
                 return Err("too many variables".into());
             }
+            let place = |word: &Value| order.binary_search(word).unwrap_or(0) as u16;
+            let slot = |value: &Val| {
+                let places: Vec<u16> = value.words.iter().map(place).collect();
+                Slot::of(&value.kind, &places).0
+            };
+            let owned = all().filter(|value| value.owned).flat_map(Val::containers);
             let in_call = exit.cause == Cause::Call && !self.source.repeats_calls;
             let Instruction { start, unit, next, .. } = exit.instruction;
-            let unit = if in_call { unit } else { start };
-            let words = order.len();
-            let cause = exit.cause;
-            let made = Exit { unit, after: next, locals, stack, words, cause, callee, owned };
-            plans.push((exit.block, order, made));
-        }
-        let out = self.b.create_block();
-        self.b.set_cold_block(out);
-        let number = self.b.append_block_param(out, I64);
-        let mut exits = Vec::with_capacity(plans.len());
-        for (block, order, exit) in plans {
-            self.b.switch_to_block(block);
-            for (place, word) in order.iter().enumerate() {
-                let offset = context::WORDS + 8 * place as i32;
-                self.b.ins().store(MemFlags::trusted(), *word, self.context, offset);
-            }
-            let number = self.b.ins().iconst(I64, exits.len() as i64);
-            self.b.ins().jump(out, &[BlockArg::Value(number)]);
-            exits.push(exit);
+            exits.push(Exit {
+                unit: if in_call { unit } else { start },
+                after: next,
+                locals: exit.locals.iter().map(slot).collect(),
+                stack: exit.stack.iter().map(slot).collect(),
+                words: order.len(),
+                cause: exit.cause,
+                callee: exit.callee.as_ref().map_or(Slot::Empty, slot),
+                owned: owned.map(|(_, word)| place(&word)).collect(),
+            });
+            stores.push((order, exit.block, stores.len()));
         }
         if exits.is_empty() {
             return Ok(exits);
         }
+        let out = self.b.create_block();
+        self.b.set_cold_block(out);
+        stores.sort_unstable();
+        self.emit_stores(&stores, 0, out);
         // What all of them have in common.
         self.b.switch_to_block(out);
         let mut signature = Signature::new(self.call_conv);
-        signature.params.extend([AbiParam::new(I64); 3]);
+        signature.params.extend([AbiParam::new(I64); 2]);
         let signature = self.signature(signature);
         let leave = self.b.ins().iconst(I64, context::leave as *const () as i64);
         let table = self.b.ins().iconst(I64, std::ptr::from_ref(self.source.table) as i64);
-        self.b.ins().call_indirect(signature, leave, &[self.context, table, number]);
+        self.b.ins().call_indirect(signature, leave, &[self.context, table]);
         let status = self.b.ins().iconst(I64, context::LEFT);
         self.b.ins().return_(&[status, status]);
         Ok(exits)
+    }
+
+    /// The stores of exits whose first `done` words are the same, and stored by the block `then`: what several of them have in common
+    /// is in one block. Without that, half of all instructions are such stores.
+    fn emit_stores(&mut self, exits: &[(Vec<Value>, Block, usize)], done: usize, then: Block) {
+        if let [(words, block, number)] = exits {
+            self.b.switch_to_block(*block);
+            let number = self.b.ins().iconst(I64, *number as i64);
+            self.b.ins().store(MemFlags::trusted(), number, self.context, context::EXIT);
+            return self.store_words(words, done, then);
+        }
+        let common = |a: &[Value], b: &[Value]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        let shared: Vec<usize> =
+            exits.windows(2).map(|pair| common(&pair[0].0, &pair[1].0)).collect();
+        let Some(least) = shared.iter().copied().min() else { return };
+        let mut then = then;
+        if least > done {
+            let block = self.b.create_block();
+            self.b.set_cold_block(block);
+            self.b.switch_to_block(block);
+            self.store_words(&exits[0].0[..least], done, then);
+            then = block;
+        }
+        let mut rest = exits;
+        for (place, _) in shared.iter().enumerate().filter(|(_, shared)| **shared == least) {
+            let (group, others) = rest.split_at(place + 1 - (exits.len() - rest.len()));
+            self.emit_stores(group, least, then);
+            rest = others;
+        }
+        self.emit_stores(rest, least, then);
+    }
+
+    /// Stores the words behind those that are done, and jumps.
+    fn store_words(&mut self, words: &[Value], done: usize, then: Block) {
+        for (place, word) in words.iter().enumerate().skip(done) {
+            let offset = context::WORDS + 8 * place as i32;
+            self.b.ins().store(MemFlags::trusted(), *word, self.context, offset);
+        }
+        self.b.ins().jump(then, &[]);
     }
 
     // ---- small things -----------------------------------------------------------
