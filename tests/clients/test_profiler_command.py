@@ -239,6 +239,14 @@ class Unnoticed(ProfilerTestCase):
                 _, stats = self.profile_program(end, *option)
                 self.assertEqual(set(stats), {"<module>"})
 
+    def test_its_threads_are_not_counted(self):
+        directory = self.directory()
+        script, saved = (os.path.join(directory, name) for name in ("program.py", "found.prof"))
+        with open(script, "w") as file:
+            file.write(f"import os\nwhile not os.path.exists({saved!r}): pass\n")
+        done = self.run_python("-m", "ferrule_profiler", "-o", saved, "--save-every", "0.01", script)
+        self.assertIn("functions in 1 threads, ", done.stderr)
+
     def test_its_threads(self):
         for options in ([], ["--sample"]) if times_from_a_timer() else ([],):
             options = [*options, "--save-every", "0.01"]

@@ -195,6 +195,15 @@ class Heading(PageCase):
         self.assertEqual(profile.result.cpu, result.cpu)        # it has ended
         self.assertAlmostEqual(result.date, time.time(), delta=around + 60)
 
+    def test_it_begins_where_it_is_started(self):
+        profile = self.profiler.profile()
+        sum(range(100_000))
+        around, processors = time.monotonic(), time.process_time()
+        with profile:
+            pass
+        self.assertLessEqual(profile.result.wall, (time.monotonic() - around) * 1.01)
+        self.assertLessEqual(profile.result.cpu, time.process_time() - processors)
+
     def test_a_forked_child_begins_anew(self):
         done, _ = self.profile_program("""
 import os, sys, time

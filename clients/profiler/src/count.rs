@@ -88,11 +88,11 @@ impl Count {
     #[inline(never)]
     fn count_slowly<'py>(&self, code: &Bound<'py, PyCode>, frame: &Frame<'py>) -> Answer<'py> {
         let (session, py) = (&*self.0, code.py());
-        session.register(py, &HERE, Some((code, frame)));
         let known = session.know(code);
         if known.ignored {
-            return Answer::disable();
+            return Answer::disable(); // and its thread may be the profiler's own
         }
+        session.register(py, &HERE, Some((code, frame)));
         session.with(py, &HERE, |counts| counts.add(known.key, known.number, 1));
         Answer::pass()
     }

@@ -60,11 +60,11 @@ impl<const ARGUMENTS: bool> Exact<ARGUMENTS> {
     #[inline(never)]
     fn begin_slowly<'py>(&self, code: &Bound<'py, PyCode>, frame: &Frame<'py>) -> Answer<'py, u64> {
         let (session, py) = (&*self.0, code.py());
-        session.register(py, &HERE, Some((code, frame)));
         let known = session.know(code);
         if known.ignored {
-            return Answer::disable();
+            return Answer::disable(); // and its thread may be the profiler's own
         }
+        session.register(py, &HERE, Some((code, frame)));
         let begun = session.with(py, &HERE, |graph| {
             let link = graph.link(known.key, known.number, known.resumable);
             graph.begin(link, session.clock.now())

@@ -41,6 +41,7 @@ impl<T: Tally> Running<T> {
         self.session.register(py, self.place, None);
         let installed = Builder::new("ferrule_profiler").install(py, hook(self.session.clone()))?;
         *lock(&self.installed) = Some((installed.id(), Box::new(installed)));
+        self.session.begin();
         Ok(())
     }
 

@@ -39,7 +39,7 @@ pub struct Session<T: Tally> {
     pub began_at: u64,
     /// The same in nanoseconds since 1970.
     pub date: u64,
-    /// When this process began to count, in ticks: the fork that has made it may be later.
+    /// When it was started in this process, in ticks.
     pub since: AtomicU64,
     pub cpu: CpuTime,
     pub codes: Mutex<Codes>,
@@ -130,11 +130,16 @@ impl<T: Tally> Session<T> {
         lock(&self.codes).add(address, object, identity)
     }
 
+    /// From now on it counts, in this process.
+    pub fn begin(&self) {
+        self.since.store(self.clock.now(), Ordering::Relaxed);
+        self.cpu.restart();
+    }
+
     /// In a forked child: the other threads are not there any more.
     pub fn forget_others(&self, place: &'static Place<T>) {
         let mine = place.kept();
-        self.since.store(self.clock.now(), Ordering::Relaxed);
-        self.cpu.restart();
+        self.begin();
         if let Some(mine) = &mine {
             mine.cpu.restart();
         }
