@@ -161,6 +161,36 @@ os.kill(os.getpid(), signal.SIGTERM)
 """)
         self.assertEqual(done.stdout, "True\nhandled\nhandled\n")
 
+    def test_a_handler_of_the_program_after_a_fork(self):
+        done, stats = self.profile_program(FIB + """
+import os, signal, time
+def handler(number, frame): print("handled", flush=True)
+signal.signal(signal.SIGTERM, handler)
+if (child := os.fork()) == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(0.2)
+fib(5)
+""")
+        self.assertEqual((done.stdout, stats["fib"][1]), ("handled\n", 30))
+
+    def test_forks_in_several_threads(self):
+        done, stats = self.profile_program(FIB + """
+import os, threading
+def fork():
+    for _ in range(20):
+        if (child := os.fork()) == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+threads = [threading.Thread(target=fork) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+with open("/proc/self/status") as file:
+    print([line.split()[1] for line in file if line.startswith("Threads:")])
+""")
+        self.assertEqual((done.stdout, stats["fork"][:2]), ("['2']\n", (4, 4)))
+
     def test_saved_and_restored(self):
         """As servers do that shut down in order, and send themselves the signal again."""
         _, stats = self.profile_program(FIB + """

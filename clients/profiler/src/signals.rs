@@ -10,8 +10,8 @@ use std::ffi::c_int;
 use std::io::Error;
 use std::mem::zeroed;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 const SIGNALS: usize = 65;
@@ -24,7 +24,19 @@ static BEFORE: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS]
 static CAME: AtomicI32 = AtomicI32::new(NONE);
 /// Whether a thread waits for the semaphore.
 static WATCHED: AtomicBool = AtomicBool::new(false);
-static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+/// The thread, where there is one. What this points to is never freed, as others may wait for it.
+static THREAD: AtomicPtr<Watcher> = AtomicPtr::new(null_mut());
+
+type Watcher = Mutex<Option<JoinHandle<()>>>;
+
+/// Takes the lock. Nobody who is attached waits for it: the thread attaches itself at its end.
+fn lock() -> MutexGuard<'static, Option<JoinHandle<()>>> {
+    static FIRST: Watcher = Mutex::new(None);
+    let known = THREAD.load(Ordering::Acquire);
+    // SAFETY: what is stored there is a box that was leaked.
+    let watcher = if known.is_null() { &FIRST } else { unsafe { &*known } };
+    watcher.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The address of a semaphore of this process. It is never freed.
 static SEMAPHORE: OnceLock<usize> = OnceLock::new();
@@ -39,12 +51,16 @@ fn semaphore() -> usize {
     })
 }
 
-fn post(signal: c_int) {
-    CAME.store(signal, Ordering::Release);
+/// Wakes the thread, unless something else has.
+fn post(signal: c_int) -> bool {
+    if CAME.compare_exchange(NONE, signal, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        return false;
+    }
     if let Some(place) = SEMAPHORE.get() {
         // SAFETY: it was initialized. The function may be called from signal handlers.
         unsafe { libc::sem_post(*place as *mut libc::sem_t) };
     }
+    true
 }
 
 extern "C" fn handler(signal: c_int) {
@@ -57,7 +73,7 @@ extern "C" fn handler(signal: c_int) {
         before(signal);
     }
     if WATCHED.load(Ordering::Acquire) {
-        post(signal);
+        let _heeded = post(signal);
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
@@ -89,10 +105,7 @@ pub fn watch(
     function: Py<PyAny>,
     leave_out: Py<PyAny>,
 ) -> PyResult<()> {
-    stop(py);
     let waiting = semaphore();
-    CAME.store(NONE, Ordering::Release);
-    set_handlers(signals);
     let run = move || {
         let signal = wait(waiting as *mut libc::sem_t);
         if signal == STOP {
@@ -105,10 +118,17 @@ pub fn watch(
             }
         });
     };
-    let thread =
-        all_blocked(|| std::thread::Builder::new().name("ferrule_profiler".to_owned()).spawn(run))?;
-    *THREAD.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-    WATCHED.store(true, Ordering::Release);
+    py.detach(|| {
+        let mut place = lock();
+        if place.is_none() {
+            CAME.store(NONE, Ordering::Release);
+            set_handlers(signals);
+            let thread = std::thread::Builder::new().name("ferrule_profiler".to_owned());
+            *place = Some(all_blocked(|| thread.spawn(run))?);
+            WATCHED.store(true, Ordering::Release);
+        }
+        Ok::<_, Error>(())
+    })?;
     Ok(())
 }
 
@@ -138,21 +158,21 @@ fn all_blocked<R>(body: impl FnOnce() -> R) -> R {
 
 /// Ends the thread that watches, unless a signal has come. Handlers stay.
 pub fn stop(py: Python<'_>) {
-    WATCHED.store(false, Ordering::Release);
-    let thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(thread) = thread else { return };
-    if CAME.compare_exchange(NONE, STOP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-        post(STOP);
-        py.detach(|| drop(thread.join()));
-    }
+    py.detach(|| {
+        let mut place = lock();
+        WATCHED.store(false, Ordering::Release);
+        let Some(thread) = place.take() else { return };
+        if post(STOP) {
+            drop(thread.join());
+        }
+    });
 }
 
 /// In a forked child: the thread is not there.
 pub fn after_fork() {
     WATCHED.store(false, Ordering::Release);
-    if let Ok(mut thread) = THREAD.try_lock() {
-        std::mem::forget(thread.take());
-    }
+    // The lock may be held by a thread that is not there either.
+    THREAD.store(Box::into_raw(Box::default()), Ordering::Release);
 }
 
 /// Ends the process by a signal, as though it had no handler.

@@ -184,16 +184,19 @@ class Writer:
         return forking
 
     def watch(self):
-        if self.signals and self.state is State.RUNNING:
+        # Others are the program's by now.
+        signals = [number for number in self.signals if getsignal(number) == self.terminated]
+        if signals and self.state is State.RUNNING:
             try:
-                watch_signals(self.signals, self.signalled, self.profile.leave_out_this_thread)
+                watch_signals(signals, self.signalled, self.profile.leave_out_this_thread)
             except RuntimeError:
                 pass        # there can be no thread: a signal waits for the main one, as in Python
 
     def signalled(self, number):
         """A signal has come, and the main thread may be in C. In a thread that watches for it."""
-        self.say = say_at_once
-        self.terminated(number, None)
+        if getsignal(number) == self.terminated:
+            self.say = say_at_once
+            self.terminated(number, None)
 
     def about_to_be_replaced(self, program, *rest):
         # Many places may be tried that have no such program.
