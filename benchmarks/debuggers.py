@@ -104,8 +104,8 @@ def loop(count):
 
 # What is run on by a command: function, line, arguments for few and many.
 STEPPED = {
-    "loop": (loop, "a command out of a loop", 5_000, 25_000),
-    "recursion": (fibonacci, "a command over recursion", 13, 17),
+    "loop": (loop, "a command out of a loop", 20_000, 220_000),
+    "recursion": (fibonacci, "a command over recursion", 15, 20),
 }
 
 
