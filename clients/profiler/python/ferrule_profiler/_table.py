@@ -38,8 +38,8 @@ def heading(result):
     calls = sum(function.calls for function in result.functions.values())
     date = strftime("%Y-%m-%d %H:%M:%S", localtime(result.date))
     count = (f"{calls:,} calls of {len(result.functions):,} functions in"
-             f" {len(result.threads)} threads, {seconds(result.wall).strip()},"
-             f" {seconds(result.cpu).strip()} of processors")
+             f" {len(result.threads)} threads, {seconds(result.wall).strip()} wall,"
+             f" {seconds(result.cpu).strip()} CPU")
     if result.timed:
         count += f", {seconds(result.waiting).strip()} waiting ({result.clock})"
     about = f"process {result.pid}, Python {result.python}, {date}"
