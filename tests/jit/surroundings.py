@@ -177,10 +177,12 @@ def run_without_memory(program, before):
                 failed = error
             finally:
                 _testcapi.remove_mem_hooks()
-            # Cleared first: it refers to this frame.
+            # Cleared first: it refers to this frame. Another exception that a `finally` raises has the MemoryError as its context.
             text = program.text_of(result, own) if failed is None else f"{type(failed).__name__}:"
+            while failed is not None:
+                text = "MemoryError:" if isinstance(failed, MemoryError) else text
+                failed = failed.__context__
             wrong += not (text == "MemoryError:" or expected.startswith(text))
-            failed = None
     return outcomes, {"wrong without memory": wrong}
 
 

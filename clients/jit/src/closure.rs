@@ -3,10 +3,8 @@
 //! A function that is made anew for each call of another one has the same code, globals and builtins each time: these are its kind,
 //! and compiled code of it is passed the function, in whose closure it finds the cells.
 
-use crate::code;
-use crate::entry::unbox_one;
 use crate::kind::{Callable, Kind};
-use crate::python::{CellObject, CodeObject};
+use crate::python::{CellObject, CodeObject, PyCell_Type};
 use pyo3::ffi::{self, PyFunctionObject, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyWeakrefReference};
@@ -37,9 +35,15 @@ pub unsafe fn is_of(object: *mut PyObject, callable: Callable) -> bool {
     unsafe { ffi::PyFunction_Check(object) != 0 && callable_of(object) == callable }
 }
 
+/// Whether an object is a cell.
+pub fn is_cell(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: an object.
+    unsafe { ffi::Py_TYPE(object.as_ptr()) == std::ptr::addr_of_mut!(PyCell_Type) }
+}
+
 /// The kind of a function, or of a cell.
 pub fn kind_of(object: &Bound<'_, PyAny>) -> Option<Kind> {
-    if crate::outer::is_cell(object) {
+    if is_cell(object) {
         return Some(Kind::Cell);
     }
     let function = object.cast_exact::<PyFunction>().ok()?;
@@ -103,33 +107,5 @@ pub fn in_cell<'py>(function: &Bound<'py, PyFunction>, slot: u32) -> Option<Boun
     unsafe {
         let content = content(function.as_ptr(), slot)?;
         Bound::from_borrowed_ptr_or_opt(function.py(), content)
-    }
-}
-
-/// Whether the cells of a function contain what its code was compiled for.
-///
-/// # Safety
-/// As for `content`; the code is that of the function.
-#[inline]
-pub unsafe fn fits(function: *mut PyObject, cells: &[(u32, Kind)]) -> bool {
-    cells.iter().all(|(slot, kind)| {
-        // SAFETY: by contract.
-        let content = unsafe { content(function, *slot) };
-        match (kind, content) {
-            (_, None) => false,
-            (Kind::Unbound, Some(content)) => content.is_null(),
-            (Kind::Constant(address), Some(content)) => content as usize == *address,
-            (_, Some(content)) if content.is_null() => false,
-            // SAFETY: the cell keeps its content.
-            (kind, Some(content)) => unsafe { unbox_one(kind, content, &mut |_| ()) },
-        }
-    })
-}
-
-/// What a cell with this content is expected to contain.
-pub fn expected(content: &Bound<'_, PyAny>) -> Result<Kind, String> {
-    match code::kind_of(content) {
-        Kind::Buffer { .. } => Err("a variable of an enclosing function that is an array".into()),
-        kind => Ok(kind),
     }
 }

@@ -18,6 +18,7 @@ use crate::record::{InProgress, Record};
 use crate::resolve::{self, Callee, Literal, Meaning, Passed, Resolve, Target};
 use crate::symbols;
 use crate::tally;
+use crate::unbox::fits;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{Function, UserFuncName};
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -534,7 +535,10 @@ impl Resolve for Resolver<'_, '_> {
         }
         let kind = match closure::in_cell(self.function, slot) {
             None => Kind::Unbound,
-            Some(content) => match closure::expected(&content)? {
+            Some(content) => match code::kind_of(&content) {
+                Kind::Buffer { .. } => {
+                    return Err("a variable of an enclosing function that is an array".into())
+                }
                 Kind::Object if Self::usable(&content, "").is_ok() => {
                     self.dependencies.push(Rc::new(Dependency::alive(&content).map_err(raised)?));
                     Kind::Constant(content.as_ptr() as usize)
@@ -687,7 +691,7 @@ impl Resolve for Resolver<'_, '_> {
                 compiled.parameters == kinds
                     && compiled.globals == globals
                     // SAFETY: attached, and a function with this code.
-                    && unsafe { closure::fits(function.as_ptr(), &compiled.cells) }
+                    && unsafe { fits(function.as_ptr(), &compiled.cells) }
             };
             known = record.compiled.borrow().iter().find(fits).cloned();
             if known.is_some() || self.nested == 0 {

@@ -1,7 +1,6 @@
 //! The vectorcall of compiled functions: from objects to machine words, and back.
 
 use crate::bind::gather;
-use crate::closure;
 use crate::compile::{compile, LARGEST_FRAME};
 use crate::compiled::Compiled;
 use crate::context::{Context, Outcome, LEFT};
@@ -10,11 +9,10 @@ use crate::exit;
 use crate::kind::{Kind, FLOAT, INT};
 use crate::lower::MOST_ARGUMENTS;
 use crate::parts;
-use crate::python::{
-    int_value, type_of, CodeObject, PyCell_Type, PyFunction_SetVectorcall, ThreadState,
-};
+use crate::python::{int_value, CodeObject, PyFunction_SetVectorcall, ThreadState};
 use crate::record::{self, count, Observers, Record};
 use crate::slot::Cause;
+use crate::unbox::{fits, unbox_one};
 use framehook::raw::Api;
 use pyo3::ffi::{self, PyFunctionObject, PyObject};
 use pyo3::prelude::*;
@@ -290,8 +288,7 @@ unsafe fn choose(
         }
         // SAFETY: the arguments are alive.
         let fits = unsafe {
-            unbox(&compiled.parameters, function, given, words)
-                && closure::fits(function, &compiled.cells)
+            unbox(&compiled.parameters, function, given, words) && fits(function, &compiled.cells)
         };
         if !fits {
             versions += 1;
@@ -397,63 +394,6 @@ unsafe fn unbox(
             .all(|(kind, object)| unsafe { unbox_one(kind, *object, &mut put) });
     put(function as u64);
     fits
-}
-
-/// Gives the words of an object as one of this kind; whether it is one.
-///
-/// # Safety
-/// Attached, and the object is alive.
-#[inline]
-pub unsafe fn unbox_one(kind: &Kind, object: *mut PyObject, put: &mut impl FnMut(u64)) -> bool {
-    // SAFETY: the caller says that the object is alive; the others are immortal objects of the interpreter.
-    let (ty, no, yes, none) =
-        unsafe { (type_of(object), ffi::Py_False(), ffi::Py_True(), ffi::Py_None()) };
-    let word = match kind {
-        Kind::Int { .. } if ty == std::ptr::addr_of_mut!(ffi::PyLong_Type) => {
-            // SAFETY: an exact int that is alive.
-            unsafe { int_value(object) }.map(|value| value as u64)
-        }
-        Kind::Float { .. } if ty == std::ptr::addr_of_mut!(ffi::PyFloat_Type) => {
-            // SAFETY: an exact float that is alive.
-            Some(unsafe { ffi::PyFloat_AS_DOUBLE(object) }.to_bits())
-        }
-        Kind::Bool if object == no || object == yes => Some(u64::from(object == yes)),
-        _ => None,
-    };
-    if let Kind::Buffer { .. } = kind {
-        // SAFETY: attached, and the object is alive, by contract. Compiled code finds out where its items are.
-        let fits = unsafe { crate::buffers::kind_of(object) }.as_ref() == Some(kind);
-        [object as u64, 0, 0].into_iter().for_each(put);
-        return fits;
-    }
-    if kind.is_container() {
-        // SAFETY: attached, and the object is alive, by contract.
-        let fits = unsafe { crate::containers::is_of(object, kind) };
-        if fits {
-            put(object as u64);
-        }
-        return fits;
-    }
-    if let Kind::Function(callable) = kind {
-        put(object as u64);
-        // SAFETY: attached, and the object is alive, by contract.
-        return unsafe { closure::is_of(object, *callable) };
-    }
-    let is_object = match kind {
-        Kind::Object => true,
-        // SAFETY: the object is alive.
-        Kind::Cell => ty == std::ptr::addr_of_mut!(PyCell_Type),
-        _ => false,
-    };
-    let is = word.is_some() || is_object || (*kind == Kind::None && object == none);
-    if let Some(word) = word {
-        put(word);
-    }
-    let has_object = matches!(kind, Kind::Int { object: true } | Kind::Float { object: true });
-    if is && (is_object || has_object) {
-        put(object as u64);
-    }
-    is
 }
 
 /// Runs compiled code to its end, or to where it is left, and then the interpreter.

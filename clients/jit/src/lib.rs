@@ -39,6 +39,7 @@ mod seen;
 mod slot;
 mod symbols;
 mod tally;
+mod unbox;
 mod watch;
 
 use pyo3::prelude::*;

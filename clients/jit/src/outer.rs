@@ -4,12 +4,13 @@
 //! code of the program runs, the GIL is held, and a callee that depends on a global that is stored is refused. Wherever compiled code
 //! is left they are written to their homes first. A dict that is watched, or has keys that are no str, is left alone.
 
+use crate::closure::is_cell;
 use crate::code::{kind_of, supported_within};
 use crate::decode::{Code, Region};
 use crate::kind::Kind;
 use crate::opcode as op;
 use crate::parts;
-use crate::python::{DictObject, PyCell_Get, PyCell_Set, PyCell_Type, PyEval_GetFrameLocals};
+use crate::python::{DictObject, PyCell_Get, PyCell_Set, PyEval_GetFrameLocals};
 use framehook::HotLoop;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -258,11 +259,6 @@ unsafe fn write_global(globals: *mut PyObject, name: *mut PyObject, value: *mut 
             ffi::PyErr_Clear();
         }
     }
-}
-
-pub fn is_cell(object: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: an object.
-    unsafe { ffi::Py_TYPE(object.as_ptr()) == std::ptr::addr_of_mut!(PyCell_Type) }
 }
 
 /// Whether the names of the current frame are its globals.
