@@ -71,7 +71,9 @@ def outcome_of(function, arguments):
 
 
 def described(result, arguments):
-    return f"{describe(result)} {[index for index, argument in enumerate(arguments) if result is argument]}"
+    # A number that was read from a container is another object, which docs/jit.md says; there it may have been that of an argument.
+    may_be_read = isinstance(result, int | float) and any(isinstance(argument, list) for argument in arguments)
+    return f"{describe(result)} {[index for index, argument in enumerate(arguments) if result is argument and not may_be_read]}"
 
 
 class Program:
