@@ -12,6 +12,7 @@ code is 0 only when something was run and nothing failed.
 import json
 import os
 import re
+import signal
 import sys
 import unittest
 
@@ -83,6 +84,9 @@ def about_this(suite):
 
 
 def unittest_child(report, directory, names):
+    # A background job has these ignored, and what the tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # This is the one place that says where tests import from: what is beside them, and packages of the root.
     sys.path[:1] = [directory, *BESIDE.get(os.path.basename(directory), ()), ROOT]
     loader = unittest.TestLoader()

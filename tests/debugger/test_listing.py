@@ -9,12 +9,14 @@ from debugger_support import DebuggerCase, pdb_session, run_python
 class Lists(DebuggerCase):
     def test_threads(self):
         program = self.program("""
-            import threading
+            import sys, threading, time
             go, started = threading.Event(), threading.Event()
             def waits():
                 started.set()
                 go.wait()               # waits
             def work():
+                while sys._current_frames()[threading.main_thread().ident].f_code.co_name != "join":
+                    time.sleep(0.001)
                 return 1                # work
             threading.Thread(target=waits, name="waiter", daemon=True).start()
             started.wait()
