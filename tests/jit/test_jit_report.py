@@ -157,6 +157,15 @@ class AtStart(unittest.TestCase):
             done = self.run_python(*options, **environment)
             self.assertEqual((done.stdout, done.stderr), (expected, ""))
 
+    def test_it_imports_little(self):
+        """What reports need comes with the first one: it took more than the start of the interpreter."""
+        def modules(*options):
+            code = "import sys; print(*sys.modules)"
+            return set(subprocess.run([sys.executable, *options, "-c", code], capture_output=True, text=True, check=True,
+                                      env={**os.environ, "PYTHONUSERBASE": self.base}).stdout.split())
+        self.assertEqual(modules("-X", "ferrule_jit") - modules(), {
+            "ferrule_jit", "ferrule_jit._compiler", "ferrule_jit._core", "opcode", "_opcode", "_opcode_metadata"})
+
     @unittest.skipUnless(os.environ.get("STOCK_PYTHON"), "stock is not named")
     def test_an_interpreter_that_cannot_says_so_if_it_is_asked(self):
         for option, expected in (("ferrule_jit", ""), ("ferrule_jit=warn", "ferrule_jit cannot run here: there are no frame hooks, "

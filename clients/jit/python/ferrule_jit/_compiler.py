@@ -3,10 +3,11 @@
 import opcode
 import os
 import sys
-import sysconfig
-import types
 
-from . import _core, _report
+from . import _core
+
+# Little is imported: `-X ferrule_jit` is a part of each start-up.
+FunctionType, CodeType = type(lambda: None), type((lambda: None).__code__)
 
 is_enabled = _core.is_enabled
 disable = _core.disable
@@ -36,9 +37,9 @@ def what_is_missing():
     """What this interpreter lacks, or None."""
     if sys.implementation.name != "cpython" or sys.version_info[:2] != (3, 13):
         return "it is for CPython 3.13"
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if "t" in sys.abiflags:
         return "it needs a build with the GIL: without it inline caches and objects change under compiled code"
-    if sysconfig.get_config_var("Py_TRACE_REFS"):
+    if hasattr(sys, "getobjects"):
         return "objects of a build with --with-trace-refs are not supported"
     if not _core.version():
         return "there are no frame hooks, which are a part of Ferrule"
@@ -56,7 +57,7 @@ def _names():
 
 def compile_at_next_call(function):
     """Compile a function when it is called next, however often it was called; for the types of that call's arguments."""
-    if not isinstance(function, types.FunctionType):
+    if not isinstance(function, FunctionType):
         raise TypeError(f"a Python function is needed, not {type(function).__name__}")
     if not is_enabled():
         raise RuntimeError("ferrule_jit is not enabled")
@@ -76,12 +77,13 @@ def stats(function=None):
 
 def explain(function):
     """Whether a function was compiled, for which types, how often it fell back to the interpreter, and on which lines."""
-    return _report.read(_code_of(function)).text()
+    from ._report import read
+    return read(_code_of(function)).text()
 
 
 def _code_of(function):
     """A function's code; that of a module, of exec() or of a class is given itself."""
-    return function if isinstance(function, types.CodeType) else function.__code__
+    return function if isinstance(function, CodeType) else function.__code__
 
 
 def dump(function):
