@@ -455,7 +455,9 @@ impl Lowering<'_, '_> {
     /// Not 0 if the interpreter has something to do. The version of tools beside these flags changes only by foreign code.
     fn breaker(&mut self, thread: Value) -> Value {
         let offset = crate::python::EVAL_BREAKER;
-        // Signal handlers and other threads set it, so no load is merged with another one.
+        // Signal handlers and other threads set it, so no load is merged with another one. Each loop has to have this: where none of
+        // its blocks has an atomic load, and nothing was stored before it, Cranelift 0.121 takes a load behind a store in the loop for
+        // an earlier one (`alias_analysis`: the state at entry gives way to the store).
         let flags = MemFlags::new().with_notrap().with_aligned();
         let address = self.b.ins().iadd_imm(thread, offset);
         self.b.ins().atomic_load(I8, flags, address)
