@@ -328,8 +328,9 @@ class Generator:
         if kind < 0.89:
             return self.call(inner)
         if kind < 0.94 or not self.helpers:
-            of_one = CALM_CALLS if self.calm else CALLS
-            name = self.rng.choice(of_one if self.floats else ["abs", "int", "bool", "min", "max"] if self.calm else ["abs", "int", "bool", "min", "max", "int", "float"])
+            of_ints = ["abs", "int", "bool", "min", "max"] if self.calm else ["abs", "int", "bool", "min", "max", "int", "float"]
+            of_floats = CALM_CALLS if self.calm else CALLS
+            name = self.rng.choice(of_floats if self.floats else of_ints)
             count = 2 if name in ("min", "max") else 1
             return f"{name}({', '.join(inner[:count])})"
         name, count = self.rng.choice(self.helpers)

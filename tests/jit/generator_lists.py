@@ -2,7 +2,6 @@
 
 import array
 import copyreg
-import random
 import threading
 
 from generator import FLOATS, INTS, OTHERS, PARAMETERS, STYLES, Generator
@@ -233,7 +232,8 @@ class ListGenerator(Generator):
         """The same with lists of numbers alone."""
         name, value, number = self.rng.choice(self.plain()), self.expression(1), self.rng.choice(["x", "y", "z"])
         change = self.rng.choice([
-            f"{name}.append({value})", f"{name}.insert(c, {value})", f"{name}.extend([{value}, 2])", f"{name}.reverse()", f"q = {name}.copy()", f"q = {name}[:]",
+            f"{name}.append({value})", f"{name}.insert(c, {value})", f"{name}.extend([{value}, 2])", f"{name}.reverse()",
+            f"q = {name}.copy()", f"q = {name}[:]",
             f"q = [{value}] * 3", "q = [0.0] * len(b)", "q = [1, -2, 3, 4]", f"q = [v * 2 for v in {name}]", f"q = [{value} for v in range(4)]",
             f"q = [(v + i) * 2 for i, v in enumerate({name})]", f"q = [v for v in {name} if v] + [1]", "q = list(range(1, 9))"])
         self.lines.append(f"{pad}if len({name}) < 30: {change}")
