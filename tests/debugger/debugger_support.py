@@ -148,6 +148,35 @@ class DebuggerCase(unittest.TestCase):
         return debugger
 
 
+def catch(way, name=None, condition=None, **options):
+    """An action: stop at exceptions."""
+    def action(debugger, frame):
+        options_now = dict(options)
+        ignore = options_now.pop("ignore", 0)
+        debugger.set_catch(way, name and f"builtins.{name}", condition, **options_now).ignore = ignore
+    return action
+
+
+class CatchingCase(DebuggerCase):
+    """`caught()` returns the lines at which a catch has stopped a function."""
+
+    def caught(self, function, way="raised", name=None, condition=None, raises=None, **options):
+        """The lines where a catch stops; `raises`: what leaves the function."""
+        skip = options.pop("skip", None)
+        debugger = Scripted(self.source, catch(way, name, condition, **options), skip=skip)
+        try:
+            if raises is None:
+                debugger.runcall(self.names[function])
+            else:
+                with self.assertRaises(raises):
+                    debugger.runcall(self.names[function])
+        finally:
+            bdb.Breakpoint.clearBreakpoints()
+        kinds = {event for event, _ in debugger.stops[1:]}
+        self.assertLessEqual(kinds, {"exception"})
+        return [line for _, line in debugger.stops[1:]]
+
+
 def local_events(code):
     """The events of the debugger's tool that are set for one code object."""
     return sys.monitoring.get_local_events(session.events.tool, code)

@@ -9,7 +9,7 @@ import sys
 import threading
 
 from . import breakpoints
-from .events import DISABLE
+from .events import CATCH_RAISED, CATCH_UNCAUGHT, DISABLE
 from .session import session
 from .turns import WITHOUT_GIL
 
@@ -36,6 +36,7 @@ MAY_BE_COMPILED = _may_be_compiled()
 
 class _Thread(threading.local):
     stepper = None      # the debugger that steps in this thread, or has only just ended a step
+    missed = None       # id of an exception that a callee had no room to stop for
 
 
 thread = _Thread()
@@ -121,9 +122,28 @@ def _at_unwind(code, offset, exception):
     frame = _getframe(1)
     if (watcher := _watcher(frame)) is not None:
         watcher.at_end(frame, None, False)
+    if session.events.catching & CATCH_UNCAUGHT and (owner := session.owner) is not None:
+        owner.at_uncaught(frame, exception)
 
 
 def _at_raise(code, offset, exception):
+    if session.raising:
+        _leave()
+    frame = _getframe(1)
+    # Near the limit of recursion, a call that is not needed may be the one that fails.
+    if session.events.watches and (watcher := _watcher(frame)) is not None:
+        watcher.at_exception(frame, exception)
+    if session.events.catching & CATCH_RAISED and (owner := session.owner) is not None:
+        missed, thread.missed = thread.missed, None
+        try:
+            if owner.at_raised(frame, exception, missed == id(exception)):
+                return
+        except RecursionError:
+            pass
+        thread.missed = id(exception)
+
+
+def _at_stop_iteration(code, offset, exception):
     if session.raising:
         _leave()
     frame = _getframe(1)
@@ -148,5 +168,5 @@ def _at_start(view):
 session.at_start = _at_start
 session.callbacks = {
     _E.LINE: _at_line, _E.JUMP: _at_jump, _E.PY_RETURN: _at_return, _E.PY_UNWIND: _at_unwind,
-    _E.RAISE: _at_raise, _E.STOP_ITERATION: _at_raise, _E.INSTRUCTION: _at_instruction,
+    _E.RAISE: _at_raise, _E.STOP_ITERATION: _at_stop_iteration, _E.INSTRUCTION: _at_instruction,
 }

@@ -8,9 +8,10 @@ import os
 import sys
 import threading
 
-from . import breakpoints, turns
+from . import breakpoints, catching, turns
 from .at_events import thread
-from .events import ALL_LINES, INSTRUCTIONS, NO_LINES
+from .catching import RUNNERS, is_own
+from .events import ALL_LINES, CATCH_RAISED, INSTRUCTIONS, NO_LINES
 from .per_thread import RUNNING, STEPPING, WATCHING, Here, MadeOnce, OfThread, Watched
 from .session import leave_task, session
 
@@ -48,10 +49,6 @@ def _ends_unseen(frame, command_is_return):
     if not kind or (kind == inspect.CO_GENERATOR and command_is_return):
         return False        # as in pdb: it may well be a call of next()
     return kind == inspect.CO_ASYNC_GENERATOR or resumer is None or _opcode_at(resumer) not in _RESUMES
-
-
-# Frames of these are the debugger's own.
-_RUNNERS = {function.__code__ for function in (bdb.Bdb.run, bdb.Bdb.runeval, bdb.Bdb.runcall)}
 
 
 class Quit(SystemExit, bdb.BdbQuit):
@@ -93,7 +90,7 @@ class Bdb(bdb.Bdb):
     def set_trace(self, frame=None):
         if frame is None:
             frame = sys._getframe().f_back
-        while _is_own(frame) and frame.f_back is not None:
+        while is_own(frame) and frame.f_back is not None:
             frame = frame.f_back        # a signal has come while the debugger was at work
         outer = self.enterframe
         with session.lock:      # or another thread may end the session before there is a watch
@@ -266,7 +263,7 @@ class Bdb(bdb.Bdb):
         # bdb leaves a caller alone that the program traces. The lowest frame is the debugger's own
         # unless there is none below it.
         caller = current_frame.f_back
-        if self._here.mode is STEPPING and caller is not None and not _is_own(caller) and (
+        if self._here.mode is STEPPING and caller is not None and not is_own(caller) and (
                 caller is not self.botframe or caller.f_back is None) and not self._is_mine(caller.f_trace):
             self._trace(caller)
 
@@ -302,7 +299,7 @@ class Bdb(bdb.Bdb):
             here.passed = None
 
     def dispatch_call(self, frame, arg):
-        if _is_own(frame):
+        if is_own(frame):
             return None
         return super().dispatch_call(frame, arg)
 
@@ -404,6 +401,93 @@ class Bdb(bdb.Bdb):
         finally:
             here.found = None
 
+    # --- Exceptions. ----------------------------------------------------------------------------
+
+    def dispatch_exception(self, frame, arg):
+        here = self._here
+        if here.catch is None:
+            if session.events.catching & CATCH_RAISED and self.stop_here(frame):
+                here.shown = id(arg[1]), id(arg[2])
+            return super().dispatch_exception(frame, arg)
+        _, point, problem = here.catch
+        self.currentbp = point.number
+        if problem is not None:
+            self.condition_raised(point, problem)
+        if point.way == "raised":
+            self.user_raised(frame, arg)
+        else:
+            self.user_uncaught(frame, arg)
+            if not self.quitting and here.mode is not RUNNING:
+                self.set_continue()     # the frames that a step could stop in have ended
+        if self.quitting:
+            raise bdb.BdbQuit
+        return self.trace_dispatch
+
+    def user_raised(self, frame, exc_info):
+        """A catch stops at an exception that is raised in this frame."""
+        self.user_exception(frame, exc_info)
+
+    def user_uncaught(self, frame, exc_info):
+        """A catch stops at an exception that this frame, the program's or a thread's first one, is left by."""
+        self.user_exception(frame, exc_info)
+
+    def at_raised(self, frame, exception, missed):
+        """An exception in a frame, `missed` in its callee. False: the stack has no room to stop here."""
+        here = self._here
+        shown, here.shown = here.shown, None
+        points = catching.wanted("raised", exception)
+        if not points or shown == (id(exception), id(catching.traceback_of(exception))):
+            return True
+        if self._is_passed(frame) or not (missed or catching.is_new(frame, exception, self._is_passed)):
+            return not missed
+        if not catching.is_programs(frame):
+            return True
+        if not catching.has_room():
+            return False
+        self._stop_for(points, frame, frame, exception)
+        return True
+
+    def at_uncaught(self, frame, exception):
+        """A frame is left by an exception."""
+        if not catching.is_outermost(frame) or self.looks_at_uncaught(exception):
+            return
+        points = catching.wanted("uncaught", exception)
+        if points:
+            entry = catching.traceback_of(exception)
+            while entry is not None and entry.tb_next is not None:
+                entry = entry.tb_next
+            self._stop_for(points, frame, frame if entry is None else entry.tb_frame, exception)
+
+    def looks_at_uncaught(self, exception):
+        """Whether post mortem follows in any case."""
+        return False
+
+    def _is_passed(self, frame):
+        """Whether an exception that is raised in a frame stops in its caller."""
+        return catching.is_library(frame.f_code) or is_own(frame) or bool(
+            self.skip and self.is_skipped_module(frame.f_globals.get("__name__")))
+
+    def _stop_for(self, points, frame, raising, exception):
+        stop = catching.effective(points, raising, exception)
+        if stop is None:
+            return
+        here = self._here
+        here.catch = raising, *stop
+        try:
+            self.trace_dispatch(frame, "exception", (type(exception), exception, catching.traceback_of(exception)))
+        finally:
+            here.catch = None
+
+    def set_catch(self, way, name=None, condition=None, pending=False):
+        """Stop where exceptions are raised, or leave the program uncaught: `way` names it. The breakpoint.
+
+        `name` is that of their class, with its module; without one, all stop.
+        """
+        point = catching.Catch(way, name, condition, pending)
+        self._add_to_breaks(point.file, point.line)
+        self._break_was_set(point.file, point.line)
+        return point
+
     # --- Breakpoints. ---------------------------------------------------------------------------
 
     def break_here(self, frame):
@@ -477,12 +561,15 @@ class Bdb(bdb.Bdb):
         else:
             problem = super().set_break(file, lineno, temporary, cond, funcname)
         if problem is None:
-            if self.enterframe is not None and not session.has(self):
-                # One that another has replaced, and that is being used again.
-                self._load_breaks()
-                session.enter(self, False)
-            session.break_changed(self, file, lineno)
+            self._break_was_set(file, lineno)
         return problem
+
+    def _break_was_set(self, file, line):
+        if self.enterframe is not None and not session.has(self):
+            # One that another has replaced, and that is being used again.
+            self._load_breaks()
+            session.enter(self, False)
+        session.break_changed(self, file, line)
 
     def _prune_breaks(self, filename, lineno):
         super()._prune_breaks(filename, lineno)
@@ -503,21 +590,13 @@ def _is_a_debuggers(tracer):
     return tracer is None or isinstance(getattr(tracer, "__self__", None), Bdb)
 
 
-def _is_own(frame):
-    """Whether a frame is the debugger's own.
-
-    The program's thread runs such frames where a code object dies, and in a child after a fork.
-    """
-    return frame is not None and frame.f_globals.get("__package__") == __package__
-
-
 def _add(watched, frame, first):
-    if frame is not None and frame.f_code not in _RUNNERS:
+    if frame is not None and frame.f_code not in RUNNERS:
         watched.append(Watched(frame, first))
 
 
 def _add_resumer(watched, frame):
-    if not _is_own(frame.f_back):
+    if not is_own(frame.f_back):
         _add(watched, frame.f_back, ALL_LINES)
 
 

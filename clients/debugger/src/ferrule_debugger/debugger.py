@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 
-from . import places
+from . import catching, places
 from .base import Bdb, Quit
 from .breakpoints import real_path
 from .session import session
@@ -73,7 +73,8 @@ class Pdb(pdb.Pdb, Bdb):
             _prompting.remove(prompt)
 
     def condition_raised(self, point, problem):
-        self.note(f"The condition of breakpoint {point.number} has raised {problem}")
+        kind = "catch" if isinstance(point, catching.Catch) else "breakpoint"
+        self.note(f"The condition of {kind} {point.number} has raised {problem}")
 
     def note(self, text):
         """Say what pdb does not say: on standard error where pdb's output is on standard output."""
@@ -116,6 +117,86 @@ class Pdb(pdb.Pdb, Bdb):
             stack = task.get_stack()
             frame = self.stack[-1][0] if task is current and self.stack else stack[-1] if stack else None
             self.message(f"{'>' if task is current else ' '} {task.get_name()}: {_place(frame)}")
+
+    # --- Exceptions. ----------------------------------------------------------------------------
+
+    def do_catch(self, arg):
+        """catch [(raised | uncaught) [type] [, condition]]
+
+        Stop where an exception of this type, or of a subclass, is raised in the program's code, or
+        where it is about to leave the program or a thread; without a type, any exception. The
+        latter is post mortem: the commands look at the frames that it has left, and run the program
+        on to its end. In the condition, `_exception` is the exception.
+
+        StopIteration, StopAsyncIteration, GeneratorExit and SystemExit stop only if they, or a
+        subclass, are the type; an uncaught StopIteration always does. What the standard library
+        raises stops in the code that has called it, if it gets there.
+
+        Without argument, list all catches. They are numbered with the breakpoints: `clear`,
+        `disable`, `enable`, `ignore`, `condition` and `commands` work for them.
+        """
+        if not arg:
+            if points := catching.catches():
+                self.message("Num Type         Disp Enb   Where")
+            for point in points:
+                self.message(point.bpformat())
+            return
+        head, comma, condition = (part.strip() for part in arg.partition(","))
+        way, _, name = (part.strip() for part in head.partition(" "))
+        if way not in catching.WAYS or (comma and not condition):
+            self._print_invalid_arg(arg)
+            return
+        # What `$_exception` was replaced by.
+        condition = condition.replace('__pdb_convenience_variables["_exception"]', "_exception")
+        if condition and (problem := self._compile_error_message(condition)):
+            self.error(f"Invalid condition {condition}: {problem}")
+            return
+        pending = False
+        if name:
+            if not all(part.isidentifier() for part in name.split(".")):
+                self.error(f"{name} is not a name")
+                return
+            try:
+                found = places.attribute(name, self.curframe.f_globals, self.curframe_locals)
+            except Exception:
+                pending = True
+            else:
+                if not (isinstance(found, type) and issubclass(found, BaseException)):
+                    self.error(f"{name} is not a class of exceptions")
+                    return
+                name = f"{found.__module__}.{found.__qualname__}"
+        point = self.set_catch(way, name or None, condition or None, pending)
+        self.message(f"Catch {point.number}: {point.what}")
+        if self.enterframe is not None and session.events.tool is None:
+            self.note("No tool id of sys.monitoring is free: catches do not stop.")
+        if pending:
+            self.note(f"Catch {point.number} is pending: there is no {name} yet.")
+
+    def complete_catch(self, text, line, begidx, endidx):
+        if len(line[:begidx].split()) == 1:
+            return [way for way in catching.WAYS if way.startswith(text)]
+        return self._complete_expression(text, line, begidx, endidx)
+
+    def setup(self, f, tb):
+        super().setup(f, tb)
+        if f is not None and tb is not None and self._here.catch is not None:
+            # The frame of the program, also where the library has raised the exception.
+            self.curindex = next(place for place, (frame, _) in enumerate(self.stack) if frame is f)
+            self.curframe, self.curframe_locals = f, f.f_locals
+
+    def user_raised(self, frame, exc_info):
+        if not self._wait_for_mainpyfile and self.bp_commands(frame):
+            self.user_exception(frame, exc_info)
+
+    def user_uncaught(self, frame, exc_info):
+        if not self._wait_for_mainpyfile and self.bp_commands(self._here.catch[0]):
+            self.message(f"Uncaught: {self._format_exc(exc_info[1])}")
+            # Post mortem. A `raise` in a handler adds no traceback where the program has taken it away.
+            self.interaction(*(frame, None) if exc_info[2] is None else (None, exc_info[1]))
+
+    def looks_at_uncaught(self, exception):
+        # pdb's main() does.
+        return bool(self.mainpyfile) and self._runs_in == threading.get_ident() and not isinstance(exception, SystemExit)
 
     # --- The end of the program. ----------------------------------------------------------------
 

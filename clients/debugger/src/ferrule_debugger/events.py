@@ -19,6 +19,8 @@ WATCH_END = _E.PY_RETURN
 INSTRUCTIONS, ALL_LINES, NO_LINES = -1, 0, sys.maxsize
 # Exceptions have no events that belong to one code object.
 WATCH_EVERYWHERE = _E.RAISE | _E.PY_UNWIND
+# What catches need.
+CATCH_RAISED, CATCH_UNCAUGHT = _E.RAISE, _E.PY_UNWIND
 # Where a thread is to be left by an exception.
 LEAVE_EVERYWHERE = _E.LINE | _E.JUMP | _E.RAISE
 FIND_EVERYWHERE = _E.PY_START | _E.PY_RESUME
@@ -60,6 +62,7 @@ class Events:
         self.watches = 0        # of all code objects, those that are paused too
         self._finding = False
         self._leaving = False
+        self.catching = 0       # events of catches
         self._callbacks = {}    # event -> function
         self._lost = False      # the tool id was, since the last mend()
 
@@ -93,7 +96,7 @@ class Events:
     def _forget_all(self):
         self.entries.clear()
         self._callbacks.clear()
-        self.watches, self._finding, self._leaving, self.tool = 0, False, False, None
+        self.watches, self._finding, self._leaving, self.catching, self.tool = 0, False, False, 0, None
 
     def call(self, callbacks):
         """Call these functions: {event: function}."""
@@ -197,6 +200,13 @@ class Events:
                 self._leaving = on
                 self._everywhere()
 
+    def catch(self, events):
+        """Report exceptions of all code: CATCH_RAISED, CATCH_UNCAUGHT, both, or none."""
+        with self._lock:
+            if events != self.catching and self._keep_tool():
+                self.catching = events
+                self._everywhere()
+
     def _entry(self, code):
         key, entries = id(code), self.entries
 
@@ -239,7 +249,7 @@ class Events:
 
     def _everywhere(self):
         """Set the events of all code. False: they were set."""
-        events = WATCH_EVERYWHERE if self.watches else 0
+        events = self.catching | (WATCH_EVERYWHERE if self.watches else 0)
         if self._finding:
             events |= FIND_EVERYWHERE
         if self._leaving:

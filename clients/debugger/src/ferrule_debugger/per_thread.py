@@ -41,6 +41,8 @@ class Here(threading.local):
         self.ended = False          # the frame to stop in has ended: the next event stops
         self.passed = None          # (frame, line, instruction): its breakpoints were looked at already
         self.found = None           # (frame, breakpoint, what its condition has raised)
+        self.catch = None           # (frame, catch, what its condition has raised)
+        self.shown = None           # (id of an exception, of its traceback): a step has just stopped for it
         self.tracer = None          # what the program traces itself with
         self.local_tracers = {}     # and what it traces frames with
         self.stopframe = BELOW_ALL

@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 
+from . import catching
 from .breakpoints import places_in, real_path
 from .events import Events
 from .finding import code_of_functions, finder
@@ -106,6 +107,7 @@ class Session:
     def _in_force(self):
         owner = self.owner = self._owners[-1][0] if self._owners else None
         if owner is None:
+            self.events.catch(0)
             for entry in list(self.events.entries.values()):
                 if (code := entry.reference()) is not None:
                     self.events.set_lines(code, {})
@@ -162,6 +164,7 @@ class Session:
     def break_changed(self, debugger, file, line):
         """The breakpoints at a line are others now."""
         if debugger is self.owner:
+            self._catch()
             self._see_all()
             self._find_inner(file)
             for code in self._index.at(real_path(file), line):
@@ -171,12 +174,17 @@ class Session:
         """All breakpoints may be others now."""
         if debugger is not self.owner:
             return
+        self._catch()
         for entry in list(self.events.entries.values()):
             if entry.lines and (code := entry.reference()) is not None:
                 self._touch(debugger, code, debugger.file_of(code.co_filename))
         for file, lines in list(debugger.breaks.items()):
             for line in list(lines):
                 self.break_changed(debugger, file, line)
+
+    def _catch(self):
+        with self.lock:
+            self.events.catch(catching.events())
 
     def _see_all(self):
         """Have the finder see all code that runs from here on. False: it was taken out."""
