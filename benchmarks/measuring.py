@@ -260,6 +260,8 @@ def count_work(python: str, few: int, many: int, arguments: Callable[[str], Sequ
     `arguments` makes the child's arguments from a number of iterations.
     """
     counts = []
+    # The first start compiles the modules it imports: not in one of two runs that are compared.
+    run([python, *map(str, arguments("1".zfill(COUNT_DIGITS)))])
     for iterations in (few, many):
         counts.append(count_instructions(python, *arguments(str(iterations).zfill(COUNT_DIGITS))))
         step()
@@ -277,8 +279,6 @@ def count_each(names: Iterable[str], setups: Mapping[str, str], pythons: Pythons
     progress = Progress(len(results) * len(setups) * 2)
     with stripped_copies(pythons) as copies:
         for setup, which in setups.items():
-            # The first start compiles the modules it imports: not in one of two runs that are compared.
-            run([copies[which], *QUIET, *arguments(setup, next(iter(results)), "1")])
             for name, counts in results.items():
                 counts[setup] = count_work(copies[which], few, many, lambda count: (*QUIET, *arguments(setup, name, count)),
                                            lambda: progress.step(f"{setup}, {name}"))
