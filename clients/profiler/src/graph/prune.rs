@@ -3,8 +3,8 @@
 use super::{add, Graph, Link, MOST_NODES, MOST_STEPS, NONE, ROOT, TOP};
 
 impl Graph {
-    /// Drops the three quarters of the nodes that have taken least, but none that a call under way
-    /// will come back to.
+    /// Drops the three quarters of the nodes that have taken least, but none on the path of a call
+    /// under way.
     #[cold]
     pub(super) fn prune(&mut self) {
         let kept = self.worth_keeping();
