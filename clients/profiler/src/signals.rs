@@ -29,7 +29,7 @@ static THREAD: AtomicPtr<Watcher> = AtomicPtr::new(null_mut());
 
 type Watcher = Mutex<Option<JoinHandle<()>>>;
 
-/// Takes the lock. Nobody who is attached waits for it: the thread attaches itself at its end.
+/// Taken by detached threads alone: who holds it waits for the watcher, which attaches itself before it ends.
 fn lock() -> MutexGuard<'static, Option<JoinHandle<()>>> {
     static FIRST: Watcher = Mutex::new(None);
     let known = THREAD.load(Ordering::Acquire);
@@ -45,7 +45,7 @@ fn semaphore() -> usize {
     *SEMAPHORE.get_or_init(|| {
         // SAFETY: it is a structure in C, and is initialized before it is used.
         let place = Box::into_raw(Box::new(unsafe { zeroed::<libc::sem_t>() }));
-        // SAFETY: the place is good, and nobody else has it yet.
+        // SAFETY: the allocation of a whole `sem_t`; no other thread has its address before this returns.
         unsafe { libc::sem_init(place, 0, 0) };
         place as usize
     })
