@@ -130,7 +130,10 @@ bench-profilers: release stock-release
 install altinstall: tools-present
 	$(BUILD) $@ '$(VARIANT)'
 
-profile dist: tools-present
+profile: tools-present
+	@$(PYTHON3) -B -m tools.profile
+
+dist: tools-present
 	@$(PYTHON3) -B -m tools.release $@ $(if $(KEY),--key '$(KEY)')
 
 deb: tools-present

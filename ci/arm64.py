@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ci.builds import ARM64, publish, row
-from ci.clone import at_last_commit
+from tools.clone import at_last_commit
 from tests import run as project_tests
 from tests.debian.chroot import Chroot, Failed
 from tests.steps import Counts

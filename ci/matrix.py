@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO
 
 from ci.builds import BUILDS, PAGE, publish, row
-from ci.clone import at_last_commit
+from tools.clone import at_last_commit
 from tests import run as project_tests
 from tests.debian.chroot import Chroot, Failed
 from tests.steps import Counts

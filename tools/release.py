@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Make what Ferrule is released as.
 
-  release.py profile keep the profile of the build that is configured now (--enable-optimizations): once a release; with
-                     --check, say whether the one that is kept is of the patches as they are now
   release.py dist    one source tarball, from which an offline machine builds all; and beside it the definition that pyenv
                      installs it by
   release.py source  Debian's source package: the project, CPython, Debian's packaging of it and the crates, each as an
@@ -18,7 +16,6 @@ import argparse
 import datetime
 import email.utils
 import json
-import lzma
 import os
 import re
 import shutil
@@ -34,8 +31,7 @@ from cpython.upstream.cache import Cache, default_cache
 from cpython.upstream.choosing import over_network
 from cpython.upstream.files import remove, sha256
 from cpython.upstream.messages import FetchError
-from cpython.upstream.pins import Pins
-from tools import patches, sbom
+from tools import profile, sbom
 from tools.environment import for_children
 from tools.errors import BuildError, explain
 from tools.places import BUILD
@@ -47,8 +43,6 @@ NAME = "ferrule"
 DIST = BUILD / "dist"
 # Which crates are compiled: those of the platforms that Ferrule supports.
 PLATFORMS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
-# LLVM's profiles, one for each major version that packages are built with.
-PROFILES = ROOT / "packaging" / "profile"
 # Of a source release, beside the project's own files.
 VENDOR, SOURCES = "vendor", "sources"
 CARGO_CONFIG = f'[source.crates-io]\nreplace-with = "vendored-sources"\n\n[source.vendored-sources]\ndirectory = "{VENDOR}"\n'
@@ -105,15 +99,9 @@ def copy_project(target: Path) -> None:
     (target / "release.json").write_text(json.dumps({"epoch": epoch(), "files": files}, indent=1) + "\n")
 
 
-def packaged() -> tuple[Pins, dict]:
-    """The release of CPython that packages have."""
-    pins = Pins(ROOT / "cpython" / "upstream.toml")
-    return pins, next(release for release in pins.releases.values() if release["debian_fixes"])
-
-
 def cpython_files() -> tuple[Path, Path, Path, Path]:
     """Of CPython's source package in Debian, verified: the tarball, the packaging, the .dsc; and the cache's record of them."""
-    pins, release = packaged()
+    pins, release = profile.packaged()
     places = [ROOT / SOURCES] if (ROOT / SOURCES).is_dir() else [default_cache(os.environ, ROOT).absolute()]
     cache = Cache(places[0])
     found = cache.get(release, "debian") if cache.path.is_dir() else None
@@ -169,48 +157,6 @@ def empty(crate: Path) -> None:
     (crate / ".cargo-checksum.json").write_text(json.dumps(checksum))
 
 
-# ---- the profile -----------------------------------------------------------------
-
-def keep_profile() -> None:
-    """The profile of build/ferrule, compressed, under its compiler's major version."""
-    found = BUILD / "ferrule" / "code.profclangd"
-    if not found.exists():
-        raise BuildError("build/ferrule has no profile: ./configure CPYTHON_SERIES=debian --enable-optimizations --with-lto, "
-                         "then make")
-    compiler = re.search(r"^CC=[ \t]*(\S+)", (BUILD / "ferrule" / "Makefile").read_text(), re.M)
-    major = re.search(r"clang version (\d+)", run([compiler[1], "--version"])) if compiler else None
-    if major is None:
-        raise BuildError(f"build/ferrule was not made by clang ({compiler and compiler[1]})")
-    target = PROFILES / f"llvm-{major[1]}.profdata.xz"
-    target.write_bytes(lzma.compress(found.read_bytes(), preset=9))
-    patches_of(target).write_text(patches_now() + "\n")
-    report(target)
-
-
-def patches_of(profile: Path) -> Path:
-    """The file that says of which patches a profile is."""
-    return profile.with_name(profile.name.removesuffix(".profdata.xz") + ".patches")
-
-
-def patches_now() -> str:
-    version = packaged()[1]["version"]
-    return patches.digest(patches.default_directory(version), version, compiled=True)
-
-
-def stale_profiles() -> list[str]:
-    """What is wrong with each profile that is kept. A function that was patched since is optimized as if it had none."""
-    now = patches_now()
-    return [f"{profile.name} was made of other patches: what they have changed since is built without a profile. "
-            f"{profile.parent.name}/README.md says how it is made anew"
-            for profile in sorted(PROFILES.glob("*.profdata.xz"))
-            if not patches_of(profile).exists() or patches_of(profile).read_text().strip() != now]
-
-
-def warn_of_stale_profiles() -> None:
-    for problem in stale_profiles():
-        say(f"warning: {problem}")
-
-
 # ---- tarballs ------------------------------------------------------------------
 
 def pack(directory: Path, target: Path) -> Path:
@@ -248,7 +194,7 @@ def report(path: Path) -> None:
 
 
 def dist(key: str | None) -> Path:
-    warn_of_stale_profiles()
+    profile.refuse_stale()
     top = f"{NAME}-{version()}"
     signature = DIST / f"{top}.tar.xz.asc"
     # That of an earlier tarball says nothing of this one.
@@ -292,7 +238,7 @@ def pyenv_definition(tree: Path, digest: str) -> str:
 
 def source_package(release: int = 13) -> Path:
     """The tree of Debian's source package, beside its orig tarballs; its .dsc where dpkg-dev is here."""
-    warn_of_stale_profiles()
+    profile.refuse_stale()
     top, work = f"{NAME}-{version()}", DIST / f"debian-{release}"
     remove(work)
     work.mkdir(parents=True)
@@ -476,9 +422,8 @@ def release_of_debian() -> int:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("profile", "dist", "source", "deb"))
+    parser.add_argument("what", choices=("dist", "source", "deb"))
     parser.add_argument("--release", type=int, help="of Debian, that `source` is for (default: 13)")
-    parser.add_argument("--check", action="store_true", help="of `profile`: make nothing, and fail where it is of other patches")
     parser.add_argument("--key", help="sign the source tarball with this key of gpg's")
     parser.add_argument("--install", action="store_true", help="install what building the packages needs")
     options = parser.parse_args(arguments)
@@ -488,14 +433,7 @@ def main(arguments: list[str]) -> None:
         parser.error("--install is for deb")
     if options.release and options.what != "source":
         parser.error("--release is for source")
-    if options.check and options.what != "profile":
-        parser.error("--check is for profile")
-    if options.check:
-        if found := stale_profiles():
-            raise BuildError("; ".join(found))
-    elif options.what == "profile":
-        keep_profile()
-    elif options.what == "dist":
+    if options.what == "dist":
         dist(options.key)
     elif options.what == "source":
         source_package(options.release or 13)

@@ -15,7 +15,7 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-from tools import crate, release
+from tools import crate, profile, release
 
 ROOT = Path(__file__).resolve().parents[2]
 DEBIAN = ROOT / "packaging" / "debian"
@@ -156,37 +156,6 @@ class Crates(Case):
             release.copyright_file(DEBIAN / "copyright", self.base / "tree")
 
 
-class Profile(Case):
-    def test_it_is_kept_under_its_compilers_version(self):
-        (self.base / "ferrule").mkdir()
-        (self.base / "profile").mkdir()
-        clang = self.base / "clang"
-        clang.write_text("#!/bin/sh\necho 'Debian clang version 22.1.8 (1)'\n")
-        clang.chmod(0o755)
-        (self.base / "ferrule" / "Makefile").write_text(f"CC=\t\t{clang} -pthread\n")
-        with unittest.mock.patch.object(release, "BUILD", self.base), \
-                unittest.mock.patch.object(release, "PROFILES", self.base / "profile"):
-            with self.assertRaisesRegex(release.BuildError, "build/ferrule has no profile: ./configure"):
-                release.keep_profile()
-            (self.base / "ferrule" / "code.profclangd").write_bytes(b"counts")
-            release.keep_profile()
-            kept = self.base / "profile" / "llvm-22.profdata.xz"
-            self.assertEqual(lzma.decompress(kept.read_bytes()), b"counts")
-            self.assertEqual(release.stale_profiles(), [])
-            release.main(["profile", "--check"])
-            with unittest.mock.patch.object(release.patches, "digest", lambda *_, **options: "another"):
-                with self.assertRaisesRegex(release.BuildError, "llvm-22.profdata.xz was made of other patches: .* profile/README.md says"):
-                    release.main(["profile", "--check"])
-                with unittest.mock.patch.object(release, "say") as said:
-                    release.warn_of_stale_profiles()
-                self.assertIn("warning: llvm-22.profdata.xz", said.call_args.args[0])
-            (self.base / "profile" / "llvm-22.patches").unlink()
-            self.assertEqual(len(release.stale_profiles()), 1)
-            clang.write_text("#!/bin/sh\necho 'gcc 12'\n")
-            with self.assertRaisesRegex(release.BuildError, "was not made by clang"):
-                release.keep_profile()
-
-
 class Pyenv(Case):
     def sourced(self, beside, named=None, **environment):
         """What python-build would install by the definition, or why it is not."""
@@ -235,7 +204,7 @@ class Debian(unittest.TestCase):
         control = (DEBIAN / "control").read_text()
         for package in (f"clang-{major}", f"lld-{major}", f"llvm-{major}", f"libclang-{major}-dev"):
             self.assertIn(f" {package},", control)
-        kept = release.PROFILES / f"llvm-{major}.profdata.xz"
+        kept = profile.PROFILES / f"llvm-{major}.profdata.xz"
         # The magic of LLVM's indexed profiles.
         self.assertEqual(lzma.open(kept).read(8), b"\xfflprofi\x81")
 
@@ -254,7 +223,7 @@ class Debian(unittest.TestCase):
             self.assertGreater(later, earlier)
 
     def test_options_that_another_command_has_are_refused(self):
-        for words in (["deb", "--key", "x"], ["dist", "--install"], ["deb", "--release", "12"], ["dist", "--check"]):
+        for words in (["deb", "--key", "x"], ["dist", "--install"], ["deb", "--release", "12"]):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
                 release.main(words)
             self.assertIn(" is for ", said.getvalue())
