@@ -28,10 +28,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ci.builds import ARM64, publish, row
-from tools.clone import at_last_commit
 from tests import run as project_tests
 from tests.debian.chroot import Chroot, Failed
 from tests.steps import Counts
+from tools.clone import at_last_commit
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import IO
 
 from ci.builds import BUILDS, PAGE, publish, row
-from tools.clone import at_last_commit
 from tests import run as project_tests
 from tests.debian.chroot import Chroot, Failed
 from tests.steps import Counts
+from tools.clone import at_last_commit
 
 ROOT = Path(__file__).resolve().parent.parent
 
