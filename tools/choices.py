@@ -21,8 +21,10 @@ PACKAGE_VARIABLES = ("PROFILE_USE", "FERRULE_PATH")
 TOOL_VARIABLES = ("CC", "CXX", "CPP", "AR", "RANLIB", "LLVM_AR", "LLVM_PROFDATA", "PROFILE_TASK", "MACHDEP",
                   "PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR")
 FLAG_VARIABLES = ("CPPFLAGS", "CFLAGS", "CFLAGS_NODIST", "LDFLAGS", "LDFLAGS_NODIST", "LIBS")
+# Whose headers and libraries are compiled and linked against, by the compiler that is found: an oldest glibc, say.
+SYSROOT = "SYSROOT"
 # What configure takes from the environment as well as from its command line.
-CONFIGURE_VARIABLES = TOOL_VARIABLES + FLAG_VARIABLES + PACKAGE_VARIABLES
+CONFIGURE_VARIABLES = (*TOOL_VARIABLES, *FLAG_VARIABLES, *PACKAGE_VARIABLES, SYSROOT)
 # What is said to each command, and never kept.
 COMMAND_VARIABLES = ("FERRULE_CACHE", "PYTHON3", "V")
 INSTALL_VARIABLES = ("DESTDIR", "VARIANT")
@@ -104,7 +106,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def said(variables: dict[str, str]) -> dict[str, str]:
     """Without those that are empty: they say that there is none, as configure takes it too."""
     found = {name: value for name, value in variables.items() if value.strip()}
-    for name in {*RELEASE_FILES, "PROFILE_USE"} & set(found):
+    for name in {*RELEASE_FILES, "PROFILE_USE", SYSROOT} & set(found):
         found[name] = str(Path(found[name]).absolute())
     return found
 

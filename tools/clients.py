@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tools import making, places, progress, pyo3
+from tools import choices, making, places, progress, pyo3, toolchain
 from tools.errors import BuildError, cause
 from tools.running import said
 from tools.variants import VARIANTS
@@ -50,8 +50,19 @@ def for_cargo(python: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not NOT_FOR_CARGO.match(name)}
     home = Path(kept.get("CARGO_HOME") or Path.home() / ".cargo")
     # What is built does not know where.
-    flags = (f"--remap-path-prefix={home}=cargo", f"--remap-path-prefix={places.ROOT}=ferrule")
+    flags = [f"--remap-path-prefix={home}=cargo", f"--remap-path-prefix={places.ROOT}=ferrule", *linker()]
     return {**kept, **pyo3.environment(python, places.BUILD / "cargo-clients"), "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags)}
+
+
+def linker() -> list[str]:
+    """rustc's options where libraries of a sysroot are linked against."""
+    chosen = choices.read()
+    if chosen is None or choices.SYSROOT not in chosen.variables:
+        return []
+    rust = toolchain.find_rust()
+    compiler = toolchain.find_compiler(rust.llvm if rust else None, sysroot=chosen.variables[choices.SYSROOT])
+    program, sysroot = compiler.arguments[0].removeprefix("CC=").split()
+    return [f"-Clinker={program}", f"-Clink-arg={sysroot}", "-Clink-arg=-fuse-ld=lld"]
 
 
 # ---- in a directory, to be imported or installed --------------------------------

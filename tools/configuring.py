@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from tools import places, progress, toolchain
-from tools.choices import RELEASE_VARIABLES, Choices
+from tools.choices import RELEASE_VARIABLES, SYSROOT, Choices
 from tools.environment import for_children
 from tools.errors import BuildError, cause
 from tools.variants import ALIGNED, BUILT_IN, DEBIAN_BUILT_IN, STOCK, TRAINING, TRAINING_MAY_FAIL, VARIANTS
@@ -74,9 +74,10 @@ def flags_of(variant: str, chosen: Choices) -> list[str]:
 def configure_command(variant: str, chosen: Choices, facts: dict) -> list[str]:
     flags = flags_of(variant, chosen)
     variables = chosen.variables_for(variant)
+    sysroot = variables.pop(SYSROOT, None)
     # The same compiler for stock, as long as there is a Rust to go by.
     rust = toolchain.find_rust(required=not without_rust(flags))
-    compiler = toolchain.find_compiler(rust.llvm if rust else None, variables.get("CC"))
+    compiler = toolchain.find_compiler(rust.llvm if rust else None, variables.get("CC"), sysroot)
     check_profile(flags, compiler, variables)
     tools = [] if "CC" in variables else [
         argument for argument in compiler.arguments if argument.partition("=")[0] not in variables

@@ -78,13 +78,15 @@ def installed_llvms() -> list[int]:
     return sorted((int(major[1]) for major in majors if major), reverse=True)
 
 
-def find_compiler(rust_llvm: int | None, named: str | None = None) -> Compiler:
+def find_compiler(rust_llvm: int | None, named: str | None = None, sysroot: str | None = None) -> Compiler:
     """The compiler that the user named, else clang beside rustc's LLVM, else gcc.
 
     `rust_llvm` is None where no Rust is wanted; the choice is then the same as
     long as the same compilers are there.
     """
     if named:
+        if sysroot:
+            raise ToolchainError(f"SYSROOT={sysroot} is for the compiler that is found: with CC= it is among that one's words, --sysroot={sysroot}")
         if shutil.which(named.split()[0]) is None:
             raise ToolchainError(f"the C compiler {named!r} (CC=) is not there")
         return Compiler((), False, f"{named} (CC=)")
@@ -92,17 +94,20 @@ def find_compiler(rust_llvm: int | None, named: str | None = None) -> Compiler:
     fitting = [major for major in majors if rust_llvm is None or major >= rust_llvm]
     # The oldest that fits is nearest to rustc's own LLVM.
     if fitting:
-        return clang(fitting[-1] if rust_llvm is not None else fitting[0])
+        return clang(fitting[-1] if rust_llvm is not None else fitting[0], sysroot)
     if majors:
-        return clang(majors[0])
+        return clang(majors[0], sysroot)
+    if sysroot:
+        raise ToolchainError(f"SYSROOT={sysroot} needs clang: run `make deps`")
     if shutil.which("gcc"):
         return Compiler(("CC=gcc",), False, "gcc (calls into Rust stay calls)")
     raise ToolchainError("no clang and no gcc found: run `make deps`, or name a compiler with CC=")
 
 
-def clang(major: int) -> Compiler:
+def clang(major: int, sysroot: str | None = None) -> Compiler:
     home = Path(f"/usr/lib/llvm-{major}/bin")
-    arguments = [f"CC={home}/clang", f"CXX={home}/clang++"]
+    there = f" --sysroot={sysroot}" if sysroot else ""
+    arguments = [f"CC={home}/clang{there}", f"CXX={home}/clang++{there}"]
     for variable, tool in (
         ("AR", "llvm-ar"),
         ("RANLIB", "llvm-ranlib"),
