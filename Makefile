@@ -24,7 +24,7 @@ VARIANT ?= ferrule
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
 	bench-instructions-update bench-depth bench-calls bench-parts bench-evaluator bench-code-extra bench-hooks \
 	bench-monitoring \
-	bench-profilers clients install altinstall profile dist deb show deps fetch check-base patch-stat header check-header \
+	bench-profilers clients install altinstall profile dist binary deb show deps fetch check-base patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -135,6 +135,9 @@ profile: tools-present
 
 dist: tools-present
 	@$(PYTHON3) -B -m tools.release $@ $(if $(KEY),--key '$(KEY)')
+
+binary: tools-present
+	@$(PYTHON3) -B -m tools.binary
 
 deb: tools-present
 	@$(PYTHON3) -B -m tools.release deb $(if $(DEPS),--install)

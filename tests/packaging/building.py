@@ -36,6 +36,7 @@ class Case(unittest.TestCase):
         (source / "configure").chmod(0o755)
         self.facts = {"source": "build/src/tree", "debian_revision": "1-2", "patches_sha256": "a"}
         self.fetched = []
+        self.sysroot = None
         for target, name, value in (
             (places, "ROOT", self.root),
             (places, "BUILD", self.root / "build"),
@@ -54,7 +55,8 @@ class Case(unittest.TestCase):
         self.fetched.append(chosen)
         return self.facts
 
-    def find_compiler(self, llvm, named=None):
+    def find_compiler(self, llvm, named=None, sysroot=None):
+        self.sysroot = sysroot
         return toolchain.Compiler((), False, named) if named else self.compiler
 
     def environment(self, **variables):

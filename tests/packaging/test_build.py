@@ -10,6 +10,9 @@ from pathlib import Path
 from building import Case
 from tools import build, configuring, errors, making, places, progress, toolchain, variants
 
+# Tests have another in its place.
+REAL_FIND_COMPILER = toolchain.find_compiler
+
 
 class Command(Case):
     def test_the_users_flags_go_to_configure_with_the_tools_chosen(self):
@@ -226,6 +229,16 @@ class Command(Case):
         self.configure("--enable-optimizations", "CFLAGS_NODIST=-fPIE", "LDFLAGS_NODIST=-pie")
         self.assertEqual(self.words_of("CFLAGS_NODIST", self.called()), ["-fPIE"])
         self.assertEqual(self.words_of("LDFLAGS_NODIST", self.called()), ["-pie"])
+
+    def test_a_sysroot_is_for_the_compiler_and_no_variable_of_configures(self):
+        self.configure("SYSROOT=old")
+        self.assertEqual(self.sysroot, str(Path("old").absolute()))
+        self.assertFalse([word for word in self.called() if word.startswith("SYSROOT=")])
+        self.assertIn(f"CC=/usr/lib/llvm-22/bin/clang --sysroot={self.sysroot}", toolchain.clang(22, self.sysroot).arguments)
+
+    def test_a_sysroot_with_a_compiler_that_was_named_is_refused(self):
+        with self.assertRaisesRegex(errors.BuildError, "--sysroot=/old"):
+            REAL_FIND_COMPILER(22, "cc", "/old")
 
     def test_the_users_flags_for_the_interpreter_go_before_those_that_lto_needs(self):
         self.compiler = toolchain.Compiler(("CC=/llvm/clang",), True, "clang", ("-a=1",))

@@ -1,0 +1,64 @@
+"""The interpreter of a binary: the last commit, built profile-guided in a clone, and installed to a directory."""
+
+import lzma
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from tools import places, profile, progress
+from tools.binary.libraries import Tools
+from tools.binary.relocate import PREFIX
+from tools.clone import at_last_commit
+from tools.errors import BuildError, cause
+
+# The newest release of CPython: who downloads an interpreter expects it. Debian's packages have Debian's.
+VERSION = "3.13.15"
+FLAGS = (f"--prefix={PREFIX}", "--enable-optimizations", "--with-lto", "--without-static-libpython", "--with-readline=editline",
+         "--with-dbmliborder=", "--disable-test-modules")
+# What no library of ours is for, and nobody runs from a tarball.
+WITHOUT = ("lib/python3.13/test", "lib/python3.13/idlelib", "lib/python3.13/tkinter", "lib/python3.13/turtledemo", "lib/python3.13/turtle.py",
+           "bin/idle3*")
+
+
+def build(tools: Tools, sysroot: Path, work: Path) -> Path:
+    """Returns the directory that PREFIX was installed to."""
+    tree = work / "tree"
+    at_last_commit(places.ROOT, tree)
+    used = work / "profile"
+    major = tools.home.parent.name.rpartition("-")[2]
+    used.write_bytes(lzma.decompress((profile.PROFILES / f"llvm-{major}.profdata.xz").read_bytes()))
+    given = {name: os.environ[name] for name in ("PATH", "HOME", "FERRULE_CACHE", "XDG_CACHE_HOME", "CARGO_HOME", "CARGO_NET_OFFLINE", "V", "TMPDIR",
+                                                 "CPYTHON_TARBALL") if name in os.environ}
+    variables = {"CPYTHON_VERSION": VERSION, "SYSROOT": str(sysroot), "PROFILE_USE": str(used),
+                 "PKG_CONFIG": "pkg-config --static", "PKG_CONFIG_LIBDIR": f"{tools.prefix}/lib/pkgconfig",
+                 "LDFLAGS": "-Wl,--exclude-libs,ALL"}
+    run(["./configure", *FLAGS, f"--with-openssl={tools.prefix}", *(f"{name}={value}" for name, value in variables.items())],
+        tree, "configure", given)
+    run([sys.executable, "-B", "-m", "tools.build", "make", "ferrule"], tree, "make", given)
+    installed = work / "installed"
+    shutil.rmtree(installed, ignore_errors=True)
+    run([sys.executable, "-B", "-m", "tools.build", "install", "ferrule"], tree, "install", {**given, "DESTDIR": str(installed), "MAKEFLAGS": ""})
+    python = str(tree / "build" / "ferrule" / "python")
+    run([sys.executable, "-B", "-m", "tools.clients", "--python", python, "--only", "jit",
+         "--packages", str(installed / PREFIX.lstrip("/") / "lib" / "python3.13")], tree, "jit", given)
+    return installed / PREFIX.lstrip("/")
+
+
+def run(command: list[str], place: Path, name: str, environment: dict[str, str]) -> None:
+    log = places.logs() / f"binary-{name}.log"
+    if progress.run(command, label=f"binary: {name}", log=log, cwd=place, env=environment) != 0:
+        raise BuildError(f"the binary was not built: {cause(log.read_text(errors='replace'))}\n  the whole log is {log}")
+
+
+def trim(root: Path, strip: Path) -> None:
+    """Removes what the tarball is without, bytecode, and the symbols of programs and libraries."""
+    for pattern in (*WITHOUT, "lib/**/__pycache__"):
+        for path in sorted(root.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF":
+            mode = path.stat().st_mode
+            path.chmod(0o755)
+            run([str(strip), "--strip-unneeded" if ".so" in path.name else "--strip-all", str(path)], root, "strip", dict(os.environ))
+            path.chmod(mode)
