@@ -63,6 +63,9 @@ def everything(root: Path, machine: Machine, version: str) -> None:
     for script in (root / "bin").iterdir():
         if not script.is_symlink():
             script_of_ours(script, version)
+    for name, target in (("python", f"python{version}"), ("pip", "pip3")):
+        if not (root / "bin" / name).exists():
+            (root / "bin" / name).symlink_to(target)
     for data in library.glob("_sysconfigdata_*.py"):
         sysconfig_data(data, machine)
     for makefile in library.glob("config-*/Makefile"):

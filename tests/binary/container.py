@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Build packaging/Containerfile from the source release of `make dist`, and use what came out.
+"""Build packaging/Containerfile from the tarball of `make binary`, and use what came out.
 
 The base image is a Debian 13 made by debootstrap, so no registry is contacted. As root, with debootstrap and buildah; the steps run
 in chroots, which needs no container runtime. --storage keeps images and the steps that were built, and uses them again.
@@ -14,15 +14,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.debian.chroot import Chroot, Failed, counted, source_release
+from tests.binary.run import tarball
+from tests.debian.chroot import Chroot, Failed, counted
 
+ROOT = Path(__file__).resolve().parents[2]
 BASE, IMAGE = "localhost/debian:trixie-slim", "localhost/ferrule"
 # What a user of the image does first: look at it, make an environment, install into it, and use a hook.
 USE = (
     ("python3", "-c", "import _framecore, sys; print(sys.version)"),
     ("pip", "--version"),
     ("sh", "-c", "python -m venv /tmp/env && /tmp/env/bin/pip --version"),
-    ("python3", "-c", "import framehook, ssl, sqlite3, ctypes, lzma, bz2, zlib, curses, readline, uuid, dbm.gnu"),
+    ("python3", "-c", "import framehook, ssl, sqlite3, ctypes, lzma, bz2, zlib, curses, readline, uuid, dbm.sqlite3"),
     ("python3", "-m", "pydoc", "framehook"),
 )
 
@@ -64,7 +66,7 @@ def main() -> int:
     options = parser.parse_args()
     if os.geteuid() != 0 or not all(map(shutil.which, ("debootstrap", "buildah"))):
         sys.exit("container.py: run as root, with debootstrap and buildah installed")
-    release = source_release()
+    binary = tarball()
     with tempfile.TemporaryDirectory() as temporary:
         chroot = Chroot((options.root or Path(temporary) / "trixie").absolute())
         buildah = Buildah((options.storage or Path(temporary) / "storage").absolute())
@@ -72,12 +74,14 @@ def main() -> int:
         context.mkdir()
 
         def steps() -> Iterator[bool]:
-            subprocess.run(["tar", "-xf", release, "-C", context, "--strip-components=1"], check=True)
+            shutil.copy(binary, context)
             chroot.make()
             buildah.base(chroot.root)
             buildah.run("bud", "--layers", "--isolation", "chroot", "--build-arg", f"BASE={BASE}", "--tag", IMAGE,
-                        "--file", str(context / "packaging/Containerfile"), str(context), seconds=3 * 3600)
-            print("built", flush=True)
+                        "--file", str(ROOT / "packaging/Containerfile"), str(context))
+            packed = context / "image.tar.gz"
+            buildah.run("push", "--compression-format", "gzip", IMAGE, f"oci-archive:{packed}")
+            print(f"built; its layers have {packed.stat().st_size / 1e6:.0f} MB, compressed", flush=True)
             yield True
             for said in use(buildah):
                 print("  ", *said, flush=True)
