@@ -24,7 +24,8 @@ import generator_lists
 import surroundings
 
 KINDS = [("int", "int", "int"), ("float", "float", "float"), ("int", "float", "int"), ("float", "int", "other"), ("int", "int", "other"),
-         ("int", "int", "int"), ("list", "list", "int"), ("nested", "list", "int"), ("list", "bytes", "int"), ("array", "list", "int")]
+         ("int", "int", "int"), ("list", "list", "int"), ("nested", "list", "int"), ("list", "bytes", "int"), ("array", "list", "int"),
+         ("tuple", "list", "int"), ("pairs", "list", "int")]
 CALLS = 8
 # Of the address space of a process, which is far above what a program is to need: one that doubles a list or an int without end
 # ends with a MemoryError, as it does without the compiler.

@@ -70,6 +70,7 @@ class Generator:
         self.helpers = []
         # By name: the parameters with a default, and those that are keyword-only.
         self.optional = {}
+        self.has_pair = False
         self.style, self.function_name = "locals", None
 
     def source(self):
@@ -78,6 +79,8 @@ class Generator:
             self.helper(f"helper{number}")
         if self.rng.random() < 0.3:
             self.recursive()
+        if self.rng.random() < 0.3:
+            self.pair()
         if self.style in ("globals", "module") and self.rng.random() < 0.5:
             self.lines += ["def reader(n):", f"    return {self.rng.choice('xyz')} + n"]
             self.helpers.append(("reader", 1))
@@ -112,6 +115,12 @@ class Generator:
         self.function(name, parameters, statements=self.rng.randrange(1, 3), written=", ".join(written))
         self.helpers.append((name, len(parameters)))
         self.optional[name] = with_default, parameters[only:]
+
+    def pair(self):
+        """A helper that returns a tuple."""
+        values = [self.expression(1, ["n", "m"]) for _ in range(3)]
+        self.lines += ["def pair(n, m):", f"    return {values[0]}, ({values[1]}, {values[2]})"]
+        self.has_pair = True
 
     def recursive(self):
         # Bounded by its first argument, which the callers mask.
@@ -224,6 +233,9 @@ class Generator:
             self.statement(depth, loop)
 
     def assign(self, pad):
+        if self.has_pair and self.function_name == "main" and self.rng.random() < 0.15:
+            self.lines.append(f"{pad}x, (y, z) = pair({self.expression(1)}, {self.expression(1)})")
+            return
         name = self.rng.choice(self.targets())
         self.lines.append(f"{pad}{name} = {self.expression(2)}")
         if name not in self.known:
@@ -261,8 +273,10 @@ class Generator:
             return f"{self.expression(1)} {self.rng.choice(COMPARE)} {self.expression(1)} {self.rng.choice(COMPARE)} {self.expression(1)}"
         if kind < 0.1:
             return f"({self.rng.choice(self.bound)} := {self.expression(1)}) {self.rng.choice(COMPARE)} {self.expression(1)}"
-        if kind < 0.7:
+        if kind < 0.65:
             return f"{self.expression(1)} {self.rng.choice(COMPARE)} {self.expression(1)}"
+        if kind < 0.7:
+            return f"{self.expression(1)} {self.rng.choice(['in', 'not in'])} {self.members()}"
         if kind < 0.8:
             return f"not {self.rng.choice(self.known)}"
         if kind < 0.9:
@@ -270,6 +284,11 @@ class Generator:
         if kind < 0.93:
             return f"{self.rng.choice(self.known)} is {self.rng.choice(['None', 'not None'])}"
         return self.rng.choice(self.known)
+
+    def members(self):
+        """What a number may be in."""
+        return self.rng.choice(["(0, 1, 2)", "{1, 2.5, None}", "(-1, 0.0, 2**53, True)", "(7,)", f"({self.expression(0)}, {self.expression(0)})",
+                                f"range({self.rng.choice(['5', '-3, 9', '9, -9, -2'])})"])
 
     def atom(self, names):
         if self.in_cells() and self.rng.random() < 0.02:

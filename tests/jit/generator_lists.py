@@ -76,6 +76,17 @@ def container(rng, kind):
             except (OverflowError, TypeError):
                 pass
         return memoryview(made) if rng.random() < 0.4 else made
+    if kind == "tuple":
+        made = numbers(rng, INTS, ints) if rng.random() < 0.5 else numbers(rng, FLOATS, floats)
+        if rng.random() < 0.3:
+            made[1:] = [rng.choice([*OTHERS, *floats, *ints, (1, 2), [3], Loud(3)])]
+        return tuple(made)
+    if kind == "pairs":
+        one, other = rng.choice([(ints, ints), (floats, floats), (ints, floats), (INTS, FLOATS)])
+        pairs = [(rng.choice(one), rng.choice(other)) for _ in range(rng.randrange(1, 5))]
+        if rng.random() < 0.2:
+            pairs.append(rng.choice([(1,), (1, 2, 3), (None, 1), (Loud(4), 1), [1, 2], 5, pairs[0]]))
+        return pairs
     if kind == "nested":
         rows = [numbers(rng, INTS, ints) if rng.random() < 0.7 else numbers(rng, FLOATS, floats) for _ in range(rng.randrange(1, 4))]
         if rng.random() < 0.3:
@@ -102,7 +113,7 @@ def arguments(rng, kinds, calm):
 
 def is_calm(value):
     """Whether all items of a container are numbers, or such containers, and there are some."""
-    return isinstance(value, int | float) or (isinstance(value, list) and len(value) > 0 and all(is_calm(item) for item in value)) \
+    return isinstance(value, int | float) or (isinstance(value, list | tuple) and len(value) > 0 and all(is_calm(item) for item in value)) \
         or (isinstance(value, bytes | bytearray | array.array | memoryview) and len(value) > 0)
 
 
@@ -113,6 +124,7 @@ class ListGenerator(Generator):
 
     def __init__(self, seed, kinds):
         super().__init__(seed, kinds)
+        self.tuples, self.deep = False, "nested" in kinds or "pairs" in kinds
 
     def source(self):
         self.style = self.rng.choice(STYLES)
@@ -134,6 +146,10 @@ class ListGenerator(Generator):
         if self.rng.random() < 0.5:
             self.lines.append(f"    q = {self.rng.choice(self.plain() if self.calm else self.lists)}")
             self.lists.append("q")
+        self.tuples = self.rng.random() < 0.4
+        if self.tuples:
+            self.lines.append(f"    p = {self.rng.choice(['(x, y)', '(1, 2, 3)', '(0.5,)', 'tuple(b)', '(x, y, c)'])}")
+            self.lines.append(f"    r = {self.rng.choice(['[(1, 2), (3, 4)]', '[(x, y)]', '[(c, 0.5), (1, 1.5)]'])}")
         self.bind_counters()
         self.bound = list(self.known)
         if self.calm and name == "main":
@@ -158,6 +174,12 @@ class ListGenerator(Generator):
 
     def statement(self, depth, loop):
         pad, kind = "    " * depth, self.rng.random()
+        if self.tuples and self.rng.random() < 0.3:
+            self.use_tuples(pad)
+            return
+        if self.rng.random() < 0.08:
+            self.use_whole(pad)
+            return
         if self.rng.random() < (0.1 if self.calm else 0.2):
             self.build(pad, depth)
             return
@@ -228,6 +250,32 @@ class ListGenerator(Generator):
         else:
             self.lines.append(f"{pad}del {name}")
 
+    def use_tuples(self, pad):
+        """Makes, changes or reads `p`, a tuple, or `r`, a list of tuples."""
+        one, other, number = self.expression(1), self.expression(1), self.rng.choice("xyz")
+        place = self.rng.choice(["0", "-1", f"{self.rng.choice(self.places)} % len(r)", "c"][:3 if self.calm else 4])
+        text = self.rng.choice([
+            f"p = {one}, {other}", f"if len(p) < 9: p = p + ({one},)", "p = p[1:] + p[:1]", f"{number} = p[0] - p[-1] if p else 1", f"p = r[{place}]",
+            f"if len(r) < 20: r.append(({one}, {other}))", f"r[{place}] = {one}, {other}", f"x, y = r[{place}]", f"{number} = r[{place}][{'01'[len(one) % 2]}]",
+            "for v, w in r:\n{pad}    x += v - w", "for i1, (v, w) in enumerate(r):\n{pad}    y -= v\n{pad}    if i1 > 4: break",
+            f"for v in p:\n{{pad}}    {number} += v", f"{number} = {self.rng.choice(['sum', 'max', 'min', 'len', 'any', 'all'])}(p or (1,))",
+            f"if {one} in p: {number} = {other}", "if len(r) > 1: del r[0]", f"r[1:] = [({one}, {other})]", "r = r[:]",
+            f"r = [(w, v) for v, w in r][:{len(one)}]",
+            f"for v in ({one}, {other}, c):\n{{pad}}    {number} = v", "x, y, z = (c, *p[:0], 1, 2)" if not self.calm else "x, y = y, x"])
+        self.lines += (pad + text.replace("{pad}", pad)).split("\n")
+        if " += " in text or " -= " in text:
+            self.lines += [f"{pad}if abs({name}) > 1e40: {name} = 1" for name in "xyz"]
+
+    def use_whole(self, pad):
+        """What takes a list as a whole."""
+        lists = self.plain() if self.calm else self.lists
+        name, value, number = self.rng.choice(lists), self.expression(1), self.rng.choice("xyz")
+        first = self.rng.choice(["0", "1", "c", "-1", ""])
+        self.lines.append(pad + self.rng.choice([
+            f"if {name}: {number} = {self.rng.choice(['sum', 'max', 'min', 'len', 'any', 'all'])}({name})", f"if {value} in {name}: {number} = 1",
+            f"if {value} not in {name}: {number} = 2", f"if len({name}) < 20: {name}[{first}:2] = [{value}, {value}]", f"{name}[{first}:] = {name}[:3]",
+            f"if len({name}) > 2: del {name}[{first or 0}]", f"if {name}: {number} = sorted({name})[0]", f"{name}[1:{first}] = ({value}, 1)"]))
+
     def build_numbers(self, pad, depth):
         """The same with lists of numbers alone."""
         name, value, number = self.rng.choice(self.plain()), self.expression(1), self.rng.choice(["x", "y", "z"])
@@ -258,7 +306,7 @@ class ListGenerator(Generator):
             self.assign(pad)
             return
         self.loops += 1
-        counter, name = f"i{self.loops}", self.rng.choice(self.plain() if self.calm and "nested" in self.kinds else self.lists)
+        counter, name = f"i{self.loops}", self.rng.choice(self.plain() if self.calm and self.deep else self.lists)
         operator, kind = self.rng.choice(["+", "-", "*"]), self.rng.random()
         if kind < 0.4 or (name == "a" and "array" in self.kinds):
             self.lines.append(f"{pad}for {counter} in range(len({name})):")
@@ -292,7 +340,7 @@ class ListGenerator(Generator):
             head, names = f"{counter}, ({item}, x) in enumerate(zip({name}, {other}))", [counter, item]
         self.lines += [f"{pad}for {head}:", f"{pad}    if len({name}) > 40: break"]
         self.known += names
-        if "nested" in self.kinds and not self.calm and self.rng.random() < 0.5:
+        if self.deep and not self.calm and self.rng.random() < 0.5:
             self.lists.append(item)
         return item
 
@@ -300,11 +348,11 @@ class ListGenerator(Generator):
         name, kind = self.rng.choice(names or self.lists), self.rng.random()
         if self.calm:
             index = f"{self.rng.choice([*self.places, '1'])} % len({name})" if kind < 0.7 else self.rng.choice(["0", "-1"])
-            return f"{name}[{index}][0]" if "nested" in self.kinds and name == "a" else f"{name}[{index}]"
+            return f"{name}[{index}][0]" if self.deep and name == "a" else f"{name}[{index}]"
         index = self.rng.choice(["0", "1", "-1", "2", "-2", "x", "c", "c % 3", "len(a) - 1", "True"])
         if kind < 0.5:
             index = self.rng.choice([known for known in self.known if known not in "yz"])
-        if "nested" in self.kinds and self.rng.random() < 0.4:
+        if self.deep and self.rng.random() < 0.4:
             return f"{name}[{index}][{self.rng.choice(['0', '1', '-1', 'c', 'x'])}]"
         return f"{name}[{index}]"
 

@@ -272,6 +272,28 @@ class Owned(IteratorCase):
         """)
         self.assertEqual(found.split(), ["behind", "gone", "behind", "[2]"])
 
+    def test_a_destructor_of_what_is_in_a_list_twice(self):
+        found = run_alone("""
+            import sys
+            class Loud:
+                def __del__(self):
+                    print("gone", sys._getframe(1).f_code.co_name)
+            def f(rows, n):
+                rows.append([1])
+                row = rows.pop(0)
+                row = [2]
+                return n
+            ferrule_jit.compile_at_next_call(f)
+            f([[1]], 1)
+            loud = Loud()
+            twice, nested, kept = [[loud, loud]], [[loud, [loud, [loud]]]], [[loud, loud]]
+            f(kept, 1)
+            del loud
+            f(nested, 1)
+            f(twice, 1)
+        """)
+        self.assertEqual(found, "gone f\n")
+
     def test_the_collector_runs_in_a_loop(self):
         source = """
             def f(n):

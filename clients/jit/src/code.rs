@@ -7,13 +7,15 @@ use crate::parts;
 use crate::python::{int_value, CodeObject};
 use crate::resolve::Literal;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyCode, PyFloat, PyInt, PyTuple};
+use pyo3::types::{PyBool, PyCode, PyFloat, PyFrozenSet, PyInt, PyString, PyTuple};
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
 /// How many caches each instruction has, from the interpreter.
 pub static CACHES: OnceLock<[u8; 256]> = OnceLock::new();
 
+/// How deep tuples in constants are looked into.
+const DEEPEST: u32 = 3;
 const OPTIMIZED_WITH_NEW_LOCALS: i32 = 0x3;
 /// `*args`, `**kwargs`, generators and coroutines of all kinds.
 const NOT_PLAIN: i32 = 0x4 | 0x8 | SUSPENDS;
@@ -114,8 +116,13 @@ fn unsupported(code: &Code, region: Region, is_loop: bool) -> Option<(u32, Strin
 
 /// A constant of code: numbers as such, other objects by their address.
 pub fn literal(object: &Bound<'_, PyAny>) -> Literal {
+    literal_within(object, DEEPEST)
+}
+
+/// The items of tuples in tuples are read to a depth.
+fn literal_within(object: &Bound<'_, PyAny>, depth: u32) -> Literal {
     let address = object.as_ptr() as usize;
-    let literal = |kind, bits| Literal { kind, bits, address, items: None };
+    let literal = |kind, bits| Literal { bits, ..Literal::object(kind, address) };
     if let Ok(value) = object.cast_exact::<PyBool>() {
         return literal(Kind::Bool, i64::from(value.is_true()));
     }
@@ -130,11 +137,31 @@ pub fn literal(object: &Bound<'_, PyAny>) -> Literal {
     if let Ok(value) = object.cast_exact::<PyFloat>() {
         return literal(Kind::Float { object: true }, value.value().to_bits() as i64);
     }
-    if let Ok(tuple) = object.cast_exact::<PyTuple>() {
-        let items = Some(tuple.iter().map(|item| self::literal(&item)).collect());
-        return Literal { kind: Kind::Constant(address), bits: 0, address, items };
+    let tuple = object.cast_exact::<PyTuple>().ok().filter(|_| depth > 0);
+    if let Some(tuple) = tuple {
+        let inner = |item: Bound<'_, PyAny>| literal_within(&item, depth - 1);
+        let items = Some(tuple.iter().map(inner).collect());
+        let members = members(tuple.iter());
+        return Literal { items, members, ..literal(Kind::Constant(address), 0) };
+    }
+    if let Ok(set) = object.cast_exact::<PyFrozenSet>() {
+        return Literal { members: members(set.iter()), ..literal(Kind::Constant(address), 0) };
     }
     literal(if object.is_none() { Kind::None } else { Kind::Constant(address) }, 0)
+}
+
+/// Of the items of a constant, those that can equal a number or None; `None`: that is not known of all of them.
+fn members<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>) -> Option<Vec<Literal>> {
+    let mut members = Vec::new();
+    for item in items.filter(|item| item.cast_exact::<PyString>().is_err()) {
+        let literal = literal_within(&item, 0);
+        let nan = literal.kind.is_float() && f64::from_bits(literal.bits as u64).is_nan();
+        if nan || !(literal.kind.is_number() || literal.kind == Kind::None) {
+            return None;
+        }
+        members.push(literal);
+    }
+    Some(members)
 }
 
 /// All constants of a code object, which keeps them alive.

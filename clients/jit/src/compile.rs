@@ -6,6 +6,7 @@ use crate::closure;
 use crate::code;
 use crate::compiled::Compiled;
 use crate::context::{Entry, Table};
+use crate::defaults;
 use crate::depend::Dependency;
 use crate::iterators;
 use crate::kind::{Callable, Kind};
@@ -454,6 +455,12 @@ impl<'py, 'a> Resolver<'py, 'a> {
 
     /// A value that may be used as it is.
     fn usable(value: &Bound<'py, PyAny>, name: &str) -> Result<Literal, String> {
+        if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+            if !defaults::is_plain(tuple, 2) {
+                return Err(format!("the global {name} is a tuple of other objects than numbers"));
+            }
+            return Ok(Literal::object(code::kind_of(value), value.as_ptr() as usize));
+        }
         let literal = code::literal(value);
         let plain = !matches!(literal.kind, Kind::Constant(_));
         let known = value.cast::<PyFunction>().is_ok()

@@ -3,10 +3,12 @@
 use crate::kind::Kind;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyList};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyList, PyTuple};
 
 /// How deep lists of lists are looked into.
 const DEEPEST: u32 = 3;
+/// Of a tuple with more items all are taken to be like the first one.
+pub const MOST_KINDS: usize = 8;
 
 /// The kind of an object that is a container.
 pub fn kind_of(object: &Bound<'_, PyAny>) -> Option<Kind> {
@@ -19,6 +21,11 @@ fn of_container(object: &Bound<'_, PyAny>, depth: u32) -> Option<Kind> {
     }
     if object.cast_exact::<PyByteArray>().is_ok() {
         return Some(Kind::ByteArray);
+    }
+    if let Ok(tuple) = object.cast_exact::<PyTuple>() {
+        let seen = if tuple.len() > MOST_KINDS { 1 } else { tuple.len() };
+        let kind = |item: Bound<'_, PyAny>| of_item(&item, depth).unwrap_or(Kind::Object);
+        return Some(Kind::tuple_of(tuple.iter().take(seen).map(kind).collect()));
     }
     let list = object.cast_exact::<PyList>().ok()?;
     let first = list.iter().next(); // without an exception
@@ -52,6 +59,7 @@ fn is_known(ty: *mut ffi::PyTypeObject) -> bool {
         std::ptr::addr_of_mut!(ffi::PyFloat_Type),
         std::ptr::addr_of_mut!(ffi::PyBool_Type),
         std::ptr::addr_of_mut!(ffi::PyList_Type),
+        std::ptr::addr_of_mut!(ffi::PyTuple_Type),
         std::ptr::addr_of_mut!(ffi::PyBytes_Type),
         std::ptr::addr_of_mut!(ffi::PyByteArray_Type),
     ];
@@ -67,6 +75,15 @@ pub unsafe fn is_of(object: *mut ffi::PyObject, kind: &Kind) -> bool {
     if unsafe { ffi::Py_TYPE(object) } as usize != crate::objects::container_type(kind) {
         return false;
     }
+    if let Kind::TupleObject(items) = kind {
+        // SAFETY: an exact tuple, which keeps its items.
+        return unsafe {
+            let size = ffi::PyTuple_GET_SIZE(object);
+            let is = |(index, kind)| begins_with(ffi::PyTuple_GET_ITEM(object, index), kind);
+            (size == items.len() as ffi::Py_ssize_t || (items.len() == 1))
+                && (0..size).zip(items).all(is)
+        };
+    }
     let Kind::List(items) = kind else { return true };
     // SAFETY: an exact list, which keeps its items; nothing changes it meanwhile.
     unsafe {
@@ -77,7 +94,7 @@ pub unsafe fn is_of(object: *mut ffi::PyObject, kind: &Kind) -> bool {
     }
 }
 
-/// Whether the first item of a list is of this kind.
+/// Whether the first item of a list, or one of a tuple, is of this kind.
 ///
 /// # Safety
 /// An object that is alive, and the thread is attached.

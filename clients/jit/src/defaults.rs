@@ -3,7 +3,10 @@
 use crate::bind::{default_count, default_of, Origin};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
+
+/// The most items of a tuple that compiled code keeps alive.
+const MOST_ITEMS: usize = 1024;
 
 /// Defaults of one function, as they were when its caller was compiled.
 #[derive(Default)]
@@ -21,6 +24,16 @@ fn is_leaf(object: &Bound<'_, PyAny>) -> bool {
         || object.cast_exact::<PyFloat>().is_ok()
         || object.cast_exact::<PyString>().is_ok()
         || object.cast_exact::<PyBytes>().is_ok()
+}
+
+/// Whether a tuple has items that refer to no others, and such tuples down to a depth.
+pub fn is_plain(tuple: &Bound<'_, PyTuple>, depth: u32) -> bool {
+    let plain = |item: &Bound<'_, PyAny>| {
+        is_leaf(item)
+            || depth > 0
+                && item.cast_exact::<PyTuple>().is_ok_and(|inner| is_plain(inner, depth - 1))
+    };
+    tuple.len() <= MOST_ITEMS && tuple.iter().all(|item| plain(&item))
 }
 
 impl Defaults {

@@ -266,10 +266,13 @@ fn read(
 /// The kind of a local. If the slot has the only reference to a number, its identity cannot be observed.
 fn local_kind(object: &Bound<'_, PyAny>) -> Kind {
     let is_shared = object.get_refcnt() != 2; // the slot and this binding
-    match (kind_of(object), literal(object).kind) {
-        (Kind::Int { .. }, Kind::Int { object }) => Kind::Int { object: object && is_shared },
-        (Kind::Float { .. }, _) => Kind::Float { object: is_shared },
-        (kind, _) => kind,
+    match kind_of(object) {
+        Kind::Int { .. } => match literal(object).kind {
+            Kind::Int { object } => Kind::Int { object: object && is_shared },
+            kind => kind,
+        },
+        Kind::Float { .. } => Kind::Float { object: is_shared },
+        kind => kind,
     }
 }
 

@@ -190,7 +190,8 @@ pub fn state(object: &Bound<'_, PyAny>, words: &mut Vec<u64>) -> PyResult<Option
     if ty == std::ptr::addr_of_mut!(ffi::PyRangeIter_Type) {
         return range_state(object, words).map(Some);
     }
-    let backwards = ty == std::ptr::addr_of_mut!(ffi::PyListRevIter_Type);
+    let backwards = ty == std::ptr::addr_of_mut!(ffi::PyListRevIter_Type)
+        || ty == std::ptr::addr_of_mut!(ffi::PyReversed_Type);
     if backwards || is_of_container(ty) {
         return container_state(object, backwards, words);
     }
@@ -226,6 +227,7 @@ pub fn state(object: &Bound<'_, PyAny>, words: &mut Vec<u64>) -> PyResult<Option
 fn is_of_container(ty: *mut PyTypeObject) -> bool {
     let types = [
         std::ptr::addr_of_mut!(ffi::PyListIter_Type),
+        std::ptr::addr_of_mut!(ffi::PyTupleIter_Type),
         std::ptr::addr_of_mut!(ffi::PyBytesIter_Type),
         std::ptr::addr_of_mut!(ffi::PyByteArrayIter_Type),
     ];

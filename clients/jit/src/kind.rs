@@ -50,6 +50,7 @@ pub enum Kind {
     },
     /// Of a range whose step is 1: the next value and the end. It is exhausted if that is no greater.
     Counter,
+    /// A tuple that is no object: the words of its items.
     Tuple(Vec<Kind>),
     /// An iterator over a container of this kind: the object, then the index of the next item. A value on the stack, never one of a variable:
     /// no two values are one iterator.
@@ -63,6 +64,9 @@ pub enum Kind {
     Zip(Vec<Kind>),
     /// An exact list, and what its items were when it was looked at: each load compares. One word, the object.
     List(Box<Kind>),
+    /// An exact tuple that is an object, and what its items were when it was looked at: one kind for all of them, however many there are, or
+    /// one for each. Loads compare kinds, and a length that is known is compared where the tuple becomes known. One word.
+    TupleObject(Vec<Kind>),
     /// An exact bytes object, likewise.
     Bytes,
     ByteArray,
@@ -91,9 +95,20 @@ impl Kind {
         self.is_int() || self.is_float()
     }
 
+    /// What the items of a tuple of these kinds are: one kind if they are alike.
+    pub fn tuple_of(items: Vec<Kind>) -> Self {
+        let Some(first) = items.first() else { return Self::TupleObject(vec![Self::Object]) };
+        if items.iter().all(|item| item.is_like(first)) {
+            return Self::TupleObject(vec![items
+                .iter()
+                .fold(first.clone(), |all, item| all.join(item))]);
+        }
+        Self::TupleObject(items)
+    }
+
     /// A container: its word is an object, to which compiled code has a reference or borrows one.
     pub fn is_container(&self) -> bool {
-        matches!(self, Self::List(_) | Self::Bytes | Self::ByteArray)
+        matches!(self, Self::List(_) | Self::TupleObject(_) | Self::Bytes | Self::ByteArray)
     }
 
     /// Whether there is a container in it.
@@ -136,6 +151,7 @@ impl Kind {
             | Self::Function(_)
             | Self::Cell
             | Self::List(_)
+            | Self::TupleObject(_)
             | Self::Bytes
             | Self::ByteArray => out.push(I64),
             Self::Range { .. } | Self::RangeIterator { .. } | Self::Buffer { .. } => {
@@ -168,6 +184,10 @@ impl Kind {
             (Self::List(a), Self::List(b)) => {
                 **a == Self::Object || **b == Self::Object || a.is_like(b)
             }
+            (Self::TupleObject(a), Self::TupleObject(b)) => match (&a[..], &b[..]) {
+                ([Self::Object], [_]) | ([_], [Self::Object]) => true,
+                _ => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_like(b)),
+            },
             _ => self == other,
         }
     }
@@ -193,6 +213,10 @@ impl Kind {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.covers(b))
             }
             (Self::List(a), Self::List(b)) => **b == Self::Object || a.covers(b),
+            (Self::TupleObject(a), Self::TupleObject(b)) => {
+                let all = || a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.covers(b));
+                matches!((&a[..], &b[..]), ([_], [Self::Object])) || all()
+            }
             _ => self == other,
         }
     }
@@ -211,6 +235,11 @@ impl Kind {
             }
             (Self::List(a), Self::List(b)) if **b != Self::Object && **a != Self::Object => {
                 Self::List(Box::new(a.join(b)))
+            }
+            (Self::TupleObject(a), Self::TupleObject(b))
+                if a[..] != [Self::Object] && b[..] != [Self::Object] =>
+            {
+                Self::TupleObject(a.iter().zip(b).map(|(a, b)| a.join(b)).collect())
             }
             _ if self.covers(other) => self.clone(),
             _ => other.clone(),
@@ -250,6 +279,17 @@ impl Kind {
         words.get(words_of_its_own..).unwrap_or(&[])
     }
 
+    /// How deep containers, and tuples, are in each other.
+    pub fn depth(&self) -> usize {
+        match self {
+            Self::List(items) => 1 + items.depth(),
+            Self::Tuple(items) | Self::TupleObject(items) => {
+                1 + items.iter().map(Self::depth).max().unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
     /// For people.
     pub fn describe(&self) -> String {
         match self {
@@ -278,9 +318,13 @@ impl Kind {
             Self::Zip(_) => "zip".into(),
             Self::Bytes => "bytes".into(),
             Self::ByteArray => "bytearray".into(),
-            Self::Tuple(items) => {
-                let items: Vec<String> = items.iter().map(Self::describe).collect();
-                format!("tuple of ({})", items.join(", "))
+            Self::TupleObject(items) if items[..] == [Self::Object] => "tuple".into(),
+            Self::Tuple(items) | Self::TupleObject(items) => {
+                let named: Vec<String> = items.iter().map(Self::describe).collect();
+                match &named[..] {
+                    [one] if matches!(self, Self::TupleObject(_)) => format!("tuple of {one}"),
+                    _ => format!("tuple of ({})", named.join(", ")),
+                }
             }
         }
     }

@@ -36,6 +36,7 @@ mod python;
 mod record;
 mod resolve;
 mod seen;
+mod sequences;
 mod slot;
 mod symbols;
 mod tally;

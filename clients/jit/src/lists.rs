@@ -22,6 +22,11 @@ pub struct Item {
 }
 
 impl Item {
+    /// The tag, the number, the object.
+    pub fn parts(&self) -> (i64, u64, *mut PyObject) {
+        (self.tag, self.bits, self.object)
+    }
+
     /// A new reference, or NULL with an exception.
     ///
     /// # Safety
@@ -42,6 +47,7 @@ impl Item {
 pub fn name_of_type(address: usize) -> Option<&'static str> {
     let types = [
         (std::ptr::addr_of_mut!(ffi::PyList_Type), "list"),
+        (std::ptr::addr_of_mut!(ffi::PyTuple_Type), "tuple"),
         (std::ptr::addr_of_mut!(ffi::PyByteArray_Type), "bytearray"),
     ];
     types.iter().find(|(ty, _)| *ty as usize == address).map(|(_, name)| *name)
@@ -51,7 +57,7 @@ pub fn name_of_type(address: usize) -> Option<&'static str> {
 ///
 /// # Safety
 /// Attached.
-unsafe fn cleared(object: *mut PyObject) -> *mut PyObject {
+pub unsafe fn cleared(object: *mut PyObject) -> *mut PyObject {
     if object.is_null() {
         // SAFETY: attached.
         unsafe { ffi::PyErr_Clear() };
@@ -63,7 +69,7 @@ unsafe fn cleared(object: *mut PyObject) -> *mut PyObject {
 ///
 /// # Safety
 /// Attached.
-unsafe fn succeeded(status: std::ffi::c_int) -> u64 {
+pub unsafe fn succeeded(status: std::ffi::c_int) -> u64 {
     if status < 0 {
         // SAFETY: attached.
         unsafe { ffi::PyErr_Clear() };
@@ -185,19 +191,19 @@ pub unsafe extern "C" fn extend(list: *mut PyObject, other: *mut PyObject) -> u6
     }
 }
 
-/// `list * count`; NULL: leave.
+/// `list * count`, or of a tuple; NULL: leave.
 ///
 /// # Safety
-/// Attached, and an exact list.
+/// Attached, and an exact list or tuple.
 pub unsafe extern "C" fn repeat(list: *mut PyObject, count: i64) -> *mut PyObject {
     // SAFETY: by contract.
     unsafe { cleared(ffi::PySequence_Repeat(list, count as ffi::Py_ssize_t)) }
 }
 
-/// `list + other`; NULL: leave.
+/// `list + other`, or of tuples; NULL: leave.
 ///
 /// # Safety
-/// Attached, and exact lists.
+/// Attached, and exact lists or tuples.
 pub unsafe extern "C" fn concatenate(list: *mut PyObject, other: *mut PyObject) -> *mut PyObject {
     // SAFETY: by contract.
     unsafe { cleared(ffi::PySequence_Concat(list, other)) }
@@ -210,11 +216,19 @@ pub unsafe extern "C" fn concatenate(list: *mut PyObject, other: *mut PyObject) 
 pub unsafe extern "C" fn slice(list: *mut PyObject, start: i64, stop: i64) -> *mut PyObject {
     // SAFETY: by contract.
     unsafe {
-        let size = ffi::PyList_GET_SIZE(list) as i64;
-        let place = |index: i64| if index < 0 { (index + size).max(0) } else { index };
-        let (start, stop) = (place(start), place(stop));
-        cleared(ffi::PyList_GetSlice(list, start as ffi::Py_ssize_t, stop as ffi::Py_ssize_t))
+        let (start, stop) = within(ffi::PyList_GET_SIZE(list), start, stop);
+        cleared(ffi::PyList_GetSlice(list, start, stop))
     }
+}
+
+/// The bounds of a slice within a size; negative ones count from the end.
+pub fn within(size: ffi::Py_ssize_t, start: i64, stop: i64) -> (ffi::Py_ssize_t, ffi::Py_ssize_t) {
+    let place = |index: i64| {
+        let size = size as i64;
+        let from_start = if index < 0 { (index + size).max(0) } else { index.min(size) };
+        from_start as ffi::Py_ssize_t
+    };
+    (place(start), place(stop).max(place(start)))
 }
 
 /// `list(range)` of an iterator's state; NULL: leave.

@@ -26,6 +26,7 @@ pub fn function_type() -> usize {
 pub fn container_type(kind: &Kind) -> usize {
     match kind {
         Kind::List(_) => std::ptr::addr_of_mut!(ffi::PyList_Type) as usize,
+        Kind::TupleObject(_) => std::ptr::addr_of_mut!(ffi::PyTuple_Type) as usize,
         Kind::Bytes => std::ptr::addr_of_mut!(ffi::PyBytes_Type) as usize,
         Kind::ByteArray => std::ptr::addr_of_mut!(ffi::PyByteArray_Type) as usize,
         _ => 0,
@@ -60,7 +61,7 @@ unsafe fn is_number_or_none(object: *mut PyObject) -> bool {
 ///
 /// # Safety
 /// An object that is alive, and the thread is attached.
-unsafe fn is_simple(object: *mut PyObject) -> bool {
+pub unsafe fn is_simple(object: *mut PyObject) -> bool {
     // SAFETY: by contract.
     let ty = unsafe { type_of(object) };
     let text: [*mut PyTypeObject; 2] =
@@ -69,13 +70,14 @@ unsafe fn is_simple(object: *mut PyObject) -> bool {
     text.contains(&ty) || unsafe { is_number_or_none(object) }
 }
 
-/// Whether an object can be released by compiled code: other references keep it, or no code of the program runs when it is freed.
+/// Whether so many references to an object can be released by compiled code: others keep it, or no code of the program runs when it
+/// is freed.
 ///
 /// # Safety
 /// As for `is_simple`.
-unsafe fn is_free_to_go(object: *mut PyObject, depth: u32) -> bool {
+pub unsafe fn is_free_to_go(object: *mut PyObject, depth: u32, references: isize) -> bool {
     // SAFETY: by contract.
-    if unsafe { is_simple(object) || ffi::Py_REFCNT(object) > 1 } {
+    if unsafe { is_simple(object) || ffi::Py_REFCNT(object) > references } {
         return true;
     }
     // SAFETY: by contract.
@@ -83,13 +85,26 @@ unsafe fn is_free_to_go(object: *mut PyObject, depth: u32) -> bool {
     if ty == std::ptr::addr_of_mut!(ffi::PyByteArray_Type) {
         return true;
     }
-    if depth == 0 || ty != std::ptr::addr_of_mut!(ffi::PyList_Type) {
+    if depth == 0 {
         return false;
     }
-    // SAFETY: an exact list; nothing changes it meanwhile, and its items are alive.
+    if ty == std::ptr::addr_of_mut!(ffi::PyTuple_Type) {
+        // SAFETY: an exact tuple, whose items are alive.
+        return unsafe {
+            let size = ffi::PyTuple_GET_SIZE(object);
+            let item = |index| ffi::PyTuple_GET_ITEM(object, index);
+            (0..size).all(|index| is_free_to_go(item(index), depth - 1, references * size))
+        };
+    }
+    if ty != std::ptr::addr_of_mut!(ffi::PyList_Type) {
+        return false;
+    }
+    // SAFETY: an exact list; nothing changes it meanwhile, and its items are alive. One that is in it several times, or in several of
+    // its items, is so at most as often as the product of the sizes on the way to one of its places.
     unsafe {
         let size = ffi::PyList_GET_SIZE(object);
-        (0..size).all(|index| is_free_to_go(ffi::PyList_GET_ITEM(object, index), depth - 1))
+        let item = |index| ffi::PyList_GET_ITEM(object, index);
+        (0..size).all(|index| is_free_to_go(item(index), depth - 1, references * size))
     }
 }
 
@@ -99,7 +114,7 @@ unsafe fn is_free_to_go(object: *mut PyObject, depth: u32) -> bool {
 /// As for `is_simple`.
 pub unsafe extern "C" fn is_plain(container: *mut PyObject) -> u64 {
     // SAFETY: by contract.
-    u64::from(unsafe { is_free_to_go(container, 3) })
+    u64::from(unsafe { is_free_to_go(container, 3, 1) })
 }
 
 /// Takes over the last reference to a container.
@@ -109,7 +124,7 @@ pub unsafe extern "C" fn is_plain(container: *mut PyObject) -> u64 {
 pub unsafe extern "C" fn free(context: *mut Context, container: *mut PyObject) {
     // SAFETY: by contract.
     unsafe {
-        if is_free_to_go(container, 3) {
+        if is_free_to_go(container, 3, 1) {
             ffi::Py_DECREF(container);
         } else {
             (*context).keep_until_left(container);
@@ -143,7 +158,7 @@ unsafe fn put(place: *mut *mut PyObject, object: *mut PyObject) -> u64 {
     // SAFETY: by contract: the list owns the item.
     unsafe {
         let old = *place;
-        if !is_free_to_go(old, 2) {
+        if !is_free_to_go(old, 2, 1) {
             ffi::Py_DECREF(object);
             return 0;
         }

@@ -21,12 +21,14 @@ opcodes! {
     CACHE = 0, 0;
     BINARY_SLICE = 4, 0;
     BINARY_SUBSCR = 5, 1;
+    DELETE_SUBSCR = 9, 0;
     END_FOR = 11, 0;
     GET_ITER = 19, 0;
     NOP = 30, 0;
     POP_TOP = 32, 0;
     PUSH_NULL = 34, 0;
     RETURN_VALUE = 36, 0;
+    STORE_SLICE = 38, 0;
     STORE_SUBSCR = 39, 1;
     TO_BOOL = 40, 3;
     UNARY_INVERT = 41, 0;
@@ -39,6 +41,7 @@ opcodes! {
     CALL_INTRINSIC_1 = 55, 0;
     CALL_KW = 57, 0;
     COMPARE_OP = 58, 1;
+    CONTAINS_OP = 59, 1;
     COPY = 61, 0;
     COPY_FREE_VARS = 62, 0;
     DELETE_FAST = 65, 0;

@@ -16,10 +16,19 @@ pub struct Literal {
     pub address: usize,
     /// The items of a tuple.
     pub items: Option<Vec<Literal>>,
+    /// What a number or None is compared with by `in`: the items of a tuple or a frozenset that are numbers or None, if the others are str.
+    pub members: Option<Vec<Literal>>,
+}
+
+impl Literal {
+    /// An object of which its kind is known.
+    pub fn object(kind: Kind, address: usize) -> Self {
+        Self { kind, bits: 0, address, items: None, members: None }
+    }
 }
 
 /// Builtin functions that are compiled, beside those that have a meaning of their own.
-pub const BUILTINS: &[&str] = &["divmod", "pow", "round", "sum"];
+pub const BUILTINS: &[&str] = &["all", "any", "divmod", "pow", "round", "sorted", "sum"];
 /// The methods of lists that are compiled.
 pub const LIST_METHODS: &[&str] = &["append", "copy", "extend", "insert", "pop", "reverse"];
 /// The functions of `math` that are compiled.
@@ -80,7 +89,7 @@ pub enum Meaning {
     Builtin(&'static str),
     /// `enumerate`, `zip` or `reversed`.
     Iterator(&'static str),
-    /// `list` or `bytearray`.
+    /// `list`, `tuple` or `bytearray`.
     Container(&'static str),
     /// One of `LIST_METHODS`.
     ListMethod(&'static str),

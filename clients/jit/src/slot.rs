@@ -49,6 +49,7 @@ impl Slot {
                 | Kind::Function(_)
                 | Kind::Cell
                 | Kind::List(_)
+                | Kind::TupleObject(_)
                 | Kind::Bytes
                 | Kind::ByteArray,
                 [object],

@@ -8,23 +8,31 @@ use super::{Flow, Lowering};
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::lists;
 use crate::resolve::{Meaning, Result};
+use crate::sequences;
+use crate::slot::Cause;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{
     Block, BlockArg, InstBuilder, MemFlags, StackSlot, StackSlotData, StackSlotKind, Value,
 };
 
-/// The most items of a list that is written out.
-const MOST_ITEMS: usize = 16;
+/// The most items of a list or a tuple that is written out.
+pub(super) const MOST_ITEMS: usize = 16;
 /// The words of a `lists::Item`.
 const WORDS: usize = 3;
 
+/// So deep the items of containers in each other are known: in a loop that puts a container into another one each turn has a kind of its own.
+const DEEPEST: usize = 4;
+
 /// What an item of such a value is expected to be when it is read.
-fn expected(kind: &Kind) -> Kind {
+pub(super) fn expected(kind: &Kind) -> Kind {
     match kind {
         Kind::Int { .. } => INT,
         Kind::Float { .. } => FLOAT,
         Kind::Bool | Kind::None => kind.clone(),
+        kind if kind.is_container() && kind.depth() < DEEPEST => kind.clone(),
+        Kind::List(_) => list_of(Kind::Object),
+        Kind::TupleObject(_) => Kind::TupleObject(vec![Kind::Object]),
         kind if kind.is_container() => kind.clone(),
         _ => Kind::Object,
     }
@@ -42,13 +50,15 @@ impl Lowering<'_, '_> {
             return Err("a list of so many items".into());
         }
         let items = self.stack.split_off(start);
-        let slot = self.store_items(&items)?;
+        let (values, tuples) = self.boxed_all(&items)?;
+        let slot = self.store_items(&values)?;
         let place = self.b.ins().stack_addr(I64, slot, 0);
         let number = self.int(count as i64);
-        let list = self.made(lists::make as *const () as usize, &[place, number]);
+        let list = self.call_helper(lists::make as *const () as usize, &[place, number], true);
+        self.guard_made(list, &tuples);
         // The list has references of its own.
         items.iter().for_each(|item| self.release(item));
-        let first = items.first().map(|item| expected(&item.kind));
+        let first = values.first().map(|item| expected(&item.kind));
         let kind = list_of(first.unwrap_or_else(|| {
             self.origins.insert(list, self.instruction.start);
             let known = self.source.expected.get(&self.instruction.start);
@@ -59,18 +69,44 @@ impl Lowering<'_, '_> {
     }
 
     /// Calls a function that makes an object; leaves if it could not.
-    fn made(&mut self, helper: usize, arguments: &[Value]) -> Value {
+    pub(super) fn made(&mut self, helper: usize, arguments: &[Value]) -> Value {
         let object = self.call_helper(helper, arguments, true);
         let failed = self.b.ins().icmp_imm(IntCC::Equal, object, 0);
         self.guard(failed);
         object
     }
 
+    /// Leaves if a word is 0, and releases tuples that were made before that.
+    pub(super) fn guard_or_undo(&mut self, word: Value, tuples: &[Val]) {
+        let failed = self.b.ins().icmp_imm(IntCC::Equal, word, 0);
+        if tuples.is_empty() {
+            return self.guard(failed);
+        }
+        let exit = self.exit_here(Cause::Guard);
+        let (undo, go_on) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(undo);
+        self.b.ins().brif(failed, undo, &[], go_on, &[]);
+        self.b.switch_to_block(undo);
+        tuples.iter().for_each(|tuple| self.release(tuple));
+        self.b.ins().jump(exit, &[]);
+        self.b.switch_to_block(go_on);
+    }
+
+    /// The same where the tuples are not needed any more in either case.
+    pub(super) fn guard_made(&mut self, word: Value, tuples: &[Val]) {
+        self.guard_or_undo(word, tuples);
+        tuples.iter().for_each(|tuple| self.release(tuple));
+    }
+
     /// Calls a function that changes a list; leaves if it could not.
     pub(super) fn changed(&mut self, helper: usize, arguments: &[Value]) {
+        self.changed_with(helper, arguments, &[]);
+    }
+
+    /// The same with tuples that were made for it.
+    pub(super) fn changed_with(&mut self, helper: usize, arguments: &[Value], tuples: &[Val]) {
         let done = self.call_helper(helper, arguments, true);
-        let failed = self.b.ins().icmp_imm(IntCC::Equal, done, 0);
-        self.guard(failed);
+        self.guard_made(done, tuples);
         self.stores = true;
     }
 
@@ -109,10 +145,11 @@ impl Lowering<'_, '_> {
     /// Appends a value to a list, which gets a reference of its own.
     fn append(&mut self, list: &Val, value: &Val) -> Result<()> {
         let object = Self::word(list)?;
-        let slot = self.store_items(std::slice::from_ref(value))?;
+        let (values, tuples) = self.boxed_all(std::slice::from_ref(value))?;
+        let slot = self.store_items(&values)?;
         let item = self.b.ins().stack_addr(I64, slot, 0);
-        self.changed(lists::append as *const () as usize, &[object, item]);
-        self.learn(object, &expected(&value.kind));
+        self.changed_with(lists::append as *const () as usize, &[object, item], &tuples);
+        self.learn(object, &expected(&values[0].kind));
         Ok(())
     }
 
@@ -148,6 +185,9 @@ impl Lowering<'_, '_> {
                 (self.int(*address as i64), first)
             }
             Kind::List(items) => (Self::word(other)?, (**items).clone()),
+            Kind::TupleObject(items) => {
+                (Self::word(other)?, items.first().cloned().unwrap_or(Kind::Object))
+            }
             _ => return self.refuse("extending", &[list, other]),
         };
         self.changed(lists::extend as *const () as usize, &[object, from]);
@@ -196,11 +236,17 @@ impl Lowering<'_, '_> {
         y: &Val,
     ) -> Result<Val> {
         match (operator, &x.kind, &y.kind) {
-            (operator::ADD, Kind::List(_), Kind::List(_)) if in_place => {
+            (operator::ADD, Kind::List(_), Kind::List(_) | Kind::TupleObject(_)) if in_place => {
                 self.extend(x, y)?;
                 let Kind::List(items) = &x.kind else { return Ok(x.borrowed()) };
-                let items = if **items == Kind::Object { y.kind.clone() } else { x.kind.clone() };
-                Ok(Val::new(items, &[Self::word(x)?]))
+                let kind = match &y.kind {
+                    Kind::List(_) if **items == Kind::Object => y.kind.clone(),
+                    _ => x.kind.clone(),
+                };
+                Ok(Val::new(kind, &[Self::word(x)?]))
+            }
+            (operator::ADD, Kind::TupleObject(_), _) | (operator::ADD, _, Kind::TupleObject(_)) => {
+                self.concatenated(x, y)
             }
             (operator::ADD, Kind::List(items), Kind::List(_)) => {
                 let (a, b) = (Self::word(x)?, Self::word(y)?);
@@ -217,37 +263,28 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// `x + y` of tuples of one type.
+    fn concatenated(&mut self, x: &Val, y: &Val) -> Result<Val> {
+        let (a, b) = (self.as_object(x.borrowed()), self.as_object(y.borrowed()));
+        let (Kind::TupleObject(items), Kind::TupleObject(others)) = (&a.kind, &b.kind) else {
+            return self.refuse("arithmetic", &[x, y]);
+        };
+        if !a.kind.is_like(&b.kind) || items.len() != 1 {
+            return self.refuse("arithmetic", &[x, y]);
+        }
+        let kind = if items[..] == [Kind::Object] { others } else { items };
+        let words = [Self::word(&a)?, Self::word(&b)?];
+        let made = self.made(lists::concatenate as *const () as usize, &words);
+        Ok(Val::owning(Kind::TupleObject(kind.clone()), &[made]))
+    }
+
     fn repeated(&mut self, list: &Val, count: &Val) -> Result<Val> {
         let words = [Self::word(list)?, Self::word(count)?];
         let made = self.made(lists::repeat as *const () as usize, &words);
         Ok(Val::owning(list.kind.clone(), &[made]))
     }
 
-    /// `list[start:stop]`.
-    pub(super) fn slice(&mut self) -> Result<Flow> {
-        let (stop, start, list) = (self.pop()?, self.pop()?, self.pop()?);
-        let Kind::List(_) = list.kind else { return self.refuse("a slice", &[&list]) };
-        if start.kind.is_float() || stop.kind.is_float() {
-            return Ok(self.leave()); // TypeError
-        }
-        let mut index = |value: &Val, default: i64| match value.kind {
-            Kind::None => Ok(self.int(default)),
-            ref kind if kind.is_int() => Self::word(value),
-            _ => self.refuse("an index", &[value]),
-        };
-        let (start, stop) = (index(&start, 0)?, index(&stop, i64::MAX)?);
-        let result = self.sliced(&list, start, stop)?;
-        self.stack.push(result);
-        Ok(Flow::Next)
-    }
-
-    fn sliced(&mut self, list: &Val, start: Value, stop: Value) -> Result<Val> {
-        let object = Self::word(list)?;
-        let made = self.made(lists::slice as *const () as usize, &[object, start, stop]);
-        Ok(Val::owning(list.kind.clone(), &[made]))
-    }
-
-    /// A call of `list` or `bytearray`.
+    /// A call of `list`, `tuple` or `bytearray`.
     pub(super) fn call_for_container(&mut self, name: &str, arguments: &[Val]) -> Result<Val> {
         match (name, arguments) {
             ("list", []) => {
@@ -255,6 +292,23 @@ impl Lowering<'_, '_> {
                 let made = self.made(lists::make as *const () as usize, &[none, none]);
                 Ok(Val::owning(list_of(Kind::Object), &[made]))
             }
+            ("list" | "tuple", [x]) if matches!(x.kind, Kind::TupleObject(_)) => {
+                let Kind::TupleObject(items) = &x.kind else { return self.refuse(name, &[x]) };
+                if name == "tuple" {
+                    return Ok(x.borrowed()); // the same one
+                }
+                let item = if let [item] = &items[..] { item.clone() } else { Kind::Object };
+                let made = self.made(sequences::list_of as *const () as usize, &[Self::word(x)?]);
+                Ok(Val::owning(list_of(item), &[made]))
+            }
+            ("tuple", [x]) => match &x.kind {
+                Kind::List(items) => {
+                    let kind = Kind::TupleObject(vec![(**items).clone()]);
+                    let helper = sequences::tuple_of as *const () as usize;
+                    Ok(Val::owning(kind, &[self.made(helper, &[Self::word(x)?])]))
+                }
+                _ => self.refuse(name, &[x]),
+            },
             ("list", [x]) if matches!(x.kind, Kind::List(_)) => {
                 let (start, stop) = (self.int(0), self.int(i64::MAX));
                 self.sliced(x, start, stop)
@@ -301,13 +355,14 @@ impl Lowering<'_, '_> {
         match (name, &arguments[..]) {
             ("append", [value]) => self.append(&list, value)?,
             ("insert", [index, value]) if index.kind.is_int() => {
-                let slot = self.store_items(std::slice::from_ref(value))?;
+                let (values, tuples) = self.boxed_all(std::slice::from_ref(value))?;
+                let slot = self.store_items(&values)?;
                 let item = self.b.ins().stack_addr(I64, slot, 0);
                 let words = [object, Self::word(index)?, item];
-                self.changed(lists::insert as *const () as usize, &words);
-                self.learn(object, &expected(&value.kind));
+                self.changed_with(lists::insert as *const () as usize, &words, &tuples);
+                self.learn(object, &expected(&values[0].kind));
             }
-            ("extend", [other]) if matches!(other.kind, Kind::List(_)) => {
+            ("extend", [other]) if matches!(other.kind, Kind::List(_) | Kind::TupleObject(_)) => {
                 self.extend(&list, other)?;
             }
             ("reverse", []) => self.changed(lists::reverse as *const () as usize, &[object]),

@@ -26,6 +26,8 @@ impl Lowering<'_, '_> {
         }
         let start = self.stack.len().checked_sub(count).ok_or("internal: CALL")?;
         let arguments = self.stack.split_off(start);
+        let arguments: Vec<Val> =
+            arguments.into_iter().map(|value| self.as_object(value)).collect();
         let (itself, callable) = (self.pop()?, self.pop()?);
         if let (Kind::Null, Kind::Function(kind)) = (&itself.kind, &callable.kind) {
             let arguments = self.parameters(Target::Any(*kind), &arguments, names)?;
@@ -50,7 +52,21 @@ impl Lowering<'_, '_> {
             (Meaning::Min | Meaning::Max, [_, _, ..]) => {
                 return self.extremes(&arguments, meaning == Meaning::Max);
             }
-            (Meaning::Builtin(name), arguments) => self.builtin(name, arguments)?,
+            (Meaning::Builtin(name), arguments) => {
+                let sequence = match arguments {
+                    [x] => self.builtin_of_sequence(name, *address, x)?,
+                    _ => None,
+                };
+                match sequence {
+                    Some(result) => result,
+                    None => self.builtin(name, arguments)?,
+                }
+            }
+            (Meaning::Min | Meaning::Max, [x]) => {
+                let name = if meaning == Meaning::Max { "max" } else { "min" };
+                let result = self.builtin_of_sequence(name, *address, x)?;
+                result.ok_or("min or max of one argument")?
+            }
             (Meaning::Iterator(name), arguments) => self.call_for_iterator(name, arguments)?,
             (Meaning::Container(name), arguments) => self.call_for_container(name, arguments)?,
             (Meaning::Int, []) => self.empty(INT),

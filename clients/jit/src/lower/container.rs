@@ -8,8 +8,9 @@ impl Lowering<'_, '_> {
     /// `container[index]`.
     pub(super) fn subscript(&mut self) -> Result<Flow> {
         let (index, container) = (self.pop()?, self.pop()?);
-        let is_known =
-            container.kind.is_container() || matches!(container.kind, Kind::Buffer { .. });
+        let container = self.as_object(container);
+        let is_known = container.kind.is_container()
+            || matches!(container.kind, Kind::Buffer { .. } | Kind::Tuple(_));
         if is_known && matches!(index.kind, Kind::Float { .. } | Kind::None) {
             return Ok(self.leave()); // TypeError
         }
@@ -17,6 +18,10 @@ impl Lowering<'_, '_> {
             // Nothing is known of what never was there.
             Kind::List(items) if **items == Kind::Object => return Ok(self.leave()),
             Kind::List(items) => self.list_item(&container, &index, items)?,
+            Kind::Tuple(_) | Kind::TupleObject(_) => match self.tuple_item(&container, &index)? {
+                Some(item) => item,
+                None => return Ok(self.leave()),
+            },
             Kind::Bytes | Kind::ByteArray => self.byte(&container, &index)?,
             Kind::Buffer { format, .. } => self.buffer_item(&container, &index, *format)?,
             _ => return self.refuse("an item", &[&container]),
@@ -30,6 +35,7 @@ impl Lowering<'_, '_> {
         let (index, container, value) = (self.pop()?, self.pop()?, self.pop()?);
         match &container.kind {
             Kind::List(_) => self.store_list_item(&container, &index, &value)?,
+            Kind::Tuple(_) | Kind::TupleObject(_) => return Ok(self.leave()), // TypeError
             Kind::ByteArray if value.kind.is_float() || value.kind == Kind::None => {
                 return Ok(self.leave()); // TypeError
             }

@@ -8,7 +8,7 @@ use crate::bounds::Fact;
 use crate::decode::Instruction;
 use crate::kind::{Kind, Val, INT};
 use crate::opcode as op;
-use crate::python::{BYTES, BYTES_OF_ARRAY, ITEMS};
+use crate::python::{BYTES, BYTES_OF_ARRAY, ITEMS, ITEMS_OF_TUPLE};
 use crate::resolve::Result;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -71,7 +71,7 @@ impl Lowering<'_, '_> {
 
     fn reversed(&mut self, x: &Val) -> Result<Val> {
         match (&x.kind, &x.words[..]) {
-            (Kind::List(_), &[object]) => {
+            (Kind::List(_) | Kind::TupleObject(_), &[object]) => {
                 let size = self.length(x)?;
                 let last = self.b.ins().iadd_imm(size, -1);
                 let kind = Kind::Iterator { of: Box::new(x.kind.clone()), backwards: true };
@@ -261,6 +261,13 @@ impl Lowering<'_, '_> {
                 let place = self.b.ins().iadd(start, offset);
                 let item = self.b.ins().load(I64, flags, place, 0);
                 return self.item(item, items);
+            }
+            Kind::TupleObject(items) => {
+                let [kind] = &items[..] else { return Err("a loop over several types".into()) };
+                let offset = self.b.ins().ishl_imm(index, 3);
+                let place = self.b.ins().iadd(object, offset);
+                let item = self.b.ins().load(I64, flags, place, ITEMS_OF_TUPLE);
+                return self.item(item, kind);
             }
             Kind::Bytes => self.b.ins().iadd_imm(object, i64::from(BYTES)),
             _ => self.b.ins().load(I64, flags, object, BYTES_OF_ARRAY),

@@ -46,6 +46,10 @@ impl Lowering<'_, '_> {
                 self.guard(other);
                 Ok(Val::plain(Kind::None))
             }
+            Kind::TupleObject(kinds) => {
+                self.guard_tuple(item, kinds);
+                Ok(Val::new(kind.clone(), &[item]))
+            }
             Kind::List(_) | Kind::Bytes | Kind::ByteArray => {
                 self.guard_type(item, objects::container_type(kind));
                 Ok(Val::new(kind.clone(), &[item]))
@@ -117,10 +121,13 @@ impl Lowering<'_, '_> {
     /// `list[index] = value`. Leaves if code of the program could run when the old item is released.
     pub(super) fn store_list_item(&mut self, list: &Val, index: &Val, value: &Val) -> Result<()> {
         let place = self.list_place(list, index)?;
+        let (values, tuples) = self.boxed_all(std::slice::from_ref(value))?;
+        let value = values.first().ok_or("internal: no value")?;
         self.stores = true;
         let items = match value.kind {
             Kind::Float { .. } => FLOAT,
             Kind::Int { .. } => INT,
+            Kind::TupleObject(_) => value.kind.clone(),
             _ => Kind::Object,
         };
         self.learn(Self::word(list)?, &items);
@@ -141,8 +148,7 @@ impl Lowering<'_, '_> {
                 self.call_helper(objects::store as *const () as usize, &[place, object], true)
             }
         };
-        let bad = self.b.ins().icmp_imm(IntCC::Equal, good, 0);
-        self.guard(bad);
+        self.guard_made(good, &tuples);
         Ok(())
     }
 

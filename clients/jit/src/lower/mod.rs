@@ -22,7 +22,9 @@ mod math;
 mod outside;
 mod own;
 mod ranges;
+mod sequence;
 mod step;
+mod tuple;
 
 use crate::bounds::{no_facts, Fact, Facts};
 use crate::context::{self, Table};

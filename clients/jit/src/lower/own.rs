@@ -20,9 +20,15 @@ use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlags, Signature, Value};
 /// How many values an instruction takes from the stack and uses without keeping them.
 pub(super) fn consumed(opcode: u8, argument: u32) -> usize {
     match opcode {
-        op::POP_TOP | op::TO_BOOL | op::UNARY_NOT | op::LIST_EXTEND => 1,
-        op::BINARY_SUBSCR | op::BINARY_OP | op::COMPARE_OP | op::IS_OP => 2,
+        op::POP_TOP | op::TO_BOOL | op::UNARY_NOT | op::LIST_EXTEND | op::UNPACK_SEQUENCE => 1,
+        op::BINARY_SUBSCR
+        | op::BINARY_OP
+        | op::COMPARE_OP
+        | op::CONTAINS_OP
+        | op::DELETE_SUBSCR
+        | op::IS_OP => 2,
         op::STORE_SUBSCR | op::BINARY_SLICE => 3,
+        op::STORE_SLICE => 4,
         op::CALL => 2 + argument as usize,
         op::CALL_KW => 3 + argument as usize,
         _ => 0,
@@ -105,7 +111,7 @@ impl Lowering<'_, '_> {
             return;
         }
         for (kind, object) in value.containers() {
-            if !matches!(kind, Kind::List(_)) {
+            if !matches!(kind, Kind::List(_) | Kind::TupleObject(_)) {
                 continue; // nothing but memory is freed
             }
             let exit = self.exit_here(Cause::Guard);
@@ -166,7 +172,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// Releases all variables: a value is about to be returned, which owns what it holds.
+    /// Emits the guards for the release of all variables: a value is about to be returned, which owns what it holds.
     pub(super) fn before_returning(&mut self) {
         if !self.locals.iter().chain(&self.stack).any(|value| value.kind.holds_containers()) {
             return;
@@ -174,6 +180,10 @@ impl Lowering<'_, '_> {
         self.secure();
         let locals = self.locals.clone();
         locals.iter().for_each(|local| self.may_release(local));
+    }
+
+    pub(super) fn release_locals(&mut self) {
+        let locals = self.locals.clone();
         locals.iter().for_each(|local| self.release(local));
     }
 

@@ -13,14 +13,21 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, MemFlags, Value};
 
+/// How deep tuples may be in each other, and how many words one may have: in a loop they grow with each turn.
+const DEEPEST: usize = 5;
+const MOST_WORDS: usize = 48;
 /// The argument of CALL_INTRINSIC_1 for `+x`.
 const UNARY_POSITIVE: u32 = 5;
 
 impl Lowering<'_, '_> {
     /// Compiles an instruction. What is not compiled is an exit where an exception is about to be raised, and refused elsewhere.
     pub(super) fn step(&mut self, instruction: Instruction) -> Result<Flow> {
-        let count = consumed(instruction.opcode, instruction.argument);
-        if instruction.opcode == op::STORE_SUBSCR {
+        let count = match (instruction.opcode, self.stack.last()) {
+            // The items of another one are references that it hands on.
+            (op::UNPACK_SEQUENCE, Some(Val { kind: Kind::Tuple(_), .. })) => 0,
+            (opcode, _) => consumed(opcode, instruction.argument),
+        };
+        if matches!(instruction.opcode, op::STORE_SUBSCR | op::STORE_SLICE | op::DELETE_SUBSCR) {
             self.before_storing_item(count);
         }
         self.taken = self.before_consuming(count);
@@ -132,11 +139,17 @@ impl Lowering<'_, '_> {
             }
             op::BINARY_SUBSCR => return self.subscript(),
             op::STORE_SUBSCR => return self.store_subscript(),
+            op::STORE_SLICE => return self.store_slice(),
+            op::DELETE_SUBSCR => return self.delete_subscript(),
+            op::CONTAINS_OP => return self.contains(argument != 0),
             op::BINARY_OP => {
                 let (y, x) = (self.pop()?, self.pop()?);
+                let (x, y) = (self.as_object(x), self.as_object(y));
                 let in_place = argument >= operator::IN_PLACE;
                 let operator = if in_place { argument - operator::IN_PLACE } else { argument };
-                let result = if matches!(x.kind, Kind::List(_)) || matches!(y.kind, Kind::List(_)) {
+                let of_sequence =
+                    |value: &Val| matches!(value.kind, Kind::List(_) | Kind::TupleObject(_));
+                let result = if of_sequence(&x) || of_sequence(&y) {
                     self.list_binary(operator, in_place, &x, &y)?
                 } else if x.kind.is_int() && y.kind.is_int() {
                     self.int_binary(operator, &x, &y)?
@@ -235,7 +248,11 @@ impl Lowering<'_, '_> {
                 let kinds = items.iter().map(|item| item.kind.clone()).collect();
                 let words = items.iter().flat_map(|item| item.words.iter().copied()).collect();
                 let owned = items.iter().any(|item| item.kind.holds_containers());
-                self.stack.push(Val { kind: Kind::Tuple(kinds), words, owned });
+                let kind = Kind::Tuple(kinds);
+                if kind.depth() > DEEPEST || kind.count() > MOST_WORDS {
+                    return Err("tuples in each other".into());
+                }
+                self.stack.push(Val { kind, words, owned });
             }
             op::BUILD_LIST => self.build_list(argument as usize)?,
             op::LIST_APPEND => self.list_append(argument)?,
@@ -244,6 +261,13 @@ impl Lowering<'_, '_> {
             op::UNPACK_SEQUENCE => return self.unpack(argument as usize),
             op::GET_ITER => {
                 let value = self.pop()?;
+                let value = match value.kind {
+                    Kind::Tuple(_) => {
+                        let object = self.boxed(value.borrowed())?;
+                        self.exchanged(&value, object)
+                    }
+                    _ => self.as_object(value),
+                };
                 let iterator = self.iterator_of(&value)?;
                 self.stack.push(iterator);
             }
@@ -278,17 +302,18 @@ impl Lowering<'_, '_> {
                     return self.jump(instruction);
                 }
             }
-            op::RETURN_VALUE => {
+            op::RETURN_VALUE | op::RETURN_CONST => {
+                if instruction.opcode == op::RETURN_CONST {
+                    let literal = self.constant(argument)?;
+                    self.push_literal(&literal);
+                }
                 self.before_returning();
                 let value = self.pop()?;
-                return self.return_value(value);
-            }
-            op::RETURN_CONST => {
-                self.before_returning();
-                let literal = self.constant(argument)?;
-                self.push_literal(&literal);
-                let value = self.pop()?;
-                return self.return_value(value);
+                let object = self.boxed(value.borrowed()).unwrap_or_else(|_| value.clone());
+                let object =
+                    if object.kind == value.kind { value } else { self.exchanged(&value, object) };
+                self.release_locals();
+                return self.return_value(object);
             }
             other => {
                 return Err(match op::name(other) {
@@ -341,6 +366,11 @@ impl Lowering<'_, '_> {
                 let object = self.int(object);
                 self.push(Kind::Float { object: true }, &[number, object]);
             }
+            // A global.
+            Kind::TupleObject(_) => {
+                let object = self.int(object);
+                self.push(literal.kind.clone(), &[object]);
+            }
             _ => self.push(literal.kind.clone(), &[]),
         }
     }
@@ -378,49 +408,6 @@ impl Lowering<'_, '_> {
             value.kind = Kind::Unbound; // what LOAD_FAST_AND_CLEAR has found
         }
         self.replace_local(index, value)
-    }
-
-    fn unpack(&mut self, count: usize) -> Result<Flow> {
-        let value = self.pop()?;
-        if let Kind::Constant(_) = value.kind {
-            return self.unpack_constant(&value, count);
-        }
-        let Kind::Tuple(kinds) = &value.kind else {
-            return self.refuse("unpacking", &[&value]);
-        };
-        if kinds.len() != count {
-            return Ok(self.leave()); // ValueError
-        }
-        let owned = value.owned;
-        let mut words = value.words.iter().copied();
-        let mut items = Vec::with_capacity(count);
-        for kind in kinds {
-            let words = words.by_ref().take(kind.count()).collect();
-            let owned = owned && kind.holds_containers();
-            items.push(Val { kind: kind.clone(), words, owned });
-        }
-        self.stack.extend(items.into_iter().rev());
-        Ok(Flow::Next)
-    }
-
-    /// The items of a tuple that is a constant.
-    fn items_of(&self, value: &Val) -> Option<Vec<Literal>> {
-        let Kind::Constant(address) = value.kind else { return None };
-        let found = self.source.constants.iter().find(|literal| literal.address == address);
-        found.and_then(|literal| literal.items.clone())
-    }
-
-    fn unpack_constant(&mut self, value: &Val, count: usize) -> Result<Flow> {
-        let Some(items) = self.items_of(value) else {
-            return Err("unpacking of a constant that is no tuple".into());
-        };
-        if items.len() != count {
-            return Ok(self.leave()); // ValueError
-        }
-        for item in items.iter().rev() {
-            self.push_literal(item);
-        }
-        Ok(Flow::Next)
     }
 
     fn jump(&mut self, instruction: Instruction) -> Result<Flow> {
